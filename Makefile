@@ -1,0 +1,85 @@
+# Two commands for a fresh machine: `make demo` and `make test`. Both make .venv by themselves.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test check format mutation pins clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
+
+demo: $(VENV)/.runtime ## See Wattveil work: a private release of simulated customers
+	@$(BIN)/wattveil demo
+
+test: check ## Check, run every test, enforce coverage
+	@echo "==> pytest (two processes, random order)"
+	@$(BIN)/pytest -n 2 --cov --cov-report=
+	@echo "==> coverage: every branch of privacy/ and release/"
+	@$(BIN)/coverage report --include='*/wattveil/privacy/*,*/wattveil/release/*' --fail-under=100
+	@echo "==> coverage: 90 % elsewhere"
+	@$(BIN)/coverage report --omit='*/wattveil/privacy/*,*/wattveil/release/*' --fail-under=90
+
+check: $(VENV)/.dev ## Lint, formatting, types, import contracts, dependencies
+	@echo "==> ruff"
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@echo "==> mypy"
+	@$(BIN)/mypy
+	@echo "==> import contracts"
+	@$(BIN)/lint-imports --no-logo --no-cache
+	@echo "==> deptry"
+	@$(BIN)/deptry src
+
+format: $(VENV)/.dev ## Rewrite the code in the house style
+	@$(BIN)/ruff check --fix-only
+	@$(BIN)/ruff format
+
+mutation: $(VENV)/.dev ## Mutate privacy/ and list the mutants no test kills (long)
+	@$(BIN)/mutmut run
+	@$(BIN)/mutmut results
+
+# Resolved in an empty environment, runtime first, so that both files agree on shared packages.
+pins: $(VENV)/.python ## Resolve the dependencies anew into requirements/
+	@echo "==> resolving in a clean environment"
+	@rm -rf $(VENV)/pins && $(PYTHON) -m venv $(VENV)/pins
+	@$(VENV)/pins/bin/python -m pip --quiet install .
+	@$(call freeze,Runtime) > requirements/base.txt
+	@$(VENV)/pins/bin/python -m pip --quiet install --constraint requirements/base.txt '.[accounting,dev]'
+	@$(call freeze,Runtime and the extras accounting and dev) > requirements/dev.txt
+	@rm -rf $(VENV)/pins && wc -l requirements/*.txt
+
+define freeze
+{ echo "# $(1), and all that comes with it. Made by \`make pins\`."; \
+  $(VENV)/pins/bin/python -m pip list --format=freeze --exclude wattveil --exclude pip --exclude setuptools; }
+endef
+
+clean: ## Remove the environment and everything the tools left
+	rm -rf $(VENV) mutants dist .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -exec rm -rf {} +
+
+# --- the environment: stamps in .venv are older than their inputs when there is something to do ---
+
+$(VENV)/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Wattveil needs Python 3.11 or newer; found: $$($(PYTHON) --version 2>&1)."; \
+	    echo "Name another one with: make PYTHON=/path/to/python3"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	  { echo "Python's venv module is missing. On Debian: apt install python3-venv"; exit 1; }
+	@echo "==> making $(VENV)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/.runtime: $(VENV)/.python pyproject.toml requirements/base.txt
+	@echo "==> installing Wattveil and what it needs to run (about a minute)"
+	@$(PIP) install --requirement requirements/base.txt
+	@$(PIP) install --no-deps --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
+	@echo "==> installing what the tests and checks need (about a minute)"
+	@$(PIP) install --requirement requirements/dev.txt
+	@touch $@

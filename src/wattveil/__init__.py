@@ -1,0 +1,22 @@
+"""Wattveil: publish what smart meters know, with differential privacy.
+
+>>> from wattveil import mean_load_shape
+>>> from wattveil.simulate import simulate_load_kw
+>>> shape = mean_load_shape(simulate_load_kw(customers=500), clip_kw=2.0, epsilon=1.0, delta=1e-6)
+>>> shape.guarantee.tier.value
+'global'
+"""
+
+from wattveil.errors import WattveilError
+from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
+from wattveil.release.shapes import LoadShape, mean_load_shape
+
+__all__ = [
+    "Guarantee",
+    "LoadShape",
+    "Neighbours",
+    "Tier",
+    "Unit",
+    "WattveilError",
+    "mean_load_shape",
+]

@@ -1,0 +1,76 @@
+"""Rules for public arguments.
+
+Each rule returns the accepted value or raises `InvalidParameterError` with the field, the rule and
+the value. Comparisons are written so that NaN fails them. Values come from outside, so their types
+are looked at, whatever the annotation says.
+"""
+
+import math
+from collections.abc import Callable
+from enum import StrEnum
+from numbers import Integral, Real
+from typing import TypeVar
+
+from wattveil.errors import InvalidParameterError
+
+E = TypeVar("E", bound=StrEnum)
+
+
+def positive(field: str, value: object) -> float:
+    """Accept a finite number above 0."""
+    return _number(field, value, "a finite number above 0", lambda x: 0.0 < x < math.inf)
+
+
+def non_negative(field: str, value: object) -> float:
+    """Accept a finite number of at least 0."""
+    return _number(field, value, "a finite number of at least 0", lambda x: 0.0 <= x < math.inf)
+
+
+def probability(field: str, value: object) -> float:
+    """Accept a probability strictly between 0 and 1."""
+    return _number(field, value, "above 0 and below 1", lambda x: 0.0 < x < 1.0)
+
+
+def probability_or_zero(field: str, value: object) -> float:
+    """Accept a probability of at least 0 and below 1."""
+    return _number(field, value, "at least 0 and below 1", lambda x: 0.0 <= x < 1.0)
+
+
+def integer(field: str, value: object, *, least: int) -> int:
+    """Accept a whole number of at least ``least``; a bool is not a number here."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+        raise InvalidParameterError(field, f"a whole number of at least {least}", value)
+    return int(value)
+
+
+def member(field: str, value: object, kind: type[E]) -> E:
+    """Accept a member of the enum itself, so that a typo in a string cannot choose a tier."""
+    if not isinstance(value, kind):
+        raise InvalidParameterError(field, f"a {kind.__name__}", value)
+    return value
+
+
+def enum_value(field: str, value: object, kind: type[E]) -> E:
+    """Read an enum member from its text."""
+    for choice in kind:
+        if value == choice.value:
+            return choice
+    raise InvalidParameterError(field, f"one of {[choice.value for choice in kind]}", value)
+
+
+def decimal(field: str, text: object) -> float:
+    """Read a float from the text that ``repr`` gave it, and from nothing looser."""
+    try:
+        value = float(str(text))
+    except ValueError:
+        value = math.nan
+    if repr(value) != text or not math.isfinite(value):
+        raise InvalidParameterError(field, "a finite decimal number as written by repr", text)
+    return value
+
+
+def _number(field: str, value: object, rule: str, accepts: Callable[[float], bool]) -> float:
+    """Accept a real number, not a bool and not a string, that meets the rule."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not accepts(float(value)):
+        raise InvalidParameterError(field, rule, value)
+    return float(value)

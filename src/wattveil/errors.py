@@ -1,0 +1,80 @@
+"""Everything Wattveil raises or warns of, in one tree.
+
+::
+
+    WattveilError
+    ├── InvalidParameterError   a public argument breaks its rule (also a ValueError)
+    ├── InvalidDataError        rows break a rule; names them: stays in house (a ValueError)
+    ├── BudgetExceededError     the grant does not cover the charge; nothing was computed
+    ├── RehearsalError          something drawn from a test source was about to leave
+    └── MissingExtraError       an optional dependency is not installed (also an ImportError)
+
+    WattveilWarning
+    └── WeakGuaranteeWarning    what was asked for protects less than it claims
+"""
+
+from collections.abc import Sequence
+
+_SHOWN_PROBLEMS = 5
+
+
+class WattveilError(Exception):
+    """Base of every error that Wattveil raises on purpose."""
+
+
+class InvalidParameterError(WattveilError, ValueError):
+    """A public argument breaks its rule.
+
+    The text is made of public things alone (name, rule, value of the argument), so it may be shown
+    to anybody.
+    """
+
+    def __init__(self, field: str, rule: str, value: object) -> None:
+        self.field = field
+        self.rule = rule
+        self.value = value
+        super().__init__(f"{field} must be {rule}, got {field}={value!r}")
+
+
+class InvalidDataError(WattveilError, ValueError):
+    """Rows break a rule. The text names rows of private data: it never leaves the house."""
+
+    def __init__(self, rule: str, row_ids: Sequence[object]) -> None:
+        self.rule = rule
+        self.row_ids = tuple(row_ids)
+        shown = ", ".join(str(row_id) for row_id in self.row_ids[:_SHOWN_PROBLEMS])
+        more = len(self.row_ids) - _SHOWN_PROBLEMS
+        tail = f" and {more} more" if more > 0 else ""
+        super().__init__(f"{len(self.row_ids)} rows break the rule '{rule}': {shown}{tail}")
+
+
+class BudgetExceededError(WattveilError):
+    """The grant does not cover the charge. Raised before the data are touched."""
+
+    def __init__(self, resource: str, requested: float, remaining: float) -> None:
+        self.resource = resource
+        self.requested = requested
+        self.remaining = remaining
+        super().__init__(
+            f"budget exceeded: {resource} requested {requested}, remaining {remaining}"
+        )
+
+
+class RehearsalError(WattveilError):
+    """A value drawn from an injected test source was about to be published."""
+
+
+class MissingExtraError(WattveilError, ImportError):
+    """An optional dependency is needed and absent."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        self.extra = extra
+        super().__init__(f"{feature} needs the extra '{extra}': pip install 'wattveil[{extra}]'")
+
+
+class WattveilWarning(UserWarning):
+    """Base of every warning that Wattveil gives."""
+
+
+class WeakGuaranteeWarning(WattveilWarning):
+    """What was asked for protects less than it claims."""

@@ -1,0 +1,197 @@
+"""What is promised to a customer, as a record that computes and explains itself.
+
+>>> promise = Guarantee(epsilon=1.0, delta=1e-6, tier=Tier.GLOBAL,
+...                     neighbours=Neighbours.ZERO_OUT, unit=Unit.CUSTOMER)
+>>> print(promise.sentence)
+The release is (1.0, 1e-06)-differentially private for each customer: whatever the data, removing \
+one customer's data changes the probability of any outcome by at most a factor of 2.72, except \
+with probability 1e-06.
+"""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Self
+
+from wattveil import checks
+from wattveil.errors import InvalidParameterError
+from wattveil.privacy import rounding
+
+
+class Tier(StrEnum):
+    """Over which data sets the promise holds."""
+
+    GLOBAL = "global"
+    """Over every data set: this, and only this, is differential privacy."""
+    INSTANCE = "instance"
+    """For the data set at hand against each of its leave-one-out neighbours (the paper)."""
+
+
+class Neighbours(StrEnum):
+    """Which two data sets an observer must not tell apart."""
+
+    ZERO_OUT = "zero-out"
+    """One customer's data become "no data"; for sums and counts the same as add/remove."""
+    REPLACE_ONE = "replace-one"
+    """One customer's data become any other data; the number of customers is public."""
+
+
+class Unit(StrEnum):
+    """Whose data change between neighbours."""
+
+    CUSTOMER = "customer"
+    CUSTOMER_MONTH = "customer-month"
+    CUSTOMER_DAY = "customer-day"
+
+
+# A promise about all the data of a customer covers each month and each day of them.
+_COVERS = {
+    Unit.CUSTOMER: {Unit.CUSTOMER, Unit.CUSTOMER_MONTH, Unit.CUSTOMER_DAY},
+    Unit.CUSTOMER_MONTH: {Unit.CUSTOMER_MONTH, Unit.CUSTOMER_DAY},
+    Unit.CUSTOMER_DAY: {Unit.CUSTOMER_DAY},
+}
+
+
+_LARGEST_EXPONENT = 700.0
+"""e^700 is still a float; a promise that weak says nothing anyway."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guarantee:
+    """An (epsilon, delta) promise with its tier, neighbouring relation and unit.
+
+    Formal guarantee
+    ----------------
+    For neighbours X, X' and every set of outcomes O: P[M(X) in O] <= e^epsilon P[M(X') in O] +
+    delta, and the same with X and X' exchanged. Tier `GLOBAL`: for all X. Tier `INSTANCE`: for the
+    X that was released from, with the noise scale computed from X treated as known; this is not
+    differential privacy.
+    """
+
+    epsilon: float
+    delta: float
+    tier: Tier
+    neighbours: Neighbours
+    unit: Unit
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that promise nothing and fields of the wrong kind."""
+        object.__setattr__(self, "epsilon", checks.non_negative("epsilon", self.epsilon))
+        object.__setattr__(self, "delta", checks.probability_or_zero("delta", self.delta))
+        checks.member("tier", self.tier, Tier)
+        checks.member("neighbours", self.neighbours, Neighbours)
+        checks.member("unit", self.unit, Unit)
+
+    @property
+    def sentence(self) -> str:
+        """The promise in plain words, built from the fields."""
+        change = {
+            Neighbours.ZERO_OUT: f"removing one {self.unit}'s data",
+            Neighbours.REPLACE_ONE: f"replacing one {self.unit}'s data by any other",
+        }[self.neighbours]
+        is_float = self.epsilon < _LARGEST_EXPONENT
+        factor = f"{math.exp(self.epsilon):.3g}" if is_float else f"e^{self.epsilon}"
+        slip = f", except with probability {self.delta}" if self.delta else ""
+        limit = f"{change} changes the probability of any outcome by at most a factor of {factor}"
+        numbers = f"({self.epsilon}, {self.delta})"
+        match self.tier:
+            case Tier.GLOBAL:
+                return (
+                    f"The release is {numbers}-differentially private for each {self.unit}: "
+                    f"whatever the data, {limit}{slip}."
+                )
+            case Tier.INSTANCE:
+                return (
+                    f"For this data set alone, the release is {numbers}-indistinguishable for each "
+                    f"{self.unit}: {limit}{slip}. The noise scale is itself computed from the "
+                    "data, so this is weaker than a guarantee over all data sets."
+                )
+
+    def implies(self, other: Self) -> bool:
+        """Whether everyone who was promised ``other`` is at least as safe with this."""
+        epsilon, delta, neighbours = self.epsilon, self.delta, self.neighbours
+        if (neighbours, other.neighbours) == (Neighbours.ZERO_OUT, Neighbours.REPLACE_ONE):
+            epsilon, delta, neighbours = self._twice()
+        return (
+            self.tier == other.tier
+            and neighbours == other.neighbours
+            and other.unit in _COVERS[self.unit]
+            and epsilon <= other.epsilon
+            and delta <= other.delta
+        )
+
+    def as_replace_one(self) -> Self:
+        """Return the replace-one promise that a zero-out promise implies: 2 epsilon at most."""
+        if self.neighbours is Neighbours.REPLACE_ONE:
+            return self
+        epsilon, delta, neighbours = self._twice()
+        return replace(self, epsilon=epsilon, delta=delta, neighbours=neighbours)
+
+    def compose(self, *others: Self) -> Self:
+        """Return the promise of several releases on the same people together (sequential).
+
+        The plain sum of epsilons and of deltas, rounded up; it holds for any mechanisms.
+        `accounting.Composition` gives less for Gaussian ones.
+        """
+        parts = self._alike(*others)
+        return replace(
+            self,
+            epsilon=rounding.sum_up(*(part.epsilon for part in parts)),
+            delta=rounding.sum_up(*(part.delta for part in parts)),
+        )
+
+    def compose_disjoint(self, *others: Self) -> Self:
+        """Return the promise of releases on disjoint groups of people (parallel).
+
+        The groups must be fixed by public attributes, so that no change of a customer's data moves
+        the customer to another group.
+        """
+        parts = self._alike(*others)
+        return replace(
+            self,
+            epsilon=max(part.epsilon for part in parts),
+            delta=max(part.delta for part in parts),
+        )
+
+    def to_json(self) -> dict[str, str]:
+        """Return the fields as strings; floats in the shortest form that reads back exactly."""
+        kinds = {field: getattr(self, field).value for field in ("tier", "neighbours", "unit")}
+        return {"epsilon": repr(self.epsilon), "delta": repr(self.delta), **kinds}
+
+    @classmethod
+    def from_json(cls, fields: object) -> Self:
+        """Read what `to_json` wrote; refuse missing, unknown and malformed fields."""
+        expected = [field.name for field in dataclasses.fields(cls)]
+        if not isinstance(fields, Mapping) or set(fields) != set(expected):
+            raise InvalidParameterError(
+                "guarantee", f"an object with the fields {expected}", fields
+            )
+        return cls(
+            epsilon=checks.decimal("epsilon", fields["epsilon"]),
+            delta=checks.decimal("delta", fields["delta"]),
+            tier=checks.enum_value("tier", fields["tier"], Tier),
+            neighbours=checks.enum_value("neighbours", fields["neighbours"], Neighbours),
+            unit=checks.enum_value("unit", fields["unit"], Unit),
+        )
+
+    def _twice(self) -> tuple[float, float, Neighbours]:
+        """Zero out the old data, then put the new data in: two steps of group privacy.
+
+        epsilon' = 2 epsilon and delta' = (1 + e^epsilon) delta (Dwork & Roth 2014, theorem 2.2).
+        """
+        if self.delta == 0.0:
+            return 2.0 * self.epsilon, 0.0, Neighbours.REPLACE_ONE
+        # Each operation is within an ulp of the truth, so three steps up make an upper bound.
+        factor = 1.0 + math.exp(min(self.epsilon, _LARGEST_EXPONENT))
+        delta = rounding.up(rounding.up(rounding.up(factor * self.delta)))
+        return 2.0 * self.epsilon, delta, Neighbours.REPLACE_ONE
+
+    def _alike(self, *others: Self) -> tuple[Self, ...]:
+        """Refuse to add up promises of different kinds; tiers never mix."""
+        for field in ("tier", "neighbours", "unit"):
+            kinds = {getattr(part, field).value for part in (self, *others)}
+            if len(kinds) > 1:
+                raise InvalidParameterError(field, "the same in every part", sorted(kinds))
+        return (self, *others)

@@ -1,0 +1,108 @@
+"""The only module that draws random numbers for a release.
+
+Discrete Gaussian and discrete Laplace noise come from OpenDP, whose samplers are exact: integer
+arithmetic on the operating system's generator, no floating point between the coin and the number.
+Uniform choices and Bernoulli draws use the same generator with exact rational probabilities.
+
+There is no seed. A test puts a source of its own in place with `rehearse`; everything drawn while
+it is there is marked, and `Released.publish` refuses what is marked.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from fractions import Fraction
+
+import numpy as np
+import opendp.prelude as dp
+from numpy.typing import NDArray
+
+from wattveil import checks
+from wattveil.errors import InvalidParameterError
+
+# make_gaussian and make_laplace have proofs, yet OpenDP asks for this flag for every constructor.
+dp.enable_features("contrib")
+
+LARGEST_SCALE = 2.0**52
+"""Beyond it 40 standard deviations could meet the end of int64, where OpenDP saturates."""
+
+_WORD = 2**64
+
+
+class NoiseSource:
+    """The system's source: OpenDP's samplers and the operating system's generator.
+
+    A test's own source overrides all three draws.
+    """
+
+    def discrete_gaussian(self, scale: float, size: int) -> NDArray[np.int64]:
+        """Draw integers k with probability proportional to exp(-k^2 / (2 scale^2))."""
+        return self._draw(dp.m.make_gaussian(_INTEGERS, dp.l2_distance(T="i64"), scale), size)
+
+    def discrete_laplace(self, scale: float, size: int) -> NDArray[np.int64]:
+        """Draw integers k with probability proportional to exp(-|k| / scale)."""
+        return self._draw(dp.m.make_laplace(_INTEGERS, dp.l1_distance(T="i64"), scale), size)
+
+    def words(self, size: int) -> NDArray[np.uint64]:
+        """Draw uniform 64-bit words."""
+        return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
+
+    @staticmethod
+    def _draw(measurement: dp.Measurement, size: int) -> NDArray[np.int64]:
+        return np.asarray(measurement(np.zeros(size, dtype=np.int64)), dtype=np.int64)
+
+
+_INTEGERS = dp.vector_domain(dp.atom_domain(T="i64"))
+_SYSTEM = NoiseSource()
+_source: ContextVar[NoiseSource] = ContextVar("noise source", default=_SYSTEM)
+
+
+@contextmanager
+def rehearse(source: NoiseSource) -> Iterator[None]:
+    """Draw from a test's own source inside the block; nothing drawn there can be published."""
+    token = _source.set(source)
+    try:
+        yield
+    finally:
+        _source.reset(token)
+
+
+def is_rehearsal() -> bool:
+    """Whether draws come from anything but the system."""
+    return _source.get() is not _SYSTEM
+
+
+def discrete_gaussian(*, scale: float, size: int) -> NDArray[np.int64]:
+    """Draw independent discrete Gaussians of the given scale, in grid steps."""
+    return _source.get().discrete_gaussian(_scale(scale), checks.integer("size", size, least=1))
+
+
+def discrete_laplace(*, scale: float, size: int) -> NDArray[np.int64]:
+    """Draw independent discrete Laplace numbers of the given scale, in grid steps."""
+    return _source.get().discrete_laplace(_scale(scale), checks.integer("size", size, least=1))
+
+
+def uniform_below(*, bound: int, size: int) -> NDArray[np.int64]:
+    """Draw independent uniform integers in [0, bound), exactly, for bound up to 2^63."""
+    checks.integer("bound", bound, least=1)
+    # Words at or above the largest multiple of bound would favour small residues: draw again.
+    last_fair = np.uint64(_WORD - _WORD % bound - 1)
+    words = _source.get().words(size).copy()
+    unfair = words > last_fair
+    while unfair.any():
+        words[unfair] = _source.get().words(int(unfair.sum()))
+        unfair = words > last_fair
+    return (words % np.uint64(bound)).astype(np.int64)
+
+
+def bernoulli(*, probability: Fraction, size: int) -> NDArray[np.bool_]:
+    """Draw independent coins that come up true with exactly this rational probability."""
+    return uniform_below(bound=probability.denominator, size=size) < probability.numerator
+
+
+def _scale(scale: float) -> float:
+    """Accept a scale that draws noise: 0 would publish the data, too large would saturate."""
+    if not 0.0 < scale <= LARGEST_SCALE:
+        raise InvalidParameterError("scale", f"above 0 and at most {LARGEST_SCALE}", scale)
+    return float(scale)

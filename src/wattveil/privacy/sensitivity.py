@@ -1,0 +1,296 @@
+"""How much one customer can move a sum: clip, put on the integer grid, bound.
+
+A region (`Ball`, `Box`, `Ellipsoid`, `OuterProductBall`) takes rows of real numbers to rows of
+integers, in steps of a public grid. The bound it states holds for the integers, exactly: it is
+checked in integer arithmetic, so no rounding of a float can exceed it.
+
+Two rules make that enough for a proof (docs/proofs/integer-grid.md):
+
+* rounding is towards zero, so a row inside the region stays inside;
+* the integers of a row depend on that row alone, to the last bit: no BLAS, whose result for one
+  row may change with the rows beside it. Adding or removing a row changes no other row.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattveil import checks
+from wattveil.errors import InvalidDataError, InvalidParameterError
+from wattveil.privacy.guarantee import Neighbours
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+GRID_BITS = 26
+"""A region reaches between 2^25 and 2^26 steps: 10^11 customers fit into int64, sums of 10^8
+customers are exact as float64, and noise of any sensible scale is far above one step."""
+
+
+def columns_of(matrix: FloatArray) -> int:
+    """Return the number of columns, a public fact; refuse what is not a matrix."""
+    if matrix.ndim != 2 or matrix.shape[1] == 0:  # noqa: PLR2004 - a matrix has two axes
+        rule = "a matrix with one row a customer and at least one column"
+        raise InvalidParameterError("rows", rule, f"{matrix.ndim} axes")
+    return int(matrix.shape[1])
+
+
+def refuse_non_finite(rows: FloatArray, row_ids: NDArray[np.generic] | None = None) -> FloatArray:
+    """Return rows as a float64 matrix; refuse NaN and infinity before any clipping.
+
+    NaN fails every comparison, so it would pass a clip untouched. The error names the offending
+    rows and is for the house alone.
+    """
+    matrix = np.ascontiguousarray(rows, dtype=np.float64)  # one layout: one order of additions
+    columns_of(matrix)
+    bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+    if bad.size:
+        ids = bad if row_ids is None else np.asarray(row_ids)[bad]
+        raise InvalidDataError("every value is finite (no NaN, no infinity)", ids.tolist())
+    return matrix
+
+
+def one_hot_sensitivity(n_cells: int, neighbours: Neighbours) -> int:
+    """Return how much one customer can move a table of counts, in L1 and in squared L2 alike.
+
+    Zero-out takes 1 from one cell; replace-one also adds 1 to another, if there is another.
+    """
+    return 1 if neighbours is Neighbours.ZERO_OUT else min(n_cells, 2)
+
+
+class Region(ABC):
+    """Where one customer's contribution must lie."""
+
+    step: float
+    """Size of a grid step in the region's own coordinates, a power of two."""
+
+    @abstractmethod
+    def width(self, columns: int) -> int:
+        """Return how many integers a row of so many columns becomes; refuse a wrong number."""
+
+    @abstractmethod
+    def to_grid(self, rows: FloatArray) -> IntArray:
+        """Clip finite rows into the region and return them in whole steps."""
+
+    @abstractmethod
+    def squared_sensitivity(self, neighbours: Neighbours) -> int:
+        """Return the largest squared distance, in steps, between sums over neighbours."""
+
+    def from_grid(self, steps: FloatArray) -> FloatArray:
+        """Return a vector in steps, or the columns of a matrix, in the data's coordinates."""
+        return steps * self.step
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ball(Region):
+    """Rows of L2 norm at most ``radius``; longer ones are scaled back."""
+
+    radius: float
+
+    def __post_init__(self) -> None:
+        """Refuse a radius that is not a size."""
+        if not 1e-250 < checks.positive("radius", self.radius) < 1e250:  # noqa: PLR2004 - see rule
+            raise InvalidParameterError("radius", "between 1e-250 and 1e250", self.radius)
+        object.__setattr__(self, "step", _step(self.radius))
+
+    @cached_property
+    def radius_in_steps(self) -> int:
+        """The radius on the grid, rounded down."""
+        return math.floor(self.radius / self.step)  # exact: the step is a power of two
+
+    def width(self, columns: int) -> int:
+        """Any number of columns will do."""
+        return columns
+
+    def to_grid(self, rows: FloatArray) -> IntArray:
+        """Scale to min(1, r / |x|), round towards zero to whole steps, check in integers."""
+        peak = np.abs(rows).max(axis=1, keepdims=True)
+        direction = rows / np.where(peak > 0.0, peak, 1.0)  # no overflow at 1e300
+        length = np.sqrt(np.square(direction).sum(axis=1, keepdims=True))
+        with np.errstate(over="ignore"):  # a length that overflows is clipped to the radius
+            reach = np.minimum(peak * length, self.radius) / np.where(length > 0.0, length, 1.0)
+        steps = np.trunc(direction * (reach / self.step)).astype(np.int64)
+        return _shrink_into(steps, self.radius_in_steps**2)
+
+    def squared_sensitivity(self, neighbours: Neighbours) -> int:
+        """Return r^2 when a row goes, (2 r)^2 when it is replaced."""
+        return self.radius_in_steps**2 * (1 if neighbours is Neighbours.ZERO_OUT else 4)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Box(Region):
+    """Rows between ``low`` and ``high``, coordinate by coordinate."""
+
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse a box without an inside."""
+        same = 0 < len(self.low) == len(self.high) and np.isfinite([*self.low, *self.high]).all()
+        if not same or not (np.array(self.low) < np.array(self.high)).all():
+            rule = "finite, of one length, with low < high"
+            raise InvalidParameterError("low, high", rule, (self.low, self.high))
+        object.__setattr__(self, "step", _step(float(np.abs([self.low, self.high]).max())))
+
+    @cached_property
+    def bounds_in_steps(self) -> tuple[IntArray, IntArray]:
+        """The bounds on the grid, rounded inwards."""
+        low = np.ceil(np.array(self.low) / self.step).astype(np.int64)
+        return low, np.floor(np.array(self.high) / self.step).astype(np.int64)
+
+    def width(self, columns: int) -> int:
+        """One integer a bounded column."""
+        return _expect_columns(columns, len(self.low))
+
+    def to_grid(self, rows: FloatArray) -> IntArray:
+        """Clip each value to its bounds, then towards zero to whole steps."""
+        steps = np.trunc(np.clip(rows, self.low, self.high) / self.step).astype(np.int64)
+        return np.clip(steps, *self.bounds_in_steps)
+
+    def squared_sensitivity(self, neighbours: Neighbours) -> int:
+        """Return the squared longest corner when a row goes, diagonal when it is replaced."""
+        pairs = zip(*(bound.tolist() for bound in self.bounds_in_steps), strict=True)
+        if neighbours is Neighbours.ZERO_OUT:  # in Python's integers: exact
+            return sum(max(low * low, high * high) for low, high in pairs)
+        return sum((high - low) ** 2 for low, high in pairs)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ellipsoid(Region):
+    """Rows x with |W^-1 x| <= 1 for a public matrix W: noise takes the colour of W W'.
+
+    Clipping and noise happen in the whitened coordinates W^-1 x, where the region is the unit ball
+    and the noise isotropic; un-whitening the noisy sum is post-processing.
+    """
+
+    shape: FloatArray
+
+    def __post_init__(self) -> None:
+        """Refuse a matrix that cannot be inverted with care."""
+        if self.shape.ndim != 2 or len(set(self.shape.shape)) != 1:  # noqa: PLR2004 - a matrix
+            raise InvalidParameterError("shape", "a square matrix", self.shape.shape)
+        condition = np.linalg.cond(self.shape) if np.isfinite(self.shape).all() else math.inf
+        if not condition < 1e10:  # noqa: PLR2004 - beyond, float64 keeps under 6 digits
+            rule = "finite and of condition number below 1e10"
+            raise InvalidParameterError("shape", rule, f"condition number {condition:.1e}")
+        object.__setattr__(self, "step", _UNIT_BALL.step)
+
+    @cached_property
+    def whiten(self) -> FloatArray:
+        """W^-1."""
+        return np.asarray(np.linalg.inv(self.shape), dtype=np.float64)
+
+    def width(self, columns: int) -> int:
+        """One integer a whitened coordinate."""
+        return _expect_columns(columns, self.shape.shape[0])
+
+    def to_grid(self, rows: FloatArray) -> IntArray:
+        """Whiten row by row, then clip to the unit ball."""
+        # Past 1e150 the product could overflow; such a row is clipped to the ball all the same.
+        saturated = np.clip(rows, -1e150, 1e150)
+        whitened = np.zeros_like(saturated)
+        for column, weights in enumerate(self.whiten.T):  # a fixed order of additions per row
+            whitened += saturated[:, column : column + 1] * weights
+        return _UNIT_BALL.to_grid(whitened)
+
+    def round_answer(self, vector: FloatArray) -> IntArray:
+        """Return an answer whitened and rounded to whole steps, not clipped to the region."""
+        steps = np.rint(self.whiten @ vector / self.step)
+        return np.clip(steps, -_FARTHEST_STEP, _FARTHEST_STEP).astype(np.int64)
+
+    @property
+    def answer_sensitivity(self) -> int:
+        """How far apart, in steps, two rounded answers can be that differ within the region.
+
+        Rounding moves each by at most sqrt(D)/2 steps; as much again is kept for the
+        floating-point product that whitens them.
+        """
+        return _UNIT_BALL.radius_in_steps + 2 * math.ceil(math.sqrt(self.shape.shape[0]))
+
+    def from_grid(self, steps: FloatArray) -> FloatArray:
+        """Un-whiten: W (k step)."""
+        return self.shape @ (steps * self.step)
+
+    def squared_sensitivity(self, neighbours: Neighbours) -> int:
+        """Return that of the unit ball."""
+        return _UNIT_BALL.squared_sensitivity(neighbours)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OuterProductBall(Region):
+    """The second moments x x' of rows of L2 norm at most ``radius``.
+
+    A symmetric matrix travels as its upper triangle with off-diagonal entries times sqrt 2, which
+    keeps the Frobenius norm: |x x'|_F = |x|^2 <= radius^2.
+    """
+
+    radius: float
+
+    def __post_init__(self) -> None:
+        """Refuse a radius that is not a size."""
+        checks.positive("radius", self.radius)
+        object.__setattr__(self, "step", self._square.step)
+
+    @cached_property
+    def _square(self) -> Ball:
+        return Ball(radius=self.radius**2)
+
+    def width(self, columns: int) -> int:
+        """One integer an entry of the upper triangle."""
+        numbers = columns * (columns + 1) // 2
+        if numbers > _TRIANGLE_ROOT**2:
+            raise InvalidParameterError("rows", "of at most 1,447 columns", columns)
+        return numbers
+
+    def to_grid(self, rows: FloatArray) -> IntArray:
+        """Clip x to the radius, then x x' as a scaled upper triangle."""
+        clip = Ball(radius=self.radius)
+        clipped = clip.from_grid(clip.to_grid(rows).astype(np.float64))
+        first, second = np.triu_indices(rows.shape[1])
+        weights = np.where(first == second, 1.0, math.sqrt(2.0))
+        return self._square.to_grid(clipped[:, first] * clipped[:, second] * weights)
+
+    def squared_sensitivity(self, neighbours: Neighbours) -> int:
+        """Return r^4 when a row goes; when replaced, 2 r^4 and what the grid can add.
+
+        |x x' - y y'|^2 = |x|^4 + |y|^4 - 2 (x'y)^2 <= 2 r^4, but rounding to the grid can make the
+        inner product of the two triangles slightly negative: by under 2 steps a coordinate.
+        """
+        reach = self._square.radius_in_steps
+        if neighbours is Neighbours.ZERO_OUT:
+            return reach**2
+        return 2 * reach**2 + 8 * reach * _TRIANGLE_ROOT + 8 * _TRIANGLE_ROOT**2
+
+
+_FARTHEST_STEP = 2.0**61
+"""Answers saturate here: no data can overflow int64, and it moves no two answers apart."""
+
+_TRIANGLE_ROOT = 2**10
+"""Square root of the most numbers in a triangle (2^20, a matrix of 1,447 columns)."""
+
+
+def _step(reach: float) -> float:
+    """Return the power of two that puts ``reach`` between 2^25 and 2^26 steps, exactly."""
+    return math.ldexp(1.0, math.frexp(reach)[1] - GRID_BITS)
+
+
+_UNIT_BALL = Ball(radius=1.0)
+
+
+def _shrink_into(steps: IntArray, squared_radius: int) -> IntArray:
+    """Scale back, towards zero, the rows that float rounding left outside; decided in integers."""
+    outside = np.square(steps).sum(axis=1) > squared_radius
+    while outside.any():
+        steps[outside] = np.trunc(steps[outside] * (1.0 - 2.0**-25)).astype(np.int64)
+        outside = np.square(steps).sum(axis=1) > squared_radius
+    return steps
+
+
+def _expect_columns(columns: int, expected: int) -> int:
+    if columns != expected:
+        raise InvalidParameterError("rows", f"of {expected} columns", columns)
+    return expected
