@@ -4,6 +4,7 @@
 
     WattveilError
     ├── InvalidParameterError   a public argument breaks its rule (also a ValueError)
+    ├── InvalidFileError        a file is not what it should be; quotes it (a ValueError)
     ├── InvalidDataError        rows break a rule; names them: stays in house (a ValueError)
     ├── BudgetExceededError     the grant does not cover the charge; nothing was computed
     ├── RehearsalError          something drawn from a test source was about to leave
@@ -34,6 +35,17 @@ class InvalidParameterError(WattveilError, ValueError):
         self.rule = rule
         self.value = value
         super().__init__(f"{field} must be {rule}, got {field}={value!r}")
+
+
+class InvalidFileError(WattveilError, ValueError):
+    """A file is not what it should be. Quotes the file, so it stays in house."""
+
+    def __init__(self, path: object, where: str, expected: str, found: object) -> None:
+        self.path = path
+        self.where = where
+        self.expected = expected
+        self.found = found
+        super().__init__(f"{path}, {where}: expected {expected}, found {found!r}")
 
 
 class InvalidDataError(WattveilError, ValueError):
