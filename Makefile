@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check format mutation pins clean
+.PHONY: help demo test soak check format seal mutation pins clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
@@ -23,6 +23,9 @@ test: check ## Check, run every test, enforce coverage
 	@echo "==> coverage: 90 % elsewhere"
 	@$(BIN)/coverage report --omit='*/wattveil/privacy/*,*/wattveil/release/*' --fail-under=90
 
+soak: $(VENV)/.dev ## Run the statistical tests on twenty times the samples (long)
+	@WATTVEIL_SOAK=20 $(BIN)/pytest -n 2 --timeout=0 tests/statistical
+
 check: $(VENV)/.dev ## Lint, formatting, types, import contracts, dependencies
 	@echo "==> ruff"
 	@$(BIN)/ruff check
@@ -37,6 +40,9 @@ check: $(VENV)/.dev ## Lint, formatting, types, import contracts, dependencies
 format: $(VENV)/.dev ## Rewrite the code in the house style
 	@$(BIN)/ruff check --fix-only
 	@$(BIN)/ruff format
+
+seal: $(VENV)/.dev ## List stale seals of proof pages; renew those read again: PAGES="docs/proofs/x.md"
+	@$(BIN)/python tools/seal_proofs.py $(if $(PAGES),--write $(PAGES))
 
 mutation: $(VENV)/.dev ## Mutate privacy/ and list the mutants no test kills (long)
 	@$(BIN)/mutmut run
@@ -59,7 +65,7 @@ endef
 
 clean: ## Remove the environment and everything the tools left
 	rm -rf $(VENV) mutants dist .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find src tests -name __pycache__ -type d -exec rm -rf {} +
+	find src tests tools -name __pycache__ -type d -exec rm -rf {} +
 
 # --- the environment: stamps in .venv are older than their inputs when there is something to do ---
 

@@ -15,6 +15,8 @@ from wattveil.errors import InvalidParameterError
 
 E = TypeVar("E", bound=StrEnum)
 
+MOST_EPSILON = 1e6
+
 
 def positive(field: str, value: object) -> float:
     """Accept a finite number above 0."""
@@ -24,6 +26,11 @@ def positive(field: str, value: object) -> float:
 def non_negative(field: str, value: object) -> float:
     """Accept a finite number of at least 0."""
     return _number(field, value, "a finite number of at least 0", lambda x: 0.0 <= x < math.inf)
+
+
+def epsilon(field: str, value: object) -> float:
+    """Accept a privacy loss of at least 0; one beyond 1e6 promises nothing and is a slip."""
+    return _number(field, value, "at least 0 and at most 1e6", lambda x: 0.0 <= x <= MOST_EPSILON)
 
 
 def probability(field: str, value: object) -> float:
@@ -36,11 +43,14 @@ def probability_or_zero(field: str, value: object) -> float:
     return _number(field, value, "at least 0 and below 1", lambda x: 0.0 <= x < 1.0)
 
 
-def integer(field: str, value: object, *, least: int) -> int:
-    """Accept a whole number of at least ``least``; a bool is not a number here."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
-        raise InvalidParameterError(field, f"a whole number of at least {least}", value)
-    return int(value)
+def integer(field: str, value: object, *, least: int, most: int | None = None) -> int:
+    """Accept a whole number within its limits; a bool is not a number here."""
+    if not isinstance(value, bool) and isinstance(value, Integral):
+        whole = int(value)
+        if whole >= least and (most is None or whole <= most):
+            return whole
+    limit = "" if most is None else f" and at most {most:,}"
+    raise InvalidParameterError(field, f"a whole number of at least {least}{limit}", value)
 
 
 def member(field: str, value: object, kind: type[E]) -> E:

@@ -142,6 +142,7 @@ in three lines."""
 x = """
 text that is code
 """  # four lines so far, with the next
+"""What x is for."""
 
 
 def f() -> int:
@@ -212,10 +213,9 @@ def code_lines(source: str) -> int:
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in layout:
             lines.update(range(token.start[0], token.end[0] + 1))
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, documented) and ast.get_docstring(node) is not None:
-            docstring = node.body[0]
-            assert docstring.end_lineno is not None
-            lines.difference_update(range(docstring.lineno, docstring.end_lineno + 1))
+        # A string that stands alone documents what is above it: module, class, function, constant.
+        if isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str):
+            assert node.end_lineno is not None
+            lines.difference_update(range(node.lineno, node.end_lineno + 1))
     return len(lines)

@@ -52,14 +52,14 @@ def gaussian_delta(*, epsilon: float, s: float) -> float:
 
     delta = Phi(s/2 - epsilon/s) - e^epsilon Phi(-s/2 - epsilon/s)   (Balle & Wang 2018, theorem 8)
     """
-    epsilon_ball = _ball(checks.non_negative("epsilon", epsilon))
+    epsilon_ball = _ball(checks.epsilon("epsilon", epsilon))
     s_ball = _ball(checks.positive("s", s))
-    return _upper_float(lambda: _hockey_stick(epsilon_ball, s_ball))
+    return min(_upper_float(lambda: _hockey_stick(epsilon_ball, s_ball)), 1.0)
 
 
 def gaussian_s(*, epsilon: float, delta: float) -> float:
     """Return the largest s whose exact delta is at most ``delta``, rounded down."""
-    checks.non_negative("epsilon", epsilon)
+    checks.epsilon("epsilon", epsilon)
     checks.probability("delta", delta)
     return _largest_s(lambda s: gaussian_delta(epsilon=epsilon, s=s) <= delta)
 
@@ -76,9 +76,9 @@ def probabilistic_delta(*, epsilon: float, s: float) -> float:
 
     delta = Q(epsilon/s - s/2), the paper's notion (probabilistic DP); never below the exact delta.
     """
-    epsilon_ball = _ball(checks.non_negative("epsilon", epsilon))
+    epsilon_ball = _ball(checks.epsilon("epsilon", epsilon))
     s_ball = _ball(checks.positive("s", s))
-    return _upper_float(lambda: _normal_tail(epsilon_ball / s_ball - s_ball / 2))
+    return min(_upper_float(lambda: _normal_tail(epsilon_ball / s_ball - s_ball / 2)), 1.0)
 
 
 def probabilistic_s(*, epsilon: float, delta: float) -> float:
@@ -124,9 +124,9 @@ def rho_units(s: float) -> int:
 
 def noise_scale(*, squared_sensitivity: int, rho_units: int) -> float:
     """Return the least float sigma with squared_sensitivity / (2 sigma^2) <= rho: rounded up."""
-    checks.integer("squared_sensitivity", squared_sensitivity, least=1)
-    checks.integer("rho_units", rho_units, least=1)
-    target = Fraction(squared_sensitivity * RHO_UNITS, 2 * rho_units)  # sigma^2
+    squared = checks.integer("squared_sensitivity", squared_sensitivity, least=1)
+    units = checks.integer("rho_units", rho_units, least=1)
+    target = Fraction(squared * RHO_UNITS, 2 * units)  # sigma^2
     return _upper_float(lambda: _ball(target).sqrt())
 
 
@@ -169,7 +169,7 @@ class Composition:
         (Kairouz, Oh & Viswanath 2015), so with G the Gaussian curve
         delta = e^eta [p+ G(epsilon - eta - r) + p- G(epsilon - eta + r)].
         """
-        checks.non_negative("epsilon", epsilon)
+        checks.epsilon("epsilon", epsilon)
         return min(_upper_float(lambda: self._delta_ball(epsilon)), 1.0)
 
     def epsilon(self, delta: float) -> float:
@@ -226,8 +226,13 @@ def _round_up(point: arb) -> float:
 
 
 def _largest_s(accepts: Callable[[float], bool]) -> float:
-    return rounding.largest_float(accepts, low=2.0**-1022, high=1e6)
+    """Search (0, 1e6); 0 when not even the smallest float will do."""
+    least = math.ulp(0.0)
+    return rounding.largest_float(accepts, low=least, high=1e6) if accepts(least) else 0.0
 
 
 def _least_epsilon(accepts: Callable[[float], bool]) -> float:
-    return 0.0 if accepts(0.0) else rounding.least_float(accepts, low=0.0, high=1e9)
+    """Search the floats that `checks.epsilon` takes; infinity when not even the largest will do."""
+    if accepts(0.0) or not accepts(checks.MOST_EPSILON):
+        return 0.0 if accepts(0.0) else math.inf
+    return rounding.least_float(accepts, low=0.0, high=checks.MOST_EPSILON)

@@ -5,15 +5,9 @@ Gaussian parts, and a plain (epsilon, delta) set aside for randomised labels. Ev
 charges it first and touches the data afterwards; a crash in between costs budget, never privacy.
 The list of charges is the transcript that a release statement shows.
 
->>> budget = Budget(
-...     Guarantee(
-...         epsilon=1.0,
-...         delta=1e-6,
-...         tier=Tier.GLOBAL,
-...         neighbours=Neighbours.ZERO_OUT,
-...         unit=Unit.CUSTOMER,
-...     )
-... )
+>>> from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
+>>> kind = {"tier": Tier.GLOBAL, "neighbours": Neighbours.ZERO_OUT, "unit": Unit.CUSTOMER}
+>>> budget = Budget(Guarantee(epsilon=1.0, delta=1e-6, **kind))
 >>> budget.rho_units  # 1e-18 each: rho = 0.028
 28014...
 """
@@ -67,7 +61,7 @@ class Budget:
     ) -> None:
         self.guarantee = guarantee
         self._grant = Composition(
-            response_epsilon=checks.non_negative("response_epsilon", response_epsilon),
+            response_epsilon=checks.epsilon("response_epsilon", response_epsilon),
             response_delta=checks.probability_or_zero("response_delta", response_delta),
             eta=_ETA_SHARE * guarantee.epsilon,
         )

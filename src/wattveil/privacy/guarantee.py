@@ -39,19 +39,11 @@ class Neighbours(StrEnum):
 
 
 class Unit(StrEnum):
-    """Whose data change between neighbours."""
+    """Whose data change between neighbours; a promise about one unit covers those after it."""
 
     CUSTOMER = "customer"
     CUSTOMER_MONTH = "customer-month"
     CUSTOMER_DAY = "customer-day"
-
-
-# A promise about all the data of a customer covers each month and each day of them.
-_COVERS = {
-    Unit.CUSTOMER: {Unit.CUSTOMER, Unit.CUSTOMER_MONTH, Unit.CUSTOMER_DAY},
-    Unit.CUSTOMER_MONTH: {Unit.CUSTOMER_MONTH, Unit.CUSTOMER_DAY},
-    Unit.CUSTOMER_DAY: {Unit.CUSTOMER_DAY},
-}
 
 
 _LARGEST_EXPONENT = 700.0
@@ -78,7 +70,7 @@ class Guarantee:
 
     def __post_init__(self) -> None:
         """Refuse numbers that promise nothing and fields of the wrong kind."""
-        object.__setattr__(self, "epsilon", checks.non_negative("epsilon", self.epsilon))
+        object.__setattr__(self, "epsilon", checks.epsilon("epsilon", self.epsilon))
         object.__setattr__(self, "delta", checks.probability_or_zero("delta", self.delta))
         checks.member("tier", self.tier, Tier)
         checks.member("neighbours", self.neighbours, Neighbours)
@@ -117,7 +109,7 @@ class Guarantee:
         return (
             self.tier == other.tier
             and neighbours == other.neighbours
-            and other.unit in _COVERS[self.unit]
+            and list(Unit).index(self.unit) <= list(Unit).index(other.unit)
             and epsilon <= other.epsilon
             and delta <= other.delta
         )
@@ -183,9 +175,10 @@ class Guarantee:
         """
         if self.delta == 0.0:
             return 2.0 * self.epsilon, 0.0, Neighbours.REPLACE_ONE
-        # Each operation is within an ulp of the truth, so three steps up make an upper bound.
-        factor = 1.0 + math.exp(min(self.epsilon, _LARGEST_EXPONENT))
-        delta = rounding.up(rounding.up(rounding.up(factor * self.delta)))
+        # Three operations, each within an ulp of the truth, lose less than the factor adds.
+        weak = self.epsilon > _LARGEST_EXPONENT
+        factor = math.inf if weak else 1.0 + math.exp(self.epsilon)
+        delta = rounding.up(factor * self.delta * (1.0 + 2.0**-50))
         return 2.0 * self.epsilon, delta, Neighbours.REPLACE_ONE
 
     def _alike(self, *others: Self) -> tuple[Self, ...]:

@@ -24,8 +24,9 @@ from wattveil.errors import InvalidParameterError
 # make_gaussian and make_laplace have proofs, yet OpenDP asks for this flag for every constructor.
 dp.enable_features("contrib")
 
-LARGEST_SCALE = 2.0**52
-"""Beyond it 40 standard deviations could meet the end of int64, where OpenDP saturates."""
+LARGEST_SCALE = 2.0**48
+"""So that int64, at whose ends OpenDP saturates, is 2^15 scales away: e^-32768 for Laplace noise,
+and for Gaussian noise nothing that has a name."""
 
 _WORD = 2**64
 
@@ -85,14 +86,12 @@ def discrete_laplace(*, scale: float, size: int) -> NDArray[np.int64]:
 
 def uniform_below(*, bound: int, size: int) -> NDArray[np.int64]:
     """Draw independent uniform integers in [0, bound), exactly, for bound up to 2^63."""
-    checks.integer("bound", bound, least=1)
+    bound = checks.integer("bound", bound, least=1)
     # Words at or above the largest multiple of bound would favour small residues: draw again.
     last_fair = np.uint64(_WORD - _WORD % bound - 1)
     words = _source.get().words(size).copy()
-    unfair = words > last_fair
-    while unfair.any():
+    while (unfair := words > last_fair).any():
         words[unfair] = _source.get().words(int(unfair.sum()))
-        unfair = words > last_fair
     return (words % np.uint64(bound)).astype(np.int64)
 
 

@@ -14,7 +14,9 @@ Two rules make that enough for a proof (docs/proofs/integer-grid.md):
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
+from operator import mul
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +47,7 @@ def refuse_non_finite(rows: FloatArray, row_ids: NDArray[np.generic] | None = No
     NaN fails every comparison, so it would pass a clip untouched. The error names the offending
     rows and is for the house alone.
     """
-    matrix = np.ascontiguousarray(rows, dtype=np.float64)  # one layout: one order of additions
+    matrix = np.asarray(rows, dtype=np.float64)
     columns_of(matrix)
     bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
     if bad.size:
@@ -68,9 +70,14 @@ class Region(ABC):
     step: float
     """Size of a grid step in the region's own coordinates, a power of two."""
 
-    @abstractmethod
+    columns: int | None = None
+    """How many columns a row must have; None takes any number."""
+
     def width(self, columns: int) -> int:
         """Return how many integers a row of so many columns becomes; refuse a wrong number."""
+        if self.columns not in {None, columns}:
+            raise InvalidParameterError("rows", f"of {self.columns} columns", columns)
+        return columns
 
     @abstractmethod
     def to_grid(self, rows: FloatArray) -> IntArray:
@@ -93,24 +100,20 @@ class Ball(Region):
 
     def __post_init__(self) -> None:
         """Refuse a radius that is not a size."""
-        if not 1e-250 < checks.positive("radius", self.radius) < 1e250:  # noqa: PLR2004 - see rule
-            raise InvalidParameterError("radius", "between 1e-250 and 1e250", self.radius)
-        object.__setattr__(self, "step", _step(self.radius))
+        radius = checks.positive("radius", self.radius)
+        self.__dict__.update(step=_step("radius", radius))
 
     @cached_property
     def radius_in_steps(self) -> int:
         """The radius on the grid, rounded down."""
         return math.floor(self.radius / self.step)  # exact: the step is a power of two
 
-    def width(self, columns: int) -> int:
-        """Any number of columns will do."""
-        return columns
-
     def to_grid(self, rows: FloatArray) -> IntArray:
         """Scale to min(1, r / |x|), round towards zero to whole steps, check in integers."""
         peak = np.abs(rows).max(axis=1, keepdims=True)
         direction = rows / np.where(peak > 0.0, peak, 1.0)  # no overflow at 1e300
-        length = np.sqrt(np.square(direction).sum(axis=1, keepdims=True))
+        # A running sum has one order of additions; `sum` may choose it by the layout of the rows.
+        length = np.sqrt(np.cumsum(np.square(direction), axis=1)[:, -1:])
         with np.errstate(over="ignore"):  # a length that overflows is clipped to the radius
             reach = np.minimum(peak * length, self.radius) / np.where(length > 0.0, length, 1.0)
         steps = np.trunc(direction * (reach / self.step)).astype(np.int64)
@@ -134,17 +137,14 @@ class Box(Region):
         if not same or not (np.array(self.low) < np.array(self.high)).all():
             rule = "finite, of one length, with low < high"
             raise InvalidParameterError("low, high", rule, (self.low, self.high))
-        object.__setattr__(self, "step", _step(float(np.abs([self.low, self.high]).max())))
+        reach = float(np.abs([self.low, self.high]).max())
+        self.__dict__.update(step=_step("low, high", reach), columns=len(self.low))
 
     @cached_property
     def bounds_in_steps(self) -> tuple[IntArray, IntArray]:
         """The bounds on the grid, rounded inwards."""
         low = np.ceil(np.array(self.low) / self.step).astype(np.int64)
         return low, np.floor(np.array(self.high) / self.step).astype(np.int64)
-
-    def width(self, columns: int) -> int:
-        """One integer a bounded column."""
-        return _expect_columns(columns, len(self.low))
 
     def to_grid(self, rows: FloatArray) -> IntArray:
         """Clip each value to its bounds, then towards zero to whole steps."""
@@ -173,20 +173,18 @@ class Ellipsoid(Region):
         """Refuse a matrix that cannot be inverted with care."""
         if self.shape.ndim != 2 or len(set(self.shape.shape)) != 1:  # noqa: PLR2004 - a matrix
             raise InvalidParameterError("shape", "a square matrix", self.shape.shape)
-        condition = np.linalg.cond(self.shape) if np.isfinite(self.shape).all() else math.inf
-        if not condition < 1e10:  # noqa: PLR2004 - beyond, float64 keeps under 6 digits
-            rule = "finite and of condition number below 1e10"
-            raise InvalidParameterError("shape", rule, f"condition number {condition:.1e}")
-        object.__setattr__(self, "step", _UNIT_BALL.step)
+        finite = np.isfinite(self.shape).all()
+        axes = np.linalg.svd(self.shape, compute_uv=False) if finite else np.array([math.inf])
+        # Within 1e-100 and 1e100 nothing overflows; a ratio of 1e10 leaves 6 digits to the inverse.
+        if not 1e-100 < axes[-1] <= axes[0] < min(1e100, 1e10 * axes[-1]):  # noqa: PLR2004 - see rule
+            rule = "finite and of condition number below 1e10, semi-axes between 1e-100 and 1e100"
+            raise InvalidParameterError("shape", rule, f"semi-axes {axes[-1]:.1e} to {axes[0]:.1e}")
+        self.__dict__.update(step=_UNIT_BALL.step, columns=len(self.shape))
 
     @cached_property
     def whiten(self) -> FloatArray:
         """W^-1."""
         return np.asarray(np.linalg.inv(self.shape), dtype=np.float64)
-
-    def width(self, columns: int) -> int:
-        """One integer a whitened coordinate."""
-        return _expect_columns(columns, self.shape.shape[0])
 
     def to_grid(self, rows: FloatArray) -> IntArray:
         """Whiten row by row, then clip to the unit ball."""
@@ -199,17 +197,23 @@ class Ellipsoid(Region):
 
     def round_answer(self, vector: FloatArray) -> IntArray:
         """Return an answer whitened and rounded to whole steps, not clipped to the region."""
-        steps = np.rint(self.whiten @ vector / self.step)
-        return np.clip(steps, -_FARTHEST_STEP, _FARTHEST_STEP).astype(np.int64)
+        # In fractions: a float product errs by more than a step when the answer is long.
+        answer = [Fraction(entry) / Fraction(self.step) for entry in vector.tolist()]
+        steps = [round(sum(map(mul, map(Fraction, row), answer))) for row in self.whiten.tolist()]
+        return np.array([min(max(step, -_FARTHEST_STEP), _FARTHEST_STEP) for step in steps])
 
-    @property
+    @cached_property
     def answer_sensitivity(self) -> int:
         """How far apart, in steps, two rounded answers can be that differ within the region.
 
-        Rounding moves each by at most sqrt(D)/2 steps; as much again is kept for the
-        floating-point product that whitens them.
+        With A the computed inverse |A W u| <= 1 + |A W - I|; the second term of ``error`` bounds
+        what this product itself loses. Rounding moves each answer by at most sqrt(D)/2 steps.
         """
-        return _UNIT_BALL.radius_in_steps + 2 * math.ceil(math.sqrt(self.shape.shape[0]))
+        numbers = len(self.shape)
+        error = float(np.linalg.norm(self.whiten @ self.shape - np.eye(numbers)))
+        sizes = float(np.linalg.norm(self.whiten) * np.linalg.norm(self.shape))
+        longest = 1.0 + 1.01 * (error + numbers * 2.0**-52 * sizes)
+        return math.ceil(_UNIT_BALL.radius_in_steps * longest) + math.isqrt(numbers - 1) + 1
 
     def from_grid(self, steps: FloatArray) -> FloatArray:
         """Un-whiten: W (k step)."""
@@ -233,11 +237,11 @@ class OuterProductBall(Region):
     def __post_init__(self) -> None:
         """Refuse a radius that is not a size."""
         checks.positive("radius", self.radius)
-        object.__setattr__(self, "step", self._square.step)
+        self.__dict__.update(step=self._square.step)
 
     @cached_property
     def _square(self) -> Ball:
-        return Ball(radius=self.radius**2)
+        return Ball(radius=self.radius * self.radius)
 
     def width(self, columns: int) -> int:
         """One integer an entry of the upper triangle."""
@@ -266,15 +270,17 @@ class OuterProductBall(Region):
         return 2 * reach**2 + 8 * reach * _TRIANGLE_ROOT + 8 * _TRIANGLE_ROOT**2
 
 
-_FARTHEST_STEP = 2.0**61
+_FARTHEST_STEP = 2**61
 """Answers saturate here: no data can overflow int64, and it moves no two answers apart."""
 
 _TRIANGLE_ROOT = 2**10
 """Square root of the most numbers in a triangle (2^20, a matrix of 1,447 columns)."""
 
 
-def _step(reach: float) -> float:
+def _step(field: str, reach: float) -> float:
     """Return the power of two that puts ``reach`` between 2^25 and 2^26 steps, exactly."""
+    if not 1e-250 < reach < 1e250:  # noqa: PLR2004 - far from the ends of float64
+        raise InvalidParameterError(field, "of a size between 1e-250 and 1e250", reach)
     return math.ldexp(1.0, math.frexp(reach)[1] - GRID_BITS)
 
 
@@ -283,14 +289,6 @@ _UNIT_BALL = Ball(radius=1.0)
 
 def _shrink_into(steps: IntArray, squared_radius: int) -> IntArray:
     """Scale back, towards zero, the rows that float rounding left outside; decided in integers."""
-    outside = np.square(steps).sum(axis=1) > squared_radius
-    while outside.any():
+    while (outside := np.square(steps).sum(axis=1) > squared_radius).any():
         steps[outside] = np.trunc(steps[outside] * (1.0 - 2.0**-25)).astype(np.int64)
-        outside = np.square(steps).sum(axis=1) > squared_radius
     return steps
-
-
-def _expect_columns(columns: int, expected: int) -> int:
-    if columns != expected:
-        raise InvalidParameterError("rows", f"of {expected} columns", columns)
-    return expected

@@ -12,20 +12,11 @@ from functools import cached_property
 import numpy as np
 
 from wattveil.errors import InvalidParameterError
-from wattveil.privacy import accounting, noise
+from wattveil.privacy import accounting, noise, sensitivity
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.mechanisms.cells import count_cells
 from wattveil.privacy.secret import Released, Secret
-from wattveil.privacy.sensitivity import (
-    Ball,
-    Ellipsoid,
-    FloatArray,
-    IntArray,
-    Region,
-    columns_of,
-    one_hot_sensitivity,
-    refuse_non_finite,
-)
+from wattveil.privacy.sensitivity import Ball, Ellipsoid, FloatArray, IntArray, Region
 
 _ROWS_AT_ONCE = 65_536  # bounds the memory of the integer copy; the sum does not depend on it
 
@@ -76,12 +67,12 @@ def gaussian_sum(
     charged eta. Noise scale: sigma = sensitivity / sqrt(2 rho), in steps. Proof:
     docs/proofs/gaussian-sum.md.
     """
-    width = region.width(columns_of(rows.reveal()))
+    width = region.width(sensitivity.columns_of(rows.reveal()))
     squared = region.squared_sensitivity(budget.guarantee.neighbours)
     spend = Spend(tag=tag, mechanism="gaussian_sum", rho_units=rho_units)
     spend, sigma = _charge(budget, spend, squared_sensitivity=squared, numbers=width)
 
-    matrix = refuse_non_finite(rows.reveal())
+    matrix = sensitivity.refuse_non_finite(rows.reveal())
     total = np.zeros(width, dtype=np.int64)
     for start in range(0, matrix.shape[0], _ROWS_AT_ONCE):
         total += region.to_grid(matrix[start : start + _ROWS_AT_ONCE]).sum(axis=0)
@@ -103,7 +94,7 @@ def gaussian_histogram(
     """
     region = Ball(radius=1.0)
     one = region.radius_in_steps  # a customer, in steps: a fine grid keeps the noise Gaussian
-    squared = one**2 * one_hot_sensitivity(n_cells, budget.guarantee.neighbours)
+    squared = one**2 * sensitivity.one_hot_sensitivity(n_cells, budget.guarantee.neighbours)
     spend = Spend(tag=tag, mechanism="gaussian_histogram", rho_units=rho_units)
     spend, sigma = _charge(budget, spend, squared_sensitivity=squared, numbers=n_cells)
     return _release(count_cells(cells, n_cells) * one, sigma, region, spend)
@@ -124,12 +115,12 @@ def gaussian_answer(
     ``differences`` is computed from the data, this holds for the data at hand only: the instance
     tier. Proof: docs/proofs/coloured-gaussian.md.
     """
-    vector = np.atleast_2d(answer.reveal())
-    width = differences.width(columns_of(vector))
+    vector = answer.reveal()[None, :]  # a vector alone: a matrix becomes three axes, refused
+    width = differences.width(sensitivity.columns_of(vector))
     squared = differences.answer_sensitivity**2
     spend = Spend(tag=tag, mechanism="gaussian_answer", rho_units=rho_units)
     spend, sigma = _charge(budget, spend, squared_sensitivity=squared, numbers=width)
-    exact = differences.round_answer(refuse_non_finite(vector)[0])
+    exact = differences.round_answer(sensitivity.refuse_non_finite(vector)[0])
     return _release(exact, sigma, differences, spend)
 
 

@@ -12,12 +12,13 @@ positive terms only, one step a value, right to 1e-10 at Delta_l = 100,000.
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
-from flint import arb, ctx
+from flint import arb, ctx, fmpq
 
 from wattveil import checks
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidDataError, InvalidParameterError
 from wattveil.privacy import noise, rounding
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Tier
@@ -62,14 +63,12 @@ def modulo_flip(*, n_labels: int, changed: int, epsilon: float, delta: float) ->
     if delta == 0.0:
         # e^-x with x = epsilon / Delta_l, so that a large epsilon underflows instead of failing.
         odds = (n_labels - 1) * math.exp(-epsilon / changed)
-        return min(odds / (1.0 + odds) * _UP, uniform)
+        return min(max(odds / (1.0 + odds) * _UP, math.ulp(0.0)), uniform)
 
-    def keeps_the_promise(flip: float) -> bool:
-        return flip >= uniform or (
-            modulo_delta(n_labels=n_labels, changed=changed, flip=flip, epsilon=epsilon) <= delta
-        )
-
-    return min(rounding.least_float(keeps_the_promise, low=1e-300, high=1.0), uniform)
+    keeps = partial(modulo_delta, n_labels=n_labels, changed=changed, epsilon=epsilon)
+    return rounding.least_float(
+        lambda flip: flip >= uniform or keeps(flip=flip) <= delta, low=1e-300, high=uniform
+    )
 
 
 def modulo_labels(  # noqa: PLR0913 - each one a choice of the caller
@@ -105,12 +104,14 @@ def modulo_labels(  # noqa: PLR0913 - each one a choice of the caller
     )
     budget.charge(spend)
     values = check_cells(labels, n_labels, field="labels")
-    if (values == NO_DATA).any():
-        raise InvalidParameterError("labels", "known for every customer in the instance tier", -1)
     positions = check_cells(unstable, max(values.size, 1), field="unstable")
-    if positions.size and not changed:
-        raise InvalidParameterError("changed", "above 0 when there are unstable labels", changed)
-    exact_flip = Fraction(math.ceil(Fraction(flip) * PARTS), PARTS)
+    bad = [*np.flatnonzero(values == NO_DATA), *positions[(positions == NO_DATA) | (changed == 0)]]
+    if bad:
+        rule = "a label for every customer, and no unstable one when changed is 0"
+        raise InvalidDataError(rule, bad)
+    uniform = Fraction(n_labels - 1, n_labels)
+    in_parts = Fraction(math.ceil(Fraction(flip) * PARTS), PARTS)
+    exact_flip = uniform if flip >= float(uniform) else min(in_parts, uniform)
     moved = values.copy()
     moved[positions] = move_labels(values, n_labels=n_labels, flip=exact_flip)[positions]
     moved.setflags(write=False)
@@ -142,8 +143,15 @@ def _loss_distribution(n_labels: int, changed: int, flip: float) -> tuple[FloatA
         if now + before > 1e250:  # noqa: PLR2004 - room below the largest float
             before, now, exponent = before * 2.0**-800, now * 2.0**-800, exponent + 800
         chances.append(math.ldexp(now, exponent))
-    losses = np.linspace(0.0, n * max(math.log(keep / other), 0.0) * (1.0 + 1e-12), n + 1)
+    losses = np.linspace(0.0, n * _label_loss(n_labels, flip) * (1.0 + 1e-12), n + 1)
     return losses, np.array(chances[::-1])
+
+
+def _label_loss(n_labels: int, flip: float) -> float:
+    """Return a = log((1 - rho)(K - 1) / rho), from exact fractions: near uniform it is tiny."""
+    odds = (1 - Fraction(flip)) * (n_labels - 1) / Fraction(flip)
+    with ctx.workprec(256):
+        return float(abs(arb(fmpq(odds.numerator, odds.denominator)).log()).upper())
 
 
 def _power(base: float, n: int) -> tuple[float, int]:
@@ -156,6 +164,4 @@ def _power(base: float, n: int) -> tuple[float, int]:
 
 def _check_shape(n_labels: int, changed: int) -> None:
     checks.integer("n_labels", n_labels, least=2)
-    checks.integer("changed", changed, least=1)
-    if changed > _MOST_CHANGED:
-        raise InvalidParameterError("changed", f"at most {_MOST_CHANGED:,}", changed)
+    checks.integer("changed", changed, least=1, most=_MOST_CHANGED)

@@ -38,7 +38,7 @@ def noisy_quantile(  # noqa: PLR0913 - each one a public choice of the caller
     below, above = interval
     if not -1e300 < below < above < 1e300:  # noqa: PLR2004 - so that their distance is a float
         raise InvalidParameterError("interval", "finite, its lower end first", interval)
-    column = np.reshape(values.reveal(), (-1, 1))
+    column = values.reveal()[:, np.newaxis]  # a matrix becomes three axes, refused below
 
     answers = []
     for rho in _split(rho_units, n_steps):

@@ -26,7 +26,7 @@ def keep_probability(*, n_labels: int, epsilon: float, neighbours: Neighbours) -
       p = min(e^epsilon / K, 1 - (K - 1) e^-epsilon / K)
     * replace-one needs p <= e^epsilon q: p = e^epsilon / (e^epsilon + K - 1)
     """
-    checks.integer("n_labels", n_labels, least=2)
+    n_labels = checks.integer("n_labels", n_labels, least=2)
     checks.positive("epsilon", epsilon)
     with ctx.workprec(256):
         exact = Fraction(epsilon)
@@ -36,7 +36,9 @@ def keep_probability(*, n_labels: int, epsilon: float, neighbours: Neighbours) -
         else:
             p = 1 / (1 + (n_labels - 1) / ratio)
         mantissa, exponent = p.lower().man_exp()  # p = mantissa 2^exponent, below 1
-    return Fraction(int(mantissa) * PARTS >> -int(exponent), PARTS)
+    # Rounding down must not pass 1 / K, below which other labels would be likelier than its own.
+    rounded = Fraction(int(mantissa) * PARTS >> -int(exponent), PARTS)
+    return max(rounded, Fraction(1, n_labels))
 
 
 def randomised_response(

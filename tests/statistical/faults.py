@@ -1,0 +1,161 @@
+"""Planted faults: each turns a right mechanism into one that breaks its claim.
+
+A fault is a function of pytest's ``monkeypatch``, which takes it back after the test.
+"""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from wattveil.privacy import accounting, noise
+from wattveil.privacy.guarantee import Neighbours
+from wattveil.privacy.mechanisms import gaussian, laplace, modulo, response
+from wattveil.privacy.mechanisms.cells import NO_DATA, check_cells
+from wattveil.privacy.mechanisms.gaussian import NoisyVector
+from wattveil.privacy.secret import Released, Secret
+from wattveil.privacy.sensitivity import (
+    Ball,
+    Box,
+    Ellipsoid,
+    FloatArray,
+    IntArray,
+    OuterProductBall,
+    Region,
+)
+from wattveil.release import shapes
+
+Patch = pytest.MonkeyPatch
+
+
+def weaker_noise(patch: Patch, factor: float = 0.5) -> None:
+    """Noise of half the scale; labels that move half as often."""
+    for law in ("discrete_gaussian", "discrete_laplace"):
+        patch.setattr(noise, law, _scaled(getattr(noise, law), factor))
+    coin = noise.bernoulli
+
+    def rarer(*, probability: Fraction, size: int) -> NDArray[np.bool_]:
+        return coin(probability=probability * Fraction(factor), size=size)
+
+    patch.setattr(noise, "bernoulli", rarer)
+
+
+def no_clipping(patch: Patch) -> None:
+    """Rows go to the grid as they are."""
+
+    def as_it_is(region: Region, rows: FloatArray) -> IntArray:
+        return np.trunc(rows / region.step).astype(np.int64)
+
+    patch.setattr(Ball, "to_grid", as_it_is)
+    patch.setattr(Box, "to_grid", as_it_is)
+
+
+def removal_priced_for_replacement(patch: Patch) -> None:
+    """The sensitivity of zero-out where the promise is about replace-one."""
+    for region in (Ball, Box, OuterProductBall):
+        bound = region.squared_sensitivity
+        patch.setattr(region, "squared_sensitivity", _for_zero_out(bound))
+    patch.setattr(gaussian, "one_hot_sensitivity", lambda *_: 1)
+    patch.setattr(laplace, "one_hot_sensitivity", lambda *_: 1)
+
+
+def removal_labels_for_replacement(patch: Patch) -> None:
+    """The keep probability of zero-out where the promise is about replace-one."""
+    keep = response.keep_probability
+
+    def too_often(*, n_labels: int, epsilon: float, neighbours: Neighbours) -> Fraction:
+        assert neighbours is Neighbours.REPLACE_ONE
+        return keep(n_labels=n_labels, epsilon=epsilon, neighbours=Neighbours.ZERO_OUT)
+
+    patch.setattr(response, "keep_probability", too_often)
+
+
+def absent_is_label_0(patch: Patch) -> None:
+    """A customer without data is given label 0 instead of a uniform one."""
+
+    def defaulted(cells: Secret[IntArray], n_cells: int, *, field: str = "cells") -> IntArray:
+        values = check_cells(cells, n_cells, field=field)
+        return np.where(values == NO_DATA, 0, values)
+
+    patch.setattr(response, "check_cells", defaulted)
+
+
+def one_changed_label(patch: Patch) -> None:
+    """Label noise calibrated for one changed label, whatever a removal changes."""
+    flip = modulo.modulo_flip
+
+    def for_one(*, n_labels: int, changed: int, epsilon: float, delta: float) -> float:
+        assert changed > 1
+        return flip(n_labels=n_labels, changed=1, epsilon=epsilon, delta=delta)
+
+    patch.setattr(modulo, "modulo_flip", for_one)
+
+
+def shared_noise(patch: Patch) -> None:
+    """One draw serves all coordinates of a release."""
+    for law in ("discrete_gaussian", "discrete_laplace", "bernoulli", "uniform_below"):
+        patch.setattr(noise, law, _repeated(getattr(noise, law)))
+
+
+def transposed_factor(patch: Patch) -> None:
+    """Whiten an answer with W'^-1 instead of W^-1."""
+    transposed = property(lambda region: np.linalg.inv(region.shape.T))
+    patch.setattr(Ellipsoid, "whiten", transposed)
+
+
+def exact_count(patch: Patch) -> None:
+    """The number of customers leaves without noise."""
+    patch.setattr(shapes, "gaussian_histogram", _noiseless)
+
+
+def exchanged_share(patch: Patch) -> None:
+    """The count draws its noise with the share of the sum; the sum keeps its own.
+
+    The charges recorded are right: only the noise, or an audit, can tell.
+    """
+    scale = accounting.noise_scale
+    exchange = math.sqrt(shapes._COUNT_SHARE / (1.0 - shapes._COUNT_SHARE))
+
+    def of_the_other(*, squared_sensitivity: int, rho_units: int) -> float:
+        sigma = scale(squared_sensitivity=squared_sensitivity, rho_units=rho_units)
+        is_count = squared_sensitivity == Ball(radius=1.0).radius_in_steps ** 2
+        return sigma * exchange if is_count else sigma
+
+    patch.setattr(accounting, "noise_scale", of_the_other)
+
+
+def _scaled(draw: Callable[..., IntArray], factor: float) -> Callable[..., IntArray]:
+    def scaled(*, scale: float, size: int) -> IntArray:
+        return draw(scale=scale * factor, size=size)
+
+    return scaled
+
+
+def _repeated(draw: Callable[..., NDArray[Any]]) -> Callable[..., NDArray[Any]]:
+    def repeated(*, size: int, **law: object) -> NDArray[Any]:
+        return np.repeat(draw(size=1, **law), size)
+
+    return repeated
+
+
+def _for_zero_out(bound: Callable[..., int]) -> Callable[..., int]:
+    def for_zero_out(region: Region, neighbours: Neighbours) -> int:
+        assert neighbours is Neighbours.REPLACE_ONE
+        return bound(region, Neighbours.ZERO_OUT)
+
+    return for_zero_out
+
+
+def _noiseless(cells: Secret[IntArray], **arguments: Any) -> Released[NoisyVector]:  # noqa: ANN401
+    released = gaussian.gaussian_histogram(cells, **arguments)
+    one = Ball(radius=1.0).radius_in_steps
+    exact = NoisyVector(
+        steps=np.array([cells.reveal().size * one]),
+        noise_scale=released.value.noise_scale,
+        region=released.value.region,
+    )
+    return Released(value=exact, spends=released.spends, rehearsal=released.rehearsal)

@@ -1,0 +1,120 @@
+"""What the unit tests share: promises, budgets, and noise sources that never make a release."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from wattveil.privacy.budget import Budget
+from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
+from wattveil.privacy.noise import NoiseSource
+
+Draw = tuple[str, float, int]
+
+
+class Silent(NoiseSource):
+    """Adds nothing, moves no label, and writes down what it was asked for."""
+
+    def __init__(self, recorded: list[Draw]) -> None:
+        self.recorded = recorded
+
+    def discrete_gaussian(self, scale: float, size: int) -> NDArray[np.int64]:
+        """Return no noise."""
+        self.recorded.append(("gaussian", scale, size))
+        return np.zeros(size, dtype=np.int64)
+
+    def discrete_laplace(self, scale: float, size: int) -> NDArray[np.int64]:
+        """Return no noise."""
+        self.recorded.append(("laplace", scale, size))
+        return np.zeros(size, dtype=np.int64)
+
+    def words(self, size: int) -> NDArray[np.uint64]:
+        """Return the word whose residue modulo any power of two is the largest: no coin is true."""
+        self.recorded.append(("words", 0.0, size))
+        return np.full(size, 2**62 - 1, dtype=np.uint64)
+
+
+class Seeded(NoiseSource):
+    """Looks like noise and repeats itself."""
+
+    def __init__(self, number: int) -> None:
+        self.generator = np.random.default_rng(number)
+
+    def discrete_gaussian(self, scale: float, size: int) -> NDArray[np.int64]:
+        """Return rounded normal numbers."""
+        return np.rint(self.generator.normal(0.0, scale, size)).astype(np.int64)
+
+    def discrete_laplace(self, scale: float, size: int) -> NDArray[np.int64]:
+        """Return rounded Laplace numbers."""
+        return np.rint(self.generator.laplace(0.0, scale, size)).astype(np.int64)
+
+    def words(self, size: int) -> NDArray[np.uint64]:
+        """Return uniform words."""
+        return self.generator.integers(0, 2**64, size, dtype=np.uint64)
+
+
+class Scripted(NoiseSource):
+    """Hands out chosen words, in order."""
+
+    def __init__(self, words: list[int]) -> None:
+        self.left = list(words)
+
+    def words(self, size: int) -> NDArray[np.uint64]:
+        """Return the next words of the script."""
+        taken, self.left = self.left[:size], self.left[size:]
+        if len(taken) < size:
+            pytest.fail("more words were drawn than the script holds")
+        return np.array(taken, dtype=np.uint64)
+
+
+@pytest.fixture
+def recorded() -> list[Draw]:
+    """Return what was drawn: kind, scale, size; filled by `silent`."""
+    return []
+
+
+@pytest.fixture
+def silent(recorded: list[Draw]) -> NoiseSource:
+    """Return a source without noise."""
+    return Silent(recorded)
+
+
+@pytest.fixture
+def seeded() -> Callable[[int], NoiseSource]:
+    """Return a maker of repeatable sources."""
+    return Seeded
+
+
+@pytest.fixture
+def scripted() -> Callable[[list[int]], NoiseSource]:
+    """Return a maker of sources that hand out chosen words."""
+    return Scripted
+
+
+@pytest.fixture
+def promise() -> Callable[..., Guarantee]:
+    """Return a maker of guarantees; what is not said is (1, 1e-6), global, zero-out, customer."""
+
+    def make(**fields: object) -> Guarantee:
+        usual: dict[str, object] = {
+            "epsilon": 1.0,
+            "delta": 1e-6,
+            "tier": Tier.GLOBAL,
+            "neighbours": Neighbours.ZERO_OUT,
+            "unit": Unit.CUSTOMER,
+        }
+        return Guarantee(**{**usual, **fields})  # type: ignore[arg-type]  # bad fields on purpose
+
+    return make
+
+
+@pytest.fixture
+def ample(promise: Callable[..., Guarantee]) -> Callable[..., Budget]:
+    """Return a maker of budgets with room for every mechanism: rho = 30, response (20, 0.01)."""
+
+    def make(neighbours: Neighbours = Neighbours.ZERO_OUT, tier: Tier = Tier.GLOBAL) -> Budget:
+        whole = promise(epsilon=120.0, delta=0.02, neighbours=neighbours, tier=tier)
+        return Budget(whole, response_epsilon=20.0, response_delta=0.01)
+
+    return make

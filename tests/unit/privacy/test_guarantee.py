@@ -1,0 +1,240 @@
+"""The promise: its words, its algebra and its JSON."""
+
+import dataclasses
+import itertools
+import json
+from collections.abc import Callable
+from fractions import Fraction
+
+import pytest
+
+from wattveil.errors import InvalidParameterError
+from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
+
+Promise = Callable[..., Guarantee]
+
+
+@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize("tier", Tier)
+def test_sentence_says_what_the_fields_say(
+    promise: Promise, tier: Tier, neighbours: Neighbours, unit: Unit
+) -> None:
+    """Numbers, unit and relation are in the sentence; "differentially private" if global only."""
+    sentence = promise(tier=tier, neighbours=neighbours, unit=unit, epsilon=2.0).sentence
+    assert "(2.0, 1e-06)" in sentence
+    assert f"for each {unit.value}:" in sentence
+    change = {Neighbours.ZERO_OUT: "removing", Neighbours.REPLACE_ONE: "replacing"}
+    assert f"{change[neighbours]} one {unit.value}'s data" in sentence
+    assert "factor of 7.39" in sentence
+    assert "except with probability 1e-06" in sentence
+    assert ("differentially private" in sentence) == (tier is Tier.GLOBAL)
+    assert ("differential" in sentence) == (tier is Tier.GLOBAL)
+    assert ("For this data set alone" in sentence) == (tier is Tier.INSTANCE)
+    assert sentence.endswith(".")
+
+
+def test_sentence_without_delta_has_no_exception(promise: Promise) -> None:
+    """A pure promise slips never, and a huge epsilon is written as a power."""
+    assert "except" not in promise(delta=0.0).sentence
+    assert "factor of e^800.0" in promise(epsilon=800.0).sentence
+
+
+def test_frozen(promise: Promise) -> None:
+    """A promise cannot be changed after it was made."""
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        promise().epsilon = 2.0  # type: ignore[misc]  # that is the point
+
+
+def test_numbers_become_floats(promise: Promise) -> None:
+    """Whole numbers and fractions are kept as floats, so that JSON has one spelling."""
+    made = promise(epsilon=1, delta=Fraction(1, 4))
+    assert (type(made.epsilon), type(made.delta)) == (float, float)
+    assert made == promise(epsilon=1.0, delta=0.25)
+
+
+@pytest.mark.parametrize(
+    ("field", "bad"),
+    [
+        ("epsilon", -1.0),
+        ("epsilon", float("nan")),
+        ("epsilon", float("inf")),
+        ("epsilon", 1.1e6),
+        ("epsilon", "1"),
+        ("epsilon", True),
+        ("delta", 1.0),
+        ("delta", -1e-9),
+        ("delta", float("nan")),
+        ("delta", None),
+        ("tier", "global"),
+        ("neighbours", "zero-out"),
+        ("unit", "customer"),
+        ("unit", Tier.GLOBAL),
+    ],
+)
+def test_bad_fields_are_named(promise: Promise, field: str, bad: object) -> None:
+    """A promise of nonsense is refused by field, rule and value."""
+    with pytest.raises(InvalidParameterError) as caught:
+        promise(**{field: bad})
+    assert caught.value.field == field
+    assert caught.value.value is bad
+
+
+def test_fields_have_no_default() -> None:
+    """Tier, relation and unit are always said."""
+    with pytest.raises(TypeError):
+        Guarantee(epsilon=1.0, delta=0.1)  # type: ignore[call-arg]  # that is the point
+
+
+def test_composition_adds(promise: Promise) -> None:
+    """Releases on the same people add up, rounded up in exact arithmetic."""
+    parts = [promise(epsilon=e, delta=d) for e, d in ((0.1, 0.1), (0.2, 0.2), (0.3, 1e-20))]
+    together = parts[0].compose(*parts[1:])
+    assert Fraction(together.epsilon) >= sum(Fraction(part.epsilon) for part in parts)
+    assert Fraction(together.delta) >= sum(Fraction(part.delta) for part in parts)
+    assert together.epsilon == pytest.approx(0.6, rel=1e-15)
+    assert parts[0].compose() == parts[0]
+
+
+def test_disjoint_composition_takes_the_worst(promise: Promise) -> None:
+    """Releases on different people cost the largest epsilon and the largest delta."""
+    together = promise(epsilon=1.0, delta=1e-9).compose_disjoint(
+        promise(epsilon=0.5, delta=1e-3), promise(epsilon=0.7, delta=0.0)
+    )
+    assert together == promise(epsilon=1.0, delta=1e-3)
+    assert promise().compose_disjoint() == promise()
+
+
+@pytest.mark.parametrize("method", ["compose", "compose_disjoint"])
+@pytest.mark.parametrize(
+    ("field", "other"),
+    [
+        ("tier", Tier.INSTANCE),
+        ("neighbours", Neighbours.REPLACE_ONE),
+        ("unit", Unit.CUSTOMER_DAY),
+    ],
+)
+def test_kinds_never_mix(promise: Promise, method: str, field: str, other: object) -> None:
+    """Promises of different tier, relation or unit are not added up."""
+    with pytest.raises(InvalidParameterError, match="the same in every part") as caught:
+        getattr(promise(), method)(promise(**{field: other}))
+    assert caught.value.field == field
+    assert len(str(caught.value.value).split(",")) == 2
+
+
+def test_replace_one_is_two_steps(promise: Promise) -> None:
+    """Its epsilon doubles, delta grows by 1 + e^epsilon, rounded up; replace-one stays itself."""
+    twice = promise(epsilon=1.0, delta=1e-6).as_replace_one()
+    assert twice.epsilon == 2.0
+    assert twice.neighbours is Neighbours.REPLACE_ONE
+    assert 3.718281828459045e-06 < twice.delta < 3.71828182845906e-06
+    assert twice.as_replace_one() is twice
+    assert promise(epsilon=3.0, delta=0.0).as_replace_one().delta == 0.0
+
+
+def test_a_promise_too_weak_has_no_replace_one_equivalent(promise: Promise) -> None:
+    """Where (1 + e^epsilon) delta is no probability the answer is a refusal, not a small number."""
+    for weak in (promise(epsilon=750.0, delta=1e-320), promise(epsilon=20.0, delta=0.1)):
+        with pytest.raises(InvalidParameterError, match="delta must be"):
+            weak.as_replace_one()
+        other = promise(epsilon=1e6, delta=0.999, neighbours=Neighbours.REPLACE_ONE)
+        assert not weak.implies(other)
+
+
+def test_composition_beyond_a_promise_is_refused(promise: Promise) -> None:
+    """Sums that promise nothing any more are not promises."""
+    with pytest.raises(InvalidParameterError, match="epsilon must be"):
+        promise(epsilon=1e6).compose(promise(epsilon=1.0))
+    with pytest.raises(InvalidParameterError, match="delta must be"):
+        promise(delta=0.5).compose(promise(delta=0.5))
+
+
+def test_implies_is_reflexive(promise: Promise) -> None:
+    """Every promise keeps itself."""
+    for tier, neighbours, unit in itertools.product(Tier, Neighbours, Unit):
+        one = promise(tier=tier, neighbours=neighbours, unit=unit)
+        assert one.implies(one)
+
+
+@pytest.mark.parametrize("field", ["epsilon", "delta"])
+def test_implies_follows_the_numbers(promise: Promise, field: str) -> None:
+    """Less epsilon or less delta implies more, never the other way."""
+    less, more = promise(**{field: 0.1}), promise(**{field: 0.2})
+    assert less.implies(more)
+    assert not more.implies(less)
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_tiers_never_imply_each_other(promise: Promise, neighbours: Neighbours) -> None:
+    """A promise for one data set says nothing about all, and is stated against another scale."""
+    for tier, other in ((Tier.GLOBAL, Tier.INSTANCE), (Tier.INSTANCE, Tier.GLOBAL)):
+        strong = promise(tier=tier, epsilon=0.0, delta=0.0, neighbours=neighbours)
+        assert not strong.implies(promise(tier=other, epsilon=9.0, neighbours=neighbours))
+
+
+def test_larger_units_cover_smaller_ones(promise: Promise) -> None:
+    """All data of a customer cover each month and day of them; a day covers no more than a day."""
+    order = [Unit.CUSTOMER, Unit.CUSTOMER_MONTH, Unit.CUSTOMER_DAY]
+    for i, large in enumerate(order):
+        for j, small in enumerate(order):
+            assert promise(unit=large).implies(promise(unit=small)) == (i <= j)
+
+
+def test_zero_out_implies_replace_one_at_twice_the_price(promise: Promise) -> None:
+    """Zero-out implies its replace-one equivalent, nothing cheaper; the way back is closed."""
+    zero_out = promise(epsilon=1.0, delta=1e-6)
+    replace_one = zero_out.as_replace_one()
+    assert zero_out.implies(replace_one)
+    assert not zero_out.implies(dataclasses.replace(replace_one, epsilon=1.9))
+    assert not zero_out.implies(dataclasses.replace(replace_one, delta=3.7e-6))
+    assert not replace_one.implies(zero_out)
+    assert not promise(epsilon=0.0, delta=0.0, neighbours=Neighbours.REPLACE_ONE).implies(zero_out)
+
+
+def test_json_is_text_that_json_keeps(promise: Promise) -> None:
+    """The fields survive a JSON file to the last bit, as strings."""
+    made = promise(epsilon=0.1 + 0.2, delta=5e-324, tier=Tier.INSTANCE, unit=Unit.CUSTOMER_DAY)
+    written = json.dumps(made.to_json())
+    assert '"epsilon": "0.30000000000000004"' in written
+    assert '"tier": "instance"' in written
+    assert Guarantee.from_json(json.loads(written)) == made
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"epsilon": "1"}, "epsilon"),
+        ({"epsilon": 1.0}, "epsilon"),
+        ({"epsilon": "nan"}, "epsilon"),
+        ({"epsilon": "-1.0"}, "epsilon"),
+        ({"delta": "1.0"}, "delta"),
+        ({"delta": "1e400"}, "delta"),
+        ({"delta": None}, "delta"),
+        ({"tier": "GLOBAL"}, "tier"),
+        ({"tier": ["global"]}, "tier"),
+        ({"neighbours": "add-remove"}, "neighbours"),
+        ({"unit": ""}, "unit"),
+        ({"extra": "1"}, "guarantee"),
+    ],
+)
+def test_malformed_json_is_refused(promise: Promise, change: dict[str, object], field: str) -> None:
+    """A field that is not as `to_json` writes it is refused by name."""
+    with pytest.raises(InvalidParameterError) as caught:
+        Guarantee.from_json({**promise().to_json(), **change})
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("fields", [None, [], "epsilon", {}, 3, [("epsilon", "1.0")]], ids=repr)
+def test_json_of_the_wrong_shape_is_refused(fields: object) -> None:
+    """Anything but an object with exactly the five fields is refused."""
+    with pytest.raises(InvalidParameterError, match="guarantee must be an object with the fields"):
+        Guarantee.from_json(fields)
+
+
+def test_json_without_a_field_is_refused(promise: Promise) -> None:
+    """There is no default for a missing field."""
+    for field in promise().to_json():
+        fields = promise().to_json()
+        del fields[field]
+        with pytest.raises(InvalidParameterError, match="guarantee must be"):
+            Guarantee.from_json(fields)

@@ -1,0 +1,130 @@
+"""Private and released values: what a Secret refuses, and what the type checker refuses."""
+
+import copy
+import dataclasses
+import operator
+import pickle
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mypy import api
+
+from wattveil.privacy.secret import Released, Secret
+
+REPOSITORY = Path(__file__).parents[3]
+
+SNIPPET = """
+from wattveil.privacy.secret import Released, Secret
+
+def publish(value: Released[float]) -> float:
+    return value.publish()
+
+def compute(value: Secret[float]) -> float:
+    return value.reveal()
+
+secret = Secret(1.0)
+released = Released(value=1.0, spends=(), rehearsal=False)
+
+publish(released)
+compute(secret)
+publish(secret)  # refused
+compute(released)  # refused
+publish(1.0)  # refused
+compute(1.0)  # refused
+number: float = secret  # refused
+text: Secret[str] = secret  # refused
+released.value = 2.0  # refused
+
+class Loud(Secret[float]):  # refused
+    pass
+"""
+
+
+def test_opens_only_by_name() -> None:
+    """`reveal` is the one door."""
+    assert Secret(42).reveal() == 42
+
+
+@pytest.mark.parametrize("show", [repr, str, format, ascii])
+@pytest.mark.parametrize("value", [123456789, "987-meter", np.full(3, 777.0), None])
+def test_shows_nothing(show: Callable[[object], str], value: object) -> None:
+    """The text is the same whatever is inside, alone and inside a container."""
+    assert show(Secret(value)) == show(Secret("anything else"))
+    assert "Secret(…)" in repr([Secret(value)])
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [copy.copy, copy.deepcopy, *(partial(pickle.dumps, protocol=p) for p in range(6))],
+    ids=["copy", "deepcopy", *(f"protocol {p}" for p in range(6))],
+)
+def test_cannot_be_pickled_or_copied(leave: Callable[[object], object]) -> None:
+    """No way to a disk, a cache or a queue, by any protocol or inside anything."""
+    with pytest.raises(TypeError, match="cannot be pickled or copied"):
+        leave(Secret(1.0))
+    if leave is not copy.copy:
+        with pytest.raises(TypeError, match="cannot be pickled or copied"):
+            leave({"inside": [Secret(1.0)]})
+
+
+@pytest.mark.parametrize("compare", [operator.eq, operator.ne])
+def test_cannot_be_compared(compare: Callable[[object, object], object]) -> None:
+    """Equality would be one exact bit, also against itself and from the other side."""
+    secret = Secret(1.0)
+    for left, right in ((secret, 1.0), (1.0, secret), (secret, secret), (secret, Secret(1.0))):
+        with pytest.raises(TypeError, match="cannot be compared"):
+            compare(left, right)
+
+
+@pytest.mark.parametrize("compare", [operator.lt, operator.le, operator.gt, operator.ge])
+def test_cannot_be_ordered(compare: Callable[[object, object], object]) -> None:
+    """There is no order among secrets."""
+    with pytest.raises(TypeError):
+        compare(Secret(1.0), Secret(2.0))
+
+
+def test_has_no_truth_and_no_hash() -> None:
+    """Neither a branch nor a dictionary can learn from it."""
+    with pytest.raises(TypeError, match="no truth value"):
+        bool(Secret(0))
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(Secret(0))
+
+
+def test_has_no_dictionary() -> None:
+    """`vars` shows nothing and no attribute can be hung on it."""
+    with pytest.raises(TypeError):
+        vars(Secret(1.0))
+    with pytest.raises(AttributeError):
+        Secret(1.0).note = "x"  # type: ignore[attr-defined]  # that is the point
+
+
+def test_released_is_frozen() -> None:
+    """What was released cannot be swapped for something else under the same spends."""
+    released = Released(value=1.0, spends=(), rehearsal=False)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        released.value = 2.0  # type: ignore[misc]  # that is the point
+    assert released.publish() == 1.0
+
+
+def test_type_checker_refuses_one_for_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the repository's strict rules mypy flags each line marked so, and no other."""
+    snippet = tmp_path / "snippet.py"
+    snippet.write_text(SNIPPET)
+    monkeypatch.chdir(REPOSITORY)
+    output, _, status = api.run(
+        [
+            *("--config-file", "pyproject.toml", "--cache-dir", str(tmp_path / "cache")),
+            *("--no-error-summary", "--hide-error-context", str(snippet)),
+        ]
+    )
+    assert status == 1, output
+    flagged = {int(line) for line in re.findall(r"snippet\.py:(\d+): error", output)}
+    marked = {n for n, line in enumerate(SNIPPET.splitlines(), 1) if line.endswith("# refused")}
+    assert flagged == marked, output

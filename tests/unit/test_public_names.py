@@ -1,0 +1,83 @@
+"""The face of the package: its names, their documentation, the examples in them, and no seed."""
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from types import FunctionType, ModuleType
+
+import pytest
+
+import wattveil
+
+MODULES = [
+    "wattveil",
+    *(module.name for module in pkgutil.walk_packages(wattveil.__path__, "wattveil.")),
+]
+SEEDS = {"seed", "random_state", "rng", "generator", "random_seed", "bit_generator"}
+
+
+def test_every_public_name_is_listed() -> None:
+    """`__all__` is what a user sees in the namespace, no more and no less, sorted, 25 at most."""
+    visible = {
+        name
+        for name, value in vars(wattveil).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType)
+    }
+    assert set(wattveil.__all__) == visible
+    assert wattveil.__all__ == sorted(set(wattveil.__all__))
+    assert len(wattveil.__all__) <= 25
+
+
+@pytest.mark.parametrize("name", wattveil.__all__)
+def test_every_public_name_is_documented(name: str) -> None:
+    """Each public name has a docstring of its own, and each public method of it has one too."""
+    value = getattr(wattveil, name)
+    assert (value.__doc__ or "").strip()
+    for attribute, member in vars(value).items():
+        if isinstance(member, FunctionType | property) and not attribute.startswith("_"):
+            assert (member.__doc__ or "").strip(), attribute
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_run(name: str) -> None:
+    """Every example in a docstring gives what it says."""
+    result = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS)
+    assert result.failed == 0
+
+
+def test_there_are_examples() -> None:
+    """The test above looks at something: package, kernel and simulator have examples."""
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    found = {
+        name
+        for name in MODULES
+        if any(test.examples for test in finder.find(importlib.import_module(name)))
+    }
+    assert {"wattveil", "wattveil.privacy.accounting", "wattveil.simulate"} <= found
+
+
+def test_nothing_but_the_simulator_takes_a_seed() -> None:
+    """No function or method of the package has a parameter through which noise could be fixed."""
+    seeded = {
+        f"{function.__module__}.{function.__qualname__}"
+        for function in functions()
+        if SEEDS & set(inspect.signature(function).parameters)
+    }
+    assert seeded == {"wattveil.simulate.simulate_load_kw"}
+
+
+def functions() -> Iterator[FunctionType]:
+    """Yield every function and method that the package defines."""
+    for name in MODULES:
+        for value in vars(importlib.import_module(name)).values():
+            if getattr(value, "__module__", None) != name:
+                continue
+            if isinstance(value, FunctionType):
+                yield value
+            elif isinstance(value, type):
+                for member in vars(value).values():
+                    plain = inspect.unwrap(getattr(member, "__func__", member))
+                    if isinstance(plain, FunctionType):
+                        yield plain
