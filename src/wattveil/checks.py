@@ -11,11 +11,14 @@ from enum import StrEnum
 from numbers import Integral, Real
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
 from wattveil.errors import InvalidParameterError
 
 E = TypeVar("E", bound=StrEnum)
 
-MOST_EPSILON = 1e6
+LEAST_EPSILON, MOST_EPSILON = 1e-12, 1e6
 
 
 def positive(field: str, value: object) -> float:
@@ -31,6 +34,17 @@ def non_negative(field: str, value: object) -> float:
 def epsilon(field: str, value: object) -> float:
     """Accept a privacy loss of at least 0; one beyond 1e6 promises nothing and is a slip."""
     return _number(field, value, "at least 0 and at most 1e6", lambda x: 0.0 <= x <= MOST_EPSILON)
+
+
+def positive_epsilon(field: str, value: object) -> float:
+    """Accept a privacy loss that a mechanism can be asked for; one below 1e-12 is a slip too."""
+    rule = f"at least {LEAST_EPSILON:g} and at most {MOST_EPSILON:g}"
+    return _number(field, value, rule, lambda x: LEAST_EPSILON <= x <= MOST_EPSILON)
+
+
+def finite(field: str, value: object) -> float:
+    """Accept a finite number."""
+    return _number(field, value, "a finite number", math.isfinite)
 
 
 def probability(field: str, value: object) -> float:
@@ -51,6 +65,22 @@ def integer(field: str, value: object, *, least: int, most: int | None = None) -
             return whole
     limit = "" if most is None else f" and at most {most:,}"
     raise InvalidParameterError(field, f"a whole number of at least {least}{limit}", value)
+
+
+def numbers(field: str, value: ArrayLike) -> NDArray[np.float64]:
+    """Accept an array of numbers; refuse text without quoting it, as NumPy's own error would."""
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidParameterError(field, "an array of numbers", type(value).__name__) from None
+
+
+def columns(field: str, matrix: NDArray[np.float64]) -> int:
+    """Accept a matrix and return its number of columns, a public fact."""
+    if matrix.ndim != 2 or matrix.shape[1] == 0:  # noqa: PLR2004 - a matrix has two axes
+        rule = "a matrix with one row a customer and at least one column"
+        raise InvalidParameterError(field, rule, f"{matrix.ndim} axes")
+    return int(matrix.shape[1])
 
 
 def member(field: str, value: object, kind: type[E]) -> E:

@@ -5,6 +5,7 @@ no code, so agreement says something. It also prices many separate pure-epsilon 
 than their plain sum. It is slow and never decides whether a charge is admitted.
 """
 
+import math
 import warnings
 from collections.abc import Sequence
 
@@ -37,7 +38,7 @@ def composed_epsilon(
         )
         together = accounting.compose_s(*gaussian_s)
         gaussian = accounting.gaussian_epsilon(s=together, delta=delta) if together else 0.0
-        return rounding.sum_up(gaussian, *pure_epsilons)
+        return math.inf if math.isinf(gaussian) else rounding.sum_up(gaussian, *pure_epsilons)
 
     parts = [
         privacy_loss_distribution.from_gaussian_mechanism(standard_deviation=1.0 / s)

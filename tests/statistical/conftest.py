@@ -1,4 +1,4 @@
-"""What the audits share: the same experiment thousands of times without waiting for constants."""
+"""What makes thousands of runs of one experiment affordable."""
 
 from collections import defaultdict
 from functools import cache
@@ -11,34 +11,52 @@ from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.mechanisms import modulo, response
 from wattveil.privacy.noise import NoiseSource
+from wattveil.privacy.sensitivity import Ellipsoid, FloatArray, IntArray
 
 _BLOCK = 4096
 
 
 @pytest.fixture
+def constants_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute once what is the same in every run: no noise, nothing that differs between runs."""
+    _remember_constants(monkeypatch)
+
+
+@pytest.fixture
 def many_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compute functions of public parameters once; draw the system's noise in blocks.
+    """Compute constants once, and draw the system's noise in blocks.
 
     A block comes from the same sampler with the same scale, and each number is handed out once: a
     run has the law it would have without. That calls are independent is tested without this.
     """
-    monkeypatch.setattr(accounting, "noise_scale", cache(accounting.noise_scale))
-    monkeypatch.setattr(modulo, "modulo_flip", cache(modulo.modulo_flip))
-    monkeypatch.setattr(response, "keep_probability", cache(response.keep_probability))
-
-    largest_rho = Budget._largest_rho
-    known: dict[tuple[object, ...], int] = {}
-
-    def remembered(budget: Budget) -> int:
-        key = (budget.guarantee, budget._grant)
-        if key not in known:
-            known[key] = largest_rho(budget)
-        return known[key]
-
-    monkeypatch.setattr(Budget, "_largest_rho", remembered)
-
+    _remember_constants(monkeypatch)
     for law in ("discrete_gaussian", "discrete_laplace"):
         monkeypatch.setattr(NoiseSource, law, _in_blocks(law))
+
+
+def _remember_constants(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(accounting, "noise_scale", cache(accounting.noise_scale))
+    patch.setattr(modulo, "modulo_flip", cache(modulo.modulo_flip))
+    patch.setattr(response, "keep_probability", cache(response.keep_probability))
+
+    largest_rho, round_answer = Budget._largest_rho, Ellipsoid.round_answer
+    units: dict[tuple[object, ...], int] = {}
+    answers: dict[tuple[object, ...], IntArray] = {}
+
+    def remembered_rho(budget: Budget) -> int:
+        key = (budget.guarantee, budget._grant)
+        if key not in units:
+            units[key] = largest_rho(budget)
+        return units[key]
+
+    def remembered_answer(region: Ellipsoid, vector: FloatArray) -> IntArray:
+        key = (region, *vector.tolist())  # regions compare by identity
+        if key not in answers:
+            answers[key] = round_answer(region, vector)
+        return answers[key].copy()
+
+    patch.setattr(Budget, "_largest_rho", remembered_rho)
+    patch.setattr(Ellipsoid, "round_answer", remembered_answer)
 
 
 def _in_blocks(law: str) -> object:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from wattveil.privacy import accounting, noise
+from wattveil.privacy import accounting, noise, sensitivity
 from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms import gaussian, laplace, modulo, response
 from wattveil.privacy.mechanisms.cells import NO_DATA, check_cells
@@ -59,8 +59,8 @@ def removal_priced_for_replacement(patch: Patch) -> None:
     for region in (Ball, Box, OuterProductBall):
         bound = region.squared_sensitivity
         patch.setattr(region, "squared_sensitivity", _for_zero_out(bound))
-    patch.setattr(gaussian, "one_hot_sensitivity", lambda *_: 1)
-    patch.setattr(laplace, "one_hot_sensitivity", lambda *_: 1)
+    for module in (sensitivity, laplace):
+        patch.setattr(module, "one_hot_sensitivity", lambda *_: 1)
 
 
 def removal_labels_for_replacement(patch: Patch) -> None:
@@ -103,8 +103,11 @@ def shared_noise(patch: Patch) -> None:
 
 def transposed_factor(patch: Patch) -> None:
     """Whiten an answer with W'^-1 instead of W^-1."""
-    transposed = property(lambda region: np.linalg.inv(region.shape.T))
-    patch.setattr(Ellipsoid, "whiten", transposed)
+
+    def transposed(region: Ellipsoid, vector: FloatArray) -> IntArray:
+        return np.rint(region.whiten.T @ vector / region.step).astype(np.int64)
+
+    patch.setattr(Ellipsoid, "round_answer", transposed)
 
 
 def exact_count(patch: Patch) -> None:

@@ -124,12 +124,13 @@ def of_answer() -> Case:
     budget = Budget(claim)
     # The direction that W'^-1 stretches most: a transposed factor would show there.
     worst = np.linalg.svd(np.linalg.inv(SHEAR.T) @ SHEAR)[2][0]
+    region = Ellipsoid(shape=SHEAR)
     answers = (np.array([5.0, -7.0]), np.array([5.0, -7.0]) + SHEAR @ worst)
 
     def run(neighbour: bool) -> FloatArray:  # noqa: FBT001 - X or X'
         released = gaussian_answer(
             Secret(answers[neighbour]),
-            differences=Ellipsoid(shape=SHEAR),
+            differences=region,
             rho_units=budget.rho_units,
             budget=renew(budget),
             tag="answer",

@@ -57,6 +57,7 @@ def of_answer(budget: Budget) -> NoisyVector:
     ).value
 
 
+@pytest.mark.usefixtures("constants_once")
 @pytest.mark.parametrize("release", [of_sum, of_answer])
 def test_coloured_noise_has_its_covariance(release: Callable[[Budget], NoisyVector]) -> None:
     """W W' / s^2 is accepted; another colour of equal trace, a transposed factor and one axis that

@@ -138,8 +138,9 @@ def test_count_is_a_histogram_of_one_cell() -> None:
     tells_scale(np.array(noise), 1.0 / s_of(budget.rho_units))
 
 
+@pytest.mark.usefixtures("constants_once")
 def test_answer() -> None:
-    """In whitened coordinates the noise scale is 1 / s; rounding the answer adds 4e-8 to it."""
+    """In whitened coordinates the noise scale is 1 / s; rounding the answer adds under 1e-6."""
     budget = Budget(promise())
     diagonal = np.geomspace(0.1, 10.0, 200)
     region = Ellipsoid(shape=np.diag(diagonal))

@@ -33,6 +33,7 @@ from wattveil.privacy.secret import Secret
 from wattveil.privacy.sensitivity import Ball, Box, Ellipsoid, FloatArray, IntArray, Region
 
 WIDE = draws(10_000)
+pytestmark = pytest.mark.usefixtures("constants_once")
 ELLIPSOID = Ellipsoid(shape=np.diag(np.full(100, 2.0)))
 BUDGET = Budget(promise())
 NOBODY = Secret(np.zeros(0, dtype=np.int64))

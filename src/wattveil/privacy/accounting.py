@@ -139,7 +139,8 @@ def discretisation_eta(*, numbers: int, sigma: float, s: float) -> float:
     eta = D / (24 sigma^2) + (sqrt(D) + 40 + s)^2 / (24 sigma^2)
     """
     reach = math.sqrt(numbers) + 40.0 + s
-    return (numbers + reach * reach) / (24.0 * sigma * sigma) * (1.0 + 1e-12)
+    scale = checks.positive("sigma", sigma)
+    return (numbers + reach * reach) / (24.0 * scale * scale) * (1.0 + 1e-12)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +162,13 @@ class Composition:
     response_delta: float = 0.0
     eta: float = 0.0
 
+    def __post_init__(self) -> None:
+        """Refuse amounts that are none."""
+        checks.integer("rho_units", self.rho_units, least=0)
+        checks.epsilon("response_epsilon", self.response_epsilon)
+        checks.probability_or_zero("response_delta", self.response_delta)
+        checks.non_negative("eta", self.eta)
+
     def delta(self, epsilon: float) -> float:
         """Return a delta at which the release is (epsilon, delta)-DP, rounded up.
 
@@ -169,8 +177,8 @@ class Composition:
         (Kairouz, Oh & Viswanath 2015), so with G the Gaussian curve
         delta = e^eta [p+ G(epsilon - eta - r) + p- G(epsilon - eta + r)].
         """
-        checks.epsilon("epsilon", epsilon)
-        return min(_upper_float(lambda: self._delta_ball(epsilon)), 1.0)
+        checked = checks.epsilon("epsilon", epsilon)
+        return min(_upper_float(lambda: self._delta_ball(checked)), 1.0)
 
     def epsilon(self, delta: float) -> float:
         """Return the least epsilon with `delta(epsilon)` at most ``delta``, rounded up."""

@@ -61,8 +61,8 @@ class Budget:
     ) -> None:
         self.guarantee = guarantee
         self._grant = Composition(
-            response_epsilon=checks.epsilon("response_epsilon", response_epsilon),
-            response_delta=checks.probability_or_zero("response_delta", response_delta),
+            response_epsilon=response_epsilon,
+            response_delta=response_delta,
             eta=_ETA_SHARE * guarantee.epsilon,
         )
         self.rho_units = self._largest_rho()
@@ -81,8 +81,7 @@ class Budget:
 
     def share(self, fraction: float) -> int:
         """Return this part of the whole Gaussian grant in units, rounded down."""
-        checks.positive("fraction", fraction)
-        return int(Fraction(fraction) * self.rho_units)
+        return int(Fraction(checks.positive("fraction", fraction)) * self.rho_units)
 
     def charge(self, spend: Spend) -> Spend:
         """Record the charge or refuse it; only then may the caller touch the data."""

@@ -4,11 +4,12 @@
 ...                     neighbours=Neighbours.ZERO_OUT, unit=Unit.CUSTOMER)
 >>> print(promise.sentence)
 The release is (1.0, 1e-06)-differentially private for each customer: whatever the data, removing \
-one customer's data changes the probability of any outcome by at most a factor of 2.72, except \
+one customer's data changes the probability of any outcome by at most a factor of 2.719, except \
 with probability 1e-06.
 """
 
 import dataclasses
+import decimal
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -45,6 +46,8 @@ class Unit(StrEnum):
     CUSTOMER_MONTH = "customer-month"
     CUSTOMER_DAY = "customer-day"
 
+
+_ROUND_UP = decimal.Context(prec=4, rounding=decimal.ROUND_CEILING)
 
 _LARGEST_EXPONENT = 700.0
 """e^700 is still a float; a promise that weak says nothing anyway."""
@@ -83,23 +86,22 @@ class Guarantee:
             Neighbours.ZERO_OUT: f"removing one {self.unit}'s data",
             Neighbours.REPLACE_ONE: f"replacing one {self.unit}'s data by any other",
         }[self.neighbours]
-        is_float = self.epsilon < _LARGEST_EXPONENT
-        factor = f"{math.exp(self.epsilon):.3g}" if is_float else f"e^{self.epsilon}"
+        factor = f"e^{self.epsilon}"
+        if self.epsilon < _LARGEST_EXPONENT:
+            factor = str(_ROUND_UP.create_decimal(math.exp(self.epsilon)))
         slip = f", except with probability {self.delta}" if self.delta else ""
         limit = f"{change} changes the probability of any outcome by at most a factor of {factor}"
         numbers = f"({self.epsilon}, {self.delta})"
-        match self.tier:
-            case Tier.GLOBAL:
-                return (
-                    f"The release is {numbers}-differentially private for each {self.unit}: "
-                    f"whatever the data, {limit}{slip}."
-                )
-            case Tier.INSTANCE:
-                return (
-                    f"For this data set alone, the release is {numbers}-indistinguishable for each "
-                    f"{self.unit}: {limit}{slip}. The noise scale is itself computed from the "
-                    "data, so this is weaker than a guarantee over all data sets."
-                )
+        if self.tier is Tier.GLOBAL:
+            return (
+                f"The release is {numbers}-differentially private for each {self.unit}: "
+                f"whatever the data, {limit}{slip}."
+            )
+        return (
+            f"For this data set alone, the release is {numbers}-indistinguishable for each "
+            f"{self.unit}: {limit}{slip}. The noise scale is itself computed from the data, so "
+            "this is weaker than a guarantee over all data sets."
+        )
 
     def implies(self, other: Self) -> bool:
         """Whether everyone who was promised ``other`` is at least as safe with this."""

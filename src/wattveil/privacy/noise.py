@@ -76,17 +76,20 @@ def is_rehearsal() -> bool:
 
 def discrete_gaussian(*, scale: float, size: int) -> NDArray[np.int64]:
     """Draw independent discrete Gaussians of the given scale, in grid steps."""
-    return _source.get().discrete_gaussian(_scale(scale), checks.integer("size", size, least=1))
+    return _source.get().discrete_gaussian(
+        check_scale(scale), checks.integer("size", size, least=1)
+    )
 
 
 def discrete_laplace(*, scale: float, size: int) -> NDArray[np.int64]:
     """Draw independent discrete Laplace numbers of the given scale, in grid steps."""
-    return _source.get().discrete_laplace(_scale(scale), checks.integer("size", size, least=1))
+    checks.integer("size", size, least=1)
+    return _source.get().discrete_laplace(check_scale(scale), size)
 
 
 def uniform_below(*, bound: int, size: int) -> NDArray[np.int64]:
     """Draw independent uniform integers in [0, bound), exactly, for bound up to 2^63."""
-    bound = checks.integer("bound", bound, least=1)
+    bound = checks.integer("bound", bound, least=1, most=2**63)
     # Words at or above the largest multiple of bound would favour small residues: draw again.
     last_fair = np.uint64(_WORD - _WORD % bound - 1)
     words = _source.get().words(size).copy()
@@ -97,10 +100,11 @@ def uniform_below(*, bound: int, size: int) -> NDArray[np.int64]:
 
 def bernoulli(*, probability: Fraction, size: int) -> NDArray[np.bool_]:
     """Draw independent coins that come up true with exactly this rational probability."""
+    checks.integer("numerator", probability.numerator, least=0, most=probability.denominator)
     return uniform_below(bound=probability.denominator, size=size) < probability.numerator
 
 
-def _scale(scale: float) -> float:
+def check_scale(scale: float) -> float:
     """Accept a scale that draws noise: 0 would publish the data, too large would saturate."""
     if not 0.0 < scale <= LARGEST_SCALE:
         raise InvalidParameterError("scale", f"above 0 and at most {LARGEST_SCALE}", scale)

@@ -65,7 +65,5 @@ class Released(Generic[T]):
     def publish(self) -> T:
         """Return the value for a file, a table or an answer; refuse a rehearsal."""
         if self.rehearsal:
-            raise RehearsalError(
-                "this value was drawn from an injected test source and cannot be published"
-            )
+            raise RehearsalError("drawn from an injected test source: it cannot be published")
         return self.value

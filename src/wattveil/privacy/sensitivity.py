@@ -11,9 +11,10 @@ Two rules make that enough for a proof (docs/proofs/integer-grid.md):
   row may change with the rows beside it. Adding or removing a row changes no other row.
 """
 
+import itertools
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from operator import mul
@@ -33,22 +34,14 @@ GRID_BITS = 26
 customers are exact as float64, and noise of any sensible scale is far above one step."""
 
 
-def columns_of(matrix: FloatArray) -> int:
-    """Return the number of columns, a public fact; refuse what is not a matrix."""
-    if matrix.ndim != 2 or matrix.shape[1] == 0:  # noqa: PLR2004 - a matrix has two axes
-        rule = "a matrix with one row a customer and at least one column"
-        raise InvalidParameterError("rows", rule, f"{matrix.ndim} axes")
-    return int(matrix.shape[1])
-
-
 def refuse_non_finite(rows: FloatArray, row_ids: NDArray[np.generic] | None = None) -> FloatArray:
     """Return rows as a float64 matrix; refuse NaN and infinity before any clipping.
 
     NaN fails every comparison, so it would pass a clip untouched. The error names the offending
     rows and is for the house alone.
     """
-    matrix = np.asarray(rows, dtype=np.float64)
-    columns_of(matrix)
+    matrix = checks.numbers("rows", rows)
+    checks.columns("rows", matrix)
     bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
     if bad.size:
         ids = bad if row_ids is None else np.asarray(row_ids)[bad]
@@ -133,11 +126,11 @@ class Box(Region):
 
     def __post_init__(self) -> None:
         """Refuse a box without an inside."""
-        same = 0 < len(self.low) == len(self.high) and np.isfinite([*self.low, *self.high]).all()
-        if not same or not (np.array(self.low) < np.array(self.high)).all():
-            rule = "finite, of one length, with low < high"
+        reach = max(abs(checks.finite("low, high", end)) for end in (*self.low, *self.high, 0.0))
+        pairs = list(itertools.zip_longest(self.low, self.high, fillvalue=math.nan))
+        if not pairs or not all(low < high for low, high in pairs):
+            rule = "of one length, with low < high"
             raise InvalidParameterError("low, high", rule, (self.low, self.high))
-        reach = float(np.abs([self.low, self.high]).max())
         self.__dict__.update(step=_step("low, high", reach), columns=len(self.low))
 
     @cached_property
@@ -233,15 +226,13 @@ class OuterProductBall(Region):
     """
 
     radius: float
+    _square: Ball = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Refuse a radius that is not a size."""
-        checks.positive("radius", self.radius)
+        radius = checks.positive("radius", self.radius)
+        self.__dict__.update(_square=Ball(radius=radius * radius))
         self.__dict__.update(step=self._square.step)
-
-    @cached_property
-    def _square(self) -> Ball:
-        return Ball(radius=self.radius * self.radius)
 
     def width(self, columns: int) -> int:
         """One integer an entry of the upper triangle."""

@@ -10,7 +10,7 @@ from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
 from wattveil.privacy.mechanisms.gaussian import gaussian_histogram, gaussian_sum
 from wattveil.privacy.secret import Secret
-from wattveil.privacy.sensitivity import Ball, columns_of
+from wattveil.privacy.sensitivity import Ball
 
 _COUNT_SHARE = 0.05
 """Of the budget, for the number of customers: one number against d, so it needs little."""
@@ -56,9 +56,11 @@ def mean_load_shape(
         neighbours=Neighbours.ZERO_OUT,
         unit=Unit.CUSTOMER,
     )
-    rows = np.asarray(load_kw, dtype=np.float64)
+    rows = checks.numbers("load_kw", load_kw)
     # Root-mean-square load of at most clip_kw = L2 norm of at most clip_kw sqrt(d).
-    region = Ball(radius=checks.positive("clip_kw", clip_kw) * np.sqrt(columns_of(rows)))
+    region = Ball(
+        radius=checks.positive("clip_kw", clip_kw) * np.sqrt(checks.columns("load_kw", rows))
+    )
     budget = Budget(guarantee)
     counted = gaussian_histogram(
         Secret(np.zeros(rows.shape[0], dtype=np.int64)),

@@ -233,11 +233,14 @@ def test_never_more_than_uniform() -> None:
     ],
 )
 def test_bad_arguments_are_named(field: str, bad: object) -> None:
-    """K below 2, no changed label, too many and a wrong epsilon are refused by all three."""
+    """K below 2, too many labels, a wrong epsilon: refused; no changed label needs no noise."""
     shape: dict[str, object] = {"n_labels": 3, "changed": 2, "epsilon": 1.0, field: bad}
-    with pytest.raises(InvalidParameterError, match=f"{field} must be") as caught:
-        modulo_flip(**shape, delta=0.1)  # type: ignore[arg-type]  # wrong on purpose
-    assert caught.value.value is bad
+    if (field, bad) == ("changed", 0):
+        assert modulo_flip(n_labels=3, changed=0, epsilon=1.0, delta=0.1) == 0.0
+    else:
+        with pytest.raises(InvalidParameterError, match=f"{field} must be") as caught:
+            modulo_flip(**shape, delta=0.1)  # type: ignore[arg-type]  # wrong on purpose
+        assert caught.value.value is bad
     for function in (modulo_delta, modulo_delta_probabilistic):
         with pytest.raises(InvalidParameterError, match=f"{field} must be"):
             function(**shape, flip=0.1)  # type: ignore[arg-type]  # wrong on purpose

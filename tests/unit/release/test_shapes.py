@@ -130,9 +130,7 @@ def test_bad_arguments_are_named(field: str, bad: object) -> None:
 @pytest.mark.parametrize("shape", [(24,), (3, 0), (2, 3, 4), ()])
 def test_wrong_shape_is_refused(shape: tuple[int, ...]) -> None:
     """One row a customer and at least one slot of the day."""
-    with pytest.raises(
-        InvalidParameterError, match="rows must be a matrix with one row a customer"
-    ):
+    with pytest.raises(InvalidParameterError, match="load_kw must be a matrix with one row"):
         mean_load_shape(np.zeros(shape), clip_kw=2.0, epsilon=1.0, delta=1e-6)
 
 

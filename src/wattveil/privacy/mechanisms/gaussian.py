@@ -11,6 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
+from wattveil import checks
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy import accounting, noise, sensitivity
 from wattveil.privacy.budget import Budget, Spend
@@ -67,7 +68,7 @@ def gaussian_sum(
     charged eta. Noise scale: sigma = sensitivity / sqrt(2 rho), in steps. Proof:
     docs/proofs/gaussian-sum.md.
     """
-    width = region.width(sensitivity.columns_of(rows.reveal()))
+    width = region.width(checks.columns("rows", rows.reveal()))
     squared = region.squared_sensitivity(budget.guarantee.neighbours)
     spend = Spend(tag=tag, mechanism="gaussian_sum", rho_units=rho_units)
     spend, sigma = _charge(budget, spend, squared_sensitivity=squared, numbers=width)
@@ -92,6 +93,7 @@ def gaussian_histogram(
     with squared sensitivity 1 (zero-out) or 2 (replace-one, two cells or more). Proof:
     docs/proofs/gaussian-sum.md.
     """
+    checks.integer("n_cells", n_cells, least=1)
     region = Ball(radius=1.0)
     one = region.radius_in_steps  # a customer, in steps: a fine grid keeps the noise Gaussian
     squared = one**2 * sensitivity.one_hot_sensitivity(n_cells, budget.guarantee.neighbours)
@@ -116,7 +118,7 @@ def gaussian_answer(
     tier. Proof: docs/proofs/coloured-gaussian.md.
     """
     vector = answer.reveal()[None, :]  # a vector alone: a matrix becomes three axes, refused
-    width = differences.width(sensitivity.columns_of(vector))
+    width = differences.width(checks.columns("rows", vector))
     squared = differences.answer_sensitivity**2
     spend = Spend(tag=tag, mechanism="gaussian_answer", rho_units=rho_units)
     spend, sigma = _charge(budget, spend, squared_sensitivity=squared, numbers=width)
@@ -130,6 +132,7 @@ def _charge(
     """Charge one Gaussian draw and return its noise scale in steps. Looks at no data."""
     units = spend.rho_units
     sigma = accounting.noise_scale(squared_sensitivity=squared_sensitivity, rho_units=units)
+    noise.check_scale(sigma)
     if sigma < _FEWEST_STEPS:
         rule = f"small enough for noise of {_FEWEST_STEPS:g} grid steps"
         raise InvalidParameterError("rho_units", rule, units)

@@ -22,7 +22,7 @@ def laplace_histogram(
     b = sensitivity / epsilon rounded up, and one customer moves the counts by an L1 distance of at
     most the sensitivity. Proof: docs/proofs/laplace-histogram.md.
     """
-    checks.positive("epsilon", epsilon)
+    checks.positive_epsilon("epsilon", epsilon)
     checks.integer("n_cells", n_cells, least=1)
     sensitivity = one_hot_sensitivity(n_cells, budget.guarantee.neighbours)
     scale = rounding.fraction_up(Fraction(sensitivity) / Fraction(epsilon))

@@ -53,13 +53,15 @@ def modulo_delta_probabilistic(
 def modulo_flip(*, n_labels: int, changed: int, epsilon: float, delta: float) -> float:
     """Return the least chance rho of moving a label that gives (epsilon, delta), rounded up.
 
-    Never above (K - 1) / K, where the label drawn is uniform. For delta = 0 in closed form:
-    rho = (K - 1) / (e^(epsilon / Delta_l) + K - 1).
+    0 when no label changes; never above (K - 1) / K, where the label is uniform. For delta = 0 in
+    closed form: rho = (K - 1) / (e^(epsilon / Delta_l) + K - 1).
     """
-    _check_shape(n_labels, changed)
-    checks.positive("epsilon", epsilon)
+    _check_shape(n_labels, changed, least=0)
+    checks.positive_epsilon("epsilon", epsilon)
     checks.probability_or_zero("delta", delta)
     uniform = (n_labels - 1) / n_labels
+    if changed == 0:
+        return 0.0
     if delta == 0.0:
         # e^-x with x = epsilon / Delta_l, so that a large epsilon underflows instead of failing.
         odds = (n_labels - 1) * math.exp(-epsilon / changed)
@@ -96,9 +98,7 @@ def modulo_labels(  # noqa: PLR0913 - each one a choice of the caller
     """
     if budget.guarantee.tier is not Tier.INSTANCE:
         raise InvalidParameterError("tier", "instance for modulo-K labels", "global")
-    flip = 0.0
-    if checks.integer("changed", changed, least=0):
-        flip = modulo_flip(n_labels=n_labels, changed=changed, epsilon=epsilon, delta=delta)
+    flip = modulo_flip(n_labels=n_labels, changed=changed, epsilon=epsilon, delta=delta)
     spend = Spend(
         tag=tag, mechanism="modulo_labels", response_epsilon=epsilon, response_delta=delta
     )
@@ -162,6 +162,6 @@ def _power(base: float, n: int) -> tuple[float, int]:
     return math.ldexp(mantissa, -bits), exponent + bits
 
 
-def _check_shape(n_labels: int, changed: int) -> None:
+def _check_shape(n_labels: int, changed: int, *, least: int = 1) -> None:
     checks.integer("n_labels", n_labels, least=2)
-    checks.integer("changed", changed, least=1, most=_MOST_CHANGED)
+    checks.integer("changed", changed, least=least, most=_MOST_CHANGED)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from wattveil import checks
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import BudgetExceededError, InvalidParameterError
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.mechanisms.gaussian import gaussian_sum
 from wattveil.privacy.secret import Released, Secret
@@ -40,6 +40,8 @@ def noisy_quantile(  # noqa: PLR0913 - each one a public choice of the caller
         raise InvalidParameterError("interval", "finite, its lower end first", interval)
     column = values.reveal()[:, np.newaxis]  # a matrix becomes three axes, refused below
 
+    if rho_units > budget.remaining_rho_units:  # before the first step, not in the middle of them
+        raise BudgetExceededError("rho_units", rho_units, budget.remaining_rho_units)
     answers = []
     for rho in _split(rho_units, n_steps):
         middle = below + (above - below) / 2.0

@@ -27,9 +27,8 @@ def keep_probability(*, n_labels: int, epsilon: float, neighbours: Neighbours) -
     * replace-one needs p <= e^epsilon q: p = e^epsilon / (e^epsilon + K - 1)
     """
     n_labels = checks.integer("n_labels", n_labels, least=2)
-    checks.positive("epsilon", epsilon)
+    exact = Fraction(checks.positive_epsilon("epsilon", epsilon))
     with ctx.workprec(256):
-        exact = Fraction(epsilon)
         ratio = arb(fmpq(exact.numerator, exact.denominator)).exp()
         if neighbours is Neighbours.ZERO_OUT:
             p = (ratio / n_labels).min(1 - (n_labels - 1) / (ratio * n_labels))
