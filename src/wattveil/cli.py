@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import WattveilError
 from wattveil.release.shapes import LoadShape, mean_load_shape
 from wattveil.simulate import simulate_load_kw
 
@@ -22,7 +22,7 @@ app = typer.Typer(
 )
 
 _CHART_ROWS = 12
-_CLIP_KW = 2.0
+_CLIP_KW = 4.0
 _DELTA = 1e-6
 
 
@@ -42,7 +42,7 @@ def demo(
     try:
         load_kw = simulate_load_kw(customers=customers)
         shape = mean_load_shape(load_kw, clip_kw=_CLIP_KW, epsilon=epsilon, delta=_DELTA)
-    except InvalidParameterError as error:
+    except WattveilError as error:
         raise typer.BadParameter(str(error)) from error
     if as_json:
         typer.echo(json.dumps(_as_json(shape), indent=2))
@@ -57,6 +57,9 @@ def _as_json(shape: LoadShape) -> dict[str, object]:
         "std_kw": shape.std_kw.tolist(),
         "customers": shape.customers,
         "customers_std": shape.customers_std,
+        "clip_kw": _CLIP_KW,
+        "clipped_share": shape.clipped_share,
+        "clipped_share_std": shape.clipped_share_std,
         "guarantee": shape.guarantee.to_json(),
         "sentence": shape.guarantee.sentence,
         "spends": [
@@ -67,19 +70,26 @@ def _as_json(shape: LoadShape) -> dict[str, object]:
 
 
 def _show(shape: LoadShape, customers: int) -> None:
-    console = Console()
-    console.print(f"[bold]1. Simulated[/] {customers:,} customers; their readings stay private.")
-    console.print(f"[bold]2. Calibrated[/] a budget of epsilon {shape.guarantee.epsilon} exactly:")
-    budget = Table("release", "mechanism", "rho", box=None, padding=(0, 3))
+    console = Console(soft_wrap=True)
+    console.print(f"[bold]1. Simulated[/] {customers:,} customers. Their data stay private.")
+    epsilon = shape.guarantee.epsilon
+    console.print(f"[bold]2. Calibrated[/] the noise to epsilon {epsilon}, exactly. Costs add up:")
+    budget = Table("released", "by", "cost (rho)", box=None, padding=(0, 3))
     for spend in shape.spends:
-        budget.add_row(spend.tag, spend.mechanism, f"{spend.rho_units * 1e-18:.6f}")
+        budget.add_row(spend.tag, spend.mechanism, f"{spend.rho_units * 1e-18:.3g}")
+    budget.add_row("", "total", f"{sum(spend.rho_units for spend in shape.spends) * 1e-18:.3g}")
     console.print(budget)
-    console.print("[bold]3. Released[/] the mean daily load in kW, with its 95 % error band:\n")
+    console.print("[bold]3. Released[/] the mean daily load in kW:\n")
     for line in _chart(shape.mean_kw, 1.96 * shape.std_kw):
         console.print(line, highlight=False)
+    console.print("   ██ mean   ░░ 95 % band of the noise; what clipping takes away is not in it")
     counted = f"{shape.customers:,.0f} ± {1.96 * shape.customers_std:,.0f}"
-    console.print(f"\n   and the number of customers: {counted}")
-    console.print(f"\n[bold]4. Guarantee.[/] {shape.guarantee.sentence}")
+    console.print(f"\n   Customers: {counted}")
+    clipped = f"{100 * shape.clipped_share:.1f} ± {196 * shape.clipped_share_std:.1f} %"
+    console.print(f"   Above the public bound of {_CLIP_KW} kW and scaled back to it: {clipped}")
+    if shape.customers_std > shape.customers / 4.0:
+        console.print("   Too noisy to use: raise epsilon, or release more customers together.")
+    console.print(f"\n[bold]4. Guarantee.[/] {shape.guarantee.sentence}", soft_wrap=False)
 
 
 def _chart(mean: NDArray[np.float64], band: NDArray[np.float64]) -> list[str]:
@@ -96,8 +106,7 @@ def _chart(mean: NDArray[np.float64], band: NDArray[np.float64]) -> list[str]:
             else "  "
             for centre, width in zip(mean, band, strict=True)
         ]
-        lines.append(f"  {(top + bottom) / 2:6.2f} │{''.join(cells)}")
-    lines.append("         └" + "──" * mean.size)
+        lines.append(f"{(top + bottom) / 2:8.3g} │{''.join(cells)}")
+    lines.append("     kW  └" + "──" * mean.size)
     ticks = "".join(f"{hour:<6}" for hour in range(0, mean.size, 3))
-    lines.append("          " + ticks.rstrip() + "  hour of the day")
-    return lines
+    return [*lines, f"   hour   {ticks.rstrip()}"]

@@ -7,7 +7,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from wattveil.errors import InvalidParameterError
+from wattveil import checks
 
 # Share of the population, typical mean load in kW, and the hours and heights of its daily humps.
 _KINDS = (
@@ -20,8 +20,7 @@ _KINDS = (
 
 def simulate_load_kw(*, customers: int, seed: int = 1) -> NDArray[np.float64]:
     """Return the average day of so many made-up customers, in kW, one row a customer."""
-    if customers < 1:
-        raise InvalidParameterError("customers", "a whole number of at least 1", customers)
+    checks.integer("customers", customers, least=1, most=1_000_000)
     generator = np.random.default_rng(seed)
     hours = np.arange(24) + 0.5
     shares = [share for share, _, _ in _KINDS]

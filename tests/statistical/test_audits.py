@@ -90,7 +90,7 @@ def of_cells(
         name=f"{mechanism.__name__}, {neighbours}",
         claim=claim,
         run=lambda neighbour: mechanism(cells[neighbour], renew(budget)),
-        runs=4_000,
+        runs=4_000 if delta else 6_000,
     )
 
 

@@ -112,8 +112,6 @@ def compose_s(*parts: float) -> float:
     (Dong, Roth & Su 2022, corollary 3.3).
     """
     squares = sum((Fraction(checks.non_negative("s", s)) ** 2 for s in parts), Fraction(0))
-    if squares == 0:
-        return 0.0
     return _upper_float(lambda: _ball(squares).sqrt())
 
 

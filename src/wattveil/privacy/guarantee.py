@@ -3,9 +3,9 @@
 >>> promise = Guarantee(epsilon=1.0, delta=1e-6, tier=Tier.GLOBAL,
 ...                     neighbours=Neighbours.ZERO_OUT, unit=Unit.CUSTOMER)
 >>> print(promise.sentence)
-The release is (1.0, 1e-06)-differentially private for each customer: whatever the data, removing \
-one customer's data changes the probability of any outcome by at most a factor of 2.719, except \
-with probability 1e-06.
+The release is (1.0, 1e-06)-differentially private for each customer: whatever the data, an event \
+of probability p has probability at most 2.719 p + 1e-06 once one customer's data are removed or \
+put back.
 """
 
 import dataclasses
@@ -83,25 +83,21 @@ class Guarantee:
     def sentence(self) -> str:
         """The promise in plain words, built from the fields."""
         change = {
-            Neighbours.ZERO_OUT: f"removing one {self.unit}'s data",
-            Neighbours.REPLACE_ONE: f"replacing one {self.unit}'s data by any other",
+            Neighbours.ZERO_OUT: f"one {self.unit}'s data are removed or put back",
+            Neighbours.REPLACE_ONE: f"one {self.unit}'s data are replaced by any other",
         }[self.neighbours]
         factor = f"e^{self.epsilon}"
         if self.epsilon < _LARGEST_EXPONENT:
             factor = str(_ROUND_UP.create_decimal(math.exp(self.epsilon)))
-        slip = f", except with probability {self.delta}" if self.delta else ""
-        limit = f"{change} changes the probability of any outcome by at most a factor of {factor}"
-        numbers = f"({self.epsilon}, {self.delta})"
+        slip = f" + {self.delta}" if self.delta else ""
+        limit = f"an event of probability p has probability at most {factor} p{slip} once {change}"
+        numbers, whom = f"({self.epsilon}, {self.delta})", f"for each {self.unit}: "
         if self.tier is Tier.GLOBAL:
-            return (
-                f"The release is {numbers}-differentially private for each {self.unit}: "
-                f"whatever the data, {limit}{slip}."
-            )
-        return (
-            f"For this data set alone, the release is {numbers}-indistinguishable for each "
-            f"{self.unit}: {limit}{slip}. The noise scale is itself computed from the data, so "
-            "this is weaker than a guarantee over all data sets."
-        )
+            start = f"The release is {numbers}-differentially private {whom}whatever the data, "
+            return f"{start}{limit}."
+        start = f"For this data set alone, the release is {numbers}-indistinguishable {whom}"
+        end = "The noise scale is itself computed from the data, so this is weaker than a guarantee"
+        return f"{start}{limit}. {end} over all data sets."
 
     def implies(self, other: Self) -> bool:
         """Whether everyone who was promised ``other`` is at least as safe with this."""

@@ -84,6 +84,11 @@ class Region(ABC):
         """Return a vector in steps, or the columns of a matrix, in the data's coordinates."""
         return steps * self.step
 
+    @property
+    def step_std(self) -> FloatArray:
+        """What noise of one step is in each of the data's coordinates; one number if the same."""
+        return np.array(self.step)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Ball(Region):
@@ -211,6 +216,11 @@ class Ellipsoid(Region):
     def from_grid(self, steps: FloatArray) -> FloatArray:
         """Un-whiten: W (k step)."""
         return self.shape @ (steps * self.step)
+
+    @property
+    def step_std(self) -> FloatArray:
+        """The length of each row of W, times the step of the whitened coordinates."""
+        return np.asarray(self.step * np.linalg.norm(self.shape, axis=1))
 
     def squared_sensitivity(self, neighbours: Neighbours) -> int:
         """Return that of the unit ball."""

@@ -1,5 +1,6 @@
 """The mean daily load shape of a population, with its error band."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,9 +23,13 @@ class LoadShape:
 
     mean_kw: NDArray[np.float64]
     std_kw: NDArray[np.float64]
-    """Standard error of each hour from the known noise: the band costs nothing."""
+    """Standard error of each hour from the known noise alone; what clipping takes away is not in
+    it, see ``clipped_share``."""
     customers: float
     customers_std: float
+    clipped_share: float
+    """Share of the customers above ``clip_kw``, noisy. Much above 0, ``mean_kw`` is too low."""
+    clipped_share_std: float
     guarantee: Guarantee
     spends: tuple[Spend, ...]
 
@@ -37,10 +42,12 @@ def mean_load_shape(
     Parameters
     ----------
     load_kw : array of shape (customers, slots of the day)
-        One row a customer. NaN and infinity are refused.
+        One row a customer, in kW (not W, not kWh a day). NaN and infinity are refused.
     clip_kw : float
-        Public bound on a customer's root-mean-square load; larger ones are scaled back. A small
-        bound means little noise and a bias towards small customers. Never take it from the data.
+        Public bound on a customer's root-mean-square load over the day, in kW; larger ones are
+        scaled back to it. Too small: the mean is too low (``clipped_share`` shows it, the error
+        band does not). Too large: noise grows in proportion. A good bound is a public figure that
+        all but one or two in a hundred customers stay under. Never take it from the data.
     epsilon, delta : float
         The whole budget of this release.
 
@@ -50,7 +57,7 @@ def mean_load_shape(
     one `gaussian_sum` under one budget, the rest is post-processing.
     """
     guarantee = Guarantee(
-        epsilon=checks.positive("epsilon", epsilon),
+        epsilon=checks.positive_epsilon("epsilon", epsilon),
         delta=checks.probability("delta", delta),
         tier=Tier.GLOBAL,
         neighbours=Neighbours.ZERO_OUT,
@@ -62,9 +69,12 @@ def mean_load_shape(
         radius=checks.positive("clip_kw", clip_kw) * np.sqrt(checks.columns("load_kw", rows))
     )
     budget = Budget(guarantee)
+    # Counting in two cells costs what one costs: a customer is in one of them.
+    saturated = np.clip(rows, -1e150, 1e150)  # so that no square overflows
+    is_clipped = np.sqrt(np.square(saturated).mean(axis=1)) > clip_kw
     counted = gaussian_histogram(
-        Secret(np.zeros(rows.shape[0], dtype=np.int64)),
-        n_cells=1,
+        Secret(is_clipped.astype(np.int64)),
+        n_cells=2,
         rho_units=budget.share(_COUNT_SHARE),
         budget=budget,
         tag="number of customers",
@@ -77,15 +87,20 @@ def mean_load_shape(
         tag="sum of load",
     ).publish()
 
-    customers = max(float(counted.value[0]), 1.0)  # a noisy count may be negative; a mean may not
+    customers = max(float(counted.value.sum()), 1.0)  # a noisy count may be negative
+    cell_std = float(counted.std[0])
+    customers_std = math.sqrt(2.0) * cell_std
     mean_kw = summed.value / customers
-    # First order: var(S/n) = (var S + (S/n)^2 var n) / n^2.
-    std_kw = np.hypot(summed.std, mean_kw * counted.std[0]) / customers
+    share = float(np.clip(counted.value[1] / customers, 0.0, 1.0))
+    # First order: var(S/n) = (var S + (S/n)^2 var n) / n^2; for the share, n = a + b and S = b.
+    std_kw = np.hypot(summed.std, mean_kw * customers_std) / customers
     return LoadShape(
         mean_kw=mean_kw,
         std_kw=std_kw,
         customers=customers,
-        customers_std=float(counted.std[0]),
+        customers_std=customers_std,
+        clipped_share=share,
+        clipped_share_std=cell_std * math.hypot(share, 1.0 - share) / customers,
         guarantee=guarantee,
         spends=budget.spends,
     )

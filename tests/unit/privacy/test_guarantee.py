@@ -24,10 +24,9 @@ def test_sentence_says_what_the_fields_say(
     sentence = promise(tier=tier, neighbours=neighbours, unit=unit, epsilon=2.0).sentence
     assert "(2.0, 1e-06)" in sentence
     assert f"for each {unit.value}:" in sentence
-    change = {Neighbours.ZERO_OUT: "removing", Neighbours.REPLACE_ONE: "replacing"}
-    assert f"{change[neighbours]} one {unit.value}'s data" in sentence
-    assert "factor of 7.39" in sentence
-    assert "except with probability 1e-06" in sentence
+    change = {Neighbours.ZERO_OUT: "removed or put back", Neighbours.REPLACE_ONE: "replaced by any"}
+    assert f"one {unit.value}'s data are {change[neighbours]}" in sentence
+    assert "an event of probability p has probability at most 7.390 p + 1e-06 once" in sentence
     assert ("differentially private" in sentence) == (tier is Tier.GLOBAL)
     assert ("differential" in sentence) == (tier is Tier.GLOBAL)
     assert ("For this data set alone" in sentence) == (tier is Tier.INSTANCE)
@@ -35,9 +34,9 @@ def test_sentence_says_what_the_fields_say(
 
 
 def test_sentence_without_delta_has_no_exception(promise: Promise) -> None:
-    """A pure promise slips never, and a huge epsilon is written as a power."""
-    assert "except" not in promise(delta=0.0).sentence
-    assert "factor of e^800.0" in promise(epsilon=800.0).sentence
+    """A pure promise adds nothing, and a huge epsilon is written as a power."""
+    assert "at most 2.719 p once" in promise(delta=0.0).sentence
+    assert "at most e^800.0 p + " in promise(epsilon=800.0).sentence
 
 
 def test_frozen(promise: Promise) -> None:

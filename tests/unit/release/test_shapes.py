@@ -48,7 +48,7 @@ def test_std_by_hand() -> None:
     """First order: sqrt(var S + (S/n)^2 var n) / n with the scales of the two charges."""
     shape = release(customers=500, clip_kw=2.0)
     rho = [spend.rho_units * 1e-18 for spend in shape.spends]
-    count_std = 1.0 / math.sqrt(2.0 * rho[0])
+    count_std = math.sqrt(2.0) / math.sqrt(2.0 * rho[0])  # two cells are added up
     sum_std = 2.0 * math.sqrt(24.0) / math.sqrt(2.0 * rho[1])
     expected = np.sqrt(sum_std**2 + (shape.mean_kw * count_std) ** 2) / shape.customers
     assert shape.std_kw == pytest.approx(expected, rel=1e-6)
@@ -141,3 +141,14 @@ def test_rows_with_gaps_are_refused_by_number() -> None:
     with pytest.raises(InvalidDataError, match="every value is finite") as caught:
         mean_load_shape(load_kw, clip_kw=2.0, epsilon=1.0, delta=1e-6)
     assert caught.value.row_ids == (2,)
+
+
+def test_clipped_share_tells_the_bound_from_the_data() -> None:
+    """A bound that most customers exceed shows in the released share; one that none does is 0."""
+    load_kw = np.full((5000, 24), 1.0)
+    load_kw[:1500] = 5.0
+    shape = mean_load_shape(load_kw, clip_kw=2.0, epsilon=8.0, delta=1e-6)
+    assert abs(shape.clipped_share - 0.3) < 6.0 * shape.clipped_share_std
+    assert 0.0 < shape.clipped_share_std < 0.01
+    wide = mean_load_shape(load_kw, clip_kw=10.0, epsilon=8.0, delta=1e-6)
+    assert wide.clipped_share < 6.0 * wide.clipped_share_std

@@ -43,16 +43,13 @@ class NoisyVector:
     @cached_property
     def covariance(self) -> FloatArray:
         """The covariance of the noise in ``value``: known, not estimated."""
-        return self._factor @ self._factor.T
+        factor = self.region.from_grid(self.noise_scale * np.eye(self.steps.size))
+        return factor @ factor.T
 
     @cached_property
     def std(self) -> FloatArray:
         """The standard deviation of the noise in each entry of ``value``."""
-        return np.asarray(np.linalg.norm(self._factor, axis=1), dtype=np.float64)
-
-    @cached_property
-    def _factor(self) -> FloatArray:
-        return self.region.from_grid(self.noise_scale * np.eye(self.steps.size))
+        return np.full(self.steps.size, self.noise_scale) * self.region.step_std
 
 
 def gaussian_sum(

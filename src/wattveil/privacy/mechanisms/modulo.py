@@ -73,7 +73,7 @@ def modulo_flip(*, n_labels: int, changed: int, epsilon: float, delta: float) ->
     )
 
 
-def modulo_labels(  # noqa: PLR0913 - each one a choice of the caller
+def modulo_labels(
     labels: Secret[IntArray],
     *,
     unstable: Secret[IntArray],

@@ -10,7 +10,7 @@ from wattveil.privacy.secret import Released, Secret
 from wattveil.privacy.sensitivity import Box, FloatArray
 
 
-def noisy_quantile(  # noqa: PLR0913 - each one a public choice of the caller
+def noisy_quantile(
     values: Secret[FloatArray],
     *,
     quantile: float,
