@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test soak check format seal mutation pins clean
+.PHONY: help demo test bench soak check format seal mutation pins clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
@@ -22,6 +22,9 @@ test: check ## Check, run every test, enforce coverage
 	@$(BIN)/coverage report --include='*/wattveil/privacy/*,*/wattveil/release/*' --fail-under=100
 	@echo "==> coverage: 90 % elsewhere"
 	@$(BIN)/coverage report --omit='*/wattveil/privacy/*,*/wattveil/release/*' --fail-under=90
+
+bench: $(VENV)/.dev ## Measure speed against named peers, as ratios in one run (long)
+	@for script in benchmarks/bench_*.py; do echo "==> $$script"; $(BIN)/python $$script || exit 1; done
 
 soak: $(VENV)/.dev ## Run the statistical tests on twenty times the samples (long)
 	@WATTVEIL_SOAK=20 $(BIN)/pytest -n 2 --timeout=0 tests/statistical

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidDataError, InvalidParameterError
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -68,11 +68,17 @@ def integer(field: str, value: object, *, least: int, most: int | None = None) -
 
 
 def numbers(field: str, value: ArrayLike) -> NDArray[np.float64]:
-    """Accept an array of numbers; refuse text without quoting it, as NumPy's own error would."""
+    """Accept an array of real numbers; refuse anything else without quoting it.
+
+    NumPy's own error would quote a cell, also as the context of ours, so that is raised afterwards.
+    """
     try:
-        return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidParameterError(field, "an array of numbers", type(value).__name__) from None
+        array = None if np.iscomplexobj(value) else np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        array = None
+    if array is None:
+        raise InvalidDataError(f"{field} is an array of real numbers", [])
+    return array
 
 
 def columns(field: str, matrix: NDArray[np.float64]) -> int:

@@ -57,7 +57,8 @@ class InvalidDataError(WattveilError, ValueError):
         shown = ", ".join(str(row_id) for row_id in self.row_ids[:_SHOWN_PROBLEMS])
         more = len(self.row_ids) - _SHOWN_PROBLEMS
         tail = f" and {more} more" if more > 0 else ""
-        super().__init__(f"{len(self.row_ids)} rows break the rule '{rule}': {shown}{tail}")
+        which = f"rows {shown}{tail} break" if self.row_ids else "the data break"
+        super().__init__(f"{which} the rule '{rule}'")
 
 
 class BudgetExceededError(WattveilError):

@@ -76,7 +76,7 @@ def test_file_error_says_where_and_what() -> None:
 def test_data_error_shows_five_rows_and_keeps_all(ids: list[object], tail: str) -> None:
     """The text shows five ids at most and counts the rest; the attribute has them all."""
     error = InvalidDataError("every value is finite", ids)
-    assert str(error) == f"{len(ids)} rows break the rule 'every value is finite': {tail}"
+    assert str(error) == f"rows {tail} break the rule 'every value is finite'"
     assert error.row_ids == tuple(ids)
     assert error.rule == "every value is finite"
 

@@ -42,7 +42,6 @@ class PaperCalibration:
     """The scale that the source paper computes, beside what it truly gives."""
 
     s: float
-    claimed_delta: float
     true_delta: float
     true_delta_probabilistic: float
 
@@ -99,7 +98,6 @@ def paper_calibration(*, epsilon: float, delta: float) -> PaperCalibration:
     s = epsilon / math.sqrt(2.0 * math.log(2.0 / delta))
     return PaperCalibration(
         s=s,
-        claimed_delta=delta,
         true_delta=gaussian_delta(epsilon=epsilon, s=s),
         true_delta_probabilistic=probabilistic_delta(epsilon=epsilon, s=s),
     )

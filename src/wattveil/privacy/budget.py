@@ -38,6 +38,10 @@ class Spend:
     response_delta: float = 0.0
     eta: float = 0.0
 
+    def __post_init__(self) -> None:
+        """Keep Python's own integers: they do not overflow when added up."""
+        object.__setattr__(self, "rho_units", checks.integer("rho_units", self.rho_units, least=0))
+
 
 class Budget:
     """What one release may spend, and what it has spent.

@@ -78,6 +78,9 @@ class Guarantee:
         checks.member("tier", self.tier, Tier)
         checks.member("neighbours", self.neighbours, Neighbours)
         checks.member("unit", self.unit, Unit)
+        # Leave-one-out noise says nothing of data that were never there.
+        if self.tier is Tier.INSTANCE and self.neighbours is not Neighbours.ZERO_OUT:
+            raise InvalidParameterError("neighbours", "zero-out for this tier", self.neighbours)
 
     @property
     def sentence(self) -> str:

@@ -1,8 +1,9 @@
 """The only module that draws random numbers for a release.
 
 Discrete Gaussian and discrete Laplace noise come from OpenDP, whose samplers are exact: integer
-arithmetic on the operating system's generator, no floating point between the coin and the number.
-Uniform choices and Bernoulli draws use the same generator with exact rational probabilities.
+arithmetic, no floating point between the coin and the number. Its coins come from OpenSSL's
+generator, which the operating system seeds. Uniform choices and Bernoulli draws take words from the
+operating system's generator itself, with exact rational probabilities.
 
 There is no seed. A test puts a source of its own in place with `rehearse`; everything drawn while
 it is there is marked, and `Released.publish` refuses what is marked.
@@ -28,11 +29,9 @@ LARGEST_SCALE = 2.0**48
 """So that int64, at whose ends OpenDP saturates, is 2^15 scales away: e^-32768 for Laplace noise,
 and for Gaussian noise nothing that has a name."""
 
-_WORD = 2**64
-
 
 class NoiseSource:
-    """The system's source: OpenDP's samplers and the operating system's generator.
+    """The system's source: OpenDP's samplers, and words of the operating system.
 
     A test's own source overrides all three draws.
     """
@@ -91,7 +90,7 @@ def uniform_below(*, bound: int, size: int) -> NDArray[np.int64]:
     """Draw independent uniform integers in [0, bound), exactly, for bound up to 2^63."""
     bound = checks.integer("bound", bound, least=1, most=2**63)
     # Words at or above the largest multiple of bound would favour small residues: draw again.
-    last_fair = np.uint64(_WORD - _WORD % bound - 1)
+    last_fair = np.uint64(2**64 - 2**64 % bound - 1)
     words = _source.get().words(size).copy()
     while (unfair := words > last_fair).any():
         words[unfair] = _source.get().words(int(unfair.sum()))

@@ -108,13 +108,14 @@ class Ball(Region):
 
     def to_grid(self, rows: FloatArray) -> IntArray:
         """Scale to min(1, r / |x|), round towards zero to whole steps, check in integers."""
-        peak = np.abs(rows).max(axis=1, keepdims=True)
-        direction = rows / np.where(peak > 0.0, peak, 1.0)  # no overflow at 1e300
-        # A running sum has one order of additions; `sum` may choose it by the layout of the rows.
-        length = np.sqrt(np.cumsum(np.square(direction), axis=1)[:, -1:])
-        with np.errstate(over="ignore"):  # a length that overflows is clipped to the radius
+        # Whatever the caller wants to hear of, no row may raise: an overflowing length is clipped.
+        with np.errstate(all="ignore"):
+            peak = np.abs(rows).max(axis=1, keepdims=True)
+            direction = rows / np.where(peak > 0.0, peak, 1.0)  # no overflow at 1e300
+            # A running sum has one order of additions; `sum` may choose it by the rows' layout.
+            length = np.sqrt(np.cumsum(np.square(direction), axis=1)[:, -1:])
             reach = np.minimum(peak * length, self.radius) / np.where(length > 0.0, length, 1.0)
-        steps = np.trunc(direction * (reach / self.step)).astype(np.int64)
+            steps = np.trunc(direction * (reach / self.step)).astype(np.int64)
         return _shrink_into(steps, self.radius_in_steps**2)
 
     def squared_sensitivity(self, neighbours: Neighbours) -> int:
@@ -171,13 +172,15 @@ class Ellipsoid(Region):
         """Refuse a matrix that cannot be inverted with care."""
         if self.shape.ndim != 2 or len(set(self.shape.shape)) != 1:  # noqa: PLR2004 - a matrix
             raise InvalidParameterError("shape", "a square matrix", self.shape.shape)
+        own = np.array(self.shape, dtype=np.float64)  # nobody else's array: it must not change
+        own.setflags(write=False)
         finite = np.isfinite(self.shape).all()
         axes = np.linalg.svd(self.shape, compute_uv=False) if finite else np.array([math.inf])
         # Within 1e-100 and 1e100 nothing overflows; a ratio of 1e10 leaves 6 digits to the inverse.
         if not 1e-100 < axes[-1] <= axes[0] < min(1e100, 1e10 * axes[-1]):  # noqa: PLR2004 - see rule
             rule = "finite and of condition number below 1e10, semi-axes between 1e-100 and 1e100"
             raise InvalidParameterError("shape", rule, f"semi-axes {axes[-1]:.1e} to {axes[0]:.1e}")
-        self.__dict__.update(step=_UNIT_BALL.step, columns=len(self.shape))
+        self.__dict__.update(shape=own, step=_UNIT_BALL.step, columns=len(own))
 
     @cached_property
     def whiten(self) -> FloatArray:

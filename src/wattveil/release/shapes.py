@@ -70,8 +70,9 @@ def mean_load_shape(
     )
     budget = Budget(guarantee)
     # Counting in two cells costs what one costs: a customer is in one of them.
+    # A running sum: whether a row counts as clipped must not depend on the rows beside it.
     saturated = np.clip(rows, -1e150, 1e150)  # so that no square overflows
-    is_clipped = np.sqrt(np.square(saturated).mean(axis=1)) > clip_kw
+    is_clipped = np.cumsum(np.square(saturated), axis=1)[:, -1] > region.radius**2
     counted = gaussian_histogram(
         Secret(is_clipped.astype(np.int64)),
         n_cells=2,

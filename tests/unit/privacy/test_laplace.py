@@ -107,11 +107,11 @@ def test_cells_out_of_range_are_refused_by_position() -> None:
 
 
 @pytest.mark.parametrize(
-    "cells", [np.array([0.0, 1.0]), np.array([True]), np.array([[0, 1]]), np.array(0)], ids=range(4)
+    "cells", [np.array([0.5]), np.array([np.nan]), np.array([[0, 1]]), np.array(0)], ids=range(4)
 )
 def test_cells_are_a_vector_of_whole_numbers(cells: np.typing.NDArray[np.int64]) -> None:
-    """Floats, truth values and matrices are not cells."""
-    with pytest.raises(InvalidParameterError, match="labels must be a vector of whole numbers"):
+    """Fractions, missing values and matrices are not cells; which it was stays in the house."""
+    with pytest.raises(InvalidDataError, match="labels is a vector of whole numbers"):
         check_cells(Secret(cells), 3, field="labels")
 
 

@@ -11,12 +11,13 @@ import pytest
 from wattveil.cross_check import composed_epsilon
 from wattveil.errors import (
     BudgetExceededError,
+    InvalidDataError,
     InvalidParameterError,
     WattveilError,
     WeakGuaranteeWarning,
 )
 from wattveil.privacy import accounting, noise
-from wattveil.privacy.budget import Budget
+from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier
 from wattveil.privacy.mechanisms.gaussian import gaussian_histogram, gaussian_sum
 from wattveil.privacy.mechanisms.laplace import laplace_histogram
@@ -24,7 +25,7 @@ from wattveil.privacy.mechanisms.modulo import modulo_labels
 from wattveil.privacy.mechanisms.quantile import noisy_quantile
 from wattveil.privacy.mechanisms.response import keep_probability
 from wattveil.privacy.secret import Secret
-from wattveil.privacy.sensitivity import Ball, Box, OuterProductBall
+from wattveil.privacy.sensitivity import Ball, Box, Ellipsoid, OuterProductBall
 from wattveil.release.shapes import mean_load_shape
 
 NOBODY = Secret(np.zeros(0, dtype=np.int64))
@@ -84,9 +85,10 @@ def test_absurd_sizes_are_refused(
 
 def test_text_is_refused_without_quoting_it() -> None:
     """A private cell that is not a number does not appear in the error."""
-    with pytest.raises(InvalidParameterError, match="load_kw must be an array of numbers") as error:
+    with pytest.raises(InvalidDataError, match="load_kw is an array of real numbers") as error:
         mean_load_shape(np.array([["meter 4711"]]), clip_kw=2.0, epsilon=1.0, delta=1e-6)
     assert "4711" not in str(error.value)
+    assert error.value.__context__ is None
 
 
 def test_single_precision_is_a_number(ample: Callable[..., Budget]) -> None:
@@ -155,3 +157,51 @@ def test_plain_sum_of_an_endless_epsilon(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
     with pytest.warns(WeakGuaranteeWarning):
         assert composed_epsilon(gaussian_s=[1e4], pure_epsilons=[1.0], delta=1e-6) == math.inf
+
+
+@pytest.mark.parametrize("rows", [np.ones((2, 2)) * 1j, [[10**400, 1]], [["a", "b"]]])
+def test_what_is_not_real_is_refused_in_house(rows: object) -> None:
+    """Complex, endless and textual numbers get one error, which stays in the house."""
+    with pytest.raises(InvalidDataError, match="an array of real numbers"):
+        mean_load_shape(rows, clip_kw=2.0, epsilon=1.0, delta=1e-6)  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_no_row_can_raise(ample: Callable[..., Budget]) -> None:
+    """A caller who wants every floating-point event raised hears of none from a row."""
+    rows = np.array([[1e-300, 1.0], [1e308, -1e308], [0.0, 5e-324]])
+    with np.errstate(all="raise"):
+        assert Ball(radius=1.0).to_grid(rows).shape == rows.shape
+    assert ample().spends == ()
+
+
+def test_replacing_says_nothing_in_the_instance_tier(promise: Callable[..., Guarantee]) -> None:
+    """Leave-one-out noise is no promise about data that were never there."""
+    with pytest.raises(InvalidParameterError, match="zero-out for this tier"):
+        promise(tier=Tier.INSTANCE, neighbours=Neighbours.REPLACE_ONE)
+    with pytest.raises(InvalidParameterError, match="zero-out for this tier"):
+        promise(tier=Tier.INSTANCE).as_replace_one()
+
+
+def test_region_keeps_its_own_shape() -> None:
+    """Writing to the matrix that an ellipsoid was made from changes nothing in it."""
+    shape = np.eye(2)
+    region = Ellipsoid(shape=shape)
+    shape *= 10.0
+    assert np.array_equal(region.shape, np.eye(2))
+    with pytest.raises(ValueError, match="read-only"):
+        region.shape[0, 0] = 2.0
+
+
+def test_units_are_pythons_own_integers(ample: Callable[..., Budget]) -> None:
+    """NumPy's integers would overflow where they are added up."""
+    budget = ample()
+    spend = Spend(tag="t", mechanism="m", rho_units=np.int64(2**40))  # type: ignore[arg-type]  # same
+    assert type(budget.charge(spend).rho_units) is int
+
+
+def test_eta_is_priced_by_its_formula() -> None:
+    """Delta = e^eta G(epsilon - eta), for an eta large enough to see each of its two places."""
+    s, eta, epsilon = 0.7, 0.5, 1.5
+    shifted = accounting.gaussian_delta(epsilon=epsilon - eta, s=s)
+    parts = accounting.Composition(rho_units=accounting.rho_units(s), eta=eta)
+    assert parts.delta(epsilon) == pytest.approx(math.exp(eta) * shifted, rel=1e-9)

@@ -4,11 +4,16 @@ import math
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
 
-from wattveil.errors import InvalidDataError, InvalidParameterError
+from wattveil.errors import InvalidDataError, InvalidParameterError, RehearsalError
+from wattveil.privacy import noise
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
+from wattveil.privacy.noise import NoiseSource
+from wattveil.privacy.secret import Secret
+from wattveil.release import shapes
 from wattveil.release.shapes import LoadShape, mean_load_shape
 from wattveil.simulate import simulate_load_kw
 
@@ -152,3 +157,31 @@ def test_clipped_share_tells_the_bound_from_the_data() -> None:
     assert 0.0 < shape.clipped_share_std < 0.01
     wide = mean_load_shape(load_kw, clip_kw=10.0, epsilon=8.0, delta=1e-6)
     assert wide.clipped_share < 6.0 * wide.clipped_share_std
+
+
+def test_a_row_is_counted_the_same_alone_and_beside_others() -> None:
+    """Whether a customer counts as clipped depends on that customer alone, whatever the layout."""
+    generator = np.random.default_rng(5)
+    seen: list[list[int]] = []
+
+    def record(cells: Secret[NDArray[np.int64]], **_: object) -> None:
+        seen.append(cells.reveal().tolist())
+        raise InterruptedError
+
+    for _ in range(300):
+        row = generator.normal(size=(1, 24))
+        row *= 2.0 * math.sqrt(24.0) / np.linalg.norm(row)  # on the bound, where an ulp decides
+        both = np.asfortranarray(np.vstack([row, generator.normal(size=(1, 24))]))
+        seen.clear()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(shapes, "gaussian_histogram", record)
+            for rows in (np.asfortranarray(row), both, np.ascontiguousarray(both)):
+                with pytest.raises(InterruptedError):
+                    mean_load_shape(rows, clip_kw=2.0, epsilon=1.0, delta=1e-6)
+        assert len({cells[0] for cells in seen}) == 1
+
+
+def test_a_rehearsal_is_no_release(silent: NoiseSource) -> None:
+    """Noise from a test's source never becomes a load shape."""
+    with noise.rehearse(silent), pytest.raises(RehearsalError):
+        release(customers=5)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from wattveil import checks
-from wattveil.errors import InvalidDataError, InvalidParameterError
+from wattveil.errors import InvalidDataError
 from wattveil.privacy.secret import Secret
 from wattveil.privacy.sensitivity import IntArray
 
@@ -14,9 +14,9 @@ NO_DATA = -1
 def check_cells(cells: Secret[IntArray], n_cells: int, *, field: str = "cells") -> IntArray:
     """Return the cells; refuse, in house, any outside [0, n_cells) that is not `NO_DATA`."""
     checks.integer(f"n_{field}", n_cells, least=1)
-    values = np.asarray(cells.reveal())
-    if values.ndim != 1 or not np.issubdtype(values.dtype, np.integer):
-        raise InvalidParameterError(field, "a vector of whole numbers", values.dtype.name)
+    values = checks.numbers(field, cells.reveal())
+    if values.ndim != 1 or (values != np.trunc(values)).any():
+        raise InvalidDataError(f"{field} is a vector of whole numbers", [])
     bad = np.flatnonzero((values < NO_DATA) | (values >= n_cells))
     if bad.size:
         raise InvalidDataError(f"{field} between 0 and {n_cells - 1}, or -1", bad.tolist())

@@ -105,7 +105,7 @@ def gaussian_answer(
     """Release an answer that is not a sum, with noise of the colour of its differences.
 
     The noise is isotropic in the coordinates where ``differences`` is a ball; un-whitening it is
-    post-processing, and its covariance is known exactly.
+    post-processing, and its covariance is known.
 
     Formal guarantee
     ----------------

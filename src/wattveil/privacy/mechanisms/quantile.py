@@ -38,12 +38,14 @@ def noisy_quantile(
     below, above = interval
     if not -1e300 < below < above < 1e300:  # noqa: PLR2004 - so that their distance is a float
         raise InvalidParameterError("interval", "finite, its lower end first", interval)
-    column = values.reveal()[:, np.newaxis]  # a matrix becomes three axes, refused below
+    # A vector becomes a column; a matrix becomes three axes, which `gaussian_sum` refuses.
+    column = checks.numbers("values", values.reveal())[:, np.newaxis]
 
+    parts = _split(rho_units, n_steps)
     if rho_units > budget.remaining_rho_units:  # before the first step, not in the middle of them
         raise BudgetExceededError("rho_units", rho_units, budget.remaining_rho_units)
     answers = []
-    for rho in _split(rho_units, n_steps):
+    for rho in parts:
         middle = below + (above - below) / 2.0
         side = np.where(column <= middle, 1.0 - quantile, -quantile)
         # NaN compares as false to everything; it is handed on as NaN, to be refused once charged.
@@ -60,6 +62,5 @@ def noisy_quantile(
 
 def _split(rho_units: int, parts: int) -> list[int]:
     """Divide whole units into parts that differ by at most one and add up exactly."""
-    checks.integer("rho_units", rho_units, least=parts)
-    share, rest = divmod(rho_units, parts)
+    share, rest = divmod(checks.integer("rho_units", rho_units, least=parts), parts)
     return [share + (i < rest) for i in range(parts)]
