@@ -9,10 +9,12 @@
 
 from wattveil.errors import WattveilError
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
+from wattveil.release.instance import LeaveOneOutKMeans
 from wattveil.release.shapes import LoadShape, mean_load_shape
 
 __all__ = [
     "Guarantee",
+    "LeaveOneOutKMeans",
     "LoadShape",
     "Neighbours",
     "Tier",

@@ -160,7 +160,10 @@ def _join_and_solve(columns: Columns, gamma_c: float, gap: float, floor: float) 
             if block not in solved:
                 solved[block] = _solve(columns.within(sorted(block)), gap / 2.0)
         parts = [solved[block] for block in blocks]
-        whitening, factor = _matrices(parts, floor)
+        # The longest difference is a lower bound of the largest eigenvalue, also while no part
+        # holds it: every removal may move several clusters.
+        largest = max(columns.largest_norm**2, *(part.eigenvalues.max() for part in parts))
+        whitening, factor = _matrices(parts, floor * largest)
         norms = columns.squared_norms(whitening)
         broken = columns.supports(np.flatnonzero(norms > 1.0 + gap / 2.0))
         joined = _join(blocks, broken)
@@ -185,10 +188,9 @@ def _join_and_solve(columns: Columns, gamma_c: float, gap: float, floor: float) 
     )
 
 
-def _matrices(parts: list[_Part], floor: float) -> tuple[Floats, Floats]:
-    """Return the whitening and its inverse, with the floor, for gamma_c = 1."""
+def _matrices(parts: list[_Part], lowest: float) -> tuple[Floats, Floats]:
+    """Return the whitening and its inverse for gamma_c = 1, no eigenvalue below ``lowest``."""
     dimension = sum(part.coordinates.size for part in parts)
-    lowest = floor * max(part.eigenvalues.max() for part in parts)
     whitening = np.zeros((dimension, dimension))
     factor = np.zeros((dimension, dimension))
     for part in parts:

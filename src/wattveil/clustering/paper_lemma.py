@@ -7,7 +7,10 @@ The paper takes the Kd differences of smallest norm that are independent, C = [v
 
 and claims that Gamma is the optimum of ``min tr Gamma^-1`` subject to ``v' Gamma v <= gamma_c`` for
 *all* differences. Binding the smallest differences says nothing about the large ones: on load-like
-data the constraint of others is violated tens of thousands of times over.
+data the constraint of others is violated many thousand times over.
+
+What the paper means by the root of a rectangular matrix is not said; the reading above depends on
+the units of the data, one with (C'C)^1/4 would not, and neither meets the constraint.
 """
 
 import numpy as np

@@ -1,0 +1,362 @@
+"""The paper's mechanism: K-means with leave-one-out noise and randomised labels (instance tier).
+
+The noise is just enough to hide, in *this* data set, whether any one customer was in it. Its scale
+is computed from the data, so what is promised is weaker than differential privacy:
+docs/instance-tier.md says how much weaker, with measurements.
+"""
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from wattveil import checks
+from wattveil.clustering._columns import Columns
+from wattveil.clustering.ellipsoid import leave_one_out_ellipsoid
+from wattveil.clustering.leave_one_out import LeaveOneOut, leave_one_out
+from wattveil.clustering.lloyd import assign, k_means
+from wattveil.clustering.paper_lemma import paper_lemma
+from wattveil.clustering.small_clusters import merge_small_clusters
+from wattveil.clustering.transforms import Transform, clip_rms
+from wattveil.errors import InvalidParameterError, WeakGuaranteeWarning
+from wattveil.privacy import accounting
+from wattveil.privacy.budget import Budget
+from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
+from wattveil.privacy.mechanisms.gaussian import gaussian_answer
+from wattveil.privacy.mechanisms.modulo import modulo_flip, modulo_labels
+from wattveil.privacy.secret import Secret
+from wattveil.privacy.sensitivity import Ellipsoid, FloatArray, IntArray, refuse_non_finite
+
+_LARGEST_DELTA = 0.9999999
+"""Beyond it a promise at the claimed epsilon is no promise, and the true epsilon is stated."""
+
+_LEAST_KW = 1e-12
+_LEAST_SHARE = 1e-7
+"""Least noise, as a share of the centroids: with its floor, 2^61 grid steps still hold them."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class InstanceDiagnostics:
+    """What the utility may look at and must not publish: all of it is exact."""
+
+    centroids: FloatArray
+    """Exact centroids, in the coordinates that were clustered."""
+    labels: IntArray
+    sizes: IntArray
+    covariance: FloatArray
+    """Of the noise on the centroids, row after row, in the coordinates that were clustered."""
+    white_trace_ratio: float
+    """Noise power over that of white noise of the same guarantee."""
+    constraint_violation: float
+    """Largest v' S^-1 v over what the calibration allows; above 1 only with the paper's lemma."""
+    gap: float
+    """Certified distance of the noise power from the least possible; NaN without a certificate."""
+    label_set: IntArray
+    """The paper's L: customers whose label some other customer's removal changes."""
+    labels_changed: int
+    """The paper's Delta_l: the most labels that one removal changes."""
+    flip: float
+    """The chance rho that a label in L moves; |L| rho labels are expected wrong."""
+    rounds: int
+    """Rounds of Lloyd until no label changed."""
+
+
+class LeaveOneOutKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """K-means released under the instance guarantee.
+
+    Parameters
+    ----------
+    n_clusters : int
+        K.
+    epsilon_c, delta_c : float
+        For the centroids.
+    epsilon_l, delta_l : float
+        For the labels.
+    noise : {"coloured", "white"}
+        Noise of least power that hides every removal, or the same in every direction.
+    calibration : {"exact", "paper"}
+        "paper" uses the paper's formula, warns, and promises the delta that it truly gives.
+    solver : {"certified", "paper-lemma"}
+        "paper-lemma" uses the paper's closed form for the colour, which violates the constraint it
+        is meant to meet; it warns, and the promise is what is left.
+    customer_classes : tuple of str or None
+        Public choice: keep customers of these classes only.
+    clip_kw : float or None
+        Public choice: scale customers back to this root-mean-square load.
+    load_transform, transform_kw : {"none", "asinh", "log"}, float
+        Public choice: cluster asinh(x / transform_kw) or log(x + transform_kw) instead of x; the
+        released centroids are transformed back.
+    min_cluster_size : int
+        Public choice: clusters with fewer customers join the nearest; part of the query, and so of
+        every leave-one-out run. A cluster of one would publish its customer.
+    n_init, random_state : int, int or None
+        Starts of K-means, and the seed of these starts. The noise has no seed.
+
+    Attributes
+    ----------
+    cluster_centers_ : (K, d)
+        Released, in kW. Rows of clusters that were merged repeat.
+    labels_ : (P,)
+        Released, of the customers that ``customer_classes`` keeps.
+    guarantee_ : Guarantee
+        Tier "instance".
+    spends_ : tuple of Spend
+        What each part cost.
+    public_choices_ : dict
+        Every parameter that shaped the query.
+    diagnostics_ : Secret[InstanceDiagnostics]
+        **Private**; dropped when the estimator is pickled.
+
+    Notes
+    -----
+    **Formal guarantee.** For the data at hand X and each X minus one customer, with the noise
+    covariance, the merged clusters, the set L and the labels outside L treated as known:
+    (epsilon_c + epsilon_l, delta_c + delta_l)-indistinguishable. One `gaussian_answer` and one
+    `modulo_labels`.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_clusters: int = 6,
+        epsilon_c: float = 5.0,
+        delta_c: float = 1e-2,
+        epsilon_l: float = 5.0,
+        delta_l: float = 0.0,
+        noise: Literal["coloured", "white"] = "coloured",
+        calibration: Literal["exact", "paper"] = "exact",
+        solver: Literal["certified", "paper-lemma"] = "certified",
+        customer_classes: tuple[str, ...] | None = None,
+        clip_kw: float | None = None,
+        load_transform: Literal["none", "asinh", "log"] = "none",
+        transform_kw: float = 1.0,
+        min_cluster_size: int = 2,
+        n_init: int = 10,
+        random_state: int | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.epsilon_c = epsilon_c
+        self.delta_c = delta_c
+        self.epsilon_l = epsilon_l
+        self.delta_l = delta_l
+        self.noise = noise
+        self.calibration = calibration
+        self.solver = solver
+        self.customer_classes = customer_classes
+        self.clip_kw = clip_kw
+        self.load_transform = load_transform  # "transform" would look like a method
+        self.transform_kw = transform_kw
+        self.min_cluster_size = min_cluster_size
+        self.n_init = n_init
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: ArrayLike,  # noqa: N803 - scikit-learn's name
+        y: object = None,  # noqa: ARG002 - scikit-learn's signature
+        *,
+        customer_class: ArrayLike | None = None,
+    ) -> Self:
+        """Cluster the customers and release centroids and labels.
+
+        Parameters
+        ----------
+        X : (P, d)
+            Load in kW, one row a customer; NaN and infinity are refused.
+        y : None
+            Ignored.
+        customer_class : (P,) or None
+            The class of each customer, for ``customer_classes``.
+        """
+        transform = self._checked()
+        rows = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
+        rows = refuse_non_finite(rows)
+        kept = self._kept(rows.shape[0], customer_class)
+        rows = rows[kept] if self.clip_kw is None else clip_rms(rows[kept], self.clip_kw)
+        rows = transform.forward(rows, row_ids=kept)
+
+        fit = k_means(rows, self.n_clusters, n_init=self.n_init, seed=self.random_state)
+        runs = leave_one_out(rows, fit, min_cluster_size=self.min_cluster_size)
+        answer = merge_small_clusters(rows, fit, self.min_cluster_size)
+        # A merged cluster repeats the row of its group, also its noise: only groups are released.
+        merges = self.min_cluster_size > 0
+        groups = np.flatnonzero(answer.counts) if merges else np.arange(self.n_clusters)
+        group_of = assign(answer.centroids, answer.centroids[groups])
+        least = _LEAST_KW + _LEAST_SHARE * float(np.linalg.norm(answer.centroids[groups]))
+        colour = self._colour(Columns(runs, groups.tolist()), runs, least)
+        centroids = gaussian_answer(
+            Secret(answer.centroids[groups].ravel()),
+            differences=Ellipsoid(shape=colour.shape),
+            rho_units=colour.rho_units,
+            budget=colour.budget,
+            tag="centroids",
+        )
+        promise = _promise(self.epsilon_l, self.delta_l)
+        budget = Budget(promise, response_epsilon=self.epsilon_l, response_delta=self.delta_l)
+        labels = modulo_labels(
+            Secret(answer.labels.astype(np.int64)),
+            unstable=Secret(runs.label_set),
+            changed=runs.most_labels_changed,
+            n_labels=self.n_clusters,
+            epsilon=self.epsilon_l,
+            delta=self.delta_l,
+            budget=budget,
+            tag="labels",
+        )
+
+        released = centroids.publish().value.reshape(groups.size, -1)[group_of]
+        repeat = np.kron(np.eye(groups.size)[group_of], np.eye(rows.shape[1]))
+        self.cluster_centers_ = transform.backward(released)
+        self.labels_ = labels.publish()
+        self.guarantee_ = colour.budget.guarantee.compose(promise)
+        self.spends_ = (*centroids.spends, *labels.spends)
+        self.public_choices_ = self.get_params()
+        self.diagnostics_ = Secret(
+            InstanceDiagnostics(
+                centroids=answer.centroids,
+                labels=answer.labels.astype(np.int64),
+                sizes=answer.counts,
+                covariance=repeat @ centroids.value.covariance @ repeat.T,
+                white_trace_ratio=colour.white_trace_ratio,
+                constraint_violation=colour.violation,
+                gap=colour.gap,
+                label_set=runs.label_set,
+                labels_changed=runs.most_labels_changed,
+                flip=modulo_flip(
+                    n_labels=self.n_clusters,
+                    changed=runs.most_labels_changed,
+                    epsilon=self.epsilon_l,
+                    delta=self.delta_l,
+                ),
+                rounds=fit.rounds,
+            )
+        )
+        return self
+
+    def predict(self, X: ArrayLike) -> IntArray:  # noqa: N803 - scikit-learn's name
+        """Return the nearest released centroid of each row, in kW: private to the caller."""
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        return assign(rows, self.cluster_centers_).astype(np.int64)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the private diagnostics behind: a pickle is a file, and files travel."""
+        state = dict(super().__getstate__())
+        state.pop("diagnostics_", None)
+        return state
+
+    def _checked(self) -> Transform:
+        """Check what scikit-learn wants unchecked in ``__init__``."""
+        checks.integer("n_clusters", self.n_clusters, least=2)
+        checks.integer("n_init", self.n_init, least=1)
+        checks.integer("min_cluster_size", self.min_cluster_size, least=0)
+        checks.positive_epsilon("epsilon_c", self.epsilon_c)
+        checks.positive_epsilon("epsilon_l", self.epsilon_l)
+        checks.probability("delta_c", self.delta_c)
+        checks.probability_or_zero("delta_l", self.delta_l)
+        for field, value, allowed in (
+            ("noise", self.noise, ("coloured", "white")),
+            ("calibration", self.calibration, ("exact", "paper")),
+            ("solver", self.solver, ("certified", "paper-lemma")),
+        ):
+            if value not in allowed:
+                raise InvalidParameterError(field, f"one of {allowed}", value)
+        return Transform(name=self.load_transform, scale_kw=self.transform_kw)
+
+    def _kept(self, n_rows: int, customer_class: ArrayLike | None) -> IntArray:
+        """Return the rows of the customers in ``customer_classes``."""
+        kept = np.arange(n_rows)
+        if self.customer_classes is not None:
+            if customer_class is None:
+                raise InvalidParameterError(
+                    "customer_class", "given to fit when customer_classes is set", None
+                )
+            classes = np.asarray(customer_class)
+            if classes.shape != (n_rows,):
+                raise InvalidParameterError("customer_class", "one a row", classes.shape)
+            kept = np.flatnonzero(np.isin(classes, self.customer_classes))
+        if kept.size < self.n_clusters:
+            rule = f"at most the number of customers kept, n_samples = {kept.size}"
+            raise InvalidParameterError("n_clusters", rule, self.n_clusters)
+        return kept
+
+    def _colour(self, columns: Columns, runs: LeaveOneOut, least: float) -> "_Colour":
+        """Find a region that holds every difference, and what the noise in its colour promises."""
+        budget = Budget(_promise(self.epsilon_c, self.delta_c))
+        units, gap, violation = budget.rho_units, math.nan, 1.0
+        if self.calibration == "paper":
+            paper = accounting.paper_calibration(epsilon=self.epsilon_c, delta=self.delta_c)
+            units = accounting.rho_units(paper.s)
+        # With all customers in one place there is nothing to hide; a little white noise says so.
+        white = max(columns.largest_norm, least) * (1.0 + 1e-12) * np.eye(columns.dimension)
+        shape = white
+        if self.noise == "coloured" and columns.largest_norm > least:
+            if self.solver == "certified":
+                found = leave_one_out_ellipsoid(runs, gamma_c=1.0)
+                # No removal moves the other rows: the region is the product of both.
+                shape = found.factor[np.ix_(columns.coordinates, columns.coordinates)]
+                gap = found.gap
+            else:
+                shape, violation = paper_lemma(columns)
+                units = math.ceil(units * violation)  # the noise stays; what it promises shrinks
+        if units != budget.rho_units:
+            budget = Budget(_true_promise(budget.guarantee, units))
+            warnings.warn(
+                f"calibration={self.calibration!r}, solver={self.solver!r} do not give the promise"
+                f" ({self.epsilon_c}, {self.delta_c}): it is ({budget.guarantee.epsilon:.6g},"
+                f" {budget.guarantee.delta:.6g}), the constraint is exceeded {violation:.6g} times",
+                WeakGuaranteeWarning,
+                stacklevel=3,
+            )
+        return _Colour(
+            shape=shape,
+            rho_units=min(units, budget.rho_units),
+            budget=budget,
+            gap=gap,
+            violation=violation,
+            white_trace_ratio=float(np.square(shape).sum() / np.square(white).sum()),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Colour:
+    """Where the differences lie, and the budget of the noise that hides them."""
+
+    shape: FloatArray
+    rho_units: int
+    budget: Budget
+    gap: float
+    violation: float
+    white_trace_ratio: float
+
+
+def _promise(epsilon: float, delta: float) -> Guarantee:
+    return Guarantee(
+        epsilon=epsilon,
+        delta=delta,
+        tier=Tier.INSTANCE,
+        neighbours=Neighbours.ZERO_OUT,
+        unit=Unit.CUSTOMER,
+    )
+
+
+def _true_promise(claimed: Guarantee, rho_units: int) -> Guarantee:
+    """Return what so much rho truly promises: at the claimed epsilon, or else at the claimed delta.
+
+    A delta near 1 says nothing, so then the epsilon is what is stated.
+    """
+    spent = accounting.Composition(rho_units=rho_units)
+    # A hair more than the truth, for the discretisation that a budget sets aside.
+    delta = spent.delta(claimed.epsilon * (1.0 - 1e-5)) * (1.0 + 1e-5)
+    if delta <= _LARGEST_DELTA:
+        return _promise(claimed.epsilon, delta)
+    epsilon = spent.epsilon(claimed.delta) * (1.0 + 1e-5)
+    if epsilon > checks.MOST_EPSILON:
+        rule = f"such that the noise promises an epsilon of at most {checks.MOST_EPSILON:g}"
+        raise InvalidParameterError("calibration, solver", rule, epsilon)
+    return _promise(epsilon, claimed.delta)
