@@ -157,7 +157,7 @@ def _noiseless(cells: Secret[IntArray], **arguments: Any) -> Released[NoisyVecto
     released = gaussian.gaussian_histogram(cells, **arguments)
     one = Ball(radius=1.0).radius_in_steps
     exact = NoisyVector(
-        steps=np.array([cells.reveal().size * one]),
+        steps=np.bincount(cells.reveal(), minlength=arguments["n_cells"]) * one,
         noise_scale=released.value.noise_scale,
         region=released.value.region,
     )

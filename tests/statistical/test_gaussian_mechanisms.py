@@ -254,7 +254,8 @@ def test_mean_load_shape() -> None:
     ]
     count = np.array([shape.customers - 60.0 for shape in shapes])
     total = np.array([shape.mean_kw * shape.customers - 30.0 for shape in shapes])
-    count_scale, total_scale = 1.0 / (s * math.sqrt(0.05)), 2.0 / (s * math.sqrt(0.95))
+    # The number of customers adds up two cells, clipped and not.
+    count_scale, total_scale = math.sqrt(2.0 / 0.05) / s, 2.0 / (s * math.sqrt(0.95))
     tells_scale(count, count_scale, margin=2.0 * MARGIN)
     tells_scale(total.ravel(), total_scale)
     accepts(independence_p(count, total[:, 0]))
