@@ -12,7 +12,7 @@ from rich.table import Table
 
 from wattveil.errors import WattveilError
 from wattveil.release.shapes import LoadShape, mean_load_shape
-from wattveil.simulate import simulate_load_kw
+from wattveil.simulate import command, simulate_load_kw
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -33,7 +33,9 @@ def main() -> None:
 
 @app.command(epilog="Example: wattveil demo --epsilon 0.5 --json")
 def demo(
-    customers: Annotated[int, typer.Option(help="How many customers to simulate.")] = 1409,
+    customers: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="How many customers to simulate.")
+    ] = 1409,
     epsilon: Annotated[float, typer.Option(help="Privacy budget: smaller protects more.")] = 1.0,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print the release as JSON.")] = False,
@@ -48,6 +50,9 @@ def demo(
         typer.echo(json.dumps(_as_json(shape), indent=2))
         return
     _show(shape, customers)
+
+
+app.command(epilog=command.EPILOG)(command.simulate)
 
 
 def _as_json(shape: LoadShape) -> dict[str, object]:

@@ -32,7 +32,7 @@ def test_randomness_is_banned(code: str) -> None:
         assert "TID251" in ruff(module, code)
 
 
-@pytest.mark.parametrize("module", ["privacy/noise.py", "simulate.py"])
+@pytest.mark.parametrize("module", ["privacy/noise.py", "simulate/population.py"])
 def test_randomness_has_its_places(module: str) -> None:
     """The noise module and the simulator are the places where numbers are drawn."""
     assert "TID251" not in ruff(module, BANNED_USES[0])
