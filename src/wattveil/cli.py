@@ -22,7 +22,7 @@ app = typer.Typer(
 )
 
 _CHART_ROWS = 12
-_CLIP_KW = 4.0
+_CLIP_KW = 2.0
 _DELTA = 1e-6
 
 

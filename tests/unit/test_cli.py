@@ -62,7 +62,7 @@ def test_demo_is_never_the_same_twice() -> None:
         (["--epsilon", "nan"], "epsilon must be at least 1e-12 and at most 1e+06, got epsilon=nan"),
         (
             ["--customers", "0"],
-            "0 is not in the range 1<=x<=1000000",
+            "Input should be greater than or equal to 1",
         ),
         (["--epsilon", "much"], "unable to parse string as a number"),
         (["--seed", "1"], "No such option: --seed"),
