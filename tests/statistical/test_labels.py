@@ -56,7 +56,7 @@ def replace_one_keep(n_labels: int, epsilon: float) -> float:
 )
 @pytest.mark.parametrize("neighbours", Neighbours)
 def test_randomised_response(n_labels: int, epsilon: float, neighbours: Neighbours) -> None:
-    """A label is kept with the probability of MATH.md section 4; every other one is alike."""
+    """A label is kept with its stated probability; every other one is alike."""
     size = draws(1_000_000)
     labels = np.arange(size) % n_labels
     moved = (respond(labels, n_labels, epsilon, neighbours) - labels) % n_labels

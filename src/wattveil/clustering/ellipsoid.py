@@ -1,14 +1,14 @@
 """The least noise that hides every difference: the minimum-trace ellipsoid, with its certificate.
 
 Given differences ``v_1 … v_P`` in R^D find the covariance S of least trace with
-``v_p' S^-1 v_p <= gamma_c`` for every p (MATH.md §3, Gamma = S^-1). With weights ``w >= 0``::
+``v_p' S^-1 v_p <= gamma_c`` for every p (the paper's Gamma is S^-1). With weights ``w >= 0``::
 
     R = sum_p w_p v_p v_p'      q_p = v_p' R^-1/2 v_p      t = tr R^1/2
     dual:    max over w of  phi(w) = 2 t - sum_p w_p,      gradient q - 1
     primal:  S = (q_max / gamma_c) R^1/2                   feasible for any w
     certificate:  tr S / optimum <= q_max sum_p w_p / t    equal to 1 at the optimum
 
-(w on the simplex gives MATH.md's form; free scale removes its constraint.)
+(w on the simplex gives the usual dual; free scale removes that constraint.)
 
 **Newton on few columns.** Only some 2 D columns carry weight. Each round maximises phi over a
 working set, computes q for all columns, adds those with q > 1, and stops when the certificate over
@@ -304,7 +304,7 @@ def _square_root(rows: Floats) -> tuple[Floats, Floats, Floats]:
 def _fixed_point(vectors: Floats, weights: Floats) -> _State:
     """Take a few steps of ``w <- w q^2``, then set to zero what they have made small.
 
-    MATH.md's update with its power doubled: one step is exact for orthogonal differences.
+    The multiplicative update with its power doubled: one step is exact for orthogonal differences.
     """
     for _ in range(_FIXED_POINT_STEPS):
         weights = weights * np.square(_State(vectors, weights).q)

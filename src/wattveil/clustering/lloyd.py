@@ -1,6 +1,6 @@
 """K-means by Lloyd's algorithm, stopped exactly when no label changes.
 
-Minimise ``r(X, q) = 1/P sum_p ||x_p - c_{l_p}||^2`` (MATH.md §0) by two alternating steps::
+Minimise ``r(X, q) = 1/P sum_p ||x_p - c_{l_p}||^2`` by two alternating steps::
 
     l_p = argmin_k ||x_p - c_k||^2          ties: the lowest k
     c_k = mean of the points with label k   an empty cluster keeps its centroid

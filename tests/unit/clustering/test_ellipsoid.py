@@ -45,7 +45,7 @@ def load_like(seed: int, n_points: int, d: int, n_clusters: int) -> tuple[Floats
 
 
 def optimum_by_cvxpy(differences: Floats) -> float:
-    """Solve the program of MATH.md §3 for gamma_c = 1: min tr T, [[T, I], [I, Gamma]] >= 0."""
+    """Solve the semidefinite program for gamma_c = 1: min tr T, [[T, I], [I, Gamma]] >= 0."""
     d = differences.shape[1]
     scale = np.linalg.norm(differences, axis=1).max()
     both = cp.Variable((2 * d, 2 * d), PSD=True)
