@@ -55,7 +55,7 @@ def timed(call: Callable[[], Ellipsoid]) -> tuple[Ellipsoid, float]:
 
 
 def by_cvxpy(differences: Floats, **options: object) -> tuple[float, float]:
-    """Return the trace and the seconds of the semidefinite program: min tr T, [[T, I], [I, G]] >= 0."""
+    """Return the trace and the seconds of the program: min tr T, [[T, I], [I, G]] >= 0."""
     d = differences.shape[1]
     unit = np.linalg.norm(differences, axis=1).max()
     rows = differences / unit

@@ -1,7 +1,7 @@
 """What K-means would have answered without each customer, exactly and for all customers at once.
 
 ``c(X minus p)`` is Lloyd warm-started from ``c(X)`` on the other points until no label changes
-(docs/notation.md). Running it P times costs O(P^2 K d). Here it costs about one round of Lloyd, because
+(the paper). Running it P times costs O(P^2 K d). Here it costs about one round of Lloyd, because
 
 * removing p from cluster k moves one centroid, by ``v_p = c_k - c_k' = (x_p - c_k) / (n_k - 1)``;
 * let centroid a have moved by ``s_a`` and b by ``s_b``. By the triangle inequality a point of a can

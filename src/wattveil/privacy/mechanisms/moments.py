@@ -43,7 +43,7 @@ def gaussian_second_moment(
     """Release the sum over customers of x x', with |x| clipped to ``radius``.
 
     The paper adds Wishart noise instead, which is not differentially private: it only ever adds,
-    so an output below the neighbour's exact matrix tells the two apart (docs/proofs/second-moment.md).
+    so an output below the neighbour's exact matrix tells the two apart (see the proof page).
 
     Formal guarantee
     ----------------
