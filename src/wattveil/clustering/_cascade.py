@@ -16,7 +16,6 @@ from wattveil.clustering._kernels import (
     Indices,
     Labels,
     add_to_sum,
-    compiled,
     means,
     nearest,
     rounding_slack,
@@ -24,6 +23,7 @@ from wattveil.clustering._kernels import (
 )
 from wattveil.clustering.lloyd import MAX_ROUNDS
 from wattveil.clustering.small_clusters import merge_kernel
+from wattveil.compiled import compiled
 
 _Number = TypeVar("_Number", np.int64, np.float64)
 

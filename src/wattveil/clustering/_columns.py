@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 
-from wattveil.clustering._kernels import THREADS
 from wattveil.clustering.leave_one_out import LeaveOneOut
+from wattveil.compiled import THREADS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -15,48 +15,17 @@ follows them.
    ``high / n``.
 """
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import ParamSpec, TypeVar, cast
-
-import numba
 import numpy as np
 from numpy.typing import NDArray
+
+from wattveil.compiled import compiled, over_spans
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int32]
 Counts = NDArray[np.int64]
 Indices = NDArray[np.int64]
 
-_Arguments = ParamSpec("_Arguments")
-_Result = TypeVar("_Result")
-
 BLOCK = 32  # points whose distances are computed side by side: fits the first-level cache
-THREADS = 2
-_SPANS = 64  # fixed, so that partial sums do not depend on the number of threads
-_SMALLEST_SPAN = 8 * BLOCK
-
-
-def compiled(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Compile with numba: machine code kept on disk, the interpreter lock released.
-
-    Threads are ours (`over_spans`) and not numba's: its thread layers abort when two Python threads
-    enter at once or after a fork, which a server does.
-    """
-    return cast(
-        "Callable[_Arguments, _Result]",
-        numba.njit(cache=True, nogil=True, error_model="numpy")(function),
-    )
-
-
-def over_spans(n_rows: int, work: Callable[[int, int, int], _Result]) -> list[_Result]:
-    """Call ``work(span, first, last)`` for consecutive spans of rows; results in span order."""
-    n_spans = max(1, min(_SPANS, n_rows // _SMALLEST_SPAN))
-    edges = [n_rows * span // n_spans for span in range(n_spans + 1)]
-    if n_spans == 1:
-        return [work(0, 0, n_rows)]
-    with ThreadPoolExecutor(THREADS) as threads:
-        return list(threads.map(work, range(n_spans), edges[:-1], edges[1:]))
 
 
 @compiled

@@ -39,14 +39,14 @@ from scipy.linalg import cho_factor, cho_solve, eigh
 from threadpoolctl import threadpool_limits
 
 from wattveil.clustering._columns import Columns
-from wattveil.clustering._kernels import Floats, compiled
 from wattveil.clustering.lloyd import checked_points
+from wattveil.compiled import compiled
 from wattveil.errors import InvalidParameterError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from wattveil.clustering._kernels import Indices
+    from wattveil.clustering._kernels import Floats, Indices
     from wattveil.clustering.leave_one_out import LeaveOneOut
 
 _ROUNDS = 100

@@ -43,19 +43,17 @@ from wattveil.clustering._cascade import (
 )
 from wattveil.clustering._kernels import (
     BLOCK,
-    THREADS,
     Floats,
     Indices,
     Labels,
     block_distances,
     cluster_sums,
-    compiled,
     means,
-    over_spans,
     rounding_slack,
 )
 from wattveil.clustering.lloyd import LloydResult, checked_points
 from wattveil.clustering.small_clusters import check_min_cluster_size, merge_kernel
+from wattveil.compiled import THREADS, compiled, over_spans
 from wattveil.errors import InvalidParameterError
 
 if TYPE_CHECKING:

@@ -31,10 +31,9 @@ from wattveil.clustering._kernels import (
     add_sums,
     add_to_sum,
     block_distances,
-    compiled,
     means,
-    over_spans,
 )
+from wattveil.compiled import compiled, over_spans
 from wattveil.errors import InvalidParameterError
 
 if TYPE_CHECKING:

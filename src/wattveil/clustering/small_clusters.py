@@ -26,10 +26,10 @@ from wattveil.clustering._kernels import (
     Indices,
     add_to_sum,
     cluster_sums,
-    compiled,
     squared_distance,
 )
 from wattveil.clustering.lloyd import checked_points
+from wattveil.compiled import compiled
 from wattveil.errors import InvalidParameterError
 
 if TYPE_CHECKING:

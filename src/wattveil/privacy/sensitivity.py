@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattveil import checks
+from wattveil.compiled import compiled
 from wattveil.errors import InvalidDataError, InvalidParameterError
 from wattveil.privacy.guarantee import Neighbours
 
@@ -108,15 +109,10 @@ class Ball(Region):
 
     def to_grid(self, rows: FloatArray) -> IntArray:
         """Scale to min(1, r / |x|), round towards zero to whole steps, check in integers."""
-        # Whatever the caller wants to hear of, no row may raise: an overflowing length is clipped.
-        with np.errstate(all="ignore"):
-            peak = np.abs(rows).max(axis=1, keepdims=True)
-            direction = rows / np.where(peak > 0.0, peak, 1.0)  # no overflow at 1e300
-            # A running sum has one order of additions; `sum` may choose it by the rows' layout.
-            length = np.sqrt(np.cumsum(np.square(direction), axis=1)[:, -1:])
-            reach = np.minimum(peak * length, self.radius) / np.where(length > 0.0, length, 1.0)
-            steps = np.trunc(direction * (reach / self.step)).astype(np.int64)
-        return _shrink_into(steps, self.radius_in_steps**2)
+        steps = np.empty(rows.shape, dtype=np.int64)
+        bound = self.radius_in_steps**2
+        _clip_rows(np.ascontiguousarray(rows), self.radius, self.step, bound, steps)
+        return steps
 
     def squared_sensitivity(self, neighbours: Neighbours) -> int:
         """Return r^2 when a row goes, (2 r)^2 when it is replaced."""
@@ -291,8 +287,29 @@ def _step(field: str, reach: float) -> float:
 _UNIT_BALL = Ball(radius=1.0)
 
 
-def _shrink_into(steps: IntArray, squared_radius: int) -> IntArray:
-    """Scale back, towards zero, the rows that float rounding left outside; decided in integers."""
-    while (outside := np.square(steps).sum(axis=1) > squared_radius).any():
-        steps[outside] = np.trunc(steps[outside] * (1.0 - 2.0**-25)).astype(np.int64)
-    return steps
+@compiled
+def _clip_rows(
+    rows: FloatArray, radius: float, step: float, squared_radius: int, steps: IntArray
+) -> None:
+    """Scale each row to min(radius, |x|), round towards zero to whole steps, check in integers."""
+    for i in range(rows.shape[0]):
+        peak = 0.0
+        for j in range(rows.shape[1]):
+            peak = max(peak, abs(rows[i, j]))
+        if peak == 0.0:
+            steps[i] = 0
+            continue
+        total = 0.0
+        for j in range(rows.shape[1]):
+            total += (rows[i, j] / peak) ** 2  # relative to the peak: no overflow at 1e300
+        length = math.sqrt(total)
+        scale = min(peak * length, radius) / length / step
+        squares = 0
+        for j in range(rows.shape[1]):
+            steps[i, j] = int(rows[i, j] / peak * scale)
+            squares += steps[i, j] * steps[i, j]
+        while squares > squared_radius:  # float rounding left it outside: back, towards zero
+            squares = 0
+            for j in range(rows.shape[1]):
+                steps[i, j] = int(steps[i, j] * (1.0 - 2.0**-25))
+                squares += steps[i, j] * steps[i, j]

@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
+from wattveil import compiled
 from wattveil.clustering import _kernels
 from wattveil.clustering.lloyd import k_means, lloyd
 from wattveil.errors import InvalidParameterError
@@ -65,7 +66,7 @@ def test_bits_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch, threads:
     """Any number of threads gives the same bits."""
     points = blobs(4, 20_000, 5, 4)
     expected = lloyd(points, points[:4])
-    monkeypatch.setattr(_kernels, "THREADS", threads)
+    monkeypatch.setattr(compiled, "THREADS", threads)
     again = lloyd(points, points[:4])
     np.testing.assert_array_equal(again.labels, expected.labels)
     assert again.centroids.tobytes() == expected.centroids.tobytes()

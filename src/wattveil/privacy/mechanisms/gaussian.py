@@ -6,18 +6,21 @@ noisy integers and the public numbers that scale them.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from wattveil import checks
+from wattveil.compiled import compiled
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy import accounting, noise, sensitivity
 from wattveil.privacy.budget import Budget, Spend
-from wattveil.privacy.mechanisms.cells import count_cells
+from wattveil.privacy.guarantee import Neighbours
+from wattveil.privacy.mechanisms.cells import check_cells
 from wattveil.privacy.secret import Released, Secret
-from wattveil.privacy.sensitivity import Ball, Ellipsoid, FloatArray, IntArray, Region
+from wattveil.privacy.sensitivity import Box, Ellipsoid, FloatArray, IntArray, Region
 
 _ROWS_AT_ONCE = 65_536  # bounds the memory of the integer copy; the sum does not depend on it
 
@@ -65,16 +68,14 @@ def gaussian_sum(
     charged eta. Noise scale: sigma = sensitivity / sqrt(2 rho), in steps. Proof:
     docs/proofs/gaussian-sum.md.
     """
-    width = region.width(checks.columns("rows", rows.reveal()))
-    squared = region.squared_sensitivity(budget.guarantee.neighbours)
-    spend = Spend(tag=tag, mechanism="gaussian_sum", rho_units=rho_units)
-    spend, sigma = _charge(budget, spend, squared_sensitivity=squared, numbers=width)
+    columns = checks.columns("rows", rows.reveal())
 
-    matrix = sensitivity.refuse_non_finite(rows.reveal())
-    total = np.zeros(width, dtype=np.int64)
-    for start in range(0, matrix.shape[0], _ROWS_AT_ONCE):
-        total += region.to_grid(matrix[start : start + _ROWS_AT_ONCE]).sum(axis=0)
-    return _release(total, sigma, region, spend)
+    def totals() -> IntArray:
+        matrix = sensitivity.refuse_non_finite(rows.reveal())
+        return cell_sums(matrix, np.zeros(len(matrix), np.int64), region=region, n_cells=1)
+
+    spend = Spend(tag=tag, mechanism="gaussian_sum", rho_units=rho_units)
+    return gaussian_cell_sums(totals, spend, budget, region=region, shape=(1, columns))
 
 
 def gaussian_histogram(
@@ -90,13 +91,58 @@ def gaussian_histogram(
     with squared sensitivity 1 (zero-out) or 2 (replace-one, two cells or more). Proof:
     docs/proofs/gaussian-sum.md.
     """
-    checks.integer("n_cells", n_cells, least=1)
-    region = Ball(radius=1.0)
-    one = region.radius_in_steps  # a customer, in steps: a fine grid keeps the noise Gaussian
-    squared = one**2 * sensitivity.one_hot_sensitivity(n_cells, budget.guarantee.neighbours)
+    one = Box(low=(0.0,), high=(1.0,))  # a customer, on a fine grid that keeps the noise Gaussian
+
+    def totals() -> IntArray:
+        values = check_cells(cells, n_cells)
+        return cell_sums(np.ones((values.size, 1)), values, region=one, n_cells=n_cells)
+
     spend = Spend(tag=tag, mechanism="gaussian_histogram", rho_units=rho_units)
-    spend, sigma = _charge(budget, spend, squared_sensitivity=squared, numbers=n_cells)
-    return _release(count_cells(cells, n_cells) * one, sigma, region, spend)
+    return gaussian_cell_sums(totals, spend, budget, region=one, shape=(n_cells, 1))
+
+
+def gaussian_cell_sums(
+    totals: Callable[[], IntArray],
+    spend: Spend,
+    budget: Budget,
+    *,
+    region: Region,
+    shape: tuple[int, int],
+) -> Released[NoisyVector]:
+    """Release, for each cell, the sum of the rows of the customers in it, cell after cell.
+
+    ``totals`` is called once, after the charge; it adds up `cell_sums` over all customers, wherever
+    they are kept. ``shape`` is the number of cells and of columns of a row.
+
+    Formal guarantee
+    ----------------
+    The caller ensures that ``totals`` returns the sum of `cell_sums` over blocks in which a
+    customer has at most one row, and that row and cell depend on the customer's own data and on
+    released values alone. Then as `gaussian_sum`: a customer moves one cell; a replaced one moves
+    one cell twice or two cells once. Proof: docs/proofs/gaussian-sum.md.
+    """
+    neighbours = budget.guarantee.neighbours
+    n_cells, columns = checks.integer("n_cells", shape[0], least=1), shape[1]
+    squared = max(
+        region.squared_sensitivity(neighbours),
+        region.squared_sensitivity(Neighbours.ZERO_OUT)
+        * sensitivity.one_hot_sensitivity(n_cells, neighbours),
+    )
+    numbers = n_cells * region.width(columns)
+    return _draw(lambda: totals().reshape(numbers), spend, budget, region, (squared, numbers))
+
+
+def cell_sums(rows: FloatArray, cells: IntArray, *, region: Region, n_cells: int) -> IntArray:
+    """Return what a block of customers adds to a sum by cells, in whole steps.
+
+    Each row is clipped into ``region`` and added to the row of its cell; one in `NO_DATA` is added
+    nowhere. Blocks add up in any order and any place: the integers are exact.
+    """
+    totals = np.zeros((n_cells, region.width(rows.shape[1])), dtype=np.int64)
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        block = slice(start, start + _ROWS_AT_ONCE)
+        _add_rows(region.to_grid(rows[block]), cells[block], totals)
+    return totals
 
 
 def gaussian_answer(
@@ -116,34 +162,40 @@ def gaussian_answer(
     """
     vector = answer.reveal()[None, :]  # a vector alone: a matrix becomes three axes, refused
     width = differences.width(checks.columns("rows", vector))
-    squared = differences.answer_sensitivity**2
     spend = Spend(tag=tag, mechanism="gaussian_answer", rho_units=rho_units)
-    spend, sigma = _charge(budget, spend, squared_sensitivity=squared, numbers=width)
-    exact = differences.round_answer(sensitivity.refuse_non_finite(vector)[0])
-    return _release(exact, sigma, differences, spend)
+    exact = lambda: differences.round_answer(sensitivity.refuse_non_finite(vector)[0])  # noqa: E731
+    return _draw(exact, spend, budget, differences, (differences.answer_sensitivity**2, width))
 
 
-def _charge(
-    budget: Budget, spend: Spend, *, squared_sensitivity: int, numbers: int
-) -> tuple[Spend, float]:
-    """Charge one Gaussian draw and return its noise scale in steps. Looks at no data."""
+def _draw(
+    exact: Callable[[], IntArray],
+    spend: Spend,
+    budget: Budget,
+    region: Region,
+    squared_sensitivity_and_numbers: tuple[int, int],
+) -> Released[NoisyVector]:
+    """Charge one Gaussian draw; only then compute the exact integers and add the noise."""
+    squared, numbers = squared_sensitivity_and_numbers
     units = spend.rho_units
-    sigma = accounting.noise_scale(squared_sensitivity=squared_sensitivity, rho_units=units)
+    sigma = accounting.noise_scale(squared_sensitivity=squared, rho_units=units)
     noise.check_scale(sigma)
     if sigma < _FEWEST_STEPS:
         rule = f"small enough for noise of {_FEWEST_STEPS:g} grid steps"
         raise InvalidParameterError("rho_units", rule, units)
     s = math.sqrt(2.0 * units / accounting.RHO_UNITS)
     eta = accounting.discretisation_eta(numbers=numbers, sigma=sigma, s=s)
-    return budget.charge(replace(spend, eta=eta)), sigma
-
-
-def _release(exact: IntArray, sigma: float, region: Region, spend: Spend) -> Released[NoisyVector]:
-    """Add the noise. The sum wraps at 2^63 like any int64: still a function of the noisy sum."""
-    steps = exact + noise.discrete_gaussian(scale=sigma, size=exact.size)
+    spend = budget.charge(replace(spend, eta=eta))
+    # The sum wraps at 2^63 like any int64: still a function of the noisy sum.
+    steps = exact() + noise.discrete_gaussian(scale=sigma, size=numbers)
     steps.setflags(write=False)
-    return Released(
-        value=NoisyVector(steps=steps, noise_scale=sigma, region=region),
-        spends=(spend,),
-        rehearsal=noise.is_rehearsal(),
-    )
+    released = NoisyVector(steps=steps, noise_scale=sigma, region=region)
+    return Released(value=released, spends=(spend,), rehearsal=noise.is_rehearsal())
+
+
+@compiled
+def _add_rows(steps: IntArray, cells: IntArray, totals: IntArray) -> None:
+    """Add each row to the row of its cell; cells below 0 are nobody's."""
+    for i in range(steps.shape[0]):
+        if cells[i] >= 0:
+            for j in range(steps.shape[1]):
+                totals[cells[i], j] += steps[i, j]

@@ -1,0 +1,130 @@
+"""Each customer's nearest cell and offset from its middle, in compiled loops.
+
+What is computed of a row depends on that row alone, to the last bit (`_kernels`, rules 1 and 2): a
+customer who leaves changes nothing that others contribute.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattveil.clustering._kernels import BLOCK, Counts, Floats, block_distances
+from wattveil.clustering.cells import Cells
+from wattveil.compiled import compiled, over_spans
+
+_LARGEST = 1e9
+"""Values saturate here, in kW: no customer can overflow a sum of squares."""
+
+
+def project_rows(load_kw: Floats, basis: Floats, *, normalise: bool, longest: float) -> Floats:
+    """Return the basis coordinates of the rows that count, one row a customer.
+
+    A row with NaN or infinity, and in ``normalise`` one of length 0, has no coordinates and is left
+    out. Rows longer than ``longest`` are scaled back to it.
+    """
+    coordinates = np.empty((load_kw.shape[0], basis.shape[0]))
+    counts = np.zeros(load_kw.shape[0], dtype=np.bool_)
+    over_spans(
+        load_kw.shape[0],
+        lambda _, *span: _project_span(
+            (load_kw, basis), span, (normalise, longest), coordinates, counts
+        ),
+    )
+    return coordinates if counts.all() else coordinates[counts]
+
+
+def nearest_offsets(
+    rows: Floats, span: tuple[int, int], cells: Cells, colour: Floats, shells: Floats
+) -> tuple[Counts, Counts, Floats]:
+    """Return cell, shell and offset ``(z - c) / (rho a)`` of the rows of a span."""
+    n_rows = span[1] - span[0]
+    labels = np.empty(n_rows, dtype=np.int64)
+    shell_of = np.empty(n_rows, dtype=np.int64)
+    offsets = np.empty((n_rows, rows.shape[1]))
+    _offsets_of_span(
+        rows, span, (cells.middles, cells.radii, colour, shells), (labels, shell_of), offsets
+    )
+    return labels, shell_of, offsets
+
+
+def size_cells(rows: Floats, edges: Floats, *, coordinates: int) -> Counts:
+    """Return between which bounds the length of each row's first coordinates lies."""
+
+    def cells_of(_: int, first: int, last: int) -> Counts:
+        # A running sum has one order of additions, whatever rows stand beside.
+        squares = np.cumsum(np.square(rows[first:last, :coordinates]), axis=1)[:, -1]
+        return np.searchsorted(edges, np.sqrt(squares), side="right").astype(np.int64)
+
+    return np.concatenate(over_spans(rows.shape[0], cells_of))
+
+
+@compiled
+def _project_span(
+    data: tuple[Floats, Floats],
+    span: tuple[int, int],
+    rule: tuple[bool, float],
+    coordinates: Floats,
+    counts: NDArray[np.bool_],
+) -> None:
+    """Fill the coordinates of a span: z_j = scale sum_h B_jh x_h, added in the order of h."""
+    rows, basis = data
+    normalise, longest = rule
+    d = rows.shape[1]
+    for i in range(span[0], span[1]):
+        squares = 0.0
+        finite = True
+        for h in range(d):
+            finite = finite and math.isfinite(rows[i, h])
+            value = min(max(rows[i, h], -_LARGEST), _LARGEST)
+            squares += value * value
+        length = math.sqrt(squares)
+        counts[i] = finite and (length > 0.0 or not normalise)
+        if not counts[i]:
+            continue
+        scale = 1.0
+        if normalise:
+            scale = 1.0 / length
+        elif length > longest:
+            scale = longest / length
+        for j in range(basis.shape[0]):
+            total = 0.0
+            for h in range(d):
+                total += basis[j, h] * min(max(rows[i, h], -_LARGEST), _LARGEST)
+            coordinates[i, j] = scale * total
+
+
+@compiled
+def _offsets_of_span(
+    rows: Floats,
+    span: tuple[int, int],
+    cells: tuple[Floats, Floats, Floats, Floats],
+    found: tuple[Counts, Counts],
+    offsets: Floats,
+) -> None:
+    """Fill label, shell and offset of each row of a span."""
+    middles, radii, colour, shells = cells
+    labels, shell_of = found
+    n_cells, r = middles.shape
+    columns = np.zeros((r, BLOCK))
+    distances = np.empty((n_cells, BLOCK))
+    for begin in range(span[0], span[1], BLOCK):
+        end = min(begin + BLOCK, span[1])
+        block_distances(rows, (begin, end), middles, columns, distances)
+        for b in range(end - begin):
+            nearest = 0
+            for k in range(1, n_cells):
+                if distances[k, b] < distances[nearest, b]:
+                    nearest = k
+            i = begin + b
+            squares = 0.0
+            for j in range(r):
+                offset = (rows[i, j] - middles[nearest, j]) / (radii[nearest] * colour[j])
+                offsets[i - span[0], j] = offset
+                squares += offset * offset
+            length = math.sqrt(squares)
+            shell = 0
+            while shell < shells.size and length >= shells[shell]:
+                shell += 1
+            labels[i - span[0]] = nearest
+            shell_of[i - span[0]] = shell

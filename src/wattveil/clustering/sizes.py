@@ -1,0 +1,122 @@
+"""From a noisy histogram of customer sizes to the size levels of a codebook.
+
+Post-processing: it sees released counts and public bounds only.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm
+
+from wattveil.clustering.geometry import Floats
+from wattveil.clustering.tuning import LEVEL_RATIO
+
+_LOG_SPREAD_PRIOR = (0.6, 0.4)
+"""Median of the spread of log sizes, and the standard deviation of its logarithm."""
+_SURE = (3.5, 5.5)
+"""Standard deviations that make a tail believed: near the bulk, and beyond three spreads. A false
+level far out is costly, as a cluster's weight in the loss grows with the square of its size: with 3
+standard deviations one run in 24 spent its clusters on empty space."""
+_LEAST_IN_TAIL = 8.0
+"""Customers in a believed tail, times 1 / mu."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SizeLevels:
+    """Size levels, the expected customers near each, and the log-normal that fits the histogram."""
+
+    levels: Floats
+    customers: Floats
+    log_median: float
+    log_spread: float
+    total: float
+    """Customers under the fitted curve."""
+
+
+def size_edges(least: float, most: float, *, signal: float) -> Floats:
+    """Return the bounds of the size cells, geometric between the plausible sizes."""
+    ratio = 2.0 if signal < 80.0 else 1.6
+    edges: Floats = np.exp(np.arange(math.log(least), math.log(most) + 1e-9, math.log(ratio)))
+    return edges
+
+
+def one_level(size: float, total: float) -> SizeLevels:
+    """Return the level of rows that are all of one size."""
+    return SizeLevels(
+        levels=np.array([size]),
+        customers=np.array([total]),
+        log_median=math.log(size),
+        log_spread=0.1,
+        total=total,
+    )
+
+
+def size_levels(counts: Floats, edges: Floats, *, std: float, mu: float) -> SizeLevels:
+    """Fit a log-normal to the noisy counts and choose levels from its bulk to its believed tail.
+
+    Parameters
+    ----------
+    counts : (edges + 1,)
+        Noisy number of customers in each size cell.
+    edges : (cells - 1,)
+        Bounds between the cells.
+    std : float
+        Standard deviation of the noise of a count.
+    mu : float
+        Gaussian signal of the whole release, for the least customers a level is worth.
+    """
+    log_edges = np.log(edges)
+    median, spread, total = _fit_log_normal(counts, log_edges, std)
+    fewest = _LEAST_IN_TAIL / mu
+
+    tail = np.cumsum(counts[::-1])[::-1][1:]
+    tail_std = std * np.sqrt(np.arange(counts.size - 1, 0, -1))
+    sure = np.where(log_edges < median + 3.0 * spread, *_SURE)
+    believed = np.flatnonzero(tail >= np.maximum(sure * tail_std, fewest))
+    top = edges[believed[-1]] * 1.2 if believed.size else 0.0
+    top = min(max(top, math.exp(median + 1.5 * spread)), math.exp(median + 5.0 * spread))
+    bottom = math.exp(median - 0.4 * spread)
+    n_levels = max(2, round(math.log(top / bottom) / math.log(LEVEL_RATIO)) + 1)
+    levels = np.exp(np.linspace(math.log(bottom), math.log(top), n_levels))
+
+    borders = np.sqrt(levels[1:] * levels[:-1])
+    expected = total * np.diff([0.0, *norm.cdf((np.log(borders) - median) / spread), 1.0])
+    lower = np.concatenate([[0.0], edges])  # where each size cell begins
+    for level in np.flatnonzero(levels > math.exp(median + 1.5 * spread)):
+        # In the tail the histogram knows better than the curve, if it shows anything.
+        first = borders[level - 1]
+        last = math.inf if level == n_levels - 1 else borders[level]
+        inside = (lower >= 0.999 * first) & (lower < 0.999 * last)
+        seen = float(counts[inside].sum())
+        seen_std = std * math.sqrt(max(int(inside.sum()), 1))
+        if seen > 2.0 * seen_std:
+            weight = expected[level] ** 2 / (expected[level] ** 2 + seen_std**2)
+            expected[level] += weight * (seen - expected[level])
+        expected[level] = max(expected[level], 0.2 * fewest)
+    return SizeLevels(
+        levels=levels, customers=expected, log_median=median, log_spread=spread, total=total
+    )
+
+
+def _fit_log_normal(counts: Floats, log_edges: Floats, std: float) -> tuple[float, float, float]:
+    """Return median and spread of log size and the number of customers, by penalised least squares.
+
+    For each median and spread on a grid the best number is ``n = q'h / q'q``, with q the shares of
+    the cells; the penalty is a wide prior around the middle of the plausible range.
+    """
+    middle = 0.5 * (log_edges[0] + log_edges[-1])
+    half = 0.5 * (log_edges[-1] - log_edges[0])
+    medians = np.linspace(log_edges[0] + 0.3, log_edges[-1] - 0.3, 200)[:, None]
+    prior_median, prior_std = _LOG_SPREAD_PRIOR
+    best = (math.inf, middle, prior_median, 1.0)
+    for spread in np.exp(np.linspace(math.log(0.1), math.log(1.3), 20)):
+        below = norm.cdf((log_edges[None] - medians) / spread)
+        shares = np.diff(below, axis=1, prepend=0.0, append=1.0)
+        total = np.maximum((shares @ counts) / np.square(shares).sum(axis=1), 1.0)
+        misfit = np.square(counts[None] - total[:, None] * shares).sum(axis=1) / (2.0 * std**2)
+        misfit += 0.5 * ((math.log(spread) - math.log(prior_median)) / prior_std) ** 2
+        misfit += 0.5 * np.square((medians[:, 0] - middle) / (0.5 * half))
+        i = int(misfit.argmin())
+        best = min(best, (float(misfit[i]), float(medians[i, 0]), float(spread), float(total[i])))
+    return best[1:]

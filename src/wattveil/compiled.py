@@ -1,0 +1,36 @@
+"""Compiled loops, and threads to run them in."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import ParamSpec, TypeVar, cast
+
+import numba
+
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+
+THREADS = 2
+_SPANS = 64  # fixed, so that partial sums do not depend on the number of threads
+_SMALLEST_SPAN = 256
+
+
+def compiled(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Compile with numba: machine code kept on disk, the interpreter lock released.
+
+    Threads are ours (`over_spans`) and not numba's: its thread layers abort when two Python threads
+    enter at once or after a fork, which a server does.
+    """
+    return cast(
+        "Callable[_Arguments, _Result]",
+        numba.njit(cache=True, nogil=True, error_model="numpy")(function),
+    )
+
+
+def over_spans(n_rows: int, work: Callable[[int, int, int], _Result]) -> list[_Result]:
+    """Call ``work(span, first, last)`` for consecutive spans of rows; results in span order."""
+    n_spans = max(1, min(_SPANS, n_rows // _SMALLEST_SPAN))
+    edges = [n_rows * span // n_spans for span in range(n_spans + 1)]
+    if n_spans == 1:
+        return [work(0, 0, n_rows)]
+    with ThreadPoolExecutor(THREADS) as threads:
+        return list(threads.map(work, range(n_spans), edges[:-1], edges[1:]))

@@ -1,0 +1,281 @@
+"""K-means of daily load under global differential privacy.
+
+The data are asked four kinds of questions, each a noisy sum (`asks`): how many customers; of what
+size; where they are among public shapes at the sizes found (coarse stage); and, around K merged
+middles, where each cluster's middle is (refining stage). Everything between the asks is arithmetic
+on released and public numbers: `wattveil.clustering` has geometry, sizes, codebook, cells (the
+filter) and merge, and in tuning every constant that was chosen by measurement.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from wattveil import checks
+from wattveil.clustering import cells as filtering
+from wattveil.clustering import offsets, tuning
+from wattveil.clustering.cells import Cells
+from wattveil.clustering.codebook import make_codebook, shapes_per_level
+from wattveil.clustering.geometry import Floats, public_basis, shape_library
+from wattveil.clustering.lloyd import assign
+from wattveil.clustering.merge import merge_cells, told_apart
+from wattveil.clustering.sizes import SizeLevels, one_level, size_edges, size_levels
+from wattveil.clustering.tuning import choose_tuning
+from wattveil.errors import InvalidParameterError
+from wattveil.privacy import accounting
+from wattveil.privacy.budget import Budget
+from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
+from wattveil.privacy.secret import Secret
+from wattveil.privacy.sensitivity import IntArray
+from wattveil.release.asks import Asks
+
+_MOST_CLUSTERS = 1000
+_SIZE_COORDINATES = 9
+"""Sizes are measured in the smoothest coordinates: roughness is noise."""
+_SHAPE_LENGTH = 0.97
+"""Typical length of a normalised customer in the working coordinates."""
+
+
+class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """K-means released under global differential privacy.
+
+    Parameters
+    ----------
+    n_clusters : int
+        K, at most 1,000.
+    epsilon, delta : float
+        The whole budget of centroids and sizes.
+    clip_kw : float or None
+        Public bound on a customer's root-mean-square load; larger ones are scaled back to it. None
+        scales nobody: what one customer can do is bounded anyway.
+    plausible_kw : (float, float)
+        Public range of customers' root-mean-square load, in which sizes are looked for. A wide
+        range costs next to nothing; the wrong unit (W, kWh a day) costs the release.
+    n_customers : int or None
+        The number of customers if it is public; None spends 1 % of the budget on it.
+    normalise : bool
+        Cluster shapes: every customer's row is scaled to length 1 first. Needs far fewer customers
+        for the same accuracy.
+    public_library : (M, d) or None
+        Own public shapes for the coarse stage, the most common first; None takes 28 described ones.
+
+    Attributes
+    ----------
+    cluster_centers_ : (K, d)
+        Released, in kW; with ``normalise`` in units of a row's length.
+    cluster_centers_std_ : (K, d)
+        Standard error of each number, from the known noise and the public prior.
+    cluster_sizes_, cluster_sizes_std_ : (K,)
+        Released customers in each cluster, noisy, and their standard errors.
+    n_told_apart_ : int
+        How many groups of clusters differ by more than their noise; below K the budget could not
+        support K clusters.
+    size_scale_ : (float, float) or None
+        Median root-mean-square load in kW and spread of its logarithm, as released; None with
+        ``normalise``.
+    guarantee_ : Guarantee
+        Tier "global".
+    spends_ : tuple of Spend
+        The transcript: what each ask cost. The sum is the grant, to the last unit.
+    public_choices_ : dict
+        Every parameter that shaped the release.
+
+    Notes
+    -----
+    Rows with NaN or infinity contribute nothing, by rule; so does, with ``normalise``, a row of
+    zeros. Values saturate at 1e9 kW.
+
+    **Formal guarantee.** (epsilon, delta)-DP for zero-out of one customer, for any data: every
+    number released is computed from `Asks` under one budget. Proof:
+    docs/proofs/adaptive-transcript.md.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_clusters: int = 6,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        clip_kw: float | None = None,
+        plausible_kw: tuple[float, float] = (0.04, 40.0),
+        n_customers: int | None = None,
+        normalise: bool = False,
+        public_library: ArrayLike | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.epsilon = epsilon
+        self.delta = delta
+        self.clip_kw = clip_kw
+        self.plausible_kw = plausible_kw
+        self.n_customers = n_customers
+        self.normalise = normalise
+        self.public_library = public_library
+
+    def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's
+        """Release the clusters of the customers.
+
+        Parameters
+        ----------
+        X : (P, d)
+            Load in kW, one row a customer; P may be 0.
+        y : None
+            Ignored.
+        """
+        guarantee = self._checked()
+        load_kw = validate_data(
+            self, X, dtype=np.float64, order="C", ensure_all_finite=False, ensure_min_samples=0
+        )
+        library = self._library(load_kw.shape[1])
+        self._release(load_kw, Budget(guarantee), library)
+        return self
+
+    def predict(self, X: ArrayLike) -> IntArray:  # noqa: N803 - scikit-learn's name
+        """Return the nearest released centroid of each row: private to the caller."""
+        check_is_fitted(self)
+        rows = validate_data(self, X, dtype=np.float64, order="C", reset=False)
+        if self.normalise:
+            lengths = np.sqrt(np.cumsum(np.square(rows), axis=1)[:, -1:])
+            rows = rows / np.where(lengths > 0.0, lengths, 1.0)
+        return assign(rows, self.cluster_centers_).astype(np.int64)
+
+    def _release(self, load_kw: Floats, budget: Budget, library: Floats | None) -> None:
+        """Ask, filter and merge; set the learned attributes."""
+        n_slots = load_kw.shape[1]
+        basis = public_basis(n_slots)
+        longest = math.inf if self.clip_kw is None else self.clip_kw * math.sqrt(n_slots)
+        rows = offsets.project_rows(load_kw, basis, normalise=self.normalise, longest=longest)
+        asks = Asks(Secret(rows), budget)
+
+        mu = math.sqrt(2.0 * budget.rho_units / accounting.RHO_UNITS)
+        customers = float(self.n_customers or 0)
+        if self.n_customers is None:
+            customers = asks.customers(rho_units=budget.share(tuning.COUNT_SHARE))[0]
+        customers = max(customers, 1.0)  # a noisy count may be negative
+        how = choose_tuning(
+            customers * mu / self.n_clusters, n_slots=n_slots, n_clusters=self.n_clusters
+        )
+        sizes = self._sizes(asks, budget, n_slots=n_slots, customers=customers, mu=mu)
+        if library is None:
+            library = shape_library(n_slots, max(shapes_per_level(how, sizes)))
+
+        asks.keep_coordinates(how.coordinates)
+        basis = basis[: how.coordinates]
+        codebook = make_codebook(library @ basis.T, sizes, how)
+        cells = codebook.cells
+        colour = filtering.noise_colour(how.coordinates, how.colour)
+        coarse = _split(budget.share(tuning.COARSE_SHARE), how.coarse_steps)
+        for step, units in enumerate(coarse):
+            seen = asks.step(
+                cells,
+                colour=colour,
+                shells=(),
+                rho_units=_for_counts(units, tuning.COARSE_COUNT_PART),
+                tag=f"coarse step {step + 1}",
+            )
+            cells = filtering.update(cells, seen, step=step, colour=colour)
+        cells = merge_cells(
+            codebook.confirmed(cells),
+            self.n_clusters,
+            median_size=math.exp(sizes.log_median),
+            customers=0.5 * (customers + sizes.total),
+        )
+        for step, units in enumerate(_split(budget.remaining_rho_units, how.refine_steps)):
+            seen = asks.step(
+                cells,
+                colour=colour,
+                shells=how.shells,
+                rho_units=_for_counts(units, tuning.REFINE_COUNT_PART),
+                tag=f"refining step {step + 1}",
+            )
+            cells = filtering.update(cells, seen, step=step, colour=colour)
+            cells = filtering.follow_shells(cells, seen, how)
+        self._set_released(cells, sizes, basis, budget)
+
+    def _sizes(
+        self, asks: Asks, budget: Budget, *, n_slots: int, customers: float, mu: float
+    ) -> SizeLevels:
+        """Ask for the sizes of the customers, unless they are all 1."""
+        if self.normalise:
+            return one_level(_SHAPE_LENGTH, customers)
+        least, most = (kw * math.sqrt(n_slots) for kw in self.plausible_kw)
+        edges = size_edges(least, most, signal=customers * mu)
+        share = float(np.clip((10.0 / (customers * mu)) ** 2, *tuning.SIZE_SHARE))
+        counts, std = asks.sizes(
+            edges,
+            coordinates=min(_SIZE_COORDINATES, n_slots),
+            rho_units=budget.share(share),
+        )
+        return size_levels(counts, edges, std=std, mu=mu)
+
+    def _set_released(self, cells: Cells, sizes: SizeLevels, basis: Floats, budget: Budget) -> None:
+        """Turn cells into centroids in kW with standard errors."""
+        self.cluster_centers_ = cells.middles @ basis
+        self.cluster_centers_std_ = np.sqrt(cells.variance @ np.square(basis))
+        self.cluster_sizes_ = np.maximum(cells.counts, 0.0)
+        self.cluster_sizes_std_ = np.sqrt(cells.counts_variance)
+        self.n_told_apart_ = told_apart(cells)
+        self.size_scale_ = (
+            None
+            if self.normalise
+            else (math.exp(sizes.log_median) / math.sqrt(basis.shape[1]), sizes.log_spread)
+        )
+        self.guarantee_ = budget.guarantee
+        self.spends_ = budget.spends
+        self.public_choices_ = self.get_params()
+
+    def _checked(self) -> Guarantee:
+        """Check what scikit-learn wants unchecked in ``__init__``; looks at no data."""
+        checks.integer("n_clusters", self.n_clusters, least=1, most=_MOST_CLUSTERS)
+        if self.n_customers is not None:
+            checks.integer("n_customers", self.n_customers, least=1)
+        if self.clip_kw is not None:
+            checks.positive("clip_kw", self.clip_kw)
+        least, most = (checks.positive("plausible_kw", kw) for kw in self.plausible_kw)
+        if not 4.0 * least <= most:
+            rule = "a range (least, most) with most at least 4 times least"
+            raise InvalidParameterError("plausible_kw", rule, self.plausible_kw)
+        return Guarantee(
+            epsilon=checks.positive_epsilon("epsilon", self.epsilon),
+            delta=checks.probability("delta", self.delta),
+            tier=Tier.GLOBAL,
+            neighbours=Neighbours.ZERO_OUT,
+            unit=Unit.CUSTOMER,
+        )
+
+    def _library(self, n_slots: int) -> Floats | None:
+        """Return the own public shapes, of length 1."""
+        if self.public_library is None:
+            return None
+        library = checks.numbers("public_library", self.public_library)
+        fits = library.ndim == 2 and library.shape[0] > 0 and library.shape[1] == n_slots  # noqa: PLR2004 - a matrix
+        if not fits or not np.isfinite(library).all() or not library.any(axis=1).all():
+            rule = f"a matrix of {n_slots} columns, finite, without a row of zeros"
+            raise InvalidParameterError("public_library", rule, library.shape)
+        shapes: Floats = library / np.linalg.norm(library, axis=1, keepdims=True)
+        return shapes
+
+    def __sklearn_tags__(self) -> Tags:
+        """Say that rows with NaN are accepted: they contribute nothing."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _split(units: int, parts: int) -> Iterator[int]:
+    """Divide units into whole parts that add up to all of them."""
+    for left in range(parts, 0, -1):
+        part = units // left
+        units -= part
+        yield part
+
+
+def _for_counts(units: int, part: float) -> tuple[int, int]:
+    """Divide the units of a step into those for counts and those for sums."""
+    for_counts = int(units * part)
+    return for_counts, units - for_counts
