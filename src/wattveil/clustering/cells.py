@@ -61,14 +61,16 @@ def start_cells(
 
 def smoothness(n_coordinates: int) -> Floats:
     """Return the prior share p_j of each coordinate in a curve's variance: smooth is likelier."""
-    shares = (1.0 + harmonics(n_coordinates)) ** -tuning.PRIOR_ROUGHNESS
-    return shares / shares.sum()
+    falling: Floats = (1.0 + harmonics(n_coordinates)) ** -tuning.PRIOR_ROUGHNESS
+    shares: Floats = falling / falling.sum()
+    return shares
 
 
 def noise_colour(n_coordinates: int, exponent: float) -> Floats:
     """Return the public scale a_j of each coordinate's noise, of mean square 1."""
-    colour = (1.0 + harmonics(n_coordinates)) ** -exponent
-    return colour / np.sqrt(np.mean(np.square(colour)))
+    falling: Floats = (1.0 + harmonics(n_coordinates)) ** -exponent
+    colour: Floats = falling / np.sqrt(np.mean(np.square(falling)))
+    return colour
 
 
 def update(cells: Cells, seen: Statistics, *, step: int, colour: Floats) -> Cells:

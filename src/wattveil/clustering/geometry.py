@@ -60,7 +60,8 @@ def shape_library(n_slots: int, count: int) -> Floats:
         factor = np.linalg.cholesky(covariance + 1e-6 * np.eye(n_slots))
         curves = norm.ppf(_evenly_spread(n_slots, further))
         shapes = np.vstack([described, np.log1p(np.exp(1.5 * (factor @ curves).T))])
-    return shapes / np.linalg.norm(shapes, axis=1, keepdims=True)
+    unit: Floats = shapes / np.linalg.norm(shapes, axis=1, keepdims=True)
+    return unit
 
 
 def _evenly_spread(n_dimensions: int, count: int) -> Floats:

@@ -54,7 +54,8 @@ def size_cells(rows: Floats, edges: Floats, *, coordinates: int) -> Counts:
     def cells_of(_: int, first: int, last: int) -> Counts:
         # A running sum has one order of additions, whatever rows stand beside.
         squares = np.cumsum(np.square(rows[first:last, :coordinates]), axis=1)[:, -1]
-        return np.searchsorted(edges, np.sqrt(squares), side="right").astype(np.int64)
+        cells: Counts = np.searchsorted(edges, np.sqrt(squares), side="right").astype(np.int64)
+        return cells
 
     return np.concatenate(over_spans(rows.shape[0], cells_of))
 
@@ -70,28 +71,35 @@ def _project_span(
     """Fill the coordinates of a span: z_j = scale sum_h B_jh x_h, added in the order of h."""
     rows, basis = data
     normalise, longest = rule
-    d = rows.shape[1]
-    for i in range(span[0], span[1]):
-        squares = 0.0
-        finite = True
-        for h in range(d):
-            finite = finite and math.isfinite(rows[i, h])
-            value = min(max(rows[i, h], -_LARGEST), _LARGEST)
-            squares += value * value
-        length = math.sqrt(squares)
-        counts[i] = finite and (length > 0.0 or not normalise)
-        if not counts[i]:
-            continue
-        scale = 1.0
-        if normalise:
-            scale = 1.0 / length
-        elif length > longest:
-            scale = longest / length
-        for j in range(basis.shape[0]):
-            total = 0.0
+    r, d = basis.shape
+    columns = np.zeros((d, BLOCK))
+    totals = np.empty(BLOCK)
+    scale = np.empty(BLOCK)
+    for begin in range(span[0], span[1], BLOCK):
+        end = min(begin + BLOCK, span[1])
+        for i in range(begin, end):
+            squares = 0.0
+            finite = True
             for h in range(d):
-                total += basis[j, h] * min(max(rows[i, h], -_LARGEST), _LARGEST)
-            coordinates[i, j] = scale * total
+                finite = finite and math.isfinite(rows[i, h])
+                value = min(max(rows[i, h], -_LARGEST), _LARGEST)
+                columns[h, i - begin] = value
+                squares += value * value
+            length = math.sqrt(squares)
+            counts[i] = finite and (length > 0.0 or not normalise)
+            scale[i - begin] = 1.0
+            if normalise and counts[i]:
+                scale[i - begin] = 1.0 / length
+            elif length > longest:
+                scale[i - begin] = longest / length
+        for j in range(r):
+            totals[:] = 0.0
+            for h in range(d):
+                weight = basis[j, h]
+                for b in range(BLOCK):
+                    totals[b] += weight * columns[h, b]
+            for b in range(end - begin):
+                coordinates[begin + b, j] = scale[b] * totals[b]
 
 
 @compiled
@@ -108,23 +116,33 @@ def _offsets_of_span(
     n_cells, r = middles.shape
     columns = np.zeros((r, BLOCK))
     distances = np.empty((n_cells, BLOCK))
+    smallest = np.empty(BLOCK)
+    nearest = np.empty(BLOCK, np.int64)
+    scale = np.empty((n_cells, r))
+    for k in range(n_cells):
+        for j in range(r):
+            scale[k, j] = 1.0 / (radii[k] * colour[j])
     for begin in range(span[0], span[1], BLOCK):
         end = min(begin + BLOCK, span[1])
         block_distances(rows, (begin, end), middles, columns, distances)
+        smallest[:] = np.inf
+        nearest[:] = 0
+        for k in range(n_cells):
+            for b in range(BLOCK):
+                closer = distances[k, b] < smallest[b]
+                smallest[b] = distances[k, b] if closer else smallest[b]
+                nearest[b] = k if closer else nearest[b]
         for b in range(end - begin):
-            nearest = 0
-            for k in range(1, n_cells):
-                if distances[k, b] < distances[nearest, b]:
-                    nearest = k
             i = begin + b
+            k = nearest[b]
             squares = 0.0
             for j in range(r):
-                offset = (rows[i, j] - middles[nearest, j]) / (radii[nearest] * colour[j])
+                offset = (rows[i, j] - middles[k, j]) * scale[k, j]
                 offsets[i - span[0], j] = offset
                 squares += offset * offset
             length = math.sqrt(squares)
             shell = 0
             while shell < shells.size and length >= shells[shell]:
                 shell += 1
-            labels[i - span[0]] = nearest
+            labels[i - span[0]] = k
             shell_of[i - span[0]] = shell

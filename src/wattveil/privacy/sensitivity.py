@@ -292,6 +292,7 @@ def _clip_rows(
     rows: FloatArray, radius: float, step: float, squared_radius: int, steps: IntArray
 ) -> None:
     """Scale each row to min(radius, |x|), round towards zero to whole steps, check in integers."""
+    direction = np.empty(rows.shape[1])
     for i in range(rows.shape[0]):
         peak = 0.0
         for j in range(rows.shape[1]):
@@ -299,14 +300,15 @@ def _clip_rows(
         if peak == 0.0:
             steps[i] = 0
             continue
-        total = 0.0
+        squared_length = 0.0
         for j in range(rows.shape[1]):
-            total += (rows[i, j] / peak) ** 2  # relative to the peak: no overflow at 1e300
-        length = math.sqrt(total)
+            direction[j] = rows[i, j] / peak  # no overflow at 1e300
+            squared_length += direction[j] * direction[j]
+        length = math.sqrt(squared_length)
         scale = min(peak * length, radius) / length / step
         squares = 0
         for j in range(rows.shape[1]):
-            steps[i, j] = int(rows[i, j] / peak * scale)
+            steps[i, j] = int(direction[j] * scale)
             squares += steps[i, j] * steps[i, j]
         while squares > squared_radius:  # float rounding left it outside: back, towards zero
             squares = 0

@@ -82,7 +82,8 @@ class Asks:
             return cell_sums(offset, labels, region=_UNIT_BALL, n_cells=n_cells)
 
         def totals() -> IntArray:
-            return np.add.reduce(over_spans(len(rows), totals_of), axis=0)
+            exact: IntArray = np.add.reduce(over_spans(len(rows), totals_of), axis=0)
+            return exact
 
         for_counts, for_sums = rho_units
         spend = Spend(tag=f"{tag}: offsets", mechanism="gaussian_cell_sums", rho_units=for_sums)

@@ -24,7 +24,7 @@ from wattveil.clustering.cells import Cells
 from wattveil.clustering.codebook import make_codebook, shapes_per_level
 from wattveil.clustering.geometry import Floats, public_basis, shape_library
 from wattveil.clustering.lloyd import assign
-from wattveil.clustering.merge import merge_cells, told_apart
+from wattveil.clustering.merge import merge_cells, shrink_together, told_apart
 from wattveil.clustering.sizes import SizeLevels, one_level, size_edges, size_levels
 from wattveil.clustering.tuning import choose_tuning
 from wattveil.errors import InvalidParameterError
@@ -195,6 +195,8 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             )
             cells = filtering.update(cells, seen, step=step, colour=colour)
             cells = filtering.follow_shells(cells, seen, how)
+        if self.normalise:
+            cells = shrink_together(cells)
         self._set_released(cells, sizes, basis, budget)
 
     def _sizes(
