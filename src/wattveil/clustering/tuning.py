@@ -106,6 +106,10 @@ def choose_tuning(signal: float, *, n_slots: int, n_clusters: int) -> Tuning:
         refine_steps=10 if 300.0 <= signal < 5000.0 else 6,
         shells=() if weak else SHELLS,
         clip_quantile=0.8 if signal < 300.0 else 0.9,
-        cells_per_level=(4, 12, 8) if weak else (max(8, k), max(20, 2 * k), max(12, 2 * k)),
+        cells_per_level=(
+            (max(4, 2 * k // 3), max(12, 2 * k), max(8, -(-4 * k // 3)))
+            if weak
+            else (max(8, k), max(20, 2 * k), max(12, 2 * k))
+        ),
         cells_normalised=max(20, 2 * k) if weak else max(28, 4 * k),
     )

@@ -8,12 +8,12 @@ filter) and merge, and in tuning every constant that was chosen by measurement.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -31,6 +31,7 @@ from wattveil.errors import InvalidParameterError
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
+from wattveil.privacy.mechanisms.cells import NO_DATA
 from wattveil.privacy.secret import Secret
 from wattveil.privacy.sensitivity import IntArray
 from wattveil.release.asks import Asks
@@ -63,7 +64,8 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         Cluster shapes: every customer's row is scaled to length 1 first. Needs far fewer customers
         for the same accuracy.
     public_library : (M, d) or None
-        Own public shapes for the coarse stage, the most common first; None takes 28 described ones.
+        Own public shapes for the coarse stage, the most common first; the built-in ones follow as
+        far as more are needed.
 
     Attributes
     ----------
@@ -127,7 +129,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         y : None
             Ignored.
         """
-        guarantee = self._checked()
+        guarantee = self.guarantee()
         load_kw = validate_data(
             self, X, dtype=np.float64, order="C", ensure_all_finite=False, ensure_min_samples=0
         )
@@ -136,15 +138,34 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         return self
 
     def predict(self, X: ArrayLike) -> IntArray:  # noqa: N803 - scikit-learn's name
-        """Return the nearest released centroid of each row: private to the caller."""
-        check_is_fitted(self)
-        rows = validate_data(self, X, dtype=np.float64, order="C", reset=False)
-        if self.normalise:
-            lengths = np.sqrt(np.cumsum(np.square(rows), axis=1)[:, -1:])
-            rows = rows / np.where(lengths > 0.0, lengths, 1.0)
-        return assign(rows, self.cluster_centers_).astype(np.int64)
+        """Return the nearest released centroid of each row, -1 for one without data.
 
-    def _release(self, load_kw: Floats, budget: Budget, library: Floats | None) -> None:
+        What is returned is exact, and private to the caller.
+        """
+        check_is_fitted(self)
+        rows = validate_data(
+            self, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=False
+        )
+        labels = np.full(len(rows), NO_DATA, dtype=np.int64)
+        usable = np.isfinite(rows).all(axis=1)
+        if usable.any():
+            labels[usable] = assign(self.comparable(rows[usable]), self.cluster_centers_)
+        return labels
+
+    def fit_predict(self, X: ArrayLike, y: object = None) -> IntArray:  # noqa: N803 - scikit-learn's
+        """Release the clusters and return each row's: private to the caller, and kept nowhere."""
+        return self.fit(X, y).predict(X)
+
+    def comparable(self, load_kw: Floats) -> Floats:
+        """Return rows in the units of the centroids: in kW, or with ``normalise`` of length 1."""
+        if not self.normalise:
+            return load_kw
+        # A running sum: what a row becomes must not depend on the rows beside it.
+        lengths = np.sqrt(np.cumsum(np.square(load_kw), axis=1)[:, -1:])
+        shapes: Floats = load_kw / np.where(lengths > 0.0, lengths, 1.0)
+        return shapes
+
+    def _release(self, load_kw: Floats, budget: Budget, library: Floats) -> None:
         """Ask, filter and merge; set the learned attributes."""
         n_slots = load_kw.shape[1]
         basis = public_basis(n_slots)
@@ -161,8 +182,8 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             customers * mu / self.n_clusters, n_slots=n_slots, n_clusters=self.n_clusters
         )
         sizes = self._sizes(asks, budget, n_slots=n_slots, customers=customers, mu=mu)
-        if library is None:
-            library = shape_library(n_slots, max(shapes_per_level(how, sizes)))
+        enough = max(shapes_per_level(how, sizes))
+        library = np.vstack([library, shape_library(n_slots, max(enough - len(library), 0))])
 
         asks.keep_coordinates(how.coordinates)
         basis = basis[: how.coordinates]
@@ -231,15 +252,15 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         self.spends_ = budget.spends
         self.public_choices_ = self.get_params()
 
-    def _checked(self) -> Guarantee:
-        """Check what scikit-learn wants unchecked in ``__init__``; looks at no data."""
+    def guarantee(self) -> Guarantee:
+        """Return what a fit will promise; refuse parameters that scikit-learn wants unchecked."""
         checks.integer("n_clusters", self.n_clusters, least=1, most=_MOST_CLUSTERS)
         if self.n_customers is not None:
             checks.integer("n_customers", self.n_customers, least=1)
         if self.clip_kw is not None:
             checks.positive("clip_kw", self.clip_kw)
-        least, most = (checks.positive("plausible_kw", kw) for kw in self.plausible_kw)
-        if not 4.0 * least <= most:
+        kws = [checks.positive("plausible_kw", kw) for kw in self.plausible_kw]
+        if len(kws) != 2 or not 4.0 * kws[0] <= kws[1]:  # noqa: PLR2004 - least and most
             rule = "a range (least, most) with most at least 4 times least"
             raise InvalidParameterError("plausible_kw", rule, self.plausible_kw)
         return Guarantee(
@@ -250,10 +271,10 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             unit=Unit.CUSTOMER,
         )
 
-    def _library(self, n_slots: int) -> Floats | None:
+    def _library(self, n_slots: int) -> Floats:
         """Return the own public shapes, of length 1."""
         if self.public_library is None:
-            return None
+            return np.empty((0, n_slots))
         library = checks.numbers("public_library", self.public_library)
         fits = library.ndim == 2 and library.shape[0] > 0 and library.shape[1] == n_slots  # noqa: PLR2004 - a matrix
         if not fits or not np.isfinite(library).all() or not library.any(axis=1).all():
@@ -267,6 +288,29 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def private_kmeans_by_class(
+    estimator: PrivateKMeans, load_kw: ArrayLike, classes: ArrayLike, levels: Sequence[object]
+) -> dict[object, PrivateKMeans]:
+    """Release the clusters of each public class of customers, each with the whole budget.
+
+    A few giants among homes take clusters and spoil the sizes; clustered by tariff class they do
+    not. ``levels`` is the public list of classes: each gets a release, also if nobody is in it, and
+    customers of other classes get none.
+
+    Formal guarantee
+    ----------------
+    The caller ensures that a customer's class is public. Then all releases together satisfy the
+    guarantee of one: a customer is in one of them (parallel composition).
+    """
+    rows = checks.numbers("load_kw", load_kw)
+    class_of = np.asarray(classes)
+    if rows.ndim != 2 or class_of.shape != rows.shape[:1]:  # noqa: PLR2004 - a matrix
+        raise InvalidParameterError("classes", "one a row of load_kw", class_of.shape)
+    if len(set(levels)) != len(levels):
+        raise InvalidParameterError("levels", "each named once", levels)
+    return {level: clone(estimator).fit(rows[class_of == level]) for level in levels}
 
 
 def _split(units: int, parts: int) -> Iterator[int]:
