@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.responding import randomised_response
 from tests.statistical.harness import (
     accepts,
     draws,
@@ -28,7 +29,6 @@ from wattveil.privacy.mechanisms.gaussian import (
 from wattveil.privacy.mechanisms.laplace import laplace_histogram
 from wattveil.privacy.mechanisms.modulo import modulo_labels
 from wattveil.privacy.mechanisms.moments import gaussian_second_moment
-from wattveil.privacy.mechanisms.response import randomised_response
 from wattveil.privacy.secret import Secret
 from wattveil.privacy.sensitivity import Ball, Box, Ellipsoid, FloatArray, IntArray, Region
 
