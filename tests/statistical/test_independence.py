@@ -163,11 +163,11 @@ def modulo(size: int) -> IntArray:
 def test_labels_are_independent(
     release: Callable[[int], IntArray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Labels know nothing of each other within and across releases; a shared coin is seen."""
+    """Labels know nothing of each other within and across releases; a shared word is seen."""
     first, second = release(draws(50_000)), release(draws(50_000))
     accepts(table_p(first[1:], first[:-1]))
     accepts(table_p(first, second))
-    monkeypatch.setattr(noise, "bernoulli", every_draw_twice(noise.bernoulli))
+    monkeypatch.setattr(noise, "uniform_below", every_draw_twice(noise.uniform_below))
     shared = release(draws(50_000))
     refuses(table_p(shared[1:], shared[:-1]))
 

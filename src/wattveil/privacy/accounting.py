@@ -4,7 +4,7 @@ With Gaussian noise of covariance S and two answers that differ by v, everything
 number, ``s = sqrt(v' S^-1 v)`` (the mu of Gaussian differential privacy); rho = s^2 / 2 adds up.
 
 >>> Composition(rho_units=28 * 10**15).delta(1.0)  # s = sqrt(2 rho) = 0.2366
-9.99...e-07
+9.94...e-07
 
 The formulas are evaluated in ball arithmetic (Arb, through python-flint): each result is an
 interval that provably holds the true value, and what is returned is the end of the interval that
