@@ -43,13 +43,13 @@ def weaker_noise(patch: Patch, factor: float = 0.5) -> None:
         return coin(probability=probability * Fraction(factor), size=size)
 
     patch.setattr(noise, "bernoulli", rarer)
-    drawn = Channel.draw
+    drawn = response._draw
 
     def kept(channel: Channel, labels: IntArray) -> IntArray:
         stays = coin(probability=1 - Fraction(factor), size=labels.size) & (labels != NO_DATA)
         return np.where(stays, labels, drawn(channel, labels))
 
-    patch.setattr(Channel, "draw", kept)
+    patch.setattr(response, "_draw", kept)
 
 
 def no_clipping(patch: Patch) -> None:

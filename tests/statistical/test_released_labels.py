@@ -20,6 +20,7 @@ from tests.statistical.harness import (
 )
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Neighbours
+from wattveil.privacy.mechanisms import response
 from wattveil.privacy.mechanisms.cells import NO_DATA
 from wattveil.privacy.mechanisms.response import PARTS, Channel, channel_response
 from wattveil.privacy.secret import Secret
@@ -113,9 +114,9 @@ def test_an_audit_catches_a_channel_that_claims_less(monkeypatch: pytest.MonkeyP
 @pytest.mark.usefixtures("design_once")
 def test_an_audit_catches_another_law_without_data(monkeypatch: pytest.MonkeyPatch) -> None:
     """Customers without data drawn as if they had label 0: the last row does not match."""
-    draw = Channel.draw
+    draw = response._draw
     monkeypatch.setattr(
-        Channel, "draw", lambda channel, labels: draw(channel, np.where(labels < 0, 0, labels))
+        response, "_draw", lambda channel, labels: draw(channel, np.where(labels < 0, 0, labels))
     )
     audit(of_labels(CENTROIDS[2])).exceeds_claim()
 

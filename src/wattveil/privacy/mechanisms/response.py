@@ -56,15 +56,6 @@ class Channel:
         ratios = [Fraction(*pair) for pair in zip(most, least, strict=True) if pair[1]]
         return accounting.log_ratio(*max(ratios).as_integer_ratio())
 
-    def draw(self, labels: IntArray) -> IntArray:
-        """Draw one label a customer, from one word a customer, whatever the true label is."""
-        words = noise.uniform_below(bound=PARTS, size=labels.size)
-        drawn = np.zeros_like(labels)
-        for ends in np.cumsum(self.parts, axis=1).T[:-1]:
-            drawn += words >= ends[labels]  # `NO_DATA` = -1 is the last row
-        drawn.setflags(write=False)
-        return drawn
-
 
 def response_channel(*, n_labels: int, epsilon: float, neighbours: Neighbours) -> Channel:
     """Return K-ary randomised response: a label stays with chance p, each other one has chance q.
@@ -106,7 +97,7 @@ def channel_response(
     """
     cost = channel.epsilon(budget.guarantee.neighbours)
     spend = budget.charge(Spend(tag=tag, mechanism="channel_response", response_epsilon=cost))
-    drawn = channel.draw(check_cells(labels, len(channel.parts) - 1, field="labels"))
+    drawn = _draw(channel, check_cells(labels, len(channel.parts) - 1, field="labels"))
     return Released(value=drawn, spends=(spend,), rehearsal=noise.is_rehearsal())
 
 
@@ -119,3 +110,13 @@ def fresh_key() -> Released[bytes]:
     """
     key = noise.uniform_below(bound=PARTS, size=8).tobytes()
     return Released(value=key, spends=(), rehearsal=noise.is_rehearsal())
+
+
+def _draw(channel: Channel, labels: IntArray) -> IntArray:
+    """Draw one label a customer, from one word a customer, whatever the true label is."""
+    words = noise.uniform_below(bound=PARTS, size=labels.size)
+    drawn = np.zeros_like(labels)
+    for ends in np.cumsum(channel.parts, axis=1).T[:-1]:
+        drawn += words >= ends[labels]  # `NO_DATA` = -1 is the last row
+    drawn.setflags(write=False)
+    return drawn
