@@ -118,11 +118,10 @@ def test_zero_out_keeps_at_least_as_often(n_labels: int, epsilon: float) -> None
     assert p <= keep_probability(n_labels=n_labels, epsilon=epsilon, neighbours=Neighbours.ZERO_OUT)
 
 
-@pytest.mark.parametrize("neighbours", Neighbours)
-def test_next_to_nothing_among_many_labels(neighbours: Neighbours) -> None:
+def test_next_to_nothing_among_many_labels() -> None:
     """The least epsilon and the most labels that are accepted: still a channel within it."""
-    channel = response_channel(n_labels=1_000, epsilon=1e-12, neighbours=neighbours)
-    assert channel.epsilon(neighbours) <= 1e-12
+    channel = response_channel(n_labels=1_000, epsilon=1e-12, neighbours=Neighbours.REPLACE_ONE)
+    assert channel.epsilon(Neighbours.REPLACE_ONE) <= 1e-12
     assert channel.parts[0, 0] >= channel.parts[0, 1]
 
 
@@ -187,6 +186,7 @@ HALF = PARTS // 2
         np.full((3, 2), 0.5),
         np.full((3, 2), float(HALF)),
         np.array([[PARTS + 1, -1], [HALF, HALF], [HALF, HALF]]),
+        np.array([[PARTS + 1, -1]] * 3),
         np.array([[PARTS, 0], [HALF, HALF], [HALF, HALF]]),  # told apart by a label for sure
         np.array([[HALF, HALF], [HALF, HALF], [PARTS, 0]]),
         np.array([[HALF, HALF], [HALF, HALF], [0, PARTS]]),
