@@ -10,7 +10,9 @@
 from wattveil.errors import WattveilError
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
 from wattveil.release.instance import LeaveOneOutKMeans
+from wattveil.release.labels import release_labels
 from wattveil.release.shapes import LoadShape, mean_load_shape
+from wattveil.release.shares import cluster_shares
 
 __all__ = [
     "Guarantee",
@@ -20,5 +22,7 @@ __all__ = [
     "Tier",
     "Unit",
     "WattveilError",
+    "cluster_shares",
     "mean_load_shape",
+    "release_labels",
 ]

@@ -1,6 +1,6 @@
 """A second road to the same epsilon: privacy loss distributions, by Google's dp-accounting.
 
-`accounting` has closed forms; this composes numerically discretised distributions. The two share
+`calibration` has closed forms; this composes numerically discretised distributions. The two share
 no code, so agreement says something. It also prices many separate pure-epsilon parts more tightly
 than their plain sum. It is slow and never decides whether a charge is admitted.
 """
@@ -9,9 +9,9 @@ import math
 import warnings
 from collections.abc import Sequence
 
-from wattveil import checks
+from wattveil import calibration, checks
 from wattveil.errors import WeakGuaranteeWarning
-from wattveil.privacy import accounting, rounding
+from wattveil.privacy import rounding
 
 
 def composed_epsilon(
@@ -36,8 +36,8 @@ def composed_epsilon(
             WeakGuaranteeWarning,
             stacklevel=2,
         )
-        together = accounting.compose_s(*gaussian_s)
-        gaussian = accounting.gaussian_epsilon(s=together, delta=delta) if together else 0.0
+        together = calibration.compose_s(*gaussian_s)
+        gaussian = calibration.gaussian_epsilon(s=together, delta=delta) if together else 0.0
         return math.inf if math.isinf(gaussian) else rounding.sum_up(gaussian, *pure_epsilons)
 
     parts = [

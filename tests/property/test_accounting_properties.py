@@ -7,8 +7,8 @@ from fractions import Fraction
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wattveil import calibration
 from wattveil.errors import BudgetExceededError
-from wattveil.privacy import accounting
 from wattveil.privacy.accounting import Composition
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
@@ -35,7 +35,7 @@ def budget(epsilon: float, delta: float, response: float = 0.0) -> Budget:
 @given(epsilons, deltas, st.floats(1.0, 10.0))
 def test_scale_grows_with_epsilon_and_delta(epsilon: float, delta: float, factor: float) -> None:
     """A larger epsilon or delta allows at least the same s, exact and probabilistic."""
-    for calibrate in (accounting.gaussian_s, accounting.probabilistic_s):
+    for calibrate in (calibration.gaussian_s, calibration.probabilistic_s):
         s = calibrate(epsilon=epsilon, delta=delta)
         assert calibrate(epsilon=epsilon * factor, delta=delta) >= s
         assert calibrate(epsilon=epsilon, delta=min(delta * factor, 0.5)) >= s
@@ -45,29 +45,29 @@ def test_scale_grows_with_epsilon_and_delta(epsilon: float, delta: float, factor
 @given(epsilons, deltas)
 def test_inverse_of_inverse(epsilon: float, delta: float) -> None:
     """From epsilon to s and back: it comes back at or just below, and keeps delta on the way."""
-    s = accounting.gaussian_s(epsilon=epsilon, delta=delta)
-    assert accounting.gaussian_delta(epsilon=epsilon, s=s) <= delta
-    assert accounting.gaussian_delta(epsilon=epsilon, s=math.nextafter(s, math.inf)) > delta
-    back = accounting.gaussian_epsilon(s=s, delta=delta)
+    s = calibration.gaussian_s(epsilon=epsilon, delta=delta)
+    assert calibration.gaussian_delta(epsilon=epsilon, s=s) <= delta
+    assert calibration.gaussian_delta(epsilon=epsilon, s=math.nextafter(s, math.inf)) > delta
+    back = calibration.gaussian_epsilon(s=s, delta=delta)
     assert back <= epsilon
-    assert accounting.gaussian_delta(epsilon=back, s=s) <= delta
+    assert calibration.gaussian_delta(epsilon=back, s=s) <= delta
 
 
 @settings(deadline=None, max_examples=200)
 @given(epsilons | st.just(0.0), scales, st.floats(1.0, 5.0))
 def test_delta_falls_with_epsilon_and_grows_with_s(epsilon: float, s: float, factor: float) -> None:
     """The exact delta is monotone in both, and never above the probabilistic one."""
-    delta = accounting.gaussian_delta(epsilon=epsilon, s=s)
-    assert accounting.gaussian_delta(epsilon=epsilon * factor, s=s) <= delta
-    assert accounting.gaussian_delta(epsilon=epsilon, s=s * factor) >= delta
-    assert delta <= accounting.probabilistic_delta(epsilon=epsilon, s=s)
+    delta = calibration.gaussian_delta(epsilon=epsilon, s=s)
+    assert calibration.gaussian_delta(epsilon=epsilon * factor, s=s) <= delta
+    assert calibration.gaussian_delta(epsilon=epsilon, s=s * factor) >= delta
+    assert delta <= calibration.probabilistic_delta(epsilon=epsilon, s=s)
 
 
 @settings(deadline=None)
 @given(st.lists(st.floats(0.0, 1e100), max_size=6))
 def test_composed_scale_is_never_below_its_parts(parts: list[float]) -> None:
     """sqrt(sum s^2) rounded up: at least the exact root, at least the largest part."""
-    together = accounting.compose_s(*parts)
+    together = calibration.compose_s(*parts)
     assert Fraction(together) ** 2 >= sum((Fraction(s) ** 2 for s in parts), Fraction(0))
     assert together >= max(parts, default=0.0)
 

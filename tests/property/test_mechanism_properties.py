@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
 
+from tests.responding import keep_probability, randomised_response
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
 from wattveil.privacy.mechanisms.gaussian import gaussian_sum
 from wattveil.privacy.mechanisms.laplace import laplace_histogram
 from wattveil.privacy.mechanisms.quantile import noisy_quantile
-from wattveil.privacy.mechanisms.response import keep_probability, randomised_response
 from wattveil.privacy.secret import Secret
 from wattveil.privacy.sensitivity import Ball
 from wattveil.release.shapes import mean_load_shape

@@ -8,6 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from wattveil.privacy import accounting
+from wattveil.privacy.accounting import Composition
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.mechanisms import modulo, response
 from wattveil.privacy.noise import NoiseSource
@@ -37,16 +38,16 @@ def many_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 def _remember_constants(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(accounting, "noise_scale", cache(accounting.noise_scale))
     patch.setattr(modulo, "modulo_flip", cache(modulo.modulo_flip))
-    patch.setattr(response, "keep_probability", cache(response.keep_probability))
+    patch.setattr(response, "response_channel", cache(response.response_channel))
 
     largest_rho, round_answer = Budget._largest_rho, Ellipsoid.round_answer
     units: dict[tuple[object, ...], int] = {}
     answers: dict[tuple[object, ...], IntArray] = {}
 
-    def remembered_rho(budget: Budget) -> int:
-        key = (budget.guarantee, budget._grant)
+    def remembered_rho(budget: Budget, aside: Composition) -> int:
+        key = (budget.guarantee, aside)
         if key not in units:
-            units[key] = largest_rho(budget)
+            units[key] = largest_rho(budget, aside)
         return units[key]
 
     def remembered_answer(region: Ellipsoid, vector: FloatArray) -> IntArray:

@@ -17,6 +17,7 @@ from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms import gaussian, laplace, modulo, response
 from wattveil.privacy.mechanisms.cells import NO_DATA, check_cells
 from wattveil.privacy.mechanisms.gaussian import NoisyVector
+from wattveil.privacy.mechanisms.response import Channel
 from wattveil.privacy.secret import Released, Secret
 from wattveil.privacy.sensitivity import (
     Ball,
@@ -42,6 +43,13 @@ def weaker_noise(patch: Patch, factor: float = 0.5) -> None:
         return coin(probability=probability * Fraction(factor), size=size)
 
     patch.setattr(noise, "bernoulli", rarer)
+    drawn = response._draw
+
+    def kept(channel: Channel, labels: IntArray) -> IntArray:
+        stays = coin(probability=1 - Fraction(factor), size=labels.size) & (labels != NO_DATA)
+        return np.where(stays, labels, drawn(channel, labels))
+
+    patch.setattr(response, "_draw", kept)
 
 
 def no_clipping(patch: Patch) -> None:
@@ -64,14 +72,14 @@ def removal_priced_for_replacement(patch: Patch) -> None:
 
 
 def removal_labels_for_replacement(patch: Patch) -> None:
-    """The keep probability of zero-out where the promise is about replace-one."""
-    keep = response.keep_probability
+    """A channel for zero-out, priced for zero-out, where the promise is about replace-one."""
+    price = Channel.epsilon
 
-    def too_often(*, n_labels: int, epsilon: float, neighbours: Neighbours) -> Fraction:
+    def of_zero_out(channel: Channel, neighbours: Neighbours) -> float:
         assert neighbours is Neighbours.REPLACE_ONE
-        return keep(n_labels=n_labels, epsilon=epsilon, neighbours=Neighbours.ZERO_OUT)
+        return price(channel, Neighbours.ZERO_OUT)
 
-    patch.setattr(response, "keep_probability", too_often)
+    patch.setattr(Channel, "epsilon", of_zero_out)
 
 
 def absent_is_label_0(patch: Patch) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
+from tests.responding import randomised_response
 from tests.statistical import faults
 from tests.statistical.auditing import Case, audit
 from tests.statistical.harness import one_hot, promise, renew
@@ -21,7 +22,6 @@ from wattveil.privacy.mechanisms.laplace import laplace_histogram
 from wattveil.privacy.mechanisms.modulo import modulo_labels
 from wattveil.privacy.mechanisms.moments import gaussian_second_moment
 from wattveil.privacy.mechanisms.quantile import noisy_quantile
-from wattveil.privacy.mechanisms.response import randomised_response
 from wattveil.privacy.secret import Secret
 from wattveil.privacy.sensitivity import Ball, Box, Ellipsoid, FloatArray, IntArray, Region
 from wattveil.release.shapes import mean_load_shape

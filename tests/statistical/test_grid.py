@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests.responding import randomised_response
 from tests.statistical.harness import promise
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Tier
@@ -20,7 +21,6 @@ from wattveil.privacy.mechanisms.laplace import laplace_histogram
 from wattveil.privacy.mechanisms.modulo import modulo_labels
 from wattveil.privacy.mechanisms.moments import gaussian_second_moment
 from wattveil.privacy.mechanisms.quantile import noisy_quantile
-from wattveil.privacy.mechanisms.response import randomised_response
 from wattveil.privacy.secret import Secret
 from wattveil.privacy.sensitivity import Ball, Box, Ellipsoid, FloatArray, Region
 from wattveil.release.shapes import mean_load_shape

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.responding import randomised_response
 from tests.statistical.harness import (
     accepts,
     draws,
@@ -28,7 +29,6 @@ from wattveil.privacy.mechanisms.gaussian import (
 from wattveil.privacy.mechanisms.laplace import laplace_histogram
 from wattveil.privacy.mechanisms.modulo import modulo_labels
 from wattveil.privacy.mechanisms.moments import gaussian_second_moment
-from wattveil.privacy.mechanisms.response import randomised_response
 from wattveil.privacy.secret import Secret
 from wattveil.privacy.sensitivity import Ball, Box, Ellipsoid, FloatArray, IntArray, Region
 
@@ -163,11 +163,11 @@ def modulo(size: int) -> IntArray:
 def test_labels_are_independent(
     release: Callable[[int], IntArray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Labels know nothing of each other within and across releases; a shared coin is seen."""
+    """Labels know nothing of each other within and across releases; a shared word is seen."""
     first, second = release(draws(50_000)), release(draws(50_000))
     accepts(table_p(first[1:], first[:-1]))
     accepts(table_p(first, second))
-    monkeypatch.setattr(noise, "bernoulli", every_draw_twice(noise.bernoulli))
+    monkeypatch.setattr(noise, "uniform_below", every_draw_twice(noise.uniform_below))
     shared = release(draws(50_000))
     refuses(table_p(shared[1:], shared[:-1]))
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from tests.statistical.harness import MARGIN, accepts, covariance_p, draws, normal_p, refuses, tells
+from wattveil import calibration
 from wattveil.clustering.lloyd import k_means, lloyd
-from wattveil.privacy import accounting
 from wattveil.privacy.sensitivity import IntArray
 from wattveil.release import instance
 from wattveil.release.instance import InstanceDiagnostics, LeaveOneOutKMeans
@@ -132,8 +132,8 @@ def test_the_privacy_loss_of_the_worst_removal_is_what_was_promised(
     accepts(normal_p((right.mean() - DELTA) / (right.std() / math.sqrt(right.size))))
     half = excess(fits.noise / 2.0, covariance / 4.0)
     refuses(normal_p((half.mean() - DELTA) / (half.std() / math.sqrt(half.size))))
-    s = 2.0 * accounting.gaussian_s(epsilon=EPSILON, delta=DELTA)
-    truth = accounting.gaussian_delta(epsilon=EPSILON, s=s)
+    s = 2.0 * calibration.gaussian_s(epsilon=EPSILON, delta=DELTA)
+    truth = calibration.gaussian_delta(epsilon=EPSILON, s=s)
     accepts(normal_p((half.mean() - truth) / (half.std() / math.sqrt(half.size))))
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tests.responding import randomised_response
 from tests.statistical.harness import (
     MARGIN,
     accepts,
@@ -25,7 +26,6 @@ from wattveil.privacy.guarantee import Neighbours, Tier
 from wattveil.privacy.mechanisms.cells import NO_DATA
 from wattveil.privacy.mechanisms.laplace import laplace_histogram
 from wattveil.privacy.mechanisms.modulo import modulo_labels
-from wattveil.privacy.mechanisms.response import randomised_response
 from wattveil.privacy.secret import Secret
 from wattveil.privacy.sensitivity import IntArray
 

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
+from wattveil import calibration
 from wattveil.cross_check import composed_epsilon
 from wattveil.errors import InvalidParameterError, WeakGuaranteeWarning
-from wattveil.privacy import accounting
 from wattveil.privacy.accounting import Composition
 
 DISCRETISATION = 1e-4  # dp-accounting rounds each privacy loss up to a multiple of this
@@ -20,7 +20,7 @@ DISCRETISATION = 1e-4  # dp-accounting rounds each privacy loss up to a multiple
 )
 def test_gaussian_parts_agree_with_the_closed_form(parts: tuple[float, ...], delta: float) -> None:
     """Numerical composition is at or above the exact epsilon, by its discretisation at most."""
-    exact = accounting.gaussian_epsilon(s=accounting.compose_s(*parts), delta=delta)
+    exact = calibration.gaussian_epsilon(s=calibration.compose_s(*parts), delta=delta)
     numeric = composed_epsilon(gaussian_s=parts, delta=delta)
     assert exact * (1.0 - 1e-9) <= numeric <= exact + 2.0 * DISCRETISATION * len(parts)
 
@@ -30,7 +30,7 @@ def test_gaussian_parts_agree_with_the_closed_form(parts: tuple[float, ...], del
 @pytest.mark.parametrize("s", [0.3, 1.5])
 def test_mixture_agrees_with_the_composition(s: float, response: float, delta: float) -> None:
     """One Gaussian and one pure part: both roads give the same epsilon."""
-    both = Composition(rho_units=accounting.rho_units(s), response_epsilon=response)
+    both = Composition(rho_units=calibration.rho_units(s), response_epsilon=response)
     exact = both.epsilon(delta)
     numeric = composed_epsilon(gaussian_s=[s], pure_epsilons=[response], delta=delta)
     assert exact * (1.0 - 1e-9) <= numeric <= exact + 4.0 * DISCRETISATION
@@ -63,7 +63,7 @@ def test_without_the_extra_a_looser_bound_and_a_warning(
 ) -> None:
     """Without dp-accounting the answer is a valid bound, not below the exact one, and says so."""
     exact = Composition(
-        rho_units=sum(map(accounting.rho_units, s)), response_epsilon=math.fsum(pure)
+        rho_units=sum(map(calibration.rho_units, s)), response_epsilon=math.fsum(pure)
     ).epsilon(1e-6)
     for name in ("dp_accounting", "dp_accounting.pld"):
         monkeypatch.setitem(sys.modules, name, None)
@@ -71,7 +71,7 @@ def test_without_the_extra_a_looser_bound_and_a_warning(
         bound = composed_epsilon(gaussian_s=s, pure_epsilons=pure, delta=1e-6)
     assert caught[0].filename == __file__
     assert bound >= exact * (1.0 - 1e-12)
-    gaussian = accounting.gaussian_epsilon(s=math.hypot(*s), delta=1e-6) if s else 0.0
+    gaussian = calibration.gaussian_epsilon(s=math.hypot(*s), delta=1e-6) if s else 0.0
     assert bound == pytest.approx(gaussian + sum(pure), rel=1e-12)
 
 

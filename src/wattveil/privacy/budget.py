@@ -64,12 +64,13 @@ class Budget:
         self, guarantee: Guarantee, *, response_epsilon: float = 0.0, response_delta: float = 0.0
     ) -> None:
         self.guarantee = guarantee
-        self._grant = Composition(
+        aside = Composition(
             response_epsilon=response_epsilon,
             response_delta=response_delta,
             eta=_ETA_SHARE * guarantee.epsilon,
         )
-        self.rho_units = self._largest_rho()
+        self.rho_units = self._largest_rho(aside)
+        self.grant = replace(aside, rho_units=self.rho_units)
         self._spends: list[Spend] = []
         self._lock = threading.Lock()
 
@@ -89,11 +90,10 @@ class Budget:
 
     def charge(self, spend: Spend) -> Spend:
         """Record the charge or refuse it; only then may the caller touch the data."""
-        granted = replace(self._grant, rho_units=self.rho_units)
         with self._lock:
             for resource in ("rho_units", "response_epsilon", "response_delta", "eta"):
                 spent = [getattr(earlier, resource) for earlier in self._spends]
-                remaining = Fraction(getattr(granted, resource)) - sum(map(Fraction, spent))
+                remaining = Fraction(getattr(self.grant, resource)) - sum(map(Fraction, spent))
                 requested = getattr(spend, resource)
                 checks.non_negative(resource, requested)
                 if Fraction(requested) > remaining:
@@ -101,15 +101,14 @@ class Budget:
             self._spends.append(spend)
         return spend
 
-    def _largest_rho(self) -> int:
+    def _largest_rho(self, aside: Composition) -> int:
         """Return the most units of rho that keep the promise beside what is set aside."""
         epsilon, delta = self.guarantee.epsilon, self.guarantee.delta
 
         def keeps_the_promise(units: int) -> bool:
-            return replace(self._grant, rho_units=units).delta(epsilon) <= delta
+            return replace(aside, rho_units=units).delta(epsilon) <= delta
 
-        aside = replace(self._grant, eta=0.0)
-        if aside.delta(epsilon) > delta:
+        if replace(aside, eta=0.0).delta(epsilon) > delta:
             raise InvalidParameterError(
                 "response_epsilon, response_delta",
                 f"within the promise ({epsilon}, {delta})",

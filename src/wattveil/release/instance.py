@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from wattveil import checks
+from wattveil import calibration, checks
 from wattveil.clustering._columns import Columns
 from wattveil.clustering.ellipsoid import leave_one_out_ellipsoid
 from wattveil.clustering.leave_one_out import LeaveOneOut, leave_one_out
@@ -290,8 +290,8 @@ class LeaveOneOutKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # s
         budget = Budget(_promise(self.epsilon_c, self.delta_c))
         units, gap, violation = budget.rho_units, math.nan, 1.0
         if self.calibration == "paper":
-            paper = accounting.paper_calibration(epsilon=self.epsilon_c, delta=self.delta_c)
-            units = accounting.rho_units(paper.s)
+            paper = calibration.paper_calibration(epsilon=self.epsilon_c, delta=self.delta_c)
+            units = calibration.rho_units(paper.s)
         # With all customers in one place there is nothing to hide; a little white noise says so.
         white = max(columns.largest_norm, least) * (1.0 + 1e-12) * np.eye(columns.dimension)
         shape = white

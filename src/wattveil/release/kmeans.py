@@ -9,7 +9,7 @@ filter) and merge, and in tuning every constant that was chosen by measurement.
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,18 +23,23 @@ from wattveil.clustering import offsets, tuning
 from wattveil.clustering.cells import Cells
 from wattveil.clustering.codebook import make_codebook, shapes_per_level
 from wattveil.clustering.geometry import Floats, public_basis, shape_library
-from wattveil.clustering.lloyd import assign
 from wattveil.clustering.merge import merge_cells, shrink_together, told_apart
 from wattveil.clustering.sizes import SizeLevels, one_level, size_edges, size_levels
 from wattveil.clustering.tuning import choose_tuning
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget
-from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
-from wattveil.privacy.mechanisms.cells import NO_DATA
+from wattveil.privacy.guarantee import Guarantee
 from wattveil.privacy.secret import Secret
 from wattveil.privacy.sensitivity import IntArray
 from wattveil.release.asks import Asks
+from wattveil.release.labels import (
+    ReleasedLabels,
+    composed_guarantee,
+    nearest_centroid,
+    release_labels,
+)
+from wattveil.release.promise import global_promise
 
 _MOST_CLUSTERS = 1000
 _SIZE_COORDINATES = 9
@@ -146,15 +151,46 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         rows = validate_data(
             self, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=False
         )
-        labels = np.full(len(rows), NO_DATA, dtype=np.int64)
-        usable = np.isfinite(rows).all(axis=1)
-        if usable.any():
-            labels[usable] = assign(self.comparable(rows[usable]), self.cluster_centers_)
-        return labels
+        return nearest_centroid(self.comparable(rows), self.cluster_centers_).reveal()
 
     def fit_predict(self, X: ArrayLike, y: object = None) -> IntArray:  # noqa: N803 - scikit-learn's
         """Release the clusters and return each row's: private to the caller, and kept nowhere."""
         return self.fit(X, y).predict(X)
+
+    def release_labels(
+        self,
+        X: ArrayLike,  # noqa: N803 - scikit-learn's name
+        *,
+        epsilon: float,
+        customer_ids: Sequence[object],
+        real_ids: bool = False,
+        design: Literal["cheapest", "response"] = "cheapest",
+    ) -> ReleasedLabels:
+        """Release one randomised label a customer, at a price of its own.
+
+        The nearest released centroid of each row, through a channel: see `release_labels`. What
+        centroids and labels cost together is `guarantee_with`.
+        """
+        check_is_fitted(self)
+        rows = validate_data(
+            self, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=False
+        )
+        return release_labels(
+            self.comparable(rows),
+            centroids=self.cluster_centers_,
+            sizes=self.cluster_sizes_,
+            epsilon=epsilon,
+            customer_ids=customer_ids,
+            real_ids=real_ids,
+            design=design,
+        )
+
+    def guarantee_with(self, labels: ReleasedLabels) -> Guarantee:
+        """Return the promise of centroids and labels together, at the delta of the centroids."""
+        check_is_fitted(self)
+        of_labels = Budget(labels.guarantee, response_epsilon=labels.guarantee.epsilon)
+        delta = self.guarantee_.delta
+        return composed_guarantee(Budget(self.guarantee_), of_labels, delta=delta)
 
     def comparable(self, load_kw: Floats) -> Floats:
         """Return rows in the units of the centroids: in kW, or with ``normalise`` of length 1."""
@@ -263,12 +299,9 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         if len(kws) != 2 or not 4.0 * kws[0] <= kws[1]:  # noqa: PLR2004 - least and most
             rule = "a range (least, most) with most at least 4 times least"
             raise InvalidParameterError("plausible_kw", rule, self.plausible_kw)
-        return Guarantee(
+        return global_promise(
             epsilon=checks.positive_epsilon("epsilon", self.epsilon),
             delta=checks.probability("delta", self.delta),
-            tier=Tier.GLOBAL,
-            neighbours=Neighbours.ZERO_OUT,
-            unit=Unit.CUSTOMER,
         )
 
     def _library(self, n_slots: int) -> Floats:

@@ -18,6 +18,7 @@ from dp_accounting import gaussian_mechanism
 from flint import acb, arb, ctx
 from scipy import special, stats
 
+from wattveil import calibration
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy import accounting
 
@@ -31,9 +32,9 @@ GRID = list(itertools.product(EPSILONS, DELTAS))
 def test_reference_numbers(row: dict[str, float]) -> None:
     """All numbers computed before the code was written agree to 1e-9."""
     epsilon, delta = row["epsilon"], row["delta"]
-    exact = accounting.gaussian_s(epsilon=epsilon, delta=delta)
-    probabilistic = accounting.probabilistic_s(epsilon=epsilon, delta=delta)
-    paper = accounting.paper_calibration(epsilon=epsilon, delta=delta)
+    exact = calibration.gaussian_s(epsilon=epsilon, delta=delta)
+    probabilistic = calibration.probabilistic_s(epsilon=epsilon, delta=delta)
+    paper = calibration.paper_calibration(epsilon=epsilon, delta=delta)
     assert exact == pytest.approx(row["s_exact_dp"], rel=1e-9)
     assert probabilistic == pytest.approx(row["s_exact_pdp"], rel=1e-9)
     assert paper.s == pytest.approx(row["s_paper"], rel=1e-9)
@@ -60,7 +61,7 @@ def test_what_the_papers_formula_truly_gives(
     epsilon: float, claimed: float, probabilistic: float, exact: float
 ) -> None:
     """The paper's scale keeps its claim at small epsilon and breaks it at its own setting."""
-    paper = accounting.paper_calibration(epsilon=epsilon, delta=claimed)
+    paper = calibration.paper_calibration(epsilon=epsilon, delta=claimed)
     assert paper.true_delta == pytest.approx(exact, rel=2e-3)
     assert paper.true_delta_probabilistic == pytest.approx(probabilistic, rel=2e-3)
     assert (paper.true_delta <= claimed) == (epsilon < 10.0)
@@ -69,7 +70,7 @@ def test_what_the_papers_formula_truly_gives(
 @pytest.mark.parametrize(("epsilon", "delta"), GRID)
 def test_scale_never_misses_its_delta_and_the_next_float_does(epsilon: float, delta: float) -> None:
     """By the integral: delta(s) is at most delta; one ulp above s it is not."""
-    s = accounting.gaussian_s(epsilon=epsilon, delta=delta)
+    s = calibration.gaussian_s(epsilon=epsilon, delta=delta)
     assert exact_delta(epsilon, s).upper <= delta
     assert exact_delta(epsilon, math.nextafter(s, math.inf)).lower > delta
 
@@ -77,7 +78,7 @@ def test_scale_never_misses_its_delta_and_the_next_float_does(epsilon: float, de
 @pytest.mark.parametrize(("epsilon", "delta"), GRID)
 def test_probabilistic_scale_is_tight_too(epsilon: float, delta: float) -> None:
     """The same for the chance that the loss exceeds epsilon; and s agrees with its closed form."""
-    s = accounting.probabilistic_s(epsilon=epsilon, delta=delta)
+    s = calibration.probabilistic_s(epsilon=epsilon, delta=delta)
     assert tail_delta(epsilon, s).upper <= delta
     assert tail_delta(epsilon, math.nextafter(s, math.inf)).lower > delta
     z = stats.norm.isf(delta)
@@ -88,12 +89,12 @@ def test_probabilistic_scale_is_tight_too(epsilon: float, delta: float) -> None:
 @pytest.mark.parametrize(("epsilon", "delta"), GRID)
 def test_delta_is_the_least_float_above_the_integral(epsilon: float, delta: float) -> None:
     """`gaussian_delta` is above the true value, by one ulp at most."""
-    s = accounting.gaussian_s(epsilon=epsilon, delta=delta) * 0.9
-    rounded = accounting.gaussian_delta(epsilon=epsilon, s=s)
+    s = calibration.gaussian_s(epsilon=epsilon, delta=delta) * 0.9
+    rounded = calibration.gaussian_delta(epsilon=epsilon, s=s)
     truth = exact_delta(epsilon, s)
     assert truth.upper <= rounded
     assert truth.upper > math.nextafter(rounded, 0.0)
-    probabilistic = accounting.probabilistic_delta(epsilon=epsilon, s=s)
+    probabilistic = calibration.probabilistic_delta(epsilon=epsilon, s=s)
     truth = tail_delta(epsilon, s)
     assert truth.upper <= probabilistic
     assert truth.upper > math.nextafter(probabilistic, 0.0)
@@ -106,14 +107,14 @@ def test_floats_suffice_in_the_middle(epsilon: float, s: float) -> None:
     first = special.ndtr(s / 2.0 - epsilon / s)
     second = math.exp(epsilon + float(special.log_ndtr(-s / 2.0 - epsilon / s)))
     expected = pytest.approx(first - second, rel=1e-9)
-    assert accounting.gaussian_delta(epsilon=epsilon, s=s) == expected
+    assert calibration.gaussian_delta(epsilon=epsilon, s=s) == expected
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), GRID)
 def test_inverse_of_inverse(epsilon: float, delta: float) -> None:
     """From epsilon to s and back: not above where it began, and next to it."""
-    s = accounting.gaussian_s(epsilon=epsilon, delta=delta)
-    back = accounting.gaussian_epsilon(s=s, delta=delta)
+    s = calibration.gaussian_s(epsilon=epsilon, delta=delta)
+    back = calibration.gaussian_epsilon(s=s, delta=delta)
     assert epsilon * (1.0 - 1e-9) <= back <= epsilon
     assert exact_delta(back, s).upper <= delta
     assert exact_delta(math.nextafter(back, 0.0), s).lower > delta
@@ -123,20 +124,20 @@ def test_inverse_of_inverse(epsilon: float, delta: float) -> None:
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
 def test_second_accountant_agrees(epsilon: float, delta: float) -> None:
     """Google's dp-accounting finds the same scale and the same epsilon."""
-    s = accounting.gaussian_s(epsilon=epsilon, delta=delta)
+    s = calibration.gaussian_s(epsilon=epsilon, delta=delta)
     sigma = gaussian_mechanism.get_sigma_gaussian(epsilon, delta)
     assert s == pytest.approx(1.0 / sigma, rel=1e-9)
     other = gaussian_mechanism.get_epsilon_gaussian(1.0 / s, delta)
-    assert accounting.gaussian_epsilon(s=s, delta=delta) == pytest.approx(other, rel=1e-9)
+    assert calibration.gaussian_epsilon(s=s, delta=delta) == pytest.approx(other, rel=1e-9)
 
 
 def test_little_enough_noise_needs_no_epsilon() -> None:
     """When delta alone covers the release epsilon is 0, where delta has a closed form."""
-    assert accounting.gaussian_epsilon(s=0.1, delta=0.05) == 0.0
-    assert accounting.gaussian_delta(epsilon=0.0, s=0.1) == pytest.approx(
+    assert calibration.gaussian_epsilon(s=0.1, delta=0.05) == 0.0
+    assert calibration.gaussian_delta(epsilon=0.0, s=0.1) == pytest.approx(
         math.erf(0.05 / math.sqrt(2.0)), rel=1e-12
     )
-    assert accounting.gaussian_s(epsilon=0.0, delta=0.05) == pytest.approx(
+    assert calibration.gaussian_s(epsilon=0.0, delta=0.05) == pytest.approx(
         2.0 * float(special.ndtri(0.525)), rel=1e-12
     )
 
@@ -144,22 +145,22 @@ def test_little_enough_noise_needs_no_epsilon() -> None:
 def test_ends_of_the_search_are_honest() -> None:
     """No scale for a delta below the floats but a smaller one; no epsilon of any use: infinity."""
     for epsilon, delta in ((0.0, 1e-310), (0.0, 5e-324), (1e-300, 1e-320)):
-        s = accounting.gaussian_s(epsilon=epsilon, delta=delta)
-        assert s == 0.0 or accounting.gaussian_delta(epsilon=epsilon, s=s) <= delta
-    assert accounting.gaussian_epsilon(s=1e5, delta=1e-6) == math.inf
-    assert accounting.gaussian_epsilon(s=1e3, delta=1e-6) == pytest.approx(5e5, rel=0.02)
+        s = calibration.gaussian_s(epsilon=epsilon, delta=delta)
+        assert s == 0.0 or calibration.gaussian_delta(epsilon=epsilon, s=s) <= delta
+    assert calibration.gaussian_epsilon(s=1e5, delta=1e-6) == math.inf
+    assert calibration.gaussian_epsilon(s=1e3, delta=1e-6) == pytest.approx(5e5, rel=0.02)
 
 
 def test_delta_is_a_probability() -> None:
     """Rounding up stops at 1."""
-    assert accounting.gaussian_delta(epsilon=1.0, s=100.0) == 1.0
-    assert accounting.probabilistic_delta(epsilon=1.0, s=100.0) == 1.0
+    assert calibration.gaussian_delta(epsilon=1.0, s=100.0) == 1.0
+    assert calibration.probabilistic_delta(epsilon=1.0, s=100.0) == 1.0
 
 
 def test_below_the_floats_delta_is_the_smallest_float() -> None:
     """A delta of 1e-4000 is rounded up to the least positive float, never down to 0."""
-    assert accounting.gaussian_delta(epsilon=100.0, s=0.5) == 5e-324
-    assert accounting.probabilistic_delta(epsilon=100.0, s=0.5) == 5e-324
+    assert calibration.gaussian_delta(epsilon=100.0, s=0.5) == 5e-324
+    assert calibration.probabilistic_delta(epsilon=100.0, s=0.5) == 5e-324
 
 
 @pytest.mark.parametrize(
@@ -168,7 +169,7 @@ def test_below_the_floats_delta_is_the_smallest_float() -> None:
 )
 def test_composed_scale_is_the_least_float_above(parts: tuple[float, ...]) -> None:
     """The square of the result is at least the exact sum of squares; one ulp less is not."""
-    together = accounting.compose_s(*parts)
+    together = calibration.compose_s(*parts)
     squares = sum((Fraction(s) ** 2 for s in parts), Fraction(0))
     assert Fraction(together) ** 2 >= squares
     assert Fraction(math.nextafter(together, 0.0)) ** 2 < squares
@@ -176,14 +177,14 @@ def test_composed_scale_is_the_least_float_above(parts: tuple[float, ...]) -> No
 
 def test_nothing_composes_to_nothing() -> None:
     """No release and releases of scale 0 have scale 0."""
-    assert accounting.compose_s() == 0.0
-    assert accounting.compose_s(0.0, 0.0) == 0.0
+    assert calibration.compose_s() == 0.0
+    assert calibration.compose_s(0.0, 0.0) == 0.0
 
 
 @pytest.mark.parametrize("s", [1e-9, 1e-3, 0.1, 0.2367, 1.0, 7.3, 1e6])
 def test_rho_is_counted_in_whole_units_rounded_up(s: float) -> None:
     """Units are the least whole number not below s^2/2 in 1e-18."""
-    units = accounting.rho_units(s)
+    units = calibration.rho_units(s)
     exact = Fraction(s) ** 2 / 2 * 10**18
     assert units - 1 < exact <= units
 
@@ -205,19 +206,19 @@ Call = Callable[..., object]
 @pytest.mark.parametrize(
     ("function", "field", "others"),
     [
-        (accounting.gaussian_delta, "epsilon", {"s": 1.0}),
-        (accounting.gaussian_delta, "s", {"epsilon": 1.0}),
-        (accounting.gaussian_s, "epsilon", {"delta": 0.1}),
-        (accounting.gaussian_s, "delta", {"epsilon": 1.0}),
-        (accounting.gaussian_epsilon, "s", {"delta": 0.1}),
-        (accounting.gaussian_epsilon, "delta", {"s": 0.1}),
-        (accounting.probabilistic_delta, "epsilon", {"s": 1.0}),
-        (accounting.probabilistic_delta, "s", {"epsilon": 1.0}),
-        (accounting.probabilistic_s, "epsilon", {"delta": 0.1}),
-        (accounting.probabilistic_s, "delta", {"epsilon": 0.1}),
-        (accounting.paper_calibration, "epsilon", {"delta": 0.1}),
-        (accounting.paper_calibration, "delta", {"epsilon": 0.1}),
-        (accounting.rho_units, "s", {}),
+        (calibration.gaussian_delta, "epsilon", {"s": 1.0}),
+        (calibration.gaussian_delta, "s", {"epsilon": 1.0}),
+        (calibration.gaussian_s, "epsilon", {"delta": 0.1}),
+        (calibration.gaussian_s, "delta", {"epsilon": 1.0}),
+        (calibration.gaussian_epsilon, "s", {"delta": 0.1}),
+        (calibration.gaussian_epsilon, "delta", {"s": 0.1}),
+        (calibration.probabilistic_delta, "epsilon", {"s": 1.0}),
+        (calibration.probabilistic_delta, "s", {"epsilon": 1.0}),
+        (calibration.probabilistic_s, "epsilon", {"delta": 0.1}),
+        (calibration.probabilistic_s, "delta", {"epsilon": 0.1}),
+        (calibration.paper_calibration, "epsilon", {"delta": 0.1}),
+        (calibration.paper_calibration, "delta", {"epsilon": 0.1}),
+        (calibration.rho_units, "s", {}),
         (accounting.noise_scale, "squared_sensitivity", {"rho_units": 1}),
         (accounting.noise_scale, "rho_units", {"squared_sensitivity": 1}),
     ],
@@ -235,13 +236,13 @@ def test_bad_numbers_are_named(
 @pytest.mark.parametrize(
     ("function", "arguments"),
     [
-        (accounting.gaussian_s, {"epsilon": 1.0, "delta": 0.0}),
-        (accounting.gaussian_s, {"epsilon": 1.1e6, "delta": 0.1}),
-        (accounting.gaussian_delta, {"epsilon": 1e308, "s": 1.0}),
-        (accounting.probabilistic_delta, {"epsilon": 1e308, "s": 1.0}),
-        (accounting.gaussian_s, {"epsilon": 1.0, "delta": 1.0}),
-        (accounting.gaussian_delta, {"epsilon": 1.0, "s": 0.0}),
-        (accounting.probabilistic_s, {"epsilon": 0.0, "delta": 0.1}),
+        (calibration.gaussian_s, {"epsilon": 1.0, "delta": 0.0}),
+        (calibration.gaussian_s, {"epsilon": 1.1e6, "delta": 0.1}),
+        (calibration.gaussian_delta, {"epsilon": 1e308, "s": 1.0}),
+        (calibration.probabilistic_delta, {"epsilon": 1e308, "s": 1.0}),
+        (calibration.gaussian_s, {"epsilon": 1.0, "delta": 1.0}),
+        (calibration.gaussian_delta, {"epsilon": 1.0, "s": 0.0}),
+        (calibration.probabilistic_s, {"epsilon": 0.0, "delta": 0.1}),
         (accounting.noise_scale, {"squared_sensitivity": 0, "rho_units": 1}),
         (accounting.noise_scale, {"squared_sensitivity": 1, "rho_units": 0}),
         (accounting.noise_scale, {"squared_sensitivity": 1.0, "rho_units": 1}),
@@ -256,7 +257,7 @@ def test_ends_of_the_ranges_are_refused(function: Call, arguments: dict[str, flo
 def test_negative_part_is_refused_in_a_composition() -> None:
     """A negative scale would make the sum cheaper than its parts."""
     with pytest.raises(InvalidParameterError, match=r"s must be .* at least 0, got s=-1.0"):
-        accounting.compose_s(1.0, -1.0)
+        calibration.compose_s(1.0, -1.0)
 
 
 class Enclosure(NamedTuple):

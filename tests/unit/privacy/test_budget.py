@@ -8,8 +8,8 @@ from fractions import Fraction
 
 import pytest
 
+from wattveil import calibration
 from wattveil.errors import BudgetExceededError, InvalidParameterError
-from wattveil.privacy import accounting
 from wattveil.privacy.accounting import Composition
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee
@@ -40,7 +40,7 @@ def test_grant_is_the_largest_that_keeps_the_promise(
 
 def test_grant_agrees_with_the_exact_scale(promise: Promise) -> None:
     """Without a response the grant is s^2/2 of the exact calibration, less the share for eta."""
-    s = accounting.gaussian_s(epsilon=1.0, delta=1e-6)
+    s = calibration.gaussian_s(epsilon=1.0, delta=1e-6)
     assert Budget(promise()).rho_units == pytest.approx(s * s / 2.0 * 1e18, rel=1e-5)
     assert Budget(promise()).rho_units <= s * s / 2.0 * 1e18
 

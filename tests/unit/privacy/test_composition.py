@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
+from wattveil import calibration
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy import accounting
 from wattveil.privacy.accounting import Composition
@@ -17,8 +18,8 @@ from wattveil.privacy.accounting import Composition
 @pytest.mark.parametrize("s", [0.1, 1.0, 4.0])
 def test_without_response_it_is_the_gaussian_curve(s: float, epsilon: float) -> None:
     """Only Gaussian parts: the exact curve of their common s."""
-    together = Composition(rho_units=accounting.rho_units(s))
-    exact = accounting.gaussian_delta(epsilon=epsilon, s=s)
+    together = Composition(rho_units=calibration.rho_units(s))
+    exact = calibration.gaussian_delta(epsilon=epsilon, s=s)
     assert together.delta(epsilon) == pytest.approx(exact, rel=1e-9)
     assert together.delta(epsilon) >= exact  # rho is rounded up
 
@@ -59,7 +60,7 @@ def test_mixture_by_brute_force(s: float, response: float, epsilon: float) -> No
     for p, q in ((heads, 1.0 - heads), (1.0 - heads, heads)):
         excess = p * density[0] - math.exp(epsilon) * q * density[1]
         total += float(np.maximum(excess, 0.0).sum()) * step
-    both = Composition(rho_units=accounting.rho_units(s), response_epsilon=response)
+    both = Composition(rho_units=calibration.rho_units(s), response_epsilon=response)
     assert both.delta(epsilon) == pytest.approx(total, rel=1e-5, abs=1e-10)
 
 

@@ -62,7 +62,7 @@ def test_a_tiny_chance_to_move_is_not_rounded_away(
         flips.append(flip)
         return values
 
-    monkeypatch.setattr(modulo, "move_labels", record)
+    monkeypatch.setattr(modulo, "_move_labels", record)
     labels = {"n_labels": 3, "changed": 1, "delta": 0.0}
     modulo.modulo_labels(
         Secret(np.array([0, 1])),

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+from wattveil.calibration import modulo_delta_probabilistic
 from wattveil.errors import InvalidDataError, InvalidParameterError
 from wattveil.privacy import noise
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Tier
 from wattveil.privacy.mechanisms.modulo import (
     modulo_delta,
-    modulo_delta_probabilistic,
     modulo_flip,
     modulo_labels,
 )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.responding import randomised_response
 from wattveil.errors import InvalidParameterError, RehearsalError
 from wattveil.privacy import noise
 from wattveil.privacy.budget import Budget
@@ -18,7 +19,6 @@ from wattveil.privacy.mechanisms.laplace import laplace_histogram
 from wattveil.privacy.mechanisms.modulo import modulo_labels
 from wattveil.privacy.mechanisms.moments import gaussian_second_moment
 from wattveil.privacy.mechanisms.quantile import noisy_quantile
-from wattveil.privacy.mechanisms.response import randomised_response
 from wattveil.privacy.noise import NoiseSource
 from wattveil.privacy.secret import Released, Secret
 from wattveil.privacy.sensitivity import Ball, Ellipsoid

@@ -8,6 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tests.responding import keep_probability
+from wattveil import calibration
 from wattveil.cross_check import composed_epsilon
 from wattveil.errors import (
     BudgetExceededError,
@@ -23,7 +25,6 @@ from wattveil.privacy.mechanisms.gaussian import gaussian_histogram, gaussian_su
 from wattveil.privacy.mechanisms.laplace import laplace_histogram
 from wattveil.privacy.mechanisms.modulo import modulo_labels
 from wattveil.privacy.mechanisms.quantile import noisy_quantile
-from wattveil.privacy.mechanisms.response import keep_probability
 from wattveil.privacy.secret import Secret
 from wattveil.privacy.sensitivity import Ball, Box, Ellipsoid, OuterProductBall
 from wattveil.release.shapes import mean_load_shape
@@ -202,6 +203,6 @@ def test_units_are_pythons_own_integers(ample: Callable[..., Budget]) -> None:
 def test_eta_is_priced_by_its_formula() -> None:
     """Delta = e^eta G(epsilon - eta), for an eta large enough to see each of its two places."""
     s, eta, epsilon = 0.7, 0.5, 1.5
-    shifted = accounting.gaussian_delta(epsilon=epsilon - eta, s=s)
-    parts = accounting.Composition(rho_units=accounting.rho_units(s), eta=eta)
+    shifted = calibration.gaussian_delta(epsilon=epsilon - eta, s=s)
+    parts = accounting.Composition(rho_units=calibration.rho_units(s), eta=eta)
     assert parts.delta(epsilon) == pytest.approx(math.exp(eta) * shifted, rel=1e-9)

@@ -1,4 +1,4 @@
-"""Randomised response: the keep probability in exact arithmetic, and words that choose labels.
+"""Channels: their epsilon in exact arithmetic, words that choose labels, what is no channel.
 
 The second road to e^epsilon is Python's decimal arithmetic, whose exp is correctly rounded.
 """
@@ -11,11 +11,18 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from wattveil.errors import InvalidParameterError
+from tests.responding import keep_probability, randomised_response
+from wattveil.errors import BudgetExceededError, InvalidParameterError, RehearsalError
 from wattveil.privacy import noise
 from wattveil.privacy.budget import Budget
-from wattveil.privacy.guarantee import Neighbours
-from wattveil.privacy.mechanisms.response import keep_probability, move_labels, randomised_response
+from wattveil.privacy.guarantee import Guarantee, Neighbours
+from wattveil.privacy.mechanisms.response import (
+    PARTS,
+    Channel,
+    channel_response,
+    fresh_key,
+    response_channel,
+)
 from wattveil.privacy.noise import NoiseSource
 from wattveil.privacy.secret import Secret
 
@@ -66,47 +73,210 @@ def test_known_label_errors(epsilon: float, replace_one: float, zero_out: float)
         assert 1.0 - float(p) == pytest.approx(error, abs=6e-4)
 
 
-@pytest.mark.parametrize(("n_labels", "epsilon"), GRID)
-def test_zero_out_inequalities(n_labels: int, epsilon: float) -> None:
-    """Each chance is within e^epsilon of 1/K both ways; 2^-62 more and one of them fails."""
-    p = keep_probability(n_labels=n_labels, epsilon=epsilon, neighbours=Neighbours.ZERO_OUT)
+def private(parts: list[list[int]], epsilon: float, neighbours: Neighbours) -> bool:
+    """Whether every pair of rows that the relation compares is within e^epsilon, both ways."""
     low, _ = exp_between(epsilon)
-    uniform = Fraction(1, n_labels)
+    *with_data, absent = parts
+    firsts = parts if neighbours is Neighbours.REPLACE_ONE else [absent]
+    return all(
+        max(a, b) <= low * min(a, b)
+        for first in firsts
+        for second in with_data
+        for a, b in zip(first, second, strict=True)
+    )
 
-    def private(p: Fraction) -> bool:
-        q = (1 - p) / (n_labels - 1)
-        return all(max(x / uniform, uniform / x) <= low for x in (p, q) if x) and q > 0
 
-    assert private(p)
-    assert p + Fraction(1, 2**62) >= 1 or not private(p + Fraction(1, 2**62))
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize(("n_labels", "epsilon"), GRID)
+def test_response_is_the_tightest(n_labels: int, epsilon: float, neighbours: Neighbours) -> None:
+    """Within e^epsilon, and with one part less for each other label no more."""
+    channel = response_channel(n_labels=n_labels, epsilon=epsilon, neighbours=neighbours)
+    assert private(channel.parts.tolist(), epsilon, neighbours)
+    other = int(channel.parts[0, 1])
+    tighter = channel.parts.copy()
+    tighter[:-1] = other - 1
+    np.fill_diagonal(tighter, PARTS - (n_labels - 1) * (other - 1))
+    assert other == 1 or not private(tighter.tolist(), epsilon, neighbours)
+    assert channel.epsilon(neighbours) <= epsilon
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize("n_labels", [2, 3, 6, 7, 50])
+def test_response_treats_labels_alike(n_labels: int, neighbours: Neighbours) -> None:
+    """One chance to stay, one for each other label, at most a part between labels without data."""
+    parts = response_channel(n_labels=n_labels, epsilon=0.7, neighbours=neighbours).parts
+    assert set(parts[:-1].diagonal().tolist()) == {int(parts[0, 0])}
+    assert set(parts[:-1][~np.eye(n_labels, dtype=bool)].tolist()) == {int(parts[0, 1])}
+    assert int(parts[-1].max()) - int(parts[-1].min()) == (PARTS % n_labels > 0)
+    assert parts[-1].tolist() == sorted(parts[-1].tolist(), reverse=True)
 
 
 @pytest.mark.parametrize(("n_labels", "epsilon"), GRID)
-def test_replace_one_inequalities(n_labels: int, epsilon: float) -> None:
-    """Exactly p <= e^epsilon q; 2^-62 more and it fails."""
+def test_zero_out_keeps_at_least_as_often(n_labels: int, epsilon: float) -> None:
+    """Replace-one compares more rows, so it keeps a label no more often."""
     p = keep_probability(n_labels=n_labels, epsilon=epsilon, neighbours=Neighbours.REPLACE_ONE)
-    low, high = exp_between(epsilon)
-    assert p * (n_labels - 1) <= low * (1 - p)
-    more = p + Fraction(1, 2**62)
-    assert more * (n_labels - 1) > high * (1 - more)
     assert p <= keep_probability(n_labels=n_labels, epsilon=epsilon, neighbours=Neighbours.ZERO_OUT)
 
 
-@pytest.mark.parametrize("n_labels", [10**6, 2**61])
-@pytest.mark.parametrize("neighbours", Neighbours)
-def test_no_epsilon_makes_a_label_less_likely_than_others(
-    neighbours: Neighbours, n_labels: int
-) -> None:
-    """Next to nothing allowed among many labels: never less likely than uniform."""
-    p = keep_probability(n_labels=n_labels, epsilon=1e-12, neighbours=neighbours)
-    assert p >= Fraction(1, n_labels)
+def test_next_to_nothing_among_many_labels() -> None:
+    """The least epsilon and the most labels that are accepted: still a channel within it."""
+    channel = response_channel(n_labels=1_000, epsilon=1e-12, neighbours=Neighbours.REPLACE_ONE)
+    assert channel.epsilon(Neighbours.REPLACE_ONE) <= 1e-12
+    assert channel.parts[0, 0] >= channel.parts[0, 1]
 
 
 @pytest.mark.parametrize("neighbours", Neighbours)
 def test_no_epsilon_keeps_for_sure(neighbours: Neighbours) -> None:
-    """Even an absurd epsilon leaves a chance to move, drawn exactly in parts of 2^-62."""
+    """Even an absurd epsilon leaves each other label a part of 2^62."""
     p = keep_probability(n_labels=6, epsilon=1e4, neighbours=neighbours)
-    assert p == 1 - Fraction(1, 2**62)
+    assert p == 1 - Fraction(5, 2**62)
+
+
+# --- any channel --------------------------------------------------------------------------------
+
+
+def channel_of(*rows: list[int]) -> Channel:
+    """Return a channel from small whole numbers of one sum, a power of two."""
+    return Channel(np.array(rows) * (PARTS // sum(rows[0])))
+
+
+def test_epsilon_by_hand() -> None:
+    """Rows (5, 2, 1), (2, 4, 2), (1, 1, 6) against (2, 2, 4): 5/2; among each other 6/1."""
+    channel = channel_of([5, 2, 1], [2, 4, 2], [1, 1, 6], [2, 2, 4])
+    for neighbours, ratio in ((Neighbours.ZERO_OUT, 4), (Neighbours.REPLACE_ONE, 6)):
+        epsilon = channel.epsilon(neighbours)
+        assert epsilon == pytest.approx(math.log(ratio), rel=1e-15)
+        assert exp_between(epsilon)[0] >= ratio  # rounded up
+        assert exp_between(math.nextafter(epsilon, 0.0))[1] < ratio  # by less than an ulp
+
+
+@pytest.mark.parametrize(
+    ("rows", "ratio"),
+    [
+        (([6, 2], [4, 4], [4, 4]), 2),  # without data likelier: 4 / 2
+        (([2, 6], [4, 4], [2, 6]), 2),  # with data likelier: 4 / 2
+        (([4, 4], [4, 4], [1, 7]), 4),  # the last row matters
+        (([4, 4], [4, 4], [7, 1]), 4),
+    ],
+)
+def test_zero_out_looks_both_ways(rows: tuple[list[int], ...], ratio: int) -> None:
+    """Each row against the last, larger over smaller whichever it is."""
+    epsilon = channel_of(*rows).epsilon(Neighbours.ZERO_OUT)
+    assert epsilon == pytest.approx(math.log(ratio), rel=1e-15)
+
+
+def test_a_label_never_drawn_costs_nothing() -> None:
+    """A column of zeros is allowed and does not count; equal rows cost exactly 0."""
+    channel = channel_of([3, 0, 1], [3, 0, 1], [3, 0, 1], [3, 0, 1])
+    assert [channel.epsilon(neighbours) for neighbours in Neighbours] == [0.0, 0.0]
+    lone = Channel(np.array([[PARTS], [PARTS]]))
+    assert lone.epsilon(Neighbours.ZERO_OUT) == 0.0
+
+
+HALF = PARTS // 2
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        np.full((3, 2), HALF - 1),  # too little
+        np.full((3, 2), HALF + 1),  # too much
+        np.array([[HALF, HALF], [HALF, HALF], [HALF, HALF - 1]]),  # the last row
+        np.array([[HALF, HALF], [HALF, HALF]]),  # no row for customers without data
+        np.full((3, 2), 0.5),
+        np.full((3, 2), float(HALF)),
+        np.array([[PARTS + 1, -1], [HALF, HALF], [HALF, HALF]]),
+        np.array([[PARTS + 1, -1]] * 3),
+        np.array([[PARTS, 0], [HALF, HALF], [HALF, HALF]]),  # told apart by a label for sure
+        np.array([[HALF, HALF], [HALF, HALF], [PARTS, 0]]),
+        np.array([[HALF, HALF], [HALF, HALF], [0, PARTS]]),
+        np.zeros((1, 0), dtype=np.int64),
+        np.zeros(0, dtype=np.int64),
+        np.zeros((3, 2), dtype=np.int64),
+        np.full((3, 2, 1), HALF),
+        # Four times 2^62 and once more: 2^62 again in 64 bits.
+        np.full((6, 5), PARTS),
+    ],
+)
+def test_what_is_no_channel_is_refused(parts: np.typing.NDArray[np.int64]) -> None:
+    """Rows that do not add up, zeros in some rows only, wrong shapes and kinds of numbers."""
+    with pytest.raises(
+        InvalidParameterError, match=r"parts must be K \+ 1 rows of K whole numbers"
+    ):
+        Channel(parts)
+
+
+def test_a_channel_is_nobody_elses() -> None:
+    """A change of the array it was made from does not reach it, and it cannot be changed."""
+    parts = np.full((3, 2), HALF)
+    channel = Channel(parts)
+    parts[0] = [PARTS, 0]
+    assert channel.parts.tolist() == [[HALF, HALF]] * 3
+    assert not channel.parts.flags.writeable
+    with pytest.raises(AttributeError):
+        channel.parts = parts  # type: ignore[misc]  # frozen
+
+
+def test_charge_is_what_the_channel_costs(ample: Ample) -> None:
+    """The epsilon of the channel for the budget's own neighbours, computed, not claimed."""
+    channel = channel_of([5, 2, 1], [2, 4, 2], [1, 1, 6], [2, 2, 4])
+    for neighbours in Neighbours:
+        budget = ample(neighbours)
+        channel_response(Secret(np.array([0, 1])), channel=channel, budget=budget, tag="t")
+        assert [spend.response_epsilon for spend in budget.spends] == [channel.epsilon(neighbours)]
+
+
+def test_a_channel_beyond_the_grant_is_refused(promise: Callable[..., Guarantee]) -> None:
+    """One asked for epsilon 1 and brought a channel of log 4: nothing is charged or drawn."""
+    channel = channel_of([5, 2, 1], [2, 4, 2], [1, 1, 6], [2, 2, 4])
+    budget = Budget(promise(epsilon=1.0, delta=0.0), response_epsilon=1.0)
+    with pytest.raises(BudgetExceededError, match=r"response_epsilon requested 1\.386"):
+        channel_response(Secret(np.array([99])), channel=channel, budget=budget, tag="t")
+    assert budget.spends == ()
+
+
+def test_every_word_has_its_label(
+    ample: Ample, scripted: Callable[[list[int]], NoiseSource]
+) -> None:
+    """The parts of a row, one after the other: the last word of each and the first of the next."""
+    rows = [[5, 2, 1], [2, 4, 2], [1, 1, 6], [2, 2, 4]]
+    channel, part = channel_of(*rows), PARTS // 8
+    for label, row in ((0, rows[0]), (1, rows[1]), (2, rows[2]), (-1, rows[3])):
+        ends = np.cumsum(row)
+        words = [w for end in ends for w in (int(end) * part - 1, int(end) * part)]
+        with noise.rehearse(scripted([0, *words])):
+            released = channel_response(
+                Secret(np.full(len(words) + 1, label)), channel=channel, budget=ample(), tag="t"
+            )
+        # A word at 2^62 starts over: words are taken modulo 2^62.
+        assert released.value.tolist() == [0, 0, 1, 1, 2, 2, 0]
+        assert not released.value.flags.writeable
+
+
+def test_a_label_never_drawn_is_never_drawn(
+    ample: Ample, scripted: Callable[[list[int]], NoiseSource]
+) -> None:
+    """At the word where an empty part would begin, the next label is drawn."""
+    channel = channel_of([3, 0, 1], [3, 0, 1], [3, 0, 1], [3, 0, 1])
+    edge = 3 * (PARTS // 4)
+    with noise.rehearse(scripted([edge - 1, edge, edge + 1])):
+        released = channel_response(
+            Secret(np.array([1, 1, -1])), channel=channel, budget=ample(), tag="t"
+        )
+    assert released.value.tolist() == [0, 2, 2]
+
+
+def test_keys_are_fresh_and_long(seeded: Callable[[int], NoiseSource]) -> None:
+    """Two keys differ, have 64 bytes, cost nothing; a rehearsed one cannot be published."""
+    first, second = fresh_key(), fresh_key()
+    assert first.publish() != second.publish()
+    assert len(first.value) == len(second.value) == 64
+    assert len(set(first.value)) > 16
+    assert first.spends == ()
+    with noise.rehearse(seeded(1)):
+        rehearsed = fresh_key()
+    with pytest.raises(RehearsalError):
+        rehearsed.publish()
 
 
 @pytest.mark.parametrize("neighbours", Neighbours)
@@ -114,6 +284,7 @@ def test_no_epsilon_keeps_for_sure(neighbours: Neighbours) -> None:
     ("field", "bad"),
     [
         ("n_labels", 1),
+        ("n_labels", 1_001),
         ("n_labels", 2.0),
         ("n_labels", True),
         ("epsilon", 0.0),
@@ -137,50 +308,6 @@ def test_bad_arguments_are_named(
     assert budget.spends == ()
 
 
-def test_labels_without_noise_stay(ample: Ample, silent: NoiseSource) -> None:
-    """When no coin is true every label stays; nothing of it can be written over."""
-    labels = np.array([0, 1, 2, 3, 3, 0])
-    with noise.rehearse(silent):
-        released = randomised_response(
-            Secret(labels), n_labels=4, epsilon=1.0, budget=ample(), tag="t"
-        )
-    assert released.value.tolist() == labels.tolist()
-    assert not released.value.flags.writeable
-
-
-@pytest.mark.parametrize("n_labels", [2, 3, 5])
-def test_every_word_has_its_label(
-    scripted: Callable[[list[int]], NoiseSource], n_labels: int
-) -> None:
-    """Coins in order, then offsets: a true coin adds 1 + word mod (K - 1), modulo K."""
-    flip = Fraction(1, 4)
-    values = np.repeat(np.arange(n_labels), n_labels - 1)
-    offsets = np.tile(np.arange(n_labels - 1), n_labels)
-    coins = [0] * values.size  # 0 < 1: true
-    with noise.rehearse(scripted([*coins, *offsets.tolist()])):
-        moved = move_labels(values, n_labels=n_labels, flip=flip)
-    assert moved.tolist() == ((values + offsets + 1) % n_labels).tolist()
-    # From each label, each other label is reached by exactly one offset.
-    pairs = set(zip(values.tolist(), moved.tolist(), strict=True))
-    assert len(pairs) == n_labels * (n_labels - 1)
-    assert all(a != b for a, b in pairs)
-
-
-def test_no_data_takes_a_uniform_label(
-    ample: Ample, scripted: Callable[[list[int]], NoiseSource]
-) -> None:
-    """A customer without data gets word mod K, the others ignore that word; all draw alike."""
-    labels = np.array([-1, 2, -1])
-    never = 2**62 - 1
-    words = [4, 5, 8, *[never] * 3, 0, 0, 0]
-    with noise.rehearse(scripted(words)):
-        released = randomised_response(
-            Secret(labels), n_labels=3, epsilon=1.0, budget=ample(), tag="t"
-        )
-    assert released.value.tolist() == [4 % 3, 2, 8 % 3]
-    assert labels.tolist() == [-1, 2, -1]
-
-
 def test_number_of_draws_does_not_depend_on_who_has_data(
     ample: Ample, silent: NoiseSource, recorded: list[tuple[str, float, int]]
 ) -> None:
@@ -193,7 +320,7 @@ def test_number_of_draws_does_not_depend_on_who_has_data(
                 Secret(np.array(labels)), n_labels=3, epsilon=1.0, budget=ample(), tag="t"
             )
         seen.append(list(recorded))
-    assert seen[0] == seen[1] == seen[2] == [("words", 0.0, 3)] * 3
+    assert seen[0] == seen[1] == seen[2] == [("words", 0.0, 3)]
 
 
 def test_nobody_has_no_labels(ample: Ample) -> None:
@@ -203,4 +330,4 @@ def test_nobody_has_no_labels(ample: Ample) -> None:
         Secret(np.zeros(0, dtype=np.int64)), n_labels=3, epsilon=1.0, budget=budget, tag="t"
     )
     assert released.publish().size == 0
-    assert budget.spends[0].response_epsilon == 1.0
+    assert budget.spends[0].response_epsilon == pytest.approx(1.0, rel=1e-15)

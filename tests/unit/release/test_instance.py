@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from wattveil import calibration
 from wattveil.clustering.lloyd import k_means, lloyd
 from wattveil.clustering.small_clusters import merge_small_clusters
 from wattveil.errors import (
@@ -257,7 +258,7 @@ def test_the_noise_hides_every_removal(rows: Floats, m: int, noise_colour: str) 
     """V' S^-1 v <= s^2 for every removal by the naive loop, and the worst one is at the limit."""
     fitted = model(noise=noise_colour, min_cluster_size=m).fit(rows)
     worst = losses(fitted, naive_differences(rows, min_cluster_size=m)).max()
-    allowed = accounting.gaussian_s(epsilon=5.0, delta=1e-2) ** 2
+    allowed = calibration.gaussian_s(epsilon=5.0, delta=1e-2) ** 2
     assert 0.999 * allowed < worst <= allowed
 
 
@@ -268,7 +269,7 @@ def test_the_noise_hides_every_removal_of_merged_clusters(m: int, noise_colour: 
     rows = with_outliers()
     fitted = model(noise=noise_colour, min_cluster_size=m).fit(rows)
     worst = losses(fitted, naive_differences(rows, min_cluster_size=m)).max()
-    assert worst <= accounting.gaussian_s(epsilon=5.0, delta=1e-2) ** 2
+    assert worst <= calibration.gaussian_s(epsilon=5.0, delta=1e-2) ** 2
     sizes = inside(fitted).sizes
     assert sizes[sizes > 0].min() >= m
     assert sizes.sum() == len(rows)
@@ -288,7 +289,7 @@ def test_white_noise_is_the_sensitivity_over_s() -> None:
     """Sigma = Delta / s in every coordinate, with Delta from the naive loop."""
     fitted = model(noise="white").fit(homes())
     largest = np.linalg.norm(naive_differences(homes()), axis=1).max()
-    sigma = largest / accounting.gaussian_s(epsilon=5.0, delta=1e-2)
+    sigma = largest / calibration.gaussian_s(epsilon=5.0, delta=1e-2)
     np.testing.assert_allclose(inside(fitted).covariance, sigma**2 * np.eye(6), rtol=1e-5)
     assert inside(fitted).white_trace_ratio == 1.0
     assert math.isnan(inside(fitted).gap)
@@ -334,11 +335,11 @@ def test_paper_calibration_promises_its_true_delta(epsilon: float, delta: float)
     with pytest.warns(WeakGuaranteeWarning, match="calibration='paper'") as caught:
         fitted = weak.fit(homes())
     assert caught[0].filename == __file__
-    paper = accounting.paper_calibration(epsilon=epsilon, delta=delta)
+    paper = calibration.paper_calibration(epsilon=epsilon, delta=delta)
     assert fitted.guarantee_.epsilon == pytest.approx(epsilon + 5.0, rel=1e-12)
     assert paper.true_delta <= fitted.guarantee_.delta
     assert fitted.guarantee_.delta == pytest.approx(paper.true_delta, rel=1e-2)
-    assert fitted.spends_[0].rho_units == pytest.approx(accounting.rho_units(paper.s), rel=1e-4)
+    assert fitted.spends_[0].rho_units == pytest.approx(calibration.rho_units(paper.s), rel=1e-4)
     largest = np.linalg.norm(naive_differences(homes()), axis=1).max()
     expected = (largest / paper.s) ** 2 * np.eye(6)
     np.testing.assert_allclose(inside(fitted).covariance, expected, rtol=1e-4)
@@ -348,12 +349,12 @@ def test_paper_calibration_states_epsilon_where_delta_says_nothing() -> None:
     """At the paper's headline (30, 0.2) the true delta is 0.999999, which says nothing: what is
     promised is the epsilon at the claimed delta.
     """
-    assert accounting.paper_calibration(epsilon=30.0, delta=0.2).true_delta > 0.999998
+    assert calibration.paper_calibration(epsilon=30.0, delta=0.2).true_delta > 0.999998
     with pytest.warns(WeakGuaranteeWarning):
         fitted = model(calibration="paper", epsilon_c=30.0, delta_c=0.2).fit(homes())
-    s = accounting.paper_calibration(epsilon=30.0, delta=0.2).s
+    s = calibration.paper_calibration(epsilon=30.0, delta=0.2).s
     assert fitted.guarantee_.delta == pytest.approx(0.2)
-    truth = accounting.gaussian_epsilon(s=s, delta=0.2) + 5.0
+    truth = calibration.gaussian_epsilon(s=s, delta=0.2) + 5.0
     assert truth <= fitted.guarantee_.epsilon <= truth * 1.001
 
 
@@ -372,7 +373,7 @@ def test_paper_lemma_states_its_violation() -> None:
     c = np.array([first, second]).T
     u = np.linalg.inv(np.real(sqrtm(c.T @ c)) ** 2) @ np.ones(2)
     gamma = np.linalg.inv(np.real(sqrtm((c * u**-2.0) @ c.T)))
-    s = accounting.gaussian_s(epsilon=5.0, delta=1e-2)
+    s = calibration.gaussian_s(epsilon=5.0, delta=1e-2)
     exact = inside(fitted)
     np.testing.assert_allclose(exact.covariance, np.linalg.inv(gamma) / s**2, rtol=1e-4, atol=1e-12)
 
@@ -528,7 +529,7 @@ def test_as_many_clusters_as_customers(noise_colour: str) -> None:
     sizes = inside(fitted).sizes
     assert sizes[sizes > 0].min() >= 2
     worst = losses(fitted, naive_differences(rows, n_clusters=6)).max()
-    assert worst <= accounting.gaussian_s(epsilon=5.0, delta=1e-2) ** 2
+    assert worst <= calibration.gaussian_s(epsilon=5.0, delta=1e-2) ** 2
 
 
 def test_nearly_equal_customers_keep_their_centroids() -> None:

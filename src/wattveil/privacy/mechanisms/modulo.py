@@ -15,19 +15,19 @@ from fractions import Fraction
 from functools import partial
 
 import numpy as np
-from flint import arb, ctx, fmpq
+from flint import arb, ctx
 
 from wattveil import checks
 from wattveil.errors import InvalidDataError, InvalidParameterError
-from wattveil.privacy import noise, rounding
+from wattveil.privacy import accounting, noise, rounding
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Tier
 from wattveil.privacy.mechanisms.cells import NO_DATA, check_cells
-from wattveil.privacy.mechanisms.response import PARTS, move_labels
+from wattveil.privacy.mechanisms.response import PARTS
 from wattveil.privacy.secret import Released, Secret
 from wattveil.privacy.sensitivity import FloatArray, IntArray
 
-_UP = 1.0 + 2e-10
+ROUND_UP = 1.0 + 2e-10
 """Above the rounding error of the recurrence (8 ulp a step, 1e-10 at 10^5 steps)."""
 
 _MOST_CHANGED = 100_000
@@ -35,19 +35,10 @@ _MOST_CHANGED = 100_000
 
 def modulo_delta(*, n_labels: int, changed: int, flip: float, epsilon: float) -> float:
     """Return the exact delta at epsilon, E[(1 - exp(epsilon - loss))_+], rounded up."""
-    losses, chances = _loss_distribution(n_labels, changed, flip)
+    losses, chances = loss_distribution(n_labels, changed, flip)
     checks.non_negative("epsilon", epsilon)
     excess = -np.expm1(np.minimum(epsilon - losses, 0.0))
-    return min(float(chances @ excess) * _UP, 1.0)
-
-
-def modulo_delta_probabilistic(
-    *, n_labels: int, changed: int, flip: float, epsilon: float
-) -> float:
-    """Return the paper's delta at epsilon, P[loss >= epsilon], rounded up."""
-    losses, chances = _loss_distribution(n_labels, changed, flip)
-    checks.positive("epsilon", epsilon)
-    return min(float(chances[losses >= epsilon].sum()) * _UP, 1.0)
+    return min(float(chances @ excess) * ROUND_UP, 1.0)
 
 
 def modulo_flip(*, n_labels: int, changed: int, epsilon: float, delta: float) -> float:
@@ -65,7 +56,7 @@ def modulo_flip(*, n_labels: int, changed: int, epsilon: float, delta: float) ->
     if delta == 0.0:
         # e^-x with x = epsilon / Delta_l, so that a large epsilon underflows instead of failing.
         odds = (n_labels - 1) * math.exp(-epsilon / changed)
-        return min(max(odds / (1.0 + odds) * _UP, math.ulp(0.0)), uniform)
+        return min(max(odds / (1.0 + odds) * ROUND_UP, math.ulp(0.0)), uniform)
 
     keeps = partial(modulo_delta, n_labels=n_labels, changed=changed, epsilon=epsilon)
     return rounding.least_float(
@@ -113,12 +104,19 @@ def modulo_labels(
     in_parts = Fraction(math.ceil(Fraction(flip) * PARTS), PARTS)
     exact_flip = uniform if flip >= float(uniform) else min(in_parts, uniform)
     moved = values.copy()
-    moved[positions] = move_labels(values, n_labels=n_labels, flip=exact_flip)[positions]
+    moved[positions] = _move_labels(values, n_labels=n_labels, flip=exact_flip)[positions]
     moved.setflags(write=False)
     return Released(value=moved, spends=(spend,), rehearsal=noise.is_rehearsal())
 
 
-def _loss_distribution(n_labels: int, changed: int, flip: float) -> tuple[FloatArray, FloatArray]:
+def _move_labels(values: IntArray, *, n_labels: int, flip: Fraction) -> IntArray:
+    """With chance ``flip`` add a uniform offset in 1..K-1, modulo K: every other label is alike."""
+    moves = noise.bernoulli(probability=flip, size=values.size)
+    offsets = 1 + noise.uniform_below(bound=n_labels - 1, size=values.size)
+    return np.where(moves, (values + offsets) % n_labels, values)
+
+
+def loss_distribution(n_labels: int, changed: int, flip: float) -> tuple[FloatArray, FloatArray]:
     """Return the privacy losses a D for D = M0 - Mc = 0..Delta_l, and P[D], both rounded up.
 
     D is a sum of n = Delta_l steps +1, 0, -1 with chances p+, p0, p-. With e_i = P[D = n - i], the
@@ -143,15 +141,11 @@ def _loss_distribution(n_labels: int, changed: int, flip: float) -> tuple[FloatA
         if now + before > 1e250:  # noqa: PLR2004 - room below the largest float
             before, now, exponent = before * 2.0**-800, now * 2.0**-800, exponent + 800
         chances.append(math.ldexp(now, exponent))
-    losses = np.linspace(0.0, n * _label_loss(n_labels, flip) * (1.0 + 1e-12), n + 1)
+    # a = log((1 - rho)(K - 1) / rho), from exact fractions: near uniform it is tiny.
+    odds = ((1 - Fraction(flip)) * (n_labels - 1) / Fraction(flip)).as_integer_ratio()
+    loss = accounting.log_ratio(max(odds), min(odds))
+    losses = np.linspace(0.0, n * loss * (1.0 + 1e-12), n + 1)
     return losses, np.array(chances[::-1])
-
-
-def _label_loss(n_labels: int, flip: float) -> float:
-    """Return a = log((1 - rho)(K - 1) / rho), from exact fractions: near uniform it is tiny."""
-    odds = (1 - Fraction(flip)) * (n_labels - 1) / Fraction(flip)
-    with ctx.workprec(256):
-        return float(abs(arb(fmpq(odds.numerator, odds.denominator)).log()).upper())
 
 
 def _power(base: float, n: int) -> tuple[float, int]:

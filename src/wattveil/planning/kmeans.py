@@ -1,4 +1,4 @@
-"""What a release of clusters will be worth, before anything is spent."""
+"""What a release of clusters will be worth."""
 
 import math
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.base import clone
 
-from wattveil import checks
+from wattveil import calibration, checks
 from wattveil.clustering.geometry import Floats
 from wattveil.clustering.lloyd import assign, k_means
 from wattveil.privacy import accounting
@@ -64,7 +64,7 @@ def plan_kmeans(estimator: PrivateKMeans, *, n_customers: int, n_slots: int = 24
     mu = math.sqrt(2.0 * budget.rho_units / accounting.RHO_UNITS)
     s = min(mu * n_customers / len(rows), max(_STRONGEST, mu))
     rehearsal = clone(estimator).set_params(
-        epsilon=accounting.gaussian_epsilon(s=s, delta=estimator.delta),
+        epsilon=calibration.gaussian_epsilon(s=s, delta=estimator.delta),
         n_customers=None if estimator.n_customers is None else len(rows),
     )
     runs = [clone(rehearsal).fit(rows) for _ in range(_RUNS)]

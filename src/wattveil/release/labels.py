@@ -1,0 +1,196 @@
+"""Which customer is of which kind, safe to publish: labels through a channel, one a customer.
+
+A customer's label is that of the nearest released centroid: a function of the customer's own data
+and of what is public. It leaves through a channel that keeps it as right as epsilon allows.
+"""
+
+import hmac
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from wattveil import checks
+from wattveil.clustering import label_channel
+from wattveil.clustering.debias import debiased_counts, nearest_with_total
+from wattveil.clustering.lloyd import assign
+from wattveil.errors import InvalidParameterError
+from wattveil.privacy import rounding
+from wattveil.privacy.accounting import Composition
+from wattveil.privacy.budget import Budget, Spend
+from wattveil.privacy.guarantee import Guarantee, Neighbours
+from wattveil.privacy.mechanisms import response
+from wattveil.privacy.mechanisms.cells import NO_DATA
+from wattveil.privacy.mechanisms.response import PARTS, Channel
+from wattveil.privacy.secret import Secret
+from wattveil.privacy.sensitivity import FloatArray, IntArray
+from wattveil.release.promise import global_promise
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReleasedLabels:
+    """Released labels. Everything in it may be published."""
+
+    ids: tuple[str, ...]
+    """Pseudonyms of this release, or the real ids if they were asked for; sorted."""
+    labels: IntArray
+    """The randomised label of each customer, in the order of ``ids``."""
+    channel: Channel
+    """What was drawn for each true label: known to everybody, so that results can be corrected."""
+    sizes: FloatArray
+    """Customers in each cluster, corrected for the channel: unbiased, may be negative. A customer
+    without data is counted as ``absent_as``."""
+    sizes_std: FloatArray
+    """Standard error of each size from the channel, for customers with data; infinite where the
+    channel does not tell this cluster from others (small epsilon)."""
+    shares: FloatArray
+    """The nearest shares to ``sizes`` of at least 0 that add up to 1: no longer unbiased."""
+    shares_std: FloatArray
+    absent_as: FloatArray
+    """How a customer without data is counted in ``sizes``: parts of one that add up to 1."""
+    guarantee: Guarantee
+    spends: tuple[Spend, ...]
+
+    @property
+    def replace_one(self) -> Guarantee:
+        """The promise when a customer's data are replaced by any other data: 2 epsilon at most."""
+        own = self.channel.epsilon(Neighbours.REPLACE_ONE)
+        twice = self.guarantee.as_replace_one()
+        return replace(twice, epsilon=min(own, twice.epsilon))
+
+
+def release_labels(
+    load_kw: ArrayLike,
+    *,
+    centroids: ArrayLike,
+    sizes: ArrayLike,
+    epsilon: float,
+    customer_ids: Sequence[object],
+    real_ids: bool = False,
+    design: Literal["cheapest", "response"] = "cheapest",
+) -> ReleasedLabels:
+    """Release one randomised label a customer, under global differential privacy.
+
+    Parameters
+    ----------
+    load_kw : array of shape (customers, columns)
+        One row a customer. A row with NaN or infinity is a customer without data.
+    centroids : array of shape (clusters, columns)
+        Released before, or public.
+    sizes : array of shape (clusters,)
+        Released or public sizes of the clusters, up to a factor; they steer which errors the
+        channel avoids. Negative ones count as 0.
+    epsilon : float
+        The budget of this release.
+    customer_ids : sequence
+        One a row, no two the same: the public list of customers.
+    real_ids : bool
+        Publish these ids as they are. Otherwise an id is replaced by HMAC-SHA256 under a key that
+        is drawn for this release and kept by nobody: neither two releases nor a release and the
+        house's own list can be linked by it. A house that must link gives ids of its own making
+        and asks for them as they are.
+
+    design : {"cheapest", "response"}
+        "cheapest" makes the labels as right as can be, a wrong one costing the squared distance of
+        the centroids: at small epsilon it never draws the label of a rare cluster, whose size then
+        cannot be read from the labels. "response" keeps every label with one chance and draws all
+        others alike: more labels are wrong, and all sizes can be read.
+
+    Formal guarantee
+    ----------------
+    The caller ensures that ``centroids``, ``sizes`` and ``customer_ids`` are public or released.
+    Then the release is (epsilon, 0)-DP for zero-out of one customer, whatever ``load_kw``: one
+    `channel_response` on labels each of which depends on its own row; the rest is post-processing.
+    """
+    rows = checks.numbers("load_kw", load_kw)
+    centres, weights = label_channel.checked_clusters(
+        checks.numbers("centroids", centroids), checks.numbers("sizes", sizes)
+    )
+    labels = nearest_centroid(rows, centres)
+    epsilon = checks.positive_epsilon("epsilon", epsilon)
+    names = [str(name) for name in customer_ids]
+    if len(names) != len(rows) or len(set(names)) != len(names):
+        raise InvalidParameterError("customer_ids", "one a row, no two the same", len(names))
+    channel = label_design(centres, weights, epsilon=epsilon, design=design)
+    budget = Budget(global_promise(epsilon=epsilon, delta=0.0), response_epsilon=epsilon)
+    drawn = response.channel_response(
+        labels, channel=channel, budget=budget, tag="labels"
+    ).publish()
+
+    if not real_ids:
+        key = response.fresh_key().publish()
+        codes = [name.encode("utf-8", "surrogatepass") for name in names]
+        names = [hmac.digest(key, code, "sha256").hex()[:32] for code in codes]  # no two alike
+    order = sorted(range(len(names)), key=names.__getitem__)  # the order tells no more than the ids
+    table = channel.parts / PARTS
+    observed = np.bincount(drawn, minlength=len(centres)).astype(np.float64)
+    counts, std = debiased_counts(observed, table[:-1], prior=weights)
+    customers = max(len(rows), 1)
+    return ReleasedLabels(
+        ids=tuple(names[i] for i in order),
+        labels=drawn[order],
+        channel=channel,
+        sizes=counts,
+        sizes_std=std,
+        shares=nearest_with_total(counts / customers, np.array(1.0)),
+        shares_std=std / customers,
+        absent_as=debiased_counts(table[-1], table[:-1], prior=weights)[0],
+        guarantee=budget.guarantee,
+        spends=budget.spends,
+    )
+
+
+def composed_guarantee(first: Budget, *others: Budget, delta: float) -> Guarantee:
+    """Return the promise of releases on the same people together, at ``delta``.
+
+    Made for centroids (a Gaussian budget) and labels (a response budget), in any number and order.
+
+    Formal guarantee
+    ----------------
+    What is added up are the grants, which were fixed before anything was released, not what was
+    spent: so the total holds although the channel was chosen by the released centroids. See
+    docs/proofs/accounting.md.
+    """
+    together = first.guarantee.compose(*(budget.guarantee for budget in others))
+    grants = [budget.grant for budget in (first, *others)]
+    total = Composition(
+        rho_units=sum(grant.rho_units for grant in grants),
+        response_epsilon=rounding.sum_up(*(grant.response_epsilon for grant in grants)),
+        response_delta=rounding.sum_up(*(grant.response_delta for grant in grants)),
+        # A grant without rho admits no Gaussian draw, and so no discretisation.
+        eta=rounding.sum_up(*(grant.eta for grant in grants if grant.rho_units)),
+    )
+    return replace(together, epsilon=total.epsilon(delta), delta=delta)
+
+
+def nearest_centroid(rows: FloatArray, centres: FloatArray) -> Secret[IntArray]:
+    """Return the nearest centroid of each row, or `NO_DATA`; each depends on its own row alone."""
+    if checks.columns("load_kw", rows) != centres.shape[1]:
+        raise InvalidParameterError("load_kw", f"of {centres.shape[1]} columns", rows.shape[1])
+    has_data = np.asarray(np.isfinite(rows).all(axis=1))
+    # Loads saturate far out, where the distances to two centroids can still be told apart.
+    reach = min(1e6 * (1.0 + float(np.abs(centres).max())), 1e100)
+    filled = np.clip(np.where(has_data[:, None], rows, 0.0), -reach, reach)
+    labels = assign(filled, centres) if len(rows) else np.zeros(0)
+    return Secret(np.where(has_data, labels, NO_DATA).astype(np.int64))
+
+
+def label_design(
+    centres: FloatArray, weights: FloatArray, *, epsilon: float, design: str
+) -> Channel:
+    """Return the channel of a release: epsilon-DP for zero-out, never worse than response."""
+    if design not in (allowed := ("cheapest", "response")):
+        raise InvalidParameterError("design", f"one of {allowed}", design)
+    zero_out, n_labels = Neighbours.ZERO_OUT, len(weights)
+    cost, tables = label_channel.squared_distances(centres), []
+    if design == "cheapest" or n_labels == 1:
+        tables = label_channel.candidate_channels(cost, weights, epsilon=epsilon)
+    channels = [Channel(label_channel.whole_parts(table, PARTS)) for table in tables]
+    if n_labels > 1:
+        channels += [
+            response.response_channel(n_labels=n_labels, epsilon=epsilon, neighbours=zero_out)
+        ]
+    private = [channel for channel in channels if channel.epsilon(zero_out) <= epsilon]
+    return min(private, key=lambda channel: label_channel.label_cost(channel.parts, cost, weights))

@@ -1,0 +1,116 @@
+"""How many customers of each cluster live where: a table of clusters by public groups."""
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from wattveil import checks
+from wattveil.clustering.group_table import (
+    UNLISTED,
+    Groups,
+    GroupTable,
+    checked_counts,
+    consistent_shares,
+)
+from wattveil.clustering.lloyd import checked_points
+from wattveil.privacy.budget import Budget, Spend
+from wattveil.privacy.guarantee import Guarantee
+from wattveil.privacy.mechanisms.cells import NO_DATA
+from wattveil.privacy.mechanisms.gaussian import gaussian_histogram
+from wattveil.privacy.secret import Secret
+from wattveil.privacy.sensitivity import FloatArray
+from wattveil.release.labels import nearest_centroid
+from wattveil.release.promise import global_promise
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ClusterShares:
+    """A released table. The axes are the attributes of ``levels``, in order, then the clusters."""
+
+    levels: dict[str, tuple[Hashable, ...]]
+    counts: FloatArray
+    """Noisy counts as they were drawn: unbiased, not whole, may be negative."""
+    counts_std: float
+    """Standard deviation of the noise of each of ``counts``."""
+    consistent_counts: FloatArray
+    """The nearest counts of at least 0 that add up to ``totals`` in every group; not unbiased."""
+    totals: FloatArray
+    """Customers in each group: as given, or the sum of its noisy counts, at least 0."""
+    shares: FloatArray
+    """``consistent_counts`` over ``totals``; equal shares where the total is 0."""
+    shares_std: FloatArray
+    """Standard error of each share from the known noise, to first order, at most 1."""
+    guarantee: Guarantee
+    spends: tuple[Spend, ...]
+
+
+def cluster_shares(
+    load_kw: ArrayLike,
+    *,
+    centroids: ArrayLike,
+    groups: Groups,
+    levels: Groups,
+    epsilon: float,
+    delta: float,
+    totals: ArrayLike | None = None,
+) -> ClusterShares:
+    """Release the number and share of customers of each cluster in each group.
+
+    Parameters
+    ----------
+    load_kw : array of shape (customers, columns)
+        One row a customer. A row with NaN or infinity is a customer without data and counts
+        nowhere.
+    centroids : array of shape (clusters, columns)
+        Released before, or public. A customer belongs to the nearest.
+    groups : mapping of attribute to values
+        For each attribute (area, class) the value of each customer.
+    levels : mapping of attribute to values
+        The public list of values of each attribute; the groups are all their combinations. A
+        customer with a value that is not listed counts in no group, and nothing says so.
+    epsilon, delta : float
+        The whole budget of this release.
+    totals : array in the shape of the levels, optional
+        Customers in each group where these are public or released: the table is made to add up to
+        them, which makes it more accurate.
+
+    Formal guarantee
+    ----------------
+    The caller ensures that all but ``load_kw`` and ``groups`` are public or released. Then the
+    release is (epsilon, delta)-DP for zero-out of one customer: a customer is in one cell at most,
+    so one `gaussian_histogram` over all cells serves all groups (parallel composition); the rest is
+    post-processing. Every cell is released, empty ones too.
+    """
+    rows = checks.numbers("load_kw", load_kw)
+    centres = checked_points(checks.numbers("centroids", centroids), field="centroids")
+    labels = nearest_centroid(rows, centres).reveal()
+    table = GroupTable.of(levels, n_clusters=len(centres))
+    given = None if totals is None else checked_counts("totals", totals, table.shape[:-1])
+    places = table.places(groups, n_rows=len(rows))
+    checks.positive_epsilon("epsilon", epsilon)
+    checks.probability("delta", delta)
+    budget = Budget(global_promise(epsilon=epsilon, delta=delta))
+    inside = (labels != NO_DATA) & (places != UNLISTED)
+    counted = gaussian_histogram(
+        Secret(np.where(inside, places * len(centres) + labels, NO_DATA)),
+        n_cells=math.prod(table.shape),
+        rho_units=budget.rho_units,
+        budget=budget,
+        tag="clusters by group",
+    ).publish()
+    counts, std = counted.value.reshape(table.shape), float(counted.std[0])
+    consistent = consistent_shares(counts, std=std, totals=given)
+    return ClusterShares(
+        levels=table.levels,
+        counts=counts,
+        counts_std=std,
+        consistent_counts=consistent.counts,
+        totals=consistent.totals,
+        shares=consistent.shares,
+        shares_std=consistent.shares_std,
+        guarantee=budget.guarantee,
+        spends=budget.spends,
+    )

@@ -1,0 +1,192 @@
+"""Channels have the laws they state; released labels keep their claim, planted faults do not."""
+
+import math
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pytest
+
+from tests.statistical.auditing import Case, audit
+from tests.statistical.harness import (
+    MARGIN,
+    accepts,
+    counts_p,
+    draws,
+    one_hot,
+    promise,
+    refuses,
+    table_p,
+)
+from wattveil.privacy.budget import Budget
+from wattveil.privacy.guarantee import Neighbours
+from wattveil.privacy.mechanisms import response
+from wattveil.privacy.mechanisms.cells import NO_DATA
+from wattveil.privacy.mechanisms.response import PARTS, Channel, channel_response
+from wattveil.privacy.secret import Secret
+from wattveil.privacy.sensitivity import FloatArray, IntArray
+from wattveil.release import labels as module
+from wattveil.release.labels import label_design, release_labels
+from wattveil.release.shares import cluster_shares
+
+ZERO_OUT = Neighbours.ZERO_OUT
+CENTROIDS = np.array([[0.0, 0.0], [5.0, 0.0], [0.0, 6.0]])
+WEIGHTS = np.array([0.3, 0.4, 0.3])
+NOBODY = np.full(2, math.nan)
+
+
+# --- the law of a draw --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.5])
+def test_labels_follow_the_channel(epsilon: float) -> None:
+    """For every true label, and for none, the stated row: a tenth more of a label is refused."""
+    channel = label_design(CENTROIDS, WEIGHTS, epsilon=epsilon, design="cheapest")
+    size = draws(1_600_000)
+    labels = np.arange(size) % 4 - 1  # NO_DATA, 0, 1, 2
+    budget = Budget(promise(epsilon=epsilon, delta=0.0), response_epsilon=epsilon)
+    released = channel_response(Secret(labels), channel=channel, budget=budget, tag="labels").value
+    for label in (NO_DATA, 0, 1, 2):
+        counts = np.bincount(released[labels == label], minlength=3)
+        law = channel.parts[label] / PARTS
+        accepts(counts_p(counts, law.tolist()))
+        for other in np.flatnonzero((law > 0.05) & (law < 0.95)):
+            tilted = law.copy()
+            tilted[other] *= 1.0 + 2.0 * MARGIN
+            refuses(counts_p(counts, (tilted / tilted.sum()).tolist()))
+    for label in (NO_DATA, 1):  # customers are drawn independently of each other
+        own = released[labels == label]
+        accepts(table_p(own[1:], own[:-1]))
+
+
+# --- audits of the whole release ------------------------------------------------------------------
+
+
+def of_labels(row: FloatArray, other: FloatArray = NOBODY) -> Case:
+    """Customer 0 with ``row`` or ``other``, beside two known customers; all three labels seen."""
+    claim = promise(epsilon=1.0, delta=0.0)
+    beside = CENTROIDS[[0, 1]]
+    loads = (np.vstack((row, beside)), np.vstack((other, beside)))
+
+    def run(neighbour: bool) -> FloatArray:  # noqa: FBT001 - X or X'
+        released = release_labels(
+            loads[neighbour],
+            centroids=CENTROIDS,
+            sizes=WEIGHTS,
+            epsilon=claim.epsilon,
+            customer_ids="abc",
+            real_ids=True,
+        )
+        return one_hot(released.labels, 3)
+
+    # The faults below need 250 to 750 decisions to be seen for sure; half of the runs decide.
+    return Case(name="labels", claim=claim, run=run, runs=3_000)
+
+
+@pytest.fixture
+def design_once(monkeypatch: pytest.MonkeyPatch, many_runs: None) -> None:  # noqa: ARG001 - used
+    """Choose the channel once: it is the same in every run."""
+    known = cache(
+        lambda epsilon: label_design(CENTROIDS, WEIGHTS, epsilon=epsilon, design="cheapest")
+    )
+    monkeypatch.setattr(module, "label_design", lambda *_, epsilon, design: known(epsilon))  # noqa: ARG005
+
+
+@pytest.mark.usefixtures("design_once")
+@pytest.mark.parametrize("label", [0, 1, 2])
+def test_an_audit_does_not_refute_released_labels(label: int) -> None:
+    """Data against no data, for every centroid: nothing beyond epsilon is shown."""
+    audit(of_labels(CENTROIDS[label])).keeps_claim()
+
+
+@pytest.mark.usefixtures("design_once")
+def test_an_audit_catches_a_channel_that_claims_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A channel of epsilon 2.5 that says 1."""
+    price = Channel.epsilon
+    strong = label_design(CENTROIDS, WEIGHTS, epsilon=2.5, design="cheapest")
+    monkeypatch.setattr(module, "label_design", lambda *_, **__: strong)
+    monkeypatch.setattr(
+        Channel, "epsilon", lambda channel, relation: price(channel, relation) / 2.5
+    )
+    audit(of_labels(CENTROIDS[2])).exceeds_claim()
+
+
+@pytest.mark.usefixtures("design_once")
+def test_an_audit_catches_another_law_without_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Customers without data drawn as if they had label 0: the last row does not match."""
+    draw = response._draw
+    monkeypatch.setattr(
+        response, "_draw", lambda channel, labels: draw(channel, np.where(labels < 0, 0, labels))
+    )
+    audit(of_labels(CENTROIDS[2])).exceeds_claim()
+
+
+@pytest.mark.usefixtures("design_once")
+def test_an_audit_catches_a_label_possible_in_one_row_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The column that `Channel` refuses: with the check taken away, the audit sees it."""
+    half = PARTS // 2
+    leaky = np.array(
+        [[half, half, 0], [half, half, 0], [half, half // 2, half // 2], [half, half, 0]]
+    )
+    monkeypatch.setattr(Channel, "__post_init__", lambda _: None)
+    channel = Channel(leaky)
+    monkeypatch.setattr(module, "label_design", lambda *_, **__: channel)
+    monkeypatch.setattr(Channel, "epsilon", lambda *_: 1.0)
+    audit(of_labels(CENTROIDS[2]), runs=2_000).exceeds_claim()
+
+
+@pytest.mark.usefixtures("design_once")
+def test_an_audit_catches_a_label_that_depends_on_another_customer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Customers 1 and 2 take the label of customer 0: three draws tell more than one."""
+    nearest = module.nearest_centroid
+
+    def leaning(rows: FloatArray, centres: FloatArray) -> Secret[IntArray]:
+        labels = nearest(rows, centres).reveal()
+        return Secret(np.full(labels.size, labels[0]))
+
+    monkeypatch.setattr(module, "nearest_centroid", leaning)
+    audit(of_labels(CENTROIDS[2])).exceeds_claim()
+
+
+# --- clusters by group ----------------------------------------------------------------------------
+
+
+def of_shares(levels: list[str], prepare: Callable[[FloatArray], FloatArray]) -> Case:
+    """One customer of area "a" and twenty known ones, against the twenty alone."""
+    claim = promise()
+    beside = np.repeat(CENTROIDS, [10, 5, 5], axis=0)
+    loads = (np.vstack((CENTROIDS[1], beside)), np.vstack((NOBODY, beside)))
+
+    def run(neighbour: bool) -> FloatArray:  # noqa: FBT001 - X or X'
+        released = cluster_shares(
+            prepare(loads[neighbour]),
+            centroids=CENTROIDS,
+            groups={"area": ["a"] * 21},
+            levels={"area": levels},
+            epsilon=claim.epsilon,
+            delta=claim.delta,
+        )
+        return released.counts.ravel()
+
+    return Case(name="shares", claim=claim, run=run)
+
+
+@pytest.mark.usefixtures("many_runs")
+def test_an_audit_does_not_refute_cluster_shares() -> None:
+    """A customer counts once, in one cell."""
+    audit(of_shares(["a", "b"], lambda rows: rows)).keeps_claim()
+
+
+@pytest.mark.usefixtures("many_runs")
+def test_an_audit_catches_a_customer_who_counts_elsewhere() -> None:
+    """Customer 0's data also decide where five others count: beyond the claim."""
+
+    def dragging(rows: FloatArray) -> FloatArray:
+        moved = rows.copy()
+        if np.isfinite(rows[0]).all():
+            moved[1:6] = CENTROIDS[1]
+        return moved
+
+    audit(of_shares(["a", "b"], dragging), runs=1_000).exceeds_claim()

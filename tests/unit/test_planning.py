@@ -1,0 +1,172 @@
+"""Plans: what they foresee from public numbers is what happens, within a quarter."""
+
+import math
+
+import numpy as np
+import pytest
+
+from wattveil import cluster_shares, release_labels
+from wattveil.errors import InvalidParameterError
+from wattveil.planning import plan_labels, plan_shares
+
+CENTROIDS = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 5.0], [6.0, 6.0]])
+SIZES = np.array([400, 300, 200, 100])
+RUNS = 100
+
+
+def near(planned: object, realised: object) -> None:
+    """Within a quarter."""
+    assert np.asarray(realised) == pytest.approx(np.asarray(planned), rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("design", "epsilon"), [("cheapest", 2.5), ("cheapest", 4.0), ("response", 1.0)]
+)
+def test_labels(design: str, epsilon: float) -> None:
+    """Share of wrong labels and error of each share over 100 runs, as planned."""
+    load_kw, true = np.repeat(CENTROIDS, SIZES, axis=0), np.repeat(np.arange(4), SIZES)
+    names = [f"{i:04}" for i in range(1000)]
+    runs = [
+        release_labels(
+            load_kw,
+            centroids=CENTROIDS,
+            sizes=SIZES,
+            epsilon=epsilon,
+            customer_ids=names,
+            real_ids=True,
+            design=design,  # type: ignore[arg-type]  # one of the two
+        )
+        for _ in range(RUNS)
+    ]
+    plan = plan_labels(
+        n_clusters=4,
+        epsilon=epsilon,
+        n_customers=1000,
+        sizes=SIZES,
+        centroids=CENTROIDS,
+        design=design,  # type: ignore[arg-type]  # one of the two
+    )
+    assert plan.channel.parts.tolist() == runs[0].channel.parts.tolist()
+    near(plan.label_error, np.mean([one.labels != true for one in runs]))
+    errors = np.array([one.sizes / 1000.0 - SIZES / 1000.0 for one in runs])
+    near(plan.shares_std, np.sqrt(np.square(errors).mean(axis=0)))
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "error"), [(0.5, 0.597), (1.0, 0.425), (2.0, 0.108), (3.0, 0.037), (4.0, 0.013)]
+)
+def test_known_label_errors(epsilon: float, error: float) -> None:
+    """Without centroids every wrong label is alike: what was computed before there was code."""
+    sizes = [0.30, 0.25, 0.15, 0.10, 0.12, 0.08]
+    plan = plan_labels(n_clusters=6, epsilon=epsilon, n_customers=1000, sizes=sizes)
+    assert plan.label_error == pytest.approx(error, abs=5.1e-4)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "error"), [(0.5, 0.725), (1.0, 0.547), (2.0, 0.113), (3.0, 0.041), (4.0, 0.015)]
+)
+def test_known_response_errors(epsilon: float, error: float) -> None:
+    """Randomised response does not look at sizes."""
+    plan = plan_labels(n_clusters=6, epsilon=epsilon, n_customers=1000, design="response")
+    assert plan.label_error == pytest.approx(error, abs=5.1e-4)
+
+
+def test_errors_fall_with_customers() -> None:
+    """Standard errors go with one over the root of the number of customers."""
+    few, many = (
+        plan_labels(n_clusters=3, epsilon=2.0, n_customers=n).shares_std for n in (100, 10_000)
+    )
+    assert few == pytest.approx(10.0 * many)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_shares(known: bool) -> None:  # noqa: FBT001 - a case
+    """The realised error of every share over 100 runs, as planned."""
+    table = np.array([[900, 600, 500], [500, 900, 600]])
+    labels = np.repeat(np.tile(np.arange(3), 2), table.ravel())
+    areas = np.repeat(["a", "b"], table.sum(axis=1)).tolist()
+    load_kw, levels = 10.0 * labels[:, None], {"area": ["a", "b"]}
+    runs = [
+        cluster_shares(
+            load_kw,
+            centroids=[[0.0], [10.0], [20.0]],
+            groups={"area": areas},
+            levels=levels,
+            epsilon=0.5,
+            delta=1e-6,
+            totals=table.sum(axis=1) if known else None,
+        )
+        for _ in range(RUNS)
+    ]
+    plan = plan_shares(
+        n_clusters=3,
+        levels=levels,
+        epsilon=0.5,
+        delta=1e-6,
+        n_customers=4_000,
+        expected_counts=table * 7.0,  # up to a factor
+        known_totals=known,
+    )
+    truth = table / table.sum(axis=1, keepdims=True)
+    errors = np.array([one.shares - truth for one in runs])
+    near(plan.shares_std, np.sqrt(np.square(errors).mean(axis=0)))
+    assert plan.counts_std == pytest.approx(runs[0].counts_std, rel=1e-6)
+    assert runs[0].shares_std == pytest.approx(plan.shares_std, rel=0.25)
+
+
+def test_shares_without_a_guess() -> None:
+    """Customers spread evenly; an empty group has no share to speak of."""
+    public = {"n_clusters": 2, "epsilon": 1.0, "delta": 1e-6, "n_customers": 800}
+    levels = {"area": ["a", "b"]}
+    even = plan_shares(levels=levels, **public)  # type: ignore[arg-type]  # a mixed dict
+    s = math.sqrt(0.25 + 0.25) / 400.0
+    assert even.shares_std == pytest.approx(np.full((2, 2), even.counts_std * s))
+    guess = [[1.0, 1.0], [0.0, 0.0]]
+    lone = plan_shares(levels=levels, expected_counts=guess, **public)  # type: ignore[arg-type]
+    assert lone.shares_std[1].tolist() == [1.0, 1.0]
+    nothing = plan_shares(levels=levels, expected_counts=np.zeros((2, 2)), **public)  # type: ignore[arg-type]
+    assert nothing.shares_std.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        ("n_clusters", {"n_clusters": 0}),
+        ("n_clusters", {"n_clusters": 1_001}),
+        ("n_customers", {"n_customers": 0}),
+        ("epsilon", {"epsilon": 0.0}),
+        ("sizes", {"sizes": [1.0, 2.0]}),
+        ("centroids", {"centroids": CENTROIDS, "sizes": SIZES}),
+        ("design", {"design": "best"}),
+    ],
+)
+def test_bad_label_plans_are_named(field: str, changes: dict[str, object]) -> None:
+    """Field and rule."""
+    arguments: dict[str, object] = {"n_clusters": 3, "epsilon": 1.0, "n_customers": 10, **changes}
+    with pytest.raises(InvalidParameterError, match=f"{field} must be"):
+        plan_labels(**arguments)  # type: ignore[arg-type]  # wrong on purpose
+
+
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        ("n_clusters", {"n_clusters": 0}),
+        ("n_customers", {"n_customers": 0}),
+        ("epsilon", {"epsilon": 0.0}),
+        ("delta", {"delta": 0.0}),
+        ("levels", {"levels": {"area": []}}),
+        ("expected_counts", {"expected_counts": [1.0]}),
+    ],
+)
+def test_bad_share_plans_are_named(field: str, changes: dict[str, object]) -> None:
+    """Field and rule."""
+    arguments: dict[str, object] = {
+        "n_clusters": 2,
+        "levels": {"area": ["a", "b"]},
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "n_customers": 10,
+        **changes,
+    }
+    with pytest.raises(InvalidParameterError, match=f"^{field}.* must be"):
+        plan_shares(**arguments)  # type: ignore[arg-type]  # wrong on purpose
