@@ -150,6 +150,20 @@ def test_ends_of_the_search_are_honest() -> None:
     assert accounting.gaussian_epsilon(s=1e3, delta=1e-6) == pytest.approx(5e5, rel=0.02)
 
 
+@pytest.mark.parametrize("delta", [1e-30, 1e-100, 1e-300])
+def test_a_tiny_delta_still_has_a_scale(delta: float) -> None:
+    """At epsilon = 0 a small delta is s / sqrt(2 pi): the search goes down to the least float."""
+    s = accounting.gaussian_s(epsilon=0.0, delta=delta)
+    assert s == pytest.approx(delta * math.sqrt(2.0 * math.pi), rel=1e-9, abs=0.0)
+
+
+def test_where_no_scale_will_do_the_answer_is_none() -> None:
+    """With the least epsilon even the least s has a loss beyond it in 16 % of cases: s is 0."""
+    least = math.ulp(0.0)
+    assert accounting.probabilistic_delta(epsilon=least, s=least) == pytest.approx(0.1587, rel=1e-3)
+    assert accounting.probabilistic_s(epsilon=least, delta=0.1) == 0.0
+
+
 def test_delta_is_a_probability() -> None:
     """Rounding up stops at 1."""
     assert accounting.gaussian_delta(epsilon=1.0, s=100.0) == 1.0

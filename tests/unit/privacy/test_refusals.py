@@ -176,8 +176,9 @@ def test_no_row_can_raise(ample: Callable[..., Budget]) -> None:
 
 def test_replacing_says_nothing_in_the_instance_tier(promise: Callable[..., Guarantee]) -> None:
     """Leave-one-out noise is no promise about data that were never there."""
-    with pytest.raises(InvalidParameterError, match="zero-out for this tier"):
+    with pytest.raises(InvalidParameterError, match="zero-out for this tier") as caught:
         promise(tier=Tier.INSTANCE, neighbours=Neighbours.REPLACE_ONE)
+    assert (caught.value.field, caught.value.value) == ("neighbours", Neighbours.REPLACE_ONE)
     with pytest.raises(InvalidParameterError, match="zero-out for this tier"):
         promise(tier=Tier.INSTANCE).as_replace_one()
 
