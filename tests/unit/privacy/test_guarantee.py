@@ -41,6 +41,8 @@ def test_sentence_without_delta_has_no_exception(promise: Promise) -> None:
     """A pure promise adds nothing, and a huge epsilon is written as a power."""
     assert "at most 2.719 p once" in promise(delta=0.0).sentence
     assert "at most e^800.0 p + " in promise(epsilon=800.0).sentence
+    assert "at most e^700.0 p + " in promise(epsilon=700.0).sentence
+    assert "at most 1.015E+304 p + " in promise(epsilon=math.nextafter(700.0, 0.0)).sentence
 
 
 def test_frozen(promise: Promise) -> None:

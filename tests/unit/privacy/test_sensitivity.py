@@ -194,6 +194,18 @@ def test_answers_that_differ_within_the_region_stay_close() -> None:
     assert region.answer_sensitivity < 1.00001 * 2**25
 
 
+@pytest.mark.parametrize(("numbers", "root"), [(1, 1), (2, 2), (4, 2), (5, 3), (9, 3), (10, 4)])
+def test_distance_of_answers_by_hand(numbers: int, root: int) -> None:
+    """W = I: 2^25 steps, one for the floats of the inverse, and sqrt(D) rounded up for rounding."""
+    assert Ellipsoid(shape=np.eye(numbers)).answer_sensitivity == 2**25 + 1 + root
+
+
+def test_distance_of_answers_pays_for_a_thin_ellipsoid() -> None:
+    """W = diag(1, 2^-27) inverts exactly; 1.01 D 2^-52 |A||W| 2^25 = 2.02 steps are for floats."""
+    thin = Ellipsoid(shape=np.diag([1.0, 2.0**-27]))
+    assert thin.answer_sensitivity == 2**25 + 3 + 2
+
+
 def test_triangle_keeps_the_frobenius_product() -> None:
     """The inner product of two triangles is that of the two matrices, (x'y)^2."""
     region = OuterProductBall(radius=3.0)
