@@ -159,7 +159,7 @@ def test_the_largest_exponent_still_has_a_replace_one_equivalent(promise: Promis
     """At epsilon = 700 the factor is a float and a tiny delta still a promise; above, neither."""
     least = 1e-320
     found = promise(epsilon=700.0, delta=least).as_replace_one().delta
-    assert found == pytest.approx(math.exp(700.0) * least, rel=1e-9)
+    assert found == pytest.approx(math.exp(700.0) * least, rel=1e-9, abs=0.0)
     with pytest.raises(InvalidParameterError, match="delta must be"):
         promise(epsilon=math.nextafter(700.0, 701.0), delta=least).as_replace_one()
 

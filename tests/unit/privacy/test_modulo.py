@@ -96,9 +96,9 @@ def test_two_thousand_labels_by_the_paper_s_double_sum(
     exact = float((chance * -np.expm1(np.minimum(epsilon - loss, 0.0))).sum())
     shape = {"n_labels": n_labels, "changed": n}
     found = modulo_delta(**shape, flip=flip, epsilon=epsilon)
-    assert found == pytest.approx(exact, rel=1e-9)
+    assert found == pytest.approx(exact, rel=1e-9, abs=0.0)
     found = modulo_delta_probabilistic(**shape, flip=flip, epsilon=epsilon)
-    assert found == pytest.approx(probabilistic, rel=1e-9)
+    assert found == pytest.approx(probabilistic, rel=1e-9, abs=0.0)
 
 
 @pytest.mark.parametrize("epsilon", [100.0, 400.0, 700.0])
@@ -189,7 +189,7 @@ def test_without_delta_the_flip_has_a_closed_form(
     """At delta = 0 rho = (K-1)/(e^(epsilon/Delta_l) + K - 1), not below, and delta is 0 there."""
     flip = modulo_flip(n_labels=n_labels, changed=changed, epsilon=epsilon, delta=0.0)
     closed = (n_labels - 1) / (math.exp(epsilon / changed) + n_labels - 1)
-    assert flip == pytest.approx(closed, rel=1e-9)
+    assert flip == pytest.approx(closed, rel=1e-9, abs=0.0)
     assert closed * (1.0 + 1e-11) <= flip or flip == (n_labels - 1) / n_labels
     if changed <= 5:
         assert modulo_delta(n_labels=n_labels, changed=changed, flip=flip, epsilon=epsilon) == 0.0
@@ -212,7 +212,7 @@ def test_delta_is_rounded_up_next_to_uniform(n_labels: int) -> None:
         exact = (1 - Fraction(flip)) - Fraction(flip) / (n_labels - 1)
         found = modulo_delta(n_labels=n_labels, changed=1, flip=flip, epsilon=0.0)
         assert Fraction(found) >= exact
-        assert found == pytest.approx(float(exact), rel=1e-9)
+        assert found == pytest.approx(float(exact), rel=1e-9, abs=0.0)
 
 
 def test_delta_is_a_probability() -> None:
