@@ -200,9 +200,10 @@ def test_distance_of_answers_by_hand(numbers: int, root: int) -> None:
     assert Ellipsoid(shape=np.eye(numbers)).answer_sensitivity == 2**25 + 1 + root
 
 
-def test_distance_of_answers_pays_for_a_thin_ellipsoid() -> None:
-    """W = diag(1, 2^-27) inverts exactly; 1.01 D 2^-52 |A||W| 2^25 = 2.02 steps are for floats."""
-    thin = Ellipsoid(shape=np.diag([1.0, 2.0**-27]))
+@pytest.mark.parametrize("unit", [1.0, 2.0**9, 2.0**-9])
+def test_distance_of_answers_pays_for_a_thin_ellipsoid(unit: float) -> None:
+    """diag(1, 2^-27) inverts exactly; 1.01 D 2^-52 |A||W| 2^25 = 2.02 steps, whatever the unit."""
+    thin = Ellipsoid(shape=unit * np.diag([1.0, 2.0**-27]))
     assert thin.answer_sensitivity == 2**25 + 3 + 2
 
 
