@@ -1,6 +1,7 @@
 """Whatever the data, mechanisms add up their price and stay on their grid."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 from hypothesis import given, settings
@@ -12,7 +13,6 @@ from tests.responding import keep_probability, randomised_response
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
 from wattveil.privacy.mechanisms.gaussian import gaussian_sum
-from wattveil.privacy.mechanisms.laplace import laplace_histogram
 from wattveil.privacy.mechanisms.quantile import noisy_quantile
 from wattveil.privacy.secret import Secret
 from wattveil.privacy.sensitivity import Ball
@@ -113,19 +113,15 @@ def test_load_shape_spends_its_whole_grant(
     epsilon=st.floats(0.01, 5.0),
     neighbours=relations,
 )
-def test_labels_and_counts_stay_in_their_range(
+def test_labels_stay_in_their_range(
     labels: NDArray[np.int64], epsilon: float, neighbours: Neighbours
 ) -> None:
-    """One label a customer within 0..K-1, one count a cell, whatever the data."""
+    """One label a customer within 0..K-1, whatever the data."""
     released = randomised_response(
         Secret(labels), n_labels=4, epsilon=epsilon, budget=budget(neighbours), tag="t"
     )
     assert released.publish().shape == labels.shape
     assert set(released.value.tolist()) <= {0, 1, 2, 3}
-    counts = laplace_histogram(
-        Secret(labels), n_cells=4, epsilon=epsilon, budget=budget(neighbours), tag="t"
-    )
-    assert counts.publish().shape == (4,)
 
 
 @settings(deadline=None, max_examples=100)
@@ -137,5 +133,7 @@ def test_keeping_is_likelier_with_more_epsilon_and_fewer_labels(
     p = keep_probability(n_labels=n_labels, epsilon=epsilon, neighbours=neighbours)
     more = keep_probability(n_labels=n_labels, epsilon=epsilon * factor, neighbours=neighbours)
     wider = keep_probability(n_labels=n_labels + 1, epsilon=epsilon, neighbours=neighbours)
-    assert 0 < wider <= p <= more < 1
+    part = Fraction(1, 2**62)  # p is rounded down, by so much or less
+    assert 0 < wider <= p + part
+    assert p <= more < 1
     assert (p * 2**62).denominator == 1

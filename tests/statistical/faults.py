@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from wattveil.privacy import accounting, noise, sensitivity
 from wattveil.privacy.guarantee import Neighbours
-from wattveil.privacy.mechanisms import gaussian, laplace, modulo, response
+from wattveil.privacy.mechanisms import gaussian, modulo, response
 from wattveil.privacy.mechanisms.cells import NO_DATA, check_cells
 from wattveil.privacy.mechanisms.gaussian import NoisyVector
 from wattveil.privacy.mechanisms.response import Channel
@@ -67,8 +67,7 @@ def removal_priced_for_replacement(patch: Patch) -> None:
     for region in (Ball, Box, OuterProductBall):
         bound = region.squared_sensitivity
         patch.setattr(region, "squared_sensitivity", _for_zero_out(bound))
-    for module in (sensitivity, laplace):
-        patch.setattr(module, "one_hot_sensitivity", lambda *_: 1)
+    patch.setattr(sensitivity, "one_hot_sensitivity", lambda *_: 1)
 
 
 def removal_labels_for_replacement(patch: Patch) -> None:

@@ -18,7 +18,6 @@ from wattveil.privacy.mechanisms.gaussian import (
     gaussian_histogram,
     gaussian_sum,
 )
-from wattveil.privacy.mechanisms.laplace import laplace_histogram
 from wattveil.privacy.mechanisms.modulo import modulo_labels
 from wattveil.privacy.mechanisms.moments import gaussian_second_moment
 from wattveil.privacy.mechanisms.quantile import noisy_quantile
@@ -100,14 +99,6 @@ def histogram(cells: IntArray, budget: Budget) -> FloatArray:
         Secret(cells), n_cells=2, rho_units=budget.rho_units, budget=budget, tag="cells"
     )
     return released.value.value
-
-
-def laplace(cells: IntArray, budget: Budget) -> FloatArray:
-    """Laplace counts, as the likelihood ratio sees them: below or above the middle of 1 and 2."""
-    released = laplace_histogram(
-        Secret(cells), n_cells=2, epsilon=budget.guarantee.epsilon, budget=budget, tag="cells"
-    )
-    return np.array(released.value > 1.5, dtype=np.float64)
 
 
 def response(labels: IntArray, budget: Budget) -> FloatArray:
@@ -216,8 +207,6 @@ CASES: dict[str, Callable[[], Case]] = {
     "second moment, replaced": lambda: of_moment([[2.0, 0.0]], [[0.0, 2.0]], REPLACE_ONE),
     "histogram": lambda: of_cells(histogram, [NO_DATA, 0, 1], ZERO_OUT, 0.5),
     "histogram, replaced": lambda: of_cells(histogram, [1, 0, 1], REPLACE_ONE, 0.5),
-    "laplace": lambda: of_cells(laplace, [NO_DATA, 0, 1], ZERO_OUT, 0.0),
-    "laplace, replaced": lambda: of_cells(laplace, [1, 0, 1], REPLACE_ONE, 0.0),
     "response": lambda: of_cells(response, [NO_DATA, 0, 1], ZERO_OUT, 0.0),
     "response, replaced": lambda: of_cells(response, [1, 0, 1], REPLACE_ONE, 0.0),
     "answer": of_answer,
@@ -279,7 +268,6 @@ def test_an_audit_catches_forgotten_clipping(name: str, monkeypatch: pytest.Monk
         "box, replaced",
         "second moment, replaced",
         "histogram, replaced",
-        "laplace, replaced",
     ],
 )
 def test_an_audit_catches_the_sensitivity_of_the_wrong_relation(

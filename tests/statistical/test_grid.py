@@ -17,7 +17,6 @@ from wattveil.privacy.mechanisms.gaussian import (
     gaussian_histogram,
     gaussian_sum,
 )
-from wattveil.privacy.mechanisms.laplace import laplace_histogram
 from wattveil.privacy.mechanisms.modulo import modulo_labels
 from wattveil.privacy.mechanisms.moments import gaussian_second_moment
 from wattveil.privacy.mechanisms.quantile import noisy_quantile
@@ -112,16 +111,6 @@ def test_second_moment_is_a_function_of_the_grid() -> None:
     first, cross, second = released.triangle.steps * released.triangle.region.step
     half = cross / math.sqrt(2.0)
     assert released.value.tolist() == [[first, half], [half, second]]
-
-
-def test_laplace_counts_are_whole_customers() -> None:
-    """Counts leave as integers."""
-    budget = Budget(promise(epsilon=0.5, delta=0.0), response_epsilon=0.5)
-    counts = laplace_histogram(
-        Secret(np.arange(50)), n_cells=300, epsilon=0.5, budget=budget, tag="cells"
-    ).value
-    assert counts.dtype == np.int64
-    assert not counts.flags.writeable
 
 
 def test_labels_are_labels() -> None:

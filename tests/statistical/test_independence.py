@@ -26,7 +26,6 @@ from wattveil.privacy.mechanisms.gaussian import (
     gaussian_histogram,
     gaussian_sum,
 )
-from wattveil.privacy.mechanisms.laplace import laplace_histogram
 from wattveil.privacy.mechanisms.modulo import modulo_labels
 from wattveil.privacy.mechanisms.moments import gaussian_second_moment
 from wattveil.privacy.secret import Secret
@@ -57,14 +56,6 @@ def of_histogram() -> FloatArray:
     return gaussian_histogram(
         NOBODY, n_cells=WIDE, rho_units=budget.rho_units, budget=budget, tag="cells"
     ).value.value
-
-
-def of_laplace() -> FloatArray:
-    """The noise of Laplace counts."""
-    budget = Budget(promise(epsilon=0.5, delta=0.0), response_epsilon=0.5)
-    return laplace_histogram(
-        NOBODY, n_cells=WIDE, epsilon=0.5, budget=budget, tag="cells"
-    ).value.astype(np.float64)
 
 
 def of_moment() -> FloatArray:
@@ -102,7 +93,6 @@ NUMBERS: dict[str, Callable[[], FloatArray]] = {
     "box": lambda: of_sum(Box(low=(-1.0,) * WIDE, high=(1.0,) * WIDE), WIDE),
     "ellipsoid": lambda: np.concatenate([of_sum(ELLIPSOID, 100) for _ in range(WIDE // 100)]),
     "histogram": of_histogram,
-    "laplace": of_laplace,
     "second moment": of_moment,
     "answer": of_answer,
 }

@@ -1,4 +1,4 @@
-"""Released labels and Laplace counts have the laws that their promises need."""
+"""Released labels have the laws that their promises need."""
 
 import math
 
@@ -12,10 +12,7 @@ from tests.statistical.harness import (
     accepts,
     counts_p,
     draws,
-    integer_law_p,
     label_law,
-    laplace_weight,
-    normal_p,
     promise,
     refuses,
     table_p,
@@ -24,7 +21,6 @@ from tests.statistical.harness import (
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Neighbours, Tier
 from wattveil.privacy.mechanisms.cells import NO_DATA
-from wattveil.privacy.mechanisms.laplace import laplace_histogram
 from wattveil.privacy.mechanisms.modulo import modulo_labels
 from wattveil.privacy.secret import Secret
 from wattveil.privacy.sensitivity import IntArray
@@ -151,28 +147,3 @@ def exact_delta(n_labels: int, changed: int, epsilon: float, flip: float) -> flo
             loss = (kept - crossed) * unit
             total += float(chance) * max(-math.expm1(epsilon - loss), 0.0)
     return total
-
-
-@pytest.mark.parametrize(("neighbours", "scale"), [(ZERO_OUT, 2.0), (REPLACE_ONE, 4.0)])
-def test_laplace_histogram(neighbours: Neighbours, scale: float) -> None:
-    """Counts carry discrete Laplace noise of scale 1 / epsilon, or 2 / epsilon."""
-    size = draws(80_000)
-    claim = promise(epsilon=0.5, delta=0.0, neighbours=neighbours)
-    released = laplace_histogram(
-        Secret(np.arange(size) // 2),
-        n_cells=size,
-        epsilon=0.5,
-        budget=Budget(claim, response_epsilon=0.5),
-        tag="cells",
-    ).value
-    noise = released - 2 * (np.arange(size) < size // 2)
-
-    def size_p(factor: float) -> float:
-        t = math.exp(-1.0 / (factor * scale))
-        mean, square = 2.0 * t / (1.0 - t * t), 2.0 * t / (1.0 - t) ** 2
-        spread = math.sqrt((square - mean * mean) / size)
-        return normal_p((float(np.abs(noise).mean()) - mean) / spread)
-
-    tells(size_p)
-    accepts(integer_law_p(noise, laplace_weight(scale)))
-    refuses(integer_law_p(noise + 1, laplace_weight(scale)))

@@ -107,8 +107,8 @@ def test_one_changed_token_breaks_the_seal(
     ("name", "old", "new"),
     [
         ("Ball", "Refuse a radius that is not a size.", "Check."),
-        ("Ball", "# no overflow at 1e300", "# another comment"),
-        ("Ball", "direction = rows /", "direction = (rows) /"),
+        ("_clip_rows", "# no overflow at 1e300", "# another comment"),
+        ("_clip_rows", "rows[i, j] / peak", "(rows[i, j]) / peak"),
         ("Region", "Size of a grid step in", "How large a grid step is in"),
         ("GRID_BITS", "A region reaches between", "Regions reach between"),
     ],

@@ -170,8 +170,8 @@ class Ellipsoid(Region):
             raise InvalidParameterError("shape", "a square matrix", self.shape.shape)
         own = np.array(self.shape, dtype=np.float64)  # nobody else's array: it must not change
         own.setflags(write=False)
-        finite = np.isfinite(self.shape).all()
-        axes = np.linalg.svd(self.shape, compute_uv=False) if finite else np.array([math.inf])
+        finite = np.isfinite(own).all()
+        axes = np.linalg.svd(own, compute_uv=False) if finite else np.array([math.inf])
         # Within 1e-100 and 1e100 nothing overflows; a ratio of 1e10 leaves 6 digits to the inverse.
         if not 1e-100 < axes[-1] <= axes[0] < min(1e100, 1e10 * axes[-1]):  # noqa: PLR2004 - see rule
             rule = "finite and of condition number below 1e10, semi-axes between 1e-100 and 1e100"

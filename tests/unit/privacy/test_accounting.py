@@ -38,7 +38,7 @@ def test_reference_numbers(row: dict[str, float]) -> None:
     assert exact == pytest.approx(row["s_exact_dp"], rel=1e-9)
     assert probabilistic == pytest.approx(row["s_exact_pdp"], rel=1e-9)
     assert paper.s == pytest.approx(row["s_paper"], rel=1e-9)
-    assert paper.true_delta == pytest.approx(row["true_delta_dp_of_paper"], rel=1e-9)
+    assert paper.true_delta == pytest.approx(row["true_delta_dp_of_paper"], rel=1e-9, abs=0.0)
     assert paper.true_delta_probabilistic == pytest.approx(row["true_delta_pdp_of_paper"], rel=1e-9)
 
 
@@ -106,7 +106,7 @@ def test_floats_suffice_in_the_middle(epsilon: float, s: float) -> None:
     """Where nothing cancels much, scipy's normal distribution gives the same delta."""
     first = special.ndtr(s / 2.0 - epsilon / s)
     second = math.exp(epsilon + float(special.log_ndtr(-s / 2.0 - epsilon / s)))
-    expected = pytest.approx(first - second, rel=1e-9)
+    expected = pytest.approx(first - second, rel=1e-9, abs=0.0)
     assert calibration.gaussian_delta(epsilon=epsilon, s=s) == expected
 
 
@@ -149,6 +149,22 @@ def test_ends_of_the_search_are_honest() -> None:
         assert s == 0.0 or calibration.gaussian_delta(epsilon=epsilon, s=s) <= delta
     assert calibration.gaussian_epsilon(s=1e5, delta=1e-6) == math.inf
     assert calibration.gaussian_epsilon(s=1e3, delta=1e-6) == pytest.approx(5e5, rel=0.02)
+
+
+@pytest.mark.parametrize("delta", [1e-30, 1e-100, 1e-300])
+def test_a_tiny_delta_still_has_a_scale(delta: float) -> None:
+    """At epsilon = 0 a small delta is s / sqrt(2 pi): the search goes down to the least float."""
+    s = calibration.gaussian_s(epsilon=0.0, delta=delta)
+    assert s == pytest.approx(delta * math.sqrt(2.0 * math.pi), rel=1e-9, abs=0.0)
+
+
+def test_where_no_scale_will_do_the_answer_is_none() -> None:
+    """With the least epsilon even the least s has a loss beyond it in 16 % of cases: s is 0."""
+    least = math.ulp(0.0)
+    assert calibration.probabilistic_delta(epsilon=least, s=least) == pytest.approx(
+        0.1587, rel=1e-3
+    )
+    assert calibration.probabilistic_s(epsilon=least, delta=0.1) == 0.0
 
 
 def test_delta_is_a_probability() -> None:

@@ -13,7 +13,6 @@ from wattveil.errors import BudgetExceededError, InvalidDataError, WattveilError
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee, Tier
 from wattveil.privacy.mechanisms.gaussian import gaussian_answer, gaussian_histogram, gaussian_sum
-from wattveil.privacy.mechanisms.laplace import laplace_histogram
 from wattveil.privacy.mechanisms.modulo import modulo_labels
 from wattveil.privacy.mechanisms.moments import gaussian_second_moment
 from wattveil.privacy.mechanisms.quantile import noisy_quantile
@@ -108,19 +107,6 @@ CASES = [
         good=np.array([0, 1, 2]),
         bad=BAD_CELLS,
         rho_units=RHO,
-    ),
-    Case(
-        name="laplace_histogram",
-        run=lambda data, budget: laplace_histogram(
-            Secret(data),  # type: ignore[arg-type]
-            n_cells=3,
-            epsilon=0.25,
-            budget=budget,
-            tag="the tag",
-        ),
-        good=np.array([0, 1, 2]),
-        bad=BAD_CELLS,
-        response_epsilon=0.25,
     ),
     Case(
         name="channel_response",

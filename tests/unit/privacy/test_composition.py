@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from flint import arb, ctx
+from flint import arb, ctx, fmpq
 
 from wattveil import calibration
 from wattveil.errors import InvalidParameterError
@@ -20,7 +20,7 @@ def test_without_response_it_is_the_gaussian_curve(s: float, epsilon: float) -> 
     """Only Gaussian parts: the exact curve of their common s."""
     together = Composition(rho_units=calibration.rho_units(s))
     exact = calibration.gaussian_delta(epsilon=epsilon, s=s)
-    assert together.delta(epsilon) == pytest.approx(exact, rel=1e-9)
+    assert together.delta(epsilon) == pytest.approx(exact, rel=1e-9, abs=0.0)
     assert together.delta(epsilon) >= exact  # rho is rounded up
 
 
@@ -101,6 +101,37 @@ def test_no_epsilon_reaches_a_delta_of_zero_with_gaussian_parts() -> None:
     """Gaussian noise needs a delta, and its absence is not covered up."""
     assert Composition(rho_units=10**17).delta(1e6) > 0.0
     assert Composition(rho_units=10**17).epsilon(0.0) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("units", "price"), [(0, 0.0), (1, 0.25), (10**17, 0.25)], ids=["none", "least", "some"]
+)
+def test_the_tail_of_the_noise_is_paid_with_gaussian_parts_only(
+    monkeypatch: pytest.MonkeyPatch, units: int, price: float
+) -> None:
+    """The chance of a draw beyond the proof is part of delta; made large enough to be seen."""
+    monkeypatch.setattr(accounting, "_TAIL", fmpq(1, 4))
+    assert Composition(rho_units=units).delta(50.0) == pytest.approx(price, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("field", "bad"),
+    [("rho_units", -1), ("response_epsilon", -0.1), ("response_delta", 1.0), ("eta", -1e-9)],
+)
+def test_bad_amounts_are_named(field: str, bad: float) -> None:
+    """A composition of amounts that are none is refused by field and value."""
+    with pytest.raises(InvalidParameterError) as caught:
+        Composition(**{field: bad})  # type: ignore[arg-type]  # wrong on purpose
+    assert (caught.value.field, caught.value.value) == (field, bad)
+
+
+@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
+def test_bad_scale_of_the_grid_is_named(bad: float) -> None:
+    """Without noise there is no eta."""
+    with pytest.raises(InvalidParameterError) as caught:
+        accounting.discretisation_eta(numbers=1, sigma=bad, s=1.0)
+    assert caught.value.field == "sigma"
+    assert caught.value.value is bad
 
 
 @pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf, "1", True])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import BudgetExceededError, InvalidParameterError
 from wattveil.privacy import noise
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Neighbours
@@ -270,7 +270,7 @@ def test_spends_say_who_asked_and_for_what(ample: Ample) -> None:
     assert (spend.response_epsilon, spend.response_delta) == (0.0, 0.0)
     # D = 9 draws of sigma = 2^25 / sqrt(0.02): (9 + (3 + 40 + 0.1414)^2) / (24 sigma^2)
     expected = (9 + (43 + math.sqrt(0.02)) ** 2) / (24 * 4**25 / 0.02)
-    assert spend.eta == pytest.approx(expected, rel=1e-9)
+    assert spend.eta == pytest.approx(expected, rel=1e-9, abs=0.0)  # 1e-15: no absolute slack
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.0, True, "1", None])
@@ -289,14 +289,45 @@ def test_bad_rho_is_named(ample: Ample, bad: object) -> None:
     assert budget.spends == ()
 
 
+@pytest.mark.parametrize("bad", [0, -1, 1.0, True])
+def test_bad_number_of_cells_is_named(ample: Ample, bad: object) -> None:
+    """A table has at least one cell; nothing is recorded."""
+    budget = ample()
+    with pytest.raises(InvalidParameterError) as caught:
+        gaussian_histogram(
+            Secret(np.zeros(2, dtype=np.int64)),
+            n_cells=bad,  # type: ignore[arg-type]  # wrong on purpose
+            rho_units=RHO,
+            budget=budget,
+            tag="t",
+        )
+    assert (caught.value.field, caught.value.value) == ("n_cells", bad)
+    assert budget.spends == ()
+
+
 def test_too_little_noise_is_refused(ample: Ample) -> None:
     """Below 1,024 steps of noise the proof about the grid is not written; nothing is charged."""
     budget = ample()
-    with pytest.raises(InvalidParameterError, match="noise of 1024 grid steps"):
+    with pytest.raises(InvalidParameterError, match="noise of 1024 grid steps") as caught:
         gaussian_sum(
             Secret(np.zeros((2, 2))),
             region=Ball(radius=1.0),
             rho_units=10**27,
+            budget=budget,
+            tag="t",
+        )
+    assert (caught.value.field, caught.value.value) == ("rho_units", 10**27)
+    assert budget.spends == ()
+
+
+def test_exactly_enough_noise_is_a_matter_of_the_budget(ample: Ample) -> None:
+    """A radius of 2^25 steps at rho = 2^29 draws noise of 1,024 steps: only the price is wrong."""
+    budget = ample()
+    with pytest.raises(BudgetExceededError):
+        gaussian_sum(
+            Secret(np.zeros((2, 2))),
+            region=Ball(radius=1.0),
+            rho_units=2**29 * 10**18,
             budget=budget,
             tag="t",
         )

@@ -3,10 +3,12 @@
 import dataclasses
 import itertools
 import json
+import math
 from collections.abc import Callable
 from fractions import Fraction
 
 import pytest
+from flint import arb, ctx
 
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
@@ -39,6 +41,8 @@ def test_sentence_without_delta_has_no_exception(promise: Promise) -> None:
     """A pure promise adds nothing, and a huge epsilon is written as a power."""
     assert "at most 2.719 p once" in promise(delta=0.0).sentence
     assert "at most e^800.0 p + " in promise(epsilon=800.0).sentence
+    assert "at most e^700.0 p + " in promise(epsilon=700.0).sentence
+    assert "at most 1.015E+304 p + " in promise(epsilon=math.nextafter(700.0, 0.0)).sentence
 
 
 def test_frozen(promise: Promise) -> None:
@@ -103,6 +107,8 @@ def test_disjoint_composition_takes_the_worst(promise: Promise) -> None:
         promise(epsilon=0.5, delta=1e-3), promise(epsilon=0.7, delta=0.0)
     )
     assert together == promise(epsilon=1.0, delta=1e-3)
+    later = promise(epsilon=0.5, delta=1e-9).compose_disjoint(promise(epsilon=0.7, delta=1e-12))
+    assert later == promise(epsilon=0.7, delta=1e-9)  # the worst need not come first
     assert promise().compose_disjoint() == promise()
 
 
@@ -131,6 +137,31 @@ def test_replace_one_is_two_steps(promise: Promise) -> None:
     assert 3.718281828459045e-06 < twice.delta < 3.71828182845906e-06
     assert twice.as_replace_one() is twice
     assert promise(epsilon=3.0, delta=0.0).as_replace_one().delta == 0.0
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("epsilon", [0.0, 0.25, 3.0])
+def test_replace_one_doubles_epsilon(promise: Promise, epsilon: float, delta: float) -> None:
+    """Exactly twice, with a delta and without."""
+    assert promise(epsilon=epsilon, delta=delta).as_replace_one().epsilon == 2.0 * epsilon
+
+
+def test_replace_one_delta_is_above_the_truth_where_floats_fall_short(promise: Promise) -> None:
+    """Here (1 + e^epsilon) delta in floats, and the float above that, are below the true value."""
+    epsilon, delta = 1.9665900714291837, 9.061143935062464e-07
+    with ctx.workprec(200):
+        truth = (1 + arb(epsilon).exp()) * arb(delta)
+        assert arb(math.nextafter((1.0 + math.exp(epsilon)) * delta, 1.0)) < truth
+        assert arb(promise(epsilon=epsilon, delta=delta).as_replace_one().delta) >= truth
+
+
+def test_the_largest_exponent_still_has_a_replace_one_equivalent(promise: Promise) -> None:
+    """At epsilon = 700 the factor is a float and a tiny delta still a promise; above, neither."""
+    least = 1e-320
+    found = promise(epsilon=700.0, delta=least).as_replace_one().delta
+    assert found == pytest.approx(math.exp(700.0) * least, rel=1e-9, abs=0.0)
+    with pytest.raises(InvalidParameterError, match="delta must be"):
+        promise(epsilon=math.nextafter(700.0, 701.0), delta=least).as_replace_one()
 
 
 def test_a_promise_too_weak_has_no_replace_one_equivalent(promise: Promise) -> None:
@@ -228,8 +259,11 @@ def test_malformed_json_is_refused(promise: Promise, change: dict[str, object], 
 @pytest.mark.parametrize("fields", [None, [], "epsilon", {}, 3, [("epsilon", "1.0")]], ids=repr)
 def test_json_of_the_wrong_shape_is_refused(fields: object) -> None:
     """Anything but an object with exactly the five fields is refused."""
-    with pytest.raises(InvalidParameterError, match="guarantee must be an object with the fields"):
+    with pytest.raises(
+        InvalidParameterError, match="guarantee must be an object with the fields"
+    ) as caught:
         Guarantee.from_json(fields)
+    assert caught.value.value is fields
 
 
 def test_json_without_a_field_is_refused(promise: Promise) -> None:

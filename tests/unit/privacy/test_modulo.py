@@ -16,6 +16,7 @@ from wattveil.errors import InvalidDataError, InvalidParameterError
 from wattveil.privacy import noise
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Tier
+from wattveil.privacy.mechanisms import modulo
 from wattveil.privacy.mechanisms.modulo import (
     modulo_delta,
     modulo_flip,
@@ -95,9 +96,9 @@ def test_two_thousand_labels_by_the_paper_s_double_sum(
     exact = float((chance * -np.expm1(np.minimum(epsilon - loss, 0.0))).sum())
     shape = {"n_labels": n_labels, "changed": n}
     found = modulo_delta(**shape, flip=flip, epsilon=epsilon)
-    assert found == pytest.approx(exact, rel=1e-9)
+    assert found == pytest.approx(exact, rel=1e-9, abs=0.0)
     found = modulo_delta_probabilistic(**shape, flip=flip, epsilon=epsilon)
-    assert found == pytest.approx(probabilistic, rel=1e-9)
+    assert found == pytest.approx(probabilistic, rel=1e-9, abs=0.0)
 
 
 @pytest.mark.parametrize("epsilon", [100.0, 400.0, 700.0])
@@ -188,7 +189,7 @@ def test_without_delta_the_flip_has_a_closed_form(
     """At delta = 0 rho = (K-1)/(e^(epsilon/Delta_l) + K - 1), not below, and delta is 0 there."""
     flip = modulo_flip(n_labels=n_labels, changed=changed, epsilon=epsilon, delta=0.0)
     closed = (n_labels - 1) / (math.exp(epsilon / changed) + n_labels - 1)
-    assert flip == pytest.approx(closed, rel=1e-9)
+    assert flip == pytest.approx(closed, rel=1e-9, abs=0.0)
     assert closed * (1.0 + 1e-11) <= flip or flip == (n_labels - 1) / n_labels
     if changed <= 5:
         assert modulo_delta(n_labels=n_labels, changed=changed, flip=flip, epsilon=epsilon) == 0.0
@@ -196,7 +197,9 @@ def test_without_delta_the_flip_has_a_closed_form(
 
 def test_noise_never_vanishes() -> None:
     """However large epsilon is, some label can move: e^-800 is no float, and yet not 0."""
-    assert modulo_flip(n_labels=3, changed=1, epsilon=800.0, delta=0.0) > 0.0
+    assert modulo_flip(n_labels=3, changed=1, epsilon=800.0, delta=0.0) == 5e-324
+    small = modulo_flip(n_labels=3, changed=1, epsilon=60.0, delta=0.0)
+    assert small == pytest.approx(2.0 * math.exp(-60.0), rel=1e-9, abs=0.0)
     assert modulo_flip(n_labels=3, changed=1, epsilon=800.0, delta=0.5) > 0.0
 
 
@@ -209,7 +212,14 @@ def test_delta_is_rounded_up_next_to_uniform(n_labels: int) -> None:
         exact = (1 - Fraction(flip)) - Fraction(flip) / (n_labels - 1)
         found = modulo_delta(n_labels=n_labels, changed=1, flip=flip, epsilon=0.0)
         assert Fraction(found) >= exact
-        assert found == pytest.approx(float(exact), rel=1e-9)
+        assert found == pytest.approx(float(exact), rel=1e-9, abs=0.0)
+
+
+def test_delta_is_a_probability() -> None:
+    """Two thousand labels that nearly never move give everything away: 1, and not above it."""
+    shape = {"n_labels": 2, "changed": 2000}
+    assert modulo_delta(**shape, flip=0.01, epsilon=1.0) == 1.0
+    assert modulo_delta_probabilistic(**shape, flip=0.01, epsilon=1.0) == 1.0
 
 
 def test_never_more_than_uniform() -> None:
@@ -250,8 +260,9 @@ def test_bad_arguments_are_named(field: str, bad: object) -> None:
 def test_bad_flip_is_named(bad: float) -> None:
     """A flip is above 0 and at most (K - 1) / K."""
     for function in (modulo_delta, modulo_delta_probabilistic):
-        with pytest.raises(InvalidParameterError, match="flip must be above 0 and at most"):
+        with pytest.raises(InvalidParameterError, match="flip must be above 0 and at most") as e:
             function(n_labels=3, changed=1, flip=bad, epsilon=1.0)
+        assert e.value.value is bad
 
 
 @pytest.mark.parametrize("bad", [-0.1, 1.0, math.nan, "0", None])
@@ -303,6 +314,52 @@ def test_coin_is_the_flip_rounded_up(
         assert (moved[1] != 1) == moves
 
 
+@pytest.mark.parametrize("n_labels", [2, 3, 6])
+def test_a_label_that_must_be_uniform_is_exactly_uniform(
+    ample: Ample, monkeypatch: pytest.MonkeyPatch, n_labels: int
+) -> None:
+    """At the end of the range the coin is the fraction (K - 1) / K, not the float beside it."""
+    flips: list[Fraction] = []
+
+    def record(
+        values: np.typing.NDArray[np.int64], *, n_labels: int, flip: Fraction
+    ) -> np.typing.NDArray[np.int64]:
+        assert 0 < flip < n_labels
+        flips.append(flip)
+        return values
+
+    monkeypatch.setattr(modulo, "_move_labels", record)
+    labels = Secret(np.array([0, 1, 0, 0, 1, 1]))
+    changes = {"labels": labels, "changed": 1000, "epsilon": 1e-12, "delta": 0.0}
+    release(ample(tier=Tier.INSTANCE), n_labels=n_labels, **changes)
+    assert flips == [Fraction(n_labels - 1, n_labels)]
+
+
+@pytest.mark.parametrize(
+    ("field", "bad", "rule"),
+    [
+        ("labels", [0, 1, 2, 0, 1, 3], "'labels between 0 and 2, or -1'"),
+        ("labels", [0.5], "'labels is a vector of whole numbers'"),
+        ("unstable", [6], "'unstable between 0 and 5, or -1'"),
+        ("unstable", [0.5], "'unstable is a vector of whole numbers'"),
+    ],
+)
+def test_broken_labels_and_positions_are_told_apart(
+    ample: Ample, field: str, bad: list[float], rule: str
+) -> None:
+    """The error in house says which of the two lists is broken, and how."""
+    with pytest.raises(InvalidDataError, match=rule):
+        release(ample(tier=Tier.INSTANCE), **{field: Secret(np.array(bad))})
+
+
+def test_one_customer_has_one_position(ample: Ample) -> None:
+    """Position 1 in a list of one label is refused like any other beyond the end."""
+    with pytest.raises(InvalidDataError, match="unstable between 0 and 0, or -1"):
+        release(
+            ample(tier=Tier.INSTANCE), labels=Secret(np.array([0])), unstable=Secret(np.array([1]))
+        )
+
+
 def test_nothing_changed_nothing_moves(ample: Ample) -> None:
     """Delta_l = 0 and no unstable label: the labels leave as they are, and it is on the record."""
     budget = ample(tier=Tier.INSTANCE)
@@ -328,10 +385,10 @@ def test_global_tier_is_refused(ample: Ample) -> None:
 
 def test_every_label_must_be_known(ample: Ample) -> None:
     """The instance tier has no customers without data, and -1 is no position of a customer."""
-    with pytest.raises(InvalidDataError, match="a label for every customer") as caught:
+    with pytest.raises(InvalidDataError, match="a label for all") as caught:
         release(ample(tier=Tier.INSTANCE), labels=Secret(np.array([0, -1, 1, 0, 1, 1])))
     assert caught.value.row_ids == (1,)
-    with pytest.raises(InvalidDataError, match="a label for every customer"):
+    with pytest.raises(InvalidDataError, match="a label for all"):
         release(ample(tier=Tier.INSTANCE), unstable=Secret(np.array([-1])))
 
 

@@ -15,7 +15,6 @@ from wattveil.privacy import noise
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Tier
 from wattveil.privacy.mechanisms.gaussian import gaussian_answer, gaussian_histogram, gaussian_sum
-from wattveil.privacy.mechanisms.laplace import laplace_histogram
 from wattveil.privacy.mechanisms.modulo import modulo_labels
 from wattveil.privacy.mechanisms.moments import gaussian_second_moment
 from wattveil.privacy.mechanisms.quantile import noisy_quantile
@@ -44,7 +43,6 @@ MECHANISMS: list[Callable[[Budget], Released[Any]]] = [
     lambda budget: gaussian_second_moment(
         ROWS, radius=1.0, rho_units=10**15, budget=budget, tag="t"
     ),
-    lambda budget: laplace_histogram(LABELS, n_cells=3, epsilon=0.5, budget=budget, tag="t"),
     lambda budget: randomised_response(LABELS, n_labels=3, epsilon=0.5, budget=budget, tag="t"),
     lambda budget: noisy_quantile(
         Secret(np.ones(4)),

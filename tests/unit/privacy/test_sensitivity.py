@@ -77,7 +77,8 @@ def test_bounds_by_hand(neighbours: Neighbours) -> None:
     assert negative.squared_sensitivity(neighbours) == (9 if zero_out else 1) * 4**24
     moments = OuterProductBall(radius=2.0)  # radius^2 = 4 in steps of 2^-23
     assert moments.squared_sensitivity(Neighbours.ZERO_OUT) == 4**25
-    assert 2 * 4**25 < moments.squared_sensitivity(Neighbours.REPLACE_ONE) < 2.001 * 4**25
+    # 2 R^2 + 8 R 2^10 + 8 2^20 with R = 2^25: docs/proofs/second-moment.md
+    assert moments.squared_sensitivity(Neighbours.REPLACE_ONE) == 2**51 + 2**38 + 2**23
 
 
 @pytest.mark.parametrize(("cells", "expected"), [(1, (1, 1)), (2, (1, 2)), (100, (1, 2))])
@@ -95,6 +96,18 @@ def test_long_rows_keep_their_direction() -> None:
     ball = Ball(radius=1.0)
     rows = ball.from_grid(ball.to_grid(np.array([[30.0, 40.0], [3e300, -4e300]])).astype(float))
     assert rows == pytest.approx(np.array([[0.6, 0.8], [0.6, -0.8]]), abs=2.0 * ball.step)
+
+
+@pytest.mark.parametrize(
+    "region",
+    [Ball(radius=3.0), Ellipsoid(shape=np.eye(2)), OuterProductBall(radius=3.0)],
+    ids=["ball", "ellipsoid", "moments"],
+)
+def test_a_row_of_zeros_stays_zero(region: Region) -> None:
+    """It has no direction to keep, and it moves no sum; the row beside it is not touched."""
+    steps = region.to_grid(np.array([[0.0, 0.0], [-0.0, 0.0], [1.0, 0.0]]))
+    assert not steps[:2].any()
+    assert steps[2, 0] > 0
 
 
 def test_box_clips_each_coordinate_by_itself() -> None:
@@ -140,6 +153,15 @@ def test_ellipsoid_takes_rows_beyond_overflow() -> None:
     rows = region.to_grid(np.array([[1e308, -1e308, 1e308], [1e308, 1e-308, 0.0]]))
     for row in rows:
         assert 0 < squared(row) <= region.squared_sensitivity(Neighbours.ZERO_OUT)
+    thin = Ellipsoid(shape=0.01 * np.eye(2))  # whitening alone would overflow, on either side
+    steps = thin.to_grid(np.array([[1e308, 0.0], [-1e308, 0.0]]))
+    assert steps.tolist() == [[2**25, 0], [-(2**25), 0]]
+
+
+def test_ellipsoid_is_kept_in_double_precision() -> None:
+    """A matrix of whole numbers is taken, and what is inverted and multiplied is float64."""
+    whole = np.array([[2, 0], [0, 1]])
+    assert Ellipsoid(shape=whole).shape.dtype == np.float64
 
 
 def test_answers_are_rounded_and_not_clipped() -> None:
@@ -170,6 +192,19 @@ def test_answers_that_differ_within_the_region_stay_close() -> None:
             farthest = max(farthest, moved)
     assert 0.99 * region.answer_sensitivity**2 <= farthest <= region.answer_sensitivity**2
     assert region.answer_sensitivity < 1.00001 * 2**25
+
+
+@pytest.mark.parametrize(("numbers", "root"), [(1, 1), (2, 2), (4, 2), (5, 3), (9, 3), (10, 4)])
+def test_distance_of_answers_by_hand(numbers: int, root: int) -> None:
+    """W = I: 2^25 steps, one for the floats of the inverse, and sqrt(D) rounded up for rounding."""
+    assert Ellipsoid(shape=np.eye(numbers)).answer_sensitivity == 2**25 + 1 + root
+
+
+@pytest.mark.parametrize("unit", [1.0, 2.0**9, 2.0**-9])
+def test_distance_of_answers_pays_for_a_thin_ellipsoid(unit: float) -> None:
+    """diag(1, 2^-27) inverts exactly; 1.01 D 2^-52 |A||W| 2^25 = 2.02 steps, whatever the unit."""
+    thin = Ellipsoid(shape=unit * np.diag([1.0, 2.0**-27]))
+    assert thin.answer_sensitivity == 2**25 + 3 + 2
 
 
 def test_triangle_keeps_the_frobenius_product() -> None:
@@ -253,6 +288,24 @@ def test_what_is_not_a_matrix_is_refused(shape: tuple[int, ...]) -> None:
         refuse_non_finite(np.zeros(shape))
 
 
+@pytest.mark.parametrize("rows", [[["meter 4711"]], [[1j]]], ids=["text", "complex"])
+def test_rows_that_are_no_numbers_are_refused_unquoted(rows: list[list[object]]) -> None:
+    """The error in house says which argument, and quotes no cell of it."""
+    with pytest.raises(InvalidDataError, match="'rows is an array of real numbers'") as caught:
+        refuse_non_finite(np.array(rows))
+    assert caught.value.row_ids == ()
+
+
+@pytest.mark.parametrize("reach", [1e-250, 1e250, 1e-300, 1e300])
+def test_sizes_near_the_ends_of_the_floats_are_refused(reach: float) -> None:
+    """The ends themselves are outside, for a radius and for the bounds of a box."""
+    rule = "must be of a size between 1e-250 and 1e250, got"
+    with pytest.raises(InvalidParameterError, match=f"^radius {rule}"):
+        Ball(radius=reach)
+    with pytest.raises(InvalidParameterError, match=f"^low, high {rule}"):
+        Box(low=(0.0,), high=(reach,))
+
+
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, 1e251, 1e-251, "1", True])
 def test_bad_radius_is_named(bad: object) -> None:
     """A radius is a positive number of a sensible size."""
@@ -295,12 +348,14 @@ def test_box_without_an_inside_is_refused(low: tuple[float, ...], high: tuple[fl
         (np.zeros((2, 2)), "condition number below 1e10"),
         (np.ones((2, 2)), "condition number below 1e10"),
         (np.diag([1.0, 1e-11]), "condition number below 1e10"),
+        (np.diag([1.0, 1e-10]), "condition number below 1e10"),
         (np.eye(2) * 1e-101, "semi-axes between 1e-100 and 1e100"),
+        (np.eye(2) * 1e-100, "semi-axes between 1e-100 and 1e100"),
         (np.eye(2) * 1e101, "semi-axes between 1e-100 and 1e100"),
         (np.array([[1.0, math.nan], [0.0, 1.0]]), "finite"),
         (np.array([[1.0, math.inf], [0.0, 1.0]]), "finite"),
     ],
-    ids=range(9),
+    ids=range(11),
 )
 def test_shape_that_cannot_be_inverted_is_refused(shape: Floats, rule: str) -> None:
     """A flat or broken ellipsoid is refused, with the reason."""

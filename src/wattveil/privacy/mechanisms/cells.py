@@ -21,9 +21,3 @@ def check_cells(cells: Secret[IntArray], n_cells: int, *, field: str = "cells") 
     if bad.size:
         raise InvalidDataError(f"{field} between 0 and {n_cells - 1}, or -1", bad.tolist())
     return values.astype(np.int64)
-
-
-def count_cells(cells: Secret[IntArray], n_cells: int) -> IntArray:
-    """Count the customers in each cell, exactly; for a mechanism to add noise to."""
-    values = check_cells(cells, n_cells)
-    return np.bincount(values[values != NO_DATA], minlength=n_cells).astype(np.int64)

@@ -96,10 +96,10 @@ def modulo_labels(
     budget.charge(spend)
     values = check_cells(labels, n_labels, field="labels")
     positions = check_cells(unstable, max(values.size, 1), field="unstable")
-    bad = [*np.flatnonzero(values == NO_DATA), *positions[(positions == NO_DATA) | (changed == 0)]]
+    last = values.size if changed else 0
+    bad = [*np.flatnonzero(values == NO_DATA), *positions[(positions < 0) | (positions >= last)]]
     if bad:
-        rule = "a label for every customer, and no unstable one when changed is 0"
-        raise InvalidDataError(rule, bad)
+        raise InvalidDataError("a label for all, and no unstable one when changed is 0", bad)
     uniform = Fraction(n_labels - 1, n_labels)
     in_parts = Fraction(math.ceil(Fraction(flip) * PARTS), PARTS)
     exact_flip = uniform if flip >= float(uniform) else min(in_parts, uniform)
