@@ -1,0 +1,287 @@
+"""The numeric parts of the global tier, each against a plain computation of the same thing."""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy import stats
+
+from wattveil.clustering import cells as filtering
+from wattveil.clustering import tuning
+from wattveil.clustering.cells import Cells, Statistics, start_cells, update
+from wattveil.clustering.codebook import make_codebook, shapes_per_level
+from wattveil.clustering.geometry import harmonics, public_basis, shape_library
+from wattveil.clustering.merge import merge_cells, shrink_together, told_apart
+from wattveil.clustering.offsets import nearest_offsets, project_rows, size_cells
+from wattveil.clustering.sizes import one_level, size_edges, size_levels
+from wattveil.clustering.tuning import choose_tuning
+
+Floats = NDArray[np.float64]
+
+
+def some_cells(middles: object, counts: object, spread: float = 0.1) -> Cells:
+    """Return cells of radius 1 at given middles."""
+    where = np.array(middles, dtype=np.float64)
+    number = np.array(counts, dtype=np.float64)
+    return start_cells(where, np.ones(len(where)), number, counts_std=number, spread=spread)
+
+
+# --- public geometry ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_slots", [1, 2, 24, 25, 48, 96])
+def test_basis_is_orthonormal_and_runs_from_smooth_to_rough(n_slots: int) -> None:
+    """B B' = I; the first curve is a level, later ones change sign more often."""
+    basis = public_basis(n_slots)
+    assert basis @ basis.T == pytest.approx(np.eye(n_slots), abs=1e-12)
+    changes = (np.diff(np.sign(basis), axis=1) != 0).sum(axis=1)
+    assert changes[0] == 0
+    assert changes[-1] >= changes[n_slots // 2]
+    assert np.array_equal(basis, public_basis(n_slots))
+
+
+@pytest.mark.parametrize("count", [1, 28, 29, 200])
+def test_library_has_distinct_shapes_of_length_1(count: int) -> None:
+    """As many as asked for, the described ones first; nothing is drawn at random."""
+    library = shape_library(24, count)
+    assert library.shape == (count, 24)
+    assert np.linalg.norm(library, axis=1) == pytest.approx(np.ones(count))
+    assert np.array_equal(library[:20], shape_library(24, 40)[: min(count, 20)])
+    apart = np.square(library[:, None] - library).sum(axis=2) + np.eye(count)
+    assert apart.min() > 1e-3
+
+
+def test_harmonics() -> None:
+    """A level, then sine and cosine of each frequency."""
+    assert harmonics(6).tolist() == [0, 1, 1, 2, 2, 3]
+
+
+@pytest.mark.parametrize("signal", [1.0, 79.0, 81.0, 120.0, 200.0, 400.0, 6000.0])
+@pytest.mark.parametrize("n_clusters", [1, 6, 20, 1000])
+def test_every_codebook_has_two_cells_a_cluster(signal: float, n_clusters: int) -> None:
+    """The merge needs more cells than clusters, also when only two size levels were found."""
+    how = choose_tuning(signal, n_slots=24, n_clusters=n_clusters)
+    assert how.cells_per_level[0] + how.cells_per_level[2] >= 2 * n_clusters
+    assert how.cells_normalised >= 2 * n_clusters
+    assert 1 <= how.coordinates <= 24
+    assert bool(how.shells) == (signal >= 100.0)
+
+
+# --- sizes ----------------------------------------------------------------------------------------
+
+
+def test_log_normal_is_found() -> None:
+    """From exact counts of a log-normal population: its median, spread and number."""
+    edges = size_edges(0.2, 200.0, signal=1000.0)
+    assert edges[1] / edges[0] == pytest.approx(1.6)
+    below = stats.norm.cdf((np.log(edges) - math.log(6.0)) / 0.5)
+    counts = 1e4 * np.diff([0.0, *below, 1.0])
+    found = size_levels(counts, edges, std=10.0, mu=0.3)
+    assert found.log_median == pytest.approx(math.log(6.0), abs=0.05)
+    assert found.log_spread == pytest.approx(0.5, abs=0.08)
+    assert found.total == pytest.approx(1e4, rel=0.02)
+    assert found.customers.sum() == pytest.approx(1e4, rel=0.1)
+    assert found.levels[0] < 6.0 < found.levels[-1]
+    assert found.levels[1:] / found.levels[:-1] == pytest.approx(tuning.LEVEL_RATIO, rel=0.3)
+
+
+def test_far_level_needs_strong_evidence() -> None:
+    """Giants beyond the bulk get a level when many are seen, not when noise may have made them."""
+    edges = size_edges(0.2, 200.0, signal=1000.0)
+    below = stats.norm.cdf((np.log(edges) - math.log(3.0)) / 0.4)
+    counts = 1e4 * np.diff([0.0, *below, 1.0])
+    counts[-2] += 300.0
+    assert size_levels(counts, edges, std=10.0, mu=0.3).levels[-1] > 15.0
+    assert size_levels(counts, edges, std=150.0, mu=0.3).levels[-1] < 15.0
+
+
+def test_coarser_cells_for_a_weak_signal() -> None:
+    """Fewer customers, wider cells."""
+    assert size_edges(0.2, 200.0, signal=10.0).size < size_edges(0.2, 200.0, signal=1e3).size
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def rows_of(seed: int = 0) -> Floats:
+    """Return rows of very different sizes, some of them not usable."""
+    rows = (
+        np.random.default_rng(seed).normal(size=(300, 24)) * np.geomspace(1e-3, 1e4, 300)[:, None]
+    )
+    rows[7, 3] = math.nan
+    rows[8, 0] = -math.inf
+    rows[9] = 0.0
+    rows[10] = 1e200
+    return rows
+
+
+def test_projection_by_matrix_product() -> None:
+    """What a matrix product gives, for usable rows, saturated at 1e9."""
+    rows, basis = rows_of(), public_basis(24)[:9]
+    usable = np.isfinite(rows).all(axis=1)
+    expected = np.clip(rows[usable], -1e9, 1e9) @ basis.T
+    found = project_rows(rows, basis, normalise=False, longest=math.inf)
+    assert found == pytest.approx(expected, rel=1e-12, abs=1e-9 * np.abs(expected).max())
+
+
+def test_projection_scales_back_and_normalises() -> None:
+    """Rows longer than the bound come to it; normalised rows have length 1, zeros none."""
+    rows, basis = rows_of(), public_basis(24)
+    clipped = np.linalg.norm(project_rows(rows, basis, normalise=False, longest=5.0), axis=1)
+    usable = np.clip(rows[np.isfinite(rows).all(axis=1)], -1e9, 1e9)
+    lengths = np.linalg.norm(usable, axis=1)
+    assert clipped == pytest.approx(np.minimum(lengths, 5.0))
+    unit = project_rows(rows, basis, normalise=True, longest=math.inf)
+    assert np.linalg.norm(unit, axis=1) == pytest.approx(np.ones(len(rows) - 3))
+
+
+def test_offsets_by_a_plain_loop() -> None:
+    """Nearest middle, shell by length, offset in radii and colour: one row at a time."""
+    generator = np.random.default_rng(1)
+    rows, middles = generator.normal(size=(101, 9)), generator.normal(size=(7, 9))
+    radii = generator.uniform(0.5, 2.0, size=7)
+    cells = start_cells(middles, radii, np.ones(7), counts_std=np.ones(7), spread=1.0)
+    colour = filtering.noise_colour(9, 0.25)
+    assert np.mean(np.square(colour)) == pytest.approx(1.0)
+    shells = np.array([0.5, 1.0, 2.0])
+    labels, shell_of, offsets = nearest_offsets(rows, (20, 101), cells, colour, shells)
+    for i, row in enumerate(rows[20:]):
+        nearest = int(np.square(middles - row).sum(axis=1).argmin())
+        offset = (row - middles[nearest]) / radii[nearest] / colour
+        assert labels[i] == nearest
+        assert offsets[i] == pytest.approx(offset)
+        assert shell_of[i] == int((np.linalg.norm(offset) >= shells).sum())
+
+
+def test_size_cells_by_digitize() -> None:
+    """The length of the first coordinates, between the bounds that NumPy finds."""
+    rows = np.random.default_rng(2).normal(size=(1000, 9))
+    edges = np.array([0.5, 1.0, 1.5])
+    expected = np.digitize(np.linalg.norm(rows[:, :4], axis=1), edges)
+    assert np.array_equal(size_cells(rows, edges, coordinates=4), expected)
+
+
+# --- the filter -----------------------------------------------------------------------------------
+
+
+def test_one_step_is_the_posterior_mean() -> None:
+    """With a sure count, the middle is the Gaussian posterior mean of prior and measurement."""
+    cells = start_cells(
+        np.zeros((1, 1)), np.array([2.0]), np.array([100.0]), counts_std=np.array([1.0]), spread=0.5
+    )
+    seen = Statistics(
+        counts=np.array([[100.0]]), counts_std=1e-9, sums=np.array([[30.0]]), sums_std=10.0
+    )
+    after = update(cells, seen, step=0, colour=np.ones(1))
+    prior, noise = (0.5 * 2.0) ** 2, (10.0 * 2.0 / 100.0) ** 2
+    measured = 30.0 * 2.0 / 100.0
+    assert after.middles[0, 0] == pytest.approx(measured * prior / (prior + noise))
+    assert after.variance[0, 0] == pytest.approx(1.0 / (1.0 / prior + 1.0 / noise))
+
+
+def test_many_steps_cost_hardly_more_than_one() -> None:
+    """Ten steps of a tenth of the budget leave about the error of one step of all of it."""
+
+    def error(steps: int) -> float:
+        cells = some_cells(np.zeros((1, 5)), [1000.0], spread=0.5)
+        for step in range(steps):
+            seen = Statistics(
+                counts=np.array([[1000.0]]),
+                counts_std=1.0,
+                sums=np.zeros((1, 5)),
+                sums_std=20.0 * math.sqrt(steps),
+            )
+            cells = update(cells, seen, step=step, colour=np.ones(5))
+        return math.sqrt(cells.variance.sum())
+
+    assert error(1) < error(10) < 1.8 * error(1)
+
+
+def test_cell_without_signal_stays() -> None:
+    """Nothing but noise moves a middle by a fraction of its prior, and a radius not at all."""
+    how = choose_tuning(200.0, n_slots=24, n_clusters=2)
+    cells = some_cells(np.ones((2, 9)), [50.0, 50.0])
+    seen = Statistics(
+        counts=np.full((2, 5), 3.0), counts_std=100.0, sums=np.full((2, 9), 500.0), sums_std=1e4
+    )
+    after = filtering.follow_shells(update(cells, seen, step=0, colour=np.ones(9)), seen, how)
+    assert after.middles == pytest.approx(cells.middles, abs=0.01)
+    assert np.array_equal(after.radii, cells.radii)
+
+
+@pytest.mark.parametrize(
+    ("counts", "grows"), [([0, 0, 0, 0, 900], 1), ([900, 0, 0, 0, 0], -1), ([0, 0, 900, 0, 0], 0)]
+)
+def test_radius_follows_the_shells(counts: list[float], grows: int) -> None:
+    """All outside: it grows; all near the middle: it shrinks; all at the radius: it stays."""
+    how = choose_tuning(200.0, n_slots=24, n_clusters=1)
+    seen = Statistics(
+        counts=np.array([counts], dtype=np.float64),
+        counts_std=1.0,
+        sums=np.zeros((1, 9)),
+        sums_std=1.0,
+    )
+    cells = some_cells(np.zeros((1, 9)), [900.0])
+    radius = filtering.follow_shells(cells, seen, how).radii[0]
+    assert np.sign(round(radius - 1.0, 1)) == grows
+
+
+# --- codebook and merge ---------------------------------------------------------------------------
+
+
+def test_codebook_is_shapes_times_levels() -> None:
+    """Each level has its shapes, scaled, with the customers of the level spread evenly."""
+    how = choose_tuning(50.0, n_slots=24, n_clusters=6)
+    sizes = one_level(2.0, 120.0)
+    shapes = np.eye(24)[:, :9]
+    codebook = make_codebook(shapes, sizes, how)
+    assert shapes_per_level(how, sizes) == [20]
+    assert len(codebook.cells.middles) == 20
+    assert codebook.cells.counts.sum() == pytest.approx(120.0)
+    assert np.linalg.norm(codebook.cells.middles[:9], axis=1) == pytest.approx(np.full(9, 2.0))
+    assert codebook.doubtful.size == 0
+
+
+def test_unconfirmed_level_is_emptied() -> None:
+    """A doubtful level keeps its customers only if the coarse stage saw them."""
+    how = choose_tuning(50.0, n_slots=24, n_clusters=2)
+    edges = size_edges(0.2, 200.0, signal=50.0)
+    counts = np.zeros(edges.size + 1)
+    counts[4], counts[-2] = 1e4, 500.0
+    codebook = make_codebook(
+        shape_library(24, 12), size_levels(counts, edges, std=1.0, mu=0.3), how
+    )
+    assert codebook.doubtful.size
+    far = codebook.level == codebook.doubtful[-1]
+    for seen, kept in ((1e-3, 0.0), (1e3, 1e3)):
+        cells = some_cells(codebook.cells.middles, np.where(far, seen, 10.0))
+        assert codebook.confirmed(cells).counts[far] == pytest.approx(np.full(far.sum(), kept))
+
+
+def test_merge_finds_groups_and_ignores_unconfirmed_cells() -> None:
+    """Two groups of cells and a far one that holds nobody."""
+    cells = some_cells([[0, 0], [0.2, 0], [5, 5], [5.2, 5], [99, 99]], [10, 30, 20, 20, -5])
+    merged = merge_cells(cells, 2, median_size=1.0, customers=80.0)
+    order = merged.middles[:, 0].argsort()
+    assert merged.middles[order] == pytest.approx(np.array([[0.15, 0.0], [5.1, 5.0]]))
+    assert merged.counts[order] == pytest.approx([40.0, 40.0])
+    assert (merged.radii > 0.5).all()
+
+
+def test_merge_with_too_little_confirmed_takes_all() -> None:
+    """As many clusters as asked for, whatever the counts say."""
+    cells = some_cells(np.eye(4), [-1.0, -2.0, -3.0, 0.0])
+    assert merge_cells(cells, 3, median_size=1.0, customers=1.0).middles.shape == (3, 4)
+
+
+def test_clusters_within_their_noise_shrink_together() -> None:
+    """Noise alone: one point. No noise: nothing moves. The mean stays."""
+    noisy = some_cells([[0.0, 0.1], [0.1, 0.0]], [10.0, 10.0], spread=5.0)
+    assert shrink_together(noisy).middles == pytest.approx(np.full((2, 2), 0.05))
+    assert told_apart(noisy) == 1
+    sure = some_cells([[0.0, 9.0], [9.0, 0.0], [9.0, 0.001]], [10.0, 10.0, 5.0], spread=1e-3)
+    assert shrink_together(sure).middles == pytest.approx(sure.middles, abs=1e-5)
+    assert told_apart(sure) == 2
+    same = some_cells([[1.0], [1.0]], [1.0, 1.0])
+    assert shrink_together(same).middles.tolist() == [[1.0], [1.0]]
