@@ -10,6 +10,7 @@
 from wattveil.errors import WattveilError
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
 from wattveil.release.instance import LeaveOneOutKMeans
+from wattveil.release.kmeans import PrivateKMeans, private_kmeans_by_class
 from wattveil.release.labels import release_labels
 from wattveil.release.shapes import LoadShape, mean_load_shape
 from wattveil.release.shares import cluster_shares
@@ -19,10 +20,12 @@ __all__ = [
     "LeaveOneOutKMeans",
     "LoadShape",
     "Neighbours",
+    "PrivateKMeans",
     "Tier",
     "Unit",
     "WattveilError",
     "cluster_shares",
     "mean_load_shape",
+    "private_kmeans_by_class",
     "release_labels",
 ]

@@ -4,10 +4,15 @@ import math
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from wattveil import cluster_shares, release_labels
+from wattveil import PrivateKMeans, cluster_shares, release_labels
+from wattveil.clustering.lloyd import k_means
+from wattveil.clustering.transforms import clip_rms
 from wattveil.errors import InvalidParameterError
-from wattveil.planning import plan_labels, plan_shares
+from wattveil.planning import plan_kmeans, plan_labels, plan_shares
+from wattveil.planning.kmeans import centroid_error
+from wattveil.simulate import simulate_load_kw
 
 CENTROIDS = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 5.0], [6.0, 6.0]])
 SIZES = np.array([400, 300, 200, 100])
@@ -170,3 +175,48 @@ def test_bad_share_plans_are_named(field: str, changes: dict[str, object]) -> No
     }
     with pytest.raises(InvalidParameterError, match=f"^{field}.* must be"):
         plan_shares(**arguments)  # type: ignore[arg-type]  # wrong on purpose
+
+
+@pytest.mark.parametrize("normalise", [False, True])
+def test_clusters(*, normalise: bool) -> None:
+    """Error of the centroids and accuracy loss on homes that the plan has not seen, as planned."""
+    estimator = PrivateKMeans(n_clusters=5, epsilon=2.0, normalise=normalise, clip_kw=2.0)
+    plan = plan_kmeans(estimator, n_customers=1500)
+    load_kw = simulate_load_kw(customers=1500, seed=77)
+    rows = estimator.comparable(load_kw)
+    if not normalise:
+        rows = clip_rms(rows, 2.0)
+    best = k_means(rows, 5, seed=0, n_init=5).loss
+    errors, losses = [], []
+    for _ in range(RUNS):
+        centroids = clone(estimator).fit(load_kw).cluster_centers_
+        errors.append(centroid_error(rows, centroids))
+        distances = np.square(rows[:, None] - centroids).sum(axis=2).min(axis=1)
+        losses.append(float(distances.mean()) / best - 1.0)
+    near(plan.expected_error, np.median(errors))
+    near(1.0 + plan.expected_loss, 1.0 + np.median(losses))
+    assert plan.clusters_told_apart == 5
+
+
+def test_the_plan_of_clusters_says_when_they_are_too_many() -> None:
+    """A hundred homes do not carry ten clusters; a million carry them all."""
+    estimator = PrivateKMeans(n_clusters=10, epsilon=0.5, normalise=True)
+    few, many = (plan_kmeans(estimator, n_customers=n) for n in (100, 1_000_000))
+    assert few.clusters_told_apart < 5 < many.clusters_told_apart
+    assert few.expected_loss > 10.0 * many.expected_loss
+    assert few.expected_error > 10.0 * many.expected_error
+    assert sum(few.asks.values()) == pytest.approx(1.0)
+    assert few.signal == pytest.approx(many.signal * 1e-4)
+
+
+@pytest.mark.parametrize("field", ["n_customers", "n_slots"])
+def test_the_plan_of_clusters_refuses_nonsense(field: str) -> None:
+    """By name."""
+    with pytest.raises(InvalidParameterError, match=field):
+        plan_kmeans(PrivateKMeans(), **{"n_customers": 10, field: 0})
+
+
+def test_slots_and_public_numbers_are_planned_with() -> None:
+    """Quarter-hours, and a number of customers that need not be bought."""
+    plan = plan_kmeans(PrivateKMeans(n_customers=300, n_clusters=2), n_customers=300, n_slots=96)
+    assert "number of customers" not in plan.asks

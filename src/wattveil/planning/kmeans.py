@@ -9,6 +9,7 @@ from sklearn.base import clone
 from wattveil import calibration, checks
 from wattveil.clustering.geometry import Floats
 from wattveil.clustering.lloyd import assign, k_means
+from wattveil.clustering.transforms import clip_rms
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget
 from wattveil.release.kmeans import PrivateKMeans
@@ -59,6 +60,8 @@ def plan_kmeans(estimator: PrivateKMeans, *, n_customers: int, n_slots: int = 24
     rows = _simulated_rows(min(n_customers, _SIMULATED), n_slots)
     k = min(estimator.n_clusters, len(rows))
     exact = estimator.comparable(rows)
+    if estimator.clip_kw is not None and not estimator.normalise:
+        exact = clip_rms(exact, estimator.clip_kw)
     best = k_means(exact, k, seed=0, n_init=3).loss
     budget = Budget(estimator.guarantee())
     mu = math.sqrt(2.0 * budget.rho_units / accounting.RHO_UNITS)
