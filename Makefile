@@ -57,8 +57,8 @@ pins: $(VENV)/.python ## Resolve the dependencies anew into requirements/
 	@rm -rf $(VENV)/pins && $(PYTHON) -m venv $(VENV)/pins
 	@$(VENV)/pins/bin/python -m pip --quiet install .
 	@$(call freeze,Runtime) > requirements/base.txt
-	@$(VENV)/pins/bin/python -m pip --quiet install --constraint requirements/base.txt '.[accounting,dev]'
-	@$(call freeze,Runtime and the extras accounting and dev) > requirements/dev.txt
+	@$(VENV)/pins/bin/python -m pip --quiet install --constraint requirements/base.txt '.[accounting,plots,postgres,dev]'
+	@$(call freeze,Runtime and the extras that the tests use) > requirements/dev.txt
 	@rm -rf $(VENV)/pins && wc -l requirements/*.txt
 
 define freeze
