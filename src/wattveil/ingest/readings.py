@@ -5,7 +5,7 @@ import math
 import tempfile
 import weakref
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -129,15 +129,9 @@ class Readings:
 
     # What follows is for `wattveil.profiles`.
 
-    def judged(self, *, in_order: bool = False, quick: bool = False) -> Judgement:
-        """Judge rows one by one, and nothing else yet.
-
-        ``quick`` trusts text files: the query fails on a field that is not of its type, and names
-        keep the blanks around them. The caller has to look for these.
-        """
-        source = self.source
-        rows = replace(source.rows, quick=quick)
-        return judge(rows, source.unit, source.options, in_order=in_order)
+    def judged(self, *, in_order: bool = False) -> Judgement:
+        """Judge rows one by one, and nothing else yet."""
+        return judge(self.source.rows, self.source.unit, self.source.options, in_order=in_order)
 
     def settled(self, only: str | None = None) -> Settlement:
         """Settle all rows, or those of the customers in the table ``only``."""

@@ -15,6 +15,7 @@ written        the row in words, for the list of problems
 =============  ====================================================================================
 """
 
+import re
 from dataclasses import dataclass, replace
 
 import duckdb
@@ -32,7 +33,16 @@ from wattveil.ingest.zones import DAY_US, MINUTE_US, midnights
 
 _SAMPLE_ROWS = 2_000
 _SLOTS_A_ROW = 512  # keeps (row, slot) in one number
+_NUMBER_TYPE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?$|FLOAT$|DOUBLE$|DECIMAL")
 _FIRST_DAY, _LAST_DAY = 7_000, 48_000  # 1989 to 2101
+
+
+@dataclass(frozen=True)
+class PlainRows:
+    """A SELECT of customer, stamp and value, and the name of the column that is the stamp."""
+
+    sql: str
+    stamp: str
 
 
 @dataclass(frozen=True)
@@ -46,7 +56,6 @@ class Rows:
     minutes: int | None  # None: a column of the table
     decimal_comma: bool
     guesses: tuple[str, ...]
-    quick: bool = False  # trust that names have no blanks around them and fields are of their type
 
     @property
     def has_days(self) -> bool:
@@ -66,9 +75,6 @@ class Rows:
     def sql(self, *, in_order: bool = False) -> str:
         """Write the SELECT; ``in_order`` adds ``source_row``."""
         scan = numbered(self.scan) if in_order else self.scan.sql
-        if self._is_typed and isinstance(self.table, LongTable) and self.stamp.usual_format:
-            types = {self.table.stamp[0]: "TIMESTAMP", self.table.value: "DOUBLE"}
-            scan = typed_csv(self.scan, types, self.stamp.usual_format)
         match self.table:
             case LongTable():
                 return self._long(self.table, scan, in_order=in_order)
@@ -77,17 +83,27 @@ class Rows:
             case MatrixTable():
                 return self._matrix(self.table, scan, in_order=in_order)
 
-    @property
-    def _is_typed(self) -> bool:
-        """Whether the CSV reader itself turns text into times and numbers, which is quicker."""
-        return (
-            self.quick
-            and self.scan.csv_call is not None
-            and isinstance(self.table, LongTable)
-            and len(self.table.stamp) == 1
-            and self.stamp.usual_format is not None
-            and not self.decimal_comma
+    def plain_sql(self) -> PlainRows | None:
+        """Write the SELECT of a table that holds customer, stamp and value and nothing else.
+
+        They are as the source has them. The scan of a CSV file fails on a value that is no number.
+        """
+        table = self.table
+        if not isinstance(table, LongTable) or len(table.stamp) > 1 or self.decimal_comma:
+            return None
+        if table.meter or table.channel or table.quality or table.minutes or not self.stamp.writes:
+            return None
+        scan = self.scan.sql
+        if self.scan.csv_call is not None:
+            scan = typed_csv(self.scan, {table.value: "DOUBLE"})
+        elif not _NUMBER_TYPE.match(self.scan.types[table.value]):
+            return None
+        stamp = table.stamp[0]
+        sql = (
+            f"SELECT {ident(table.customer)} AS customer, {ident(stamp)} AS stamp,"
+            f" {ident(table.value)} AS value FROM {scan}"
         )
+        return PlainRows(sql, stamp)
 
     def range_sql(self) -> str | None:
         """Write the SELECT of the first and last stamp, if the files' own statistics know them."""
@@ -112,11 +128,10 @@ class Rows:
         if table.quality is not None:
             quality = f"{_coded(table.quality, schema.QUALITY_WORDS, str(schema.OTHER))}::TINYINT"
         fields = [table.customer, *table.stamp, table.value]
-        stamp = f"epoch_us({ident(table.stamp[0])})" if self._is_typed else self.stamp.sql
         return f"""
             SELECT {self._name(table.customer)} AS customer,
                    {self._name(table.meter or table.customer)} AS meter,
-                   {stamp} AS stamp_us,
+                   {self.stamp.sql} AS stamp_us,
                    {self._number(value)} AS value,
                    {value} AS value_written,
                    {minutes} AS minutes,
@@ -189,9 +204,7 @@ class Rows:
 
     def _name(self, name: str) -> str:
         """Write a name column; text files pad with blanks, and one home must not become two."""
-        if not self.scan.is_text:
-            return f"{ident(name)}::VARCHAR"
-        return ident(name) if self.quick else f"trim({ident(name)})"
+        return f"trim({ident(name)})" if self.scan.is_text else f"{ident(name)}::VARCHAR"
 
     def _number(self, value: str) -> str:
         if self.decimal_comma:

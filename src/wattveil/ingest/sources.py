@@ -101,10 +101,9 @@ def scan_csv(files: list[Path], *, skip_lines: int) -> Scan:
     return Scan(f"{call}, columns = {_struct(types)})", types, is_text=True, csv_call=call)
 
 
-def typed_csv(scan: Scan, types: dict[str, str], stamp_format: str) -> str:
+def typed_csv(scan: Scan, types: dict[str, str]) -> str:
     """Write a scan of CSV files that fails on the first field that is not of its type."""
-    columns = _struct({**scan.types, **types})
-    return f"{scan.csv_call}, timestampformat = {literal(stamp_format)}, columns = {columns})"
+    return f"{scan.csv_call}, columns = {_struct({**scan.types, **types})})"
 
 
 def scan_parquet(connection: duckdb.DuckDBPyConnection, files: list[Path]) -> Scan:

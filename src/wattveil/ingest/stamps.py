@@ -50,16 +50,19 @@ class StampReader:
     sql: str
     aware: bool
     typed: bool = False  # the column is a time already, and sql grows with it
-    usual_format: str | None = None  # format of all stamps of the sample, as for strptime
+    writes: str | None = None  # writes stamp_us as the column has it, where that is one way only
     guess: str | None = None
 
 
 def typed_stamp(column: str, kind: str) -> StampReader | None:
     """Read a column that is a time already, or seconds since 1970."""
     if kind == "TIMESTAMP WITH TIME ZONE":
-        return StampReader(f"epoch_us({column})", aware=True, typed=True)
+        writes = "make_timestamptz(stamp_us)"
+        return StampReader(f"epoch_us({column})", aware=True, typed=True, writes=writes)
     if kind.startswith("TIMESTAMP") or kind == "DATE":
-        return StampReader(f"epoch_us({column}::TIMESTAMP)", aware=False, typed=True)
+        writes = f"make_timestamp(stamp_us)::{kind}"
+        sql = f"epoch_us({column}::TIMESTAMP)"
+        return StampReader(sql, aware=False, typed=True, writes=writes)
     if kind.endswith(("INT", "INTEGER", "HUGEINT")):
         return _epoch(f"{column}::BIGINT")
     return None
@@ -78,7 +81,8 @@ def text_stamp(
     if given is not None:
         aware = "%z" in given
         kind = "TIMESTAMPTZ" if aware else "TIMESTAMP"
-        return StampReader(f"epoch_us(try_strptime({text}, {literal(given)})::{kind})", aware=aware)
+        sql = f"epoch_us(try_strptime({text}, {literal(given)})::{kind})"
+        return StampReader(sql, aware=aware, writes=None if aware else _writes(given))
     counts = {
         pattern: sum(re.fullmatch(pattern, stamp) is not None for stamp in sample)
         for pattern in (_NAIVE, _AWARE, _EPOCH)
@@ -88,21 +92,24 @@ def text_stamp(
         return _formatted(connection, text, sample, path)
     if best == _EPOCH:
         return _epoch(f"CASE WHEN regexp_full_match({text}, '{_EPOCH}') THEN {text}::BIGINT END")
+    form = _usual_format(sample)
     usual = _usual(column, [stamp for stamp in sample if re.fullmatch(best, stamp)])
-    if best == _NAIVE:
-        sql = (
-            f"CASE WHEN {usual} THEN epoch_us(try_cast({column} AS TIMESTAMP))"
-            f" WHEN regexp_full_match({text}, '{_NAIVE}')"
-            f" THEN epoch_us(try_cast({text} AS TIMESTAMP)) END"
-        )
-        return StampReader(sql, aware=False, usual_format=_usual_format(sample))
-    # The cast to TIMESTAMP overlooks the Z, which is what it should do, and is much faster.
     fast = f"WHEN {usual} THEN epoch_us(try_cast({column} AS TIMESTAMP))"
-    sql = (
-        f"CASE {fast if sample[0].endswith('Z') else ''} WHEN regexp_full_match({text}, '{_AWARE}')"
-        f" THEN epoch_us(try_cast({text} AS TIMESTAMPTZ)) END"
-    )
-    return StampReader(sql, aware=True, usual_format=_usual_format(sample))
+    if best == _NAIVE:
+        slow = f"epoch_us(try_cast({text} AS TIMESTAMP))"
+    else:
+        # The cast to TIMESTAMP overlooks the Z, which is what it should do, and is much faster.
+        fast = fast if form is not None and form.endswith("%SZ") else ""
+        # DuckDB wants seconds before an offset, and no blank.
+        whole = f"regexp_replace({text}, ' ([-+Z])', '\\1')"
+        whole = f"regexp_replace({whole}, '^(.{{8,10}}[ T][0-9]+:[0-9]+)( ?[-+ZU])', '\\1:00\\2')"
+        slow = f"epoch_us(try_cast({whole} AS TIMESTAMPTZ))"
+    sql = f"CASE {fast} WHEN regexp_full_match({text}, '{best}') THEN {slow} END"
+    return StampReader(sql, aware=best == _AWARE, writes=_writes(form))
+
+
+def _writes(form: str | None) -> str | None:
+    return None if form is None else f"strftime(make_timestamp(stamp_us), {literal(form)})"
 
 
 def _usual_format(sample: list[str]) -> str | None:
@@ -154,4 +161,5 @@ def _formatted(
         expected = f"time stamps of a known format, or stamp_format=…{fitting}"
         raise InvalidFileError(path, f"column {text}", expected, shown)
     sql = f"epoch_us(try_strptime({text}, {literal(best[0])}))"
-    return StampReader(sql, aware=False, guess=f"stamp_format: {best[0]}")
+    guess = f"stamp_format: {best[0]}"
+    return StampReader(sql, aware=False, writes=_writes(best[0]), guess=guess)

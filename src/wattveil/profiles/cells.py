@@ -1,8 +1,9 @@
 """From readings to cells: one pass over all rows, and a second look where rows collide.
 
-The pass groups by customer and cell: how many rows, how much energy, and which intervals (a bit
-each). A customer with more rows than bits has duplicates; one with several channels has intervals
-to net. Only these go the exact road of `ingest.settle`, and come back to the same table.
+The pass of `counting` groups by customer and slot of the calendar: how many rows, how much energy,
+and which intervals (a bit each). A customer with more rows than bits has duplicates; one with
+several channels has intervals to net. Only these go the exact road of `ingest.settle`, and come
+back to the same table.
 """
 
 from collections import Counter
@@ -19,7 +20,6 @@ from wattveil.ingest.readings import Readings
 from wattveil.ingest.report import IngestReport
 from wattveil.ingest.schema import Drop, Merge, Note
 from wattveil.ingest.sources import duckdb_reads
-from wattveil.ingest.sql import ident
 from wattveil.ingest.zones import DAY_US, MINUTE_US
 from wattveil.profiles.calendar import (
     OUTSIDE_WINDOW,
@@ -30,10 +30,11 @@ from wattveil.profiles.calendar import (
     calendar_of_clock,
     calendar_of_instants,
 )
+from wattveil.profiles.counting import count_plain_rows, count_rows
 from wattveil.profiles.grid import Grid
 
 _LONG_YEARS_US = 10 * 366 * DAY_US  # a longer stretch is rather a clock that was never set
-_MARGIN_US = 400 * DAY_US
+_MARGIN_STAMPS = 100_000  # as long as the calendar is small beside the data, it costs nothing
 _SAMPLE_ROWS = 50_000
 
 
@@ -41,8 +42,8 @@ _SAMPLE_ROWS = 50_000
 class Cells:
     """The table ``cells`` of the readings' connection, and what it was made with.
 
-    Columns: customer_id, cell, rows, kwh, bits, estimated. ``straddling`` and ``too_long`` are rows
-    of the table of readings that no cell could take.
+    `counting` says what its columns are. ``straddling`` and ``too_long`` are rows of the table of
+    readings that no cell could take.
     """
 
     readings: Readings  # owns the connection
@@ -81,7 +82,7 @@ def _takes_one_pass(readings: Readings, zone: str) -> bool:
 def _one_pass(readings: Readings, grid: Grid, zone: str) -> Cells:
     minutes = readings.source.lengths[0]
     late_us = minutes * MINUTE_US if readings.source.rows.end_stamped else 0
-    days, quick = _likely_days(readings), True
+    days, plain = _likely_days(readings), True
     while True:
         frame = Frame(
             grid=grid, zone=zone, minutes=minutes, days=days, period_us=readings.period_us()
@@ -90,25 +91,13 @@ def _one_pass(readings: Readings, grid: Grid, zone: str) -> Cells:
             calendar = calendar_of_instants(frame, late_us=late_us)
         else:
             calendar = calendar_of_clock(frame)
-        quick = quick and _is_quickly_counted(readings, calendar)
-        if not quick:
+        plain = plain and count_plain_rows(readings, "cells", calendar)
+        if not plain:
             with duckdb_reads(readings.source.files):
-                _count(readings, "all_cells", readings.judged(), calendar)
-        if _total(readings, f"FROM all_cells WHERE cell = {-OUTSIDE_WINDOW}"):
-            days = _present_days(readings)
-        else:
-            break
-    return _second_look(readings, frame, calendar)
-
-
-def _is_quickly_counted(readings: Readings, calendar: Calendar) -> bool:
-    """Count rows on trust that a text file is as its first rows; tell whether it is."""
-    try:
-        with duckdb_reads(readings.source.files):
-            _count(readings, "all_cells", readings.judged(quick=True), calendar)
-    except InvalidFileError:
-        return False
-    return not _total(readings, "FROM all_cells WHERE customer_id <> trim(customer_id)")
+                count_rows(readings, "cells", readings.judged(), calendar)
+        if not _total(readings, f"FROM cells WHERE slot = {-OUTSIDE_WINDOW}"):
+            return _second_look(readings, frame, calendar)
+        days = _present_days(readings)
 
 
 def _second_look(readings: Readings, frame: Frame, calendar: Calendar) -> Cells:
@@ -116,39 +105,36 @@ def _second_look(readings: Readings, frame: Frame, calendar: Calendar) -> Cells:
     run = readings.connection.execute
     run(f"""
         CREATE OR REPLACE TABLE suspects AS
-        SELECT customer_id FROM all_cells WHERE cell >= 0
+        SELECT customer_id FROM cells WHERE slot >= 0
         GROUP BY customer_id
-        HAVING bool_or(cell < {SPECIAL} AND rows <> bit_count(bits))
-            OR bool_or(cell >= {SPECIAL} AND rows > {calendar.special_rows})
+        HAVING bool_or(slot < {SPECIAL} AND rows <> bit_count(mask::HUGEINT))
+            OR bool_or(slot >= {SPECIAL} AND rows > {calendar.special_rows})
             OR min(low_channel) <> max(high_channel)
     """)
-    clean = "FROM all_cells ANTI JOIN suspects USING (customer_id)"
-    used = f"(cell >= 0 OR cell = {-STRADDLES})"
     dropped = Counter(
-        {Drop(-cell): rows for cell, rows in _by_reason(readings, "all_cells") if -cell < STRADDLES}
+        {Drop(-slot): rows for slot, rows in _by_reason(readings) if -slot < STRADDLES}
     )
-    rows_in = _total(readings, "FROM all_cells")
-    rows_out = _total(readings, f"{clean} WHERE {used}")
-    notes = _notes(readings, clean, calendar)
+    rows_in, customers = _total(readings, "FROM cells"), _customers(readings)
+    used = f"FROM cells WHERE slot >= 0 OR slot = {-STRADDLES}"
+    went = _total(readings, used)
+    run("DELETE FROM cells WHERE customer_id IN (FROM suspects)")
+    rows_out = _total(readings, used)
+    notes = _notes(readings, calendar)
     merged: Counter[Merge] = Counter()
-    straddling = _total(readings, f"{clean} WHERE cell = {-STRADDLES}")
+    straddling = _total(readings, f"FROM cells WHERE slot = {-STRADDLES}")
     special_cells, special_bits = calendar.special_cells, calendar.special_bits
-    run(f"CREATE OR REPLACE TABLE cells AS SELECT * {clean}")
-    if run("SELECT count(*) FROM suspects").fetchall()[0][0]:
+    if went > rows_out:
         settled = readings.settled(only="suspects")
         came = settled.rows_in - settled.by_row.total()
-        went = _total(
-            readings, f"FROM all_cells SEMI JOIN suspects USING (customer_id) WHERE {used}"
-        )
-        if came != went:
-            raise AssertionError(f"{went} rows went to a second look, {came} came")
+        if came != went - rows_out:
+            raise AssertionError(f"{went - rows_out} rows went to a second look, {came} came")
         again = calendar_of_instants(frame)
-        _count(readings, "settled_cells", _settled_rows(settled.sql), again)
-        straddling += _total(readings, f"FROM settled_cells WHERE cell = {-STRADDLES}")
+        count_rows(readings, "settled_cells", _settled_rows(settled.sql), again)
+        straddling += _total(readings, f"FROM settled_cells WHERE slot = {-STRADDLES}")
         # Repeated intervals have their own numbers in each calendar: the second follows the first.
         run(f"""
             INSERT INTO cells SELECT * REPLACE (
-                CASE WHEN cell >= {SPECIAL} THEN cell + {special_cells.size} ELSE cell END AS cell
+                CASE WHEN slot >= {SPECIAL} THEN slot + {special_cells.size} ELSE slot END AS slot
             ) FROM settled_cells
         """)
         special_cells = np.concatenate([special_cells, again.special_cells])
@@ -166,7 +152,7 @@ def _second_look(readings: Readings, frame: Frame, calendar: Calendar) -> Cells:
         special_cells=special_cells,
         special_bits=special_bits,
         report=report,
-        customers=_customers(readings),
+        customers=customers,
         straddling=straddling,
         too_long=0,
     )
@@ -191,11 +177,11 @@ def _settled_first(readings: Readings, grid: Grid, zone: str) -> Cells:
         FROM (SELECT *, unnest(range(minutes // {minutes})) AS piece FROM {table} WHERE {fits})
     """
     rows = _settled_rows(pieces if len(readings.source.lengths) > 1 else table)
-    _count(readings, "cells", rows, calendar)
+    count_rows(readings, "cells", rows, calendar)
     too_long = readings.connection.execute(
         f"SELECT count(*) FROM {table} WHERE NOT ({fits})"
     ).fetchall()[0][0]
-    straddling = _total(readings, f"FROM cells WHERE cell = {-STRADDLES}")
+    straddling = _total(readings, f"FROM cells WHERE slot = {-STRADDLES}")
     return Cells(
         readings=readings,
         frame=frame,
@@ -220,42 +206,6 @@ def _settled_rows(table: str) -> Judgement:
     return Judgement(source, customer="customer_id", kwh="kwh", is_fine="true", reason="0")
 
 
-def _count(readings: Readings, target: str, judged: Judgement, calendar: Calendar) -> None:
-    """Group rows by customer and cell, in one pass."""
-    source = readings.source.rows
-    low, high = ("min(channel)", "max(channel)") if source.has_channels else ("0", "0")
-    estimated = "0"
-    if source.has_qualities:
-        estimated = f"count(*) FILTER (WHERE quality >= {schema.FIRST_ESTIMATED})"
-    block_us, first_us = calendar.frame.block_us, calendar.first_us
-    beyond = OUTSIDE_WINDOW if calendar.frame.period_us is None else Drop.OUTSIDE_PERIOD
-    readings.connection.register("calendar_made", calendar.to_arrow())
-    readings.connection.execute("CREATE OR REPLACE TABLE calendar AS FROM calendar_made")
-    readings.connection.unregister("calendar_made")
-    readings.connection.execute(f"""
-        CREATE OR REPLACE TABLE {ident(target)} AS
-        SELECT customer_id, cell, count(*) AS rows, sum(kwh) AS kwh,
-               bitstring_agg(bit, 0, {calendar.frame.bits - 1}) AS bits,
-               {estimated} AS estimated,
-               {low} AS low_channel, {high} AS high_channel
-        FROM (
-            SELECT {judged.customer} AS customer_id, {judged.kwh} AS kwh, channel, quality,
-                   CASE WHEN {judged.is_fine}
-                             AND stamp_us BETWEEN {first_us} AND {calendar.end_us - 1}
-                             AND (stamp_us - {first_us}) % {block_us} = 0
-                        THEN (stamp_us - {first_us}) // {block_us}
-                        WHEN ({judged.is_fine}) IS NOT TRUE THEN -({judged.reason})
-                        WHEN stamp_us % {calendar.frame.aligned_us} <> 0 THEN {-Drop.OFF_GRID}
-                        WHEN stamp_us BETWEEN {first_us} AND {calendar.end_us - 1}
-                        THEN {-STRADDLES}
-                        ELSE {-beyond}
-                   END::INTEGER AS key
-            FROM {judged.source}
-        ) JOIN calendar USING (key)
-        GROUP BY customer_id, cell
-    """)
-
-
 def _likely_days(readings: Readings) -> NDArray[np.int64]:
     """Guess which days occur: Parquet knows its range, of a CSV file the beginning is read."""
     source = readings.source
@@ -264,7 +214,7 @@ def _likely_days(readings: Readings) -> NDArray[np.int64]:
     with duckdb_reads(source.files):
         query, margin_us = source.rows.range_sql(), DAY_US
         if query is None:
-            margin_us = _MARGIN_US
+            margin_us = _MARGIN_STAMPS * source.lengths[0] * MINUTE_US
             query = f"""
                 SELECT min(stamp_us), max(stamp_us)
                 FROM (SELECT stamp_us, reason FROM ({readings.judged().sql()}) LIMIT {_SAMPLE_ROWS})
@@ -293,12 +243,12 @@ def _with_neighbours(days: list[int]) -> NDArray[np.int64]:
     return np.unique(np.concatenate([array - 1, array, array + 1]))
 
 
-def _notes(readings: Readings, clean: str, calendar: Calendar) -> Counter[Note]:
+def _notes(readings: Readings, calendar: Calendar) -> Counter[Note]:
     rows = readings.connection.execute(f"""
-        SELECT coalesce(sum(rows) FILTER (cell >= {SPECIAL} AND rows = 1), 0),
-               coalesce(sum(rows) FILTER (cell >= {SPECIAL} AND rows > 1), 0),
-               coalesce(sum(estimated) FILTER (cell >= 0), 0)
-        {clean}
+        SELECT coalesce(sum(rows) FILTER (slot >= {SPECIAL} AND rows = 1), 0),
+               coalesce(sum(rows) FILTER (slot >= {SPECIAL} AND rows > 1), 0),
+               coalesce(sum(estimated) FILTER (slot >= 0), 0)
+        FROM cells
     """).fetchall()[0]
     notes = Counter({Note.ESTIMATED: int(rows[2])})
     if calendar.special_rows > 1:
@@ -308,12 +258,12 @@ def _notes(readings: Readings, clean: str, calendar: Calendar) -> Counter[Note]:
 
 
 def _customers(readings: Readings) -> int:
-    query = "SELECT count(DISTINCT customer_id) FROM all_cells WHERE customer_id <> ''"
+    query = "SELECT count(DISTINCT customer_id) FROM cells WHERE customer_id <> ''"
     return int(readings.connection.execute(query).fetchall()[0][0])
 
 
-def _by_reason(readings: Readings, table: str) -> list[tuple[int, int]]:
-    query = f"SELECT cell, sum(rows)::BIGINT FROM {table} WHERE cell < 0 GROUP BY cell"
+def _by_reason(readings: Readings) -> list[tuple[int, int]]:
+    query = "SELECT slot, sum(rows)::BIGINT FROM cells WHERE slot < 0 GROUP BY slot"
     return readings.connection.execute(query).fetchall()
 
 

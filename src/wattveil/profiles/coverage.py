@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from wattveil.ingest.zones import MINUTE_US
-from wattveil.profiles.calendar import SPECIAL, calendar_of_instants
+from wattveil.profiles.calendar import SPECIAL, WORD_BITS, calendar_of_instants
 from wattveil.profiles.cells import Cells
 
 _BATCH_ROWS = 50_000
@@ -69,12 +70,16 @@ class _Timeline:
         known = (calendar.cells >= 0) & (calendar.cells < SPECIAL)
         return cls(starts_us[known], calendar.cells[known], calendar.bits[known])
 
-    def longest_gap_hours(self, present: NDArray[np.bool_], minutes: int) -> NDArray[np.float64]:
+    def longest_gap_hours(
+        self, present: NDArray[np.bool_], first_bit: int, minutes: int
+    ) -> NDArray[np.float64]:
         """Return each customer's longest gap; ``present`` is customer × cell × bit."""
         customers, _, bits = present.shape
-        read = present.reshape(customers, -1).take(self.cells * bits + self.bits, axis=1)
-        customer, place = np.nonzero(read)
-        starts_us = self.starts_us[place]
+        bit = self.bits - first_bit
+        shown = (bit >= 0) & (bit < bits)
+        places = self.cells[shown] * bits + bit[shown]
+        customer, place = np.nonzero(present.reshape(customers, -1).take(places, axis=1))
+        starts_us = self.starts_us[shown][place]
         same = customer[1:] == customer[:-1]
         gaps_us = np.where(same, np.diff(starts_us) - minutes * MINUTE_US, 0)
         longest_us = np.zeros(customers, np.int64)
@@ -86,16 +91,16 @@ class _Timeline:
 def _customers(cells: Cells) -> Iterator[pa.Table]:
     """Yield the cells of whole customers, in order of customer."""
     reader = cells.readings.connection.sql("""
-        SELECT customer_id, cell, rows, kwh, bits::BLOB AS bits, estimated
-        FROM cells WHERE cell >= 0 ORDER BY customer_id, cell
+        SELECT customer_id, slot, rows, kwh, mask, estimated
+        FROM cells WHERE slot >= 0 ORDER BY customer_id
     """).to_arrow_reader(_BATCH_ROWS)
     rest: pa.Table | None = None
     for batch in reader:
         table = pa.Table.from_batches([batch])
         if rest is not None:
             table = pa.concat_tables([rest, table])
-        names = table["customer_id"].to_numpy(zero_copy_only=False)
-        whole = int(np.flatnonzero(names == names[-1])[0])
+        last = pc.equal(table["customer_id"], table["customer_id"][-1])
+        whole = int(pc.index(last, value=True).as_py())
         if whole:
             yield table.slice(0, whole)
         rest = table.slice(whole)
@@ -105,44 +110,61 @@ def _customers(cells: Cells) -> Iterator[pa.Table]:
 
 def _average(cells: Cells, timeline: _Timeline | None, table: pa.Table) -> Averages:
     frame = cells.frame
-    names = table["customer_id"].to_numpy(zero_copy_only=False)
-    begins = np.flatnonzero(np.concatenate([[True], names[1:] != names[:-1]]))
-    customer = np.repeat(np.arange(begins.size), np.diff(np.append(begins, names.size)))
-    cell = table["cell"].to_numpy().astype(np.int64)
-    plain = cell < SPECIAL
-    true_cell = cell.copy()
-    true_cell[~plain] = cells.special_cells[cell[~plain] - SPECIAL]
+    named = table["customer_id"].combine_chunks().dictionary_encode()
+    names: list[str] = named.dictionary.to_pylist()
+    customer = named.indices.to_numpy()
+    slot = table["slot"].to_numpy().astype(np.int64)
+    plain = slot < SPECIAL
+    cell = slot // frame.words
+    cell[~plain] = cells.special_cells[slot[~plain] - SPECIAL]
 
-    shape = (begins.size, frame.grid.cells)
+    shape = (len(names), frame.grid.cells)
     rows, kwh = np.zeros(shape, np.int64), np.zeros(shape)
-    np.add.at(rows, (customer, true_cell), table["rows"].to_numpy())
-    np.add.at(kwh, (customer, true_cell), table["kwh"].to_numpy())
+    np.add.at(rows, (customer, cell), table["rows"].to_numpy())
+    np.add.at(kwh, (customer, cell), table["kwh"].to_numpy())
     estimated = np.bincount(customer, weights=table["estimated"].to_numpy().astype(np.float64))
 
-    # bits of a cell: days × readings of the cell on a day
-    records = np.frombuffer(b"".join(table["bits"].to_pylist()), np.uint8).reshape(names.size, -1)
-    present = np.zeros((*shape, frame.bits // 8), np.uint8)
-    present[customer[plain], cell[plain]] = records[plain]
-    on_days = np.unpackbits(np.bitwise_or.reduce(present, axis=1), axis=1)
-    on_days = on_days[:, : frame.days.size * frame.bits_a_day]
-    days = on_days.reshape(begins.size, -1, frame.bits_a_day).any(axis=2).sum(axis=1)
+    # Words of these customers only: the calendar may be much longer than their records.
+    word = slot % frame.words
+    word[~plain] = cells.special_bits[slot[~plain] - SPECIAL].clip(0) // WORD_BITS
+    first_word, last_word = int(word.min()), int(word.max())
+    records = np.zeros((*shape, last_word - first_word + 1), dtype="<u8")
+    masks = table["mask"].to_numpy()
+    records[customer[plain], cell[plain], word[plain] - first_word] = masks[plain]
+    first_bit = first_word * WORD_BITS
+    days = _days(np.bitwise_or.reduce(records, axis=1), first_bit, frame.bits_a_day)
 
-    longest_gap_hours = np.full(begins.size, np.nan)
+    longest_gap_hours = np.full(len(names), np.nan)
     if timeline is not None:
-        is_present = np.unpackbits(present, axis=2).view(bool)
+        present = _bits(records)
         special = np.flatnonzero(~plain)
-        special = special[cells.special_bits[cell[special] - SPECIAL] >= 0]
-        bit = cells.special_bits[cell[special] - SPECIAL]
-        is_present[customer[special], true_cell[special], bit] = True
-        longest_gap_hours = timeline.longest_gap_hours(is_present, frame.minutes)
+        special = special[cells.special_bits[slot[special] - SPECIAL] >= 0]
+        bit = cells.special_bits[slot[special] - SPECIAL] - first_bit
+        present[customer[special], cell[special], bit] = True
+        longest_gap_hours = timeline.longest_gap_hours(present, first_bit, frame.minutes)
 
     with np.errstate(invalid="ignore", divide="ignore"):
         load_kw = kwh / (rows * (frame.minutes / 60))
     return Averages(
-        tuple(names[begins].tolist()),
+        tuple(names),
         load_kw,
         rows,
         days,
         longest_gap_hours,
         estimated / rows.sum(axis=1),
     )
+
+
+def _days(records: NDArray[np.uint64], first_bit: int, bits_a_day: int) -> NDArray[np.int64]:
+    """Count the days with a reading; ``records`` is customer × word."""
+    bits = _bits(records)
+    day = (first_bit + np.arange(bits.shape[1])) // bits_a_day
+    begins = np.flatnonzero(np.concatenate([[True], day[1:] != day[:-1]]))
+    on_days: NDArray[np.bool_] = np.logical_or.reduceat(bits, begins, axis=1)
+    days: NDArray[np.int64] = on_days.sum(axis=1)
+    return days
+
+
+def _bits(records: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Lay the bits of words out along the last axis, the lowest first."""
+    return np.unpackbits(records.view(np.uint8), axis=-1, bitorder="little").view(np.bool_)

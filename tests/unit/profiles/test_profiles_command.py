@@ -8,8 +8,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from wattveil.profiles.command import profiles
 from wattveil.profiles import Profiles
+from wattveil.profiles.command import profiles
 
 _FIRST = dt.datetime(2013, 1, 7, tzinfo=dt.UTC)
 
