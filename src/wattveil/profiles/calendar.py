@@ -3,7 +3,7 @@
 One small table takes the place of all arithmetic with dates: DuckDB joins readings to it. A cell is
 a column of the profile. A bit is a place in the cell's record of days, so that (cell, bit) is the
 interval, and a customer with more rows than bits set has two rows for one interval. The record is
-cut into words of 64 bits, which DuckDB gathers quickly: a slot is one word of one cell.
+cut into words of 128 bits, which DuckDB gathers quickly: a slot is one word of one cell.
 
 Cells below 0 are reasons against a row: a `Drop` with its sign changed, or one of the two here.
 Cells from `SPECIAL` on stand for one repeated interval each (clocks back): a bit is of no use
@@ -25,7 +25,7 @@ from wattveil.profiles.grid import Grid
 STRADDLES = 50  # lies in two cells
 OUTSIDE_WINDOW = 51  # the calendar is too short; a longer one is needed
 SPECIAL = 1 << 28
-WORD_BITS = 64
+WORD_BITS = 128
 _LOWEST_CELL = -60
 
 
@@ -96,24 +96,22 @@ class Calendar:
     def to_arrow(self) -> pa.Table:
         """Return the table to join with, reasons included.
 
-        Columns: key, the place of a stamp, or a reason; stamp_us, NULL for reasons; slot; mask, the
-        bit in its word. Reasons and repeated intervals are slots as they are, without a bit.
+        Columns: key, the place of a stamp, or a reason; stamp_us, NULL for reasons; slot; bit, the
+        place in its word. Reasons and repeated intervals are slots as they are, with bit -1.
         """
         reasons = np.arange(_LOWEST_CELL, 0)
+        no_reasons = np.full(reasons.size, -1)
         plain = (self.cells >= 0) & (self.cells < SPECIAL)
-        slots = self.cells * self.frame.words + self.bits // WORD_BITS
-        masks = np.left_shift(np.uint64(1), (self.bits % WORD_BITS).astype(np.uint64))
-        stamps_us = self.first_us + np.arange(self.cells.size) * self.frame.block_us
-        keys = np.concatenate([reasons, np.arange(self.cells.size)])
-        no_masks = np.zeros(reasons.size, np.uint64)
+        slots = np.where(plain, self.cells * self.frame.words + self.bits // WORD_BITS, self.cells)
+        bits = np.where(plain, self.bits % WORD_BITS, -1)
+        places = np.arange(self.cells.size)
+        stamps_us = pa.array(self.first_us + places * self.frame.block_us)
         return pa.table(
             {
-                "key": pa.array(keys, pa.int32()),
-                "stamp_us": pa.array([None] * reasons.size + stamps_us.tolist(), pa.int64()),
-                "slot": pa.array(
-                    np.concatenate([reasons, np.where(plain, slots, self.cells)]), pa.int32()
-                ),
-                "mask": pa.array(np.concatenate([no_masks, np.where(plain, masks, no_masks[:1])])),
+                "key": pa.array(np.concatenate([reasons, places]), pa.int32()),
+                "stamp_us": pa.concat_arrays([pa.nulls(reasons.size, pa.int64()), stamps_us]),
+                "slot": pa.array(np.concatenate([reasons, slots]), pa.int32()),
+                "bit": pa.array(np.concatenate([no_reasons, bits]), pa.int32()),
             }
         )
 

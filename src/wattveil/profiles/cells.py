@@ -103,11 +103,12 @@ def _one_pass(readings: Readings, grid: Grid, zone: str) -> Cells:
 def _second_look(readings: Readings, frame: Frame, calendar: Calendar) -> Cells:
     """Settle the customers whose rows collide, and put the cells of all together."""
     run = readings.connection.execute
+    bits = "bit_count(low_bits::HUGEINT)::INTEGER + bit_count(high_bits::HUGEINT)"
     run(f"""
         CREATE OR REPLACE TABLE suspects AS
         SELECT customer_id FROM cells WHERE slot >= 0
         GROUP BY customer_id
-        HAVING bool_or(slot < {SPECIAL} AND rows <> bit_count(mask::HUGEINT))
+        HAVING bool_or(slot < {SPECIAL} AND rows <> {bits})
             OR bool_or(slot >= {SPECIAL} AND rows > {calendar.special_rows})
             OR min(low_channel) <> max(high_channel)
     """)

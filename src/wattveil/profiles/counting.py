@@ -1,9 +1,11 @@
 """One pass over all rows: how many of a customer fall into each slot, how much energy, which bits.
 
-Both functions make a table with the columns customer_id, slot, rows, kwh, mask, estimated,
-low_channel and high_channel. `count_rows` judges every row as it goes. `count_plain_rows` is for
-tables of customer, stamp and value. It never reads a stamp: the calendar is written as the file
-writes it, and the two are compared. Whatever it does not know makes it give up.
+Both functions make a table with the columns customer_id, slot, rows, kwh, low_bits and high_bits
+(the two halves of the slot's word), estimated, low_channel and high_channel.
+
+`count_rows` judges every row as it goes. `count_plain_rows` is for tables of customer, stamp and
+value. It never reads a stamp: the calendar is written as the file writes it, and the two are
+compared. Whatever it does not know makes it give up.
 """
 
 from wattveil.errors import InvalidFileError
@@ -15,6 +17,10 @@ from wattveil.ingest.schema import Drop
 from wattveil.ingest.sources import duckdb_reads
 from wattveil.ingest.sql import ident
 from wattveil.profiles.calendar import OUTSIDE_WINDOW, STRADDLES, Calendar
+
+_HALVES = (
+    f"({{mask}} & {(1 << 64) - 1})::UBIGINT AS low_bits, ({{mask}} >> 64)::UBIGINT AS high_bits"
+)
 
 
 def count_rows(readings: Readings, target: str, judged: Judgement, calendar: Calendar) -> None:
@@ -29,7 +35,8 @@ def count_rows(readings: Readings, target: str, judged: Judgement, calendar: Cal
     _add_calendar(readings, calendar)
     readings.connection.execute(f"""
         CREATE OR REPLACE TABLE {ident(target)} AS
-        SELECT customer_id, slot, count(*) AS rows, sum(kwh) AS kwh, bit_or(mask) AS mask,
+        SELECT customer_id, slot, count(*) AS rows, sum(kwh) AS kwh,
+               {_HALVES.format(mask="bit_or(mask)")},
                {estimated} AS estimated,
                {low} AS low_channel, {high} AS high_channel
         FROM (
@@ -74,7 +81,8 @@ def count_plain_rows(readings: Readings, target: str, calendar: Calendar) -> boo
             readings.connection.execute(f"""
                 CREATE OR REPLACE TABLE {ident(target)} AS
                 SELECT customer::VARCHAR AS customer_id, slot, rows,
-                       kwh * {factor.get(readings.source.unit, 1.0)} AS kwh, mask,
+                       kwh * {factor.get(readings.source.unit, 1.0)} AS kwh,
+                       {_HALVES.format(mask="mask")},
                        0 AS estimated, 0 AS low_channel, 0 AS high_channel
                 FROM (
                     SELECT customer, slot, count(*) AS rows, sum(value)::DOUBLE AS kwh,
@@ -96,7 +104,12 @@ def count_plain_rows(readings: Readings, target: str, calendar: Calendar) -> boo
 
 def _add_calendar(readings: Readings, calendar: Calendar) -> None:
     readings.connection.register("calendar_made", calendar.to_arrow())
-    readings.connection.execute("CREATE OR REPLACE TABLE calendar AS FROM calendar_made")
+    readings.connection.execute("""
+        CREATE OR REPLACE TABLE calendar AS
+        SELECT key, stamp_us, slot,
+               CASE WHEN bit < 0 THEN 0 ELSE 1::UHUGEINT << bit::UHUGEINT END AS mask
+        FROM calendar_made
+    """)
     readings.connection.unregister("calendar_made")
 
 

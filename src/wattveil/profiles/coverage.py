@@ -91,7 +91,7 @@ class _Timeline:
 def _customers(cells: Cells) -> Iterator[pa.Table]:
     """Yield the cells of whole customers, in order of customer."""
     reader = cells.readings.connection.sql("""
-        SELECT customer_id, slot, rows, kwh, mask, estimated
+        SELECT customer_id, slot, rows, kwh, low_bits, high_bits, estimated
         FROM cells WHERE slot >= 0 ORDER BY customer_id
     """).to_arrow_reader(_BATCH_ROWS)
     rest: pa.Table | None = None
@@ -128,9 +128,10 @@ def _average(cells: Cells, timeline: _Timeline | None, table: pa.Table) -> Avera
     word = slot % frame.words
     word[~plain] = cells.special_bits[slot[~plain] - SPECIAL].clip(0) // WORD_BITS
     first_word, last_word = int(word.min()), int(word.max())
-    records = np.zeros((*shape, last_word - first_word + 1), dtype="<u8")
-    masks = table["mask"].to_numpy()
-    records[customer[plain], cell[plain], word[plain] - first_word] = masks[plain]
+    records = np.zeros((*shape, 2 * (last_word - first_word + 1)), dtype="<u8")
+    for half, name in enumerate(("low_bits", "high_bits")):
+        place = 2 * (word[plain] - first_word) + half
+        records[customer[plain], cell[plain], place] = table[name].to_numpy()[plain]
     first_bit = first_word * WORD_BITS
     days = _days(np.bitwise_or.reduce(records, axis=1), first_bit, frame.bits_a_day)
 
