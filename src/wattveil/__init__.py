@@ -8,7 +8,9 @@
 """
 
 from wattveil.errors import WattveilError
+from wattveil.ingest import read_readings
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
+from wattveil.profiles import Profiles, profiles_from_readings
 from wattveil.release.instance import LeaveOneOutKMeans
 from wattveil.release.shapes import LoadShape, mean_load_shape
 
@@ -17,8 +19,11 @@ __all__ = [
     "LeaveOneOutKMeans",
     "LoadShape",
     "Neighbours",
+    "Profiles",
     "Tier",
     "Unit",
     "WattveilError",
     "mean_load_shape",
+    "profiles_from_readings",
+    "read_readings",
 ]

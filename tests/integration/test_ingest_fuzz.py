@@ -16,8 +16,10 @@ import pytest
 
 from wattveil.errors import InvalidFileError
 from wattveil.ingest import read_readings
+from wattveil.profiles import build_profiles
 
 _INPUTS = int(os.environ.get("WATTVEIL_FUZZ", "200"))
+_PROFILED = 4  # of so many inputs one becomes profiles too
 _CHUNKS = 8  # tests of one layout, so that they run side by side and keep within the time limit
 
 _TOKENS = [b",", b";", b"\n", b'"', b"\r\n", b"\x00", b"\xff", b"-", b"NaN", b"1e999", b"+01:00"]
@@ -131,12 +133,16 @@ def test_mutated_files(layout: str, chunk: int, tmp_path: Path) -> None:
         try:
             readings = read_readings(path, minutes=None if layout in {"wide", "comed"} else 60)
             report = readings.report
+            by_profiles = report
+            if report.rows_out and number % _PROFILED == 0:
+                by_profiles = build_profiles(readings, least_days=1).cells.report
         except InvalidFileError:
             refused += 1
             continue
         except Exception as error:
             raise AssertionError(f"{layout} {number}: {error!r}") from error
         readings.close()
+        assert by_profiles == report, f"{layout} {number}"  # two roads to the same account
         records = _records(content) if suffix == "csv" else None
         if records is not None:
             assert report.rows_in == records * readings_a_row, f"{layout} {number}"

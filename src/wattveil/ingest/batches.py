@@ -1,17 +1,7 @@
-"""The one table that every streaming reader makes, and the sink for what does not reach it.
+"""Batches of the one table that every streaming reader makes, and the sink for what is left out.
 
-A reader yields record batches of `SCHEMA`, of about `BATCH_ROWS` rows each:
-
-=============  ====================================================================================
-customer_id    what the file calls the customer; each reader says which of its names it takes
-start_utc      start of the interval
-minutes        length of the interval, 1 to 1440
-kwh            energy of the interval; energy received from the customer is negative, and a reading
-               that the file itself calls missing is null
-channel        ``delivered`` to the customer, ``received`` from the customer, or ``net`` of the two
-quality        ``valid``, ``raw`` (not validated), ``edited``, ``estimated``, ``derived``,
-               ``projected`` (a forecast), ``mixed``, ``questionable``, ``other`` or ``missing``
-=============  ====================================================================================
+A reader yields record batches of `READINGS_SCHEMA`, of about `BATCH_ROWS` rows each. A reading that
+the file itself calls missing has the quality ``missing`` and no kwh.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,20 +9,11 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from wattveil.ingest.schema import READINGS_SCHEMA
+
 BATCH_ROWS = 65_536
 LONGEST_MINUTES = 1440
 NOTE = "noted: "
-
-SCHEMA = pa.schema(
-    [
-        pa.field("customer_id", pa.string(), nullable=False),
-        pa.field("start_utc", pa.timestamp("us", tz="UTC"), nullable=False),
-        pa.field("minutes", pa.int16(), nullable=False),
-        pa.field("kwh", pa.float64()),
-        pa.field("channel", pa.string(), nullable=False),
-        pa.field("quality", pa.string(), nullable=False),
-    ]
-)
 
 
 class ProblemSink(Protocol):
@@ -55,7 +36,7 @@ class ProblemSink(Protocol):
 
 
 class BatchBuilder:
-    """Gathers rows into record batches of `SCHEMA`."""
+    """Gathers rows into record batches of `READINGS_SCHEMA`."""
 
     def __init__(self) -> None:
         self._customer_ids: list[str] = []
@@ -122,8 +103,9 @@ class BatchBuilder:
             self._qualities,
         )
         arrays = [
-            pa.array(column, type=field.type) for column, field in zip(columns, SCHEMA, strict=True)
+            pa.array(column, type=field.type)
+            for column, field in zip(columns, READINGS_SCHEMA, strict=True)
         ]
         for column in columns:
             column.clear()
-        return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+        return pa.RecordBatch.from_arrays(arrays, schema=READINGS_SCHEMA)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import quote
 
 import duckdb
 import pyarrow as pa
@@ -51,7 +52,7 @@ def _spill_sqlite(path: str, query: str, target: Path) -> None:
     if not Path(path).is_file():
         raise InvalidFileError(path, "file", "a SQLite database", "none")
     # mode=ro: a reader must not be able to change the meter database.
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+    with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as connection:
         _spill(connection.execute(query), target)
 
 

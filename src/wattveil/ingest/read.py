@@ -28,7 +28,7 @@ from wattveil.ingest.sources import (
     scan_csv,
     scan_parquet,
 )
-from wattveil.ingest.sql import literal
+from wattveil.ingest.sql import paths
 
 _LEAST_MEMORY_MB = 200
 
@@ -137,7 +137,7 @@ def read_readings(
     if problems_to is not None and Path(problems_to).suffix not in {".csv", ".parquet"}:
         raise InvalidParameterError("problems_to", "a .csv or .parquet file", str(problems_to))
     workshop = Workshop(checks.integer("memory_mb", memory_mb, least=_LEAST_MEMORY_MB))
-    opened = _query(workshop, source, sql, options) if sql else _files(workshop, source, options)
+    opened = _query(workshop, source, sql) if sql else _files(workshop, source, options)
     return Readings(workshop, _complete(workshop.connection, opened, options, problems_to))
 
 
@@ -150,8 +150,7 @@ class _Opened:
         self.log = log
 
 
-def _query(workshop: Workshop, source: object, sql: str, options: ReadOptions) -> _Opened:
-    del options
+def _query(workshop: Workshop, source: object, sql: str) -> _Opened:
     target = workshop.folder / "query.parquet"
     spill_query(str(source), sql, target)
     return _Opened(scan_parquet(workshop.connection, [target]), [target])
@@ -171,7 +170,7 @@ def _files(
     with closing(log), pq.ParquetWriter(target, schema.READINGS_SCHEMA) as writer:
         for path in files:
             for batch in _STREAMING[kind](path, problems=log):
-                writer.write_batch(batch.cast(schema.READINGS_SCHEMA))
+                writer.write_batch(batch)
     return _Opened(scan_parquet(workshop.connection, [target]), files, log)
 
 
@@ -221,7 +220,7 @@ def _add_meters(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
             CREATE OR REPLACE TABLE meters AS
             SELECT DISTINCT trim(meter_id::VARCHAR) AS meter_id,
                             trim(customer_id::VARCHAR) AS customer_id
-            FROM {reader}({literal(str(path))}{extra})
+            FROM {reader}({paths([path])}{extra})
             WHERE meter_id IS NOT NULL AND customer_id IS NOT NULL
         """)
     twice = connection.execute(

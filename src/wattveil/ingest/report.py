@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-NOTE_PREFIX = "noted: "
+from wattveil.ingest.batches import NOTE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +93,7 @@ class ProblemLog:
     def count(self, reason: str, where: str, row: Mapping[str, object] | None = None) -> None:
         """Count one problem."""
         if row is None:
-            self.notes[reason.removeprefix(NOTE_PREFIX)] += 1
+            self.notes[reason.removeprefix(NOTE)] += 1
             return
         self.dropped[reason] += 1
         self._writer.writerow((reason, where, ", ".join(str(value) for value in row.values())))

@@ -2,7 +2,6 @@
 
 import csv
 import glob
-import gzip
 import io
 import re
 import zlib
@@ -11,17 +10,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import BinaryIO, cast
 
 import duckdb
 import pyarrow as pa
 
 from wattveil.errors import InvalidFileError
-from wattveil.ingest.sql import ident, literal, literals
+from wattveil.ingest.sql import ident, literal, paths
+from wattveil.ingest.streams import GZIP_MAGIC, ZSTD_MAGIC, open_binary
 
 _HEAD_BYTES = 1 << 20
 _DELIMITERS = ",;\t|"
-_GZIP, _ZSTD, _PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
+_PARQUET_MAGIC = b"PAR1"
 _READABLE = re.compile(r"\.(csv|txt|tsv|parquet|pq|xml|nem12)(\.(gz|zst|zstd))?$", re.IGNORECASE)
 _NEM12 = re.compile(r"\s*(100,NEM12|200,)", re.IGNORECASE)
 
@@ -91,9 +90,9 @@ def scan_csv(files: list[Path], *, skip_lines: int) -> Scan:
         raise InvalidFileError(
             files[0], "source", "files compressed all in one way", "several ways"
         )
-    compression = {_GZIP: "gzip", _ZSTD: "zstd"}.get(magic.pop(), "none")
+    compression = {GZIP_MAGIC: "gzip", ZSTD_MAGIC: "zstd"}.get(magic.pop(), "none")
     call = (
-        f"read_csv({literals([str(path) for path in files])}, auto_detect = false, header = true,"
+        f"read_csv({paths(files)}, auto_detect = false, header = true,"
         f" skip = {skip_lines}, delim = {literal(delimiter)}, quote = '\"', escape = '\"',"
         f" compression = '{compression}'"
     )
@@ -108,7 +107,7 @@ def typed_csv(scan: Scan, types: dict[str, str]) -> str:
 
 def scan_parquet(connection: duckdb.DuckDBPyConnection, files: list[Path]) -> Scan:
     """Describe Parquet files with one schema."""
-    sql = f"read_parquet({literals([str(path) for path in files])})"
+    sql = f"read_parquet({paths(files)})"
     with duckdb_reads(files):
         described = connection.execute(f"DESCRIBE SELECT * FROM {sql}").fetchall()
     types = {str(row[0]): str(row[1]) for row in described}
@@ -129,7 +128,7 @@ def duckdb_reads(files: Sequence[Path]) -> Iterator[None]:
     """Turn DuckDB's complaint about a file into ours."""
     try:
         yield
-    except (duckdb.OutOfMemoryException, duckdb.InternalException):
+    except duckdb.OutOfMemoryException:
         raise
     except duckdb.Error as error:
         raise _as_file_error(str(error), files) from error
@@ -162,30 +161,24 @@ def _magic(path: Path) -> bytes:
             start = file.read(4)
     except OSError as error:
         raise InvalidFileError(path, "file", "a readable file", str(error)) from error
-    return next((magic for magic in (_GZIP, _ZSTD, _PARQUET) if start.startswith(magic)), b"")
+    return next(
+        (magic for magic in (GZIP_MAGIC, ZSTD_MAGIC, _PARQUET_MAGIC) if start.startswith(magic)),
+        b"",
+    )
 
 
 def _head(path: Path) -> str:
     """Return the beginning of a text file, decompressed."""
     try:
-        with _opened(path) as stream:
+        with open_binary(path) as stream:
             start = stream.read(_HEAD_BYTES)
     except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
         raise InvalidFileError(path, "content", "a whole compressed file", str(error)) from error
     return start.decode("utf-8-sig", errors="replace")
 
 
-def _opened(path: Path) -> BinaryIO:
-    magic = _magic(path)
-    if magic == _GZIP:
-        return cast("BinaryIO", gzip.open(path, "rb"))
-    if magic == _ZSTD:
-        return cast("BinaryIO", pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"))
-    return path.open("rb")
-
-
 def _kind(path: Path) -> Kind:
-    if _magic(path) == _PARQUET:
+    if _magic(path) == _PARQUET_MAGIC:
         return Kind.PARQUET
     start = _head(path).lstrip()
     if not start:

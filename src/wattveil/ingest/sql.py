@@ -1,6 +1,8 @@
 """Pieces of SQL text. Names and values from outside enter a statement through these quotes."""
 
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 
 def ident(name: str) -> str:
@@ -16,6 +18,11 @@ def literal(text: str) -> str:
 def literals(texts: list[str]) -> str:
     """Write a list of texts."""
     return "[" + ", ".join(literal(text) for text in texts) + "]"
+
+
+def paths(files: Sequence[Path]) -> str:
+    """Write a list of files; DuckDB would take some signs in their names for wildcards."""
+    return literals([re.sub(r"[*?[]", r"[\g<0>]", str(path)) for path in files])
 
 
 def choose(value: str, codes: Mapping[str, int], otherwise: str) -> str:

@@ -16,17 +16,17 @@ from wattveil.errors import InvalidFileError
 CHUNK_BYTES = 1 << 16
 LONGEST_LINE_BYTES = 1 << 20
 
-_GZIP_MAGIC = b"\x1f\x8b"
-_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+GZIP_MAGIC = b"\x1f\x8b"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 
 def open_binary(path: Path) -> BinaryIO:
     """Open a file for reading; gzip and zstd are decompressed on the way."""
     with path.open("rb") as file:
-        magic = file.read(len(_ZSTD_MAGIC))
-    if magic.startswith(_GZIP_MAGIC):
+        magic = file.read(len(ZSTD_MAGIC))
+    if magic.startswith(GZIP_MAGIC):
         return cast("BinaryIO", gzip.open(path, "rb"))
-    if magic == _ZSTD_MAGIC:
+    if magic == ZSTD_MAGIC:
         return cast("BinaryIO", pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"))
     return path.open("rb")
 

@@ -12,7 +12,7 @@ from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.ingest.options import Estimated, known_zone
 from wattveil.ingest.readings import Readings
 from wattveil.ingest.sources import duckdb_reads
-from wattveil.ingest.sql import ident, literal
+from wattveil.ingest.sql import ident, paths
 from wattveil.profiles.cells import Cells, make_cells
 from wattveil.profiles.coverage import Averages, average
 from wattveil.profiles.grid import Grid
@@ -164,9 +164,9 @@ def _attributes(
     cells: Cells, path: Path, customer_ids: tuple[str, ...]
 ) -> dict[str, tuple[str | None, ...]]:
     """Look every customer up in the table of attributes."""
-    reader = f"read_csv({literal(str(path))}, all_varchar = true, header = true)"
+    reader = f"read_csv({paths([path])}, all_varchar = true, header = true)"
     if path.suffix == ".parquet":
-        reader = f"read_parquet({literal(str(path))})"
+        reader = f"read_parquet({paths([path])})"
     with duckdb_reads([path]):
         table = cells.readings.connection.sql(f"SELECT * FROM {reader}").to_arrow_table()
     key = next((name for name in ("customer_id", "meter_id") if name in table.column_names), None)

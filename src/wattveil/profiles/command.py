@@ -2,21 +2,28 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
+import duckdb
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from wattveil import checks
-from wattveil.errors import InvalidDataError, InvalidFileError, InvalidParameterError
+from wattveil.errors import InvalidParameterError, WattveilError
 from wattveil.ingest import Readings, read_readings
-from wattveil.profiles import Grid, ProfileBuild, Split, build_profiles
-from wattveil.profiles.quality import write_quality_page
+from wattveil.profiles.build import ProfileBuild, build_profiles
+from wattveil.profiles.grid import Grid, Split
+from wattveil.profiles.quality import require_plots, write_quality_page
+
+EPILOG = (
+    "Example: wattveil profiles readings.parquet --timezone Europe/London --out profiles.parquet"
+)
 
 _POLL_SECONDS = 0.2
 
@@ -77,34 +84,37 @@ def profiles(
     """Turn meter readings into one load profile a customer, and say what was left out and why."""
     console = Console(stderr=as_json)
     try:
-        readings = read_readings(
-            source if sql is None else source[0],
-            sql=sql,
-            timezone=stamps_in or timezone,
-            layout=layout,
-            columns=_columns(column or []),
-            unit=unit,
-            minutes=minutes,
-            stamp=stamp,
-            stamp_format=stamp_format,
-            day_slots=day_slots,
-            period=period,
-            conflicts=conflicts,
-            estimated=estimated,
-            meters=meters,
-            register_rollover=register_rollover,
-            skip_lines=skip_lines,
-            problems_to=problems_to,
-            memory_mb=memory_mb,
-        )
+        if report is not None:
+            require_plots()
         grid = Grid(
             minutes=grid_minutes,
             split=checks.enum_value("split", split, Split),
             closing_midnight=closing_midnight,
         )
-        for guess in readings.guesses:
-            console.print(f"[yellow]guessed[/] {guess}", highlight=False)
-        with _progress(readings, console):
+        with _progress(console) as watch:
+            readings = read_readings(
+                source if sql is None else _one(source),
+                sql=sql,
+                timezone=stamps_in or timezone,
+                layout=layout,
+                columns=_columns(column or []),
+                unit=unit,
+                minutes=minutes,
+                stamp=stamp,
+                stamp_format=stamp_format,
+                day_slots=day_slots,
+                period=period,
+                conflicts=conflicts,
+                estimated=estimated,
+                meters=meters,
+                register_rollover=register_rollover,
+                skip_lines=skip_lines,
+                problems_to=problems_to,
+                memory_mb=memory_mb,
+            )
+            for guess in readings.guesses:
+                console.print(f"[yellow]guessed[/] {escape(guess)}", highlight=False)
+            watch(readings)
             build = build_profiles(
                 readings,
                 grid=grid,
@@ -118,13 +128,23 @@ def profiles(
             write_quality_page(build, report)
     except InvalidParameterError as error:
         raise typer.BadParameter(str(error)) from error
-    except (InvalidFileError, InvalidDataError) as error:
-        console.print(f"[red]Error:[/] {error}", highlight=False)
+    except duckdb.OutOfMemoryException as error:
+        console.print(f"[red]Error:[/] more than --memory-mb {memory_mb} is needed.")
+        raise typer.Exit(1) from error
+    except (WattveilError, OSError, duckdb.Error) as error:
+        console.print(f"[red]Error:[/] {escape(str(error))}", highlight=False)
         raise typer.Exit(1) from error
     if as_json:
         typer.echo(json.dumps(_as_json(build, out), indent=2))
     else:
         _show(console, build, out)
+
+
+def _one(source: list[str]) -> str:
+    """Accept a single database."""
+    if len(source) > 1:
+        raise InvalidParameterError("source", "one database when --sql is given", source)
+    return source[0]
 
 
 def _columns(pairs: list[str]) -> dict[str, str]:
@@ -138,8 +158,12 @@ def _columns(pairs: list[str]) -> dict[str, str]:
 
 
 @contextmanager
-def _progress(readings: Readings, console: Console) -> Iterator[None]:
-    """Show how far DuckDB is, as it says itself; it does not know of every query."""
+def _progress(console: Console) -> Iterator[Callable[[Readings], None]]:
+    """Show how far DuckDB is with the readings to watch, as it says itself.
+
+    It does not know of every query, and before there is anything to watch, only time passes.
+    """
+    watched: list[Readings] = []
     done = threading.Event()
     bar = Progress(
         TextColumn("reading"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
@@ -148,14 +172,14 @@ def _progress(readings: Readings, console: Console) -> Iterator[None]:
 
     def poll() -> None:
         while not done.wait(_POLL_SECONDS):
-            percent = readings.connection.query_progress()
+            percent = watched[-1].connection.query_progress() if watched else -1.0
             bar.update(task, total=100 if percent >= 0 else None, completed=max(percent, 0))
 
     poller = threading.Thread(target=poll, daemon=True)
     with bar:
         poller.start()
         try:
-            yield
+            yield watched.append
         finally:
             done.set()
             poller.join()
@@ -184,5 +208,6 @@ def _show(console: Console, build: ProfileBuild, out: Path) -> None:
     console.print(table)
     console.print(
         f"{len(build.profiles):,} profiles of {build.profiles.grid.columns} columns"
-        f" ({build.profiles.timezone}) in {out}. [red]Private:[/] exact, not protected."
+        f" ({build.profiles.timezone}) in {escape(str(out))}."
+        " [red]Private:[/] exact, not protected."
     )

@@ -65,11 +65,18 @@ def write_quality_page(build: ProfileBuild, path: str | Path) -> None:
     )
 
 
-def _figure(build: ProfileBuild) -> "Figure":
+def require_plots() -> None:
+    """Refuse at once where the page could not be drawn in the end."""
     try:
-        from plotly.subplots import make_subplots  # noqa: PLC0415 -- an extra, needed only here
+        import plotly  # noqa: F401, PLC0415 -- an extra, needed only here
     except ImportError as error:
         raise MissingExtraError("the quality page", "plots") from error
+
+
+def _figure(build: ProfileBuild) -> "Figure":
+    require_plots()
+    from plotly.subplots import make_subplots  # noqa: PLC0415 -- an extra, needed only here
+
     titles = (
         "Readings not used, by reason",
         "Customers by days with readings",

@@ -8,8 +8,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from wattveil.ingest.batches import NOTE, SCHEMA
+from wattveil.ingest.batches import NOTE
 from wattveil.ingest.green_button import green_button_batches
+from wattveil.ingest.schema import READINGS_SCHEMA
 
 ESPI = "http://naesb.org/espi"
 
@@ -86,7 +87,9 @@ def read_text(
     path = tmp_path / "account 12.5.xml"
     path.write_text(text, encoding="utf-8")
     batches = green_button_batches(path, problems=problems or Problems())
-    rows: list[dict[str, object]] = pa.Table.from_batches(batches, schema=SCHEMA).to_pylist()
+    rows: list[dict[str, object]] = pa.Table.from_batches(
+        batches, schema=READINGS_SCHEMA
+    ).to_pylist()
     return rows
 
 

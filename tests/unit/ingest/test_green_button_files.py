@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from wattveil.errors import InvalidFileError
-from wattveil.ingest.batches import SCHEMA
 from wattveil.ingest.green_button import green_button_batches
+from wattveil.ingest.schema import READINGS_SCHEMA
 
 ESPI = "http://naesb.org/espi"
 ROOT = Path(__file__).parents[3]
@@ -37,7 +37,9 @@ class Problems:
 
 def read(path: Path, problems: Problems) -> pa.Table:
     """Read a whole file."""
-    return pa.Table.from_batches(green_button_batches(path, problems=problems), schema=SCHEMA)
+    return pa.Table.from_batches(
+        green_button_batches(path, problems=problems), schema=READINGS_SCHEMA
+    )
 
 
 def test_a_year_of_hours() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from wattveil.errors import InvalidFileError
 from wattveil.ingest import batches
-from wattveil.ingest.batches import SCHEMA
 from wattveil.ingest.nem12 import nem12_batches
+from wattveil.ingest.schema import READINGS_SCHEMA
 
 HEAD = "100,NEM12,200405011135,MDA1,Ret1"
 END = "900"
@@ -59,7 +59,9 @@ def read_text(
     path = tmp_path / "nem12.csv"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     readings = nem12_batches(path, problems=problems or Problems())
-    rows: list[dict[str, object]] = pa.Table.from_batches(readings, schema=SCHEMA).to_pylist()
+    rows: list[dict[str, object]] = pa.Table.from_batches(
+        readings, schema=READINGS_SCHEMA
+    ).to_pylist()
     return rows
 
 
