@@ -26,8 +26,10 @@ test: check ## Check, run every test, enforce coverage
 bench: $(VENV)/.dev ## Measure speed against named peers, as ratios in one run (long)
 	@for script in benchmarks/bench_*.py; do echo "==> $$script"; $(BIN)/python $$script || exit 1; done
 
-soak: $(VENV)/.dev ## Run the statistical tests on twenty times the samples (long)
+soak: $(VENV)/.dev ## Statistical tests on twenty times the samples, 10,000 broken files a reader (long)
 	@WATTVEIL_SOAK=20 $(BIN)/pytest -n 2 --timeout=0 tests/statistical
+	@$(BIN)/python benchmarks/fuzz_readers.py
+	@WATTVEIL_FUZZ=10000 $(BIN)/pytest -n 2 --timeout=0 tests/integration/test_ingest_fuzz.py
 
 check: $(VENV)/.dev ## Lint, formatting, types, import contracts, dependencies
 	@echo "==> ruff"

@@ -7,6 +7,7 @@ that happens twice and invents one for a local time that never was; here both ar
 import datetime as dt
 import itertools
 from dataclasses import dataclass
+from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -49,6 +50,7 @@ class Instants:
     second_us: Micros
 
 
+@lru_cache(maxsize=32)
 def offsets(zone: str, first_us: int, last_us: int) -> Offsets:
     """Find every change of the clocks between two instants, a day added on both sides."""
     rules = ZoneInfo(zone)
