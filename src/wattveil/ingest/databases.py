@@ -31,7 +31,8 @@ def spill_query(database: str, query: str, target: Path) -> None:
     """Run a query and write its rows to a Parquet file."""
     scheme = next((known for known in _SCHEMES if database.startswith(known)), None)
     if scheme is None:
-        raise InvalidParameterError("source", f"one of {_SCHEMES} when sql is given", database)
+        shown = database.partition("://")[0]  # what follows may hold a password
+        raise InvalidParameterError("source", f"one of {_SCHEMES} when sql is given", shown)
     try:
         if scheme == "duckdb:///":
             _spill_duckdb(database.removeprefix(scheme), query, target)

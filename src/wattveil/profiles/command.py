@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -37,7 +37,7 @@ def profiles(
     sql: Annotated[str | None, typer.Option(help="Query whose rows are the readings.")] = None,
     timezone: Annotated[str | None, typer.Option(help="IANA zone of the profile's hours.")] = None,
     stamps_in: Annotated[
-        str | None, typer.Option(help="Zone of stamps without offset, if it is another.")
+        str | None, typer.Option(help="Zone of stamps without offset, if another.")
     ] = None,
     layout: Annotated[str | None, typer.Option(help="long, wide or matrix.")] = None,
     column: Annotated[
@@ -86,6 +86,8 @@ def profiles(
     try:
         if report is not None:
             require_plots()
+        written = {"out": out, "report": report, "problems_to": problems_to}
+        _check_folders(written)
         grid = Grid(
             minutes=grid_minutes,
             split=checks.enum_value("split", split, Split),
@@ -112,6 +114,7 @@ def profiles(
                 problems_to=problems_to,
                 memory_mb=memory_mb,
             )
+            _check_sources_stay(written, readings)
             for guess in readings.guesses:
                 console.print(f"[yellow]guessed[/] {escape(guess)}", highlight=False)
             watch(readings)
@@ -145,6 +148,21 @@ def _one(source: list[str]) -> str:
     if len(source) > 1:
         raise InvalidParameterError("source", "one database when --sql is given", source)
     return source[0]
+
+
+def _check_folders(written: Mapping[str, Path | None]) -> None:
+    """Refuse before the work what could not be written after it."""
+    for name, path in written.items():
+        if path is not None and not path.absolute().parent.is_dir():
+            raise InvalidParameterError(name, "a file in a folder that exists", str(path))
+
+
+def _check_sources_stay(written: Mapping[str, Path | None], readings: Readings) -> None:
+    """Refuse to write over what is being read."""
+    sources = {path.resolve() for path in readings.source.files}
+    for name, path in written.items():
+        if path is not None and path.resolve() in sources:
+            raise InvalidParameterError(name, "another file than the source", str(path))
 
 
 def _columns(pairs: list[str]) -> dict[str, str]:
@@ -206,6 +224,12 @@ def _show(console: Console, build: ProfileBuild, out: Path) -> None:
         table.add_row(f"dropped: {reason}", f"{customers:,}")
     table.add_row("profiles", f"{len(build.profiles):,}")
     console.print(table)
+    for readings, where in (
+        (build.cells.straddling, "lie in two cells of the grid"),
+        (build.cells.too_long, "are longer than a cell of the grid"),
+    ):
+        if readings:
+            console.print(f"[yellow]{readings:,} readings {where}[/] and are in no profile.")
     console.print(
         f"{len(build.profiles):,} profiles of {build.profiles.grid.columns} columns"
         f" ({build.profiles.timezone}) in {escape(str(out))}."

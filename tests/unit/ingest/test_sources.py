@@ -19,6 +19,7 @@ from wattveil.ingest.read import _STREAMING
 from wattveil.ingest.report import ProblemLog
 from wattveil.ingest.schema import READINGS_SCHEMA
 from wattveil.ingest.sources import Kind, numbered, scan_csv, scan_parquet
+from wattveil.profiles import profiles_from_readings
 
 Write = Callable[..., Path]
 
@@ -234,3 +235,21 @@ def test_a_report_has_to_balance() -> None:
     assert balanced.table().row_count == 4
     with pytest.raises(AssertionError, match="3 rows came in, 2"):
         IngestReport(files=("x",), rows_in=3, rows_out=1, dropped={"a": 1})
+
+
+def test_signs_in_file_names_are_no_wildcards(write: Write) -> None:
+    """A file is read itself, and not what its name might match; quotes in it stay in it."""
+    write("id,timestamp,kwh", "other,2013-01-01 00:00,1", name="a1.csv")
+    for name in ("a[1].csv", "a*.csv", "a?.csv", "a'); DROP TABLE x --.csv"):
+        path = write("id,timestamp,kwh", "mine,2013-01-01 00:00,1", name=name)
+        assert read_readings(path, minutes=60).to_arrow()["customer_id"].to_pylist() == ["mine"]
+
+
+def test_signs_in_column_names_stay_there(write: Write) -> None:
+    """Quotes, brackets and commands in a header are a name like any other."""
+    stamp, value = "t'); DROP TABLE cells --", 'kwh "net" [x]'
+    lines = [f"a,2013-01-{day:02} {hour:02}:00,1" for day in range(1, 15) for hour in range(24)]
+    header = ",".join(["id", f'"{stamp}"', '"' + value.replace('"', '""') + '"'])
+    path = write(header, *lines)
+    readings = read_readings(path, columns={"stamp": stamp, "value": value})
+    assert profiles_from_readings(readings).load_kw.tolist() == [[1.0] * 24]

@@ -2,8 +2,10 @@
 
 import datetime as dt
 import json
+import sys
 from pathlib import Path
 
+import duckdb
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -72,6 +74,10 @@ def test_errors_are_for_people(app: typer.Typer, source: Path, tmp_path: Path) -
         ([str(source), *out, "--unit", "MWh"], 2, "unit must be one of"),
         ([str(source), *out, "--column", "kwh"], 2, "column must be role=name"),
         ([str(tmp_path / "none.csv"), *out], 1, "at least one file of readings"),
+        ([str(source), "--out", "/nowhere/p.parquet"], 2, "a file in a folder that exists"),
+        ([str(source), "--out", str(source)], 2, "another file than the source"),
+        ([str(source), *out, "--sql", "x", str(source)], 2, "one database"),
+        ([str(source), "--out", str(tmp_path)], 1, "Error:"),
     ):
         result = CliRunner().invoke(app, options)
         assert result.exit_code == code
@@ -92,3 +98,40 @@ def test_the_quality_page_is_private_and_whole(
     assert "unreadable time stamp" in html
     assert "readings on fewer than 14 days" in html
     assert "<script src=" not in html
+
+
+def test_a_missing_extra_is_told_before_the_work(
+    app: typer.Typer, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without plotly, a page is refused at once, with what to install; nothing is written."""
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    out = tmp_path / "p.parquet"
+    page = str(tmp_path / "quality.html")
+    result = CliRunner().invoke(app, [str(source), "--out", str(out), "--report", page])
+    assert result.exit_code == 1
+    assert "wattveil[plots]" in result.output
+    assert not out.exists()
+
+
+def test_too_little_memory_is_told(
+    app: typer.Typer, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When DuckDB runs out of memory, the message names the option."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise duckdb.OutOfMemoryException
+
+    monkeypatch.setattr("wattveil.profiles.command.build_profiles", fail)
+    result = CliRunner().invoke(app, [str(source), "--out", str(tmp_path / "p.parquet")])
+    assert result.exit_code == 1
+    assert "--memory-mb 600" in result.output
+
+
+def test_readings_that_no_cell_can_take_are_told(
+    app: typer.Typer, source: Path, tmp_path: Path
+) -> None:
+    """An hour from half past lies in two cells; the screen says so."""
+    with source.open("a", encoding="utf-8") as file:
+        file.write("\na,2013-01-08 12:30,7\n")
+    result = CliRunner().invoke(app, [str(source), "--out", str(tmp_path / "p.parquet")])
+    assert "1 readings lie in two cells" in " ".join(result.output.split())
