@@ -2,10 +2,12 @@
 
     python benchmarks/bench_ingest.py --readings 100000000 --folder /tmp/bench
 
-All make the average day of each customer. Plain DuckDB does that and nothing else, by the hour of
-UTC; Wattveil also judges every row, looks for duplicates, takes the hour of a zone with its changes
-of clocks, and measures coverage. pandas does these too, for a tenth of the readings, scaled up.
-Processes take turns, and the best of the repeats counts.
+All make the average day of each customer. DuckDB does that and nothing else, by the hour of UTC
+(plain: as one types it; typed: with the columns of a CSV file declared) or by the hour of the zone
+(zoned: the same answer as Wattveil). Wattveil also judges every row, looks for duplicates, takes
+the hour of a zone with its changes of clocks, and measures coverage. pandas does these too, for a
+tenth of the readings, scaled up. Processes take turns, and the best of the repeats counts. Limits
+hold against the faster of plain and typed.
 """
 
 import argparse
@@ -19,6 +21,7 @@ from pathlib import Path
 import duckdb
 
 _ZONE = "America/Chicago"
+_COLUMNS = "{'customer_id': 'VARCHAR', 'start_utc': 'TIMESTAMP', 'kwh': 'DOUBLE'}"
 _HOURS = 8760
 _PANDAS_SHARE = 10
 _LIMITS = {"parquet": 1.5, "csv": 1.3}
@@ -52,17 +55,17 @@ def make_files(folder: Path, readings: int) -> None:
 def plain_duckdb(path: str) -> int:
     """Do what a person would write."""
     connection = duckdb.connect()
-    connection.execute("SET TimeZone = 'UTC'")
     query = f"SELECT customer_id, hour(start_utc) AS h, avg(kwh) FROM '{path}' GROUP BY ALL"
     return connection.sql(query).to_arrow_table().num_rows
 
 
-def tuned_duckdb(path: str) -> int:
-    """Do the same with whole numbers, as fast as we could make it; UTC only."""
+def typed_duckdb(path: str) -> int:
+    """Do the same with the columns declared, so that nothing is detected."""
     connection = duckdb.connect()
-    connection.execute("SET TimeZone = 'UTC'")
-    hour = "epoch_us(start_utc) // 3600000000 % 24"
-    query = f"SELECT customer_id, {hour} AS h, avg(kwh) FROM '{path}' GROUP BY ALL"
+    source = f"read_csv('{path}', header = true, columns = {_COLUMNS})"
+    if path.endswith(".parquet"):
+        source = f"'{path}'"
+    query = f"SELECT customer_id, hour(start_utc) AS h, avg(kwh) FROM {source} GROUP BY ALL"
     return connection.sql(query).to_arrow_table().num_rows
 
 
@@ -103,7 +106,7 @@ def with_pandas(path: str) -> int:
 
 _PEERS = {
     "plain": plain_duckdb,
-    "tuned": tuned_duckdb,
+    "typed": typed_duckdb,
     "zoned": zoned_duckdb,
     "wattveil": wattveil,
     "pandas": with_pandas,
@@ -168,7 +171,8 @@ def compare(folder: Path, kind: str, repeats: int, peers: list[str]) -> bool:
             f"  {peer:9} {found['wall_s']:8.2f} {found['cpu_s']:8.2f} {found['peak_mb']:7.0f}"
             f" {ours['wall_s'] / found['wall_s']:7.2f} {ours['cpu_s'] / found['cpu_s']:7.2f}\n"
         )
-    holds = ours["wall_s"] <= _LIMITS[kind] * figures["plain"]["wall_s"]
+    peer = min(figures[name]["wall_s"] for name in ("plain", "typed") if name in figures)
+    holds = ours["wall_s"] <= _LIMITS[kind] * peer
     holds &= ours["peak_mb"] < _MOST_MEMORY_MB
     if "pandas" in figures:
         holds &= ours["wall_s"] * _LEAST_GAIN_ON_PANDAS <= figures["pandas"]["wall_s"]
@@ -181,7 +185,7 @@ def main() -> int:
     parser.add_argument("--readings", type=int, default=10_000_000)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--folder", type=Path, default=Path("bench"))
-    parser.add_argument("--peers", default="plain,tuned,zoned,wattveil,pandas")
+    parser.add_argument("--peers", default="plain,typed,zoned,wattveil,pandas")
     parser.add_argument("--child", choices=list(_PEERS))
     parser.add_argument("--path")
     options = parser.parse_args()

@@ -34,7 +34,7 @@ from wattveil.profiles.counting import count_plain_rows, count_rows
 from wattveil.profiles.grid import Grid
 
 _LONG_YEARS_US = 10 * 366 * DAY_US  # a longer stretch is rather a clock that was never set
-_MARGIN_STAMPS = 100_000  # as long as the calendar is small beside the data, it costs nothing
+_MARGIN_US = 800 * DAY_US  # days that do not occur cost next to nothing
 _SAMPLE_ROWS = 50_000
 
 
@@ -215,7 +215,7 @@ def _likely_days(readings: Readings) -> NDArray[np.int64]:
     with duckdb_reads(source.files):
         query, margin_us = source.rows.range_sql(), DAY_US
         if query is None:
-            margin_us = _MARGIN_STAMPS * source.lengths[0] * MINUTE_US
+            margin_us = _MARGIN_US
             query = f"""
                 SELECT min(stamp_us), max(stamp_us)
                 FROM (SELECT stamp_us, reason FROM ({readings.judged().sql()}) LIMIT {_SAMPLE_ROWS})

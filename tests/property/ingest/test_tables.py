@@ -49,7 +49,7 @@ _SOUND = [
     for day in (5, 6)
     for hour in range(24)
 ]
-_usual = settings(max_examples=30, deadline=None)
+_usual = settings(max_examples=15, deadline=None)
 
 
 def _read(rows: Sequence[Row], **options: object) -> Readings:

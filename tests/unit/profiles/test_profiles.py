@@ -182,7 +182,7 @@ def test_days_that_the_first_rows_do_not_show(
 ) -> None:
     """A file by time, of which the beginning is one day: the rest is found and counted."""
     monkeypatch.setattr("wattveil.profiles.cells._SAMPLE_ROWS", 5)
-    monkeypatch.setattr("wattveil.profiles.cells._MARGIN_STAMPS", 24)
+    monkeypatch.setattr("wattveil.profiles.cells._MARGIN_US", 86_400_000_000)
     build = build_profiles(read_readings(_write(source, _hours("a", 40))))
     assert build.averages.days.tolist() == [40]
     assert build.averages.rows.tolist() == [[40] * 24]
