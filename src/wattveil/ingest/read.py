@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -31,6 +32,7 @@ from wattveil.ingest.sources import (
 from wattveil.ingest.sql import paths
 
 _LEAST_MEMORY_MB = 200
+_SHOWN_FILES = 3
 
 _StreamingReader = Callable[..., Iterator[pa.RecordBatch]]
 _STREAMING: dict[Kind, _StreamingReader] = {
@@ -144,9 +146,16 @@ def read_readings(
 class _Opened:
     """A source that DuckDB can scan."""
 
-    def __init__(self, scan: Scan, files: list[Path], log: ProblemLog | None = None) -> None:
+    def __init__(
+        self,
+        scan: Scan,
+        files: list[Path],
+        passed_over: Sequence[Path] = (),
+        log: ProblemLog | None = None,
+    ) -> None:
         self.scan = scan
         self.files = tuple(files)
+        self.passed_over = tuple(passed_over)
         self.log = log
 
 
@@ -159,19 +168,20 @@ def _query(workshop: Workshop, source: object, sql: str) -> _Opened:
 def _files(
     workshop: Workshop, source: str | Path | Sequence[str | Path], options: ReadOptions
 ) -> _Opened:
-    files = resolve(source)
+    passed_over: list[Path] = []
+    files = resolve(source, passed_over)
     kind = kind_of(files)
     if kind is Kind.CSV:
-        return _Opened(scan_csv(files, skip_lines=options.skip_lines), files)
+        return _Opened(scan_csv(files, skip_lines=options.skip_lines), files, passed_over)
     if kind is Kind.PARQUET:
-        return _Opened(scan_parquet(workshop.connection, files), files)
+        return _Opened(scan_parquet(workshop.connection, files), files, passed_over)
     log = ProblemLog(workshop.folder / "left_out.csv")
     target = workshop.folder / "streamed.parquet"
     with closing(log), pq.ParquetWriter(target, schema.READINGS_SCHEMA) as writer:
         for path in files:
             for batch in _STREAMING[kind](path, problems=log):
                 writer.write_batch(batch)
-    return _Opened(scan_parquet(workshop.connection, [target]), files, log)
+    return _Opened(scan_parquet(workshop.connection, [target]), files, passed_over, log)
 
 
 def _complete(
@@ -186,6 +196,12 @@ def _complete(
         found = find_layout(opened.scan.names, options, path=path)
         rows = find_rows(connection, opened.scan, found, options, path)
         lengths = _lengths(connection, rows, path)
+    if opened.passed_over:
+        names = ", ".join(path.name for path in opened.passed_over[:_SHOWN_FILES])
+        more = len(opened.passed_over) - _SHOWN_FILES
+        tail = f" and {more} more" if more > 0 else ""
+        guess = f"files: {names}{tail} are not meter data, by their names"
+        rows = replace(rows, guesses=(*rows.guesses, guess))
     if options.meters is not None:
         _add_meters(connection, options.meters)
     return Source(

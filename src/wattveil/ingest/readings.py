@@ -34,6 +34,7 @@ class Workshop:
         self.folder = Path(self._folder.name)
         self.connection = duckdb.connect()
         self.connection.execute("SET TimeZone = 'UTC'")
+        self.connection.execute("SET autoinstall_known_extensions = false")  # nothing is fetched
         self.connection.execute(f"SET memory_limit = '{memory_mb}MB'")
         self.connection.execute(f"SET temp_directory = {literal(str(self.folder / 'spill'))}")
         self.connection.execute("SET enable_progress_bar = false")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rich.markup import escape
 from rich.table import Table
 
 from wattveil.ingest.batches import NOTE
@@ -72,7 +73,7 @@ class IngestReport:
         return table
 
     def _add(self, table: Table, label: str, rows: int) -> None:
-        table.add_row(label, f"{rows:,}", f"{rows / max(self.rows_in, 1):.2%}")
+        table.add_row(escape(label), f"{rows:,}", f"{rows / max(self.rows_in, 1):.2%}")
 
 
 class ProblemLog:

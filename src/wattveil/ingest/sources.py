@@ -49,16 +49,20 @@ class Scan:
         return list(self.types)
 
 
-def resolve(source: str | Path | Sequence[str | Path]) -> list[Path]:
-    """Find the files: a path, a folder, a glob, or a list of any of these."""
+def resolve(source: str | Path | Sequence[str | Path], passed_over: list[Path]) -> list[Path]:
+    """Find the files: a path, a folder, a glob, or a list of any of these.
+
+    Files of a folder whose names are not those of meter data are added to ``passed_over``.
+    """
     if isinstance(source, Sequence) and not isinstance(source, str):
-        return [path for part in source for path in resolve(part)]
+        return [path for part in source for path in resolve(part, passed_over)]
     path = Path(source)
     if path.is_file():
         return [path]
     if path.is_dir():
         inside = sorted(file for file in path.rglob("*") if file.is_file())
         found = [file for file in inside if _READABLE.search(file.name)]
+        passed_over.extend(sorted(set(inside) - set(found)))
     else:
         names = sorted(glob.glob(str(source), recursive=True))  # noqa: PTH207 -- may be absolute
         found = [Path(name) for name in names if Path(name).is_file()]

@@ -82,7 +82,7 @@ def profiles(
     as_json: Annotated[bool, typer.Option("--json", help="Print the account as JSON.")] = False,
 ) -> None:
     """Turn meter readings into one load profile a customer, and say what was left out and why."""
-    console = Console(stderr=as_json)
+    console, errors = Console(stderr=as_json), Console(stderr=True)
     try:
         if report is not None:
             require_plots()
@@ -132,10 +132,10 @@ def profiles(
     except InvalidParameterError as error:
         raise typer.BadParameter(str(error)) from error
     except duckdb.OutOfMemoryException as error:
-        console.print(f"[red]Error:[/] more than --memory-mb {memory_mb} is needed.")
+        errors.print(f"[red]Error:[/] more than --memory-mb {memory_mb} is needed.")
         raise typer.Exit(1) from error
     except (WattveilError, OSError, duckdb.Error) as error:
-        console.print(f"[red]Error:[/] {escape(str(error))}", highlight=False)
+        errors.print(f"[red]Error:[/] {escape(str(error))}", highlight=False)
         raise typer.Exit(1) from error
     if as_json:
         typer.echo(json.dumps(_as_json(build, out), indent=2))

@@ -253,3 +253,12 @@ def test_signs_in_column_names_stay_there(write: Write) -> None:
     path = write(header, *lines)
     readings = read_readings(path, columns={"stamp": stamp, "value": value})
     assert profiles_from_readings(readings).load_kw.tolist() == [[1.0] * 24]
+
+
+def test_files_that_are_passed_over_are_named(write: Write) -> None:
+    """In a folder, what is not called like meter data is left alone, and said so."""
+    path = write("id,timestamp,kwh", "a,2013-01-01 00:00,1")
+    for name in ("NOTES.doc", "b.bak", "c.bak", "d.bak"):
+        write("hello", name=name)
+    guess = read_readings(path.parent, minutes=60).guesses[-1]
+    assert guess == "files: NOTES.doc, b.bak, c.bak and 1 more are not meter data, by their names"
