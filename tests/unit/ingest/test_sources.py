@@ -20,6 +20,7 @@ from wattveil.ingest.report import ProblemLog
 from wattveil.ingest.schema import READINGS_SCHEMA
 from wattveil.ingest.sources import Kind, numbered, scan_csv, scan_parquet
 from wattveil.profiles import profiles_from_readings
+from wattveil.simulate import simulate_readings
 
 Write = Callable[..., Path]
 
@@ -262,3 +263,19 @@ def test_files_that_are_passed_over_are_named(write: Write) -> None:
         write("hello", name=name)
     guess = read_readings(path.parent, minutes=60).guesses[-1]
     assert guess == "files: NOTES.doc, b.bak, c.bak and 1 more are not meter data, by their names"
+
+
+def test_the_simulator_leaves_nothing_to_guess(tmp_path: Path) -> None:
+    """Simulated readings are a table of readings: every row is read, no column is guessed."""
+    path = tmp_path / "readings.parquet"
+    start = dt.date(2025, 3, 29)  # clocks go forward the day after
+    batches = list(
+        simulate_readings(
+            customers=3, days=2, start=start, timezone="Europe/London", minutes=30, seed=1
+        )
+    )
+    pq.write_table(pa.Table.from_batches(batches), path)
+    readings = read_readings(path)
+    rows = sum(batch.num_rows for batch in batches)
+    assert readings.guesses == ()
+    assert (readings.report.rows_in, readings.report.rows_out) == (rows, rows)
