@@ -1,6 +1,6 @@
 """Readings to profiles against plain DuckDB and pandas: ratios of one run, each in its own process.
 
-    python benchmarks/bench_ingest.py --readings 100000000 --folder /tmp/bench
+    python benchmarks/bench_ingest.py --readings 100000000 --folder bench
 
 All make the average day of each customer. DuckDB does that and nothing else, by the hour of UTC
 (plain: as one types it; typed: with the columns of a CSV file declared) or by the hour of the zone

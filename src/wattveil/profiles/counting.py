@@ -66,12 +66,17 @@ def count_plain_rows(readings: Readings, target: str, calendar: Calendar) -> boo
     _add_calendar(readings, calendar)
     readings.connection.execute(f"""
         CREATE OR REPLACE TABLE written AS
-        SELECT {rows.stamp.writes} AS {ident(plain.stamp)}, slot, mask, stamp_us
+        SELECT {rows.stamp.writes} AS as_written, slot, mask, stamp_us
         FROM calendar WHERE key >= 0
     """)
-    # If each stamp comes back as it went, no two are written alike, and the join adds no row.
-    misread = f"FROM written WHERE ({rows.stamp.sql}) IS DISTINCT FROM stamp_us"
-    if _any(readings, misread):
+    # If each stamp comes back as it went, no two are written alike, and the join adds no row. The
+    # reader wants the column under its own name, which may be any.
+    named = (
+        f'SELECT as_written AS {ident(plain.stamp)}, stamp_us AS "stamp as it went" FROM written'
+    )
+    if _any(
+        readings, f'FROM ({named}) WHERE ({rows.stamp.sql}) IS DISTINCT FROM "stamp as it went"'
+    ):
         return False
     factor = {MeasuredIn.WH: 1e-3, MeasuredIn.KW: calendar.frame.minutes / 60}
     # A value that is missing has a reason of its own, unless its stamp is unknown.
@@ -89,7 +94,7 @@ def count_plain_rows(readings: Readings, target: str, calendar: Calendar) -> boo
                            bit_or(mask) AS mask
                     FROM (
                         SELECT customer, value, {slot} AS slot, mask
-                        FROM ({plain.sql}) LEFT JOIN written ON stamp = {ident(plain.stamp)}
+                        FROM ({plain.sql}) LEFT JOIN written ON stamp = as_written
                     )
                     GROUP BY customer, slot
                 )

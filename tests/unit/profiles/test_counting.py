@@ -141,3 +141,14 @@ def test_stamps_that_do_not_tell_the_year(tmp_path: Path, quick: list[bool]) -> 
     with pytest.raises(Exception, match="a reading that can stay"):
         build_profiles(readings)
     assert not any(quick)
+
+
+@pytest.mark.parametrize("name", ["slot", "stamp", "stamp_us", "as_written", "customer", "mask"])
+def test_a_column_may_have_any_name(name: str, tmp_path: Path, quick: list[bool]) -> None:
+    """A stamp column called like one of our own does not get in the way."""
+    lines = [f"a,{start:%Y-%m-%d %H:%M},1" for start in _HALF_HOURS]
+    path = tmp_path / "readings.csv"
+    path.write_text("\n".join([f"id,{name},kwh", *lines]), encoding="utf-8")
+    columns = {"customer": "id", "stamp": name}
+    assert build_profiles(read_readings(path, columns=columns)).profiles.load_kw.min() == 2.0
+    assert quick == [True]
