@@ -26,8 +26,10 @@ test: check ## Check, run every test, enforce coverage
 bench: $(VENV)/.dev ## Measure speed against named peers, as ratios in one run (long)
 	@for script in benchmarks/bench_*.py; do echo "==> $$script"; $(BIN)/python $$script || exit 1; done
 
-soak: $(VENV)/.dev ## Run the statistical tests on twenty times the samples (long)
+soak: $(VENV)/.dev ## Statistical tests on twenty times the samples, 10,000 broken files a reader (long)
 	@WATTVEIL_SOAK=20 $(BIN)/pytest -n 2 --timeout=0 tests/statistical
+	@$(BIN)/python benchmarks/fuzz_readers.py
+	@WATTVEIL_FUZZ=10000 $(BIN)/pytest -n 2 --timeout=0 tests/integration/test_ingest_fuzz.py
 
 check: $(VENV)/.dev ## Lint, formatting, types, import contracts, dependencies
 	@echo "==> ruff"
@@ -57,8 +59,8 @@ pins: $(VENV)/.python ## Resolve the dependencies anew into requirements/
 	@rm -rf $(VENV)/pins && $(PYTHON) -m venv $(VENV)/pins
 	@$(VENV)/pins/bin/python -m pip --quiet install .
 	@$(call freeze,Runtime) > requirements/base.txt
-	@$(VENV)/pins/bin/python -m pip --quiet install --constraint requirements/base.txt '.[accounting,dev]'
-	@$(call freeze,Runtime and the extras accounting and dev) > requirements/dev.txt
+	@$(VENV)/pins/bin/python -m pip --quiet install --constraint requirements/base.txt '.[accounting,plots,postgres,dev]'
+	@$(call freeze,Runtime and the extras that the tests use) > requirements/dev.txt
 	@rm -rf $(VENV)/pins && wc -l requirements/*.txt
 
 define freeze

@@ -8,7 +8,9 @@
 """
 
 from wattveil.errors import WattveilError
+from wattveil.ingest import read_readings
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
+from wattveil.profiles import Profiles, profiles_from_readings
 from wattveil.release.instance import LeaveOneOutKMeans
 from wattveil.release.kmeans import PrivateKMeans, private_kmeans_by_class
 from wattveil.release.labels import release_labels
@@ -21,11 +23,14 @@ __all__ = [
     "LoadShape",
     "Neighbours",
     "PrivateKMeans",
+    "Profiles",
     "Tier",
     "Unit",
     "WattveilError",
     "cluster_shares",
     "mean_load_shape",
     "private_kmeans_by_class",
+    "profiles_from_readings",
+    "read_readings",
     "release_labels",
 ]

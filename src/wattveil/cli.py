@@ -11,8 +11,10 @@ from rich.console import Console
 from rich.table import Table
 
 from wattveil.errors import WattveilError
+from wattveil.profiles import command as readings
 from wattveil.release.shapes import LoadShape, mean_load_shape
-from wattveil.simulate import command, simulate_load_kw
+from wattveil.simulate import command as simulation
+from wattveil.simulate import simulate_load_kw
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -52,7 +54,8 @@ def demo(
     _show(shape, customers)
 
 
-app.command(epilog=command.EPILOG)(command.simulate)
+app.command(epilog=simulation.EPILOG)(simulation.simulate)
+app.command(epilog=readings.EPILOG)(readings.profiles)
 
 
 def _as_json(shape: LoadShape) -> dict[str, object]:

@@ -75,7 +75,9 @@ def test_pins_agree() -> None:
     assert pins("base") <= pins("dev")
 
 
-@pytest.mark.parametrize(("name", "extras"), [("base", []), ("dev", ["accounting", "dev"])])
+@pytest.mark.parametrize(
+    ("name", "extras"), [("base", []), ("dev", ["accounting", "plots", "postgres", "dev"])]
+)
 def test_pins_are_complete(name: str, extras: list[str]) -> None:
     """Every declared dependency is pinned."""
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]

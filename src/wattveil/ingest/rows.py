@@ -1,0 +1,326 @@
+"""One SELECT for each layout: the rows of the source as fields, nothing judged yet.
+
+=============  ====================================================================================
+customer       whose row it is, as written; NULL or empty if it does not say
+meter          which meter it is from; the same as customer unless the caller names both
+stamp_us       its time stamp in microseconds since 1970: an instant, or the time on a clock
+value          its number; NULL if empty or unreadable
+value_written  the same as written, of whatever type
+minutes        length of the interval
+channel        place in `CHANNELS`; NULL if unknown
+quality        place in `QUALITIES`
+beyond_day     whether the slot of a wide row lies beyond the end of its day
+source_row     place in the source, for order of appearance; only when asked for
+written        the row in words, for the list of problems
+=============  ====================================================================================
+"""
+
+import re
+from dataclasses import dataclass, replace
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from wattveil.errors import InvalidFileError
+from wattveil.ingest import schema
+from wattveil.ingest.layouts import Found, LongTable, MatrixTable, Table, WideTable
+from wattveil.ingest.options import DaySlots, ReadOptions, Stamp
+from wattveil.ingest.sources import Scan, numbered, typed_csv
+from wattveil.ingest.sql import choose, ident, literals
+from wattveil.ingest.stamps import StampReader, text_stamp, typed_stamp
+from wattveil.ingest.zones import DAY_US, MINUTE_US, midnights
+
+_SAMPLE_ROWS = 2_000
+_SLOTS_A_ROW = 512  # keeps (row, slot) in one number
+_NUMBER_TYPE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?$|FLOAT$|DOUBLE$|DECIMAL")
+_FIRST_DAY, _LAST_DAY = 7_000, 48_000  # 1989 to 2101
+
+
+@dataclass(frozen=True)
+class PlainRows:
+    """A SELECT of customer, stamp and value, and the name of the column that is the stamp."""
+
+    sql: str
+    stamp: str
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a source, ready to be judged."""
+
+    scan: Scan
+    table: Table
+    stamp: StampReader
+    end_stamped: bool
+    minutes: int | None  # None: a column of the table
+    decimal_comma: bool
+    guesses: tuple[str, ...]
+
+    @property
+    def has_days(self) -> bool:
+        """Whether a row may lie beyond the end of its day."""
+        return isinstance(self.table, WideTable) and self.table.day_slots is DaySlots.ELAPSED
+
+    @property
+    def has_channels(self) -> bool:
+        """Whether rows may differ in channel."""
+        return isinstance(self.table, LongTable) and self.table.channel is not None
+
+    @property
+    def has_qualities(self) -> bool:
+        """Whether rows may differ in quality."""
+        return isinstance(self.table, LongTable) and self.table.quality is not None
+
+    def sql(self, *, in_order: bool = False) -> str:
+        """Write the SELECT; ``in_order`` adds ``source_row``."""
+        scan = numbered(self.scan) if in_order else self.scan.sql
+        match self.table:
+            case LongTable():
+                return self._long(self.table, scan, in_order=in_order)
+            case WideTable():
+                return self._wide(self.table, scan, in_order=in_order)
+            case MatrixTable():
+                return self._matrix(self.table, scan, in_order=in_order)
+
+    def plain_sql(self) -> PlainRows | None:
+        """Write the SELECT of a table that holds customer, stamp and value and nothing else.
+
+        They are as the source has them. The scan of a CSV file fails on a value that is no number.
+        """
+        table = self.table
+        if not isinstance(table, LongTable) or len(table.stamp) > 1 or self.decimal_comma:
+            return None
+        if table.meter or table.channel or table.quality or table.minutes or not self.stamp.writes:
+            return None
+        scan = self.scan.sql
+        if self.scan.csv_call is not None:
+            scan = typed_csv(self.scan, {table.value: "DOUBLE"})
+        elif not _NUMBER_TYPE.match(self.scan.types[table.value]):
+            return None
+        stamp = table.stamp[0]
+        sql = (
+            f"SELECT {ident(table.customer)} AS customer, {ident(stamp)} AS stamp,"
+            f" {ident(table.value)} AS value FROM {scan}"
+        )
+        return PlainRows(sql, stamp)
+
+    def range_sql(self) -> str | None:
+        """Write the SELECT of the first and last stamp, if the files' own statistics know them."""
+        if isinstance(self.table, WideTable) or not self.stamp.typed:
+            return None
+        column = ident(_first_columns(self.table)[0][0])
+        first, last = (self.stamp.sql.replace(column, name) for name in ("first", "last"))
+        return f"""
+            SELECT {first}, {last}
+            FROM (SELECT min({column}) AS first, max({column}) AS last FROM {self.scan.sql})
+        """
+
+    def _long(self, table: LongTable, scan: str, *, in_order: bool) -> str:
+        value = ident(table.value)
+        minutes = f"{self.minutes}::SMALLINT"
+        if table.minutes is not None:
+            minutes = f"try_cast({ident(table.minutes)} AS SMALLINT)"
+        channel = f"{schema.NET}::TINYINT"
+        if table.channel is not None:
+            channel = f"{_coded(table.channel, schema.CHANNEL_WORDS, 'NULL')}::TINYINT"
+        quality = "0::TINYINT"
+        if table.quality is not None:
+            quality = f"{_coded(table.quality, schema.QUALITY_WORDS, str(schema.OTHER))}::TINYINT"
+        fields = [table.customer, *table.stamp, table.value]
+        return f"""
+            SELECT {self._name(table.customer)} AS customer,
+                   {self._name(table.meter or table.customer)} AS meter,
+                   {self.stamp.sql} AS stamp_us,
+                   {self._number(value)} AS value,
+                   {value} AS value_written,
+                   {minutes} AS minutes,
+                   {channel} AS channel,
+                   {quality} AS quality,
+                   false AS beyond_day,
+                   {"source_row," if in_order else ""}
+                   {_in_words(fields)} AS written
+            FROM {scan}
+        """
+
+    def _wide(self, table: WideTable, scan: str, *, in_order: bool) -> str:
+        slots = len(table.slots)
+        values = ", ".join(ident(slot) for slot in table.slots)
+        source_row = f"source_row * {_SLOTS_A_ROW} + slot AS source_row," if in_order else ""
+        # Elapsed slots are counted from the instant of local midnight, clock slots from 0:00.
+        elapsed = table.day_slots is DaySlots.ELAPSED
+        begin = "midnight_us" if elapsed else "date_us"
+        beyond = f"slot * {table.minutes} >= day_minutes" if elapsed else "false"
+        join = f"LEFT JOIN midnights ON day = date_us // {DAY_US}" if elapsed else ""
+        return f"""
+            SELECT meter AS customer,
+                   meter,
+                   {begin} + slot * {table.minutes * MINUTE_US} AS stamp_us,
+                   {self._number("value_written")} AS value,
+                   value_written,
+                   {table.minutes}::SMALLINT AS minutes,
+                   {schema.NET}::TINYINT AS channel,
+                   0::TINYINT AS quality,
+                   {beyond} AS beyond_day,
+                   {source_row}
+                   concat_ws(', ', meter, date_written, 'slot ' || (slot + 1), value_written)
+                       AS written
+            FROM (
+                SELECT {self._name(table.customer)} AS meter,
+                       {self.stamp.sql} AS date_us,
+                       {ident(table.date)}::VARCHAR AS date_written,
+                       {"source_row," if in_order else ""}
+                       unnest([{values}]) AS value_written,
+                       unnest(range({slots})) AS slot
+                FROM {scan}
+            ) {join}
+        """
+
+    def _matrix(self, table: MatrixTable, scan: str, *, in_order: bool) -> str:
+        values = ", ".join(ident(name) for name in table.customers)
+        order = f"source_row * {len(table.customers)} + place AS source_row," if in_order else ""
+        return f"""
+            SELECT meter AS customer,
+                   meter,
+                   stamp_us,
+                   {self._number("value_written")} AS value,
+                   value_written,
+                   {self.minutes}::SMALLINT AS minutes,
+                   {schema.NET}::TINYINT AS channel,
+                   0::TINYINT AS quality,
+                   false AS beyond_day,
+                   {order}
+                   concat_ws(', ', meter, stamp_written, value_written) AS written
+            FROM (
+                SELECT {self.stamp.sql} AS stamp_us,
+                       {ident(table.stamp)}::VARCHAR AS stamp_written,
+                       {"source_row," if in_order else ""}
+                       unnest([{values}]) AS value_written,
+                       unnest({literals(list(table.customers))}) AS meter,
+                       unnest(range({len(table.customers)})) AS place
+                FROM {scan}
+            )
+        """
+
+    def _name(self, name: str) -> str:
+        """Write a name column; text files pad with blanks, and one home must not become two."""
+        return f"trim({ident(name)})" if self.scan.is_text else f"{ident(name)}::VARCHAR"
+
+    def _number(self, value: str) -> str:
+        if self.decimal_comma:
+            return f"try_cast(replace({value}, ',', '.') AS DOUBLE)"
+        return f"try_cast({value} AS DOUBLE)"
+
+
+def find_rows(
+    connection: duckdb.DuckDBPyConnection, scan: Scan, found: Found, options: ReadOptions, path: str
+) -> Rows:
+    """Complete a layout with what only the data can tell: stamps, decimal comma, minutes."""
+    stamps, value = _first_columns(found.table)
+    stamp = _find_stamp(connection, scan, stamps, options, path)
+    if isinstance(found.table, WideTable) and found.table.day_slots is DaySlots.ELAPSED:
+        add_midnights(connection, options.timezone or "UTC")
+        stamp = replace(stamp, aware=True)
+    commas = scan.is_text and _has_decimal_commas(connection, scan, value)
+    guesses = list(found.guesses) + ([stamp.guess] if stamp.guess else [])
+    if commas:
+        guesses.append("values: decimal comma")
+    if not stamp.aware and options.timezone is None:
+        guesses.append("timezone: UTC, as stamps carry no offset and no timezone is given")
+    minutes = options.minutes
+    if isinstance(found.table, WideTable):
+        minutes = found.table.minutes
+    rows = Rows(scan, found.table, stamp, found.stamp is Stamp.END, minutes, commas, tuple(guesses))
+    if minutes is None and not (isinstance(found.table, LongTable) and found.table.minutes):
+        minutes = _infer_minutes(connection, rows, path)
+        guess = f"minutes: {minutes}, the commonest distance of two stamps of a customer"
+        rows = replace(rows, minutes=minutes, guesses=(*rows.guesses, guess))
+    return rows
+
+
+def add_midnights(connection: duckdb.DuckDBPyConnection, zone: str) -> None:
+    """Make the table of days: the instant at which each begins, and how long it is."""
+    days = np.arange(_FIRST_DAY, _LAST_DAY + 1, dtype=np.int64)
+    begins = midnights(zone, days)
+    table = pa.table(
+        {
+            "day": days[:-1],
+            "midnight_us": begins[:-1],
+            "day_minutes": np.diff(begins) // MINUTE_US,
+        }
+    )
+    connection.register("midnights_made", table)
+    connection.execute("CREATE OR REPLACE TABLE midnights AS FROM midnights_made")
+    connection.unregister("midnights_made")
+
+
+def _first_columns(table: Table) -> tuple[tuple[str, ...], str]:
+    """Return the columns of the stamp, and the first of values."""
+    match table:
+        case LongTable():
+            return table.stamp, table.value
+        case WideTable():
+            return (table.date,), table.slots[0]
+        case MatrixTable():
+            return (table.stamp,), table.customers[0]
+
+
+def _find_stamp(
+    connection: duckdb.DuckDBPyConnection,
+    scan: Scan,
+    columns: tuple[str, ...],
+    options: ReadOptions,
+    path: str,
+) -> StampReader:
+    if len(columns) == 1:
+        typed = typed_stamp(ident(columns[0]), scan.types[columns[0]])
+        if typed is not None:
+            return typed
+    text = ident(columns[0])
+    if len(columns) > 1:
+        text = "(" + " || ' ' || ".join(f"trim({ident(name)}::VARCHAR)" for name in columns) + ")"
+    drawn = connection.execute(f"""
+        SELECT stamp FROM (SELECT trim({text}) AS stamp FROM {scan.sql} LIMIT {_SAMPLE_ROWS})
+        WHERE stamp <> ''
+    """).fetchall()
+    sample = [str(row[0]) for row in drawn]
+    return text_stamp(connection, text, sample, given=options.stamp_format, path=path)
+
+
+def _has_decimal_commas(connection: duckdb.DuckDBPyConnection, scan: Scan, value: str) -> bool:
+    """Tell 0,25 from 0.25: at least half of the sample has a comma between digits."""
+    row = connection.execute(rf"""
+        SELECT count(*) FILTER (WHERE regexp_full_match(trim(v), '-?\d*,\d+')), count(v)
+        FROM (SELECT {ident(value)} AS v FROM {scan.sql} LIMIT {_SAMPLE_ROWS})
+    """).fetchall()[0]
+    return bool(row[0] and 2 * int(row[0]) >= int(row[1]))
+
+
+def _infer_minutes(connection: duckdb.DuckDBPyConnection, rows: Rows, path: str) -> int:
+    """Take the commonest distance between two stamps of a customer, from more rows if need be."""
+    source = replace(rows, minutes=60).sql()
+    found: list[tuple[int]] = []
+    for limit in (f"LIMIT {_SAMPLE_ROWS}", f"LIMIT {1000 * _SAMPLE_ROWS}", ""):
+        found = connection.execute(f"""
+            WITH drawn AS (SELECT meter, stamp_us FROM ({source}) {limit}),
+            distances AS (
+                SELECT stamp_us - lag(stamp_us) OVER (PARTITION BY meter ORDER BY stamp_us) AS us
+                FROM drawn
+            )
+            SELECT us FROM distances WHERE us > 0 GROUP BY us ORDER BY count(*) DESC, us LIMIT 1
+        """).fetchall()
+        if found:
+            break
+    minutes = int(found[0][0]) / MINUTE_US if found else 0.0
+    if minutes not in schema.ALLOWED_MINUTES:
+        expected = f"stamps {schema.ALLOWED_MINUTES} minutes apart, or minutes=…"
+        raise InvalidFileError(path, "time stamps", expected, f"{minutes:g} minutes")
+    return int(minutes)
+
+
+def _coded(name: str, words: dict[str, int], otherwise: str) -> str:
+    return choose(f"coalesce(lower(trim({ident(name)}::VARCHAR)), '')", words, otherwise)
+
+
+def _in_words(names: list[str]) -> str:
+    return "concat_ws(', ', " + ", ".join(f"{ident(name)}::VARCHAR" for name in names) + ")"

@@ -1,0 +1,237 @@
+"""The verb `profiles`: meter data in, one load profile a customer out."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import duckdb
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from wattveil import checks
+from wattveil.errors import InvalidParameterError, WattveilError
+from wattveil.ingest import Readings, read_readings
+from wattveil.profiles.build import ProfileBuild, build_profiles
+from wattveil.profiles.grid import Grid, Split
+from wattveil.profiles.quality import require_plots, write_quality_page
+
+EPILOG = (
+    "Example: wattveil profiles readings.parquet --timezone Europe/London --out profiles.parquet"
+)
+
+_POLL_SECONDS = 0.2
+
+
+def profiles(
+    source: Annotated[
+        list[str], typer.Argument(help="Files, folders or globs; with --sql, one database.")
+    ],
+    *,
+    out: Annotated[Path, typer.Option(help="Parquet file for the profiles.")],
+    sql: Annotated[str | None, typer.Option(help="Query whose rows are the readings.")] = None,
+    timezone: Annotated[str | None, typer.Option(help="IANA zone of the profile's hours.")] = None,
+    stamps_in: Annotated[
+        str | None, typer.Option(help="Zone of stamps without offset, if another.")
+    ] = None,
+    layout: Annotated[str | None, typer.Option(help="long, wide or matrix.")] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(help="role=name, such as value=net_kwh; may be repeated.")
+    ] = None,
+    unit: Annotated[str | None, typer.Option(help="kWh, Wh, kW or register.")] = None,
+    minutes: Annotated[int | None, typer.Option(help="Length of the intervals.")] = None,
+    stamp: Annotated[str | None, typer.Option(help="start or end of the interval.")] = None,
+    stamp_format: Annotated[str | None, typer.Option(help="As for strptime.")] = None,
+    day_slots: Annotated[str | None, typer.Option(help="Wide tables: clock or elapsed.")] = None,
+    period: Annotated[
+        tuple[str, str] | None, typer.Option(help="First day, and day after the last.")
+    ] = None,
+    conflicts: Annotated[str, typer.Option(help="drop, first, last or mean.")] = "drop",
+    estimated: Annotated[str, typer.Option(help="keep, flag or drop.")] = "keep",
+    meters: Annotated[Path | None, typer.Option(help="Table of meter_id, customer_id.")] = None,
+    register_rollover: Annotated[
+        float | None, typer.Option(help="Where a register starts again from 0, in kWh.")
+    ] = None,
+    skip_lines: Annotated[int, typer.Option(help="Lines before a CSV header.")] = 0,
+    grid_minutes: Annotated[int, typer.Option(help="Length of a slot of the profile.")] = 60,
+    split: Annotated[
+        str, typer.Option(help="day, weekday-weekend, season, season-weekday-weekend or week.")
+    ] = "day",
+    least_days: Annotated[int, typer.Option(help="Days with readings a customer needs.")] = 14,
+    longest_gap_hours: Annotated[
+        float | None, typer.Option(help="Longest time without readings.")
+    ] = None,
+    attributes: Annotated[
+        Path | None, typer.Option(help="Table of customer_id and attributes.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="HTML page on the quality of the data; private.")
+    ] = None,
+    problems_to: Annotated[
+        Path | None, typer.Option(help="CSV or Parquet file for the rows left out; private.")
+    ] = None,
+    memory_mb: Annotated[int, typer.Option(help="Memory before the disk is used.")] = 600,
+    closing_midnight: Annotated[
+        bool, typer.Option(help="Add 24:00 as a last column: the paper's d = 25.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the account as JSON.")] = False,
+) -> None:
+    """Turn meter readings into one load profile a customer, and say what was left out and why."""
+    console, errors = Console(stderr=as_json), Console(stderr=True)
+    try:
+        if report is not None:
+            require_plots()
+        written = {"out": out, "report": report, "problems_to": problems_to}
+        _check_folders(written)
+        grid = Grid(
+            minutes=grid_minutes,
+            split=checks.enum_value("split", split, Split),
+            closing_midnight=closing_midnight,
+        )
+        with _progress(console) as watch:
+            readings = read_readings(
+                source if sql is None else _one(source),
+                sql=sql,
+                timezone=stamps_in or timezone,
+                layout=layout,
+                columns=_columns(column or []),
+                unit=unit,
+                minutes=minutes,
+                stamp=stamp,
+                stamp_format=stamp_format,
+                day_slots=day_slots,
+                period=period,
+                conflicts=conflicts,
+                estimated=estimated,
+                meters=meters,
+                register_rollover=register_rollover,
+                skip_lines=skip_lines,
+                problems_to=problems_to,
+                memory_mb=memory_mb,
+            )
+            _check_sources_stay(written, readings)
+            for guess in readings.guesses:
+                console.print(f"[yellow]guessed[/] {escape(guess)}", highlight=False)
+            watch(readings)
+            build = build_profiles(
+                readings,
+                grid=grid,
+                timezone=timezone,
+                least_days=least_days,
+                longest_gap_hours=longest_gap_hours,
+                attributes=attributes,
+            )
+        build.profiles.write_parquet(out)
+        if report is not None:
+            write_quality_page(build, report)
+    except InvalidParameterError as error:
+        raise typer.BadParameter(str(error)) from error
+    except duckdb.OutOfMemoryException as error:
+        errors.print(f"[red]Error:[/] more than --memory-mb {memory_mb} is needed.")
+        raise typer.Exit(1) from error
+    except (WattveilError, OSError, duckdb.Error) as error:
+        errors.print(f"[red]Error:[/] {escape(str(error))}", highlight=False)
+        raise typer.Exit(1) from error
+    if as_json:
+        typer.echo(json.dumps(_as_json(build, out), indent=2))
+    else:
+        _show(console, build, out)
+
+
+def _one(source: list[str]) -> str:
+    """Accept a single database."""
+    if len(source) > 1:
+        raise InvalidParameterError("source", "one database when --sql is given", source)
+    return source[0]
+
+
+def _check_folders(written: Mapping[str, Path | None]) -> None:
+    """Refuse before the work what could not be written after it."""
+    for name, path in written.items():
+        if path is not None and not path.absolute().parent.is_dir():
+            raise InvalidParameterError(name, "a file in a folder that exists", str(path))
+
+
+def _check_sources_stay(written: Mapping[str, Path | None], readings: Readings) -> None:
+    """Refuse to write over what is being read."""
+    sources = {path.resolve() for path in readings.source.files}
+    for name, path in written.items():
+        if path is not None and path.resolve() in sources:
+            raise InvalidParameterError(name, "another file than the source", str(path))
+
+
+def _columns(pairs: list[str]) -> dict[str, str]:
+    columns = {}
+    for pair in pairs:
+        role, equals, name = pair.partition("=")
+        if not equals:
+            raise InvalidParameterError("column", "role=name", pair)
+        columns[role] = name
+    return columns
+
+
+@contextmanager
+def _progress(console: Console) -> Iterator[Callable[[Readings], None]]:
+    """Show how far DuckDB is with the readings to watch, as it says itself.
+
+    It does not know of every query, and before there is anything to watch, only time passes.
+    """
+    watched: list[Readings] = []
+    done = threading.Event()
+    bar = Progress(
+        TextColumn("reading"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
+    )
+    task = bar.add_task("reading", total=None)
+
+    def poll() -> None:
+        while not done.wait(_POLL_SECONDS):
+            percent = watched[-1].connection.query_progress() if watched else -1.0
+            bar.update(task, total=100 if percent >= 0 else None, completed=max(percent, 0))
+
+    poller = threading.Thread(target=poll, daemon=True)
+    with bar:
+        poller.start()
+        try:
+            yield watched.append
+        finally:
+            done.set()
+            poller.join()
+
+
+def _as_json(build: ProfileBuild, out: Path) -> dict[str, object]:
+    return {
+        "out": str(out),
+        "customers": build.customers_in,
+        "profiles": len(build.profiles),
+        "columns": build.profiles.grid.columns,
+        "timezone": build.profiles.timezone,
+        "rules": dict(build.profiles.rules),
+        "account": dict(build.profiles.account),
+    }
+
+
+def _show(console: Console, build: ProfileBuild, out: Path) -> None:
+    console.print(build.cells.report.table())
+    table = Table("", "customers", title="Customers", title_justify="left")
+    table.columns[1].justify = "right"
+    table.add_row("named in the source", f"{build.customers_in:,}")
+    for reason, customers in build.dropped.items():
+        table.add_row(f"dropped: {reason}", f"{customers:,}")
+    table.add_row("profiles", f"{len(build.profiles):,}")
+    console.print(table)
+    for readings, where in (
+        (build.cells.straddling, "lie in two cells of the grid"),
+        (build.cells.too_long, "are longer than a cell of the grid"),
+    ):
+        if readings:
+            console.print(f"[yellow]{readings:,} readings {where}[/] and are in no profile.")
+    console.print(
+        f"{len(build.profiles):,} profiles of {build.profiles.grid.columns} columns"
+        f" ({build.profiles.timezone}) in {escape(str(out))}."
+        " [red]Private:[/] exact, not protected."
+    )

@@ -1,0 +1,143 @@
+"""`Profiles`: one load profile a customer, with all that is needed to say what it is."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from wattveil.errors import InvalidDataError, InvalidFileError, InvalidParameterError
+from wattveil.ingest.options import known_zone
+from wattveil.profiles.grid import Grid
+
+_METADATA = b"wattveil.profiles"
+_VERSION = 1
+_ID, _LOAD, _SHARE = "customer_id", "load_kw", "estimated_share"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Profiles:
+    """The load profiles of customers: private, one row a customer.
+
+    Parameters
+    ----------
+    customer_ids
+        One name a row, no name twice.
+    load_kw
+        Average load in kW, P × d, finite.
+    grid
+        What the d columns are.
+    timezone
+        Zone of the grid's hours.
+    attributes
+        Columns of one value a customer (class, ZIP, feeder) for releases by group.
+    estimated_share
+        Share of estimated reads behind each profile, if they were flagged.
+    rules
+        The public parameters that decided which readings and customers are here: they belong in a
+        release statement.
+    account
+        How many readings and customers were left out, by reason: exact counts, in house only.
+    """
+
+    customer_ids: tuple[str, ...]
+    load_kw: NDArray[np.float64]
+    grid: Grid
+    timezone: str
+    attributes: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
+    estimated_share: NDArray[np.float64] | None = None
+    rules: Mapping[str, object] = field(default_factory=dict)
+    account: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check that there is one finite row a customer."""
+        customers = len(self.customer_ids)
+        if self.load_kw.shape != (customers, self.grid.columns):
+            expected = f"of shape ({customers}, {self.grid.columns})"
+            raise InvalidParameterError("load_kw", expected, self.load_kw.shape)
+        if len(set(self.customer_ids)) < customers:
+            twice = [name for name, times in Counter(self.customer_ids).items() if times > 1]
+            raise InvalidDataError("one profile a customer", twice)
+        bad = np.flatnonzero(~np.isfinite(self.load_kw).all(axis=1))
+        if bad.size:
+            raise InvalidDataError("finite load", [self.customer_ids[row] for row in bad])
+        for name, values in self.attributes.items():
+            if len(values) != customers or name in {_ID, _LOAD, _SHARE}:
+                raise InvalidParameterError("attributes", "one value a customer", name)
+        known_zone("timezone", self.timezone)
+        self.load_kw.setflags(write=False)
+
+    def __len__(self) -> int:
+        """Count the customers."""
+        return len(self.customer_ids)
+
+    def to_arrow(self) -> pa.Table:
+        """Return the table that `write_parquet` writes, with its metadata."""
+        flat = pa.array(np.ascontiguousarray(self.load_kw).ravel())
+        columns = {
+            _ID: pa.array(self.customer_ids, pa.string()),
+            **{name: pa.array(values, pa.string()) for name, values in self.attributes.items()},
+            _LOAD: pa.FixedSizeListArray.from_arrays(flat, self.grid.columns),
+        }
+        if self.estimated_share is not None:
+            columns[_SHARE] = pa.array(self.estimated_share)
+        record = {
+            "version": _VERSION,
+            "grid": self.grid.to_json(),
+            "labels": self.grid.labels,
+            "timezone": self.timezone,
+            "attributes": list(self.attributes),
+            "rules": dict(self.rules),
+            "account": dict(self.account),
+        }
+        return pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(record).encode()})
+
+    def write_parquet(self, path: str | Path) -> None:
+        """Write the profiles to a Parquet file."""
+        pq.write_table(self.to_arrow(), path)
+
+    @classmethod
+    def read_parquet(cls, path: str | Path) -> "Profiles":
+        """Read profiles from a Parquet file that `write_parquet` wrote."""
+        try:
+            table = pq.read_table(path)
+        except (OSError, pa.ArrowException) as error:
+            raise InvalidFileError(path, "content", "a Parquet file", str(error)) from error
+        metadata = (table.schema.metadata or {}).get(_METADATA)
+        if metadata is None:
+            expected = "a file made by `wattveil profiles`"
+            raise InvalidFileError(path, "schema metadata", expected, "none")
+        try:
+            return cls._from_arrow(table, json.loads(metadata))
+        except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
+            raise InvalidFileError(path, "content", "profiles", str(error)) from error
+
+    @classmethod
+    def _from_arrow(cls, table: pa.Table, record: dict[str, object]) -> "Profiles":
+        if record["version"] != _VERSION:
+            raise ValueError(f"version {record['version']!r}, this is version {_VERSION}")
+        grid_record, names, rules, account = (
+            record[name] for name in ("grid", "attributes", "rules", "account")
+        )
+        if not (isinstance(grid_record, dict) and isinstance(names, list)):
+            raise TypeError("grid and attributes must be an object and a list")
+        if not (isinstance(rules, dict) and isinstance(account, dict)):
+            raise TypeError("rules and account must be objects")
+        grid = Grid.from_json(grid_record)
+        flat = table[_LOAD].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+        share = table[_SHARE].to_numpy() if _SHARE in table.column_names else None
+        return cls(
+            customer_ids=tuple(table[_ID].to_pylist()),
+            load_kw=flat.astype(np.float64).reshape(table.num_rows, grid.columns),
+            grid=grid,
+            timezone=str(record["timezone"]),
+            attributes={str(name): tuple(table[str(name)].to_pylist()) for name in names},
+            estimated_share=share,
+            rules=rules,
+            account=account,
+        )

@@ -1,0 +1,69 @@
+"""Readings out of a real PostgreSQL server, started for the test in a folder of its own."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from wattveil.errors import InvalidFileError
+from wattveil.ingest import read_readings
+
+psycopg = pytest.importorskip("psycopg", reason="the extra 'postgres' is not installed")
+
+_PROGRAMS = ("initdb", "pg_ctl")
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[str]:
+    """Address of a server that listens on a socket in a new folder, and on nothing else."""
+    if missing := [name for name in _PROGRAMS if shutil.which(name) is None]:
+        pytest.skip(f"PostgreSQL is not on the path: {missing}")
+    folder = Path(tempfile.mkdtemp(prefix="wattveil-pg-"))
+    # PostgreSQL refuses to run as root.
+    user = "nobody" if os.geteuid() == 0 else None
+    if user is not None:
+        shutil.chown(folder, user)
+
+    def run(*command: str) -> None:
+        subprocess.run(command, check=True, capture_output=True, user=user, cwd=folder)
+
+    try:
+        run("initdb", "-D", f"{folder}/data", "-U", "tester", "-A", "trust", "--no-sync")
+        options = f"-c listen_addresses='' -k {folder} -F"
+        run("pg_ctl", "-D", f"{folder}/data", "-o", options, "-l", f"{folder}/log", "-w", "start")
+        try:
+            yield f"postgresql://tester@/postgres?host={folder}"
+        finally:
+            run("pg_ctl", "-D", f"{folder}/data", "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_a_query_gives_readings(database: str) -> None:
+    """Rows come through a cursor on the server, with instants and decimals as they are."""
+    with psycopg.connect(database) as connection:
+        connection.execute("CREATE TABLE reads (id int, ts timestamptz, kwh numeric(8, 3))")
+        connection.execute("""
+            INSERT INTO reads
+            SELECT i % 3, timestamptz '2013-01-01 00:00+00' + i / 3 * interval '1 hour', 0.125
+            FROM generate_series(0, 299) AS i
+        """)
+    query = "SELECT id AS customer_id, ts AS start_utc, kwh FROM reads"
+    readings = read_readings(database, sql=query)
+    table = readings.to_arrow()
+    assert (readings.report.rows_in, table.num_rows) == (300, 300)
+    assert set(table["kwh"].to_pylist()) == {0.125}
+    assert str(table["start_utc"][0]) == "2013-01-01 00:00:00+00:00"
+
+
+def test_a_query_that_fails_hides_the_password(database: str) -> None:
+    """The error names the server and the fault, and not who asked."""
+    address = database.replace("tester@", "tester:hunter2@")
+    with pytest.raises(InvalidFileError, match="a query that runs") as caught:
+        read_readings(address, sql="SELECT * FROM nothing")
+    assert "nothing" in str(caught.value)
+    assert "hunter2" not in str(caught.value)

@@ -1,0 +1,137 @@
+"""The verb `profiles` and the page on data quality, as a person meets them."""
+
+import datetime as dt
+import json
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from wattveil.profiles import Profiles
+from wattveil.profiles.command import profiles
+
+_FIRST = dt.datetime(2013, 1, 7, tzinfo=dt.UTC)
+
+
+@pytest.fixture
+def app() -> typer.Typer:
+    """The verb, alone."""
+    made = typer.Typer(add_completion=False)
+    made.command()(profiles)
+    return made
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Twenty days of a good customer, and one row of another."""
+    hours = [_FIRST + dt.timedelta(hours=hour) for hour in range(480)]
+    lines = [f"a,{hour:%Y-%m-%d %H:%M},{hour.hour}" for hour in hours]
+    path = tmp_path / "readings.csv"
+    text = "\n".join(["id,timestamp,kwh", *lines, "b,2013-01-08 00:00,1", "b,someday,1"])
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_verb_says_what_was_guessed_and_left_out(
+    app: typer.Typer, source: Path, tmp_path: Path
+) -> None:
+    """Guesses, reasons and the place of the result are on the screen; the file can be read."""
+    out = tmp_path / "profiles.parquet"
+    result = CliRunner().invoke(
+        app, [str(source), "--out", str(out), "--timezone", "Europe/London"]
+    )
+    assert result.exit_code == 0, result.output
+    for words in (
+        "guessed minutes: 60",
+        "unreadable time stamp",
+        "readings on fewer than 14 days",
+        "1 profiles of 24 columns (Europe/London)",
+    ):
+        assert words in " ".join(result.output.split())
+    assert Profiles.read_parquet(out).customer_ids == ("a",)
+
+
+def test_json_is_nothing_but_json(app: typer.Typer, source: Path, tmp_path: Path) -> None:
+    """With --json, what goes to standard output can be parsed, and holds rules and account."""
+    out = tmp_path / "p.parquet"
+    options = ["--split", "weekday-weekend", "--least-days", "1", "--column", "value=kwh"]
+    result = CliRunner().invoke(app, [str(source), "--out", str(out), "--json", *options])
+    assert result.exit_code == 0, result.output
+    record = json.loads(result.stdout)
+    assert (record["customers"], record["profiles"], record["columns"]) == (2, 1, 48)
+    assert record["rules"]["least_days"] == 1
+    assert record["account"]["readings"]["rows_in"] == 482
+    assert record["account"]["customers_dropped"] == {"a cell of the grid without reading": 1}
+
+
+def test_errors_are_for_people(app: typer.Typer, source: Path, tmp_path: Path) -> None:
+    """A wrong option and a wrong file end with a sentence and a code, without a traceback."""
+    out = ["--out", str(tmp_path / "p.parquet")]
+    for options, code, words in (
+        ([str(source), *out, "--unit", "MWh"], 2, "unit must be one of"),
+        ([str(source), *out, "--column", "kwh"], 2, "column must be role=name"),
+        ([str(tmp_path / "none.csv"), *out], 1, "at least one file of readings"),
+        ([str(source), "--out", "/nowhere/p.parquet"], 2, "a file in a folder that exists"),
+        ([str(source), "--out", str(source)], 2, "another file than the source"),
+        ([str(source), *out, "--sql", "x", str(source)], 2, "one database"),
+        ([str(source), "--out", str(tmp_path)], 1, "Error:"),
+    ):
+        result = CliRunner().invoke(app, options)
+        assert result.exit_code == code
+        assert words in " ".join(result.output.replace("│", " ").split())
+        assert "Traceback" not in result.output
+
+
+def test_the_quality_page_is_private_and_whole(
+    app: typer.Typer, source: Path, tmp_path: Path
+) -> None:
+    """The page carries its warning, figures and script, and asks the network for nothing."""
+    page = tmp_path / "quality.html"
+    out = str(tmp_path / "p.parquet")
+    result = CliRunner().invoke(app, [str(source), "--out", out, "--report", str(page)])
+    assert result.exit_code == 0, result.output
+    html = page.read_text(encoding="utf-8")
+    assert "PRIVATE: exact figures" in html
+    assert "unreadable time stamp" in html
+    assert "readings on fewer than 14 days" in html
+    assert "<script src=" not in html
+
+
+def test_a_missing_extra_is_told_before_the_work(
+    app: typer.Typer, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without plotly, a page is refused at once, with what to install; nothing is written."""
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    out = tmp_path / "p.parquet"
+    page = str(tmp_path / "quality.html")
+    result = CliRunner().invoke(app, [str(source), "--out", str(out), "--report", page])
+    assert result.exit_code == 1
+    assert "wattveil[plots]" in result.output
+    assert not out.exists()
+
+
+def test_too_little_memory_is_told(
+    app: typer.Typer, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When DuckDB runs out of memory, the message names the option."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise duckdb.OutOfMemoryException
+
+    monkeypatch.setattr("wattveil.profiles.command.build_profiles", fail)
+    result = CliRunner().invoke(app, [str(source), "--out", str(tmp_path / "p.parquet")])
+    assert result.exit_code == 1
+    assert "--memory-mb 600" in result.output
+
+
+def test_readings_that_no_cell_can_take_are_told(
+    app: typer.Typer, source: Path, tmp_path: Path
+) -> None:
+    """An hour from half past lies in two cells; the screen says so."""
+    with source.open("a", encoding="utf-8") as file:
+        file.write("\na,2013-01-08 12:30,7\n")
+    result = CliRunner().invoke(app, [str(source), "--out", str(tmp_path / "p.parquet")])
+    assert "1 readings lie in two cells" in " ".join(result.output.split())
