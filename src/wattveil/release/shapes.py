@@ -86,8 +86,9 @@ def load_shapes(
     Formal guarantee
     ----------------
     (epsilon, delta)-DP for zero-out of one customer, for any load_kw: three histograms and one sum
-    by cells under one budget, each customer in one cell of each; the rest is post-processing.
-    Proofs: docs/proofs/gaussian-sum.md (each), docs/proofs/accounting.md (together).
+    by cells under one budget, each customer in one cell of each; the rest is post-processing. Each
+    is proved in docs/proofs/gaussian-sum.md, their adaptive composition in
+    docs/proofs/adaptive-transcript.md.
     """
     limits = (clip_kw, plausible_kw)
     return ask_means(load_kw, groups, levels, promise=(epsilon, delta), limits=limits)[0]
