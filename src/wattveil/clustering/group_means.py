@@ -131,7 +131,7 @@ def sort_curves(means: GroupMeans, calendar: Calendar) -> tuple[Floats, Floats]:
 
     The filtered curve is sorted, not the noisy one: noise would make the highest hours too high and
     the lowest too low. Coordinates of the expected square, ``sign(m) sqrt(m^2 + v)``, and isotonic
-    regression of them along the filtered order were measured too: 5 to 15 % less accurate.
+    regression of them along the filtered order were measured too: 0 to 20 % less accurate.
 
     Hours of nearly the same load change places, so the error at a rank is that of the average over
     the ranks around it, a fiftieth of all.
