@@ -12,7 +12,7 @@ from rich.table import Table
 
 from wattveil.errors import WattveilError
 from wattveil.profiles import command as readings
-from wattveil.release.shapes import LoadShape, mean_load_shape
+from wattveil.release.shapes import LoadShapes, load_shapes
 from wattveil.simulate import command as simulation
 from wattveil.simulate import simulate_load_kw
 
@@ -24,7 +24,6 @@ app = typer.Typer(
 )
 
 _CHART_ROWS = 12
-_CLIP_KW = 2.0
 _DELTA = 1e-6
 
 
@@ -45,7 +44,7 @@ def demo(
     """Simulate customers, release their mean daily load privately, and show what it cost."""
     try:
         load_kw = simulate_load_kw(customers=customers)
-        shape = mean_load_shape(load_kw, clip_kw=_CLIP_KW, epsilon=epsilon, delta=_DELTA)
+        shape = load_shapes(load_kw, epsilon=epsilon, delta=_DELTA)
     except WattveilError as error:
         raise typer.BadParameter(str(error)) from error
     if as_json:
@@ -58,16 +57,16 @@ app.command(epilog=simulation.EPILOG)(simulation.simulate)
 app.command(epilog=readings.EPILOG)(readings.profiles)
 
 
-def _as_json(shape: LoadShape) -> dict[str, object]:
+def _as_json(shape: LoadShapes) -> dict[str, object]:
     """Return what was released, and nothing else."""
     return {
-        "mean_kw": shape.mean_kw.tolist(),
-        "std_kw": shape.std_kw.tolist(),
-        "customers": shape.customers,
-        "customers_std": shape.customers_std,
-        "clip_kw": _CLIP_KW,
-        "clipped_share": shape.clipped_share,
-        "clipped_share_std": shape.clipped_share_std,
+        "mean_kw": shape.mean_kw[0].tolist(),
+        "std_kw": shape.std_kw[0].tolist(),
+        "customers": shape.customers[0],
+        "customers_std": shape.customers_std[0],
+        "clip_kw": shape.clip_kw[0],
+        "clipped_share": shape.clipped_share[0],
+        "clipped_share_std": shape.clipped_share_std[0],
         "guarantee": shape.guarantee.to_json(),
         "sentence": shape.guarantee.sentence,
         "spends": [
@@ -77,7 +76,7 @@ def _as_json(shape: LoadShape) -> dict[str, object]:
     }
 
 
-def _show(shape: LoadShape, customers: int) -> None:
+def _show(shape: LoadShapes, customers: int) -> None:
     console = Console(soft_wrap=True)
     console.print(f"[bold]1. Simulated[/] {customers:,} customers. Their data stay private.")
     epsilon = shape.guarantee.epsilon
@@ -88,14 +87,14 @@ def _show(shape: LoadShape, customers: int) -> None:
     budget.add_row("", "total", f"{sum(spend.rho_units for spend in shape.spends) * 1e-18:.3g}")
     console.print(budget)
     console.print("[bold]3. Released[/] the mean daily load in kW:\n")
-    for line in _chart(shape.mean_kw, 1.96 * shape.std_kw):
+    for line in _chart(shape.mean_kw[0], 1.96 * shape.std_kw[0]):
         console.print(line, highlight=False)
-    console.print("   ██ mean   ░░ 95 % band of the noise; what clipping takes away is not in it")
-    counted = f"{shape.customers:,.0f} ± {1.96 * shape.customers_std:,.0f}"
+    console.print("   ██ mean   ░░ 95 % band")
+    counted = f"{shape.customers[0]:,.0f} ± {1.96 * shape.customers_std[0]:,.0f}"
     console.print(f"\n   Customers: {counted}")
-    clipped = f"{100 * shape.clipped_share:.1f} ± {196 * shape.clipped_share_std:.1f} %"
-    console.print(f"   Above the public bound of {_CLIP_KW} kW and scaled back to it: {clipped}")
-    if shape.customers_std > shape.customers / 4.0:
+    clipped = f"{100 * shape.clipped_share[0]:.1f} ± {196 * shape.clipped_share_std[0]:.1f} %"
+    console.print(f"   Larger than {shape.clip_kw[0]:.2g} kW and scaled back to it: {clipped}")
+    if shape.customers_std[0] > shape.customers[0] / 4.0:
         console.print("   Too noisy to use: raise epsilon, or release more customers together.")
     console.print(f"\n[bold]4. Guarantee.[/] {shape.guarantee.sentence}", soft_wrap=False)
 

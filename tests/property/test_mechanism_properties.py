@@ -16,7 +16,7 @@ from wattveil.privacy.mechanisms.gaussian import gaussian_sum
 from wattveil.privacy.mechanisms.quantile import noisy_quantile
 from wattveil.privacy.secret import Secret
 from wattveil.privacy.sensitivity import Ball
-from wattveil.release.shapes import mean_load_shape
+from wattveil.release.shapes import load_shapes
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 relations = st.sampled_from(Neighbours)
@@ -99,10 +99,10 @@ def test_load_shape_spends_its_whole_grant(
     rows: NDArray[np.float64], epsilon: float, delta: float, clip_kw: float
 ) -> None:
     """Any finite load: what is recorded adds up to the declared total, and all is finite."""
-    shape = mean_load_shape(rows, clip_kw=clip_kw, epsilon=epsilon, delta=delta)
+    shape = load_shapes(rows, clip_kw=clip_kw, epsilon=epsilon, delta=delta)
     spent = sum(spend.rho_units for spend in shape.spends)
     assert spent == Budget(shape.guarantee).rho_units
-    assert shape.mean_kw.shape == (rows.shape[1],)
+    assert shape.mean_kw.shape == (1, rows.shape[1])
     assert np.isfinite(shape.mean_kw).all()
     assert (shape.std_kw > 0.0).all()
 

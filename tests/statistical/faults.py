@@ -13,6 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from wattveil.privacy import accounting, noise, sensitivity
+from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms import gaussian, modulo, response
 from wattveil.privacy.mechanisms.cells import NO_DATA, check_cells
@@ -123,18 +124,25 @@ def exact_count(patch: Patch) -> None:
 
 
 def exchanged_share(patch: Patch) -> None:
-    """The count draws its noise with the share of the sum; the sum keeps its own.
+    """The count by group draws its noise with the share of the sum, which keeps its own.
 
     The charges recorded are right: only the noise, or an audit, can tell.
     """
     scale = accounting.noise_scale
-    exchange = math.sqrt(shapes._COUNT_SHARE / (1.0 - shapes._COUNT_SHARE))
+    exchange = math.sqrt(shapes.COUNT_SHARE / shapes.SUMS_SHARE)
+    share, for_counts = Budget.share, set[int]()
+
+    def noted(budget: Budget, fraction: float) -> int:
+        units = share(budget, fraction)
+        if fraction == shapes.COUNT_SHARE:
+            for_counts.add(units)
+        return units
 
     def of_the_other(*, squared_sensitivity: int, rho_units: int) -> float:
         sigma = scale(squared_sensitivity=squared_sensitivity, rho_units=rho_units)
-        is_count = squared_sensitivity == Ball(radius=1.0).radius_in_steps ** 2
-        return sigma * exchange if is_count else sigma
+        return sigma * exchange if rho_units in for_counts else sigma
 
+    patch.setattr(Budget, "share", noted)
     patch.setattr(accounting, "noise_scale", of_the_other)
 
 

@@ -20,7 +20,7 @@ from wattveil.privacy.mechanisms import quantile
 from wattveil.privacy.mechanisms.quantile import noisy_quantile
 from wattveil.privacy.secret import Secret
 from wattveil.privacy.sensitivity import IntArray
-from wattveil.release.shapes import LoadShape, mean_load_shape
+from wattveil.release.shapes import LoadShapes, load_shapes
 
 VALUES = Secret(np.linspace(0.0, 1.0, 20))
 
@@ -57,9 +57,9 @@ def total(spends: tuple[Spend, ...]) -> Composition:
     )
 
 
-def shape() -> LoadShape:
+def shape() -> LoadShapes:
     """Release a load shape."""
-    return mean_load_shape(np.full((60, 24), 0.5), clip_kw=1.0, epsilon=1.0, delta=0.5)
+    return load_shapes(np.full((60, 24), 0.5), clip_kw=1.0, epsilon=1.0, delta=0.5)
 
 
 def run_quantile(budget: Budget, rho_units: int) -> tuple[Spend, ...]:
@@ -80,7 +80,12 @@ def test_a_load_shape_spends_what_it_declares(monkeypatch: pytest.MonkeyPatch) -
     meter = Meter(monkeypatch)
     released = shape()
     spent = total(released.spends)
-    assert [spend.tag for spend in released.spends] == ["number of customers", "sum of load"]
+    assert [spend.tag for spend in released.spends] == [
+        "number of customers",
+        "sizes",
+        "customers by group",
+        "sums of load",
+    ]
     assert spent.rho_units == Budget(promise()).rho_units
     assert spent.delta(released.guarantee.epsilon) <= released.guarantee.delta
     assert meter.draws == len(released.spends)
@@ -146,12 +151,12 @@ def test_an_unrecorded_spend_shows_in_the_transcript(monkeypatch: pytest.MonkeyP
 
 
 def test_an_exchanged_share_shows_in_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Charges that add up over noise that does not: the second road sees 1.9 times the grant."""
+    """Charges that add up over noise that does not: the second road sees 1.44 times the grant."""
     faults.exchanged_share(monkeypatch)
     meter = Meter(monkeypatch)
     spent = total(shape().spends).rho_units
     assert spent == Budget(promise()).rho_units
-    assert float(meter.rho * RHO_UNITS / spent) == pytest.approx(1.9, rel=1e-6)
+    assert float(meter.rho * RHO_UNITS / spent) == pytest.approx(1.44, rel=1e-6)
 
 
 def doubled(split: Callable[[int, int], list[int]]) -> Callable[[int, int], list[int]]:

@@ -24,6 +24,7 @@ from tests.statistical.harness import (
     tells,
     variance_p,
 )
+from tests.statistical.transcripts import shape_transcript
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms import quantile
@@ -37,7 +38,7 @@ from wattveil.privacy.mechanisms.moments import gaussian_second_moment
 from wattveil.privacy.mechanisms.quantile import noisy_quantile
 from wattveil.privacy.secret import Released, Secret
 from wattveil.privacy.sensitivity import Ball, Box, Ellipsoid, FloatArray, Region
-from wattveil.release.shapes import mean_load_shape
+from wattveil.release import shapes
 
 WIDE = draws(40_000)
 ZERO_OUT, REPLACE_ONE = Neighbours.ZERO_OUT, Neighbours.REPLACE_ONE
@@ -240,29 +241,23 @@ def test_quantile(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("many_runs")
-def test_mean_load_shape() -> None:
-    """The count and the sum carry noise of 5 % and 95 % of the grant, each its own, as stated.
-
-    The noise of the sum is told from 5 % less and more; that of the count, drawn less often, 10 %.
-    """
+def test_load_shapes() -> None:
+    """Each ask carries the noise of its share of the grant, and of no other's."""
     claim = promise()
     s = s_of(Budget(claim).rho_units)
     load_kw = np.full((60, 4), 0.5)
-    shapes = [
-        mean_load_shape(load_kw, clip_kw=1.0, epsilon=claim.epsilon, delta=claim.delta)
-        for _ in range(draws(6_000))
+    options = {"clip_kw": 1.0, "plausible_kw": (0.1, 1.6)}
+    heard = [
+        shape_transcript(load_kw, epsilon=claim.epsilon, delta=claim.delta, **options)
+        for _ in range(draws(2_000))
     ]
-    count = np.array([shape.customers - 60.0 for shape in shapes])
-    total = np.array([shape.mean_kw * shape.customers - 30.0 for shape in shapes])
-    # The number of customers adds up two cells, clipped and not.
-    count_scale, total_scale = math.sqrt(2.0 / 0.05) / s, 2.0 / (s * math.sqrt(0.95))
-    tells_scale(count, count_scale, margin=2.0 * MARGIN)
-    tells_scale(total.ravel(), total_scale)
-    accepts(independence_p(count, total[:, 0]))
-    accepts(independence_p(count, total[:, 3]))
-    accepts(independence_p(total[:, 0], total[:, 3]))
-
-    shape = shapes[0]
-    assert shape.customers_std == pytest.approx(count_scale, rel=1e-6)
-    band = np.hypot(total_scale, shape.mean_kw * count_scale) / shape.customers
-    assert shape.std_kw == pytest.approx(band, rel=1e-6)
+    total, sizes, counts, sums = (np.array([run[k].value for run in heard]) for k in range(4))
+    shares = (shapes.TOTAL_SHARE, shapes.SIZE_SHARE, shapes.COUNT_SHARE, shapes.SUMS_SHARE)
+    exact = (60.0, 60.0 * (np.arange(sizes.shape[1]) == 4), 60.0, 30.0 * (np.arange(4) == 0))
+    for k, released in enumerate((total, sizes, counts, sums)):
+        wide = 3.0 if released.shape[1] == 1 else 1.0
+        scale = 1.0 / (s * math.sqrt(shares[k]))
+        tells_scale((released - exact[k]).ravel(), scale, margin=wide * MARGIN)
+    accepts(independence_p(total[:, 0], counts[:, 0]))
+    accepts(independence_p(counts[:, 0], sums[:, 0]))
+    accepts(independence_p(sums[:, 0], sums[:, 3]))

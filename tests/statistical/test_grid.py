@@ -8,6 +8,7 @@ import pytest
 
 from tests.responding import randomised_response
 from tests.statistical.harness import promise
+from tests.statistical.transcripts import shape_transcript
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Tier
 from wattveil.privacy.mechanisms.cells import NO_DATA
@@ -22,7 +23,6 @@ from wattveil.privacy.mechanisms.moments import gaussian_second_moment
 from wattveil.privacy.mechanisms.quantile import noisy_quantile
 from wattveil.privacy.secret import Secret
 from wattveil.privacy.sensitivity import Ball, Box, Ellipsoid, FloatArray, Region
-from wattveil.release.shapes import mean_load_shape
 
 ROWS = Secret(np.random.default_rng(7).normal(size=(50, 300)))  # values of all 53 bits
 SHAPE = np.eye(300) + np.diag(np.full(299, 0.3), 1)
@@ -152,9 +152,7 @@ def test_a_quantile_is_the_middle_of_a_cell() -> None:
 
 
 def test_a_load_shape_is_a_function_of_the_grid() -> None:
-    """The count is on its grid, and count times mean is on the grid of the sum."""
+    """Whatever load shapes are computed from is on the grid of its ask."""
     load_kw = np.abs(ROWS.reveal()[:, :24])
-    shape = mean_load_shape(load_kw, clip_kw=1.3, epsilon=0.5, delta=0.2)
-    assert on_grid(np.array([shape.customers]), Ball(radius=1.0).step)
-    whole = shape.mean_kw * shape.customers / Ball(radius=1.3 * math.sqrt(24.0)).step
-    assert np.abs(whole - np.rint(whole)).max() < 1e-6
+    for vector in shape_transcript(load_kw, clip_kw=1.3, epsilon=0.5, delta=0.2):
+        assert on_grid(vector.value, vector.region.step)

@@ -26,7 +26,7 @@ def test_demo_shows_the_release_and_its_guarantee() -> None:
     for words in ("Simulated", "Calibrated", "Released", "Guarantee", "differentially", "██", "░░"):
         assert words in result.output
     assert "number of customers" in result.output
-    assert "0.0014 " in result.output  # rho of the count: 5 % of 0.0280144
+    assert "0.00028 " in result.output  # rho of the count: 1 % of 0.0280144
 
 
 def test_demo_json_holds_the_release_and_nothing_else() -> None:
@@ -42,7 +42,7 @@ def test_demo_json_holds_the_release_and_nothing_else() -> None:
     guarantee = Guarantee.from_json(released["guarantee"])
     assert (guarantee.epsilon, guarantee.delta) == (0.5, 1e-6)
     assert released["sentence"] == guarantee.sentence
-    assert [set(spend) for spend in released["spends"]] == [{"tag", "mechanism", "rho_units"}] * 2
+    assert [set(spend) for spend in released["spends"]] == [{"tag", "mechanism", "rho_units"}] * 4
     assert released["customers"] != 200  # the exact number is private
 
 
@@ -83,7 +83,7 @@ def test_a_crash_shows_no_local_variables(monkeypatch: pytest.MonkeyPatch) -> No
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("unforeseen")
 
-    monkeypatch.setattr(cli, "mean_load_shape", broken)
+    monkeypatch.setattr(cli, "load_shapes", broken)
     result = CliRunner().invoke(cli.app, ["demo", "--customers", "5"])
     assert result.exit_code == 1
     assert isinstance(result.exception, RuntimeError)

@@ -2,12 +2,16 @@
 
 from wattveil.planning.kmeans import KMeansPlan, plan_kmeans
 from wattveil.planning.labels import LabelPlan, SharesPlan, plan_labels, plan_shares
+from wattveil.planning.shapes import LoadPlan, plan_load_duration, plan_load_shapes
 
 __all__ = [
     "KMeansPlan",
     "LabelPlan",
+    "LoadPlan",
     "SharesPlan",
     "plan_kmeans",
     "plan_labels",
+    "plan_load_duration",
+    "plan_load_shapes",
     "plan_shares",
 ]

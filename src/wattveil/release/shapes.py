@@ -1,107 +1,173 @@
-"""The mean daily load shape of a population, with its error band."""
+"""Mean load by group, with its error band: one sum over customers for all groups together."""
 
 import math
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from wattveil import checks
+from wattveil.clustering import group_sizes
+from wattveil.clustering.calendar import Calendar, public_calendar
+from wattveil.clustering.geometry import Floats
+from wattveil.clustering.group_means import GroupMeans, filter_means
+from wattveil.clustering.group_sizes import EVERYBODY, NOWHERE
+from wattveil.compiled import over_spans
+from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget, Spend
-from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
-from wattveil.privacy.mechanisms.gaussian import gaussian_histogram, gaussian_sum
+from wattveil.privacy.guarantee import Guarantee
+from wattveil.privacy.mechanisms.gaussian import cell_sums, gaussian_cell_sums, gaussian_histogram
 from wattveil.privacy.secret import Secret
-from wattveil.privacy.sensitivity import Ball
+from wattveil.privacy.sensitivity import Ball, IntArray
+from wattveil.release.promise import global_promise
 
-_COUNT_SHARE = 0.05
-"""Of the budget, for the number of customers: one number against d, so it needs little."""
+TOTAL_SHARE, SIZE_SHARE, COUNT_SHARE = 0.01, 0.15, 0.20
+SUMS_SHARE = 1.0 - TOTAL_SHARE - SIZE_SHARE - COUNT_SHARE
+"""Of the budget: for the number of all customers, their sizes by group, and their numbers by group.
+The rest is for the sums. Half or twice the share for sizes costs 1 to 3 % accuracy."""
+
+_UNIT_BALL = Ball(radius=1.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LoadShape:
-    """A released mean load shape. Everything in it may be published."""
+class LoadShapes:
+    """Released mean load of each group. Everything in it may be published.
 
-    mean_kw: NDArray[np.float64]
-    std_kw: NDArray[np.float64]
-    """Standard error of each hour from the known noise alone; what clipping takes away is not in
-    it, see ``clipped_share``."""
-    customers: float
-    customers_std: float
-    clipped_share: float
-    """Share of the customers above ``clip_kw``, noisy. Much above 0, ``mean_kw`` is too low."""
-    clipped_share_std: float
+    Arrays have one row or entry a level, in the order of ``levels``.
+    """
+
+    levels: tuple[Hashable, ...]
+    mean_kw: Floats
+    std_kw: Floats
+    """Standard error of each slot: noise, what the filter may have taken away, and what is likely
+    to be missed in the correction for clipping."""
+    customers: Floats
+    customers_std: Floats
+    clip_kw: Floats
+    """The size above which customers were scaled back, chosen by released sizes."""
+    clipped_share: Floats
+    """Share of the customers above ``clip_kw``, as the released sizes have it."""
+    clipped_share_std: Floats
     guarantee: Guarantee
     spends: tuple[Spend, ...]
 
 
-def mean_load_shape(
-    load_kw: NDArray[np.float64], *, clip_kw: float, epsilon: float, delta: float
-) -> LoadShape:
-    """Release the mean over customers of their daily load, under global differential privacy.
+def load_shapes(
+    load_kw: Floats,
+    *,
+    groups: Sequence[Hashable] | None = None,
+    levels: Sequence[Hashable] = EVERYBODY,
+    epsilon: float,
+    delta: float,
+    clip_kw: float | None = None,
+    plausible_kw: tuple[float, float] = (0.04, 40.0),
+) -> LoadShapes:
+    """Release the mean load of each group of customers, under global differential privacy.
 
     Parameters
     ----------
-    load_kw : array of shape (customers, slots of the day)
-        One row a customer, in kW (not W, not kWh a day). NaN and infinity are refused.
-    clip_kw : float
-        Public bound on a customer's root-mean-square load over the day, in kW; larger ones are
-        scaled back to it. Too small: the mean is too low (``clipped_share`` shows it, the error
-        band does not). Too large: noise grows in proportion. A good bound is a public figure that
-        all but one or two in a hundred customers stay under. Never take it from the data.
+    load_kw : (customers, slots of the day)
+        One row a customer, in kW (not W, not kWh a day). A row with NaN or infinity contributes
+        nothing, by rule.
+    groups : one label a customer, or None
+        A public attribute: class, ZIP code, feeder. None puts everybody into the first level.
+    levels : labels
+        The public list of groups to release; customers of other groups contribute nowhere, and a
+        level without customers is released like any other.
     epsilon, delta : float
-        The whole budget of this release.
+        The whole budget of this release, for all groups together.
+    clip_kw : float or None
+        Public bound on a customer's size (root-mean-square load, with quick changes counted more);
+        larger customers are scaled back to it. None chooses a bound for each group by its released
+        sizes, which is right unless a handful of giants has most of the load.
+    plausible_kw : (float, float)
+        Public range in which sizes are looked for. A wide one costs next to nothing.
 
     Formal guarantee
     ----------------
-    (epsilon, delta)-DP for zero-out of one customer, for any load_kw: one `gaussian_histogram` and
-    one `gaussian_sum` under one budget, the rest is post-processing.
+    (epsilon, delta)-DP for zero-out of one customer, for any load_kw: three histograms and one sum
+    by cells under one budget, each customer in one cell of each; the rest is post-processing. Each
+    is proved in docs/proofs/gaussian-sum.md, their adaptive composition in
+    docs/proofs/adaptive-transcript.md.
     """
-    guarantee = Guarantee(
-        epsilon=checks.positive_epsilon("epsilon", epsilon),
-        delta=checks.probability("delta", delta),
-        tier=Tier.GLOBAL,
-        neighbours=Neighbours.ZERO_OUT,
-        unit=Unit.CUSTOMER,
-    )
-    rows = checks.numbers("load_kw", load_kw)
-    # Root-mean-square load of at most clip_kw = L2 norm of at most clip_kw sqrt(d).
-    region = Ball(
-        radius=checks.positive("clip_kw", clip_kw) * np.sqrt(checks.columns("load_kw", rows))
-    )
-    budget = Budget(guarantee)
-    # Counting in two cells costs what one costs: a customer is in one of them.
-    # A running sum: whether a row counts as clipped must not depend on the rows beside it.
-    saturated = np.clip(rows, -1e150, 1e150)  # so that no square overflows
-    is_clipped = np.cumsum(np.square(saturated), axis=1)[:, -1] > region.radius**2
-    counted = gaussian_histogram(
-        Secret(is_clipped.astype(np.int64)),
-        n_cells=2,
-        rho_units=budget.share(_COUNT_SHARE),
-        budget=budget,
-        tag="number of customers",
-    ).publish()
-    summed = gaussian_sum(
-        Secret(rows),
-        region=region,
-        rho_units=budget.remaining_rho_units,
-        budget=budget,
-        tag="sum of load",
-    ).publish()
+    limits = (clip_kw, plausible_kw)
+    return ask_means(load_kw, groups, levels, promise=(epsilon, delta), limits=limits)[0]
 
-    customers = max(float(counted.value.sum()), 1.0)  # a noisy count may be negative
-    cell_std = float(counted.std[0])
-    customers_std = math.sqrt(2.0) * cell_std
-    mean_kw = summed.value / customers
-    share = float(np.clip(counted.value[1] / customers, 0.0, 1.0))
-    # First order: var(S/n) = (var S + (S/n)^2 var n) / n^2; for the share, n = a + b and S = b.
-    std_kw = np.hypot(summed.std, mean_kw * customers_std) / customers
-    return LoadShape(
+
+def ask_means(
+    load_kw: Floats,
+    groups: Sequence[Hashable] | None,
+    levels: Sequence[Hashable],
+    *,
+    promise: tuple[float, float],
+    limits: tuple[float | None, tuple[float, float]],
+    n_days: int = 1,
+) -> tuple[LoadShapes, GroupMeans, Calendar]:
+    """Release the mean of each group, in kW and in public coordinates.
+
+    ``promise`` is epsilon and delta, ``limits`` are clip_kw and plausible_kw. All checks come
+    before any charge.
+    """
+    epsilon = checks.positive_epsilon("epsilon", promise[0])
+    guarantee = global_promise(epsilon=epsilon, delta=checks.probability("delta", promise[1]))
+    rows = checks.numbers("load_kw", load_kw)
+    columns = checks.columns("load_kw", rows)
+    cells = group_sizes.group_cells(groups, levels, customers=len(rows))
+    edges = group_sizes.size_edges(limits[1])
+    clip_kw = None if limits[0] is None else checks.positive("clip_kw", limits[0])
+    budget = Budget(guarantee)
+    cells[~np.isfinite(rows).all(axis=1)] = NOWHERE
+    n_groups = len(levels)
+
+    def count(tag: str, share: float, cells: IntArray, n_cells: int) -> tuple[Floats, float]:
+        noisy = gaussian_histogram(
+            Secret(cells), n_cells=n_cells, rho_units=budget.share(share), budget=budget, tag=tag
+        ).publish()
+        return noisy.value, float(noisy.std[0])
+
+    everybody = np.where(cells == NOWHERE, NOWHERE, 0)
+    total, _ = count("number of customers", TOTAL_SHARE, everybody, 1)
+    mu = math.sqrt(2.0 * budget.rho_units / accounting.RHO_UNITS)
+    calendar = public_calendar(columns, n_days=n_days, signal=float(total[0]) * mu)
+
+    cell_of = group_sizes.size_cells(rows, cells, edges, calendar)
+    counts, counts_std = count("sizes", SIZE_SHARE, cell_of, n_groups * (edges.size + 1))
+    sums_std = 1.0 / (mu * math.sqrt(SUMS_SHARE))
+    sizes = group_sizes.read_sizes(
+        counts.reshape(n_groups, -1), edges, std=counts_std, sums_std=sums_std, clip_kw=clip_kw
+    )
+    counted = count("customers by group", COUNT_SHARE, cells, n_groups)
+    customers = group_sizes.join_counts(*counted, sizes)
+
+    def span_totals(_: int, first: int, last: int) -> IntArray:
+        coordinates = calendar.project(rows, (first, last))[0]
+        own = cells[first:last]
+        return cell_sums(
+            coordinates / sizes.radii[own, None], own, region=_UNIT_BALL, n_cells=n_groups
+        )
+
+    units = budget.remaining_rho_units
+    spend = Spend(tag="sums of load", mechanism="gaussian_cell_sums", rho_units=units)
+    summed = gaussian_cell_sums(
+        lambda: np.add.reduce(over_spans(len(rows), span_totals), axis=0),
+        spend,
+        budget,
+        region=_UNIT_BALL,
+        shape=(n_groups, calendar.colour.size),
+    ).publish()
+    sums, noise_std = summed.value.reshape(n_groups, -1), float(summed.std[0])
+    means = filter_means(sums, noise_std, customers=customers, sizes=sizes, calendar=calendar)
+    mean_kw, std_kw = means.in_kw(calendar)
+    shapes = LoadShapes(
+        levels=tuple(levels),
         mean_kw=mean_kw,
         std_kw=std_kw,
-        customers=customers,
-        customers_std=customers_std,
-        clipped_share=share,
-        clipped_share_std=cell_std * math.hypot(share, 1.0 - share) / customers,
+        customers=customers[0],
+        customers_std=customers[1],
+        clip_kw=sizes.radii,
+        clipped_share=sizes.clipped_share,
+        clipped_share_std=sizes.clipped_share_std,
         guarantee=guarantee,
         spends=budget.spends,
     )
+    return shapes, means, calendar

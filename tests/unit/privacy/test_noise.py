@@ -21,7 +21,7 @@ from wattveil.privacy.mechanisms.quantile import noisy_quantile
 from wattveil.privacy.noise import NoiseSource
 from wattveil.privacy.secret import Released, Secret
 from wattveil.privacy.sensitivity import Ball, Ellipsoid
-from wattveil.release.shapes import mean_load_shape
+from wattveil.release.shapes import load_shapes
 
 Scripted = Callable[[list[int]], NoiseSource]
 WORD = 2**64
@@ -210,7 +210,7 @@ def test_a_seeded_source_repeats_itself_and_stays_inside(
 def test_a_release_inside_a_rehearsal_fails(silent: NoiseSource) -> None:
     """The joint publishes, so it refuses to run on a test source."""
     with noise.rehearse(silent), pytest.raises(RehearsalError):
-        mean_load_shape(np.ones((5, 24)), clip_kw=2.0, epsilon=1.0, delta=1e-6)
+        load_shapes(np.ones((5, 24)), clip_kw=2.0, epsilon=1.0, delta=1e-6)
 
 
 def test_a_rehearsal_ends_with_its_block(silent: NoiseSource) -> None:

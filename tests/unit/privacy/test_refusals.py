@@ -26,7 +26,7 @@ from wattveil.privacy.mechanisms.modulo import modulo_labels
 from wattveil.privacy.mechanisms.quantile import noisy_quantile
 from wattveil.privacy.secret import Secret
 from wattveil.privacy.sensitivity import Ball, Box, Ellipsoid, OuterProductBall
-from wattveil.release.shapes import mean_load_shape
+from wattveil.release.shapes import load_shapes
 
 NOBODY = Secret(np.zeros(0, dtype=np.int64))
 
@@ -85,7 +85,7 @@ def test_absurd_sizes_are_refused(
 def test_text_is_refused_without_quoting_it() -> None:
     """A private cell that is not a number does not appear in the error."""
     with pytest.raises(InvalidDataError, match="load_kw is an array of real numbers") as error:
-        mean_load_shape(np.array([["meter 4711"]]), clip_kw=2.0, epsilon=1.0, delta=1e-6)
+        load_shapes(np.array([["meter 4711"]]), clip_kw=2.0, epsilon=1.0, delta=1e-6)
     assert "4711" not in str(error.value)
     assert error.value.__context__ is None
 
@@ -162,7 +162,7 @@ def test_plain_sum_of_an_endless_epsilon(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_is_not_real_is_refused_in_house(rows: object) -> None:
     """Complex, endless and textual numbers get one error, which stays in the house."""
     with pytest.raises(InvalidDataError, match="an array of real numbers"):
-        mean_load_shape(rows, clip_kw=2.0, epsilon=1.0, delta=1e-6)  # type: ignore[arg-type]  # wrong on purpose
+        load_shapes(rows, clip_kw=2.0, epsilon=1.0, delta=1e-6)  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_no_row_can_raise(ample: Callable[..., Budget]) -> None:

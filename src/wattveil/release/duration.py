@@ -1,0 +1,69 @@
+"""The load duration curve of the aggregate: its hours in descending order, for a day or a year."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+from wattveil import checks
+from wattveil.clustering.calendar import whole_days
+from wattveil.clustering.geometry import Floats
+from wattveil.clustering.group_means import sort_curves
+from wattveil.clustering.group_sizes import EVERYBODY
+from wattveil.privacy.budget import Spend
+from wattveil.privacy.guarantee import Guarantee
+from wattveil.release.shapes import ask_means
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LoadDuration:
+    """Released duration curves, one row a level. Everything in it may be published."""
+
+    levels: tuple[Hashable, ...]
+    load_kw: Floats
+    """Load of the whole group, never rising along a row."""
+    std_kw: Floats
+    """Standard error at each rank."""
+    guarantee: Guarantee
+    spends: tuple[Spend, ...]
+
+
+def load_duration_curve(
+    load_kw: Floats,
+    *,
+    groups: Sequence[Hashable] | None = None,
+    levels: Sequence[Hashable] = EVERYBODY,
+    epsilon: float,
+    delta: float,
+    slots_per_day: int = 24,
+    clip_kw: float | None = None,
+    plausible_kw: tuple[float, float] = (0.04, 40.0),
+) -> LoadDuration:
+    """Release the load duration curve of each group of customers.
+
+    Parameters
+    ----------
+    load_kw : (customers, slots)
+        One row a customer, one column a slot of one or more whole days, in order: 24 for a day,
+        8,760 for a year.
+    slots_per_day : int
+        So many columns are a day.
+    groups, levels, epsilon, delta, clip_kw, plausible_kw
+        As in `load_shapes`.
+
+    Formal guarantee
+    ----------------
+    That of `load_shapes`: the same asks; sorting is post-processing.
+    """
+    columns = checks.columns("load_kw", checks.numbers("load_kw", load_kw))
+    n_days = whole_days(columns, slots_per_day)
+    promise, limits = (epsilon, delta), (clip_kw, plausible_kw)
+    shapes, means, calendar = ask_means(
+        load_kw, groups, levels, promise=promise, limits=limits, n_days=n_days
+    )
+    curves, errors = sort_curves(means, calendar)
+    return LoadDuration(
+        levels=shapes.levels,
+        load_kw=curves * shapes.customers[:, None],
+        std_kw=errors * shapes.customers[:, None],
+        guarantee=shapes.guarantee,
+        spends=shapes.spends,
+    )

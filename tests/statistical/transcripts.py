@@ -1,0 +1,32 @@
+"""What a release of load shapes gives out before any post-processing."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from wattveil.privacy.mechanisms.gaussian import NoisyVector
+from wattveil.privacy.secret import Released
+from wattveil.privacy.sensitivity import FloatArray
+from wattveil.release import shapes
+
+
+def shape_transcript(load_kw: FloatArray, **arguments: Any) -> list[NoisyVector]:  # noqa: ANN401
+    """Release load shapes and return every noisy vector that the mechanisms gave out, in order."""
+    heard: list[NoisyVector] = []
+
+    def listening(
+        mechanism: Callable[..., Released[NoisyVector]],
+    ) -> Callable[..., Released[NoisyVector]]:
+        def listened(*values: object, **options: object) -> Released[NoisyVector]:
+            released = mechanism(*values, **options)
+            heard.append(released.value)
+            return released
+
+        return listened
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("gaussian_histogram", "gaussian_cell_sums"):
+            patch.setattr(shapes, name, listening(getattr(shapes, name)))
+        shapes.load_shapes(load_kw, **arguments)
+    return heard
