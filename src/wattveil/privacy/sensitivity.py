@@ -291,19 +291,22 @@ _UNIT_BALL = Ball(radius=1.0)
 def _clip_rows(
     rows: FloatArray, radius: float, step: float, squared_radius: int, steps: IntArray
 ) -> None:
-    """Scale each row to min(radius, |x|), round towards zero to whole steps, check in integers."""
+    """Scale each row to min(radius, |x|), round towards zero to whole steps, check in integers.
+
+    A row with NaN or infinity becomes zeros.
+    """
     direction = np.empty(rows.shape[1])
     for i in range(rows.shape[0]):
         peak = 0.0
         for j in range(rows.shape[1]):
             peak = max(peak, abs(rows[i, j]))
-        if peak == 0.0:
-            steps[i] = 0
-            continue
         squared_length = 0.0
         for j in range(rows.shape[1]):
             direction[j] = rows[i, j] / peak  # no overflow at 1e300
             squared_length += direction[j] * direction[j]
+        if not squared_length >= 1.0:  # zeros, or not numbers: the largest of others is 1
+            steps[i] = 0
+            continue
         length = math.sqrt(squared_length)
         scale = min(peak * length, radius) / length / step
         squares = 0

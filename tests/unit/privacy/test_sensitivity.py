@@ -374,6 +374,8 @@ def test_compiled_clipping_is_the_plain_computation(radius: float) -> None:
     rows[0] = 0.0
     rows[1] = 5e-324
     rows[2] = 1.7e308
+    rows[3:6, 2] = (math.nan, math.inf, -math.inf)
+    rows[6] = math.nan
     ball = Ball(radius=radius)
     plain = np.empty(rows.shape, dtype=np.int64)
     with np.errstate(all="ignore"):
@@ -382,6 +384,7 @@ def test_compiled_clipping_is_the_plain_computation(radius: float) -> None:
         )
     assert np.array_equal(ball.to_grid(rows), plain)
     assert np.array_equal(ball.to_grid(np.asfortranarray(rows)), plain)
+    assert not plain[[0, 3, 4, 5, 6]].any()  # no number is 0, not a long loop or a giant
 
 
 def test_sums_by_cell_add_up_block_by_block() -> None:
