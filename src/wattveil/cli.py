@@ -11,7 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from wattveil.errors import WattveilError
+from wattveil.privacy.budget import Budget
+from wattveil.privacy.guarantee import Guarantee
 from wattveil.profiles import command as readings
+from wattveil.release.kmeans import PrivateKMeans
+from wattveil.release.labels import composed_guarantee
 from wattveil.release.shapes import LoadShapes, load_shapes
 from wattveil.simulate import command as simulation
 from wattveil.simulate import simulate_load_kw
@@ -25,6 +29,7 @@ app = typer.Typer(
 
 _CHART_ROWS = 12
 _DELTA = 1e-6
+_KINDS = 4
 
 
 @app.callback()
@@ -41,23 +46,32 @@ def demo(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print the release as JSON.")] = False,
 ) -> None:
-    """Simulate customers, release their mean daily load privately, and show what it cost."""
+    """Simulate customers, release their mean daily load and its kinds, and show what it cost.
+
+    The budget is that of each of the two releases; what they cost together is said.
+    """
     try:
         load_kw = simulate_load_kw(customers=customers)
         shape = load_shapes(load_kw, epsilon=epsilon, delta=_DELTA)
+        kinds = PrivateKMeans(n_clusters=_KINDS, epsilon=epsilon, delta=_DELTA, normalise=True).fit(
+            load_kw
+        )
+        budgets = Budget(shape.guarantee), Budget(kinds.guarantee_)
+        total = composed_guarantee(*budgets, delta=2.0 * _DELTA)
     except WattveilError as error:
         raise typer.BadParameter(str(error)) from error
     if as_json:
-        typer.echo(json.dumps(_as_json(shape), indent=2))
+        typer.echo(json.dumps(_as_json(shape, kinds, total), indent=2))
         return
     _show(shape, customers)
+    _show_kinds(kinds, total)
 
 
 app.command(epilog=simulation.EPILOG)(simulation.simulate)
 app.command(epilog=readings.EPILOG)(readings.profiles)
 
 
-def _as_json(shape: LoadShapes) -> dict[str, object]:
+def _as_json(shape: LoadShapes, kinds: PrivateKMeans, total: Guarantee) -> dict[str, object]:
     """Return what was released, and nothing else."""
     return {
         "mean_kw": shape.mean_kw[0].tolist(),
@@ -67,11 +81,14 @@ def _as_json(shape: LoadShapes) -> dict[str, object]:
         "clip_kw": shape.clip_kw[0],
         "clipped_share": shape.clipped_share[0],
         "clipped_share_std": shape.clipped_share_std[0],
-        "guarantee": shape.guarantee.to_json(),
-        "sentence": shape.guarantee.sentence,
+        "kinds": kinds.cluster_centers_.tolist(),
+        "kinds_std": kinds.cluster_centers_std_.tolist(),
+        "kinds_customers": kinds.cluster_sizes_.tolist(),
+        "guarantee": total.to_json(),
+        "sentence": total.sentence,
         "spends": [
             {"tag": spend.tag, "mechanism": spend.mechanism, "rho_units": str(spend.rho_units)}
-            for spend in shape.spends
+            for spend in (*shape.spends, *kinds.spends_)
         ],
     }
 
@@ -96,7 +113,31 @@ def _show(shape: LoadShapes, customers: int) -> None:
     console.print(f"   Larger than {shape.clip_kw[0]:.2g} kW and scaled back to it: {clipped}")
     if shape.customers_std[0] > shape.customers[0] / 4.0:
         console.print("   Too noisy to use: raise epsilon, or release more customers together.")
-    console.print(f"\n[bold]4. Guarantee.[/] {shape.guarantee.sentence}", soft_wrap=False)
+
+
+def _show_kinds(kinds: PrivateKMeans, total: Guarantee) -> None:
+    console = Console(soft_wrap=True)
+    console.print("\n[bold]4. Released[/] the kinds of days among them, each scaled to its size:\n")
+    order = np.argsort(-kinds.cluster_sizes_)
+    for size, std, curve in zip(
+        kinds.cluster_sizes_[order],
+        kinds.cluster_sizes_std_[order],
+        kinds.cluster_centers_[order],
+        strict=True,
+    ):
+        customers = f"{size:7,.0f} ± {1.96 * std:,.0f} customers"
+        console.print(f"   {_line(curve)}  {customers}", highlight=False)
+    console.print("   0     6     12    18   hour")
+    if kinds.n_told_apart_ < kinds.n_clusters:
+        console.print(f"   Only {kinds.n_told_apart_} of them differ by more than their noise.")
+    console.print(f"\n[bold]5. Guarantee.[/] Together: {total.sentence}", soft_wrap=False)
+
+
+def _line(curve: NDArray[np.float64]) -> str:
+    """Draw a curve in one line, from its least to its largest value."""
+    marks = "▁▂▃▄▅▆▇█"
+    height = max(float(np.ptp(curve)), 1e-12)
+    return "".join(marks[round(7 * (value - curve.min()) / height)] for value in curve)
 
 
 def _chart(mean: NDArray[np.float64], band: NDArray[np.float64]) -> list[str]:

@@ -13,6 +13,9 @@ from wattveil.privacy.guarantee import Guarantee
 
 RELEASED = {"mean_kw", "std_kw", "customers", "customers_std", "clip_kw", "clipped_share"} | {
     "clipped_share_std",
+    "kinds",
+    "kinds_std",
+    "kinds_customers",
     "guarantee",
     "sentence",
     "spends",
@@ -23,7 +26,17 @@ def test_demo_shows_the_release_and_its_guarantee() -> None:
     """The demo walks from simulation to guarantee and draws the curve."""
     result = CliRunner().invoke(cli.app, ["demo", "--customers", "300"])
     assert result.exit_code == 0
-    for words in ("Simulated", "Calibrated", "Released", "Guarantee", "differentially", "██", "░░"):
+    for words in (
+        "Simulated",
+        "Calibrated",
+        "Released",
+        "Guarantee",
+        "differentially",
+        "██",
+        "░░",
+        "▁",
+        "±",
+    ):
         assert words in result.output
     assert "number of customers" in result.output
     assert "0.00028 " in result.output  # rho of the count: 1 % of 0.0280144
@@ -40,9 +53,11 @@ def test_demo_json_holds_the_release_and_nothing_else() -> None:
     assert len(released["mean_kw"]) == len(released["std_kw"]) == 24
     assert all(std > 0.0 for std in released["std_kw"])
     guarantee = Guarantee.from_json(released["guarantee"])
-    assert (guarantee.epsilon, guarantee.delta) == (0.5, 1e-6)
+    assert guarantee.delta == 2e-6
+    assert 0.5 < guarantee.epsilon < 1.0  # of both releases: less than the sum
+    assert np.shape(released["kinds"]) == np.shape(released["kinds_std"]) == (4, 24)
     assert released["sentence"] == guarantee.sentence
-    assert [set(spend) for spend in released["spends"]] == [{"tag", "mechanism", "rho_units"}] * 4
+    assert [set(spend) for spend in released["spends"]] == [{"tag", "mechanism", "rho_units"}] * 21
     assert released["customers"] != 200  # the exact number is private
 
 
