@@ -1,6 +1,7 @@
 """What the global tier costs in accuracy, time and memory, against named peers.
 
-Run: ``python benchmarks/bench_global_tier.py [part ...] [--full] [--out FOLDER]``. Parts:
+Run: ``python benchmarks/bench_global_tier.py [part ...] [--full] [--runs N] [--out FOLDER]``.
+Parts:
 
 accuracy
     Loss against scikit-learn's K-means, beside plain Gaussian DP-Lloyd and diffprivlib.
@@ -30,6 +31,7 @@ import sys
 import tempfile
 import time
 import tracemalloc
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,26 +61,50 @@ from wattveil.release.kmeans import PrivateKMeans
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Figures = list[dict[str, Any]]
-
 K = 6
 LARGE = 50_000  # customers from which fewer runs have to do
+RIVAL_RUNS = 6  # rivals are far away: their median need not be exact
+
+
+@dataclass
+class Plan:
+    """How much to measure, and what was measured."""
+
+    full: bool
+    runs: int | None
+    """Instead of the usual number."""
+    customers: tuple[int, int]
+    """Least and most customers of the data sets of `accuracy`."""
+    path: Path
+    figures: list[dict[str, Any]] = field(default_factory=list)
+
+    def times(self, case: Case, *, usual: int) -> int:
+        """Return how many runs a case gets: a quarter of the usual in short, fewer when large."""
+        runs = self.runs or (usual if self.full else max(5, usual // 4))
+        if case.n_customers < LARGE:
+            return runs
+        return min(runs, 4) if case.n_customers < 10 * LARGE else min(runs, 2)
+
+    def record(self, figure: dict[str, Any]) -> None:
+        """Keep a figure, on disk too: a long run may be cut short."""
+        self.figures.append(figure)
+        self.path.write_text(json.dumps(self.figures, indent=1))
 
 
 # --- accuracy -------------------------------------------------------------------------------------
 
 
-def accuracy(*, full: bool) -> Figures:
-    """Print and return the loss of ours and of rivals on every data set and epsilon."""
-    cases = ACCURACY if full else [case for case in ACCURACY if case.n_customers < LARGE]
+def accuracy(plan: Plan) -> None:
+    """Print and record the loss of ours and of rivals on every data set and epsilon."""
+    cases = [case for case in ACCURACY if plan.full or case.n_customers < LARGE]
+    least, most = plan.customers
     say("median loss: ours / best rival; * = the constants were chosen without this data set\n")
     say(f"| data | P | runs | {' | '.join(f'epsilon {epsilon:g}' for epsilon in EPSILONS)} |")
     say("|---" * (3 + len(EPSILONS)) + "|")
-    figures: Figures = []
     for case in cases:
-        if rows_of(case) is None:
+        if not least <= case.n_customers <= most or rows_of(case) is None:
             continue
-        runs = (5 if case.n_customers >= LARGE else 20) if full else 5
+        runs = plan.times(case, usual=20)
         found = [
             {
                 "data": case.name,
@@ -88,13 +114,17 @@ def accuracy(*, full: bool) -> Figures:
                 "ours": our_losses(case, epsilon, runs=runs),
                 **rivals,
             }
-            for epsilon, rivals in zip(EPSILONS, rival_losses(case, runs), strict=True)
+            for epsilon, rivals in zip(
+                EPSILONS, rival_losses(case, min(runs, RIVAL_RUNS)), strict=True
+            )
         ]
         cells = [f"{np.median(one['ours']):.3f} / {best_rival(one):.2f}" for one in found]
         say(f"| {case.label} | {runs} | {' | '.join(cells)} |")
-        figures += found
-    summarise(figures)
-    return figures
+        for one in found:
+            plan.record(one)
+        rows_of.cache_clear()
+        reference.cache_clear()
+    summarise(plan.figures)
 
 
 def rival_losses(case: Case, runs: int) -> list[dict[str, list[float]]]:
@@ -130,7 +160,7 @@ def best_rival(figure: dict[str, Any]) -> float:
     return min(float(np.median(figure[name])) for name in names)
 
 
-def summarise(figures: Figures) -> None:
+def summarise(figures: list[dict[str, Any]]) -> None:
     """Print ratios over all cells, and every cell that misses its target by more than 10 %."""
     floored = [max(float(np.median(one["ours"])), 1e-3) for one in figures]
     for name in ("best rival", "plain", "diffprivlib"):
@@ -149,6 +179,14 @@ def summarise(figures: Figures) -> None:
                 f"\n{name} / ours over {len(ratios)} cells: geometric mean {mean:.1f}, "
                 f"least {ratios.min():.2f}"
             )
+    total = sum(len(one["ours"]) for one in figures)
+    above = [
+        (one["data"], one["customers"], one["epsilon"], round(loss, 3))
+        for one in figures
+        for loss in one["ours"]
+        if loss > 3.0 * np.median(one["ours"]) + 0.02
+    ]
+    say(f"\n{len(above)} of {total} runs above 3 medians + 0.02: {above}")
     say("\ncells more than 10 % above the target (errors: one standard error of our median):\n")
     compared = []
     for one in figures:
@@ -176,20 +214,20 @@ def summarise(figures: Figures) -> None:
 # --- robustness -----------------------------------------------------------------------------------
 
 
-def robustness(*, full: bool) -> Figures:
-    """Print and return the spread of many runs; no run should exceed 3 medians + 0.02."""
+def robustness(plan: Plan) -> None:
+    """Print and record the spread of many runs; no run should exceed 3 medians + 0.02."""
     cases = [
         *(made_up(name, 1_409) for name in ("res", "shape", "mix", "gp")),
         *(made_up(name, 10_000) for name in ("res", "gp shape")),
         *(MEASURED[name] for name in ("lcl raw", "lcl shape", "pv raw", "city shape")),
     ]
-    runs, epsilons = (25, (0.3, 1.0, 3.0, 10.0)) if full else (10, (1.0, 10.0))
+    epsilons = (0.3, 1.0, 3.0, 10.0) if plan.full else (1.0, 10.0)
     say("| data | P | epsilon | runs | median | 95 % | worst | above 3 medians + 0.02 |")
     say("|---" * 8 + "|")
-    figures: Figures = []
     for case in cases:
         if rows_of(case) is None:
             continue
+        runs = plan.times(case, usual=25)
         for epsilon in epsilons:
             losses, notes = [], []
             for _ in range(runs):
@@ -208,7 +246,7 @@ def robustness(*, full: bool) -> Figures:
                 f"| {case.label} | {epsilon:g} | {runs} | {median:.3f} | "
                 f"{np.quantile(losses, 0.95):.3f} | {max(losses):.3f} | {len(wild)} |"
             )
-            figures.append(
+            plan.record(
                 {
                     "data": case.name,
                     "customers": case.n_customers,
@@ -217,23 +255,21 @@ def robustness(*, full: bool) -> Figures:
                     "wild": [{"loss": losses[run], **notes[run]} for run in wild],
                 }
             )
-    total = sum(len(one["ours"]) for one in figures)
-    wild_runs = sum(len(one["wild"]) for one in figures)
+    total = sum(len(one["ours"]) for one in plan.figures)
+    wild_runs = sum(len(one["wild"]) for one in plan.figures)
     say(f"\n{wild_runs} of {total} runs above 3 medians + 0.02")
-    return figures
 
 
 # --- sweep ----------------------------------------------------------------------------------------
 
 
-def sweep(*, full: bool) -> Figures:
-    """Print and return the loss over clusters, slots of the day and customers."""
-    runs = 20 if full else 5
-    figures: Figures = []
+def sweep(plan: Plan) -> None:
+    """Print and record the loss over clusters, slots of the day and customers."""
+    runs = plan.times(made_up("res", 1_409), usual=20)
 
     def measure(case: Case, epsilon: float, n_clusters: int, runs: int) -> str:
         losses = our_losses(case, epsilon, runs=runs, n_clusters=n_clusters)
-        figures.append(
+        plan.record(
             {
                 "data": case.name,
                 "customers": case.n_customers,
@@ -268,14 +304,13 @@ def sweep(*, full: bool) -> Figures:
     say("\nloss over customers\n")
     say(f"| data | P | runs | {' | '.join(f'epsilon {epsilon:g}' for epsilon in epsilons)} |")
     say("|---" * (3 + len(epsilons)) + "|")
-    for n_customers in (300, 1_000, 3_000, 10_000, *((100_000, 1_000_000) if full else ())):
+    for n_customers in (300, 1_000, 3_000, 10_000, *((100_000, 1_000_000) if plan.full else ())):
         for name in ("res", "shape"):
             case = made_up(name, n_customers)
-            times = runs if n_customers < LARGE else 5 if n_customers < 10 * LARGE else 2
+            times = plan.times(case, usual=20)
             cells = [measure(case, epsilon, K, times) for epsilon in epsilons]
             say(f"| {case.label} | {times} | {' | '.join(cells)} |")
             rows_of.cache_clear()
-    return figures
 
 
 def _if_there(*names: str) -> list[Case]:
@@ -285,26 +320,25 @@ def _if_there(*names: str) -> list[Case]:
 # --- speed ----------------------------------------------------------------------------------------
 
 
-def speed(*, full: bool) -> Figures:
-    """Print and return time against one scikit-learn fit, and memory over the data's."""
-    n_customers, repeats = (1_000_000, 3) if full else (200_000, 3)
+def speed(plan: Plan) -> None:
+    """Print and record time against one scikit-learn fit, and memory over the data's."""
+    n_customers = 1_000_000 if plan.full else 200_000
     rows = six_kinds(n_customers, seed=101)
     fits: dict[str, Callable[[int], object]] = {
         "ours": lambda _: PrivateKMeans(n_clusters=K, epsilon=1.0).fit(rows),
         "scikit-learn": lambda run: KMeans(K, n_init=1, random_state=run).fit(rows),
     }
     PrivateKMeans().fit(rows[:20_000])  # compiles
-    figures: Figures = []
-    for repeat in range(repeats):
+    for repeat in range(3):
         figure: dict[str, Any] = {"customers": n_customers}
         for name, fit in fits.items():
             wall, cpu = time.perf_counter(), time.process_time()
             fit(repeat)
             figure[f"{name}, wall s"] = time.perf_counter() - wall
             figure[f"{name}, CPU s"] = time.process_time() - cpu
-        figures.append(figure)
+        plan.record(figure)
     for clock in ("wall s", "CPU s"):
-        ratios = [one[f"ours, {clock}"] / one[f"scikit-learn, {clock}"] for one in figures]
+        ratios = [one[f"ours, {clock}"] / one[f"scikit-learn, {clock}"] for one in plan.figures]
         shown = ", ".join(f"{ratio:.2f}" for ratio in ratios)
         say(
             f"P = {n_customers:,}, d = 24, K = {K}: ours / scikit-learn (n_init=1), {clock[:-2]}: "
@@ -324,29 +358,40 @@ def speed(*, full: bool) -> Figures:
                 f"memory of the fit beside the data, over the data's, normalise={normalise}: "
                 + ", ".join(f"{key} {value:.2f}" for key, value in memory.items())
             )
-            figures.append({"customers": n_customers, "normalise": normalise, **memory})
-    return figures
+            plan.record({"customers": n_customers, "normalise": normalise, **memory})
 
 
 def memory_of(path: Path, *, normalise: bool) -> None:
     """Print what a fit holds at most beside the data, by two measures, as JSON."""
     rows = np.load(path)
     PrivateKMeans(normalise=normalise).fit(rows[:20_000])  # compiles
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = resident_bytes("VmRSS")
     PrivateKMeans(normalise=normalise).fit(rows)
-    resident = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+    resident = resident_bytes("VmHWM") - before
     tracemalloc.start()
     PrivateKMeans(normalise=normalise).fit(rows)
     traced = tracemalloc.get_traced_memory()[1]
     say(json.dumps({"resident": resident, "traced": traced}))
 
 
+def resident_bytes(field: str) -> int:
+    """Return the memory of this process now (VmRSS) or at its peak (VmHWM).
+
+    Linux's ru_maxrss will not do: a child begins with the peak of its parent, who made the rows.
+    """
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    words = next(line.split() for line in status.read_text().splitlines() if field in line)
+    return 1024 * int(words[1])
+
+
 # --- trivial --------------------------------------------------------------------------------------
 
 
-def trivial(*, full: bool) -> Figures:
-    """Print and return the loss beside that of one private mean profile."""
-    runs = 20 if full else 5
+def trivial(plan: Plan) -> None:
+    """Print and record the loss beside that of one private mean profile."""
+    runs = plan.times(made_up("res", 1_409), usual=20)
     bases = [
         *_if_there("lcl shape", "lcl raw", "city shape", "city raw", "uci shape"),
         *(made_up(name, 1_409) for name in ("shape", "res", "gp shape", "gp")),
@@ -356,7 +401,6 @@ def trivial(*, full: bool) -> Figures:
     say(f"loss: ours / one private mean for all; < marks where ours loses; {runs} runs\n")
     say(f"| data | P | {' | '.join(f'epsilon {epsilon:g}' for epsilon in epsilons)} |")
     say("|---" * (2 + len(epsilons)) + "|")
-    figures: Figures = []
     for base in bases:
         for n_customers in (100, 246, 1_000):
             if n_customers > 1.2 * base.n_customers:
@@ -378,7 +422,7 @@ def trivial(*, full: bool) -> Figures:
                 sure = np.median(ours) - 2.0 * error > np.median(theirs)
                 mark = " <" if sure else " (<)" if lost else ""
                 cells.append(f"{np.median(ours):.3f} / {np.median(theirs):.3f}{mark}")
-                figures.append(
+                plan.record(
                     {
                         "data": case.name,
                         "customers": case.n_customers,
@@ -389,22 +433,20 @@ def trivial(*, full: bool) -> Figures:
                 )
             say(f"| {case.label} | {' | '.join(cells)} |")
     say("\n(<): less than two standard errors")
-    return figures
 
 
 # --- grid -----------------------------------------------------------------------------------------
 
 
-def grid(*, full: bool) -> Figures:
-    """Print and return the loss with the integer grid and without it."""
-    runs = 40 if full else 10
+def grid(plan: Plan) -> None:
+    """Print and record the loss with the integer grid and without it."""
+    runs = plan.times(made_up("shape", 10_000), usual=40)
     say(f"{runs} runs each; paired: the same noise rounded to the grid, or not\n")
     say(
         "| data | P | epsilon | product | without grid | paired: grid | paired: none "
         "| mean change | largest change |"
     )
     say("|---" * 9 + "|")
-    figures: Figures = []
     for case in [made_up("shape", 10_000), *_if_there("lcl shape")]:
         for epsilon in (1.0, 10.0):
             product = our_losses(case, epsilon, runs=runs)
@@ -421,7 +463,7 @@ def grid(*, full: bool) -> Figures:
                 f"| {np.mean(rounded):.5f} | {np.mean(free):.5f} | {100 * change.mean():+.1e} % "
                 f"| {100 * np.abs(change).max():.1e} % |"
             )
-            figures.append(
+            plan.record(
                 {
                     "data": case.name,
                     "customers": case.n_customers,
@@ -431,7 +473,6 @@ def grid(*, full: bool) -> Figures:
                     "paired": rounded,
                 }
             )
-    return figures
 
 
 # --------------------------------------------------------------------------------------------------
@@ -451,6 +492,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Benchmark of the global tier")
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS], metavar="part")
     parser.add_argument("--full", action="store_true", help="every data set, 20 runs and more")
+    parser.add_argument("--runs", type=int, help="of each cell, instead of the usual number")
+    parser.add_argument(
+        "--customers",
+        type=int,
+        nargs=2,
+        default=(0, 1_000_000),
+        metavar=("LEAST", "MOST"),
+        help="of the data sets of accuracy",
+    )
     parser.add_argument("--out", type=Path, default=Path("bench-results"))
     parser.add_argument("--memory-of", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--normalise", action="store_true", help=argparse.SUPPRESS)
@@ -462,8 +512,8 @@ def main() -> None:
     for part in given.parts or PARTS:
         say(f"\n## {part}\n")
         begin = time.perf_counter()
-        figures = PARTS[part](full=given.full)
-        (given.out / f"{part}.json").write_text(json.dumps(figures, indent=1))
+        plan = Plan(given.full, given.runs, tuple(given.customers), given.out / f"{part}.json")
+        PARTS[part](plan)
         say(f"\n{part}: {time.perf_counter() - begin:.0f} s")
         rows_of.cache_clear()
         reference.cache_clear()
