@@ -68,32 +68,25 @@ def private_mean(
 ) -> Floats:
     """Return one private mean profile bought with the whole budget, as a matrix of one row.
 
-    A strong one: offsets from the mean of public shapes at the true mean size (for free), in nine
-    smooth coordinates, each step weighed against a prior; the number of customers is free too.
+    A strong one: the sum of offsets from the mean of public shapes at the true mean size (for
+    free), in nine smooth coordinates, weighed against a prior; the number of customers is free too.
+    Radius and prior are the best of 20 pairs on 100 and 246 London homes, epsilon 0.1 and 0.3.
     """
-    coordinates, steps = 9, 1 if is_shape else 2
+    coordinates = 9
     basis = public_basis(rows.shape[1])[:coordinates]
-    known = rows @ basis.T
     size = float(np.linalg.norm(rows, axis=1).mean())
     middle = shape_library(rows.shape[1], 12).mean(axis=0)
     centre = basis @ (size * middle / np.linalg.norm(middle))
-    prior = (1.0 + harmonics(coordinates)) ** -2.0
-    prior /= prior.sum()
-    radius = (0.6 if is_shape else 1.5) * size
-    variance = np.square(0.5 * radius) * prior
-    mu = gaussian_s(epsilon=epsilon, delta=DELTA) / np.sqrt(steps)
-    for step in range(steps):
-        offsets = known - centre
-        lengths = np.linalg.norm(offsets, axis=1, keepdims=True)
-        total = (offsets * np.minimum(1.0, radius / np.maximum(lengths, 1e-12))).sum(axis=0)
-        std = radius / mu
-        total += std * generator.standard_normal(coordinates)
-        if step:
-            variance = variance + np.square(0.3 * radius) * prior
-        weight = variance / (variance + np.square(std / len(rows)))
-        centre = centre + weight * total / len(rows)
-        variance = (1.0 - weight) * variance
-    profile: Floats = (centre @ basis)[None]
+    smooth = (1.0 + harmonics(coordinates)) ** -2.0
+    variance = np.square(0.4 * size) * smooth / smooth.sum()
+    radius = (0.35 if is_shape else 0.6) * size
+    offsets = rows @ basis.T - centre
+    lengths = np.linalg.norm(offsets, axis=1, keepdims=True)
+    total = (offsets * np.minimum(1.0, radius / np.maximum(lengths, 1e-12))).sum(axis=0)
+    std = radius / gaussian_s(epsilon=epsilon, delta=DELTA)
+    total += std * generator.standard_normal(coordinates)
+    weight = variance / (variance + np.square(std / len(rows)))
+    profile: Floats = ((centre + weight * total / len(rows)) @ basis)[None]
     return profile
 
 
