@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 
 K = 6
 LARGE = 50_000  # customers from which fewer runs have to do
+MEAN_RADII = (0.35, 0.6, 1.2)  # the private mean gets the best of them for free
 RIVAL_RUNS = 6  # rivals are far away: their median need not be exact
 
 
@@ -406,17 +407,13 @@ def trivial(plan: Plan) -> None:
             if n_customers > 1.2 * base.n_customers:
                 continue
             case = part_of(base, min(n_customers, base.n_customers))
-            rows = rows_of(case)
-            assert rows is not None
             cells = []
             for epsilon in epsilons:
                 ours = our_losses(case, epsilon, runs=runs)
-                generator = np.random.default_rng(0)
-                means = [
-                    private_mean(rows, epsilon, is_shape=case.is_shape, generator=generator)
-                    for _ in range(5 * runs)
-                ]
-                theirs = [accuracy_loss(case, mean, K) for mean in means]
+                theirs = min(
+                    (mean_losses(case, epsilon, radius, 5 * runs) for radius in MEAN_RADII),
+                    key=np.median,
+                )
                 lost = np.median(ours) > np.median(theirs)
                 error = np.hypot(median_error(ours), median_error(theirs))
                 sure = np.median(ours) - 2.0 * error > np.median(theirs)
@@ -433,6 +430,18 @@ def trivial(plan: Plan) -> None:
                 )
             say(f"| {case.label} | {' | '.join(cells)} |")
     say("\n(<): less than two standard errors")
+
+
+def mean_losses(case: Case, epsilon: float, radius: float, runs: int) -> list[float]:
+    """Return the loss of each of some private means."""
+    rows = rows_of(case)
+    assert rows is not None
+    generator = np.random.default_rng(0)
+    means = (
+        private_mean(rows, epsilon, relative_radius=radius, generator=generator)
+        for _ in range(runs)
+    )
+    return [accuracy_loss(case, mean, K) for mean in means]
 
 
 # --- grid -----------------------------------------------------------------------------------------

@@ -64,13 +64,13 @@ def plain_lloyd(
 
 
 def private_mean(
-    rows: Floats, epsilon: float, *, is_shape: bool, generator: np.random.Generator
+    rows: Floats, epsilon: float, *, relative_radius: float, generator: np.random.Generator
 ) -> Floats:
     """Return one private mean profile bought with the whole budget, as a matrix of one row.
 
     A strong one: the sum of offsets from the mean of public shapes at the true mean size (for
-    free), in nine smooth coordinates, weighed against a prior; the number of customers is free too.
-    Radius and prior are the best of 20 pairs on 100 and 246 London homes, epsilon 0.1 and 0.3.
+    free), clipped at a radius in mean sizes, in nine smooth coordinates, weighed against a prior;
+    the number of customers is free too. Prior: the best of five on 100 and 246 London homes.
     """
     coordinates = 9
     basis = public_basis(rows.shape[1])[:coordinates]
@@ -79,7 +79,7 @@ def private_mean(
     centre = basis @ (size * middle / np.linalg.norm(middle))
     smooth = (1.0 + harmonics(coordinates)) ** -2.0
     variance = np.square(0.4 * size) * smooth / smooth.sum()
-    radius = (0.35 if is_shape else 0.6) * size
+    radius = relative_radius * size
     offsets = rows @ basis.T - centre
     lengths = np.linalg.norm(offsets, axis=1, keepdims=True)
     total = (offsets * np.minimum(1.0, radius / np.maximum(lengths, 1e-12))).sum(axis=0)
