@@ -105,7 +105,7 @@ def rows_of(case: Case) -> Floats | None:
     try:
         return case.rows()
     except FileNotFoundError as absent:
-        say(f"skipped {case.name}: {absent.filename} is not there; set WATTVEIL_DATA")
+        say(f"skipped {case.name}: {absent}; set WATTVEIL_DATA")
         return None
 
 
