@@ -1,0 +1,532 @@
+"""What the global tier costs in accuracy, time and memory, against named peers.
+
+Run: ``python benchmarks/bench_global_tier.py [part ...] [--full] [--runs N] [--out FOLDER]``.
+Parts:
+
+accuracy
+    Loss against scikit-learn's K-means, beside plain Gaussian DP-Lloyd and diffprivlib.
+robustness
+    How far single runs lie from the median of their kind.
+sweep
+    Number of clusters, slots of the day, and customers.
+speed
+    Time and memory for a million customers, against one scikit-learn fit in the same run.
+trivial
+    Against one private mean profile bought with the whole budget.
+grid
+    What the integer grid costs.
+
+Without arguments every part runs in a short form, about ten minutes on two idle cores; ``--full``
+takes an hour or more. Tables are Markdown; every single figure goes to ``FOLDER/<part>.json``.
+Measured data are read from `WATTVEIL_DATA` (by default ``../shared/data`` beside the repository),
+diffprivlib runs in the interpreter that `WATTVEIL_DIFFPRIVLIB_PYTHON` names; what is absent is left
+out. All losses are measured on the customers themselves: they are for the house.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import tracemalloc
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from float_asks import grid_with_noise_of, without_grid
+from global_tier_cases import (
+    ACCURACY,
+    MEASURED,
+    Case,
+    accuracy_loss,
+    fitted,
+    made_up,
+    median_error,
+    our_losses,
+    part_of,
+    reference,
+    rows_of,
+    say,
+)
+from global_tier_targets import EPSILONS, K_SWEEP, TARGETS
+from populations import six_kinds
+from rivals import diffprivlib_runs, plain_lloyd, private_mean
+from sklearn.cluster import KMeans
+
+from wattveil.release.kmeans import PrivateKMeans
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+K = 6
+LARGE = 50_000  # customers from which fewer runs have to do
+MEAN_RADII = (0.35, 0.6, 1.2)  # the private mean gets the best of them for free
+RIVAL_RUNS = 6  # rivals are far away: their median need not be exact
+
+
+@dataclass
+class Plan:
+    """How much to measure, and what was measured."""
+
+    full: bool
+    runs: int | None
+    """Instead of the usual number."""
+    customers: tuple[int, int]
+    """Least and most customers of the data sets of `accuracy`."""
+    path: Path
+    figures: list[dict[str, Any]] = field(default_factory=list)
+
+    def times(self, case: Case, *, usual: int) -> int:
+        """Return how many runs a case gets: a quarter of the usual in short, fewer when large."""
+        runs = self.runs or (usual if self.full else max(5, usual // 4))
+        if case.n_customers < LARGE:
+            return runs
+        return min(runs, 4) if case.n_customers < 10 * LARGE else min(runs, 2)
+
+    def record(self, figure: dict[str, Any]) -> None:
+        """Keep a figure, on disk too: a long run may be cut short."""
+        self.figures.append(figure)
+        self.path.write_text(json.dumps(self.figures, indent=1))
+
+
+# --- accuracy -------------------------------------------------------------------------------------
+
+
+def accuracy(plan: Plan) -> None:
+    """Print and record the loss of ours and of rivals on every data set and epsilon."""
+    cases = [case for case in ACCURACY if plan.full or case.n_customers < LARGE]
+    least, most = plan.customers
+    say("median loss: ours / best rival; * = the constants were chosen without this data set\n")
+    say(f"| data | P | runs | {' | '.join(f'epsilon {epsilon:g}' for epsilon in EPSILONS)} |")
+    say("|---" * (3 + len(EPSILONS)) + "|")
+    for case in cases:
+        if not least <= case.n_customers <= most or rows_of(case) is None:
+            continue
+        runs = plan.times(case, usual=20)
+        found = [
+            {
+                "data": case.name,
+                "customers": case.n_customers,
+                "fresh": case.is_fresh,
+                "epsilon": epsilon,
+                "ours": our_losses(case, epsilon, runs=runs),
+                **rivals,
+            }
+            for epsilon, rivals in zip(
+                EPSILONS, rival_losses(case, min(runs, RIVAL_RUNS)), strict=True
+            )
+        ]
+        cells = [f"{np.median(one['ours']):.3f} / {best_rival(one):.2f}" for one in found]
+        say(f"| {case.label} | {runs} | {' | '.join(cells)} |")
+        for one in found:
+            plan.record(one)
+        rows_of.cache_clear()
+        reference.cache_clear()
+    summarise(plan.figures)
+
+
+def rival_losses(case: Case, runs: int) -> list[dict[str, list[float]]]:
+    """Return, for every epsilon, the losses of each rival."""
+    rows = rows_of(case)
+    assert rows is not None
+    found: list[dict[str, list[float]]] = []
+    for epsilon in EPSILONS:
+        of_plain = {
+            f"plain, {steps} steps": [
+                accuracy_loss(
+                    case,
+                    plain_lloyd(
+                        rows, K, epsilon, steps=steps, generator=np.random.default_rng(run)
+                    ),
+                    K,
+                )
+                for run in range(runs)
+            ]
+            for steps in (3, 7)
+        }
+        found.append(of_plain)
+    released = diffprivlib_runs(rows, K, EPSILONS, runs=runs)
+    if released is not None:
+        for of_epsilon, losses in zip(released, found, strict=True):
+            losses["diffprivlib"] = [accuracy_loss(case, run, K) for run in of_epsilon]
+    return found
+
+
+def best_rival(figure: dict[str, Any]) -> float:
+    """Return the least median of the rivals."""
+    names = [name for name in figure if name.startswith(("plain", "diffprivlib"))]
+    return min(float(np.median(figure[name])) for name in names)
+
+
+def summarise(figures: list[dict[str, Any]]) -> None:
+    """Print ratios over all cells, and every cell that misses its target by more than 10 %."""
+    floored = [max(float(np.median(one["ours"])), 1e-3) for one in figures]
+    for name in ("best rival", "plain", "diffprivlib"):
+        of_rival = [
+            best_rival(
+                {key: one[key] for key in one if name == "best rival" or key[:5] == name[:5]}
+            )
+            if name == "best rival" or any(key[:5] == name[:5] for key in one)
+            else np.nan
+            for one in figures
+        ]
+        ratios = np.array(of_rival) / floored
+        if np.isfinite(ratios).all():
+            mean = np.exp(np.log(ratios).mean())
+            say(
+                f"\n{name} / ours over {len(ratios)} cells: geometric mean {mean:.1f}, "
+                f"least {ratios.min():.2f}"
+            )
+    total = sum(len(one["ours"]) for one in figures)
+    above = [
+        (one["data"], one["customers"], one["epsilon"], round(loss, 3))
+        for one in figures
+        for loss in one["ours"]
+        if loss > 3.0 * np.median(one["ours"]) + 0.02
+    ]
+    say(f"\n{len(above)} of {total} runs above 3 medians + 0.02: {above}")
+    say("\ncells more than 10 % above the target (errors: one standard error of our median):\n")
+    compared = []
+    for one in figures:
+        target = TARGETS.get((one["data"], one["customers"]))
+        if target is None:
+            continue
+        goal = target[EPSILONS.index(one["epsilon"])]
+        ours, error = float(np.median(one["ours"])), median_error(one["ours"])
+        compared.append((max(ours, 1e-3), max(goal, 1e-3)))
+        if ours > 1.1 * goal + 5e-4:
+            # The target is a median too, of the same spread.
+            sure = ours - 2.0 * np.sqrt(2.0) * error > 1.1 * goal + 5e-4
+            say(
+                f"- {one['data']} {one['customers']:,}, epsilon {one['epsilon']:g}: {ours:.3f} +- "
+                f"{error:.3f}, target {goal:.3f}{'' if sure else ' (within sampling error)'}"
+            )
+    if compared:
+        ratios = np.array([ours / goal for ours, goal in compared])
+        say(
+            f"\nours / target over {len(ratios)} cells: geometric mean "
+            f"{np.exp(np.log(ratios).mean()):.3f}"
+        )
+
+
+# --- robustness -----------------------------------------------------------------------------------
+
+
+def robustness(plan: Plan) -> None:
+    """Print and record the spread of many runs; no run should exceed 3 medians + 0.02."""
+    cases = [
+        *(made_up(name, 1_409) for name in ("res", "shape", "mix", "gp")),
+        *(made_up(name, 10_000) for name in ("res", "gp shape")),
+        *(MEASURED[name] for name in ("lcl raw", "lcl shape", "pv raw", "city shape")),
+    ]
+    epsilons = (0.3, 1.0, 3.0, 10.0) if plan.full else (1.0, 10.0)
+    say("| data | P | epsilon | runs | median | 95 % | worst | above 3 medians + 0.02 |")
+    say("|---" * 8 + "|")
+    for case in cases:
+        if rows_of(case) is None:
+            continue
+        runs = plan.times(case, usual=25)
+        for epsilon in epsilons:
+            losses, notes = [], []
+            for _ in range(runs):
+                model = fitted(case, epsilon, K)
+                losses.append(accuracy_loss(case, model.cluster_centers_, K))
+                notes.append(
+                    {
+                        "told_apart": model.n_told_apart_,
+                        "sizes": np.round(model.cluster_sizes_, 1).tolist(),
+                        "lengths": np.linalg.norm(model.cluster_centers_, axis=1).tolist(),
+                    }
+                )
+            median = float(np.median(losses))
+            wild = [run for run, one in enumerate(losses) if one > 3.0 * median + 0.02]
+            say(
+                f"| {case.label} | {epsilon:g} | {runs} | {median:.3f} | "
+                f"{np.quantile(losses, 0.95):.3f} | {max(losses):.3f} | {len(wild)} |"
+            )
+            plan.record(
+                {
+                    "data": case.name,
+                    "customers": case.n_customers,
+                    "epsilon": epsilon,
+                    "ours": losses,
+                    "wild": [{"loss": losses[run], **notes[run]} for run in wild],
+                }
+            )
+    total = sum(len(one["ours"]) for one in plan.figures)
+    wild_runs = sum(len(one["wild"]) for one in plan.figures)
+    say(f"\n{wild_runs} of {total} runs above 3 medians + 0.02")
+
+
+# --- sweep ----------------------------------------------------------------------------------------
+
+
+def sweep(plan: Plan) -> None:
+    """Print and record the loss over clusters, slots of the day and customers."""
+    runs = plan.times(made_up("res", 1_409), usual=20)
+
+    def measure(case: Case, epsilon: float, n_clusters: int, runs: int) -> str:
+        losses = our_losses(case, epsilon, runs=runs, n_clusters=n_clusters)
+        plan.record(
+            {
+                "data": case.name,
+                "customers": case.n_customers,
+                "clusters": n_clusters,
+                "slots": case.rows().shape[1] if case.n_customers < LARGE else 24,
+                "epsilon": epsilon,
+                "ours": losses,
+            }
+        )
+        return f"{np.median(losses):.3f}"
+
+    numbers = (2, 3, 4, 6, 8, 12, 20)
+    say(f"loss over K at epsilon 1, {runs} runs\n")
+    say(f"| data | P | {' | '.join(f'K = {number}' for number in numbers)} |")
+    say("|---" * (2 + len(numbers)) + "|")
+    for case in [made_up("res", 1_409), made_up("shape", 10_000), *_if_there("lcl shape")]:
+        cells = [measure(case, 1.0, number, runs) for number in numbers]
+        say(f"| {case.label} | {' | '.join(cells)} |")
+    goals = [f"{K_SWEEP[number]:.3f}" if number in K_SWEEP else "" for number in numbers]
+    say(f"| target for res | 1,409 | {' | '.join(goals)} |")
+
+    epsilons = (0.3, 1.0, 3.0)
+    say(f"\nloss over slots of the day, res, {runs} runs\n")
+    say(f"| P | slots | {' | '.join(f'epsilon {epsilon:g}' for epsilon in epsilons)} |")
+    say("|---" * (2 + len(epsilons)) + "|")
+    for n_customers in (1_409, 10_000):
+        for n_slots in (24, 48, 96):
+            case = made_up("res", n_customers, n_slots=n_slots)
+            cells = [measure(case, epsilon, K, runs) for epsilon in epsilons]
+            say(f"| {n_customers:,} | {n_slots} | {' | '.join(cells)} |")
+
+    say("\nloss over customers\n")
+    say(f"| data | P | runs | {' | '.join(f'epsilon {epsilon:g}' for epsilon in epsilons)} |")
+    say("|---" * (3 + len(epsilons)) + "|")
+    for n_customers in (300, 1_000, 3_000, 10_000, *((100_000, 1_000_000) if plan.full else ())):
+        for name in ("res", "shape"):
+            case = made_up(name, n_customers)
+            times = plan.times(case, usual=20)
+            cells = [measure(case, epsilon, K, times) for epsilon in epsilons]
+            say(f"| {case.label} | {times} | {' | '.join(cells)} |")
+            rows_of.cache_clear()
+
+
+def _if_there(*names: str) -> list[Case]:
+    return [MEASURED[name] for name in names if rows_of(MEASURED[name]) is not None]
+
+
+# --- speed ----------------------------------------------------------------------------------------
+
+
+def speed(plan: Plan) -> None:
+    """Print and record time against one scikit-learn fit, and memory over the data's."""
+    n_customers = 1_000_000 if plan.full else 200_000
+    rows = six_kinds(n_customers, seed=101)
+    fits: dict[str, Callable[[int], object]] = {
+        "ours": lambda _: PrivateKMeans(n_clusters=K, epsilon=1.0).fit(rows),
+        "scikit-learn": lambda run: KMeans(K, n_init=1, random_state=run).fit(rows),
+    }
+    PrivateKMeans().fit(rows[:20_000])  # compiles
+    for repeat in range(3):
+        figure: dict[str, Any] = {"customers": n_customers}
+        for name, fit in fits.items():
+            wall, cpu = time.perf_counter(), time.process_time()
+            fit(repeat)
+            figure[f"{name}, wall s"] = time.perf_counter() - wall
+            figure[f"{name}, CPU s"] = time.process_time() - cpu
+        plan.record(figure)
+    for clock in ("wall s", "CPU s"):
+        ratios = [one[f"ours, {clock}"] / one[f"scikit-learn, {clock}"] for one in plan.figures]
+        shown = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+        say(
+            f"P = {n_customers:,}, d = 24, K = {K}: ours / scikit-learn (n_init=1), {clock[:-2]}: "
+            f"{np.median(ratios):.2f} ({shown})"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.npy"
+        np.save(path, rows)
+        for normalise in (False, True):
+            command = [sys.executable, __file__, "--memory-of", str(path)]
+            command += ["--normalise"] if normalise else []
+            done = subprocess.run(  # noqa: S603 - this very file
+                command, check=True, capture_output=True, text=True
+            )
+            memory = {key: value / rows.nbytes for key, value in json.loads(done.stdout).items()}
+            say(
+                f"memory of the fit beside the data, over the data's, normalise={normalise}: "
+                + ", ".join(f"{key} {value:.2f}" for key, value in memory.items())
+            )
+            plan.record({"customers": n_customers, "normalise": normalise, **memory})
+
+
+def memory_of(path: Path, *, normalise: bool) -> None:
+    """Print what a fit holds at most beside the data, by two measures, as JSON."""
+    rows = np.load(path)
+    PrivateKMeans(normalise=normalise).fit(rows[:20_000])  # compiles
+    before = resident_bytes("VmRSS")
+    PrivateKMeans(normalise=normalise).fit(rows)
+    resident = resident_bytes("VmHWM") - before
+    tracemalloc.start()
+    PrivateKMeans(normalise=normalise).fit(rows)
+    traced = tracemalloc.get_traced_memory()[1]
+    say(json.dumps({"resident": resident, "traced": traced}))
+
+
+def resident_bytes(field: str) -> int:
+    """Return the memory of this process now (VmRSS) or at its peak (VmHWM).
+
+    Linux's ru_maxrss will not do: a child begins with the peak of its parent, who made the rows.
+    """
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    words = next(line.split() for line in status.read_text().splitlines() if field in line)
+    return 1024 * int(words[1])
+
+
+# --- trivial --------------------------------------------------------------------------------------
+
+
+def trivial(plan: Plan) -> None:
+    """Print and record the loss beside that of one private mean profile."""
+    runs = plan.times(made_up("res", 1_409), usual=20)
+    bases = [
+        *_if_there("lcl shape", "lcl raw", "city shape", "city raw", "uci shape"),
+        *(made_up(name, 1_409) for name in ("shape", "res", "gp shape", "gp")),
+        *(made_up(name, 1_409) for name in ("ball shape", "ball")),
+    ]
+    epsilons = (0.1, 0.3, 1.0)
+    say(f"loss: ours / one private mean for all; < marks where ours loses; {runs} runs\n")
+    say(f"| data | P | {' | '.join(f'epsilon {epsilon:g}' for epsilon in epsilons)} |")
+    say("|---" * (2 + len(epsilons)) + "|")
+    for base in bases:
+        for n_customers in (100, 246, 1_000):
+            if n_customers > 1.2 * base.n_customers:
+                continue
+            case = part_of(base, min(n_customers, base.n_customers))
+            cells = []
+            for epsilon in epsilons:
+                ours = our_losses(case, epsilon, runs=runs)
+                theirs = min(
+                    (mean_losses(case, epsilon, radius, 5 * runs) for radius in MEAN_RADII),
+                    key=np.median,
+                )
+                lost = np.median(ours) > np.median(theirs)
+                error = np.hypot(median_error(ours), median_error(theirs))
+                sure = np.median(ours) - 2.0 * error > np.median(theirs)
+                mark = " <" if sure else " (<)" if lost else ""
+                cells.append(f"{np.median(ours):.3f} / {np.median(theirs):.3f}{mark}")
+                plan.record(
+                    {
+                        "data": case.name,
+                        "customers": case.n_customers,
+                        "epsilon": epsilon,
+                        "ours": ours,
+                        "mean": theirs,
+                    }
+                )
+            say(f"| {case.label} | {' | '.join(cells)} |")
+    say("\n(<): less than two standard errors")
+
+
+def mean_losses(case: Case, epsilon: float, radius: float, runs: int) -> list[float]:
+    """Return the loss of each of some private means."""
+    rows = rows_of(case)
+    assert rows is not None
+    generator = np.random.default_rng(0)
+    means = (
+        private_mean(rows, epsilon, relative_radius=radius, generator=generator)
+        for _ in range(runs)
+    )
+    return [accuracy_loss(case, mean, K) for mean in means]
+
+
+# --- grid -----------------------------------------------------------------------------------------
+
+
+def grid(plan: Plan) -> None:
+    """Print and record the loss with the integer grid and without it."""
+    runs = plan.times(made_up("shape", 10_000), usual=40)
+    say(f"{runs} runs each; paired: the same noise rounded to the grid, or not\n")
+    say(
+        "| data | P | epsilon | product | without grid | paired: grid | paired: none "
+        "| mean change | largest change |"
+    )
+    say("|---" * 9 + "|")
+    for case in [made_up("shape", 10_000), *_if_there("lcl shape")]:
+        for epsilon in (1.0, 10.0):
+            product = our_losses(case, epsilon, runs=runs)
+            free, rounded = [], []
+            for run in range(runs):
+                with without_grid(np.random.default_rng(run)):
+                    free += our_losses(case, epsilon, runs=1)
+                with grid_with_noise_of(np.random.default_rng(run)):
+                    rounded += our_losses(case, epsilon, runs=1)
+            change = (np.array(rounded) - free) / np.mean(free)
+            say(
+                f"| {case.label} | {epsilon:g} | {np.median(product):.4f} +- "
+                f"{median_error(product):.4f} | {np.median(free):.4f} +- {median_error(free):.4f} "
+                f"| {np.mean(rounded):.5f} | {np.mean(free):.5f} | {100 * change.mean():+.1e} % "
+                f"| {100 * np.abs(change).max():.1e} % |"
+            )
+            plan.record(
+                {
+                    "data": case.name,
+                    "customers": case.n_customers,
+                    "epsilon": epsilon,
+                    "product": product,
+                    "without": free,
+                    "paired": rounded,
+                }
+            )
+
+
+# --------------------------------------------------------------------------------------------------
+
+PARTS = {
+    "accuracy": accuracy,
+    "robustness": robustness,
+    "sweep": sweep,
+    "speed": speed,
+    "trivial": trivial,
+    "grid": grid,
+}
+
+
+def main() -> None:
+    """Run the parts that were asked for."""
+    parser = argparse.ArgumentParser(description="Benchmark of the global tier")
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], metavar="part")
+    parser.add_argument("--full", action="store_true", help="every data set, 20 runs and more")
+    parser.add_argument("--runs", type=int, help="of each cell, instead of the usual number")
+    parser.add_argument(
+        "--customers",
+        type=int,
+        nargs=2,
+        default=(0, 1_000_000),
+        metavar=("LEAST", "MOST"),
+        help="of the data sets of accuracy",
+    )
+    parser.add_argument("--out", type=Path, default=Path("bench-results"))
+    parser.add_argument("--memory-of", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--normalise", action="store_true", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.memory_of:
+        memory_of(given.memory_of, normalise=given.normalise)
+        return
+    given.out.mkdir(parents=True, exist_ok=True)
+    for part in given.parts or PARTS:
+        say(f"\n## {part}\n")
+        begin = time.perf_counter()
+        plan = Plan(given.full, given.runs, tuple(given.customers), given.out / f"{part}.json")
+        PARTS[part](plan)
+        say(f"\n{part}: {time.perf_counter() - begin:.0f} s")
+        rows_of.cache_clear()
+        reference.cache_clear()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""The asks of the global tier without an integer grid, to measure what the grid costs.
+
+Sums are floating point and the noise is numpy's: fit for a benchmark, never for a release.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattveil.clustering import offsets
+from wattveil.clustering.cells import Cells, Statistics
+from wattveil.privacy import accounting
+from wattveil.privacy.budget import Budget, Spend
+from wattveil.privacy.secret import Secret
+from wattveil.release import kmeans
+
+Floats = NDArray[np.float64]
+
+
+@contextmanager
+def without_grid(generator: np.random.Generator) -> Iterator[None]:
+    """Let releases inside the block ask without grid, with noise from a generator."""
+
+    def asks(rows: Secret[Floats], budget: Budget) -> FloatAsks:
+        return FloatAsks(rows, budget, generator)
+
+    with mock.patch.object(kmeans, "Asks", asks):
+        yield
+
+
+@contextmanager
+def grid_with_noise_of(generator: np.random.Generator) -> Iterator[None]:
+    """Let releases inside the block keep the grid, with a generator's noise rounded to it.
+
+    With the same seed as `without_grid` both have the same noise, up to the rounding.
+    """
+
+    def rounded(*, scale: float, size: int) -> NDArray[np.int64]:
+        return np.rint(scale * generator.standard_normal(size)).astype(np.int64)
+
+    with mock.patch("wattveil.privacy.noise.discrete_gaussian", rounded):
+        yield
+
+
+class FloatAsks:
+    """Same questions as `wattveil.release.asks.Asks`, in the same order."""
+
+    def __init__(
+        self, rows: Secret[Floats], budget: Budget, generator: np.random.Generator
+    ) -> None:
+        self._rows = rows.reveal()
+        self._budget = budget
+        self._generator = generator
+
+    def keep_coordinates(self, coordinates: int) -> None:
+        """Ask about the first coordinates only from now on."""
+        self._rows = np.ascontiguousarray(self._rows[:, :coordinates])
+
+    def customers(self, *, rho_units: int) -> tuple[float, float]:
+        """Return the noisy number of customers and its standard deviation."""
+        counted, std = self._noisy(np.array([float(len(self._rows))]), rho_units, "customers")
+        return float(counted[0]), std
+
+    def sizes(self, edges: Floats, *, coordinates: int, rho_units: int) -> tuple[Floats, float]:
+        """Return a noisy histogram of sizes and its standard deviation."""
+        cells = offsets.size_cells(self._rows, edges, coordinates=coordinates)
+        return self._noisy(np.bincount(cells, minlength=edges.size + 1), rho_units, "sizes")
+
+    def step(
+        self,
+        cells: Cells,
+        *,
+        colour: Floats,
+        shells: tuple[float, ...],
+        rho_units: tuple[int, int],
+        tag: str,
+    ) -> Statistics:
+        """Return the noisy counts and sums of clipped offsets of each cell."""
+        n_cells, columns = cells.middles.shape
+        labels, shell, offset = offsets.nearest_offsets(
+            self._rows, (0, len(self._rows)), cells, colour, np.array(shells)
+        )
+        offset /= np.maximum(np.linalg.norm(offset, axis=1, keepdims=True), 1.0)
+        exact = np.stack([np.bincount(labels, column, n_cells) for column in offset.T], axis=1)
+        for_counts, for_sums = rho_units
+        sums, sums_std = self._noisy(exact.ravel(), for_sums, f"{tag}: offsets")
+        n_shells = len(shells) + 1
+        counted = np.bincount(labels * n_shells + shell, minlength=n_cells * n_shells)
+        counts, counts_std = self._noisy(counted, for_counts, f"{tag}: counts")
+        return Statistics(
+            counts=counts.reshape(n_cells, -1),
+            counts_std=counts_std,
+            sums=sums.reshape(n_cells, columns),
+            sums_std=sums_std,
+        )
+
+    def _noisy(self, exact: Floats, rho_units: int, tag: str) -> tuple[Floats, float]:
+        self._budget.charge(Spend(tag=tag, mechanism="floating point", rho_units=rho_units))
+        std = 1.0 / np.sqrt(2.0 * rho_units / accounting.RHO_UNITS)
+        return exact + std * self._generator.standard_normal(exact.size), float(std)

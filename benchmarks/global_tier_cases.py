@@ -1,0 +1,155 @@
+"""Data sets, reference clusterings and runs for the benchmark of the global tier."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import measured_homes as measured
+import numpy as np
+from numpy.typing import NDArray
+from populations import normalised, one_kind, random_kinds, resampled, six_kinds
+from rivals import DELTA, loss
+from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
+
+from wattveil.release.kmeans import PrivateKMeans
+
+Floats = NDArray[np.float64]
+
+SEED = 101
+FRESH_SEED = 9001  # random kinds that nobody looked at while constants were chosen
+MILLION = 1_000_000
+
+
+@dataclass(frozen=True)
+class Case:
+    """A data set, by name and number of customers."""
+
+    name: str
+    n_customers: int
+    make: Callable[[], Floats]
+    is_shape: bool = False
+    is_fresh: bool = False
+    """Whether the constants were chosen without it."""
+
+    @property
+    def label(self) -> str:
+        """Name, number of customers, and a star if the constants were chosen without it."""
+        return f"{self.name}{' *' if self.is_fresh else ''} | {self.n_customers:,}"
+
+    def rows(self) -> Floats:
+        """Return the customers, or raise FileNotFoundError.
+
+        A customer without load has no shape: left out, as the release leaves it out.
+        """
+        rows = self.make()
+        return normalised(rows[rows.any(axis=1)]) if self.is_shape else rows
+
+
+def made_up(name: str, n_customers: int, *, n_slots: int = 24) -> Case:
+    """Return a made-up case: res, shape, mix, gp, gp shape, ball or ball shape."""
+    kind = name.removesuffix(" shape")
+    makers: dict[str, Callable[[], Floats]] = {
+        "res": lambda: six_kinds(n_customers, SEED),
+        "shape": lambda: six_kinds(n_customers, SEED),
+        "mix": lambda: six_kinds(n_customers, SEED, mixed=True),
+        "gp": lambda: random_kinds(n_customers, FRESH_SEED),
+        "ball": lambda: one_kind(n_customers, SEED),
+    }
+    make = makers[kind]
+    if n_slots != measured.N_HOURS:
+        hourly = make
+        make = lambda: resampled(hourly(), n_slots)  # noqa: E731 - one line each
+    return Case(name, n_customers, make, is_shape=name.endswith("shape"), is_fresh=kind == "gp")
+
+
+def part_of(case: Case, n_customers: int) -> Case:
+    """Return some customers of a case, always the same."""
+
+    def make() -> Floats:
+        rows = case.make()
+        return rows[np.random.default_rng(0).permutation(len(rows))[:n_customers]]
+
+    return Case(case.name, n_customers, make, case.is_shape, case.is_fresh)
+
+
+MEASURED = {
+    "lcl raw": Case("lcl raw", 1_014, measured.london_homes),
+    "lcl shape": Case("lcl shape", 1_014, measured.london_homes, is_shape=True),
+    "pv raw": Case("pv raw", 4_200, measured.london_panels),
+    "pv shape": Case("pv shape", 4_200, measured.london_panels, is_shape=True),
+    "lcl month raw": Case("lcl month raw", 11_627, measured.london_months),
+    "lcl month shape": Case("lcl month shape", 11_627, measured.london_months, is_shape=True),
+    "lcl day raw": Case("lcl day raw", 100_000, measured.london_days),
+    "lcl day shape": Case("lcl day shape", 100_000, measured.london_days, is_shape=True),
+    "uci shape": Case("uci shape", 203, measured.portugal_clients, is_shape=True, is_fresh=True),
+    "city raw": Case("city raw", 901, measured.city_weeks, is_fresh=True),
+    "city shape": Case("city shape", 901, measured.city_weeks, is_shape=True, is_fresh=True),
+}
+
+ACCURACY = [
+    *(made_up(name, 1_409) for name in ("res", "shape", "mix")),
+    *(MEASURED[name] for name in ("lcl raw", "lcl shape", "pv raw", "pv shape")),
+    *(made_up(name, 10_000) for name in ("res", "shape", "mix")),
+    *(MEASURED[name] for name in ("lcl month raw", "lcl month shape")),
+    *(MEASURED[name] for name in ("uci shape", "city raw", "city shape")),
+    *(made_up(name, n) for n in (1_409, 10_000) for name in ("gp", "gp shape")),
+    *(made_up(name, 100_000) for name in ("res", "shape", "mix")),
+    *(MEASURED[name] for name in ("lcl day raw", "lcl day shape")),
+]
+
+
+@cache
+def rows_of(case: Case) -> Floats | None:
+    """Return the customers of a case; print why not and return None if they are absent."""
+    try:
+        return case.rows()
+    except FileNotFoundError as absent:
+        say(f"skipped {case.name}: {absent}; set WATTVEIL_DATA")
+        return None
+
+
+@cache
+def reference(case: Case, n_clusters: int) -> float:
+    """Return the loss of scikit-learn's best of ten starts (of three, for a million rows)."""
+    rows = rows_of(case)
+    assert rows is not None
+    starts = 3 if len(rows) >= MILLION else 10
+    with threadpool_limits(limits=1):  # on a busy machine threads wait for each other
+        return float(KMeans(n_clusters, n_init=starts, random_state=0).fit(rows).inertia_) / len(
+            rows
+        )
+
+
+def fitted(case: Case, epsilon: float, n_clusters: int) -> PrivateKMeans:
+    """Return one release."""
+    model = PrivateKMeans(
+        n_clusters=n_clusters, epsilon=epsilon, delta=DELTA, normalise=case.is_shape
+    )
+    return model.fit(rows_of(case))
+
+
+def accuracy_loss(case: Case, centroids: Floats, n_clusters: int) -> float:
+    """Return (r(released) - r(reference)) / r(reference)."""
+    rows = rows_of(case)
+    assert rows is not None
+    return loss(rows, centroids) / reference(case, n_clusters) - 1.0
+
+
+def our_losses(case: Case, epsilon: float, *, runs: int, n_clusters: int = 6) -> list[float]:
+    """Return the loss of each of some releases."""
+    return [
+        accuracy_loss(case, fitted(case, epsilon, n_clusters).cluster_centers_, n_clusters)
+        for _ in range(runs)
+    ]
+
+
+def median_error(losses: list[float]) -> float:
+    """Return the standard error of the median, by resampling."""
+    drawn = np.random.default_rng(0).choice(losses, (400, len(losses)))
+    return float(np.median(drawn, axis=1).std())
+
+
+def say(text: str = "") -> None:
+    """Print at once: a long run shows how far it is."""
+    print(text, flush=True)  # noqa: T201

@@ -1,0 +1,106 @@
+"""Measured customers for the benchmarks of the global tier, in kW, one row of 24 hours each.
+
+The folder is `WATTVEIL_DATA`, by default ``../shared/data`` beside the repository.
+"""
+
+import os
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyarrow import csv
+
+DATA = Path(os.environ.get("WATTVEIL_DATA", Path(__file__).parents[2] / "shared" / "data"))
+LONDON = DATA / "lcl1014" / "lcl1014_hourly_2013_wide.csv.gz"
+LONDON_PANELS = DATA / "lcl300_pv_semisynthetic" / "lcl300_net_hourly_2013MarMay_wide.csv.gz"
+PORTUGAL = DATA / "uci203" / "uci203_hourly_wide.csv.gz"
+CITY = DATA / "citylearn17_pv" / "citylearn17_hourly_long.csv.gz"
+HOURS = [f"h{hour:02d}" for hour in range(24)]
+N_HOURS = len(HOURS)
+WEEK = "%Y%U"
+
+Floats = NDArray[np.float64]
+
+
+def london_homes() -> Floats:
+    """Return the mean day of 1,014 homes over a year."""
+    days, homes, _ = _days(LONDON)
+    return _means(days, homes)
+
+
+def london_months() -> Floats:
+    """Return the mean day of each home and month."""
+    days, homes, dates = _days(LONDON)
+    return _means(days, homes, np.array([date[:7] for date in dates.tolist()]))
+
+
+def london_days() -> Floats:
+    """Return 100,000 single days of homes."""
+    days, _, _ = _days(LONDON)
+    return days[np.random.default_rng(0).choice(len(days), 100_000, replace=False)]
+
+
+def london_panels() -> Floats:
+    """Return the mean net day of 300 homes and 14 weeks; 30 % have simulated panels."""
+    days, homes, dates = _days(LONDON_PANELS)
+    weeks = np.array([np.datetime64(date).item().strftime(WEEK) for date in dates.tolist()])
+    return _means(days, homes, weeks)
+
+
+def portugal_clients() -> Floats:
+    """Return the mean day of 203 clients of very different size."""
+    table = _read(PORTUGAL, text=("timestamp",))
+    hours = np.array([int(stamp[11:13]) for stamp in table["timestamp"].to_pylist()])
+    kw = np.column_stack([table[name].to_numpy() for name in table.column_names[1:]])
+    return np.stack([kw[hours == hour].mean(axis=0) for hour in range(24)]).T.copy()
+
+
+def city_weeks() -> Floats:
+    """Return the mean net day of 17 buildings and 53 weeks."""
+    table = _read(CITY, text=("meter_id", "timestamp"))
+    stamps = table["timestamp"].to_pylist()
+    weeks = np.array([np.datetime64(stamp[:10]).item().strftime(WEEK) for stamp in stamps])
+    hours = np.array([int(stamp[11:13]) for stamp in stamps])
+    groups = _groups(table["meter_id"].to_numpy().astype(str), weeks)
+    cells = groups * 24 + hours
+    counts = np.bincount(cells, minlength=24 * (groups.max() + 1))
+    sums = np.bincount(cells, weights=table["net_kwh"].to_numpy(), minlength=counts.size)
+    whole = counts.reshape(-1, 24).all(axis=1)
+    return (sums / np.maximum(counts, 1)).reshape(-1, 24)[whole]
+
+
+@cache
+def _days(path: Path) -> tuple[Floats, NDArray[np.str_], NDArray[np.str_]]:
+    """Return the complete days of a table with 24 columns, their homes and their dates."""
+    table = _read(path, text=("meter_id", "date"))
+    kw = np.column_stack([table[hour].to_numpy() for hour in HOURS])
+    complete = np.isfinite(kw).all(axis=1)
+    homes, dates = (table[name].to_numpy().astype(str) for name in ("meter_id", "date"))
+    return kw[complete], homes[complete], dates[complete]
+
+
+def _read(path: Path, *, text: tuple[str, ...]) -> pa.Table:
+    """Return a table whose columns are numbers, apart from some."""
+    as_text = csv.ConvertOptions(column_types=dict.fromkeys(text, pa.string()))
+    table = csv.read_csv(path, convert_options=as_text)
+    for position, name in enumerate(table.column_names):
+        if name not in text:
+            table = table.set_column(position, name, pc.cast(table[name], pa.float64()))
+    return table
+
+
+def _means(rows: Floats, *keys: NDArray[np.str_]) -> Floats:
+    """Return the mean of the rows that agree in every key, in the order of the keys."""
+    groups = _groups(*keys)
+    sums = np.stack([np.bincount(groups, weights=column) for column in rows.T], axis=1)
+    return sums / np.bincount(groups)[:, None]
+
+
+def _groups(*keys: NDArray[np.str_]) -> NDArray[np.int64]:
+    """Return the number of the group of each row: rows that agree in every key, sorted."""
+    joined = np.array([" ".join(words) for words in zip(*keys, strict=True)])
+    groups: NDArray[np.int64] = np.unique(joined, return_inverse=True)[1]
+    return groups
