@@ -16,6 +16,7 @@ demo: $(VENV)/.runtime ## See Wattveil work: a private release of simulated cust
 	@$(BIN)/wattveil demo
 
 test: check ## Check, run every test, enforce coverage
+	@find src -name '*.nb[ci]' -delete # machine code that numba kept may be older than a file it came from
 	@echo "==> pytest (two processes, random order)"
 	@$(BIN)/pytest -n 2 --cov --cov-report=
 	@echo "==> coverage: every branch of privacy/ and release/"

@@ -133,7 +133,7 @@ def test_keeping_is_likelier_with_more_epsilon_and_fewer_labels(
     p = keep_probability(n_labels=n_labels, epsilon=epsilon, neighbours=neighbours)
     more = keep_probability(n_labels=n_labels, epsilon=epsilon * factor, neighbours=neighbours)
     wider = keep_probability(n_labels=n_labels + 1, epsilon=epsilon, neighbours=neighbours)
-    part = Fraction(1, 2**62)  # p is rounded down, by so much or less
-    assert 0 < wider <= p + part
+    # All K - 1 others are rounded up to whole parts of 2^-62, at the expense of p.
+    assert 0 < wider <= p + Fraction(n_labels, 2**62)
     assert p <= more < 1
     assert (p * 2**62).denominator == 1

@@ -162,7 +162,7 @@ def _repeated(draw: Callable[..., NDArray[Any]]) -> Callable[..., NDArray[Any]]:
 
 def _for_zero_out(bound: Callable[..., int]) -> Callable[..., int]:
     def for_zero_out(region: Region, neighbours: Neighbours) -> int:
-        assert neighbours is Neighbours.REPLACE_ONE
+        del neighbours
         return bound(region, Neighbours.ZERO_OUT)
 
     return for_zero_out

@@ -59,5 +59,5 @@ def test_forgotten_clipping_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_exchanged_share_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """The share of the sums spent on the counts as well: 1.44 times the grant."""
     faults.exchanged_share(monkeypatch)
-    delta, error = measured_delta(sample_size(600))
+    delta, error = measured_delta(sample_size(250))
     assert delta - DELTA > DEVIATIONS * error

@@ -5,8 +5,11 @@ guarantee does not depend on it.
 """
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
+
+from wattveil import checks
+from wattveil.errors import InvalidParameterError
 
 Floats = NDArray[np.float64]
 
@@ -32,11 +35,13 @@ def public_basis(n_slots: int) -> Floats:
     periodic = np.exp(-2.0 * np.sin(np.pi * apart / HOURS) ** 2 / _SMOOTHNESS**2)
     variance, scale = _MIDNIGHT
     _, vectors = np.linalg.eigh(1.0 + periodic + variance * np.exp(-0.5 * (apart / scale) ** 2))
-    # eigh leaves the signs open; fixed ones make the basis the same on every machine.
+    # eigh leaves the signs open. Curves have peaks of equal height and opposite sign, so the first
+    # entry that is not small decides.
     vectors = vectors[:, ::-1].T
-    largest = np.abs(vectors).argmax(axis=1)
+    sizes = np.abs(vectors)
+    first = (sizes > 0.5 * sizes.max(axis=1, keepdims=True)).argmax(axis=1)
     return np.ascontiguousarray(
-        vectors * np.sign(vectors[np.arange(n_slots), largest])[:, None], dtype=np.float64
+        vectors * np.sign(vectors[np.arange(n_slots), first])[:, None], dtype=np.float64
     )
 
 
@@ -60,6 +65,20 @@ def shape_library(n_slots: int, count: int) -> Floats:
         factor = np.linalg.cholesky(covariance + 1e-6 * np.eye(n_slots))
         curves = norm.ppf(_evenly_spread(n_slots, further))
         shapes = np.vstack([described, np.log1p(np.exp(1.5 * (factor @ curves).T))])
+    unit: Floats = shapes / np.linalg.norm(shapes, axis=1, keepdims=True)
+    return unit
+
+
+def checked_library(library: ArrayLike | None, n_slots: int) -> Floats:
+    """Return own public shapes, of length 1; none if None."""
+    if library is None:
+        return np.empty((0, n_slots))
+    shapes = checks.numbers("public_library", library)
+    fits = shapes.ndim == 2 and shapes.shape[0] > 0 and shapes.shape[1] == n_slots
+    if not fits or not np.isfinite(shapes).all() or not shapes.any(axis=1).all():
+        rule = f"a matrix of {n_slots} columns, finite, without a row of zeros"
+        raise InvalidParameterError("public_library", rule, shapes.shape)
+    shapes = shapes / np.abs(shapes).max(axis=1, keepdims=True)  # no length under- or overflows
     unit: Floats = shapes / np.linalg.norm(shapes, axis=1, keepdims=True)
     return unit
 

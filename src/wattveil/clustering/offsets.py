@@ -23,15 +23,15 @@ def project_rows(load_kw: Floats, basis: Floats, *, normalise: bool, longest: fl
     A row with NaN or infinity, and in ``normalise`` one of length 0, has no coordinates and is left
     out. Rows longer than ``longest`` are scaled back to it.
     """
-    coordinates = np.empty((load_kw.shape[0], basis.shape[0]))
-    counts = np.zeros(load_kw.shape[0], dtype=np.bool_)
-    over_spans(
-        load_kw.shape[0],
-        lambda _, *span: _project_span(
-            (load_kw, basis), span, (normalise, longest), coordinates, counts
-        ),
-    )
+    coordinates, counts = _projected(load_kw, basis, (normalise, longest))
     return coordinates if counts.all() else coordinates[counts]
+
+
+def comparable_rows(load_kw: Floats, *, normalise: bool, longest: float) -> Floats:
+    """Return every row as `project_rows` takes it, in its own coordinates; without data as NaN."""
+    rows, counts = _projected(load_kw, np.eye(load_kw.shape[1]), (normalise, longest))
+    rows[~counts] = math.nan
+    return rows
 
 
 def nearest_offsets(
@@ -58,6 +58,19 @@ def size_cells(rows: Floats, edges: Floats, *, coordinates: int) -> Counts:
         return cells
 
     return np.concatenate(over_spans(rows.shape[0], cells_of))
+
+
+def _projected(
+    load_kw: Floats, basis: Floats, rule: tuple[bool, float]
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return the coordinates of all rows, and which rows count."""
+    coordinates = np.empty((load_kw.shape[0], basis.shape[0]))
+    counts = np.zeros(load_kw.shape[0], dtype=np.bool_)
+    over_spans(
+        load_kw.shape[0],
+        lambda _, *span: _project_span((load_kw, basis), span, rule, coordinates, counts),
+    )
+    return coordinates, counts
 
 
 @compiled

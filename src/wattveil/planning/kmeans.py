@@ -9,7 +9,6 @@ from sklearn.base import clone
 from wattveil import calibration, checks
 from wattveil.clustering.geometry import Floats
 from wattveil.clustering.lloyd import assign, k_means
-from wattveil.clustering.transforms import clip_rms
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget
 from wattveil.release.kmeans import PrivateKMeans
@@ -71,12 +70,11 @@ def plan_kmeans(estimator: PrivateKMeans, *, n_customers: int, n_slots: int = 24
     for population in range(_POPULATIONS):
         rows = _simulated_rows(n_simulated, n_slots, seed=population)
         exact = estimator.comparable(rows)
-        if estimator.clip_kw is not None and not estimator.normalise:
-            exact = clip_rms(exact, estimator.clip_kw)
-        best = k_means(exact, min(estimator.n_clusters, len(rows)), seed=0, n_init=3).loss
+        exact = exact[np.isfinite(exact).all(axis=1)]
+        best = k_means(exact, min(estimator.n_clusters, len(exact)), seed=0, n_init=3).loss
         for _ in range(_RUNS):
             run = clone(rehearsal).fit(rows)
-            nearest = run.cluster_centers_[run.predict(rows)]
+            nearest = run.cluster_centers_[assign(exact, run.cluster_centers_)]
             runs.append(run)
             losses.append(float(np.square(exact - nearest).sum(axis=1).mean()) / best - 1.0)
             errors.append(centroid_error(exact, run.cluster_centers_))

@@ -8,7 +8,7 @@ filter) and merge, and in tuning every constant that was chosen by measurement.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Literal, Self
 
 import numpy as np
@@ -22,14 +22,20 @@ from wattveil.clustering import cells as filtering
 from wattveil.clustering import offsets, tuning
 from wattveil.clustering.cells import Cells
 from wattveil.clustering.codebook import make_codebook, shapes_per_level
-from wattveil.clustering.geometry import Floats, public_basis, shape_library
+from wattveil.clustering.geometry import (
+    Floats,
+    checked_library,
+    public_basis,
+    shape_library,
+)
 from wattveil.clustering.merge import merge_cells, shrink_together, told_apart
 from wattveil.clustering.sizes import SizeLevels, one_level, size_edges, size_levels
 from wattveil.clustering.tuning import choose_tuning
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidDataError, InvalidParameterError
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee
+from wattveil.privacy.mechanisms.cells import NO_DATA
 from wattveil.privacy.secret import Secret
 from wattveil.privacy.sensitivity import IntArray
 from wattveil.release.asks import Asks
@@ -134,12 +140,9 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         y : None
             Ignored.
         """
-        guarantee = self.guarantee()
-        load_kw = validate_data(
-            self, X, dtype=np.float64, order="C", ensure_all_finite=False, ensure_min_samples=0
-        )
-        library = self._library(load_kw.shape[1])
-        self._release(load_kw, Budget(guarantee), library)
+        budget = Budget(self.guarantee())
+        rows = self._rows(X, reset=True)
+        self._release(rows, budget, checked_library(self.public_library, rows.shape[1]))
         return self
 
     def predict(self, X: ArrayLike) -> IntArray:  # noqa: N803 - scikit-learn's name
@@ -148,10 +151,8 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         What is returned is exact, and private to the caller.
         """
         check_is_fitted(self)
-        rows = validate_data(
-            self, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=False
-        )
-        return nearest_centroid(self.comparable(rows), self.cluster_centers_).reveal()
+        rows = self.comparable(self._rows(X, reset=False))
+        return nearest_centroid(rows, self.cluster_centers_).reveal()
 
     def fit_predict(self, X: ArrayLike, y: object = None) -> IntArray:  # noqa: N803 - scikit-learn's
         """Release the clusters and return each row's: private to the caller, and kept nowhere."""
@@ -172,11 +173,8 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         centroids and labels cost together is `guarantee_with`.
         """
         check_is_fitted(self)
-        rows = validate_data(
-            self, X, dtype=np.float64, order="C", ensure_all_finite=False, reset=False
-        )
         return release_labels(
-            self.comparable(rows),
+            self.comparable(self._rows(X, reset=False)),
             centroids=self.cluster_centers_,
             sizes=self.cluster_sizes_,
             epsilon=epsilon,
@@ -185,27 +183,46 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             design=design,
         )
 
-    def guarantee_with(self, labels: ReleasedLabels) -> Guarantee:
-        """Return the promise of centroids and labels together, at the delta of the centroids."""
+    def guarantee_with(self, *labels: ReleasedLabels) -> Guarantee:
+        """Return the promise of these centroids and their labels, at the delta of the centroids.
+
+        Holds if the epsilon of the labels was decided before the centroids were seen. Labels of
+        other centroids, also of an earlier fit, are refused: what those cost is not known here.
+        """
         check_is_fitted(self)
-        of_labels = Budget(labels.guarantee, response_epsilon=labels.guarantee.epsilon)
+        if not all(np.array_equal(one.centroids, self.cluster_centers_) for one in labels):
+            raise InvalidParameterError("labels", "released for these centroids", "others")
+        promises = [one.guarantee for one in labels]
+        budgets = [Budget(promise, response_epsilon=promise.epsilon) for promise in promises]
         delta = self.guarantee_.delta
-        return composed_guarantee(Budget(self.guarantee_), of_labels, delta=delta)
+        return composed_guarantee(Budget(self.guarantee_), *budgets, delta=delta)
 
     def comparable(self, load_kw: Floats) -> Floats:
-        """Return rows in the units of the centroids: in kW, or with ``normalise`` of length 1."""
-        if not self.normalise:
-            return load_kw
-        # A running sum: what a row becomes must not depend on the rows beside it.
-        lengths = np.sqrt(np.cumsum(np.square(load_kw), axis=1)[:, -1:])
-        shapes: Floats = load_kw / np.where(lengths > 0.0, lengths, 1.0)
-        return shapes
+        """Return rows as `fit` takes them, in the units of the centroids; without data as NaN."""
+        longest = self._longest(load_kw.shape[1])
+        return offsets.comparable_rows(load_kw, normalise=self.normalise, longest=longest)
+
+    def _rows(self, X: ArrayLike, *, reset: bool) -> Floats:  # noqa: N803 - scikit-learn's name
+        """Return a float matrix; what is none is refused without quoting it."""
+        options = {"order": "C", "ensure_all_finite": False, "ensure_min_samples": 0}
+        try:
+            rows: Floats = validate_data(self, X, dtype=np.float64, reset=reset, **options)
+        except ValueError as error:
+            if "could not convert" not in str(error):  # NumPy quotes the cell
+                raise
+        else:
+            return rows
+        raise InvalidDataError("X is an array of real numbers", [])  # without that context
+
+    def _longest(self, n_slots: int) -> float:
+        """Return the length to which rows are scaled back."""
+        return math.inf if self.clip_kw is None else self.clip_kw * math.sqrt(n_slots)
 
     def _release(self, load_kw: Floats, budget: Budget, library: Floats) -> None:
         """Ask, filter and merge; set the learned attributes."""
         n_slots = load_kw.shape[1]
         basis = public_basis(n_slots)
-        longest = math.inf if self.clip_kw is None else self.clip_kw * math.sqrt(n_slots)
+        longest = self._longest(n_slots)
         rows = offsets.project_rows(load_kw, basis, normalise=self.normalise, longest=longest)
         asks = Asks(Secret(rows), budget)
 
@@ -226,13 +243,13 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         codebook = make_codebook(library @ basis.T, sizes, how)
         cells = codebook.cells
         colour = filtering.noise_colour(how.coordinates, how.colour)
-        coarse = _split(budget.share(tuning.COARSE_SHARE), how.coarse_steps)
+        coarse = tuning.split_units(budget.share(tuning.COARSE_SHARE), how.coarse_steps)
         for step, units in enumerate(coarse):
             seen = asks.step(
                 cells,
                 colour=colour,
                 shells=(),
-                rho_units=_for_counts(units, tuning.COARSE_COUNT_PART),
+                rho_units=tuning.counts_and_sums(units, tuning.COARSE_COUNT_PART),
                 tag=f"coarse step {step + 1}",
             )
             cells = filtering.update(cells, seen, step=step, colour=colour)
@@ -242,12 +259,14 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             median_size=math.exp(sizes.log_median),
             customers=0.5 * (customers + sizes.total),
         )
-        for step, units in enumerate(_split(budget.remaining_rho_units, how.refine_steps)):
+        for step, units in enumerate(
+            tuning.split_units(budget.remaining_rho_units, how.refine_steps)
+        ):
             seen = asks.step(
                 cells,
                 colour=colour,
                 shells=how.shells,
-                rho_units=_for_counts(units, tuning.REFINE_COUNT_PART),
+                rho_units=tuning.counts_and_sums(units, tuning.REFINE_COUNT_PART),
                 tag=f"refining step {step + 1}",
             )
             cells = filtering.update(cells, seen, step=step, colour=colour)
@@ -292,29 +311,17 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         """Return what a fit will promise; refuse parameters that scikit-learn wants unchecked."""
         checks.integer("n_clusters", self.n_clusters, least=1, most=_MOST_CLUSTERS)
         if self.n_customers is not None:
-            checks.integer("n_customers", self.n_customers, least=1)
+            checks.integer("n_customers", self.n_customers, least=1, most=10**12)
         if self.clip_kw is not None:
             checks.positive("clip_kw", self.clip_kw)
         kws = [checks.positive("plausible_kw", kw) for kw in self.plausible_kw]
-        if len(kws) != 2 or not 4.0 * kws[0] <= kws[1]:  # noqa: PLR2004 - least and most
-            rule = "a range (least, most) with most at least 4 times least"
+        if len(kws) != 2 or not 1e-9 <= kws[0] <= kws[1] / 4.0 <= 1e9:  # noqa: PLR2004 - see rule
+            rule = "(least, most) with most at least 4 times least, between 1e-9 and 4e9 kW"
             raise InvalidParameterError("plausible_kw", rule, self.plausible_kw)
         return global_promise(
             epsilon=checks.positive_epsilon("epsilon", self.epsilon),
             delta=checks.probability("delta", self.delta),
         )
-
-    def _library(self, n_slots: int) -> Floats:
-        """Return the own public shapes, of length 1."""
-        if self.public_library is None:
-            return np.empty((0, n_slots))
-        library = checks.numbers("public_library", self.public_library)
-        fits = library.ndim == 2 and library.shape[0] > 0 and library.shape[1] == n_slots  # noqa: PLR2004 - a matrix
-        if not fits or not np.isfinite(library).all() or not library.any(axis=1).all():
-            rule = f"a matrix of {n_slots} columns, finite, without a row of zeros"
-            raise InvalidParameterError("public_library", rule, library.shape)
-        shapes: Floats = library / np.linalg.norm(library, axis=1, keepdims=True)
-        return shapes
 
     def __sklearn_tags__(self) -> Tags:
         """Say that rows with NaN are accepted: they contribute nothing."""
@@ -324,8 +331,8 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
 
 def private_kmeans_by_class(
-    estimator: PrivateKMeans, load_kw: ArrayLike, classes: ArrayLike, levels: Sequence[object]
-) -> dict[object, PrivateKMeans]:
+    estimator: PrivateKMeans, load_kw: ArrayLike, classes: ArrayLike, levels: Sequence[Hashable]
+) -> dict[Hashable, PrivateKMeans]:
     """Release the clusters of each public class of customers, each with the whole budget.
 
     A few giants among homes take clusters and spoil the sizes; clustered by tariff class they do
@@ -340,21 +347,10 @@ def private_kmeans_by_class(
     rows = checks.numbers("load_kw", load_kw)
     class_of = np.asarray(classes)
     if rows.ndim != 2 or class_of.shape != rows.shape[:1]:  # noqa: PLR2004 - a matrix
-        raise InvalidParameterError("classes", "one a row of load_kw", class_of.shape)
-    if len(set(levels)) != len(levels):
+        raise InvalidParameterError("classes", "one a row of load_kw", "another number")
+    places = {level: place for place, level in enumerate(levels)}
+    if len(places) != len(levels):
         raise InvalidParameterError("levels", "each named once", levels)
-    return {level: clone(estimator).fit(rows[class_of == level]) for level in levels}
-
-
-def _split(units: int, parts: int) -> Iterator[int]:
-    """Divide units into whole parts that add up to all of them."""
-    for left in range(parts, 0, -1):
-        part = units // left
-        units -= part
-        yield part
-
-
-def _for_counts(units: int, part: float) -> tuple[int, int]:
-    """Divide the units of a step into those for counts and those for sums."""
-    for_counts = int(units * part)
-    return for_counts, units - for_counts
+    # By a dictionary, once a customer: NumPy's == can find one value equal to two levels.
+    place_of = np.array([places.get(value, NO_DATA) for value in class_of.tolist()])
+    return {level: clone(estimator).fit(rows[place_of == place]) for level, place in places.items()}

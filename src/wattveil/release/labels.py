@@ -37,6 +37,8 @@ class ReleasedLabels:
     """Pseudonyms of this release, or the real ids if they were asked for; sorted."""
     labels: IntArray
     """The randomised label of each customer, in the order of ``ids``."""
+    centroids: FloatArray
+    """The released centroids that the labels are about."""
     channel: Channel
     """What was drawn for each true label: known to everybody, so that results can be corrected."""
     sizes: FloatArray
@@ -131,6 +133,7 @@ def release_labels(
     return ReleasedLabels(
         ids=tuple(names[i] for i in order),
         labels=drawn[order],
+        centroids=centres,
         channel=channel,
         sizes=counts,
         sizes_std=std,

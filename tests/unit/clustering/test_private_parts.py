@@ -11,9 +11,19 @@ from wattveil.clustering import cells as filtering
 from wattveil.clustering import tuning
 from wattveil.clustering.cells import Cells, Statistics, start_cells, update
 from wattveil.clustering.codebook import make_codebook, shapes_per_level
-from wattveil.clustering.geometry import harmonics, public_basis, shape_library
+from wattveil.clustering.geometry import (
+    checked_library,
+    harmonics,
+    public_basis,
+    shape_library,
+)
 from wattveil.clustering.merge import merge_cells, shrink_together, told_apart
-from wattveil.clustering.offsets import nearest_offsets, project_rows, size_cells
+from wattveil.clustering.offsets import (
+    comparable_rows,
+    nearest_offsets,
+    project_rows,
+    size_cells,
+)
 from wattveil.clustering.sizes import one_level, size_edges, size_levels
 from wattveil.clustering.tuning import choose_tuning
 
@@ -134,6 +144,25 @@ def test_projection_scales_back_and_normalises() -> None:
     assert clipped == pytest.approx(np.minimum(lengths, 5.0))
     unit = project_rows(rows, basis, normalise=True, longest=math.inf)
     assert np.linalg.norm(unit, axis=1) == pytest.approx(np.ones(len(rows) - 3))
+
+
+def test_comparable_rows_follow_the_same_rule() -> None:
+    """Scaled back or to length 1; without data: NaN, so that such a row gets no label."""
+    rows = rows_of()
+    clipped = comparable_rows(rows, normalise=False, longest=5.0)
+    assert np.flatnonzero(np.isnan(clipped).all(axis=1)).tolist() == [7, 8]
+    usable = np.isfinite(rows).all(axis=1)
+    again = project_rows(rows, np.eye(24), normalise=False, longest=5.0)
+    assert np.array_equal(clipped[usable], again)
+    unit = comparable_rows(rows, normalise=True, longest=5.0)
+    assert np.flatnonzero(np.isnan(unit).all(axis=1)).tolist() == [7, 8, 9]
+
+
+@pytest.mark.parametrize("size", [1e-200, 1.0, 1e200])
+def test_own_library_has_length_1_whatever_its_unit(size: float) -> None:
+    """No length under- or overflows."""
+    library = checked_library(size * np.eye(3), 3)
+    assert library == pytest.approx(np.eye(3))
 
 
 def test_offsets_by_a_plain_loop() -> None:

@@ -2,7 +2,8 @@
 
 import math
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,12 +14,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.transcripts import record, replay, squared_signal
 from wattveil import compiled
 from wattveil.clustering.lloyd import k_means
-from wattveil.errors import InvalidParameterError, RehearsalError
+from wattveil.errors import InvalidDataError, InvalidParameterError, RehearsalError
 from wattveil.privacy import accounting, noise
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
 from wattveil.privacy.noise import NoiseSource
 from wattveil.release.kmeans import PrivateKMeans, private_kmeans_by_class
+from wattveil.release.labels import composed_guarantee
 from wattveil.simulate import simulate_load_kw
 
 Floats = NDArray[np.float64]
@@ -29,9 +31,10 @@ _NO_LABELS = "exact labels are private: they are predicted, not kept"
 
 
 def homes(customers: int, seed: int) -> Floats:
-    """Return simulated homes without giants, each of which exact K-means gives a cluster."""
+    """Return simulated homes, without empty ones and giants, to each of which K-means gives a cluster."""
     rows = simulate_load_kw(customers=customers, seed=seed)
-    small: Floats = rows[np.abs(rows).max(axis=1) < 3.0]
+    peaks = np.abs(rows).max(axis=1)
+    small: Floats = rows[(peaks > 0.0) & (peaks < 3.0)]
     return small
 
 
@@ -145,20 +148,44 @@ CANARIES = {
 }
 
 
-@pytest.mark.parametrize("normalise", [False, True])
+SETTINGS: dict[str, dict[str, Any]] = {
+    "weak": {"n_clusters": 5, "epsilon": 2.0},
+    "shapes": {"n_clusters": 5, "epsilon": 2.0, "normalise": True},
+    "shells and colour": {"n_clusters": 2, "epsilon": 8.0},
+    "all coordinates": {"n_clusters": 2, "epsilon": 100.0, "normalise": True},
+    "scaled back": {"n_clusters": 2, "epsilon": 30.0, "clip_kw": 0.3},
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.parametrize("canary", CANARIES.values(), ids=CANARIES)
 def test_no_customer_moves_a_transcript_by_more_than_the_grant(
-    load_kw: Floats, canary: Floats, *, normalise: bool
+    load_kw: Floats, canary: Floats, setting: dict[str, Any]
 ) -> None:
     """For the same released numbers, the asks with and without a customer differ by s^2 <= mu^2."""
-    km = PrivateKMeans(n_clusters=5, epsilon=2.0, normalise=normalise)
+    km = PrivateKMeans(**setting)
     draws = record(lambda: km.fit(load_kw))
     with_canary = replay(lambda: km.fit(np.vstack([load_kw[:7], canary, load_kw[7:]])), draws)
     grant = 2.0 * Budget(km.guarantee()).rho_units / accounting.RHO_UNITS
     moved = squared_signal(draws, with_canary)
     assert moved <= grant
-    if canary[0] > 1e5 and not normalise:  # clipped in every ask: it uses all it may
+    far_outside = np.abs(canary).max() > 1e4 and len(setting) == 2
+    if far_outside:  # clipped in every ask: it uses all it may
         assert moved > 0.999 * grant
+
+
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
+def test_all_that_is_kept_is_a_function_of_what_was_released(
+    load_kw: Floats, setting: dict[str, Any]
+) -> None:
+    """Quite other data, handed the same noisy numbers, give the same estimator to the last bit."""
+    km = PrivateKMeans(**setting)
+    draws = record(lambda: km.fit(load_kw))
+    first = dict(vars(km))
+    for other in (3.0 * load_kw[:47], np.zeros((1001, 24)), np.full((1, 24), 1e9), load_kw[:0]):
+        replay(lambda rows=other: km.fit(rows), draws)  # type: ignore[misc]  # bound at once
+        for name, value in first.items():
+            assert np.array_equal(vars(km)[name], value), name
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -187,7 +214,7 @@ def test_order_and_threads_change_no_exact_number(
     load_kw: Floats, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows in another order, and one thread instead of two: the same integers in every ask."""
-    km = PrivateKMeans(n_clusters=3)
+    km = PrivateKMeans(n_clusters=3, clip_kw=0.3)  # some rows are scaled back, some are not
     draws = record(lambda: km.fit(load_kw))
     shuffled = np.random.default_rng(0).permutation(load_kw)
     assert squared_signal(draws, replay(lambda: km.fit(shuffled), draws)) == 0.0
@@ -259,6 +286,8 @@ def test_many_clusters(load_kw: Floats) -> None:
         ("plausible_kw", (1.0, 2.0)),
         ("plausible_kw", (-1.0, 2.0)),
         ("plausible_kw", (1.0,)),
+        ("plausible_kw", (1e-300, 1e300)),
+        ("n_customers", 10**13),
         ("public_library", np.ones((3, 5))),
         ("public_library", np.zeros((1, 24))),
         ("public_library", np.full((1, 24), math.nan)),
@@ -303,3 +332,71 @@ def test_classes_must_fit() -> None:
         private_kmeans_by_class(PrivateKMeans(), np.ones((3, 24)), ["a"], ["a"])
     with pytest.raises(InvalidParameterError, match="levels"):
         private_kmeans_by_class(PrivateKMeans(), np.ones((1, 24)), ["a"], ["a", "a"])
+
+
+def test_a_class_is_fitted_on_its_own_customers_alone(load_kw: Floats) -> None:
+    """The release of a level asks what a release of its rows alone asks."""
+    classes = np.arange(len(load_kw)) % 3
+    estimator = PrivateKMeans(n_clusters=2)
+    alone = record(lambda: estimator.fit(load_kw[classes == 1]))
+    by_class = replay(lambda: private_kmeans_by_class(estimator, load_kw, classes, [1]), alone)
+    assert squared_signal(alone, by_class) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("classes", "levels"),
+    [
+        (np.full(60, 2.0**53), [2**53, 2**53 + 1]),
+        (np.full(60, 0.1, dtype=np.float32), [0.1, float(np.float32(0.1))]),
+        (np.full(60, "a"), ["a", "a\0"]),
+        (np.full(60, math.nan), [math.nan, 1.0]),
+    ],
+)
+def test_no_customer_is_in_two_levels(
+    load_kw: Floats, classes: NDArray[np.generic], levels: list[Hashable]
+) -> None:
+    """Levels that NumPy takes for equal are still different levels."""
+    by_class = private_kmeans_by_class(
+        PrivateKMeans(n_clusters=1, epsilon=300.0), load_kw[:60], classes, levels
+    )
+    sizes = [float(km.cluster_sizes_.sum()) for km in by_class.values()]
+    assert sum(sizes) < 75.0
+
+
+# --- labels ---------------------------------------------------------------------------------------
+
+
+def test_labels_follow_the_rule_of_the_fit(load_kw: Floats) -> None:
+    """Without data, and with `normalise` of zeros, there is no label; sizes are scaled back."""
+    rows = np.vstack([load_kw[:5], np.zeros((1, 24)), np.full((1, 24), math.nan)])
+    shapes = PrivateKMeans(n_clusters=2, normalise=True).fit(load_kw)
+    assert (shapes.predict(rows) >= 0).tolist() == [True] * 5 + [False] * 2
+    scaled = PrivateKMeans(n_clusters=2, clip_kw=0.2).fit(load_kw)
+    assert (scaled.predict(rows) >= 0).tolist() == [True] * 6 + [False]
+    assert np.array_equal(scaled.predict(rows), scaled.predict(scaled.comparable(rows)))
+    assert scaled.predict(rows[:0]).shape == (0,)
+
+
+def test_total_of_centroids_and_labels(load_kw: Floats) -> None:
+    """The exact composition of the two budgets; labels of other centroids are refused."""
+    km = PrivateKMeans(n_clusters=2, normalise=True).fit(load_kw)
+    names = [str(i) for i in range(len(load_kw))]
+    labels = km.release_labels(load_kw, epsilon=2.0, customer_ids=names)
+    assert labels.labels.shape == (len(load_kw),)
+    of_labels = Budget(labels.guarantee, response_epsilon=2.0)
+    total = km.guarantee_with(labels)
+    assert total == composed_guarantee(Budget(km.guarantee_), of_labels, delta=1e-6)
+    assert 2.0 < total.epsilon < 3.0
+    assert km.guarantee_with(labels, labels).epsilon > total.epsilon
+    assert km.guarantee_with().epsilon == pytest.approx(1.0, rel=1e-5)
+    km.fit(load_kw)
+    with pytest.raises(InvalidParameterError, match="labels must be released for these centroids"):
+        km.guarantee_with(labels)
+
+
+def test_cells_that_are_no_numbers_are_refused_unseen() -> None:
+    """The error quotes nothing of the data."""
+    with pytest.raises(InvalidDataError) as caught:
+        PrivateKMeans().fit([["SECRET", "1.0"]])
+    assert "SECRET" not in str(caught.value)
+    assert caught.value.__context__ is None
