@@ -31,7 +31,7 @@ _NO_LABELS = "exact labels are private: they are predicted, not kept"
 
 
 def homes(customers: int, seed: int) -> Floats:
-    """Return simulated homes, without empty ones and giants, to each of which K-means gives a cluster."""
+    """Return simulated homes, without empty ones and without giants."""
     rows = simulate_load_kw(customers=customers, seed=seed)
     peaks = np.abs(rows).max(axis=1)
     small: Floats = rows[(peaks > 0.0) & (peaks < 3.0)]
