@@ -8,8 +8,10 @@ import pytest
 
 from tests.statistical import faults
 from tests.statistical.harness import draws as sample_size
-from tests.transcripts import privacy_loss, record, replay
+from tests.transcripts import Draw, privacy_loss, record, replay, squared_signal
 from wattveil.privacy import accounting
+from wattveil.privacy.budget import Budget
+from wattveil.release.promise import global_promise
 from wattveil.release.shapes import load_shapes
 from wattveil.simulate import simulate_load_kw
 
@@ -17,17 +19,19 @@ EPSILON, DELTA = 1.0, 0.2
 DEVIATIONS = 5.0
 
 
-def measured_delta(runs: int) -> tuple[float, float]:
-    """Return the measured delta of "a giant is there or not" with its standard error."""
+def with_and_without_a_giant() -> tuple[list[Draw], list[Draw]]:
+    """Return the draws of one release with a giant, and of the same release without."""
     rows = simulate_load_kw(customers=30, seed=9)
     more = np.vstack([rows, np.full((1, 24), 1e6)])
     groups = ["a", "b"] * 15
     promise: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA}
-    losses = np.empty(runs)
-    for run in range(runs):
-        seen = record(lambda: load_shapes(more, groups=[*groups, "a"], levels="ab", **promise))
-        without = replay(lambda: load_shapes(rows, groups=groups, levels="ab", **promise), seen)
-        losses[run] = privacy_loss(seen, without)
+    seen = record(lambda: load_shapes(more, groups=[*groups, "a"], levels="ab", **promise))
+    return seen, replay(lambda: load_shapes(rows, groups=groups, levels="ab", **promise), seen)
+
+
+def measured_delta(runs: int) -> tuple[float, float]:
+    """Return the measured delta of "a giant is there or not" with its standard error."""
+    losses = np.array([privacy_loss(*with_and_without_a_giant()) for _ in range(runs)])
     excess = np.maximum(0.0, 1.0 - np.exp(EPSILON - losses))
     return float(excess.mean()), float(excess.std() / math.sqrt(runs))
 
@@ -57,7 +61,8 @@ def test_forgotten_clipping_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_exchanged_share_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The share of the sums spent on the counts as well: 1.44 times the grant."""
+    """The share of the sums spent on the counts as well: 1.44 times the grant, exactly."""
+    grant = 2.0 * Budget(global_promise(epsilon=EPSILON, delta=DELTA)).rho_units * 1e-18
+    assert squared_signal(*with_and_without_a_giant()) <= grant
     faults.exchanged_share(monkeypatch)
-    delta, error = measured_delta(sample_size(250))
-    assert delta - DELTA > DEVIATIONS * error
+    assert squared_signal(*with_and_without_a_giant()) == pytest.approx(1.44 * grant, rel=1e-3)
