@@ -1,62 +1,93 @@
-"""The whole adaptive transcript of a global release, measured: right and tight, or caught.
+"""The whole adaptive transcript of each global release, measured: right and tight, or caught.
 
 The privacy loss of a transcript is the log-likelihood ratio of what left under the data and under
-its neighbour, at the questions that were really asked. Its mean excess over epsilon,
-E (1 - e^(epsilon - loss))_+, is the true delta of the pair; for a customer who is clipped in every
-ask it equals the claimed delta, which shows that the accounting is right and wastes nothing.
+its neighbour, at the questions that were really asked. Its mean excess over epsilon is the true
+delta of the pair; for a customer who is clipped in every ask it equals the claimed delta, which
+shows that the accounting is right and wastes nothing.
 """
 
 import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.statistical import faults
 from tests.statistical.harness import draws as sample_size
-from tests.transcripts import Draw, privacy_loss, record, replay
+from tests.transcripts import Draw, measured_delta, record, replay, squared_signal
 from wattveil.cross_check import composed_epsilon
 from wattveil.privacy import accounting
+from wattveil.privacy.budget import Budget
 from wattveil.release.kmeans import PrivateKMeans
+from wattveil.release.promise import global_promise
+from wattveil.release.shapes import load_shapes
 from wattveil.simulate import simulate_load_kw
 
 EPSILON, DELTA = 1.0, 0.2
-GIANT = np.full((1, 24), 1e6)
+PROMISE: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA}
 DEVIATIONS = 5.0
 
+Pair = Callable[[], tuple[list[Draw], list[Draw]]]
 
-def measured_delta(runs: int) -> tuple[float, float]:
-    """Return the measured delta of "a giant is there or not" with its standard error."""
+
+def with_and_without_a_giant(release: Callable[..., object]) -> tuple[list[Draw], list[Draw]]:
+    """Return the draws of one release with a giant, and of the same release without."""
     rows = simulate_load_kw(customers=30, seed=9)
-    km = PrivateKMeans(n_clusters=2, epsilon=EPSILON, delta=DELTA)
-    losses = np.empty(runs)
-    for run in range(runs):
-        seen: list[Draw] = record(lambda: km.fit(np.vstack([rows, GIANT])))
-        losses[run] = privacy_loss(seen, replay(lambda: km.fit(rows), seen))
-    excess = np.maximum(0.0, 1.0 - np.exp(EPSILON - losses))
-    return float(excess.mean()), float(excess.std() / math.sqrt(runs))
+    seen = record(lambda: release(np.vstack([rows, np.full((1, 24), 1e6)])))
+    return seen, replay(lambda: release(rows), seen)
 
 
-def test_transcript_has_the_claimed_delta() -> None:
-    """Neither above the claim, nor far below: an outlier uses the whole budget."""
-    delta, error = measured_delta(sample_size(150))
+def shapes_of_two_groups(rows: Any) -> object:  # noqa: ANN401 - a matrix
+    """Release the load shapes of two groups."""
+    groups = ["ab"[i % 2] for i in range(len(rows))]
+    return load_shapes(rows, groups=groups, levels="ab", **PROMISE)
+
+
+RELEASES: dict[str, Pair] = {
+    "clusters": partial(
+        with_and_without_a_giant, lambda rows: PrivateKMeans(n_clusters=2, **PROMISE).fit(rows)
+    ),
+    "load shapes": partial(with_and_without_a_giant, shapes_of_two_groups),
+}
+every_release = pytest.mark.parametrize("pair", RELEASES.values(), ids=RELEASES)
+
+
+@every_release
+def test_transcript_has_the_claimed_delta(pair: Pair) -> None:
+    """Neither above the claim, nor far below: a giant uses the whole budget."""
+    delta, error = measured_delta(pair, epsilon=EPSILON, runs=sample_size(150))
     assert abs(delta - DELTA) < DEVIATIONS * error
 
 
-def test_half_the_noise_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+@every_release
+def test_half_the_noise_is_caught(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same measurement refuses a kernel that draws noise of half the scale."""
     honest = accounting.noise_scale
     monkeypatch.setattr(accounting, "noise_scale", lambda **fields: 0.5 * honest(**fields))
-    delta, error = measured_delta(sample_size(60))
+    delta, error = measured_delta(pair, epsilon=EPSILON, runs=sample_size(60))
     assert delta - DELTA > DEVIATIONS * error
 
 
-def test_forgotten_clipping_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same measurement refuses offsets that are rounded and not clipped."""
+@every_release
+def test_forgotten_clipping_is_caught(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same measurement refuses rows that are rounded and not clipped."""
     monkeypatch.setattr(
         "wattveil.privacy.sensitivity.Ball.to_grid",
         lambda self, rows: np.trunc(np.clip(rows, -8.0, 8.0) / self.step).astype(np.int64),
     )
-    delta, error = measured_delta(sample_size(40))
+    delta, error = measured_delta(pair, epsilon=EPSILON, runs=sample_size(40))
     assert delta - DELTA > DEVIATIONS * error
+
+
+def test_an_exchanged_share_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The share of the sums spent on the counts as well: 1.44 times the grant, exactly."""
+    grant = 2.0 * Budget(global_promise(**PROMISE)).rho_units / accounting.RHO_UNITS
+    assert squared_signal(*RELEASES["load shapes"]()) <= grant
+    faults.exchanged_share(monkeypatch)
+    moved = squared_signal(*RELEASES["load shapes"]())
+    assert moved == pytest.approx(1.44 * grant, rel=1e-3)
 
 
 def test_privacy_loss_distributions_agree() -> None:
