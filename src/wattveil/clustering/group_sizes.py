@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from wattveil import checks
 from wattveil.clustering.calendar import Calendar
 from wattveil.clustering.geometry import Floats
+from wattveil.clustering.group_table import UNLISTED, places_among
+from wattveil.clustering.sizes import checked_range
 from wattveil.compiled import over_spans
-from wattveil.errors import InvalidParameterError
 
 EVERYBODY = ("all",)
 """The levels when there are no groups."""
-NOWHERE = -1
+NOWHERE = UNLISTED
 """The cell of a customer who contributes to no group."""
 UNCORRECTED = 0.5
 """Share of the clipping bias that the correction is expected to miss."""
@@ -63,22 +63,13 @@ def group_cells(
     groups: Sequence[Hashable] | None, levels: Sequence[Hashable], *, customers: int
 ) -> NDArray[np.int64]:
     """Return the place of each customer's group among the levels, or `NOWHERE`."""
-    places = {level: place for place, level in enumerate(levels)}
-    if not places or len(places) != len(levels):
-        raise InvalidParameterError("levels", "at least one label, each once", list(levels))
-    if groups is None:
-        return np.zeros(customers, dtype=np.int64)
-    if len(groups) != customers:
-        raise InvalidParameterError("groups", "one label for each row of load_kw", len(groups))
-    return np.array([places.get(group, NOWHERE) for group in groups], dtype=np.int64)
+    own = [*levels[:1]] * customers if groups is None else groups
+    return places_among(own, levels, field="groups", n_rows=customers)
 
 
 def size_edges(plausible_kw: tuple[float, float]) -> Floats:
     """Return the bounds of the size cells, geometric between the plausible sizes."""
-    least, most = (checks.positive("plausible_kw", kw) for kw in plausible_kw)
-    if not 4.0 * least <= most:
-        rule = "a range (least, most) with most at least 4 times least"
-        raise InvalidParameterError("plausible_kw", rule, plausible_kw)
+    least, most = checked_range(plausible_kw)
     steps = np.arange(math.log(least), math.log(most) + 1e-9, math.log(_SIZE_RATIO))
     return np.asarray(np.exp(steps), dtype=np.float64)
 

@@ -23,6 +23,23 @@ UNLISTED = -1
 """The place of a customer with a value that is not listed."""
 
 
+def places_among(
+    values: Sequence[Hashable], levels: Sequence[Hashable], *, field: str, n_rows: int
+) -> Counts:
+    """Return the place of each customer's value in a public list, or `UNLISTED`.
+
+    A dictionary finds one place for a value, or none: a customer is never in two groups, whatever
+    NumPy's == takes for equal. The error does not say how many customers there are.
+    """
+    places = {level: place for place, level in enumerate(levels)}
+    if not places or len(places) != len(levels):
+        rule = "a list of at least one value, without repetition"
+        raise InvalidParameterError("levels", rule, tuple(levels))
+    if len(values) != n_rows:
+        raise InvalidParameterError(field, "one value for each customer", "another number of them")
+    return np.array([places.get(value, UNLISTED) for value in values], dtype=np.int64)
+
+
 @dataclass(frozen=True)
 class GroupTable:
     """The public shape of a table."""
@@ -43,17 +60,15 @@ class GroupTable:
 
     def places(self, groups: Groups, *, n_rows: int) -> Counts:
         """Return the group of each customer, counted through all combinations, or `UNLISTED`."""
-        sizes = {name: len(values) for name, values in groups.items()}
-        if sizes != dict.fromkeys(self.levels, n_rows):
-            rule = f"one value a customer for each of {sorted(self.levels)}"
-            raise InvalidParameterError("groups", rule, sizes)
+        if set(groups) != set(self.levels):
+            rule = f"values for each of {sorted(self.levels)}"
+            raise InvalidParameterError("groups", rule, sorted(groups))
         places = np.zeros(n_rows, dtype=np.int64)
         listed = np.ones(n_rows, dtype=np.bool_)
         for name, values in self.levels.items():
-            number = {value: i for i, value in enumerate(values)}
-            column = [number.get(value, UNLISTED) for value in groups[name]]
-            places = places * len(values) + np.array(column, dtype=np.int64)
-            listed &= np.array(column, dtype=np.int64) != UNLISTED
+            column = places_among(groups[name], values, field=f"groups[{name!r}]", n_rows=n_rows)
+            places = places * len(values) + column
+            listed &= column != UNLISTED
         return np.where(listed, places, UNLISTED)
 
 

@@ -4,13 +4,16 @@ Post-processing: it sees released counts and public bounds only.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import norm
 
+from wattveil import checks
 from wattveil.clustering.geometry import Floats
 from wattveil.clustering.tuning import LEVEL_RATIO
+from wattveil.errors import InvalidParameterError
 
 _LOG_SPREAD_PRIOR = (0.6, 0.4)
 """Median of the spread of log sizes, and the standard deviation of its logarithm."""
@@ -36,6 +39,15 @@ class SizeLevels:
     log_spread: float
     total: float
     """Customers under the fitted curve."""
+
+
+def checked_range(plausible_kw: Sequence[float]) -> tuple[float, float]:
+    """Accept a public range of sizes in kW in which arithmetic is safe."""
+    kws = [checks.positive("plausible_kw", kw) for kw in plausible_kw]
+    if len(kws) != 2 or not 1e-9 <= kws[0] <= kws[1] / 4.0 <= 1e9:
+        rule = "(least, most) with most at least 4 times least, between 1e-9 and 4e9 kW"
+        raise InvalidParameterError("plausible_kw", rule, plausible_kw)
+    return kws[0], kws[1]
 
 
 def size_edges(least: float, most: float, *, signal: float) -> Floats:

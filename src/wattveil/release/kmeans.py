@@ -28,14 +28,20 @@ from wattveil.clustering.geometry import (
     public_basis,
     shape_library,
 )
+from wattveil.clustering.group_table import places_among
 from wattveil.clustering.merge import merge_cells, shrink_together, told_apart
-from wattveil.clustering.sizes import SizeLevels, one_level, size_edges, size_levels
+from wattveil.clustering.sizes import (
+    SizeLevels,
+    checked_range,
+    one_level,
+    size_edges,
+    size_levels,
+)
 from wattveil.clustering.tuning import choose_tuning
 from wattveil.errors import InvalidDataError, InvalidParameterError
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee
-from wattveil.privacy.mechanisms.cells import NO_DATA
 from wattveil.privacy.secret import Secret
 from wattveil.privacy.sensitivity import IntArray
 from wattveil.release.asks import Asks
@@ -281,7 +287,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         """Ask for the sizes of the customers, unless they are all 1."""
         if self.normalise:
             return one_level(_SHAPE_LENGTH, customers)
-        least, most = (kw * math.sqrt(n_slots) for kw in self.plausible_kw)
+        least, most = (kw * math.sqrt(n_slots) for kw in checked_range(self.plausible_kw))
         edges = size_edges(least, most, signal=customers * mu)
         share = float(np.clip((10.0 / (customers * mu)) ** 2, *tuning.SIZE_SHARE))
         counts, std = asks.sizes(
@@ -314,10 +320,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             checks.integer("n_customers", self.n_customers, least=1, most=10**12)
         if self.clip_kw is not None:
             checks.positive("clip_kw", self.clip_kw)
-        kws = [checks.positive("plausible_kw", kw) for kw in self.plausible_kw]
-        if len(kws) != 2 or not 1e-9 <= kws[0] <= kws[1] / 4.0 <= 1e9:  # noqa: PLR2004 - see rule
-            rule = "(least, most) with most at least 4 times least, between 1e-9 and 4e9 kW"
-            raise InvalidParameterError("plausible_kw", rule, self.plausible_kw)
+        checked_range(self.plausible_kw)
         return global_promise(
             epsilon=checks.positive_epsilon("epsilon", self.epsilon),
             delta=checks.probability("delta", self.delta),
@@ -345,12 +348,9 @@ def private_kmeans_by_class(
     guarantee of one: a customer is in one of them (parallel composition).
     """
     rows = checks.numbers("load_kw", load_kw)
-    class_of = np.asarray(classes)
-    if rows.ndim != 2 or class_of.shape != rows.shape[:1]:  # noqa: PLR2004 - a matrix
-        raise InvalidParameterError("classes", "one a row of load_kw", "another number")
-    places = {level: place for place, level in enumerate(levels)}
-    if len(places) != len(levels):
-        raise InvalidParameterError("levels", "each named once", levels)
-    # By a dictionary, once a customer: NumPy's == can find one value equal to two levels.
-    place_of = np.array([places.get(value, NO_DATA) for value in class_of.tolist()])
-    return {level: clone(estimator).fit(rows[place_of == place]) for level, place in places.items()}
+    checks.columns("load_kw", rows)
+    values = np.asarray(classes).tolist()
+    place_of = places_among(values, levels, field="classes", n_rows=len(rows))
+    return {
+        level: clone(estimator).fit(rows[place_of == place]) for place, level in enumerate(levels)
+    }
