@@ -1,10 +1,17 @@
-"""Private whole numbers: what is a cell and what is not."""
+"""Private whole numbers: what is a cell and what is not, and what mechanisms make of them."""
+
+import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from wattveil.errors import InvalidDataError
+from wattveil.privacy.budget import Budget
+from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms.cells import check_cells
+from wattveil.privacy.mechanisms.gaussian import gaussian_histogram
+from wattveil.privacy.mechanisms.response import channel_response, response_channel
 from wattveil.privacy.secret import Secret
 
 
@@ -30,3 +37,19 @@ def test_cells_are_copied() -> None:
     check_cells(Secret(original), 3)[0] = 2
     assert original.tolist() == [0, 1, 2]
     assert check_cells(Secret(original.astype(np.uint8)), 3).dtype == np.int64
+
+
+def test_a_count_has_the_noise_of_one_customer(ample: Callable[..., Budget]) -> None:
+    """One customer is one: the standard deviation of a count is 1 / sqrt(2 rho), not twice that."""
+    counted = gaussian_histogram(
+        Secret(np.array([0, 1])), n_cells=2, rho_units=10**15, budget=ample(), tag="t"
+    )
+    assert counted.value.std == pytest.approx(np.full(2, 1.0 / math.sqrt(2.0 * 1e-3)), rel=1e-6)
+
+
+@pytest.mark.parametrize("label", [2, 3, -2])
+def test_a_channel_takes_its_own_labels_alone(ample: Callable[..., Budget], label: int) -> None:
+    """K is no label: its row of the channel is that of a customer without data."""
+    channel = response_channel(n_labels=2, epsilon=0.5, neighbours=Neighbours.ZERO_OUT)
+    with pytest.raises(InvalidDataError, match="labels between 0 and 1, or -1"):
+        channel_response(Secret(np.array([0, label])), channel=channel, budget=ample(), tag="t")
