@@ -130,7 +130,7 @@ def _figures(build: ProfileBuild) -> str:
     days, loads = Figure(), Figure()
     days.add_histogram(x=build.averages.days, nbinsx=60, marker_color=_BLUE)
     missing = Figure()
-    missing.add_bar(x=build.profiles.grid.labels, y=_missing_share(build), marker_color=_GREY)
+    missing.add_bar(x=build.profiles.grid.labels, y=missing_share(build), marker_color=_GREY)
     missing.update_yaxes(tickformat=".1%", rangemode="tozero")
     loads.add_histogram(x=build.profiles.load_kw.mean(axis=1), nbinsx=60, marker_color=_BLUE)
     shown = [
@@ -156,7 +156,7 @@ def _figures(build: ProfileBuild) -> str:
     return "".join(sections)
 
 
-def _missing_share(build: ProfileBuild) -> list[float]:
+def missing_share(build: ProfileBuild) -> list[float]:
     """Compare each cell with the fullest one of its customer and kind of day.
 
     The fullest but for an hour: one hour may be shown twice, and none of the others lacks it.
