@@ -124,6 +124,7 @@ def measure(peer: str, path: Path) -> dict[str, float]:
 def child(peer: str, path: str) -> None:
     """Time a peer and print the figures; its imports come first."""
     import pyarrow.dataset  # noqa: F401, PLC0415 -- DuckDB imports it with the first table
+
     if peer == "wattveil":
         import wattveil.profiles  # noqa: F401, PLC0415 -- not timed
     if peer == "pandas":
