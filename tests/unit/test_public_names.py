@@ -69,7 +69,7 @@ def test_no_seed_reaches_the_noise() -> None:
         "wattveil.clustering.lloyd._plus_plus_start",  # the starts of K-means, a public choice
         "wattveil.clustering.lloyd.k_means",
         "wattveil.planning.kmeans._simulated_rows",  # made-up homes
-        "wattveil.release.instance.LeaveOneOutKMeans.__init__",  # the same
+        "wattveil.instance.kmeans.LeaveOneOutKMeans.__init__",  # the same
     }
 
 
