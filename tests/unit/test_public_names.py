@@ -68,7 +68,11 @@ def test_no_seed_reaches_the_noise() -> None:
     assert {name for name in seeded if not name.startswith("wattveil.simulate.")} == {
         "wattveil.clustering.lloyd._plus_plus_start",  # the starts of K-means, a public choice
         "wattveil.clustering.lloyd.k_means",
-        "wattveil.planning.kmeans._simulated_rows",  # made-up homes
+        "wattveil.planning.kmeans.simulated_rows",  # made-up homes
+        "wattveil.release.synthetic.LoadSynthesizer.sample",  # from what is released
+        "wattveil.synthesis.model.SyntheticModel._draw",
+        "wattveil.synthesis.model.SyntheticModel.batches",
+        "wattveil.synthesis.model.SyntheticModel.sample",
         "wattveil.instance.kmeans.LeaveOneOutKMeans.__init__",  # the same
     }
 
