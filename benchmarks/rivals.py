@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from wattveil.calibration import gaussian_s
 from wattveil.clustering.geometry import harmonics, public_basis, shape_library
-from wattveil.privacy.accounting import gaussian_s
 
 Floats = NDArray[np.float64]
 
