@@ -6,42 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wattveil.errors import MissingExtraError
 from wattveil.profiles.build import ProfileBuild
+from wattveil.profiles.page import figure_html, private_page, require_plots
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 _BLUE, _GREY, _RED = "#2563a8", "#9aa5b1", "#b3261e"
 _SHADES = ((5, 95, "rgba(37, 99, 168, 0.15)"), (25, 75, "rgba(37, 99, 168, 0.30)"))
-
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<title>Data quality (private)</title>
-<style>
-body {{ font-family: system-ui, sans-serif; margin: 0; color: #1c2733; }}
-.band {{ background: #b3261e; color: #fff; padding: 0.6rem 1.5rem; font-weight: 600; }}
-main {{ max-width: 72rem; margin: 1rem auto; padding: 0 1.5rem; }}
-h1 {{ font-size: 1.4rem; margin: 0.5rem 0; }}
-ul {{ margin: 0.3rem 0; padding-left: 1.2rem; }}
-.facts {{ display: flex; flex-wrap: wrap; gap: 2rem; margin: 0.8rem 0; }}
-.facts b {{ display: block; font-size: 1.5rem; }}
-</style>
-</head>
-<body>
-<div class="band">PRIVATE: exact figures about customers, not protected. Do not publish.</div>
-<main>
-<h1>Data quality: readings to profiles</h1>
-<div class="facts">{facts}</div>
-{figure}
-<h2>Rules and guesses</h2>
-<ul>{rules}</ul>
-</main>
-</body>
-</html>
-"""
 
 
 def write_quality_page(build: ProfileBuild, path: str | Path) -> None:
@@ -52,29 +24,17 @@ def write_quality_page(build: ProfileBuild, path: str | Path) -> None:
         (f"{report.rows_out / max(report.rows_in, 1):.2%}", "of them used"),
         (f"{build.customers_in:,}", "customers"),
         (f"{len(profiles):,}", "profiles"),
-        (f"{profiles.grid.columns}", f"columns, {escape(profiles.timezone)}"),
+        (f"{profiles.grid.columns}", f"columns, {profiles.timezone}"),
     ]
     rules = [*report.guesses, *(f"{name}: {value}" for name, value in profiles.rules.items())]
-    Path(path).write_text(
-        _PAGE.format(
-            facts="".join(f"<div><b>{value}</b>{name}</div>" for value, name in facts),
-            figure=_figure(build).to_html(full_html=False, include_plotlyjs=True),
-            rules="".join(f"<li>{escape(rule)}</li>" for rule in rules),
-        ),
-        encoding="utf-8",
-    )
-
-
-def require_plots() -> None:
-    """Refuse at once where the page could not be drawn in the end."""
-    try:
-        import plotly  # noqa: F401, PLC0415 -- an extra, needed only here
-    except ImportError as error:
-        raise MissingExtraError("the quality page", "plots") from error
+    listed = "".join(f"<li>{escape(rule)}</li>" for rule in rules)
+    body = f"{figure_html(_figure(build))}\n<h2>Rules and guesses</h2>\n<ul>{listed}</ul>"
+    page = private_page("Data quality: readings to profiles", facts, body)
+    Path(path).write_text(page, encoding="utf-8")
 
 
 def _figure(build: ProfileBuild) -> "Figure":
-    require_plots()
+    require_plots("the quality page")
     from plotly.subplots import make_subplots  # noqa: PLC0415 -- an extra, needed only here
 
     titles = (
