@@ -70,7 +70,7 @@ def test_no_seed_reaches_the_noise() -> None:
         "wattveil.clustering.lloyd.k_means",
         "wattveil.grid.command.grid",  # who stands at which bus
         "wattveil.grid.draws.Urn.__init__",  # the same
-        "wattveil.grid.experiment._classes",  # the starts of K-means
+        "wattveil.grid.experiment._centroids",  # the starts of K-means
         "wattveil.grid.experiment.compare_on_feeder",  # who stands at which bus
         "wattveil.planning.kmeans._simulated_rows",  # made-up homes
         "wattveil.release.instance.LeaveOneOutKMeans.__init__",  # the same

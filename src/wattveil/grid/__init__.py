@@ -2,8 +2,8 @@
 
 Real and synthetic customers are put on the same feeder, hour by hour. The network sees voltages,
 losses and peaks; service transformers see how loads coincide. Each figure is judged against what
-other draws of real customers would give, and beside a control in which every house follows its
-class mean: a figure that the control passes proves nothing. Everything here is private.
+other draws of real customers would give, and beside a control in which every house follows a
+cluster centroid: a figure that the control passes proves nothing. Everything here is private.
 
 >>> from wattveil.grid import power_flow, read_feeder
 >>> feeder = read_feeder("ieee123")

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from wattveil.errors import InvalidParameterError, WattveilError
 from wattveil.grid.comparison import GridComparison, Verdict
-from wattveil.grid.experiment import PAPER_POWER_FACTOR, SYNTHETIC_DRAWS, compare_on_feeder
+from wattveil.grid.experiment import DRAWS, PAPER_POWER_FACTOR, compare_on_feeder
 from wattveil.grid.page import shown, write_grid_page
 from wattveil.profiles.command import check_folders
 from wattveil.profiles.page import require_plots
@@ -34,9 +34,9 @@ def grid(
         typer.Option(help="case141, ieee123, a folder of buses.csv and branches.csv, or case.m."),
     ] = "case141",
     by: Annotated[
-        str | None, typer.Option(help="Attribute that names the class; clusters otherwise.")
+        str | None, typer.Option(help="Attribute of both that names the class; its mix is kept.")
     ] = None,
-    classes: Annotated[int, typer.Option(help="Number of clusters, without --by.")] = 6,
+    clusters: Annotated[int, typer.Option(help="Number of centroids of the control.")] = 6,
     scaling: Annotated[str, typer.Option(help="houses, factor or literal.")] = "houses",
     houses: Annotated[
         int | None, typer.Option(help="How many; as many as carry the nominal load otherwise.")
@@ -66,13 +66,13 @@ def grid(
             transient=True,
             disable=as_json,
         ) as bar:
-            task = bar.add_task("drawing", total=redraws + SYNTHETIC_DRAWS + 2)
+            task = bar.add_task("drawing", total=redraws + 2 * DRAWS + 1)
             comparison = compare_on_feeder(
                 Profiles.read_parquet(profiles),
                 Profiles.read_parquet(synthetic),
                 feeder=feeder,
                 by=by,
-                n_classes=classes,
+                n_clusters=clusters,
                 scaling=scaling,
                 houses=houses,
                 power_factor=power_factor,
@@ -118,4 +118,4 @@ def _show(console: Console, comparison: GridComparison) -> None:
         )
     console.print(table)
     console.print("ratio: distance from the real customers over that of 95 % of redrawn real ones.")
-    console.print("control: the same for houses that follow the mean of their class alone.")
+    console.print("control: the same for houses that follow cluster centroids of real ones alone.")

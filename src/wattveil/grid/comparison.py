@@ -22,7 +22,7 @@ class Verdict(StrEnum):
     DETECTABLE = "detectable"
     """Farther than 95 % of the redraws of real customers."""
     NO_PROOF = "control passes too"
-    """Inside noise, but so is a house that only follows its class mean: it proves nothing."""
+    """Inside noise, but so are houses that only follow cluster centroids: it proves nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +114,7 @@ def judge(
     *,
     redraws: Sequence[float],
     synthetic: Sequence[Observation],
-    control: Observation,
+    control: Sequence[Observation],
 ) -> Row:
     """Return the row of a metric.
 
@@ -127,12 +127,12 @@ def judge(
     synthetic
         Draws of synthetic customers.
     control
-        Each house with the mean of its class.
+        Draws of real customers, each replaced by the centroid of its cluster.
     """
     noise = float(np.quantile(redraws, _NOISE_QUANTILE))
-    distance = float(np.median([_distance(metric, seen, real) for seen in synthetic]))
+    distance = _typical_distance(metric, synthetic, real)
     ratio = _ratio(distance, noise)
-    control_ratio = _ratio(_distance(metric, control, real), noise)
+    control_ratio = _ratio(_typical_distance(metric, control, real), noise)
     if ratio > 1.0:
         verdict = Verdict.DETECTABLE
     elif control_ratio > 1.0:
@@ -152,10 +152,10 @@ def judge(
     )
 
 
-def _distance(metric: Metric, seen: Observation, real: Observation) -> float:
-    """Return the distance; infinite where a power flow without solution left NaN."""
-    distance = metric.distance(seen, real)
-    return math.inf if math.isnan(distance) else distance
+def _typical_distance(metric: Metric, draws: Sequence[Observation], real: Observation) -> float:
+    """Return the median over draws; infinite where a power flow without solution left NaN."""
+    distance = np.array([metric.distance(seen, real) for seen in draws])
+    return float(np.median(np.where(np.isnan(distance), math.inf, distance)))
 
 
 def _ratio(distance: float, noise: float) -> float:

@@ -47,6 +47,7 @@ def _diversity(sizes: list[int]) -> list[Metric]:
         *(
             by_wasserstein(f"B8 ADMD of {homes} homes, W1", "kW", partial(demand, homes=homes))
             for homes in sizes
+            if homes > 1  # of one home it is the peak of a customer, in B10
         ),
         Metric(
             name="B8 ADMD, mean curve",

@@ -11,7 +11,7 @@ Its steps, numbered as in the paper (section "Standard Test Systems"):
 6. For the synthetic customers too.
 
 Differs from the paper: houses are many to a bus (`Scaling`), the figures are judged against
-redraws of real customers, and a control shows what class means alone would do.
+redraws of real customers, and a control shows what cluster centroids alone would do.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wattveil import checks
-from wattveil.clustering.lloyd import assign, k_means
+from wattveil.clustering.lloyd import k_means
 from wattveil.errors import InvalidDataError, InvalidParameterError
 from wattveil.grid.comparison import GridComparison, judge
 from wattveil.grid.customer_metrics import customer_metrics
@@ -34,7 +34,7 @@ from wattveil.profiles.table import Profiles
 
 # Reactive power is 10 % of the active one: cos(arctan(0.1)).
 PAPER_POWER_FACTOR = float(np.cos(np.arctan(0.1)))
-SYNTHETIC_DRAWS = 20
+DRAWS = 10
 _LEAST_REDRAWS = 20
 
 
@@ -44,7 +44,7 @@ def compare_on_feeder(
     *,
     feeder: Feeder | str = "case141",
     by: str | None = None,
-    n_classes: int = 6,
+    n_clusters: int = 6,
     scaling: str = "houses",
     houses: int | None = None,
     power_factor: float = PAPER_POWER_FACTOR,
@@ -63,10 +63,10 @@ def compare_on_feeder(
     feeder
         A `Feeder`, or what `read_feeder` takes.
     by
-        Attribute of both that names the class of each customer. Without it, the real customers are
-        clustered (K-means), and each synthetic one belongs to the nearest cluster.
-    n_classes
-        Number of clusters, without ``by``.
+        Attribute of both that names the class of each customer: the mix of the real classes is
+        kept. Without it, synthetic customers are drawn as they come.
+    n_clusters
+        Of the control: K-means clusters of the real customers, each replaced by its centroid.
     scaling
         How customers become the load of the feeder: ``"houses"`` (many a bus, in proportion to its
         nominal load), ``"factor"`` (one a bus, times one factor) or ``"literal"`` (one a bus).
@@ -81,7 +81,7 @@ def compare_on_feeder(
     seed
         Of the draws.
     advance
-        Called after each draw; there are ``redraws + SYNTHETIC_DRAWS + 2``.
+        Called after each draw; there are ``redraws + 2 * DRAWS + 1``.
     """
     if real.grid != synthetic.grid:
         raise InvalidParameterError("synthetic", f"on the grid {real.grid}", synthetic.grid)
@@ -89,7 +89,8 @@ def compare_on_feeder(
     checks.integer("seed", seed, least=0)
     if not 0.0 < checks.finite("power_factor", power_factor) <= 1.0:
         raise InvalidParameterError("power_factor", "above 0 and at most 1", power_factor)
-    classes = _classes(real, synthetic, by, n_classes, seed)
+    classes = _classes(real, synthetic, by)
+    centroid_kw = _centroids(real, n_clusters, seed)
     network = feeder if isinstance(feeder, Feeder) else read_feeder(feeder)
     urn = Urn(seed)
     placement = place_houses(
@@ -109,13 +110,10 @@ def compare_on_feeder(
         transformer_homes=checks.integer("transformer_homes", transformer_homes, least=1),
     )
 
-    def look(customers_kw: Floats) -> Observation:
-        seen = observe(setting, customers_kw)
+    def drawn(load_kw: Floats, of_class: Ints) -> Observation:
+        seen = observe(setting, load_kw[urn.customers(of_class, placement.wanted_class)])
         advance()
         return seen
-
-    def drawn(load_kw: Floats, of_class: Ints) -> Observation:
-        return look(load_kw[urn.customers(of_class, placement.wanted_class)])
 
     def redrawn() -> Observation:
         # The real customers are a sample themselves, and may be fewer than the houses: a redraw
@@ -124,8 +122,8 @@ def compare_on_feeder(
         return _solved(drawn(real.load_kw[others], classes.real))
 
     true = _solved(drawn(real.load_kw, classes.real))
-    synthetic_draws = [drawn(synthetic.load_kw, classes.synthetic) for _ in range(SYNTHETIC_DRAWS)]
-    control = look(classes.mean_kw[placement.wanted_class])
+    synthetic_draws = [drawn(synthetic.load_kw, classes.synthetic) for _ in range(DRAWS)]
+    control_draws = [drawn(centroid_kw, classes.real) for _ in range(DRAWS)]
     metrics = (*network_metrics(setting), *customer_metrics(setting))
     noise: dict[str, list[float]] = {metric.name: [] for metric in metrics}
     for _ in range(redraws):
@@ -139,14 +137,14 @@ def compare_on_feeder(
                 true,
                 redraws=noise[metric.name],
                 synthetic=synthetic_draws,
-                control=control,
+                control=control_draws,
             )
             for metric in metrics
         ),
         setting=setting,
         real=true,
         synthetic=synthetic_draws[0],
-        control=control,
+        control=control_draws[0],
         class_names=classes.names,
         class_mix_distance=classes.mix_distance,
         synthetic_failures=synthetic_draws[0].flow.failures,
@@ -181,35 +179,37 @@ class _Classes:
         return float(np.abs(share - self.real_share).sum() / 2.0)
 
 
-def _classes(
-    real: Profiles, synthetic: Profiles, by: str | None, n_classes: int, seed: int
-) -> _Classes:
+def _classes(real: Profiles, synthetic: Profiles, by: str | None) -> _Classes:
     for name, profiles in (("real", real), ("synthetic", synthetic)):
         if not len(profiles):
             raise InvalidParameterError(name, "at least one customer", 0)
-    if by is None:
-        checks.integer("n_classes", n_classes, least=1, most=len(real))
-        clusters = k_means(real.load_kw, n_classes, seed=seed)
-        names = tuple(f"cluster {number}" for number in range(n_classes))
-        label = clusters.labels.astype(np.int64)
-        other = assign(synthetic.load_kw, clusters.centroids).astype(np.int64)
-    else:
-        words = _words("real", real, by), _words("synthetic", synthetic, by)
-        names = tuple(sorted(set(words[0]) | set(words[1])))
-        number = {name: position for position, name in enumerate(names)}
-        label, other = (np.array([number[word] for word in column]) for column in words)
-    count = np.bincount(label, minlength=len(names))
+    words = [
+        ["all"] * len(profiles) if by is None else _words(name, profiles, by)
+        for name, profiles in (("real", real), ("synthetic", synthetic))
+    ]
+    names = tuple(sorted(set(words[0]) | set(words[1])))
+    number = {name: position for position, name in enumerate(names)}
+    label, other = (np.array([number[word] for word in column]) for column in words)
     missing = [names[k] for k in np.setdiff1d(label, other)]
     if missing:
         rule = "customers of every class that the real ones have"
         raise InvalidParameterError("synthetic", rule, f"none of {missing}")
+    count = np.bincount(label, minlength=len(names))
     total_kw = np.zeros((len(names), real.grid.columns))
     np.add.at(total_kw, label, real.load_kw)
     mean_kw = total_kw / np.maximum(count, 1)[:, None]
     return _Classes(names=names, real=label, synthetic=other, mean_kw=mean_kw)
 
 
-def _words(name: str, profiles: Profiles, by: str) -> tuple[str, ...]:
+def _centroids(real: Profiles, n_clusters: int, seed: int) -> Floats:
+    """Return the control: every real customer replaced by the centroid of its cluster."""
+    checks.integer("n_clusters", n_clusters, least=1, most=len(real))
+    clusters = k_means(real.load_kw, n_clusters, seed=seed)
+    centroid_kw: Floats = clusters.centroids[clusters.labels]
+    return centroid_kw
+
+
+def _words(name: str, profiles: Profiles, by: str) -> list[str]:
     """Return the class of each customer as the attribute has it."""
     if by not in profiles.attributes:
         rule = f"an attribute of the {name} customers, one of {sorted(profiles.attributes)}"
@@ -218,7 +218,7 @@ def _words(name: str, profiles: Profiles, by: str) -> tuple[str, ...]:
     unknown = [who for who, word in zip(profiles.customer_ids, words, strict=True) if word is None]
     if unknown:
         raise InvalidDataError(f"each of the {name} customers has a {by}", unknown)
-    return tuple(str(word) for word in words)
+    return [str(word) for word in words]
 
 
 def _solved(seen: Observation) -> Observation:

@@ -60,5 +60,4 @@ def _kept(feeder: Feeder, flow: Flow, low_pu: float, high_pu: float) -> NDArray[
     voltage = flow.voltage_pu[:, feeder.not_slack]
     outside = (voltage < low_pu) | (voltage > high_pu) | np.isnan(voltage)
     full = flow.current_a > np.where(np.isnan(feeder.rated_a), math.inf, feeder.rated_a)
-    broken: NDArray[np.bool_] = np.hstack([outside, full]).any(axis=1)
-    return ~broken
+    return ~np.asarray(np.hstack([outside, full]).any(axis=1))

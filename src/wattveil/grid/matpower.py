@@ -78,8 +78,7 @@ class _Case:
         elif found := _POWER_FACTOR.fullmatch(squeezed):
             self.power_factor = float(found[1])
         elif _FROM_OHM.fullmatch(squeezed):
-            base_kv = self._known("bus")[0, _BASE_KV]
-            self._known("branch")[:, [_R_PU, _X_PU]] /= base_kv**2 / self.base_mva
+            self._known("branch")[:, [_R_PU, _X_PU]] /= self._base_ohm()
         elif _FROM_KW.fullmatch(squeezed):
             self._known("bus")[:, [_P_MW, _Q_MVAR]] /= 1e3
         elif _Q_FROM_MVA.fullmatch(squeezed):
@@ -100,7 +99,7 @@ class _Case:
         (slack,) = np.flatnonzero(bus[:, _BUS_TYPE] == _REFERENCE)
         position = {int(number): place for place, number in enumerate(bus[:, _BUS_NUMBER])}
         base_kv = float(bus[0, _BASE_KV])
-        base_ohm = base_kv**2 / self.base_mva
+        base_ohm = self._base_ohm()
         rate_mva = np.where(branch[:, _RATE_MVA] > 0, branch[:, _RATE_MVA], np.nan)  # 0: no limit
         try:
             return Feeder(
@@ -127,7 +126,6 @@ class _Case:
         slack = bus[bus[:, _BUS_TYPE] == _REFERENCE, _BUS_NUMBER]
         taps = branch[:, _TAP]
         for where, expected, found in (
-            ("mpc.baseMVA", "a number above 0", [self.base_mva] * (self.base_mva <= 0)),
             ("mpc.bus", "one reference bus (type 3)", [slack.size] * (slack.size != 1)),
             ("mpc.bus", "types 1, 2 and 3", bus[bus[:, _BUS_TYPE] > _REFERENCE, _BUS_NUMBER]),
             ("mpc.bus", "one base voltage", bus[bus[:, _BASE_KV] != bus[0, _BASE_KV], _BUS_NUMBER]),
@@ -144,6 +142,11 @@ class _Case:
         if name not in self.tables:
             raise InvalidFileError(self.path, "content", f"a table mpc.{name} above it", "none")
         return self.tables[name]
+
+    def _base_ohm(self) -> float:
+        if not self.base_mva > 0.0:
+            raise InvalidFileError(self.path, "mpc.baseMVA", "a number above 0", self.base_mva)
+        return float(self._known("bus")[0, _BASE_KV]) ** 2 / self.base_mva
 
     def _table(self, where: str, name: str, inside: str) -> Floats:
         """Read the rows between the brackets."""

@@ -65,7 +65,8 @@ class Setting:
     def follows(self) -> NDArray[np.bool_]:
         """Whether each snapshot but the first comes right after the one before, on the same day."""
         column = np.arange(1, self.grid.columns)
-        return np.logical_or(column % self.grid.slots != 0, column >= self.grid.cells)
+        follows: NDArray[np.bool_] = (column % self.grid.slots != 0) | (column >= self.grid.cells)
+        return follows
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

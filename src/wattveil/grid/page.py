@@ -23,6 +23,7 @@ _COLOURS = {
     Verdict.NO_PROOF: _GREY,
 }
 _BINS = 60
+_WHOLE = 1000.0  # from here on, no decimals
 _SHOWN_RATIOS = (0.03, 30.0)
 _COLUMNS = ("metric", "unit", "real", "synthetic", "distance", "noise", "ratio", "control", "")
 
@@ -83,7 +84,7 @@ def _figure(comparison: GridComparison) -> "Figure":
     named: tuple[Named, ...] = (
         ("real", comparison.real, _BLUE),
         ("synthetic", comparison.synthetic, _ORANGE),
-        ("class means only", comparison.control, _GREY),
+        ("centroids only", comparison.control, _GREY),
     )
     _add_histograms(figure, named)
     _add_along_the_feeder(figure, comparison, named[:2])
@@ -102,7 +103,10 @@ def _figure(comparison: GridComparison) -> "Figure":
     figure.add_vline(x=1.0, line_dash="dash", row=3, col=2)
     _add_ratios(figure, comparison.rows)
     figure.update_layout(
-        height=2000, template="plotly_white", barmode="overlay", legend={"orientation": "h"}
+        height=2000,
+        template="plotly_white",
+        barmode="overlay",
+        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
     )
     for row, col, x_title, y_title in (
         (1, 1, "pu", "share"),
@@ -178,7 +182,7 @@ def _add_ratios(figure: "Figure", rows: Sequence[Row]) -> None:
     names = [row.metric for row in reversed(rows)]
     low, high = _SHOWN_RATIOS
     for label, ratios, colours, symbol in (
-        ("class means only", [row.control_ratio for row in rows], [_GREY] * len(rows), "x"),
+        ("centroids only", [row.control_ratio for row in rows], [_GREY] * len(rows), "x"),
         (
             "synthetic",
             [row.ratio for row in rows],
@@ -218,4 +222,6 @@ def shown(number: float) -> str:
     """Return a number as tables show it."""
     if math.isnan(number):
         return "none"
-    return "∞" if math.isinf(number) else f"{number:.3g}"
+    if math.isinf(number):
+        return "∞"
+    return f"{number:,.0f}" if abs(number) >= _WHOLE else f"{number:.3g}"

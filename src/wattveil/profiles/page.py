@@ -22,6 +22,7 @@ h1 {{ font-size: 1.4rem; margin: 0.5rem 0; }}
 ul {{ margin: 0.3rem 0; padding-left: 1.2rem; }}
 table {{ border-collapse: collapse; font-variant-numeric: tabular-nums; }}
 th, td {{ padding: 0.2rem 0.8rem; text-align: left; border-bottom: 1px solid #dde3ea; }}
+th, td:last-child {{ white-space: nowrap; }}
 td.number {{ text-align: right; }}
 .facts {{ display: flex; flex-wrap: wrap; gap: 2rem; margin: 0.8rem 0; }}
 .facts b {{ display: block; font-size: 1.5rem; }}
