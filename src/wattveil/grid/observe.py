@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from wattveil.grid.flow import Flow, power_flow
-from wattveil.grid.hosting import more_load_mw, panels_mw
+from wattveil.grid.hosting import Question, hosting_capacity_mw
 from wattveil.grid.houses import Placement
 from wattveil.grid.network import Feeder, Floats
 from wattveil.profiles.grid import Grid
@@ -154,18 +154,26 @@ def observe(setting: Setting, customers_kw: Floats) -> Observation:
     flow = power_flow(feeder, load_kw=load_kw, load_kvar=load_kvar)
     noon = int(np.argmin(np.where(setting.midday, feeder_kw, np.inf)))
     peak = int(np.argmax(feeder_kw))
+    low_pu, high_pu = RANGE_A_PU
+    panels_mw, more_load_mw = hosting_capacity_mw(
+        feeder,
+        [
+            Question(
+                load_kw=load_kw[noon], load_kvar=load_kvar[noon], feeds_in=True, high_pu=high_pu
+            ),
+            Question(
+                load_kw=load_kw[peak], load_kvar=load_kvar[peak], feeds_in=False, low_pu=low_pu
+            ),
+        ],
+    )
     before, after = customers_kw[:, :-1], customers_kw[:, 1:]
     return Observation(
         flow=flow,
         voltage_pu=flow.voltage_pu[:, feeder.not_slack],
         angle_deg=flow.angle_deg[:, feeder.not_slack],
         feeder_kw=feeder_kw,
-        panels_mw=panels_mw(
-            feeder, load_kw=load_kw[noon], load_kvar=load_kvar[noon], high_pu=RANGE_A_PU[1]
-        ),
-        more_load_mw=more_load_mw(
-            feeder, load_kw=load_kw[peak], load_kvar=load_kvar[peak], low_pu=RANGE_A_PU[0]
-        ),
+        panels_mw=panels_mw,
+        more_load_mw=more_load_mw,
         groups=_groups(customers_kw),
         transformers=_transformers(setting, customers_kw),
         peak_kw=np.sort(customers_kw.max(axis=1)),

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from wattveil.grid.flow import power_flow
-from wattveil.grid.hosting import more_load_mw, panels_mw
+from wattveil.grid.hosting import Question, hosting_capacity_mw
 from wattveil.grid.houses import Placement
 from wattveil.grid.metric import kolmogorov_smirnov, wasserstein
 from wattveil.grid.network import Feeder, Floats
@@ -167,12 +167,15 @@ def test_hosting_capacity_is_where_the_limit_breaks(four_buses: Feeder) -> None:
         flow = power_flow(four_buses, load_kw=load_kw + 1e3 * added_mw * spread, load_kvar=none)
         return flow.voltage_pu[0, 1:]
 
-    sun = panels_mw(four_buses, load_kw=load_kw, load_kvar=none, high_pu=1.05)
-    assert voltages(-sun).max() <= 1.05 < voltages(-1.002 * sun).max()
-    more = more_load_mw(four_buses, load_kw=load_kw, load_kvar=none, low_pu=0.95)
-    assert voltages(more).min() >= 0.95 > voltages(1.002 * more).min()
+    def capacity_mw(feeder: Feeder, kw: Floats) -> list[float]:
+        sun = Question(load_kw=kw, load_kvar=none, feeds_in=True, high_pu=1.05)
+        more = Question(load_kw=kw, load_kvar=none, feeds_in=False, low_pu=0.95)
+        return hosting_capacity_mw(feeder, [sun, more])
+
+    sun, more = capacity_mw(four_buses, load_kw)
+    assert voltages(-sun).max() <= 1.05 < voltages(-1.005 * sun).max()
+    assert voltages(more).min() >= 0.95 > voltages(1.005 * more).min()
     # a full branch stops it earlier; too much load already there makes it negative
     rated = dataclasses.replace(four_buses, rated_a=np.array([80.0, np.nan, np.nan]))
-    assert more_load_mw(rated, load_kw=load_kw, load_kvar=none, low_pu=0.95) < more
-    heavy = 3.0 * four_buses.nominal_kw
-    assert more_load_mw(four_buses, load_kw=heavy, load_kvar=none, low_pu=0.95) < 0.0
+    assert capacity_mw(rated, load_kw)[1] < more
+    assert capacity_mw(four_buses, 3.0 * four_buses.nominal_kw)[1] < 0.0

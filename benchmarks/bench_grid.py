@@ -1,0 +1,168 @@
+"""Power flow against its peers, and the grid table of synthetic customers.
+
+Run: ``python benchmarks/bench_grid.py``. pandapower is measured if it is installed; it is no
+dependency. London homes need the data folder (see `measured_homes`). All figures are private.
+
+The table judges three populations in place of the real one: the paper's Algorithm 2 (a multivariate
+log-normal a cluster, alpha = 15 kW, centred) without any noise; other homes, never seen; and, as in
+every comparison, the centroids alone.
+"""
+
+import time
+from collections.abc import Callable
+
+import measured_homes
+import numpy as np
+from numpy.typing import NDArray
+
+from wattveil.clustering.lloyd import k_means
+from wattveil.grid import Feeder, compare_on_feeder, power_flow, read_feeder
+from wattveil.grid import solver as grid_solver
+from wattveil.profiles import Grid, Profiles
+from wattveil.simulate import simulate_load_kw
+
+Floats = NDArray[np.float64]
+
+SNAPSHOTS, SAMPLE = 10_000, 100
+ALPHA_KW = 15.0
+CLUSTERS = 6
+GENERATOR = np.random.default_rng(0)
+
+
+def main() -> None:
+    """Print both tables."""
+    for line in speed():
+        print(line, flush=True)  # noqa: T201
+    for line in table():
+        print(line, flush=True)  # noqa: T201
+
+
+def speed() -> list[str]:
+    """Return CPU seconds of 10,000 snapshots of case141."""
+    feeder = read_feeder("case141")
+    load_kw = feeder.nominal_kw * GENERATOR.uniform(0.2, 1.2, (SNAPSHOTS, feeder.buses))
+    load_kvar = 0.1 * load_kw
+    ours = cpu(lambda: power_flow(feeder, load_kw=load_kw, load_kvar=load_kvar))
+    bare = cpu(bare_call(feeder, load_kw, load_kvar))
+    lines = [f"{SNAPSHOTS:,} snapshots, CPU s: ours {ours:.2f}, power-grid-model bare {bare:.2f}"]
+    lines.append(f"  ours / bare = {ours / bare:.2f}")
+    try:
+        loop = pandapower_loop(feeder, load_kw[:SAMPLE], load_kvar[:SAMPLE])
+    except ImportError:
+        return [*lines, "  pandapower is not installed"]
+    one = cpu(loop) * SNAPSHOTS / SAMPLE
+    return [*lines, f"  pandapower loop {one:.0f} (from {SAMPLE}); it / ours = {one / ours:.0f}"]
+
+
+def bare_call(feeder: Feeder, load_kw: Floats, load_kvar: Floats) -> Callable[[], object]:
+    """Return a call of the solver as its own manual shows it, with all its outputs."""
+    model = grid_solver._model(feeder)  # noqa: SLF001 -- the same network
+    update = {"sym_load": {"p_specified": 1e3 * load_kw, "q_specified": 1e3 * load_kvar}}
+    return lambda: model.calculate_power_flow(update_data=update)
+
+
+def pandapower_loop(feeder: Feeder, load_kw: Floats, load_kvar: Floats) -> Callable[[], object]:
+    """Return a loop over snapshots, as its tutorials write it."""
+    import pandapower  # noqa: PLC0415 -- measured if it is there
+
+    net = pandapower.create_empty_network()
+    for _ in range(feeder.buses):
+        pandapower.create_bus(net, vn_kv=feeder.base_kv)
+    pandapower.create_ext_grid(net, feeder.slack, vm_pu=feeder.slack_pu)
+    for branch in range(feeder.from_bus.size):
+        pandapower.create_line_from_parameters(
+            net,
+            int(feeder.from_bus[branch]),
+            int(feeder.to_bus[branch]),
+            length_km=1.0,
+            r_ohm_per_km=feeder.r_ohm[branch],
+            x_ohm_per_km=feeder.x_ohm[branch],
+            c_nf_per_km=0.0,
+            max_i_ka=1.0,
+        )
+    for bus in range(feeder.buses):
+        pandapower.create_load(net, bus, p_mw=0.0)
+
+    def loop() -> None:
+        for active, reactive in zip(load_kw, load_kvar, strict=True):
+            net.load["p_mw"], net.load["q_mvar"] = active / 1e3, reactive / 1e3
+            pandapower.runpp(net)
+
+    return loop
+
+
+def cpu(run: Callable[[], object]) -> float:
+    """Return the CPU seconds of the best of three runs."""
+    times = []
+    for _ in range(3):
+        start = time.process_time()
+        run()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def table() -> list[str]:
+    """Return the ratios of every metric, a column a population."""
+    columns: dict[str, dict[str, tuple[float, str]]] = {}
+    for name, real_kw, other_kw in populations():
+        for kind, synthetic_kw in (
+            ("Algorithm 2, no noise", log_normal(real_kw)),
+            ("other homes", other_kw),
+        ):
+            seconds = time.process_time()
+            found = compare_on_feeder(profiles(real_kw, "r"), profiles(synthetic_kw, "s"))
+            seconds = time.process_time() - seconds
+            columns[f"{name}: {kind}"] = {
+                row.metric: (row.ratio, row.verdict.value) for row in found.rows
+            }
+            columns[f"{name}: centroids"] = {
+                row.metric: (row.control_ratio, "") for row in found.rows
+            }
+            houses = found.setting.placement.houses
+            print(f"{name}: {kind}: {houses:,} houses, {seconds:.0f} CPU s", flush=True)  # noqa: T201
+    lines = ["| metric | " + " | ".join(columns) + " |", "| --- |" + " --- |" * len(columns)]
+    for metric in next(iter(columns.values())):
+        cells = (f"{ratio:.2f} {verdict}".strip() for ratio, verdict in _row(columns, metric))
+        lines.append(f"| {metric} | " + " | ".join(cells) + " |")
+    return lines
+
+
+def _row(columns: dict[str, dict[str, tuple[float, str]]], metric: str) -> list[tuple[float, str]]:
+    return [column[metric] for column in columns.values()]
+
+
+def populations() -> list[tuple[str, Floats, Floats]]:
+    """Return populations cut in two: the real customers, and others like them."""
+    made_up = simulate_load_kw(customers=2818)
+    found = [("simulated", made_up[:1409], made_up[1409:])]
+    if measured_homes.LONDON.exists():
+        london = GENERATOR.permutation(measured_homes.london_homes())
+        half = len(london) // 2
+        found.append(("London", london[:half], london[half:]))
+    return found
+
+
+def log_normal(load_kw: Floats) -> Floats:
+    """Return ten times as many customers from the paper's Algorithm 2 without its noise."""
+    clusters = k_means(load_kw, CLUSTERS, seed=0)
+    drawn = []
+    for cluster in range(CLUSTERS):
+        log_kw = np.log(load_kw[clusters.labels == cluster] + ALPHA_KW)
+        mean, covariance = log_kw.mean(axis=0), np.cov(log_kw.T)
+        size = 10 * len(log_kw)
+        drawn.append(GENERATOR.multivariate_normal(mean, covariance, size, method="eigh"))
+    return np.exp(np.concatenate(drawn)) - ALPHA_KW
+
+
+def profiles(load_kw: Floats, prefix: str) -> Profiles:
+    """Return rows as profiles."""
+    return Profiles(
+        customer_ids=tuple(f"{prefix}{row}" for row in range(len(load_kw))),
+        load_kw=np.array(load_kw),
+        grid=Grid(),
+        timezone="Europe/London",
+    )
+
+
+if __name__ == "__main__":
+    main()
