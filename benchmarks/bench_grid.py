@@ -105,10 +105,8 @@ def table() -> list[str]:
     """Return the ratios of every metric, a column a population."""
     columns: dict[str, dict[str, tuple[float, str]]] = {}
     for name, real_kw, other_kw in populations():
-        for kind, synthetic_kw in (
-            ("Algorithm 2, no noise", log_normal(real_kw)),
-            ("other homes", other_kw),
-        ):
+        made = {kind: make(real_kw) for kind, make in MAKERS.items()}
+        for kind, synthetic_kw in {**made, "other homes": other_kw}.items():
             seconds = time.process_time()
             found = compare_on_feeder(profiles(real_kw, "r"), profiles(synthetic_kw, "s"))
             seconds = time.process_time() - seconds
@@ -162,6 +160,9 @@ def profiles(load_kw: Floats, prefix: str) -> Profiles:
         grid=Grid(),
         timezone="Europe/London",
     )
+
+
+MAKERS: dict[str, Callable[[Floats], Floats]] = {"Algorithm 2, no noise": log_normal}
 
 
 if __name__ == "__main__":

@@ -71,8 +71,8 @@ class GridComparison:
         Total variation between the class shares of the two files: the experiment keeps the real
         mix, so it does not see that one.
     synthetic_failures : mapping
-        Snapshots of the synthetic draw that the solver did not solve, and what it said. Network
-        metrics are then infinite.
+        Snapshots that the solver did not solve for some draw of synthetic customers, and what it
+        said. Where that is every second draw, network metrics are infinite.
     """
 
     rows: tuple[Row, ...]

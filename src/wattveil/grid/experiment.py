@@ -147,7 +147,11 @@ def compare_on_feeder(
         control=control_draws[0],
         class_names=classes.names,
         class_mix_distance=classes.mix_distance,
-        synthetic_failures=synthetic_draws[0].flow.failures,
+        synthetic_failures={
+            snapshot: said
+            for seen in synthetic_draws
+            for snapshot, said in seen.flow.failures.items()
+        },
     )
 
 

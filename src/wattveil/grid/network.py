@@ -1,6 +1,5 @@
 """`Feeder`: a balanced network of one voltage level, checked when it is made."""
 
-import itertools
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
@@ -141,8 +140,9 @@ class Feeder:
 
     def _refuse(self, name: str, rule: str, broken: NDArray[np.bool_]) -> None:
         """Raise for the first value that breaks the rule, and say where it stands."""
-        for position in itertools.islice(np.flatnonzero(broken), 1):
-            raise InvalidParameterError(f"{name}[{position}]", rule, getattr(self, name)[position])
+        if broken.any():
+            first = int(np.argmax(broken))
+            raise InvalidParameterError(f"{name}[{first}]", rule, getattr(self, name)[first].item())
 
 
 def _between(name: str, value: object, least: float, most: float, unit: str) -> None:

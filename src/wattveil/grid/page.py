@@ -164,10 +164,16 @@ def _add_along_the_feeder(
     distance = comparison.setting.feeder.distance_ohm
     order = np.argsort(distance)
     for name, seen, colour in named:
-        for extreme, symbol in ((np.nanmin, "circle"), (np.nanmax, "circle-open")):
+        solved = seen.flow.voltage_pu[np.isfinite(seen.flow.loss_kw)]
+        if not solved.size:
+            continue
+        for extreme, symbol in (
+            (solved.min(axis=0), "circle"),
+            (solved.max(axis=0), "circle-open"),
+        ):
             figure.add_scatter(
                 x=distance[order],
-                y=extreme(seen.flow.voltage_pu, axis=0)[order],
+                y=extreme[order],
                 mode="markers",
                 marker={"color": colour, "size": 5, "symbol": symbol},
                 name=name,

@@ -3,13 +3,14 @@
 import dataclasses
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from wattveil.errors import InvalidDataError, InvalidParameterError
-from wattveil.grid import Feeder, GridComparison, Row, Verdict, compare_on_feeder
+from wattveil.grid import Feeder, GridComparison, Row, Verdict, compare_on_feeder, write_grid_page
 from wattveil.grid.comparison import judge
 from wattveil.grid.metric import Metric
 from wattveil.profiles import Grid, Profiles
@@ -106,7 +107,7 @@ def test_not_all_metrics_fail_at_once(
 
 
 def test_a_collapse_is_reported(
-    homes_kw: Floats, named_profiles: Named, four_buses: Feeder
+    homes_kw: Floats, named_profiles: Named, four_buses: Feeder, tmp_path: Path
 ) -> None:
     """Synthetic customers that the feeder cannot carry: hours named, network metrics infinite."""
     comparison = compare_on_feeder(
@@ -115,7 +116,9 @@ def test_a_collapse_is_reported(
         feeder=four_buses,
         redraws=20,
     )
-    assert comparison.synthetic_failures
+    assert list(comparison.synthetic_failures)
+    write_grid_page(comparison, tmp_path / "grid.html")  # it is drawn all the same
+    assert "snapshots without solution" in (tmp_path / "grid.html").read_text()
     rows = {row.metric: row for row in comparison.rows}
     assert math.isinf(rows["A1 voltage, W1"].ratio)
     assert rows["A1 voltage, W1"].verdict is Verdict.DETECTABLE

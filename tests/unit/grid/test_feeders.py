@@ -105,7 +105,7 @@ def test_tables(folder: Path) -> None:
             "branches",
             "1.1,1.2",
             "-1.1,1.2",
-            "r_ohm[1]: expected at least 0, found",
+            "r_ohm[1]: expected at least 0, found -1.1",
         ),
         ("branches", "1.1,1.2", "0,0", "x_ohm[1]: expected above 0 where r_ohm is 0"),
         ("branches", "1.1,1.2", ",1.2", "r_ohm[1]: expected finite numbers"),
