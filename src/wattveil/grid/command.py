@@ -99,11 +99,12 @@ def _show(console: Console, comparison: GridComparison) -> None:
     setting = comparison.setting
     console.print(
         f"{setting.feeder.name}: {setting.placement.houses:,} houses on {setting.feeder.buses}"
-        f" buses, {len(comparison.class_names)} classes"
-        f" (distance of the mixes {comparison.class_mix_distance:.3f})."
-        " [red]Private:[/] exact, not protected.",
+        " buses. [red]Private:[/] exact, not protected.",
         highlight=False,
     )
+    if len(comparison.class_names) > 1:
+        apart = f"{comparison.class_mix_distance:.3f}"
+        console.print(f"{len(comparison.class_names)} classes; their mixes are {apart} apart.")
     for snapshot, said in comparison.synthetic_failures.items():
         when = setting.grid.labels[snapshot]
         console.print(f"[red]no solution[/] for the synthetic customers at {when}: {escape(said)}")

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wattveil.grid.comparison import GridComparison, Row, Verdict
-from wattveil.grid.network import Floats
 from wattveil.grid.observe import RANGE_A_PU, Observation
-from wattveil.profiles.page import figure_html, private_page, require_plots
+from wattveil.profiles.page import Shown, figure_html, private_page, require_plots
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -25,7 +24,7 @@ _COLOURS = {
 _BINS = 60
 _WHOLE = 1000.0  # from here on, no decimals
 _SHOWN_RATIOS = (0.03, 30.0)
-_COLUMNS = ("metric", "unit", "real", "synthetic", "distance", "noise", "ratio", "control", "")
+_NUMBERS = ("real", "synthetic", "distance", "noise", "ratio", "control")
 
 Named = tuple[str, Observation, str]
 
@@ -41,14 +40,22 @@ def write_grid_page(comparison: GridComparison, path: str | Path) -> None:
         (f"{setting.placement.houses:,}", "houses"),
         (f"{setting.power_factor:.3f}", "power factor"),
         *((str(count), verdict.value) for verdict, count in counts.items()),
-        (f"{comparison.class_mix_distance:.3f}", "distance of the class mixes"),
     ]
-    body = f"{figure_html(_figure(comparison))}{failures_html(comparison)}{_table(comparison.rows)}"
+    if len(comparison.class_names) > 1:
+        facts.append((f"{comparison.class_mix_distance:.3f}", "distance of the class mixes"))
+    body = "".join(
+        [
+            _failures(comparison),
+            f'<div class="grid">{"".join(map(figure_html, _figures(comparison)))}</div>',
+            figure_html(_ratios(comparison.rows), height="52rem"),
+            _table(comparison.rows),
+        ]
+    )
     page = private_page("Real and synthetic customers on a feeder", facts, body)
     Path(path).write_text(page, encoding="utf-8")
 
 
-def failures_html(comparison: GridComparison) -> str:
+def _failures(comparison: GridComparison) -> str:
     """Name the snapshots without solution; nothing if there are none."""
     if not comparison.synthetic_failures:
         return ""
@@ -60,135 +67,108 @@ def failures_html(comparison: GridComparison) -> str:
     return f"<h2>Synthetic customers: snapshots without solution</h2><ul>{listed}</ul>"
 
 
-def _figure(comparison: GridComparison) -> "Figure":
-    require_plots("the grid page")
-    from plotly.subplots import make_subplots  # noqa: PLC0415 -- an extra, needed only here
-
-    titles = (
-        "Voltage magnitude, all buses and hours",
-        "Voltage phase, all buses and hours",
-        "Voltage along the feeder: lowest and highest of the day",
-        "Load of the feeder",
-        "After-diversity maximum demand",
-        "Service transformers: peak loading",
-        "Distance from real / 95 % of real redraws (1 is the limit)",
-    )
-    figure = make_subplots(
-        rows=4,
-        cols=2,
-        subplot_titles=titles,
-        specs=[[{}, {}], [{}, {}], [{}, {}], [{"colspan": 2}, None]],
-        row_heights=[0.19, 0.19, 0.19, 0.43],
-        vertical_spacing=0.06,
-    )
+def _figures(comparison: GridComparison) -> list[Shown]:
+    """Return the paper's histograms, and what a planner looks at beside them."""
     named: tuple[Named, ...] = (
         ("real", comparison.real, _BLUE),
         ("synthetic", comparison.synthetic, _ORANGE),
         ("centroids only", comparison.control, _GREY),
     )
-    _add_histograms(figure, named)
-    _add_along_the_feeder(figure, comparison, named[:2])
     labels = list(comparison.setting.grid.labels)
-    for name, seen, colour in named:
-        line = {"color": colour, "dash": "dot" if colour == _GREY else "solid"}
-        shown = {"name": name, "line": line, "mode": "lines", "showlegend": False}
-        figure.add_scatter(x=labels, y=seen.feeder_kw / 1e3, row=2, col=2, **shown)
-        sizes = list(seen.groups)
-        mean_kw = [group.admd_kw.mean() for group in seen.groups.values()]
-        figure.add_scatter(x=sizes, y=mean_kw, row=3, col=1, **shown)
-        if seen.transformers is not None:
-            loading = seen.transformers.peak_loading
-            beyond = 1.0 - np.arange(loading.size) / loading.size
-            figure.add_scatter(x=loading, y=beyond, row=3, col=2, **shown)
-    figure.add_vline(x=1.0, line_dash="dash", row=3, col=2)
-    _add_ratios(figure, comparison.rows)
-    figure.update_layout(
-        height=2000,
-        template="plotly_white",
-        barmode="overlay",
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
+    load_mw = [(labels, seen.feeder_kw / 1e3) for _, seen, _ in named]
+    diversity = _curves(
+        named,
+        [
+            (list(seen.groups), [group.admd_kw.mean() for group in seen.groups.values()])
+            for _, seen, _ in named
+        ],
     )
-    for row, col, x_title, y_title in (
-        (1, 1, "pu", "share"),
-        (1, 2, "degree", "share"),
-        (2, 1, "ohm from the substation", "pu"),
-        (2, 2, "", "MW"),
-        (3, 1, "homes", "kW a home"),
-        (3, 2, "of the rating", "share of transformers beyond"),
-        (4, 1, "ratio", ""),
-    ):
-        figure.update_xaxes(title_text=x_title, row=row, col=col)
-        figure.update_yaxes(title_text=y_title, row=row, col=col)
-    figure.update_xaxes(type="log", row=3, col=1)
-    figure.update_yaxes(type="log", row=3, col=2)
-    figure.update_xaxes(type="log", row=4, col=1)
+    diversity.update_xaxes(type="log")
+    beyond = "share of transformers beyond"
+    along = "Voltage along the feeder: lowest and highest of the day"
+    return [
+        Shown("Voltage magnitude", _histogram(named, "voltage_pu"), "pu", "share"),
+        Shown("Voltage phase", _histogram(named, "angle_deg"), "degree", "share"),
+        Shown(along, _along_the_feeder(comparison, named[:2]), "ohm from the substation", "pu"),
+        Shown("Load of the feeder", _curves(named, load_mw), "", "MW"),
+        Shown("After-diversity maximum demand", diversity, "homes", "kW a home"),
+        Shown("Service transformers: peak loading", _overload(named), "of the rating", beyond),
+    ]
+
+
+def _new_figure() -> "Figure":
+    require_plots("the grid page")
+    from plotly.graph_objects import Figure  # noqa: PLC0415 -- an extra, needed only here
+
+    figure = Figure()
+    figure.update_layout(legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
     return figure
 
 
-def _add_histograms(figure: "Figure", named: Sequence[Named]) -> None:
-    """Draw the paper's histograms, on the same bins for all."""
-    samples = [
-        [seen.voltage_pu.ravel() for _, seen, _ in named],
-        [seen.angle_deg.ravel() for _, seen, _ in named],
-    ]
-    for column, sample in enumerate(samples, start=1):
-        together = np.concatenate(sample)
-        edges = np.histogram_bin_edges(together[np.isfinite(together)], bins=_BINS)
-        for (name, _, colour), values in zip(named, sample, strict=True):
-            figure.add_scatter(
-                x=edges,
-                y=_shares(values, edges),
-                line={
-                    "shape": "hv",
-                    "color": colour,
-                    "dash": "dot" if colour == _GREY else "solid",
-                },
-                fill="tozeroy" if colour == _BLUE else None,
-                mode="lines",
-                name=name,
-                showlegend=column == 1,
-                row=1,
-                col=column,
-            )
+def _curves(named: Sequence[Named], points: Sequence[tuple[object, object]]) -> "Figure":
+    """Draw a line for each population; the control is dotted."""
+    figure = _new_figure()
+    for (name, _, colour), (x, y) in zip(named, points, strict=True):
+        line = {"color": colour, "dash": "dot" if colour == _GREY else "solid"}
+        figure.add_scatter(x=x, y=y, name=name, line=line, mode="lines")
+    return figure
 
 
-def _shares(values: Floats, edges: Floats) -> Floats:
-    """Return the share of values in each bin; the last is drawn to its right edge."""
-    count = np.histogram(values[np.isfinite(values)], bins=edges)[0]
-    return np.append(count, count[-1]) / max(values.size, 1)
+def _histogram(named: Sequence[Named], field: str) -> "Figure":
+    """Draw shares of all buses and hours, on the same bins for all."""
+    samples = [getattr(seen, field).ravel() for _, seen, _ in named]
+    solved = [values[np.isfinite(values)] for values in samples]
+    edges = np.histogram_bin_edges(np.concatenate(solved), bins=_BINS)
+    points = []
+    for values in solved:
+        share = np.histogram(values, bins=edges)[0] / max(values.size, 1)
+        points.append((edges, np.append(share, share[-1])))  # to the right edge of the last bin
+    figure = _curves(named, points)
+    figure.update_traces(line_shape="hv")
+    figure.data[0].fill = "tozeroy"
+    return figure
 
 
-def _add_along_the_feeder(
-    figure: "Figure", comparison: GridComparison, named: Sequence[Named]
-) -> None:
-    distance = comparison.setting.feeder.distance_ohm
-    order = np.argsort(distance)
+def _along_the_feeder(comparison: GridComparison, named: Sequence[Named]) -> "Figure":
+    figure = _new_figure()
     for name, seen, colour in named:
         solved = seen.flow.voltage_pu[np.isfinite(seen.flow.loss_kw)]
         if not solved.size:
             continue
-        for extreme, symbol in (
-            (solved.min(axis=0), "circle"),
-            (solved.max(axis=0), "circle-open"),
+        for which, extreme, symbol in (
+            ("lowest", solved.min(axis=0), "circle"),
+            ("highest", solved.max(axis=0), "circle-open"),
         ):
             figure.add_scatter(
-                x=distance[order],
-                y=extreme[order],
+                x=comparison.setting.feeder.distance_ohm,
+                y=extreme,
                 mode="markers",
                 marker={"color": colour, "size": 5, "symbol": symbol},
-                name=name,
-                showlegend=False,
-                row=2,
-                col=1,
+                name=f"{name}, {which}",
             )
-    figure.add_hline(y=RANGE_A_PU[0], line_dash="dash", row=2, col=1)
+    figure.add_hline(y=RANGE_A_PU[0], line_dash="dash")
+    return figure
 
 
-def _add_ratios(figure: "Figure", rows: Sequence[Row]) -> None:
-    names = [row.metric for row in reversed(rows)]
+def _overload(named: Sequence[Named]) -> "Figure":
+    """Draw how many transformers peak beyond a loading; nothing if there are none."""
+    loadings = [
+        np.empty(0) if seen.transformers is None else seen.transformers.peak_loading
+        for _, seen, _ in named
+    ]
+    points = [(each, 1.0 - np.arange(each.size) / max(each.size, 1)) for each in loadings]
+    figure = _curves(named, points)
+    figure.add_vline(x=1.0, line_dash="dash")
+    figure.update_yaxes(type="log")
+    return figure
+
+
+def _ratios(rows: Sequence[Row]) -> Shown:
+    """Draw every ratio; those beyond the frame stand at its edge, their number is in the hint."""
+    figure = _new_figure()
     low, high = _SHOWN_RATIOS
-    for label, ratios, colours, symbol in (
-        ("centroids only", [row.control_ratio for row in rows], [_GREY] * len(rows), "x"),
+    for name, ratios, colours, symbol in (
+        ("centroids only", [row.control_ratio for row in rows], _GREY, "x"),
         (
             "synthetic",
             [row.ratio for row in rows],
@@ -197,25 +177,28 @@ def _add_ratios(figure: "Figure", rows: Sequence[Row]) -> None:
         ),
     ):
         figure.add_scatter(
-            x=[min(max(ratio, low), high) for ratio in reversed(ratios)],
-            y=names,
+            x=[min(max(ratio, low), high) for ratio in ratios],
+            y=[row.metric for row in rows],
             mode="markers",
-            marker={"color": colours[::-1], "size": 9, "symbol": symbol},
-            text=[f"{ratio:.2f}" for ratio in reversed(ratios)],
-            name=label,
-            showlegend=False,
-            row=4,
-            col=1,
+            marker={"color": colours, "size": 9, "symbol": symbol},
+            text=[f"{ratio:.2f}" for ratio in ratios],
+            name=name,
         )
-    figure.add_vline(x=1.0, line_dash="dash", row=4, col=1)
+    figure.add_vline(x=1.0, line_dash="dash")
+    figure.update_xaxes(type="log")
+    figure.update_yaxes(autorange="reversed", dtick=1)
+    return Shown(
+        "Distance from real over 95 % of real redraws: 1 is the limit", figure, "ratio", ""
+    )
 
 
 def _table(rows: Sequence[Row]) -> str:
-    head = "".join(f"<th>{name}</th>" for name in _COLUMNS)
+    numbers = "".join(f'<th class="number">{name}</th>' for name in _NUMBERS)
+    head = f"<th>metric</th><th>unit</th>{numbers}<th>verdict</th>"
     lines = []
     for row in rows:
-        numbers = (row.real, row.synthetic, row.distance, row.noise, row.ratio, row.control_ratio)
-        cells = "".join(f'<td class="number">{shown(number)}</td>' for number in numbers)
+        values = (row.real, row.synthetic, row.distance, row.noise, row.ratio, row.control_ratio)
+        cells = "".join(f'<td class="number">{shown(value)}</td>' for value in values)
         colour = _COLOURS[row.verdict]
         lines.append(
             f"<tr><td>{escape(row.metric)}</td><td>{escape(row.unit)}</td>{cells}"

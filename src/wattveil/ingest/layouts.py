@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.ingest.options import DaySlots, Layout, MeasuredIn, ReadOptions, Stamp
@@ -58,6 +59,11 @@ _SLOT = re.compile(r"(?P<prefix>\D*?)_?(?P<number>\d{1,4})")
 _COMED_SLOT = re.compile(r"interval_hr(\d{4})_energy_qty")
 _DAY_SLOTS = {24: 60, 48: 30, 96: 15, 288: 5}
 _LONG_DAY_SLOTS = {slots * 25 // 24: minutes for slots, minutes in _DAY_SLOTS.items()}
+
+# What tells a broken name of a slot from an attribute such as ZIP_CODE, PLC_VALUE or address_2.
+_MOST_NUMBERED_ATTRIBUTES = 9
+_LIKE_A_SLOT = 0.8
+_LIKE_A_SLOT_IF_NUMBERED = 0.6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +174,8 @@ class _Search:
             quality=self.optional("quality", _QUALITY, say=True),
             minutes=None if self.options.minutes else self.optional("minutes", _MINUTES, say=True),
         )
+        roles = [table.customer, table.meter, table.channel, table.quality, table.minutes]
+        self._say_unread([*roles, *stamp, value])
         return Found(table, unit, end, tuple(self.guesses))
 
     def as_wide(self, slots: tuple[str, ...]) -> Found:
@@ -190,6 +198,8 @@ class _Search:
             minutes=minutes,
             day_slots=day_slots,
         )
+        self._refuse_unread_values(table)
+        self._say_unread([table.customer, table.date, *slots])
         return Found(table, self._unit(MeasuredIn.KWH), Stamp.START, tuple(self.guesses))
 
     def as_matrix(self) -> Found:
@@ -201,19 +211,48 @@ class _Search:
 
     def wide_slots(self) -> tuple[str, ...]:
         """Find the longest family of columns numbered by slot of the day."""
-        families: dict[str, dict[int, str]] = {}
-        for name, plain in self.plain.items():
-            if match := _COMED_SLOT.fullmatch(plain):
-                families.setdefault("comed", {})[int(match[1])] = name
-            elif match := _SLOT.fullmatch(plain.replace("_00", "00").replace("_30", "30")):
-                families.setdefault(match["prefix"], {})[int(match["number"])] = name
-        best = max(families.values(), key=len, default={})
+        best = max(self._families(), key=len, default={})
         minutes = _DAY_SLOTS.get(len(best)) or _LONG_DAY_SLOTS.get(len(best))
         if minutes is None:
             return ()
         if not _evenly_spaced(sorted(best), minutes):
             raise self.refuse(f"columns for slots that follow each other by {minutes} minutes")
         return tuple(best[number] for number in sorted(best))
+
+    def _families(self) -> list[dict[int, str]]:
+        """Gather the columns whose names differ by a number only."""
+        families: dict[str, dict[int, str]] = {}
+        for name, plain in self.plain.items():
+            if match := _COMED_SLOT.fullmatch(plain):
+                families.setdefault("comed", {})[int(match[1])] = name
+            elif match := _SLOT.fullmatch(plain.replace("_00", "00").replace("_30", "30")):
+                families.setdefault(match["prefix"], {})[int(match["number"])] = name
+        return list(families.values())
+
+    def _refuse_unread_values(self, table: WideTable) -> None:
+        """Refuse a table with columns that may well hold values, but are no slot of the day."""
+        if channel := self.optional("channel", _CHANNEL):
+            raise self.refuse(f"wide tables of one flow, as rows have no channel; not {channel!r}")
+        numbered = [
+            name
+            for family in self._families()
+            if len(family) > _MOST_NUMBERED_ATTRIBUTES
+            for name in family.values()
+        ]
+        first, last = (self.names.index(table.slots[place]) for place in (0, -1))
+        among = self.names[min(first, last) : max(first, last)]
+        slot = self.plain[table.slots[0]]
+        for name in self._unread([table.customer, table.date, *table.slots]):
+            if name in numbered or name in among or _may_be_slot(self.plain[name], slot):
+                expected = f"slots such as {table.slots[0]!r}, and attributes; not {name!r}"
+                raise self.refuse(expected)
+
+    def _unread(self, read: list[str | None]) -> list[str]:
+        return [name for name in self.names if name not in read]
+
+    def _say_unread(self, read: list[str | None]) -> None:
+        if unread := self._unread(read):
+            self.guesses.append(f"not read: {', '.join(map(repr, unread))}")
 
     def needed(self, role: str, known: list[str]) -> str:
         found = self.optional(role, known, say=True)
@@ -286,3 +325,13 @@ def _evenly_spaced(numbers: list[int], minutes: int) -> bool:
     counted = numbers[0] <= 1 and places == list(range(len(numbers)))
     timed = times[0] in {0, minutes} and [time - times[0] for time in times] == steps
     return counted or timed
+
+
+def _may_be_slot(plain: str, slot: str) -> bool:
+    """Tell a name that says nothing, or nearly what the names of slots do; numbers aside."""
+    letters, slot_letters = (re.sub("[^a-z]", "", name) for name in (plain, slot))
+    if len(letters) <= 1:
+        return True
+    alike = SequenceMatcher(None, letters, slot_letters, autojunk=False).ratio()
+    has_number = re.search(r"\d", plain) is not None
+    return alike >= (_LIKE_A_SLOT_IF_NUMBERED if has_number else _LIKE_A_SLOT)

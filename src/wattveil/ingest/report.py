@@ -59,21 +59,22 @@ class IngestReport:
             "options": dict(self.options),
         }
 
+    def lines(self) -> list[tuple[str, int]]:
+        """Return the report in words, the rows read first."""
+        found = [("read", self.rows_in)]
+        for kind, counts in (("dropped", self.dropped), ("merged", self.merged)):
+            ordered = sorted(counts.items(), key=lambda item: -item[1])
+            found += [(f"{kind}: {reason}", rows) for reason, rows in ordered]
+        found.append(("kept", self.rows_out))
+        return found + [(f"of these: {reason}", rows) for reason, rows in self.notes.items()]
+
     def table(self) -> Table:
         """Return the report as a table for the screen."""
         table = Table("", "rows", "share", title="Readings", title_justify="left")
         table.columns[1].justify = table.columns[2].justify = "right"
-        self._add(table, "read", self.rows_in)
-        for kind, counts in (("dropped", self.dropped), ("merged", self.merged)):
-            for reason, rows in sorted(counts.items(), key=lambda item: -item[1]):
-                self._add(table, f"{kind}: {reason}", rows)
-        self._add(table, "kept", self.rows_out)
-        for reason, rows in self.notes.items():
-            self._add(table, f"  of these: {reason}", rows)
+        for label, rows in self.lines():
+            table.add_row(escape(label), f"{rows:,}", f"{rows / max(self.rows_in, 1):.2%}")
         return table
-
-    def _add(self, table: Table, label: str, rows: int) -> None:
-        table.add_row(escape(label), f"{rows:,}", f"{rows / max(self.rows_in, 1):.2%}")
 
 
 class ProblemLog:

@@ -25,6 +25,7 @@ from wattveil.profiles.calendar import (
     OUTSIDE_WINDOW,
     SPECIAL,
     STRADDLES,
+    WORD_BITS,
     Calendar,
     Frame,
     calendar_of_clock,
@@ -103,15 +104,19 @@ def _one_pass(readings: Readings, grid: Grid, zone: str) -> Cells:
 def _second_look(readings: Readings, frame: Frame, calendar: Calendar) -> Cells:
     """Settle the customers whose rows collide, and put the cells of all together."""
     run = readings.connection.execute
-    bits = "bit_count(low_bits::HUGEINT)::INTEGER + bit_count(high_bits::HUGEINT)"
+    # `bit_count` takes a step for each bit that is set. Most are, so the others are counted.
+    bits = f"{WORD_BITS} - bit_count(~low_bits) - bit_count(~high_bits)::INTEGER"
     run(f"""
         CREATE OR REPLACE TABLE suspects AS
-        SELECT customer_id FROM cells WHERE slot >= 0
-        GROUP BY customer_id
-        HAVING bool_or(slot < {SPECIAL} AND rows <> {bits})
-            OR bool_or(slot >= {SPECIAL} AND rows > {calendar.special_rows})
-            OR min(low_channel) <> max(high_channel)
+        SELECT DISTINCT customer_id FROM cells
+        WHERE slot BETWEEN 0 AND {SPECIAL - 1} AND rows <> {bits}
+            OR slot >= {SPECIAL} AND rows > {calendar.special_rows}
     """)
+    if readings.source.rows.has_channels:
+        run("""
+            INSERT INTO suspects SELECT customer_id FROM cells WHERE slot >= 0
+            GROUP BY customer_id HAVING min(low_channel) <> max(high_channel)
+        """)
     dropped = Counter(
         {Drop(-slot): rows for slot, rows in _by_reason(readings) if -slot < STRADDLES}
     )

@@ -1,19 +1,22 @@
 """From cells to averages, and how well each customer is covered."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from wattveil.ingest.zones import MINUTE_US
 from wattveil.profiles.calendar import SPECIAL, WORD_BITS, calendar_of_instants
 from wattveil.profiles.cells import Cells
 
-_BATCH_ROWS = 50_000
+_WORDS_AT_ONCE = 1 << 20  # of 16 bytes
+_CUSTOMERS_AT_ONCE = 500
 _HOUR_US = 60 * MINUTE_US
+
+_Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -25,28 +28,30 @@ class Averages:
     """
 
     customer_ids: tuple[str, ...]
-    load_kw: NDArray[np.float64]  # NaN where a cell has no reading
+    load_kw: _Floats  # NaN where a cell has no reading
     rows: NDArray[np.int64]
     days: NDArray[np.int64]
-    longest_gap_hours: NDArray[np.float64]
-    estimated_share: NDArray[np.float64]
+    longest_gap_hours: _Floats
+    estimated_share: _Floats
 
 
 def average(cells: Cells, *, with_gaps: bool) -> Averages:
-    """Average the cells of every customer, some thousand customers at a time."""
+    """Average the cells of every customer, some thousand customers at a time; in order of name."""
     timeline = _Timeline.of(cells) if with_gaps else None
-    parts = [_average(cells, timeline, table) for table in _customers(cells)]
+    parts = [_average(cells, timeline, table) for table in _parts(cells)]
     if not parts:
         empty = np.zeros((0, cells.frame.grid.cells))
         none = np.zeros(0)
         return Averages((), empty, empty.astype(np.int64), none.astype(np.int64), none, none)
+    names = np.array([name for part in parts for name in part.customer_ids], dtype=object)
+    order = np.argsort(names)
     return Averages(
-        tuple(name for part in parts for name in part.customer_ids),
-        np.concatenate([part.load_kw for part in parts]),
-        np.concatenate([part.rows for part in parts]),
-        np.concatenate([part.days for part in parts]),
-        np.concatenate([part.longest_gap_hours for part in parts]),
-        np.concatenate([part.estimated_share for part in parts]),
+        tuple(names[order].tolist()),
+        np.concatenate([part.load_kw for part in parts])[order],
+        np.concatenate([part.rows for part in parts])[order],
+        np.concatenate([part.days for part in parts])[order],
+        np.concatenate([part.longest_gap_hours for part in parts])[order],
+        np.concatenate([part.estimated_share for part in parts])[order],
     )
 
 
@@ -72,66 +77,66 @@ class _Timeline:
 
     def longest_gap_hours(
         self, present: NDArray[np.bool_], first_bit: int, minutes: int
-    ) -> NDArray[np.float64]:
+    ) -> _Floats:
         """Return each customer's longest gap; ``present`` is customer × cell × bit."""
         customers, _, bits = present.shape
         bit = self.bits - first_bit
         shown = (bit >= 0) & (bit < bits)
         places = self.cells[shown] * bits + bit[shown]
-        customer, place = np.nonzero(present.reshape(customers, -1).take(places, axis=1))
-        starts_us = self.starts_us[shown][place]
-        same = customer[1:] == customer[:-1]
-        gaps_us = np.where(same, np.diff(starts_us) - minutes * MINUTE_US, 0)
         longest_us = np.zeros(customers, np.int64)
-        wide = gaps_us > 0
-        np.maximum.at(longest_us, customer[1:][wide], gaps_us[wide])
+        for first in range(0, customers, _CUSTOMERS_AT_ONCE):
+            some = present[first : first + _CUSTOMERS_AT_ONCE]
+            customer, place = np.nonzero(some.reshape(len(some), -1).take(places, axis=1))
+            starts_us = self.starts_us[shown][place]
+            same = customer[1:] == customer[:-1]
+            gaps_us = np.where(same, np.diff(starts_us) - minutes * MINUTE_US, 0)
+            wide = gaps_us > 0
+            np.maximum.at(longest_us, first + customer[1:][wide], gaps_us[wide])
         return longest_us / _HOUR_US
 
 
-def _customers(cells: Cells) -> Iterator[pa.Table]:
-    """Yield the cells of whole customers, in order of customer."""
-    reader = cells.readings.connection.sql("""
-        SELECT customer_id, slot, rows, kwh, low_bits, high_bits, estimated
-        FROM cells WHERE slot >= 0 ORDER BY customer_id
-    """).to_arrow_reader(_BATCH_ROWS)
-    rest: pa.Table | None = None
-    for batch in reader:
-        table = pa.Table.from_batches([batch])
-        if rest is not None:
-            table = pa.concat_tables([rest, table])
-        last = pc.equal(table["customer_id"], table["customer_id"][-1])
-        whole = int(pc.index(last, value=True).as_py())
-        if whole:
-            yield table.slice(0, whole)
-        rest = table.slice(whole)
-    if rest is not None and rest.num_rows:
-        yield rest
+def _parts(cells: Cells) -> Iterator[pa.Table]:
+    """Yield the cells of whole customers, in no order, as many as a record of words has room for.
+
+    A scan for each part is much quicker than one sort of all, as long as the parts are few.
+    """
+    words = cells.customers * cells.frame.grid.cells * cells.frame.words
+    parts = max(1, math.ceil(words / _WORDS_AT_ONCE))
+    for part in range(parts):
+        table = cells.readings.connection.sql(f"""
+            SELECT customer_id, slot, rows, kwh, low_bits, high_bits, estimated
+            FROM cells WHERE slot >= 0 AND hash(customer_id) % {parts} = {part}
+        """).to_arrow_table()
+        if table.num_rows:
+            yield table
 
 
 def _average(cells: Cells, timeline: _Timeline | None, table: pa.Table) -> Averages:
     frame = cells.frame
-    named = table["customer_id"].combine_chunks().dictionary_encode()
+    named = table["customer_id"].dictionary_encode().combine_chunks()
     names: list[str] = named.dictionary.to_pylist()
-    customer = named.indices.to_numpy()
+    customer = named.indices.to_numpy().astype(np.int64)
     slot = table["slot"].to_numpy().astype(np.int64)
     plain = slot < SPECIAL
     cell = slot // frame.words
     cell[~plain] = cells.special_cells[slot[~plain] - SPECIAL]
 
     shape = (len(names), frame.grid.cells)
-    rows, kwh = np.zeros(shape, np.int64), np.zeros(shape)
-    np.add.at(rows, (customer, cell), table["rows"].to_numpy())
-    np.add.at(kwh, (customer, cell), table["kwh"].to_numpy())
-    estimated = np.bincount(customer, weights=table["estimated"].to_numpy().astype(np.float64))
+    place = customer * frame.grid.cells + cell
+    rows = _sums(place, table["rows"], shape).astype(np.int64)
+    kwh = _sums(place, table["kwh"], shape)
+    estimated = _sums(place, table["estimated"], shape).sum(axis=1)
 
     # Words of these customers only: the calendar may be much longer than their records.
     word = slot % frame.words
     word[~plain] = cells.special_bits[slot[~plain] - SPECIAL].clip(0) // WORD_BITS
-    first_word, last_word = int(word.min()), int(word.max())
-    records = np.zeros((*shape, 2 * (last_word - first_word + 1)), dtype="<u8")
-    for half, name in enumerate(("low_bits", "high_bits")):
-        place = 2 * (word[plain] - first_word) + half
-        records[customer[plain], cell[plain], place] = table[name].to_numpy()[plain]
+    first_word = int(word.min())
+    words = int(word.max()) - first_word + 1
+    flat = np.zeros((math.prod(shape) * words, 2), dtype="<u8")
+    used = (place * words + word - first_word)[plain]
+    flat[used, 0] = table["low_bits"].to_numpy()[plain]
+    flat[used, 1] = table["high_bits"].to_numpy()[plain]
+    records = flat.reshape(*shape, 2 * words)
     first_bit = first_word * WORD_BITS
     days = _days(np.bitwise_or.reduce(records, axis=1), first_bit, frame.bits_a_day)
 
@@ -156,12 +161,21 @@ def _average(cells: Cells, timeline: _Timeline | None, table: pa.Table) -> Avera
     )
 
 
+def _sums(place: NDArray[np.int64], values: pa.ChunkedArray, shape: tuple[int, int]) -> _Floats:
+    weights = values.to_numpy().astype(np.float64)
+    sums = np.bincount(place, weights=weights, minlength=math.prod(shape))
+    return sums.astype(np.float64, copy=False).reshape(shape)
+
+
 def _days(records: NDArray[np.uint64], first_bit: int, bits_a_day: int) -> NDArray[np.int64]:
     """Count the days with a reading; ``records`` is customer × word."""
     bits = _bits(records)
-    day = (first_bit + np.arange(bits.shape[1])) // bits_a_day
-    begins = np.flatnonzero(np.concatenate([[True], day[1:] != day[:-1]]))
-    on_days: NDArray[np.bool_] = np.logical_or.reduceat(bits, begins, axis=1)
+    before = first_bit % bits_a_day  # the record may begin within a day
+    after = -(before + bits.shape[1]) % bits_a_day
+    whole = np.pad(bits, ((0, 0), (before, after)))
+    on_days = whole[:, ::bits_a_day].copy()
+    for bit in range(1, bits_a_day):
+        on_days |= whole[:, bit::bits_a_day]
     days: NDArray[np.int64] = on_days.sum(axis=1)
     return days
 

@@ -1,5 +1,6 @@
 """One page that shows how good the data are. Every number on it is exact: it stays in house."""
 
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -7,18 +8,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from wattveil.profiles.build import ProfileBuild
-from wattveil.profiles.page import figure_html, private_page, require_plots
+from wattveil.profiles.page import Shown, figure_html, private_page, require_plots
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-_BLUE, _GREY, _RED = "#2563a8", "#9aa5b1", "#b3261e"
+_BLUE, _GREY = "#2563a8", "#9aa5b1"
 _SHADES = ((5, 95, "rgba(37, 99, 168, 0.15)"), (25, 75, "rgba(37, 99, 168, 0.30)"))
 
 
 def write_quality_page(build: ProfileBuild, path: str | Path) -> None:
     """Write the page, with all it needs inside."""
     report, profiles = build.cells.report, build.profiles
+    more = f" and {len(report.files) - 1} more" if len(report.files) > 1 else ""
     facts = [
         (f"{report.rows_in:,}", "readings"),
         (f"{report.rows_out / max(report.rows_in, 1):.2%}", "of them used"),
@@ -26,68 +28,92 @@ def write_quality_page(build: ProfileBuild, path: str | Path) -> None:
         (f"{len(profiles):,}", "profiles"),
         (f"{profiles.grid.columns}", f"columns, {profiles.timezone}"),
     ]
-    rules = [*report.guesses, *(f"{name}: {value}" for name, value in profiles.rules.items())]
-    listed = "".join(f"<li>{escape(rule)}</li>" for rule in rules)
-    body = f"{figure_html(_figure(build))}\n<h2>Rules and guesses</h2>\n<ul>{listed}</ul>"
-    page = private_page("Data quality: readings to profiles", facts, body)
+    in_no_profile = [
+        ("of these: in two cells of the grid, so in no profile", build.cells.straddling),
+        ("of these: longer than a cell of the grid, so in no profile", build.cells.too_long),
+    ]
+    readings = report.lines() + [line for line in in_no_profile if line[1]]
+    customers = [("named in the source", build.customers_in)]
+    customers += [(f"dropped: {reason}", count) for reason, count in build.dropped.items()]
+    customers.append(("profiles", len(profiles)))
+    tables = _shares("What became of every reading", readings)
+    tables += _shares("What became of every customer", customers)
+    rules = _table("Rules", _rules(profiles.rules))
+    rules += _table("Guesses", [(guess,) for guess in report.guesses] or [("none",)])
+    body = "".join(f'<div class="grid">{part}</div>' for part in (tables, _figures(build), rules))
+    page = private_page(f"Data quality: {report.files[0]}{more}", facts, body)
     Path(path).write_text(page, encoding="utf-8")
 
 
-def _figure(build: ProfileBuild) -> "Figure":
+def _shares(title: str, lines: list[tuple[str, int]]) -> str:
+    """Write a table of counts, and each as a share of the first."""
+    whole = max(lines[0][1], 1)
+    return _table(title, [(name, f"{n:,}", f"{n / whole:.2%}") for name, n in lines])
+
+
+def _table(title: str, rows: Sequence[tuple[str, ...]]) -> str:
+    body = ""
+    for first, *others in rows:
+        numbers = "".join(f'<td class="number">{escape(value)}</td>' for value in others)
+        body += f"<tr><td>{escape(first)}</td>{numbers}</tr>"
+    return f"<section><h2>{title}</h2><table>{body}</table></section>"
+
+
+def _rules(rules: Mapping[str, object], within: str = "") -> list[tuple[str, str]]:
+    """Lay out the rules that were given; guesses have their own table."""
+    lines = []
+    for key, value in rules.items():
+        name = within + key.replace("_", " ")
+        if isinstance(value, dict):
+            lines += _rules(value, f"{name}: ")
+        elif key != "guesses" and value is not None:
+            lines.append((name, str(value)))
+    return lines
+
+
+def _figures(build: ProfileBuild) -> str:
     require_plots("the quality page")
-    from plotly.subplots import make_subplots  # noqa: PLC0415 -- an extra, needed only here
+    from plotly.graph_objects import Figure  # noqa: PLC0415 -- an extra, needed only here
 
-    titles = (
-        "Readings not used, by reason",
-        "Customers by days with readings",
-        "Missing readings, by cell of the grid",
-        "Load of customers: median, quartiles, 5 % and 95 %",
-        "Customers left out, by reason",
-        "Customers by mean load",
-    )
-    figure = make_subplots(rows=3, cols=2, subplot_titles=titles, vertical_spacing=0.11)
-    report, labels = build.cells.report, build.profiles.grid.labels
-    lost = {**report.dropped, **report.merged}
-    figure.add_bar(
-        x=list(lost.values()), y=list(lost), orientation="h", marker_color=_RED, row=1, col=1
-    )
-    figure.add_histogram(x=build.averages.days, nbinsx=60, marker_color=_BLUE, row=1, col=2)
-    figure.add_bar(x=labels, y=_missing_share(build), marker_color=_GREY, row=2, col=1)
-    _add_loads(figure, build)
-    figure.add_bar(
-        x=list(build.dropped.values()),
-        y=list(build.dropped),
-        orientation="h",
-        marker_color=_RED,
-        row=3,
-        col=1,
-    )
-    mean_kw = build.profiles.load_kw.mean(axis=1)
-    figure.add_histogram(x=mean_kw, nbinsx=60, marker_color=_BLUE, row=3, col=2)
-    figure.update_layout(height=1050, showlegend=False, template="plotly_white", margin={"l": 40})
-    for row, col, title in ((1, 1, "readings"), (1, 2, "days"), (3, 1, "customers"), (3, 2, "kW")):
-        figure.update_xaxes(title_text=title, row=row, col=col)
-    figure.update_yaxes(title_text="kW", row=2, col=2)
-    figure.update_yaxes(tickformat=".1%", row=2, col=1)
-    figure.update_yaxes(automargin=True)
-    return figure
+    days, loads = Figure(), Figure()
+    days.add_histogram(x=build.averages.days, nbinsx=60, marker_color=_BLUE)
+    missing = Figure()
+    missing.add_bar(x=build.profiles.grid.labels, y=missing_share(build), marker_color=_GREY)
+    missing.update_yaxes(tickformat=".1%", rangemode="tozero")
+    loads.add_histogram(x=build.profiles.load_kw.mean(axis=1), nbinsx=60, marker_color=_BLUE)
+    shown = [
+        Shown("Days with readings", days, "days", "customers"),
+        Shown("Missing readings, by column of the profile", missing, "", "share"),
+        Shown("Load: median, quartiles, 5 % and 95 % of customers", _daily_load(build), "", "kW"),
+        Shown("Mean load", loads, "kW", "customers"),
+    ]
+    for each in shown:
+        each.figure.update_layout(showlegend=False)
+    return "".join(map(figure_html, shown))
 
 
-def _missing_share(build: ProfileBuild) -> list[float]:
-    """Compare each cell with the fullest one of its customer and kind of day."""
+def missing_share(build: ProfileBuild) -> list[float]:
+    """Compare each cell with the fullest one of its customer and kind of day.
+
+    The fullest but for an hour: one hour may be shown twice, and none of the others lacks it.
+    """
     grid, rows = build.profiles.grid, build.averages.rows
     if not rows.size:
         return []
-    fullest = rows.reshape(rows.shape[0], -1, grid.slots).max(axis=2, keepdims=True)
-    expected = np.broadcast_to(fullest, (rows.shape[0], grid.cells // grid.slots, grid.slots))
-    share = 1 - rows.sum(axis=0) / np.maximum(expected.reshape(rows.shape).sum(axis=0), 1)
-    return [float(value) for value in share]
+    by_kind = np.sort(rows.reshape(rows.shape[0], -1, grid.slots), axis=2)
+    full = by_kind[:, :, -1 - 60 // grid.minutes]
+    expected = np.repeat(full, grid.slots, axis=1).sum(axis=0)
+    share = 1 - rows.sum(axis=0) / np.maximum(expected, 1)
+    return [max(float(value), 0.0) for value in share]
 
 
-def _add_loads(figure: "Figure", build: ProfileBuild) -> None:
+def _daily_load(build: ProfileBuild) -> "Figure":
+    from plotly.graph_objects import Figure  # noqa: PLC0415 -- an extra, needed only here
+
+    figure = Figure()
     load_kw, labels = build.profiles.load_kw, list(build.profiles.grid.labels)
     if not len(build.profiles):
-        return
+        return figure
     for low, high, colour in _SHADES:
         lower, upper = np.percentile(load_kw, (low, high), axis=0)
         figure.add_scatter(
@@ -97,8 +123,7 @@ def _add_loads(figure: "Figure", build: ProfileBuild) -> None:
             fillcolor=colour,
             line={"width": 0},
             hoverinfo="skip",
-            row=2,
-            col=2,
         )
     median = np.median(load_kw, axis=0)
-    figure.add_scatter(x=labels, y=median, line={"color": _BLUE, "width": 2}, row=2, col=2)
+    figure.add_scatter(x=labels, y=median, line={"color": _BLUE, "width": 2}, name="median")
+    return figure

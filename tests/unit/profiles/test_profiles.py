@@ -55,6 +55,30 @@ def test_kw_do_not_depend_on_the_length_of_the_interval(source: Path) -> None:
     assert profiles_from_readings(readings, grid=grid, least_days=1).load_kw.shape == (1, 96)
 
 
+def test_customers_are_the_same_in_one_part_or_many(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Customers averaged together or one by one: the same names in order, figures and gaps."""
+    names = ["b", "é", "a", "z", "B", "10", "9"]
+    rows = [
+        row
+        for place, name in enumerate(names)
+        for row in _hours(name, 10, kwh=place + 0.1)[: 200 - 7 * place]
+        if row[1].hour != 3 + place or row[1].day != 10 + place % 3
+    ]
+    readings = read_readings(_write(source, rows))
+    whole = build_profiles(readings, least_days=1, longest_gap_hours=4)
+    assert whole.averages.customer_ids == tuple(sorted(names))
+    monkeypatch.setattr("wattveil.profiles.coverage._WORDS_AT_ONCE", 24)
+    monkeypatch.setattr("wattveil.profiles.coverage._CUSTOMERS_AT_ONCE", 1)
+    parts = build_profiles(readings, least_days=1, longest_gap_hours=4)
+    assert parts.averages.customer_ids == whole.averages.customer_ids
+    assert parts.averages.longest_gap_hours.tolist() == [1.0] * len(names)
+    for field in ("load_kw", "rows", "days", "longest_gap_hours", "estimated_share"):
+        same = np.array_equal(getattr(parts.averages, field), getattr(whole.averages, field))
+        assert same, field
+
+
 def test_ten_times_the_readings_have_the_same_weight(source: Path) -> None:
     """A customer with ten times the days counts once, with the same profile as its twin."""
     rows = (

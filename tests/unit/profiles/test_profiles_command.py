@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 import sys
+import zoneinfo
 from pathlib import Path
 
 import duckdb
@@ -10,8 +11,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from wattveil.profiles import Profiles
+from wattveil.ingest import read_readings
+from wattveil.profiles import Profiles, build_profiles
 from wattveil.profiles.command import profiles
+from wattveil.profiles.quality import missing_share
 
 _FIRST = dt.datetime(2013, 1, 7, tzinfo=dt.UTC)
 
@@ -98,6 +101,28 @@ def test_the_quality_page_is_private_and_whole(
     assert "unreadable time stamp" in html
     assert "readings on fewer than 14 days" in html
     assert "<script src=" not in html
+    assert html.count("Plotly.newPlot(") == 4
+    assert '<meta name="viewport"' in html
+    assert "<td>dropped: unreadable time stamp</td>" in html
+    assert '<td>readings: conflicts</td><td class="number">drop</td>' in html
+    assert "<td>value: column &#x27;kwh&#x27;</td>" in html
+
+
+@pytest.mark.parametrize("lost", [(), (3,), (3, 4, 5)])
+def test_missing_readings_are_shown_in_their_hours(tmp_path: Path, lost: tuple[int, ...]) -> None:
+    """Half the days lack some hours; the hour that clocks show twice makes no other look short."""
+    first = dt.datetime(2013, 10, 20, tzinfo=dt.UTC)
+    zone = zoneinfo.ZoneInfo("Europe/London")
+    hours = [first + dt.timedelta(hours=hour) for hour in range(-1, 24 * 20)]
+    lines = [
+        f"a,{hour:%Y-%m-%d %H:%M},1"
+        for hour in hours
+        if (here := hour.astimezone(zone)).hour not in lost or here.day % 2
+    ]
+    path = tmp_path / "readings.csv"
+    path.write_text("\n".join(["id,timestamp,kwh", *lines]), encoding="utf-8")
+    shares = missing_share(build_profiles(read_readings(path), timezone="Europe/London"))
+    assert shares == pytest.approx([0.5 if hour in lost else 0.0 for hour in range(24)])
 
 
 def test_a_missing_extra_is_told_before_the_work(
