@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import coo_array, diags_array
+from scipy.sparse import coo_array
 from scipy.sparse.csgraph import breadth_first_order
 
 from wattveil import checks
@@ -229,10 +229,9 @@ class _ConeProgram:
         self.problem = cp.Problem(
             cp.Minimize(source_p + price @ current),
             [
-                arrives @ p - arrives @ diags_array(r) @ current + at_slack * source_p
+                arrives @ (p - cp.multiply(r, current)) + at_slack * source_p
                 == self.load_p - self.pv + leaves @ p,
-                arrives @ q
-                - arrives @ diags_array(x) @ current
+                arrives @ (q - cp.multiply(x, current))
                 + cp.multiply(shunt, self.v)
                 + at_slack * source_q
                 == self.load_q - self.inverter_q - self.capacitor_q + leaves @ q,

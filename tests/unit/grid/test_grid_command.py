@@ -20,11 +20,16 @@ QUICK = ["--feeder", "ieee123", "--houses", "150", "--redraws", "20"]
 
 
 @pytest.fixture
-def files(tmp_path: Path, homes_kw: Floats, named_profiles: Callable[..., Profiles]) -> list[str]:
+def files(
+    tmp_path: Path,
+    homes_kw: Floats,
+    home_classes: tuple[str, ...],
+    named_profiles: Callable[..., Profiles],
+) -> list[str]:
     """Return the paths of real and of synthetic profiles."""
     paths = [str(tmp_path / name) for name in ("profiles.parquet", "synthetic.parquet")]
-    named_profiles(homes_kw, "real").write_parquet(paths[0])
-    named_profiles(1.5 * homes_kw, "made").write_parquet(paths[1])
+    named_profiles(homes_kw, "real", home_classes).write_parquet(paths[0])
+    named_profiles(1.5 * homes_kw, "made", home_classes).write_parquet(paths[1])
     return paths
 
 
@@ -32,9 +37,12 @@ def test_table_and_page(files: list[str], tmp_path: Path) -> None:
     """The verb prints one table with verdicts and writes a page that needs nothing else."""
     report = tmp_path / "grid.html"
     result = CliRunner().invoke(
-        app, ["grid", *files, *QUICK, "--report", str(report)], env={"COLUMNS": "200"}
+        app,
+        ["grid", *files, *QUICK, "--by", "class", "--report", str(report)],
+        env={"COLUMNS": "200"},
     )
     assert result.exit_code == 0, result.output
+    assert "classes; their mixes are 0.000 apart" in result.output
     for words in ("150 houses on 123 buses", "A1 voltage, W1", "B10 ramp", "detectable", "Private"):
         assert words in result.output
     page = report.read_text()
@@ -81,7 +89,7 @@ def test_a_collapse_is_shown(files: list[str], tmp_path: Path) -> None:
         (["--feeder", "nowhere"], 2, "feeder must be one of ['case141', 'ieee123']"),
         (["--redraws", "3"], 2, "redraws must be a whole number of at least 20"),
         (["--report", "no/such/folder/page.html"], 2, "report must be a file in a folder"),
-        (["--by", "class"], 2, "by must be an attribute of the real customers"),
+        (["--by", "zip"], 2, "by must be an attribute of the real customers"),
     ],
 )
 def test_bad_options_are_explained(

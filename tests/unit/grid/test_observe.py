@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from wattveil.grid.customer_metrics import customer_metrics
 from wattveil.grid.flow import power_flow
 from wattveil.grid.hosting import Question, hosting_capacity_mw
 from wattveil.grid.houses import Placement
@@ -93,6 +94,15 @@ def test_customers_by_hand(seen: Observation, customers_kw: Floats) -> None:
     assert seen.autocorrelation == pytest.approx(sorted([1.0, 1.0, *correlation]))
     assert seen.negative_share == (customers_kw < 0).sum() / customers_kw.size > 0.0
     assert seen.zero_share == 24 / customers_kw.size
+
+
+def test_transformers_need_their_homes(setting: Setting, customers_kw: Floats) -> None:
+    """Where there are fewer homes than a transformer feeds, its metrics are not in the table."""
+    names = [metric.name for metric in customer_metrics(setting)]
+    assert [name for name in names if name.startswith("B9")]
+    large = dataclasses.replace(setting, transformer_homes=21)
+    assert observe(large, customers_kw).transformers is None
+    assert not [metric for metric in customer_metrics(large) if metric.name.startswith("B9")]
 
 
 def test_ramps_stay_within_a_day(setting: Setting) -> None:
