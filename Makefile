@@ -19,10 +19,10 @@ test: check ## Check, run every test, enforce coverage
 	@find src -name '*.nb[ci]' -delete # machine code that numba kept may be older than a file it came from
 	@echo "==> pytest (two processes, random order)"
 	@$(BIN)/pytest -n 2 --cov --cov-report=
-	@echo "==> coverage: every branch of privacy/ and release/"
-	@$(BIN)/coverage report --include='*/wattveil/privacy/*,*/wattveil/release/*' --fail-under=100
+	@echo "==> coverage: every branch of privacy/, release/ and instance/"
+	@$(BIN)/coverage report --include='*/wattveil/privacy/*,*/wattveil/release/*,*/wattveil/instance/*' --fail-under=100
 	@echo "==> coverage: 90 % elsewhere"
-	@$(BIN)/coverage report --omit='*/wattveil/privacy/*,*/wattveil/release/*' --fail-under=90
+	@$(BIN)/coverage report --omit='*/wattveil/privacy/*,*/wattveil/release/*,*/wattveil/instance/*' --fail-under=90
 
 bench: $(VENV)/.dev ## Measure speed against named peers, as ratios in one run (long)
 	@for script in benchmarks/bench_*.py; do echo "==> $$script"; $(BIN)/python $$script || exit 1; done

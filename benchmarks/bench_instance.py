@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from wattveil.clustering.transforms import Transform, clip_rms
 from wattveil.errors import WeakGuaranteeWarning
-from wattveil.release.instance import LeaveOneOutKMeans
+from wattveil.instance.kmeans import LeaveOneOutKMeans
 
 DATA = Path(os.environ.get("WATTVEIL_DATA", Path(__file__).parents[2] / "shared" / "data"))
 RUNS = 5

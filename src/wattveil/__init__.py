@@ -9,20 +9,22 @@
 
 from wattveil.errors import WattveilError
 from wattveil.ingest import read_readings
+from wattveil.instance.kmeans import LeaveOneOutKMeans
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
 from wattveil.profiles import Profiles, profiles_from_readings
 from wattveil.release.duration import LoadDuration, load_duration_curve
-from wattveil.release.instance import LeaveOneOutKMeans
 from wattveil.release.kmeans import PrivateKMeans, private_kmeans_by_class
 from wattveil.release.labels import release_labels
 from wattveil.release.shapes import LoadShapes, load_shapes
 from wattveil.release.shares import cluster_shares
+from wattveil.release.synthetic import LoadSynthesizer
 
 __all__ = [
     "Guarantee",
     "LeaveOneOutKMeans",
     "LoadDuration",
     "LoadShapes",
+    "LoadSynthesizer",
     "Neighbours",
     "PrivateKMeans",
     "Profiles",

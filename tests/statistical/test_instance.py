@@ -16,9 +16,9 @@ from scipy import stats
 from tests.statistical.harness import MARGIN, accepts, covariance_p, draws, normal_p, refuses, tells
 from wattveil import calibration
 from wattveil.clustering.lloyd import k_means, lloyd
+from wattveil.instance import kmeans as instance
+from wattveil.instance.kmeans import InstanceDiagnostics, LeaveOneOutKMeans
 from wattveil.privacy.sensitivity import IntArray
-from wattveil.release import instance
-from wattveil.release.instance import InstanceDiagnostics, LeaveOneOutKMeans
 
 Floats = NDArray[np.float64]
 

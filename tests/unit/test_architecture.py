@@ -18,6 +18,7 @@ LIBRARIES_KEPT_OUT = [
     *("pyspark", "requests", "sklearn", "sqlalchemy"),
 ]
 MAX_FILE_LINES = 400
+AUDITED = ("privacy", "release", "instance")
 MAX_PACKAGE_CODE_LINES = 899
 
 
@@ -56,7 +57,9 @@ def test_module_without_a_layer_is_caught(tree: Path) -> None:
     assert "- wattveil.planted" in verdict.text
 
 
-@pytest.mark.parametrize("stage", ["ingest", "simulate", "profiles", "clustering", "release"])
+@pytest.mark.parametrize(
+    "stage", ["ingest", "simulate", "profiles", "clustering", "release", "instance"]
+)
 def test_kernel_breach_by_stage_is_caught(tree: Path, stage: str) -> None:
     """`privacy` imports no other stage."""
     plant(tree, stage)
@@ -88,7 +91,7 @@ def test_served_breach_is_caught(tree: Path, stage: str) -> None:
     assert lint_imports(tree.parent).broken == {"Served"}
 
 
-@pytest.mark.parametrize("importer", ["privacy", "release"])
+@pytest.mark.parametrize("importer", ["privacy", "release", "instance"])
 def test_noise_breach_is_caught(tree: Path, importer: str) -> None:
     """Nothing but `privacy.mechanisms` imports `privacy.noise`."""
     plant(tree, importer, "import wattveil.privacy.noise")
@@ -103,21 +106,21 @@ def test_mechanisms_may_draw_noise(tree: Path) -> None:
 
 @pytest.mark.parametrize("importer", ["publish", "engines", "cli"])
 def test_secret_breach_is_caught(tree: Path, importer: str) -> None:
-    """Nothing but `privacy` and `release` imports `privacy.secret`."""
+    """Nothing but `privacy`, `release` and `instance` imports `privacy.secret`."""
     plant(tree, importer, "import wattveil.privacy.secret")
     assert lint_imports(tree.parent).broken == {"Secret"}
 
 
 def test_secret_is_not_handed_on() -> None:
-    """The name `Secret` appears nowhere outside `privacy` and `release`.
+    """The name `Secret` appears nowhere outside `privacy`, `release` and `instance`.
 
     Import contracts see modules, not names: a re-export would slip past them.
     """
-    outside = [path for path in SOURCE.rglob("*.py") if part_of(path) not in {"privacy", "release"}]
+    outside = [path for path in SOURCE.rglob("*.py") if part_of(path) not in AUDITED]
     assert not [path for path in outside if "Secret" in names_in(path)]
 
 
-@pytest.mark.parametrize("package", ["privacy", "release"])
+@pytest.mark.parametrize("package", AUDITED)
 def test_audited_package_is_one_sitting(package: str) -> None:
     """The kernel and the joint each stay short enough to audit in one sitting."""
     files = list((SOURCE / package).rglob("*.py"))

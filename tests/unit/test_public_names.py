@@ -72,8 +72,12 @@ def test_no_seed_reaches_the_noise() -> None:
         "wattveil.grid.draws.Urn.__init__",  # the same
         "wattveil.grid.experiment._centroids",  # the starts of K-means
         "wattveil.grid.experiment.compare_on_feeder",  # who stands at which bus
-        "wattveil.planning.kmeans._simulated_rows",  # made-up homes
-        "wattveil.release.instance.LeaveOneOutKMeans.__init__",  # the same
+        "wattveil.planning.kmeans.simulated_rows",  # made-up homes
+        "wattveil.release.synthetic.LoadSynthesizer.sample",  # from what is released
+        "wattveil.synthesis.model.SyntheticModel._draw",
+        "wattveil.synthesis.model.SyntheticModel.batches",
+        "wattveil.synthesis.model.SyntheticModel.sample",
+        "wattveil.instance.kmeans.LeaveOneOutKMeans.__init__",  # the same
     }
 
 

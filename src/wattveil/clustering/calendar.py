@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.fft import dct
 
 from wattveil import checks
-from wattveil.clustering.geometry import Floats, harmonics, public_basis
+from wattveil.clustering.geometry import Floats, harmonics, public_basis, shape_library
 from wattveil.compiled import compiled
 from wattveil.errors import InvalidParameterError
 
@@ -136,11 +136,24 @@ def public_calendar(columns: int, *, n_days: int, signal: float) -> Calendar:
     return Calendar(n_days=n_days, n_slots=columns // n_days, n_coordinates=n_coordinates)
 
 
+def row_basis(columns: int, n_days: int) -> Floats:
+    """Return orthonormal curves over rows of so many days, the likeliest to matter first."""
+    if n_days == 1:
+        return public_basis(columns)
+    calendar = Calendar(n_days=n_days, n_slots=columns // n_days, n_coordinates=columns)
+    return calendar.weights / math.sqrt(columns)
+
+
+def tiled_library(columns: int, n_days: int, count: int) -> Floats:
+    """Return so many public shapes, the same on every day of the row; rows of length 1."""
+    return np.tile(shape_library(columns // n_days, count), n_days) / math.sqrt(n_days)
+
+
 def whole_days(columns: int, slots_per_day: int) -> int:
     """Return how many days so many columns are; refuse a part of a day."""
     n_days = columns // checks.integer("slots_per_day", slots_per_day, least=1)
     if n_days * slots_per_day != columns:
-        rule = "a divisor of the number of columns of load_kw"
+        rule = "a divisor of the number of columns"
         raise InvalidParameterError("slots_per_day", rule, slots_per_day)
     return n_days
 

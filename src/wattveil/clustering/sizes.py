@@ -83,7 +83,7 @@ def size_levels(counts: Floats, edges: Floats, *, std: float, mu: float) -> Size
         Gaussian signal of the whole release, for the least customers a level is worth.
     """
     log_edges = np.log(edges)
-    median, spread, total = _fit_log_normal(counts, log_edges, std)
+    median, spread, total = fit_log_normal(counts, log_edges, std)
     fewest = _LEAST_IN_TAIL / mu
 
     tail = np.cumsum(counts[::-1])[::-1][1:]
@@ -115,7 +115,7 @@ def size_levels(counts: Floats, edges: Floats, *, std: float, mu: float) -> Size
     )
 
 
-def _fit_log_normal(counts: Floats, log_edges: Floats, std: float) -> tuple[float, float, float]:
+def fit_log_normal(counts: Floats, log_edges: Floats, std: float) -> tuple[float, float, float]:
     """Return median and spread of log size and the number of customers, by penalised least squares.
 
     For each median and spread on a grid the best number is ``n = q'h / q'q``, with q the shares of

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from sklearn.base import clone
@@ -21,6 +22,9 @@ _RUNS = 6
 """Few homes differ from population to population, so several are simulated, with some runs each."""
 _STRONGEST = 30.0
 """Beyond this Gaussian signal a rehearsal has no noise to speak of."""
+
+
+_Estimator = TypeVar("_Estimator", bound=PrivateKMeans)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,17 +62,10 @@ def plan_kmeans(estimator: PrivateKMeans, *, n_customers: int, n_slots: int = 24
     """
     checks.integer("n_customers", n_customers, least=1)
     checks.integer("n_slots", n_slots, least=1)
-    n_simulated = min(n_customers, _SIMULATED)
-    budget = Budget(estimator.guarantee())
-    mu = math.sqrt(2.0 * budget.rho_units / accounting.RHO_UNITS)
-    s = min(mu * n_customers / n_simulated, max(_STRONGEST, mu))
-    rehearsal = clone(estimator).set_params(
-        epsilon=calibration.gaussian_epsilon(s=s, delta=estimator.delta),
-        n_customers=None if estimator.n_customers is None else n_simulated,
-    )
+    rehearsal, n_simulated = rehearsal_of(estimator, n_customers)
     runs, losses, errors = [], [], []
     for population in range(_POPULATIONS):
-        rows = _simulated_rows(n_simulated, n_slots, seed=population)
+        rows = simulated_rows(n_simulated, n_slots, seed=population)
         exact = estimator.comparable(rows)
         exact = exact[np.isfinite(exact).all(axis=1)]
         best = k_means(exact, min(estimator.n_clusters, len(exact)), seed=0, n_init=3).loss
@@ -81,11 +78,29 @@ def plan_kmeans(estimator: PrivateKMeans, *, n_customers: int, n_slots: int = 24
     granted = sum(spend.rho_units for spend in runs[0].spends_)
     return KMeansPlan(
         asks={spend.tag: spend.rho_units / granted for spend in runs[0].spends_},
-        signal=n_customers * mu / estimator.n_clusters,
+        signal=n_customers * _signal(estimator) / estimator.n_clusters,
         expected_loss=float(np.median(losses)),
         expected_error=float(np.median(errors)),
         clusters_told_apart=int(np.median([run.n_told_apart_ for run in runs])),
     )
+
+
+def rehearsal_of(estimator: _Estimator, n_customers: int) -> tuple[_Estimator, int]:
+    """Return the estimator for fewer customers with less noise, and how many they are."""
+    n_simulated = min(n_customers, _SIMULATED)
+    mu = _signal(estimator)
+    s = min(mu * n_customers / n_simulated, max(_STRONGEST, mu))
+    rehearsal: _Estimator = clone(estimator).set_params(
+        epsilon=calibration.gaussian_epsilon(s=s, delta=estimator.delta),
+        n_customers=None if estimator.n_customers is None else n_simulated,
+    )
+    return rehearsal, n_simulated
+
+
+def _signal(estimator: PrivateKMeans) -> float:
+    """Return mu of the whole budget."""
+    budget = Budget(estimator.guarantee())
+    return math.sqrt(2.0 * budget.rho_units / accounting.RHO_UNITS)
 
 
 def centroid_error(rows: Floats, centroids: Floats) -> float:
@@ -101,7 +116,7 @@ def centroid_error(rows: Floats, centroids: Floats) -> float:
     return math.sqrt(squares / len(rows))
 
 
-def _simulated_rows(customers: int, n_slots: int, *, seed: int) -> Floats:
+def simulated_rows(customers: int, n_slots: int, *, seed: int) -> Floats:
     """Return simulated days, cut into so many slots."""
     hourly = simulate_load_kw(customers=customers, seed=seed)
     hours = (np.arange(n_slots) + 0.5) * 24.0 / n_slots - 0.5

@@ -5,6 +5,8 @@ Gaussian noise, charged to one budget. What a customer adds depends on the custo
 on what earlier asks released, so the asks compose exactly (docs/proofs/adaptive-transcript.md).
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from wattveil.clustering import offsets
@@ -12,13 +14,8 @@ from wattveil.clustering.cells import Cells, Statistics
 from wattveil.clustering.geometry import Floats
 from wattveil.compiled import over_spans
 from wattveil.privacy.budget import Budget, Spend
-from wattveil.privacy.mechanisms.gaussian import (
-    NoisyVector,
-    cell_sums,
-    gaussian_cell_sums,
-    gaussian_histogram,
-)
-from wattveil.privacy.secret import Released, Secret
+from wattveil.privacy.mechanisms.gaussian import cell_sums, gaussian_cell_sums, gaussian_histogram
+from wattveil.privacy.secret import Secret
 from wattveil.privacy.sensitivity import Ball, IntArray
 
 _UNIT_BALL = Ball(radius=1.0)
@@ -45,15 +42,14 @@ class Asks:
 
     def customers(self, *, rho_units: int) -> tuple[float, float]:
         """Release the number of customers; return it with its standard deviation."""
-        everyone = Secret(np.zeros(len(self._rows.reveal()), dtype=np.int64))
-        counted = self._count(everyone, 1, rho_units, "number of customers")
-        return float(counted.value[0]), float(counted.std[0])
+        everyone = np.zeros(len(self._rows.reveal()), dtype=np.int64)
+        counted, std = self._count(everyone, 1, rho_units, "number of customers")
+        return float(counted[0]), std
 
     def sizes(self, edges: Floats, *, coordinates: int, rho_units: int) -> tuple[Floats, float]:
         """Release a histogram of the length of the customers' first coordinates."""
         cells = offsets.size_cells(self._rows.reveal(), edges, coordinates=coordinates)
-        counted = self._count(Secret(cells), edges.size + 1, rho_units, "sizes")
-        return counted.value, float(counted.std[0])
+        return self._count(cells, edges.size + 1, rho_units, "sizes")
 
     def step(
         self,
@@ -74,40 +70,64 @@ class Asks:
         rows = self._rows.reveal()
         shell_of = np.empty(len(rows), dtype=np.int64)
 
-        def totals_of(_: int, first: int, last: int) -> IntArray:
+        def offsets_of(first: int, last: int) -> tuple[Floats, IntArray]:
             labels, shell, offset = offsets.nearest_offsets(
                 rows, (first, last), cells, colour, bounds
             )
             shell_of[first:last] = labels * (bounds.size + 1) + shell
-            return cell_sums(offset, labels, region=_UNIT_BALL, n_cells=n_cells)
-
-        def totals() -> IntArray:
-            exact: IntArray = np.add.reduce(over_spans(len(rows), totals_of), axis=0)
-            return exact
+            return offset, labels
 
         for_counts, for_sums = rho_units
-        spend = Spend(tag=f"{tag}: offsets", mechanism="gaussian_cell_sums", rho_units=for_sums)
-        summed = _published(
-            gaussian_cell_sums(
-                totals, spend, self._budget, region=_UNIT_BALL, shape=(n_cells, columns)
-            )
+        sums, sums_std = sum_by_cells(
+            offsets_of,
+            len(rows),
+            (n_cells, columns),
+            Spend(tag=f"{tag}: offsets", mechanism="gaussian_cell_sums", rho_units=for_sums),
+            self._budget,
         )
         n_counts = n_cells * (bounds.size + 1)
-        counted = self._count(Secret(shell_of), n_counts, for_counts, f"{tag}: counts")
+        counts, counts_std = self._count(shell_of, n_counts, for_counts, f"{tag}: counts")
         return Statistics(
-            counts=counted.value.reshape(n_cells, -1),
-            counts_std=float(counted.std[0]),
-            sums=summed.value.reshape(n_cells, columns),
-            sums_std=float(summed.std[0]),
+            counts=counts.reshape(n_cells, -1), counts_std=counts_std, sums=sums, sums_std=sums_std
         )
 
-    def _count(self, cells: Secret[IntArray], n_cells: int, units: int, tag: str) -> NoisyVector:
-        return _published(
-            gaussian_histogram(
-                cells, n_cells=n_cells, rho_units=units, budget=self._budget, tag=tag
-            )
-        )
+    def _count(
+        self, cells: IntArray, n_cells: int, rho_units: int, tag: str
+    ) -> tuple[Floats, float]:
+        return count_cells(cells, n_cells, rho_units=rho_units, budget=self._budget, tag=tag)
 
 
-def _published(released: Released[NoisyVector]) -> NoisyVector:
-    return released.publish()
+def count_cells(
+    cells: IntArray, n_cells: int, *, rho_units: int, budget: Budget, tag: str
+) -> tuple[Floats, float]:
+    """Release how many customers are in each cell; return it with its standard deviation."""
+    counted = gaussian_histogram(
+        Secret(cells), n_cells=n_cells, rho_units=rho_units, budget=budget, tag=tag
+    ).publish()
+    return counted.value, float(counted.std[0])
+
+
+def sum_by_cells(
+    features_of: Callable[[int, int], tuple[Floats, IntArray]],
+    n_rows: int,
+    shape: tuple[int, int],
+    spend: Spend,
+    budget: Budget,
+) -> tuple[Floats, float]:
+    """Release, for each cell, the sum of its customers' features, each clipped to length 1.
+
+    ``features_of`` returns features and cells of the customers of a span of rows; it is called
+    after the charge. ``shape`` is the number of cells and of features. Returns the sums in this
+    shape with the standard deviation of their noise.
+    """
+
+    def span_totals(_: int, first: int, last: int) -> IntArray:
+        features, cells = features_of(first, last)
+        return cell_sums(features, cells, region=_UNIT_BALL, n_cells=shape[0])
+
+    def totals() -> IntArray:
+        exact: IntArray = np.add.reduce(over_spans(n_rows, span_totals), axis=0)
+        return exact
+
+    summed = gaussian_cell_sums(totals, spend, budget, region=_UNIT_BALL, shape=shape).publish()
+    return summed.value.reshape(shape), float(summed.std[0])

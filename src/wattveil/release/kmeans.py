@@ -20,14 +20,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from wattveil import checks
 from wattveil.clustering import cells as filtering
 from wattveil.clustering import offsets, tuning
+from wattveil.clustering.calendar import row_basis, tiled_library, whole_days
 from wattveil.clustering.cells import Cells
 from wattveil.clustering.codebook import make_codebook, shapes_per_level
-from wattveil.clustering.geometry import (
-    Floats,
-    checked_library,
-    public_basis,
-    shape_library,
-)
+from wattveil.clustering.geometry import Floats, checked_library
 from wattveil.clustering.group_table import places_among
 from wattveil.clustering.merge import merge_cells, shrink_together, told_apart
 from wattveil.clustering.sizes import (
@@ -83,6 +79,9 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     public_library : (M, d) or None
         Own public shapes for the coarse stage, the most common first; the built-in ones follow as
         far as more are needed.
+    slots_per_day : int or None
+        For rows of several days (a week, weekday and weekend, seasons): slots of one of them. None
+        is a row of one day.
 
     Attributes
     ----------
@@ -126,6 +125,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         n_customers: int | None = None,
         normalise: bool = False,
         public_library: ArrayLike | None = None,
+        slots_per_day: int | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -135,6 +135,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         self.n_customers = n_customers
         self.normalise = normalise
         self.public_library = public_library
+        self.slots_per_day = slots_per_day
 
     def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's
         """Release the clusters of the customers.
@@ -148,7 +149,8 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         """
         budget = Budget(self.guarantee())
         rows = self._rows(X, reset=True)
-        self._release(rows, budget, checked_library(self.public_library, rows.shape[1]))
+        self._release(rows, budget, share=1.0)
+        self._set_promise(budget)
         return self
 
     def predict(self, X: ArrayLike) -> IntArray:  # noqa: N803 - scikit-learn's name
@@ -224,32 +226,35 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         """Return the length to which rows are scaled back."""
         return math.inf if self.clip_kw is None else self.clip_kw * math.sqrt(n_slots)
 
-    def _release(self, load_kw: Floats, budget: Budget, library: Floats) -> None:
-        """Ask, filter and merge; set the learned attributes."""
+    def _release(self, load_kw: Floats, budget: Budget, *, share: float) -> None:
+        """Ask, filter and merge with this share of the budget; set the learned attributes."""
         n_slots = load_kw.shape[1]
-        basis = public_basis(n_slots)
+        n_days = whole_days(n_slots, self.slots_per_day or n_slots)
+        library = checked_library(self.public_library, n_slots)
+        basis = row_basis(n_slots, n_days)
         longest = self._longest(n_slots)
         rows = offsets.project_rows(load_kw, basis, normalise=self.normalise, longest=longest)
         asks = Asks(Secret(rows), budget)
 
-        mu = math.sqrt(2.0 * budget.rho_units / accounting.RHO_UNITS)
+        granted = budget.share(share)
+        mu = math.sqrt(2.0 * granted / accounting.RHO_UNITS)
         customers = float(self.n_customers or 0)
         if self.n_customers is None:
-            customers = asks.customers(rho_units=budget.share(tuning.COUNT_SHARE))[0]
+            customers = asks.customers(rho_units=budget.share(share * tuning.COUNT_SHARE))[0]
         customers = max(customers, 1.0)  # a noisy count may be negative
         how = choose_tuning(
             customers * mu / self.n_clusters, n_slots=n_slots, n_clusters=self.n_clusters
         )
-        sizes = self._sizes(asks, budget, n_slots=n_slots, customers=customers, mu=mu)
-        enough = max(shapes_per_level(how, sizes))
-        library = np.vstack([library, shape_library(n_slots, max(enough - len(library), 0))])
+        sizes = self._sizes(asks, granted, n_slots=n_slots, customers=customers, mu=mu)
+        further = max(max(shapes_per_level(how, sizes)) - len(library), 0)
+        library = np.vstack([library, tiled_library(n_slots, n_days, further)])
 
         asks.keep_coordinates(how.coordinates)
         basis = basis[: how.coordinates]
         codebook = make_codebook(library @ basis.T, sizes, how)
         cells = codebook.cells
         colour = filtering.noise_colour(how.coordinates, how.colour)
-        coarse = tuning.split_units(budget.share(tuning.COARSE_SHARE), how.coarse_steps)
+        coarse = tuning.split_units(budget.share(share * tuning.COARSE_SHARE), how.coarse_steps)
         for step, units in enumerate(coarse):
             seen = asks.step(
                 cells,
@@ -265,9 +270,8 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             median_size=math.exp(sizes.log_median),
             customers=0.5 * (customers + sizes.total),
         )
-        for step, units in enumerate(
-            tuning.split_units(budget.remaining_rho_units, how.refine_steps)
-        ):
+        left = granted - sum(spend.rho_units for spend in budget.spends)
+        for step, units in enumerate(tuning.split_units(left, how.refine_steps)):
             seen = asks.step(
                 cells,
                 colour=colour,
@@ -279,10 +283,10 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             cells = filtering.follow_shells(cells, seen, how)
         if self.normalise:
             cells = shrink_together(cells)
-        self._set_released(cells, sizes, basis, budget)
+        self._set_released(cells, sizes, basis)
 
     def _sizes(
-        self, asks: Asks, budget: Budget, *, n_slots: int, customers: float, mu: float
+        self, asks: Asks, granted: int, *, n_slots: int, customers: float, mu: float
     ) -> SizeLevels:
         """Ask for the sizes of the customers, unless they are all 1."""
         if self.normalise:
@@ -293,11 +297,11 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         counts, std = asks.sizes(
             edges,
             coordinates=min(_SIZE_COORDINATES, n_slots),
-            rho_units=budget.share(share),
+            rho_units=int(share * granted),
         )
         return size_levels(counts, edges, std=std, mu=mu)
 
-    def _set_released(self, cells: Cells, sizes: SizeLevels, basis: Floats, budget: Budget) -> None:
+    def _set_released(self, cells: Cells, sizes: SizeLevels, basis: Floats) -> None:
         """Turn cells into centroids in kW with standard errors."""
         self.cluster_centers_ = cells.middles @ basis
         self.cluster_centers_std_ = np.sqrt(cells.variance @ np.square(basis))
@@ -309,6 +313,9 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             if self.normalise
             else (math.exp(sizes.log_median) / math.sqrt(basis.shape[1]), sizes.log_spread)
         )
+
+    def _set_promise(self, budget: Budget) -> None:
+        """Say what was promised and spent."""
         self.guarantee_ = budget.guarantee
         self.spends_ = budget.spends
         self.public_choices_ = self.get_params()

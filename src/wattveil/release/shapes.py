@@ -12,21 +12,17 @@ from wattveil.clustering.calendar import Calendar, public_calendar
 from wattveil.clustering.geometry import Floats
 from wattveil.clustering.group_means import GroupMeans, filter_means
 from wattveil.clustering.group_sizes import EVERYBODY, NOWHERE
-from wattveil.compiled import over_spans
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee
-from wattveil.privacy.mechanisms.gaussian import cell_sums, gaussian_cell_sums, gaussian_histogram
-from wattveil.privacy.secret import Secret
-from wattveil.privacy.sensitivity import Ball, IntArray
+from wattveil.privacy.sensitivity import IntArray
+from wattveil.release.asks import count_cells, sum_by_cells
 from wattveil.release.promise import global_promise
 
 TOTAL_SHARE, SIZE_SHARE, COUNT_SHARE = 0.01, 0.15, 0.20
 SUMS_SHARE = 1.0 - TOTAL_SHARE - SIZE_SHARE - COUNT_SHARE
 """Of the budget: for the number of all customers, their sizes by group, and their numbers by group.
 The rest is for the sums. Half or twice the share for sizes costs 1 to 3 % accuracy."""
-
-_UNIT_BALL = Ball(radius=1.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -120,10 +116,7 @@ def ask_means(
     n_groups = len(levels)
 
     def count(tag: str, share: float, cells: IntArray, n_cells: int) -> tuple[Floats, float]:
-        noisy = gaussian_histogram(
-            Secret(cells), n_cells=n_cells, rho_units=budget.share(share), budget=budget, tag=tag
-        ).publish()
-        return noisy.value, float(noisy.std[0])
+        return count_cells(cells, n_cells, rho_units=budget.share(share), budget=budget, tag=tag)
 
     everybody = np.where(cells == NOWHERE, NOWHERE, 0)
     total, _ = count("number of customers", TOTAL_SHARE, everybody, 1)
@@ -139,23 +132,14 @@ def ask_means(
     counted = count("customers by group", COUNT_SHARE, cells, n_groups)
     customers = group_sizes.join_counts(*counted, sizes)
 
-    def span_totals(_: int, first: int, last: int) -> IntArray:
-        coordinates = calendar.project(rows, (first, last))[0]
+    def coordinates_of(first: int, last: int) -> tuple[Floats, IntArray]:
         own = cells[first:last]
-        return cell_sums(
-            coordinates / sizes.radii[own, None], own, region=_UNIT_BALL, n_cells=n_groups
-        )
+        return calendar.project(rows, (first, last))[0] / sizes.radii[own, None], own
 
     units = budget.remaining_rho_units
     spend = Spend(tag="sums of load", mechanism="gaussian_cell_sums", rho_units=units)
-    summed = gaussian_cell_sums(
-        lambda: np.add.reduce(over_spans(len(rows), span_totals), axis=0),
-        spend,
-        budget,
-        region=_UNIT_BALL,
-        shape=(n_groups, calendar.colour.size),
-    ).publish()
-    sums, noise_std = summed.value.reshape(n_groups, -1), float(summed.std[0])
+    shape = (n_groups, calendar.colour.size)
+    sums, noise_std = sum_by_cells(coordinates_of, len(rows), shape, spend, budget)
     means = filter_means(sums, noise_std, customers=customers, sizes=sizes, calendar=calendar)
     mean_kw, std_kw = means.in_kw(calendar)
     shapes = LoadShapes(

@@ -19,9 +19,8 @@ from wattveil.clustering.lloyd import checked_points
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee
 from wattveil.privacy.mechanisms.cells import NO_DATA
-from wattveil.privacy.mechanisms.gaussian import gaussian_histogram
-from wattveil.privacy.secret import Secret
 from wattveil.privacy.sensitivity import FloatArray
+from wattveil.release.asks import count_cells
 from wattveil.release.labels import nearest_centroid
 from wattveil.release.promise import global_promise
 
@@ -94,14 +93,15 @@ def cluster_shares(
     checks.probability("delta", delta)
     budget = Budget(global_promise(epsilon=epsilon, delta=delta))
     inside = (labels != NO_DATA) & (places != UNLISTED)
-    counted = gaussian_histogram(
-        Secret(np.where(inside, places * len(centres) + labels, NO_DATA)),
-        n_cells=math.prod(table.shape),
+    cells = np.where(inside, places * len(centres) + labels, NO_DATA)
+    counts, std = count_cells(
+        cells,
+        math.prod(table.shape),
         rho_units=budget.rho_units,
         budget=budget,
         tag="clusters by group",
-    ).publish()
-    counts, std = counted.value.reshape(table.shape), float(counted.std[0])
+    )
+    counts = counts.reshape(table.shape)
     consistent = consistent_shares(counts, std=std, totals=given)
     return ClusterShares(
         levels=table.levels,

@@ -24,12 +24,12 @@ from wattveil.errors import (
     RehearsalError,
     WeakGuaranteeWarning,
 )
+from wattveil.instance.kmeans import InstanceDiagnostics, LeaveOneOutKMeans
 from wattveil.privacy import accounting, noise
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
 from wattveil.privacy.mechanisms.modulo import modulo_flip
 from wattveil.privacy.noise import NoiseSource
 from wattveil.privacy.secret import Secret
-from wattveil.release.instance import InstanceDiagnostics, LeaveOneOutKMeans
 
 Floats = NDArray[np.float64]
 

@@ -1,0 +1,194 @@
+"""Synthetic customers: clusters and a model of each, under one budget.
+
+After the clusters (`PrivateKMeans`) four sums are asked for, each customer in its nearest cluster:
+how many there are and how many export; how far from their centroid they lie; first and second
+moments of the offsets; and the margins of the slots. `wattveil.synthesis` says what a customer adds
+and reads the noisy sums; what is published samples customers for free.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from wattveil import checks
+from wattveil.clustering.calendar import whole_days
+from wattveil.clustering.geometry import Floats
+from wattveil.clustering.lloyd import checked_points
+from wattveil.clustering.offsets import size_cells
+from wattveil.errors import InvalidParameterError
+from wattveil.privacy.budget import Budget, Spend
+from wattveil.privacy.guarantee import Guarantee
+from wattveil.privacy.mechanisms.cells import NO_DATA
+from wattveil.privacy.secret import Secret
+from wattveil.privacy.sensitivity import IntArray
+from wattveil.release.asks import count_cells, sum_by_cells
+from wattveil.release.kmeans import PrivateKMeans
+from wattveil.release.labels import nearest_centroid
+from wattveil.synthesis import fit, tuning
+from wattveil.synthesis.coordinates import Coordinates, TransformName
+from wattveil.synthesis.features import moment_features, moment_width
+from wattveil.synthesis.margins import margin_features, margin_width
+from wattveil.synthesis.model import SyntheticModel
+
+
+class LoadSynthesizer(PrivateKMeans):
+    """A model of synthetic customers released under global differential privacy.
+
+    Parameters
+    ----------
+    n_clusters, epsilon, delta, clip_kw, plausible_kw, n_customers, public_library
+        As in `PrivateKMeans`; the budget is for clusters and model together.
+    load_transform : {"asinh", "log"}
+        "asinh" takes export (negative load) as it comes; "log" is the paper's log(x + alpha).
+    alpha_kw : float
+        Public alpha of "log": above the deepest export of any customer.
+    slots_per_day : int or None
+        For rows of several days (a week, weekday and weekend, seasons); None is one day.
+    centroids : (K, d) or None
+        Centroids that are public or were released before: nothing is spent on clusters then, and
+        the guarantee is of the model alone.
+
+    Attributes
+    ----------
+    model_ : SyntheticModel
+        Released: what `sample` draws from.
+
+    Notes
+    -----
+    Learned attributes of `PrivateKMeans` are there too. Rows with NaN or infinity contribute
+    nothing, by rule.
+
+    **Formal guarantee.** (epsilon, delta)-DP for zero-out of one customer, for any data: clusters,
+    two histograms and two sums by cells under one budget, each customer in one cell of each; the
+    rest is post-processing. Proofs: docs/proofs/gaussian-sum.md, their adaptive composition
+    docs/proofs/adaptive-transcript.md.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_clusters: int = 6,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        clip_kw: float | None = None,
+        plausible_kw: tuple[float, float] = (0.04, 40.0),
+        n_customers: int | None = None,
+        public_library: ArrayLike | None = None,
+        load_transform: Literal["asinh", "log"] = "asinh",
+        alpha_kw: float = 15.0,
+        slots_per_day: int | None = None,
+        centroids: ArrayLike | None = None,
+    ) -> None:
+        super().__init__(
+            n_clusters=n_clusters,
+            epsilon=epsilon,
+            delta=delta,
+            clip_kw=clip_kw,
+            plausible_kw=plausible_kw,
+            n_customers=n_customers,
+            public_library=public_library,
+            slots_per_day=slots_per_day,
+        )
+        self.load_transform = load_transform
+        self.alpha_kw = alpha_kw
+        self.centroids = centroids
+
+    def sample(
+        self, n_customers: int, *, seed: int, by: Sequence[float] | None = None
+    ) -> tuple[Floats, IntArray]:
+        """Draw customers from the released model: free. See `SyntheticModel.sample`."""
+        check_is_fitted(self)
+        return self.model_.sample(n_customers, seed=seed, by=by)
+
+    def guarantee(self) -> Guarantee:
+        """Return what a fit will promise; refuse parameters that scikit-learn wants unchecked."""
+        if self.load_transform not in get_args(TransformName):
+            rule = f"one of {get_args(TransformName)}"
+            raise InvalidParameterError("load_transform", rule, self.load_transform)
+        checks.positive("alpha_kw", self.alpha_kw)
+        return super().guarantee()
+
+    def _release(self, load_kw: Floats, budget: Budget, *, share: float) -> None:
+        """Release the clusters, unless they are given, then the model with what is left."""
+        if self.centroids is None:
+            super()._release(load_kw, budget, share=share * tuning.CLUSTER_SHARE)
+        else:
+            given = checks.numbers("centroids", self.centroids)
+            self.cluster_centers_ = checked_points(given, field="centroids")
+            if len(given) != self.n_clusters:
+                raise InvalidParameterError("centroids", "of n_clusters rows", len(given))
+        rows = Secret(self.comparable(load_kw))
+        labels = nearest_centroid(rows.reveal(), self.cluster_centers_)
+        to = Coordinates(
+            centroids=self.cluster_centers_,
+            transform=self.load_transform,
+            alpha_kw=self.alpha_kw,
+            n_days=whole_days(load_kw.shape[1], self.slots_per_day or load_kw.shape[1]),
+        )
+        self.model_ = _release_model(rows, labels, to, budget, most_kw=self._most_kw())
+        self.cluster_sizes_ = self.model_.customers
+
+    def _most_kw(self) -> float:
+        """Return the public bound on the root-mean-square load of a synthetic customer."""
+        return self.plausible_kw[1] if self.clip_kw is None else self.clip_kw
+
+
+def _release_model(
+    rows: Secret[Floats],
+    labels: Secret[IntArray],
+    to: Coordinates,
+    budget: Budget,
+    *,
+    most_kw: float,
+) -> SyntheticModel:
+    """Ask for counts, lengths, moments and margins with what is left of the budget."""
+    data = labels.reveal() != NO_DATA
+    load_kw, own = rows.reveal()[data], labels.reveal()[data]
+    n_clusters = len(to.centroids)
+    left = budget.remaining_rho_units
+    count_units, length_units, margin_units = (
+        int(part * left) for part in (tuning.COUNT_SHARE, tuning.RADIUS_SHARE, tuning.MARGIN_SHARE)
+    )
+
+    exports = (load_kw < 0.0).any(axis=1)
+    counted, std = count_cells(
+        2 * own + exports,
+        2 * n_clusters,
+        rho_units=count_units,
+        budget=budget,
+        tag="customers by cluster and export",
+    )
+    by_export = counted.reshape(n_clusters, 2), std
+    by_cluster = by_export[0].sum(axis=1), math.sqrt(2.0) * std
+
+    scores = to.scores(load_kw, own)
+    edges = fit.radius_edges(to)
+    lengths = size_cells(scores, edges, coordinates=to.n_coordinates)
+    counted, std = count_cells(
+        lengths, edges.size + 1, rho_units=length_units, budget=budget, tag="lengths"
+    )
+    radius = fit.choose_radius(counted, std, edges)
+
+    def moments_of(first: int, last: int) -> tuple[Floats, IntArray]:
+        return moment_features(scores[first:last], radius.clip), own[first:last]
+
+    units = budget.remaining_rho_units - margin_units
+    spend = Spend(tag="moments", mechanism="gaussian_cell_sums", rho_units=units)
+    shape = (n_clusters, moment_width(to.n_coordinates))
+    moments = sum_by_cells(moments_of, len(own), shape, spend, budget)
+    found = fit.read_clusters(*moments, by_cluster, radius, to)
+    normal = fit.normal_scores(load_kw, own, found, to)
+
+    def margins_of(first: int, last: int) -> tuple[Floats, IntArray]:
+        features = margin_features(normal[first:last], to.n_days)
+        return features, np.zeros(last - first, dtype=np.int64)
+
+    units = budget.remaining_rho_units
+    spend = Spend(tag="margins", mechanism="gaussian_cell_sums", rho_units=units)
+    shape = (1, margin_width(load_kw.shape[1] // to.n_days))
+    margins = sum_by_cells(margins_of, len(own), shape, spend, budget)
+    return fit.make_model(found, to, margins=margins, counts=by_export, most_kw=most_kw)

@@ -1,0 +1,193 @@
+"""A customer as an offset from the released centroid of its cluster, in public coordinates.
+
+Load is heavy-tailed, so the offset is taken after a transform with the scale of the cluster::
+
+    asinh   y = asinh(x / s_k),           s_k = 0.7 root-mean-square of centroid k
+    log     y = log(x + alpha) / q_k,     q_k = 1.2 r_k / (r_k + alpha),  r_k as above
+
+asinh is logarithmic for large loads and takes export (negative load) as it comes. log is the source
+paper's; alpha must exceed the deepest export, and q_k only brings both to one size.
+
+The coordinates are those of a public guess S0 of the covariance of y within a cluster: its
+eigenvectors, each divided by its standard deviation, so that they are expected to be of size 1.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+from wattveil.clustering._kernels import Counts, Floats
+from wattveil.compiled import compiled, over_spans
+from wattveil.synthesis import tuning
+
+TransformName = Literal["asinh", "log"]
+
+_LOG_FLOOR = 1e-3
+"""Least x + alpha, in alphas: a load below -alpha has no logarithm."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Coordinates:
+    """Public coordinates around released centroids."""
+
+    centroids: Floats
+    """(K, d), in kW."""
+    transform: TransformName
+    alpha_kw: float
+    n_days: int = 1
+
+    @cached_property
+    def scales(self) -> Floats:
+        """(K,): s_k, or with the logarithm q_k."""
+        rms = np.sqrt(np.square(self.centroids).mean(axis=1))
+        rms = np.maximum(rms, max(1e-3 * float(rms.max()), 1e-6))  # a centroid may be 0
+        logarithmic = 1.2 * rms / (rms + self.alpha_kw)
+        return np.asarray(tuning.SCALE * rms if self.transform == "asinh" else logarithmic)
+
+    @cached_property
+    def middles(self) -> Floats:
+        """(K, d): y of the centroids."""
+        labels = np.arange(len(self.centroids))
+        return self.offsets(self.centroids, labels, np.zeros_like(self.centroids))
+
+    @cached_property
+    def prior(self) -> Floats:
+        """(d, d): S0 = level^2 + spread^2 phi^|h - h'| times .8 between days + rough^2 I."""
+        slots = self.centroids.shape[1] // self.n_days
+        hours = np.arange(slots) * 24.0 / slots
+        daily = tuning.PRIOR_PERSISTENCE ** np.abs(hours[:, None] - hours[None])
+        same = tuning.PRIOR_SAME_DAY
+        days = same + (1.0 - same) * np.eye(self.n_days)
+        spread: Floats = np.kron(days, daily) * tuning.PRIOR_SPREAD**2
+        return spread + tuning.PRIOR_LEVEL**2 + tuning.PRIOR_ROUGH**2 * np.eye(len(spread))
+
+    @cached_property
+    def _axes(self) -> tuple[Floats, Floats]:
+        """Eigenvalues and eigenvectors (as rows) of S0, largest first."""
+        values, vectors = np.linalg.eigh(self.prior)
+        return values[::-1].copy(), np.ascontiguousarray(vectors[:, ::-1].T)
+
+    @property
+    def n_coordinates(self) -> int:
+        """r: so many coordinates are asked for."""
+        one = self.n_days == 1
+        most = tuning.COORDINATES_OF_DAY if one else tuning.COORDINATES_OF_DAYS
+        return min(most, len(self.prior))
+
+    @cached_property
+    def curves(self) -> Floats:
+        """(r, d): what one unit of each coordinate adds to y."""
+        values, vectors = self._axes
+        r = self.n_coordinates
+        return np.sqrt(values[:r, None]) * vectors[:r]
+
+    @cached_property
+    def rest(self) -> Floats:
+        """(d, d): the part of S0 beyond the coordinates."""
+        values, vectors = self._axes
+        r = self.n_coordinates
+        rest: Floats = (vectors[r:].T * values[r:]) @ vectors[r:]
+        return rest
+
+    @cached_property
+    def colour(self) -> Floats:
+        """(r,): D_j, the weight with which a coordinate is asked for; 1 for the first."""
+        values = self._axes[0][: self.n_coordinates]
+        return np.asarray((values / values[0]) ** tuning.COLOUR)
+
+    @property
+    def typical_length(self) -> float:
+        """Length of the coloured coordinates of a customer who is as the prior expects."""
+        return float(np.sqrt(np.square(self.colour).sum()))
+
+    def offsets(self, load_kw: Floats, labels: Counts, middles: Floats) -> Floats:
+        """Return y - middle of each row, from its own cluster's."""
+        found = np.empty_like(load_kw)
+        how = (self.transform == "log", self.alpha_kw)
+        over_spans(
+            len(load_kw),
+            lambda _, *span: _offsets_of_span(
+                (load_kw, labels), span, (self.scales, middles), how, found
+            ),
+        )
+        return found
+
+    def scores(self, load_kw: Floats, labels: Counts) -> Floats:
+        """Return D z of each row: its coordinates, coloured.
+
+        What is computed of a row depends on that row alone, to the last bit.
+        """
+        values, vectors = self._axes
+        r = self.n_coordinates
+        weights = vectors[:r] * (self.colour / np.sqrt(values[:r]))[:, None]
+        return project(self.offsets(load_kw, labels, self.middles), weights)
+
+    def mean_offsets(self, levels: Floats) -> Floats:
+        """Return the coordinates of the y-means that give load of the centroids' mean in kW.
+
+        A transformed normal of variance v has E sinh(y) = e^(v/2) sinh(m), and
+        E e^(q y) = e^(q m + q^2 v / 2). ``levels`` are the clusters' v in units of the prior's.
+        """
+        variance = levels[:, None] * np.diag(self.prior)
+        scales = self.scales[:, None]
+        if self.transform == "asinh":
+            means = np.arcsinh(self.centroids / scales * np.exp(-0.5 * variance))
+        else:
+            means = self.middles - 0.5 * scales * variance
+        values, vectors = self._axes
+        r = self.n_coordinates
+        offsets: Floats = (means - self.middles) @ vectors[:r].T / np.sqrt(values[:r])
+        return offsets
+
+    def backward(self, y: Floats, cluster: int) -> Floats:
+        """Return the load in kW of a transformed one of this cluster."""
+        scale = float(self.scales[cluster])
+        if self.transform == "asinh":
+            return np.asarray(scale * np.sinh(np.clip(y, -_FARTHEST, _FARTHEST)))
+        return np.asarray(np.exp(np.clip(y * scale, -50.0, 50.0)) - self.alpha_kw)
+
+
+_FARTHEST = 12.0
+"""asinh of 80,000 cluster sizes: no sample lies beyond."""
+
+
+def project(rows: Floats, weights: Floats) -> Floats:
+    """Return ``rows @ weights.T``, each row's additions in one order whatever stands beside it."""
+    found = np.empty((len(rows), len(weights)))
+    over_spans(len(rows), lambda _, *span: _project_span(rows, span, weights, found))
+    return found
+
+
+@compiled
+def _offsets_of_span(
+    data: tuple[Floats, Counts],
+    span: tuple[int, int],
+    clusters: tuple[Floats, Floats],
+    how: tuple[bool, float],
+    found: Floats,
+) -> None:
+    """Fill y - middle of the rows of a span."""
+    rows, labels = data
+    scales, middles = clusters
+    is_log, alpha = how
+    for i in range(span[0], span[1]):
+        k = labels[i]
+        for h in range(rows.shape[1]):
+            if is_log:
+                y = np.log(max(rows[i, h] + alpha, _LOG_FLOOR * alpha)) / scales[k]
+            else:
+                y = np.arcsinh(rows[i, h] / scales[k])
+            found[i, h] = y - middles[k, h]
+
+
+@compiled
+def _project_span(rows: Floats, span: tuple[int, int], weights: Floats, found: Floats) -> None:
+    """Fill sum_h w_jh e_h of the rows of a span, added in the order of h."""
+    for i in range(span[0], span[1]):
+        for j in range(weights.shape[0]):
+            total = 0.0
+            for h in range(weights.shape[1]):
+                total += weights[j, h] * rows[i, h]
+            found[i, j] = total

@@ -1,0 +1,128 @@
+"""The distribution of a slot beside the normal one, for all clusters together.
+
+After the transform a slot is roughly normal, and not quite: skewed, flat-topped, heavy-tailed. With
+u = (y - m) / sigma of the released moments, v = Phi(u) would be uniform; its density is written in
+cosines whose coefficients change slowly over the day::
+
+    p(v; h) = 1 + sum_j a_j(h) sqrt(2) cos(pi j v),    a_j(h) = sum_w a_jw b_w(h) sqrt(d)
+
+A customer's coefficients are averages over the day of bounded functions, so their sum over
+customers is an easy ask; they also repair what the moments have wrong about a slot.
+"""
+
+import math
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from wattveil.clustering._kernels import Floats
+from wattveil.compiled import compiled
+from wattveil.synthesis import tuning
+
+_ROOT_TWO = math.sqrt(2.0)
+_LEAST_DENSITY = 0.1
+_GRID = 400
+
+
+def waves(n_slots: int) -> Floats:
+    """Return the orthonormal curves b_w over the slots of a day as rows: level, then waves."""
+    angle = 2.0 * np.pi * np.arange(n_slots) / n_slots
+    curves = [np.full(n_slots, 1.0 / math.sqrt(n_slots))]
+    for wave in range(1, tuning.DAILY_WAVES + 1):
+        for turned in (np.cos(wave * angle), np.sin(wave * angle)):
+            length = float(np.linalg.norm(turned))
+            if length > 1e-9:  # noqa: PLR2004 - two slots a day have no second wave
+                curves.append(turned / length)
+    return np.array(curves)
+
+
+def margin_width(n_slots: int) -> int:
+    """Return how many coefficients a_jw there are."""
+    return tuning.COSINES * len(waves(n_slots))
+
+
+def expected_sizes(n_slots: int) -> Floats:
+    """Return how large the coefficients a_jw are expected to be."""
+    order = np.ceil(np.arange(len(waves(n_slots))) / 2.0)
+    by_cosine = np.arange(1, tuning.COSINES + 1) ** -0.5
+    return tuning.MARGIN_PRIOR * by_cosine[:, None] / (1.0 + order)[None, :]
+
+
+def margin_features(standardised: Floats, n_days: int) -> Floats:
+    """Return the coloured coefficients of each row, clipped to length 1.
+
+    What is computed of a row depends on that row alone, to the last bit.
+    """
+    slots = standardised.shape[1] // n_days
+    curves = np.tile(waves(slots), n_days) / math.sqrt(n_days)
+    colour, radius = _colour(slots)
+    found = np.empty((len(standardised), colour.size))
+    _fill_coefficients(np.ascontiguousarray(standardised), curves, colour / radius, found)
+    return found
+
+
+def read_margins(sums: Floats, *, std: float, customers: float, n_slots: int) -> Floats:
+    """Return the coefficients a_jw, pulled towards 0 by their known noise."""
+    colour, radius = _colour(n_slots)
+    expected = expected_sizes(n_slots)
+    unit = radius / (customers * colour)
+    variance = np.square(std * unit) + 1.0 / customers
+    weight = expected**2 / (expected**2 + variance)
+    pulled: Floats = weight * sums.reshape(colour.shape) * unit
+    return pulled
+
+
+def quantile_maps(coefficients: Floats, n_slots: int, z: Floats) -> Floats:
+    """Return where a standard normal z goes, (slots, points): u of each slot."""
+    by_slot = coefficients @ waves(n_slots) * math.sqrt(n_slots)
+    middle = (np.arange(_GRID) + 0.5) / _GRID
+    j = np.arange(1, len(coefficients) + 1)[:, None]
+    density = 1.0 + by_slot.T @ (_ROOT_TWO * np.cos(np.pi * j * middle))
+    steps = np.cumsum(np.maximum(density, _LEAST_DENSITY), axis=1)
+    ends = np.linspace(0.0, 1.0, _GRID + 1)
+    chances = ndtr(z)
+    # Beyond the outermost cells the normal tail goes on, shifted to meet them.
+    low, high = 1.0 / _GRID, 1.0 - 1.0 / _GRID
+    inside = np.clip(chances, low, high)
+    beyond = z - ndtri(inside)
+    maps = np.empty((n_slots, z.size))
+    for slot in range(n_slots):
+        below = np.concatenate([[0.0], steps[slot] / steps[slot, -1]])
+        maps[slot] = ndtri(np.clip(np.interp(inside, below, ends), 0.25 * low, 1.0 - 0.25 * low))
+    return maps + beyond
+
+
+def _colour(n_slots: int) -> tuple[Floats, float]:
+    """Return the weight of each coefficient in the ask, and the clip radius."""
+    expected = expected_sizes(n_slots)
+    colour = np.sqrt(expected / expected.max())
+    return colour, tuning.MARGIN_RADIUS * float(np.linalg.norm(colour[:, 0]))
+
+
+@compiled
+def _fill_coefficients(
+    standardised: Floats, curves: Floats, weights: Floats, found: Floats
+) -> None:
+    """Fill w_jw / sqrt(d) sum_h b_w(h) sqrt(2) cos(pi j v_h), then scale back to length 1."""
+    n_cosines, n_waves = weights.shape
+    d = standardised.shape[1]
+    own = np.empty((n_cosines, n_waves))
+    for i in range(standardised.shape[0]):
+        own[:] = 0.0
+        for h in range(d):
+            v = 0.5 * math.erfc(-standardised[i, h] / _ROOT_TWO)
+            step = math.cos(math.pi * v)
+            before, value = 1.0, step  # cos(j t) = 2 cos(t) cos((j - 1) t) - cos((j - 2) t)
+            for j in range(n_cosines):
+                for w in range(n_waves):
+                    own[j, w] += value * curves[w, h]
+                before, value = value, 2.0 * step * value - before
+        squares = 0.0
+        for j in range(n_cosines):
+            for w in range(n_waves):
+                own[j, w] *= weights[j, w] * _ROOT_TWO / math.sqrt(d)
+                squares += own[j, w] * own[j, w]
+        scale = 1.0 / max(math.sqrt(squares), 1.0)
+        for j in range(n_cosines):
+            for w in range(n_waves):
+                found[i, j * n_waves + w] = own[j, w] * scale

@@ -1,0 +1,227 @@
+"""The model of a population of customers: what is published, and sampled by anyone for free.
+
+A customer of cluster k has normal scores z with the cluster's correlations; slot h has load
+``x = g_k(m_kh + sigma_kh u_h(z_h))``, with g_k the inverse of the cluster's transform and u_h the
+map of the slot's margin. Nothing here knows a real customer: the model is made of released numbers.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from wattveil import checks
+from wattveil.clustering._kernels import Counts, Floats
+from wattveil.compiled import compiled, over_spans
+from wattveil.errors import InvalidParameterError
+from wattveil.synthesis.coordinates import Coordinates, TransformName
+from wattveil.synthesis.margins import quantile_maps
+
+_BATCH = 65_536
+"""Customers that share a random stream: the sample does not depend on how it is taken."""
+_FARTHEST = 6.0
+_POINTS = 2401
+"""Loads are tabulated at so many scores between -6 and 6 and read by straight lines: 24 million
+loads without an exponential among them."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SyntheticModel:
+    """A released model of daily load. Everything in it may be published."""
+
+    transform: TransformName
+    alpha_kw: float
+    n_days: int
+    """Days in a row; the slots of a day are the columns of ``means`` over it."""
+    centroids: Floats
+    """(K, d), in kW."""
+    means: Floats
+    """(K, d), after the transform."""
+    covariances: Floats
+    """(K, d, d), after the transform."""
+    margins: Floats
+    """(cosines, waves)"""
+    customers: Floats
+    """(K,): released customers of each cluster."""
+    exports: Counts
+    """(K,): 1 where customers with negative load were found; elsewhere no load is below 0."""
+    most_kw: float
+    """No customer's root-mean-square load is larger."""
+
+    def sample(
+        self, n_customers: int, *, seed: int, by: Sequence[float] | None = None
+    ) -> tuple[Floats, Counts]:
+        """Draw customers; return their load in kW, one row each, and their clusters.
+
+        Parameters
+        ----------
+        n_customers : int
+            Exactly so many rows come back.
+        seed : int
+            The same model and seed give the same customers.
+        by : K weights or None
+            The mix of clusters; None takes the released one. Numbers of customers follow it to
+            within one.
+        """
+        load_kw = np.empty((checks.integer("n_customers", n_customers, least=0), self.n_columns))
+        clusters = np.empty(n_customers, dtype=np.int64)
+        first = 0
+        for load, cluster in self.batches(n_customers, seed=seed, by=by):
+            load_kw[first : first + len(load)] = load
+            clusters[first : first + len(load)] = cluster
+            first += len(load)
+        return load_kw, clusters
+
+    def batches(
+        self, n_customers: int, *, seed: int, by: Sequence[float] | None = None
+    ) -> Iterator[tuple[Floats, Counts]]:
+        """Yield what `sample` returns in parts, in memory that does not grow."""
+        checks.integer("n_customers", n_customers, least=0)
+        checks.integer("seed", seed, least=0)
+        ends = np.cumsum(_apportion(n_customers, self._mix(by)))
+        stride = _stride(n_customers)
+        for batch, first in enumerate(range(0, n_customers, _BATCH)):
+            # A stride coprime to n visits every place once: clusters are mixed, and exact in all.
+            rows = np.arange(first, min(first + _BATCH, n_customers), dtype=np.int64)
+            clusters = np.searchsorted(ends, rows * stride % n_customers, side="right")
+            yield self._draw(clusters.astype(np.int64), seed, batch), clusters.astype(np.int64)
+
+    @property
+    def n_columns(self) -> int:
+        """How many slots a customer has: d."""
+        return int(self.means.shape[1])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the model as JSON has it."""
+        return {
+            field.name: value.tolist() if isinstance(value, np.ndarray) else value
+            for field in fields(self)
+            for value in (getattr(self, field.name),)
+        }
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote; refuse what is no model."""
+        names = {field.name for field in fields(cls)}
+        if set(found) != names:
+            odd = sorted(names.symmetric_difference(found))
+            raise InvalidParameterError("model", f"with the fields {sorted(names)}", odd)
+        plain = {"transform", "alpha_kw", "n_days", "most_kw"}
+        values = {name: found[name] for name in plain}
+        for name in names - plain:
+            kind = np.int64 if name == "exports" else np.float64
+            values[name] = np.array(found[name], dtype=kind)
+        model = cls(**values)
+        n_clusters, n_columns = model.means.shape
+        shapes = {
+            "centroids": (n_clusters, n_columns),
+            "covariances": (n_clusters, n_columns, n_columns),
+            "customers": (n_clusters,),
+            "exports": (n_clusters,),
+        }
+        for name, shape in shapes.items():
+            if getattr(model, name).shape != shape:
+                raise InvalidParameterError(name, f"of shape {shape}", getattr(model, name).shape)
+        return model
+
+    @cached_property
+    def _factors(self) -> Floats:
+        """(K, d, d): lower triangles L with L L' the correlations of each cluster."""
+        std = np.sqrt(np.einsum("kii->ki", self.covariances))
+        return np.linalg.cholesky(self.covariances / (std[:, :, None] * std[:, None, :]))
+
+    @cached_property
+    def _tables(self) -> Floats:
+        """(K, d, points): load in kW of each slot at each score."""
+        z = np.linspace(-_FARTHEST, _FARTHEST, _POINTS)
+        maps = np.tile(
+            quantile_maps(self.margins, self.n_columns // self.n_days, z), (self.n_days, 1)
+        )
+        std = np.sqrt(np.einsum("kii->ki", self.covariances))
+        coordinates = Coordinates(
+            centroids=self.centroids, transform=self.transform, alpha_kw=self.alpha_kw
+        )
+        tables = np.empty((len(self.means), self.n_columns, _POINTS))
+        for k, (mean, spread, exports) in enumerate(
+            zip(self.means, std, self.exports, strict=True)
+        ):
+            load = coordinates.backward(mean[:, None] + spread[:, None] * maps, k)
+            tables[k] = load if exports else np.maximum(load, 0.0)
+        return tables
+
+    def _mix(self, by: Sequence[float] | None) -> Floats:
+        """Return the weights of the clusters."""
+        weights = self.customers if by is None else checks.numbers("by", by)
+        fits = weights.shape == self.customers.shape and bool(np.isfinite(weights).all())
+        if not fits or (weights < 0.0).any():
+            rule = f"{self.customers.size} weights of at least 0"
+            raise InvalidParameterError("by", rule, np.shape(weights))
+        total = float(weights.sum())
+        return weights / total if total > 0.0 else np.full(weights.size, 1.0 / weights.size)
+
+    def _draw(self, clusters: Counts, seed: int, batch: int) -> Floats:
+        """Draw the customers of one batch."""
+        generator = np.random.Generator(
+            np.random.SFC64(np.random.SeedSequence(seed, spawn_key=(batch,)))
+        )
+        scores = generator.standard_normal((clusters.size, self.n_columns))
+        factors, tables = self._factors, self._tables  # made once, before threads want them
+        longest = self.most_kw * math.sqrt(self.n_columns)
+        over_spans(
+            clusters.size,
+            lambda _, *span: _draw_span(scores, span, clusters, (factors, tables), longest),
+        )
+        return scores
+
+
+def _apportion(n_customers: int, weights: Floats) -> Counts:
+    """Return whole numbers that add up to n and follow the weights: largest remainders first."""
+    exact = n_customers * weights
+    whole = np.floor(exact).astype(np.int64)
+    order = np.argsort(whole - exact, kind="stable")
+    whole[order[: n_customers - int(whole.sum())]] += 1
+    return whole
+
+
+def _stride(n: int) -> int:
+    """Return a step coprime to n, near its golden section; its multiples stay below 2^63."""
+    step = max(1, min(round(0.618033988749895 * n), 2**20 + 7))
+    while math.gcd(step, n) > 1:
+        step += 1
+    return step
+
+
+@compiled
+def _draw_span(
+    scores: Floats,
+    span: tuple[int, int],
+    clusters: Counts,
+    model: tuple[Floats, Floats],
+    longest: float,
+) -> None:
+    """Turn independent normal scores into load, in place: correlate from the last slot back."""
+    factors, tables = model
+    d = scores.shape[1]
+    last = tables.shape[2] - 2
+    steps = (tables.shape[2] - 1) / (2.0 * _FARTHEST)
+    for i in range(span[0], span[1]):
+        k = clusters[i]
+        squares = 0.0
+        for back in range(d):
+            h = d - 1 - back
+            z = 0.0
+            for j in range(h + 1):
+                z += factors[k, h, j] * scores[i, j]
+            place = (min(max(z, -_FARTHEST), _FARTHEST) + _FARTHEST) * steps
+            cell = min(int(place), last)
+            share = place - cell
+            load = (1.0 - share) * tables[k, h, cell] + share * tables[k, h, cell + 1]
+            scores[i, h] = load
+            squares += load * load
+        length = math.sqrt(squares)
+        if length > longest:
+            for h in range(d):
+                scores[i, h] *= longest / length
