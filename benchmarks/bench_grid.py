@@ -3,9 +3,9 @@
 Run: ``python benchmarks/bench_grid.py``. pandapower is measured if it is installed; it is no
 dependency. London homes need the data folder (see `measured_homes`). All figures are private.
 
-The table judges, against redraws of real customers: the default synthesis at two budgets and without
-noise; the paper's Algorithm 2 (a multivariate log-normal a cluster, alpha = 15 kW, centred) without
-noise; other homes, never seen; and, as in every comparison, the centroids alone.
+The table judges, against redraws of real customers: the default synthesis at two budgets and
+without noise; the paper's Algorithm 2 (a multivariate log-normal a cluster, alpha = 15 kW, centred)
+without noise; other homes, never seen; and, as in every comparison, the centroids alone.
 """
 
 import time
@@ -155,7 +155,7 @@ def log_normal(load_kw: Floats) -> Floats:
     drawn = []
     for cluster in range(CLUSTERS):
         log_kw = np.log(load_kw[clusters.labels == cluster] + ALPHA_KW)
-        mean, covariance = log_kw.mean(axis=0), np.cov(log_kw.T)
+        mean, covariance = log_kw.mean(axis=0), np.cov(log_kw.T, bias=True)
         size = round(CUSTOMERS * len(log_kw) / len(load_kw))
         drawn.append(GENERATOR.multivariate_normal(mean, covariance, size, method="eigh"))
     return np.exp(np.concatenate(drawn)) - ALPHA_KW
