@@ -60,7 +60,7 @@ pins: $(VENV)/.python ## Resolve the dependencies anew into requirements/
 	@rm -rf $(VENV)/pins && $(PYTHON) -m venv $(VENV)/pins
 	@$(VENV)/pins/bin/python -m pip --quiet install .
 	@$(call freeze,Runtime) > requirements/base.txt
-	@$(VENV)/pins/bin/python -m pip --quiet install --constraint requirements/base.txt '.[accounting,plots,postgres,dev]'
+	@$(VENV)/pins/bin/python -m pip --quiet install --constraint requirements/base.txt '.[accounting,grid,opf,plots,postgres,dev]'
 	@$(call freeze,Runtime and the extras that the tests use) > requirements/dev.txt
 	@rm -rf $(VENV)/pins && wc -l requirements/*.txt
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wattveil.errors import WattveilError
+from wattveil.grid import command as feeders
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee
 from wattveil.profiles import command as readings
@@ -69,6 +70,7 @@ def demo(
 
 app.command(epilog=simulation.EPILOG)(simulation.simulate)
 app.command(epilog=readings.EPILOG)(readings.profiles)
+app.command(epilog=feeders.EPILOG)(feeders.grid)
 
 
 def _as_json(shape: LoadShapes, kinds: PrivateKMeans, total: Guarantee) -> dict[str, object]:

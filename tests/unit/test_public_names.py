@@ -68,6 +68,10 @@ def test_no_seed_reaches_the_noise() -> None:
     assert {name for name in seeded if not name.startswith("wattveil.simulate.")} == {
         "wattveil.clustering.lloyd._plus_plus_start",  # the starts of K-means, a public choice
         "wattveil.clustering.lloyd.k_means",
+        "wattveil.grid.command.grid",  # who stands at which bus
+        "wattveil.grid.draws.Urn.__init__",  # the same
+        "wattveil.grid.experiment._centroids",  # the starts of K-means
+        "wattveil.grid.experiment.compare_on_feeder",  # who stands at which bus
         "wattveil.planning.kmeans.simulated_rows",  # made-up homes
         "wattveil.release.synthetic.LoadSynthesizer.sample",  # from what is released
         "wattveil.synthesis.model.SyntheticModel._draw",

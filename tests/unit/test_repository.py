@@ -32,9 +32,9 @@ def test_randomness_is_banned(code: str) -> None:
         assert "TID251" in ruff(module, code)
 
 
-@pytest.mark.parametrize("module", ["privacy/noise.py", "simulate/population.py"])
+@pytest.mark.parametrize("module", ["privacy/noise.py", "simulate/population.py", "grid/draws.py"])
 def test_randomness_has_its_places(module: str) -> None:
-    """The noise module and the simulator are the places where numbers are drawn."""
+    """Noise, made-up customers and lots on a feeder are drawn in places of their own."""
     assert "TID251" not in ruff(module, BANNED_USES[0])
 
 
@@ -76,7 +76,8 @@ def test_pins_agree() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "extras"), [("base", []), ("dev", ["accounting", "plots", "postgres", "dev"])]
+    ("name", "extras"),
+    [("base", []), ("dev", ["accounting", "grid", "opf", "plots", "postgres", "dev"])],
 )
 def test_pins_are_complete(name: str, extras: list[str]) -> None:
     """Every declared dependency is pinned."""

@@ -19,7 +19,8 @@ from wattveil.errors import InvalidParameterError, WattveilError
 from wattveil.ingest import Readings, read_readings
 from wattveil.profiles.build import ProfileBuild, build_profiles
 from wattveil.profiles.grid import Grid, Split
-from wattveil.profiles.quality import require_plots, write_quality_page
+from wattveil.profiles.page import require_plots
+from wattveil.profiles.quality import write_quality_page
 
 EPILOG = (
     "Example: wattveil profiles readings.parquet --timezone Europe/London --out profiles.parquet"
@@ -85,9 +86,9 @@ def profiles(
     console, errors = Console(stderr=as_json), Console(stderr=True)
     try:
         if report is not None:
-            require_plots()
+            require_plots("the quality page")
         written = {"out": out, "report": report, "problems_to": problems_to}
-        _check_folders(written)
+        check_folders(written)
         grid = Grid(
             minutes=grid_minutes,
             split=checks.enum_value("split", split, Split),
@@ -150,7 +151,7 @@ def _one(source: list[str]) -> str:
     return source[0]
 
 
-def _check_folders(written: Mapping[str, Path | None]) -> None:
+def check_folders(written: Mapping[str, Path | None]) -> None:
     """Refuse before the work what could not be written after it."""
     for name, path in written.items():
         if path is not None and not path.absolute().parent.is_dir():

@@ -7,53 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from wattveil.errors import MissingExtraError
 from wattveil.profiles.build import ProfileBuild
+from wattveil.profiles.page import Shown, figure_html, private_page, require_plots
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 _BLUE, _GREY = "#2563a8", "#9aa5b1"
 _SHADES = ((5, 95, "rgba(37, 99, 168, 0.15)"), (25, 75, "rgba(37, 99, 168, 0.30)"))
-
-_PAGE = """<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Data quality (private): {source}</title>
-<style>
-body {{ font-family: system-ui, sans-serif; margin: 0; color: #1c2733; }}
-.band {{ background: #b3261e; color: #fff; padding: 0.6rem 1.5rem; font-weight: 600; }}
-main {{ max-width: 72rem; margin: 1rem auto; padding: 0 1rem; overflow-wrap: anywhere; }}
-h1 {{ font-size: 1.4rem; margin: 0.5rem 0; }}
-h2 {{ font-size: 1.05rem; margin: 1rem 0 0.3rem; }}
-.facts {{ display: flex; flex-wrap: wrap; gap: 0.8rem 2rem; margin: 0.8rem 0; }}
-.facts b {{ display: block; font-size: 1.5rem; }}
-.grid {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr));
-  gap: 0.5rem 2rem; }}
-.grid > * {{ min-width: 0; }}
-table {{ border-collapse: collapse; width: 100%; font-size: 0.9rem; }}
-td {{ border-top: 1px solid #dde3e9; padding: 0.25rem 0.5rem 0.25rem 0; vertical-align: top; }}
-td.number {{ text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }}
-</style>
-</head>
-<body>
-<div class="band">PRIVATE: exact figures about customers, not protected. Do not publish.</div>
-<main>
-<h1>Data quality: {source}</h1>
-<div class="facts">{facts}</div>
-<div class="grid">{tables}</div>
-<div class="grid">{figures}</div>
-<div class="grid">{rules}</div>
-</main>
-<script>
-// The first figures are drawn before the grid has its columns; they take their width from it again.
-addEventListener("load", () => dispatchEvent(new Event("resize")));
-</script>
-</body>
-</html>
-"""
 
 
 def write_quality_page(build: ProfileBuild, path: str | Path) -> None:
@@ -65,7 +26,7 @@ def write_quality_page(build: ProfileBuild, path: str | Path) -> None:
         (f"{report.rows_out / max(report.rows_in, 1):.2%}", "of them used"),
         (f"{build.customers_in:,}", "customers"),
         (f"{len(profiles):,}", "profiles"),
-        (f"{profiles.grid.columns}", f"columns, {escape(profiles.timezone)}"),
+        (f"{profiles.grid.columns}", f"columns, {profiles.timezone}"),
     ]
     in_no_profile = [
         ("of these: in two cells of the grid, so in no profile", build.cells.straddling),
@@ -75,18 +36,13 @@ def write_quality_page(build: ProfileBuild, path: str | Path) -> None:
     customers = [("named in the source", build.customers_in)]
     customers += [(f"dropped: {reason}", count) for reason, count in build.dropped.items()]
     customers.append(("profiles", len(profiles)))
-    Path(path).write_text(
-        _PAGE.format(
-            source=escape(report.files[0] + more),
-            facts="".join(f"<div><b>{value}</b>{name}</div>" for value, name in facts),
-            tables=_shares("What became of every reading", readings)
-            + _shares("What became of every customer", customers),
-            figures=_figures(build),
-            rules=_table("Rules", _rules(profiles.rules))
-            + _table("Guesses", [(guess,) for guess in report.guesses] or [("none",)]),
-        ),
-        encoding="utf-8",
-    )
+    tables = _shares("What became of every reading", readings)
+    tables += _shares("What became of every customer", customers)
+    rules = _table("Rules", _rules(profiles.rules))
+    rules += _table("Guesses", [(guess,) for guess in report.guesses] or [("none",)])
+    body = "".join(f'<div class="grid">{part}</div>' for part in (tables, _figures(build), rules))
+    page = private_page(f"Data quality: {report.files[0]}{more}", facts, body)
+    Path(path).write_text(page, encoding="utf-8")
 
 
 def _shares(title: str, lines: list[tuple[str, int]]) -> str:
@@ -115,16 +71,8 @@ def _rules(rules: Mapping[str, object], within: str = "") -> list[tuple[str, str
     return lines
 
 
-def require_plots() -> None:
-    """Refuse at once where the page could not be drawn in the end."""
-    try:
-        import plotly  # noqa: F401, PLC0415 -- an extra, needed only here
-    except ImportError as error:
-        raise MissingExtraError("the quality page", "plots") from error
-
-
 def _figures(build: ProfileBuild) -> str:
-    require_plots()
+    require_plots("the quality page")
     from plotly.graph_objects import Figure  # noqa: PLC0415 -- an extra, needed only here
 
     days, loads = Figure(), Figure()
@@ -134,26 +82,14 @@ def _figures(build: ProfileBuild) -> str:
     missing.update_yaxes(tickformat=".1%", rangemode="tozero")
     loads.add_histogram(x=build.profiles.load_kw.mean(axis=1), nbinsx=60, marker_color=_BLUE)
     shown = [
-        ("Days with readings", days, "days", "customers"),
-        ("Missing readings, by column of the profile", missing, "", "share"),
-        ("Load: median, quartiles, 5 % and 95 % of customers", _daily_load(build), "", "kW"),
-        ("Mean load", loads, "kW", "customers"),
+        Shown("Days with readings", days, "days", "customers"),
+        Shown("Missing readings, by column of the profile", missing, "", "share"),
+        Shown("Load: median, quartiles, 5 % and 95 % of customers", _daily_load(build), "", "kW"),
+        Shown("Mean load", loads, "kW", "customers"),
     ]
-    sections: list[str] = []
-    for title, figure, x_title, y_title in shown:
-        figure.update_layout(
-            showlegend=False, template="plotly_white", margin={"l": 10, "r": 10, "t": 10, "b": 10}
-        )
-        figure.update_xaxes(title_text=x_title, automargin=True)
-        figure.update_yaxes(title_text=y_title, automargin=True)
-        drawn = figure.to_html(
-            full_html=False,
-            include_plotlyjs=not sections,  # once a page
-            config={"displayModeBar": False, "responsive": True},
-            default_height="19rem",
-        )
-        sections.append(f"<section><h2>{title}</h2>{drawn}</section>")
-    return "".join(sections)
+    for each in shown:
+        each.figure.update_layout(showlegend=False)
+    return "".join(map(figure_html, shown))
 
 
 def missing_share(build: ProfileBuild) -> list[float]:

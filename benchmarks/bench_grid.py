@@ -1,0 +1,186 @@
+"""Power flow against its peers, and the grid table of synthetic customers.
+
+Run: ``python benchmarks/bench_grid.py``. pandapower is measured if it is installed; it is no
+dependency. London homes need the data folder (see `measured_homes`). All figures are private.
+
+The table judges, against redraws of real customers: the default synthesis at two budgets and
+without noise; the paper's Algorithm 2 (a multivariate log-normal a cluster, alpha = 15 kW, centred)
+without noise; other homes, never seen; and, as in every comparison, the centroids alone.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+
+import measured_homes
+import numpy as np
+from numpy.typing import NDArray
+
+from wattveil.clustering.lloyd import k_means
+from wattveil.grid import Feeder, compare_on_feeder, power_flow, read_feeder
+from wattveil.grid import solver as grid_solver
+from wattveil.profiles import Grid, Profiles
+from wattveil.release.synthetic import LoadSynthesizer
+from wattveil.simulate import simulate_load_kw
+
+Floats = NDArray[np.float64]
+
+SNAPSHOTS, SAMPLE = 10_000, 100
+ALPHA_KW = 15.0
+CLUSTERS = 6
+CUSTOMERS = 20_000
+RELEASES = 5
+NO_NOISE = 1e6  # an epsilon that promises nothing
+GENERATOR = np.random.default_rng(0)
+
+
+def main() -> None:
+    """Print both tables."""
+    for line in speed():
+        print(line, flush=True)  # noqa: T201
+    for line in table():
+        print(line, flush=True)  # noqa: T201
+
+
+def speed() -> list[str]:
+    """Return CPU seconds of 10,000 snapshots of case141."""
+    feeder = read_feeder("case141")
+    load_kw = feeder.nominal_kw * GENERATOR.uniform(0.2, 1.2, (SNAPSHOTS, feeder.buses))
+    load_kvar = 0.1 * load_kw
+    ours = cpu(lambda: power_flow(feeder, load_kw=load_kw, load_kvar=load_kvar))
+    bare = cpu(bare_call(feeder, load_kw, load_kvar))
+    lines = [f"{SNAPSHOTS:,} snapshots, CPU s: ours {ours:.2f}, power-grid-model bare {bare:.2f}"]
+    lines.append(f"  ours / bare = {ours / bare:.2f}")
+    try:
+        loop = pandapower_loop(feeder, load_kw[:SAMPLE], load_kvar[:SAMPLE])
+    except ImportError:
+        return [*lines, "  pandapower is not installed"]
+    one = cpu(loop) * SNAPSHOTS / SAMPLE
+    return [*lines, f"  pandapower loop {one:.0f} (from {SAMPLE}); it / ours = {one / ours:.0f}"]
+
+
+def bare_call(feeder: Feeder, load_kw: Floats, load_kvar: Floats) -> Callable[[], object]:
+    """Return a call of the solver as its own manual shows it, with all its outputs."""
+    model = grid_solver._model(feeder)  # noqa: SLF001 -- the same network
+    update = {"sym_load": {"p_specified": 1e3 * load_kw, "q_specified": 1e3 * load_kvar}}
+    return lambda: model.calculate_power_flow(update_data=update)
+
+
+def pandapower_loop(feeder: Feeder, load_kw: Floats, load_kvar: Floats) -> Callable[[], object]:
+    """Return a loop over snapshots, as its tutorials write it."""
+    import pandapower  # noqa: PLC0415 -- measured if it is there
+
+    net = pandapower.create_empty_network()
+    for _ in range(feeder.buses):
+        pandapower.create_bus(net, vn_kv=feeder.base_kv)
+    pandapower.create_ext_grid(net, feeder.slack, vm_pu=feeder.slack_pu)
+    for branch in range(feeder.from_bus.size):
+        pandapower.create_line_from_parameters(
+            net,
+            int(feeder.from_bus[branch]),
+            int(feeder.to_bus[branch]),
+            length_km=1.0,
+            r_ohm_per_km=feeder.r_ohm[branch],
+            x_ohm_per_km=feeder.x_ohm[branch],
+            c_nf_per_km=0.0,
+            max_i_ka=1.0,
+        )
+    for bus in range(feeder.buses):
+        pandapower.create_load(net, bus, p_mw=0.0)
+
+    def loop() -> None:
+        for active, reactive in zip(load_kw, load_kvar, strict=True):
+            net.load["p_mw"], net.load["q_mvar"] = active / 1e3, reactive / 1e3
+            pandapower.runpp(net)
+
+    return loop
+
+
+def cpu(run: Callable[[], object]) -> float:
+    """Return the CPU seconds of the best of three runs."""
+    times = []
+    for _ in range(3):
+        start = time.process_time()
+        run()
+        times.append(time.process_time() - start)
+    return min(times)
+
+
+def table() -> list[str]:
+    """Return the ratio of every metric, a column a population; bold is detectable.
+
+    Of several releases the median is shown.
+    """
+    columns: dict[str, dict[str, str]] = {}
+    for name, real_kw, releases in cases():
+        seconds = time.process_time()
+        found = [compare_on_feeder(profiles(real_kw, "r"), profiles(kw, "s")) for kw in releases]
+        seconds = (time.process_time() - seconds) / len(found)
+        houses = found[0].setting.placement.houses
+        print(f"{name}: {houses:,} houses, {seconds:.0f} CPU s each", flush=True)  # noqa: T201
+        ratios = np.median([[row.ratio for row in each.rows] for each in found], axis=0)
+        metrics = [row.metric for row in found[0].rows]
+        columns[name] = dict(zip(metrics, map(cell, ratios), strict=True))
+        control = {row.metric: cell(row.control_ratio) for row in found[0].rows}
+        columns.setdefault(f"{name.split(':')[0]}: centroids", control)
+    lines = ["| metric | " + " | ".join(columns) + " |", "| --- |" + " --- |" * len(columns)]
+    for metric in next(iter(columns.values())):
+        cells = " | ".join(column[metric] for column in columns.values())
+        lines.append(f"| {metric} | {cells} |")
+    return lines
+
+
+def cell(ratio: float) -> str:
+    """Return a ratio as the table shows it."""
+    text = "∞" if np.isinf(ratio) else f"{ratio:.2f}"
+    return f"**{text}**" if ratio > 1.0 else text
+
+
+def cases() -> Iterator[tuple[str, Floats, list[Floats]]]:
+    """Yield the column of the table, the real customers and releases of synthetic ones."""
+    made_up = simulate_load_kw(customers=2818)
+    yield from synthetic_of("simulated", made_up[:1409])
+    yield "simulated: other homes", made_up[:1409], [made_up[1409:]]
+    if measured_homes.LONDON.exists():
+        london = GENERATOR.permutation(measured_homes.london_homes())
+        yield from synthetic_of("London", london)
+        half = len(london) // 2
+        yield "London: other homes", london[:half], [london[half:]]
+
+
+def synthetic_of(name: str, real_kw: Floats) -> Iterator[tuple[str, Floats, list[Floats]]]:
+    """Yield synthetic customers of the default synthesis, and of the paper's."""
+    for epsilon, said, times in (
+        (1.0, "ε = 1", RELEASES),
+        (10.0, "ε = 10", RELEASES),
+        (NO_NOISE, "no noise", 1),
+    ):
+        synthesizer = LoadSynthesizer(epsilon=epsilon, delta=1e-6)
+        releases = [synthesizer.fit(real_kw).sample(CUSTOMERS, seed=1)[0] for _ in range(times)]
+        yield f"{name}: {said}", real_kw, releases
+    yield f"{name}: Algorithm 2", real_kw, [log_normal(real_kw)]
+
+
+def log_normal(load_kw: Floats) -> Floats:
+    """Return customers from the paper's Algorithm 2 without its noise."""
+    clusters = k_means(load_kw, CLUSTERS, seed=0)
+    drawn = []
+    for cluster in range(CLUSTERS):
+        log_kw = np.log(load_kw[clusters.labels == cluster] + ALPHA_KW)
+        mean, covariance = log_kw.mean(axis=0), np.cov(log_kw.T, bias=True)
+        size = round(CUSTOMERS * len(log_kw) / len(load_kw))
+        drawn.append(GENERATOR.multivariate_normal(mean, covariance, size, method="eigh"))
+    return np.exp(np.concatenate(drawn)) - ALPHA_KW
+
+
+def profiles(load_kw: Floats, prefix: str) -> Profiles:
+    """Return rows as profiles."""
+    return Profiles(
+        customer_ids=tuple(f"{prefix}{row}" for row in range(len(load_kw))),
+        load_kw=np.array(load_kw),
+        grid=Grid(),
+        timezone="Europe/London",
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,238 @@
+"""What is seen of a population on a feeder: its power flow, and its customers in groups.
+
+Samples are kept sorted, and all draws have the same number of houses: the Wasserstein distance of
+two of them is then the mean of ``|a_(i) - b_(i)|``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
+
+from wattveil.grid.flow import Flow, power_flow
+from wattveil.grid.hosting import Question, hosting_capacity_mw
+from wattveil.grid.houses import Placement
+from wattveil.grid.network import Feeder, Floats
+from wattveil.profiles.grid import Grid
+
+# ANSI C84.1, service voltage: what should be kept, and what may happen rarely.
+RANGE_A_PU = (0.95, 1.05)
+RANGE_B_PU = (0.9167, 1.0583)
+GROUP_SIZES = (1, 2, 4, 8, 16, 64)  # each a multiple of the one before
+
+_MIDDAY_HOURS = (10.0, 15.0)
+_HEAT_HOURS = 2.0  # a transformer warms up: the mean load of two hours counts
+_HEAT_LIMIT = 1.2
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Setting:
+    """All that stays the same while populations change.
+
+    Attributes
+    ----------
+    grid : Grid
+        What the snapshots are.
+    power_factor : float
+        Reactive power is ``tan(arccos(power_factor))`` of the active one.
+    transformer_kva, transformer_homes
+        A service transformer, and how many homes it feeds.
+    """
+
+    feeder: Feeder
+    placement: Placement
+    grid: Grid
+    power_factor: float
+    transformer_kva: float
+    transformer_homes: int
+
+    @property
+    def slot_hours(self) -> float:
+        """Length of a snapshot."""
+        return self.grid.minutes / 60.0
+
+    @property
+    def midday(self) -> NDArray[np.bool_]:
+        """The snapshots at which panels deliver most."""
+        first, last = _MIDDAY_HOURS
+        hour = np.arange(self.grid.columns) % self.grid.slots * self.slot_hours
+        midday: NDArray[np.bool_] = (hour >= first) & (hour < last)
+        return midday
+
+    @property
+    def follows(self) -> NDArray[np.bool_]:
+        """Whether each snapshot but the first comes right after the one before, on the same day."""
+        column = np.arange(1, self.grid.columns)
+        follows: NDArray[np.bool_] = (column % self.grid.slots != 0) | (column >= self.grid.cells)
+        return follows
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Groups:
+    """Random groups of N homes each.
+
+    Attributes
+    ----------
+    admd_kw : (G,)
+        After-diversity maximum demand: the peak of the group's load, a home. Sorted.
+    coincidence : (G,)
+        That peak over the sum of the peaks of its homes, 1 where no home has one. Sorted.
+    """
+
+    admd_kw: Floats
+    coincidence: Floats
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Transformers:
+    """Service transformers, one a group of homes.
+
+    Attributes
+    ----------
+    peak_loading : (G,)
+        Highest load of each over its rating. Sorted.
+    hours_full, hours_hot : float
+        Share of hours with a load above the rating; with a mean of two hours above 1.2 times it.
+    """
+
+    peak_loading: Floats
+    hours_full: float
+    hours_hot: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Observation:
+    """A population on the feeder.
+
+    Attributes
+    ----------
+    flow : Flow
+        The feeder in each snapshot.
+    voltage_pu, angle_deg : (T, n - 1)
+        Of all buses but the slack.
+    feeder_kw : (T,)
+        Load of all houses together.
+    panels_mw, more_load_mw : float
+        Hosting capacity at the midday snapshot of least load, and at the peak.
+    groups : mapping
+        By number of homes; numbers that are not to be had are left out.
+    transformers : Transformers or None
+        None where there are fewer homes than one transformer feeds.
+    peak_kw : (N,)
+        Highest load of each home. Sorted.
+    ramp_kw
+        Steps from a snapshot to the next of the same day, of all homes. Sorted.
+    autocorrelation : (N,)
+        Between a snapshot and the next; 1 for a constant load. Sorted.
+    negative_share, zero_share : float
+        Of the readings.
+    """
+
+    flow: Flow
+    voltage_pu: Floats
+    angle_deg: Floats
+    feeder_kw: Floats
+    panels_mw: float
+    more_load_mw: float
+    groups: Mapping[int, Groups]
+    transformers: Transformers | None
+    peak_kw: Floats
+    ramp_kw: Floats
+    autocorrelation: Floats
+    negative_share: float
+    zero_share: float
+
+
+def observe(setting: Setting, customers_kw: Floats) -> Observation:
+    """Put customers into the houses, a row each, and look at the feeder and at them."""
+    feeder = setting.feeder
+    load_kw = setting.placement.bus_load_kw(customers_kw)
+    load_kvar = load_kw * np.tan(np.arccos(setting.power_factor))
+    feeder_kw = load_kw.sum(axis=1)
+    flow = power_flow(feeder, load_kw=load_kw, load_kvar=load_kvar)
+    noon = int(np.argmin(np.where(setting.midday, feeder_kw, np.inf)))
+    peak = int(np.argmax(feeder_kw))
+    low_pu, high_pu = RANGE_A_PU
+    panels_mw, more_load_mw = hosting_capacity_mw(
+        feeder,
+        [
+            Question(
+                load_kw=load_kw[noon], load_kvar=load_kvar[noon], feeds_in=True, high_pu=high_pu
+            ),
+            Question(
+                load_kw=load_kw[peak], load_kvar=load_kvar[peak], feeds_in=False, low_pu=low_pu
+            ),
+        ],
+    )
+    before, after = customers_kw[:, :-1], customers_kw[:, 1:]
+    return Observation(
+        flow=flow,
+        voltage_pu=flow.voltage_pu[:, feeder.not_slack],
+        angle_deg=flow.angle_deg[:, feeder.not_slack],
+        feeder_kw=feeder_kw,
+        panels_mw=panels_mw,
+        more_load_mw=more_load_mw,
+        groups=_groups(customers_kw),
+        transformers=_transformers(setting, customers_kw),
+        peak_kw=np.sort(customers_kw.max(axis=1)),
+        ramp_kw=np.sort((after - before)[:, setting.follows], axis=None),
+        autocorrelation=np.sort(_autocorrelation(before, after)),
+        negative_share=float((customers_kw < 0.0).mean()),
+        zero_share=float((customers_kw == 0.0).mean()),
+    )
+
+
+def _in_groups(rows: Floats, homes: int) -> Floats:
+    """Return rows in groups of neighbours, which are random: customers were drawn independently."""
+    groups = len(rows) // homes
+    return rows[: groups * homes].reshape(groups, homes, *rows.shape[1:])
+
+
+def _groups(customers_kw: Floats) -> dict[int, Groups]:
+    """Return groups of every size that there are homes for, each made of groups of the last."""
+    load_kw, sum_of_peaks, size = customers_kw, customers_kw.max(axis=1), 1
+    groups = {}
+    for homes in GROUP_SIZES:
+        if homes > len(customers_kw):
+            break
+        load_kw = _in_groups(load_kw, homes // size).sum(axis=1)
+        sum_of_peaks = _in_groups(sum_of_peaks, homes // size).sum(axis=1)
+        size = homes
+        peak = load_kw.max(axis=1)
+        coincidence = np.ones_like(peak)
+        np.divide(peak, sum_of_peaks, out=coincidence, where=sum_of_peaks > 0.0)
+        groups[homes] = Groups(admd_kw=np.sort(peak / homes), coincidence=np.sort(coincidence))
+    return groups
+
+
+def _transformers(setting: Setting, customers_kw: Floats) -> Transformers | None:
+    if setting.transformer_homes > setting.placement.houses:
+        return None
+    active_kw = _in_groups(customers_kw, setting.transformer_homes).sum(axis=1)
+    # |S| = |P| / cos(phi)
+    loading = np.abs(active_kw) / setting.power_factor / setting.transformer_kva
+    window = min(max(1, round(_HEAT_HOURS / setting.slot_hours)), loading.shape[1])
+    warm = sliding_window_view(loading, window, axis=1).mean(axis=2)
+    return Transformers(
+        peak_loading=np.sort(loading.max(axis=1)),
+        hours_full=float((loading > 1.0).mean()),
+        hours_hot=float((warm > _HEAT_LIMIT).mean()),
+    )
+
+
+def _autocorrelation(before: Floats, after: Floats) -> Floats:
+    """Return the correlation of each customer's load with that of the next snapshot."""
+    x = before - before.mean(axis=1, keepdims=True)
+    y = after - after.mean(axis=1, keepdims=True)
+    scale = np.sqrt(_dot(x, x) * _dot(y, y))
+    constant = scale <= 1e-12 * _dot(before, before)  # rounding is no variation
+    correlation = np.ones(len(before))
+    np.divide(_dot(x, y), scale, out=correlation, where=~constant)
+    return correlation
+
+
+def _dot(x: Floats, y: Floats) -> Floats:
+    products: Floats = np.einsum("it,it->i", x, y)
+    return products

@@ -1,0 +1,262 @@
+"""The experiment: who passes, who is found out, and by which metric."""
+
+import dataclasses
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from wattveil.errors import InvalidDataError, InvalidParameterError
+from wattveil.grid import Feeder, GridComparison, Row, Verdict, compare_on_feeder, write_grid_page
+from wattveil.grid.comparison import judge
+from wattveil.grid.metric import Metric
+from wattveil.profiles import Grid, Profiles
+
+Floats = NDArray[np.float64]
+Named = Callable[..., Profiles]
+
+VOLTAGE = ("A1 voltage, W1", "A1 voltage, KS", "A1 angle, W1")
+SINGLE = ("B8 ADMD of 2 homes, W1", "B10 peak of a customer, W1", "B10 ramp, W1")
+
+
+@pytest.fixture(scope="module")
+def compared(
+    homes_kw: Floats, named_profiles: Named, four_buses: Feeder
+) -> Callable[[Floats], dict[str, Row]]:
+    """Return a maker of tables: real homes against given synthetic ones."""
+
+    def compare(synthetic_kw: Floats) -> dict[str, Row]:
+        comparison = compare_on_feeder(
+            named_profiles(homes_kw, "real"),
+            named_profiles(synthetic_kw, "made"),
+            feeder=four_buses,
+            redraws=25,
+        )
+        return {row.metric: row for row in comparison.rows}
+
+    return compare
+
+
+def test_real_customers_under_other_names_pass(
+    compared: Callable[[Floats], dict[str, Row]], homes_kw: Floats
+) -> None:
+    """The same population is nowhere detectable, also where the control is."""
+    rows = compared(homes_kw[::-1])
+    assert not [name for name, row in rows.items() if row.verdict is Verdict.DETECTABLE]
+    assert all(rows[name].verdict is Verdict.INSIDE for name in SINGLE)
+
+
+def test_class_means_pass_the_histogram_and_nothing_else(
+    compared: Callable[[Floats], dict[str, Row]], homes_kw: Floats
+) -> None:
+    """The paper's voltage histogram cannot tell centroids from customers; transformers can."""
+    from wattveil.clustering.lloyd import k_means  # noqa: PLC0415 - here alone
+
+    clusters = k_means(homes_kw, 6, seed=0)
+    rows = compared(clusters.centroids[clusters.labels])
+    assert all(rows[name].verdict is Verdict.NO_PROOF for name in VOLTAGE)
+    assert all(rows[name].verdict is Verdict.DETECTABLE for name in SINGLE)
+    for name in SINGLE:  # it is the control itself
+        assert rows[name].ratio == pytest.approx(rows[name].control_ratio, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("fault", "found_by"),
+    [
+        ("larger by a fifth", (*VOLTAGE, "A3 losses", "A5 peak", *SINGLE)),
+        ("smaller by a fifth", (*VOLTAGE, "A3 losses", "A5 peak", *SINGLE)),
+        ("three hours late", ("A5 hour of the peak", "A1 voltage, W1 by hour")),
+        ("smoothed", ("B10 lag-1 autocorrelation, W1", *SINGLE)),
+        ("exporting", ("B10 readings below 0", "A6 hosting capacity, panels")),
+    ],
+)
+def test_planted_faults_are_found(
+    compared: Callable[[Floats], dict[str, Row]],
+    homes_kw: Floats,
+    fault: str,
+    found_by: tuple[str, ...],
+) -> None:
+    """Each fault is detectable by the metrics that are there for it."""
+    spread = np.mean([np.roll(homes_kw, step, axis=1) for step in range(-2, 3)], axis=0)
+    sun = np.where((np.arange(24) > 8) & (np.arange(24) < 16), 1.0, 0.0)
+    planted = {
+        "larger by a fifth": 1.2 * homes_kw,
+        "smaller by a fifth": 0.8 * homes_kw,
+        "three hours late": np.roll(homes_kw, 3, axis=1),
+        "smoothed": spread,
+        "exporting": homes_kw - sun,
+    }
+    rows = compared(planted[fault])
+    missed = [name for name in found_by if rows[name].verdict is not Verdict.DETECTABLE]
+    assert not missed
+
+
+def test_not_all_metrics_fail_at_once(
+    compared: Callable[[Floats], dict[str, Row]], homes_kw: Floats
+) -> None:
+    """Hours shuffled within each customer keep its peak and its readings, and lose their order."""
+    generator = np.random.default_rng(0)
+    rows = compared(generator.permuted(homes_kw, axis=1))
+    assert rows["B10 lag-1 autocorrelation, W1"].verdict is Verdict.DETECTABLE
+    assert rows["A5 load factor"].verdict is Verdict.DETECTABLE
+    assert rows["B10 peak of a customer, W1"].verdict is Verdict.INSIDE
+    assert rows["B10 readings of exactly 0"].verdict is not Verdict.DETECTABLE
+
+
+def test_a_collapse_is_reported(
+    homes_kw: Floats, named_profiles: Named, four_buses: Feeder, tmp_path: Path
+) -> None:
+    """Synthetic customers that the feeder cannot carry: hours named, network metrics infinite."""
+    comparison = compare_on_feeder(
+        named_profiles(homes_kw, "real"),
+        named_profiles(40.0 * homes_kw, "made"),
+        feeder=four_buses,
+        redraws=20,
+    )
+    assert list(comparison.synthetic_failures)
+    write_grid_page(comparison, tmp_path / "grid.html")  # it is drawn all the same
+    assert "snapshots without solution" in (tmp_path / "grid.html").read_text()
+    rows = {row.metric: row for row in comparison.rows}
+    assert math.isinf(rows["A1 voltage, W1"].ratio)
+    assert rows["A1 voltage, W1"].verdict is Verdict.DETECTABLE
+    written = comparison.to_json()
+    assert written["synthetic_failures"]
+    assert isinstance(written["metrics"], list)
+    assert written["metrics"][0]["ratio"] is None  # JSON has no infinity
+    with pytest.raises(InvalidParameterError, match="carries the real customers in every snapshot"):
+        compare_on_feeder(
+            named_profiles(homes_kw, "real"),
+            named_profiles(homes_kw, "made"),
+            feeder=four_buses,
+            houses=300_000,
+            redraws=20,
+        )
+
+
+@pytest.fixture(scope="module")
+def by_attribute(
+    homes_kw: Floats, home_classes: tuple[str, ...], named_profiles: Named
+) -> GridComparison:
+    """Return the paper's literal experiment with classes from a column."""
+    return compare_on_feeder(
+        named_profiles(homes_kw, "real", home_classes),
+        named_profiles(homes_kw[:300], "made", home_classes[:300]),
+        by="class",
+        scaling="literal",
+        redraws=20,
+    )
+
+
+def test_the_letter_of_the_paper(
+    by_attribute: GridComparison, home_classes: tuple[str, ...]
+) -> None:
+    """One house a bus in kW: 141 houses of the classes' mix, and a feeder that idles."""
+    assert by_attribute.setting.placement.houses == 141
+    assert by_attribute.class_names == tuple(sorted(set(home_classes)))
+    assert by_attribute.real.voltage_pu.min() > 0.998
+    wanted = by_attribute.setting.placement.wanted_class
+    for number, name in enumerate(by_attribute.class_names):
+        expected = 141 * home_classes.count(name) / len(home_classes)
+        assert abs(np.count_nonzero(wanted == number) - expected) < 1.0
+    shares = [
+        np.array([classes.count(name) for name in by_attribute.class_names]) / len(classes)
+        for classes in (home_classes, home_classes[:300])
+    ]
+    apart = np.abs(shares[0] - shares[1]).sum() / 2.0
+    assert by_attribute.class_mix_distance == pytest.approx(apart)
+    assert not by_attribute.synthetic_failures
+
+
+def test_the_table_is_the_rows(by_attribute: GridComparison) -> None:
+    """The library's table has a row a metric and the same numbers."""
+    table = by_attribute.to_arrow()
+    assert table.num_rows == len(by_attribute.rows)
+    assert table["metric"].to_pylist() == [row.metric for row in by_attribute.rows]
+    assert table["ratio"].to_pylist() == [row.ratio for row in by_attribute.rows]
+    assert set(table["verdict"].to_pylist()) <= {verdict.value for verdict in Verdict}
+
+
+def test_a_seed_repeats_the_experiment(
+    homes_kw: Floats, named_profiles: Named, four_buses: Feeder
+) -> None:
+    """The same seed gives the same table, another one another; progress is told."""
+    steps: list[None] = []
+
+    def table(seed: int) -> list[float]:
+        comparison = compare_on_feeder(
+            named_profiles(homes_kw, "real"),
+            named_profiles(homes_kw, "made"),
+            feeder=four_buses,
+            houses=200,
+            redraws=20,
+            seed=seed,
+            advance=lambda: steps.append(None),
+        )
+        return [row.distance for row in comparison.rows]
+
+    first = table(1)
+    assert len(steps) == 20 + 10 + 10 + 1
+    assert table(1) == first
+    assert table(2) != first
+
+
+@pytest.mark.parametrize(
+    ("distance", "control", "redraws", "verdict"),
+    [
+        (0.5, 3.0, 1.0, Verdict.INSIDE),
+        (0.5, 0.9, 1.0, Verdict.NO_PROOF),
+        (1.1, 0.9, 1.0, Verdict.DETECTABLE),
+        (1.1, 3.0, 1.0, Verdict.DETECTABLE),
+        (0.0, 0.0, 0.0, Verdict.NO_PROOF),  # nothing ever happens
+        (0.0, 0.1, 0.0, Verdict.INSIDE),
+        (1e-9, 0.0, 0.0, Verdict.DETECTABLE),
+        (math.nan, 0.0, 1.0, Verdict.DETECTABLE),  # a power flow without solution
+    ],
+)
+def test_verdicts(
+    by_attribute: GridComparison, distance: float, control: float, redraws: float, verdict: Verdict
+) -> None:
+    """The rule of the three verdicts, at its edges."""
+    real, synthetic = by_attribute.real, by_attribute.synthetic
+    other = dataclasses.replace(real)
+    metric = Metric(
+        name="planted",
+        unit="",
+        value=lambda _: 1.0,
+        distance=lambda seen, _: distance if seen is synthetic else control,
+    )
+    row = judge(metric, real, redraws=[redraws] * 20, synthetic=[synthetic] * 3, control=[other])
+    assert row.verdict is verdict
+
+
+def test_bad_input_is_refused(
+    homes_kw: Floats, home_classes: tuple[str, ...], named_profiles: Named
+) -> None:
+    """Grids, classes and parameters that do not fit are refused by name."""
+    real = named_profiles(homes_kw, "real", home_classes)
+    half_hours = Profiles(
+        customer_ids=("a",),
+        load_kw=np.ones((1, 48)),
+        grid=Grid(minutes=30),
+        timezone="Europe/London",
+    )
+    few = named_profiles(homes_kw[:2], "made", home_classes[:2])
+    for synthetic, changes, words in (
+        (half_hours, {}, "synthetic must be on the grid"),
+        (few, {"by": "zip"}, r"by must be an attribute of the real customers, one of \['class'\]"),
+        (few, {"by": "class"}, "synthetic must be customers of every class"),
+        (real, {"power_factor": 1.2}, "power_factor must be above 0 and at most 1"),
+        (real, {"redraws": 5}, "redraws must be a whole number of at least 20"),
+        (real, {"scaling": "kW"}, "scaling must be one of"),
+        (real, {"n_clusters": 0}, "n_clusters must be a whole number of at least 1"),
+        (real, {"transformer_kva": 0.0}, "transformer_kva must be a finite number above 0"),
+        (named_profiles(homes_kw[:0], "made"), {}, "synthetic must be at least one customer"),
+    ):
+        with pytest.raises(InvalidParameterError, match=words):
+            compare_on_feeder(real, synthetic, **changes)
+    unknown = named_profiles(homes_kw[:2], "made", ("x", None))
+    with pytest.raises(InvalidDataError, match="rows made1 break the rule 'each of the synthetic"):
+        compare_on_feeder(real, unknown, by="class")

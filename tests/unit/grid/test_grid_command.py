@@ -1,0 +1,121 @@
+"""The verb `wattveil grid`: its table, its JSON, its page, its refusals."""
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from typer.testing import CliRunner
+
+from wattveil.cli import app
+from wattveil.profiles import Profiles
+
+Floats = NDArray[np.float64]
+
+QUICK = ["--feeder", "ieee123", "--houses", "150", "--redraws", "20"]
+
+
+@pytest.fixture
+def files(
+    tmp_path: Path,
+    homes_kw: Floats,
+    home_classes: tuple[str, ...],
+    named_profiles: Callable[..., Profiles],
+) -> list[str]:
+    """Return the paths of real and of synthetic profiles."""
+    paths = [str(tmp_path / name) for name in ("profiles.parquet", "synthetic.parquet")]
+    named_profiles(homes_kw, "real", home_classes).write_parquet(paths[0])
+    named_profiles(1.5 * homes_kw, "made", home_classes).write_parquet(paths[1])
+    return paths
+
+
+def test_table_and_page(files: list[str], tmp_path: Path) -> None:
+    """The verb prints one table with verdicts and writes a page that needs nothing else."""
+    report = tmp_path / "grid.html"
+    result = CliRunner().invoke(
+        app,
+        ["grid", *files, *QUICK, "--by", "class", "--report", str(report)],
+        env={"COLUMNS": "200"},
+    )
+    assert result.exit_code == 0, result.output
+    assert "classes; their mixes are 0.000 apart" in result.output
+    for words in ("150 houses on 123 buses", "A1 voltage, W1", "B10 ramp", "detectable", "Private"):
+        assert words in result.output
+    page = report.read_text()
+    assert "PRIVATE: exact figures about customers" in page
+    for title in ("Voltage magnitude", "Voltage phase", "along the feeder", "After-diversity"):
+        assert title in page
+    assert not re.search(r"<(script|link|img)[^>]+(src|href)=", page)
+    assert "A3 losses" in page
+
+
+def test_json(files: list[str]) -> None:
+    """`--json` prints the rows and nothing else."""
+    result = CliRunner().invoke(app, ["grid", *files, *QUICK, "--json"])
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)
+    assert said["feeder"] == "ieee123"
+    assert said["houses"] == 150
+    assert said["classes"] == ["all"]
+    verdicts = {row["metric"]: row["verdict"] for row in said["metrics"]}
+    assert verdicts["A5 peak"] == "detectable"
+
+
+def test_a_collapse_is_shown(files: list[str], tmp_path: Path) -> None:
+    """Hours without solution are named in the table and on the page, which is still drawn."""
+    real = Profiles.read_parquet(files[0])
+    Profiles(
+        customer_ids=real.customer_ids,
+        load_kw=np.where(np.arange(24) == 18, 40_000.0, 1.0) * real.load_kw,
+        grid=real.grid,
+        timezone=real.timezone,
+    ).write_parquet(files[1])
+    report = tmp_path / "grid.html"
+    arguments = ["grid", *files, *QUICK, "--report", str(report)]
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    assert "no solution for the synthetic customers at 18:00" in result.output
+    assert "∞" in result.output
+    assert "<li>18:00: " in report.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["--feeder", "nowhere"], 2, "feeder must be one of ['case141', 'ieee123']"),
+        (["--redraws", "3"], 2, "redraws must be a whole number of at least 20"),
+        (["--report", "no/such/folder/page.html"], 2, "report must be a file in a folder"),
+        (["--by", "zip"], 2, "by must be an attribute of the real customers"),
+    ],
+)
+def test_bad_options_are_explained(
+    files: list[str], arguments: list[str], status: int, words: str
+) -> None:
+    """A bad option ends with its status and says field, rule and value."""
+    result = CliRunner().invoke(app, ["grid", *files, *arguments], terminal_width=200)
+    assert result.exit_code == status
+    assert words in " ".join(result.output.replace("│", " ").split())
+
+
+def test_a_file_that_is_none(files: list[str], tmp_path: Path) -> None:
+    """A file that is no profiles ends with status 1 and names it."""
+    bad = tmp_path / "bad.parquet"
+    bad.write_text("nothing")
+    result = CliRunner().invoke(app, ["grid", files[0], str(bad)], env={"COLUMNS": "300"})
+    assert result.exit_code == 1
+    assert "bad.parquet, content: expected a Parquet file" in result.output
+
+
+def test_page_needs_plotly(
+    files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without Plotly the page is refused before the work, and the extra is named."""
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    arguments = ["grid", *files, "--report", str(tmp_path / "grid.html")]
+    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "300"})
+    assert result.exit_code == 1
+    assert "the grid page needs the extra 'plots'" in result.output
