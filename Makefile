@@ -15,7 +15,7 @@ help: ## Show this list
 demo: $(VENV)/.runtime ## See Wattveil work: a private release of simulated customers
 	@$(BIN)/wattveil demo
 
-test: check ## Check, run every test, enforce coverage
+test: check $(VENV)/.browser ## Check, run every test, enforce coverage
 	@find src -name '*.nb[ci]' -delete # machine code that numba kept may be older than a file it came from
 	@echo "==> pytest (two processes, random order)"
 	@$(BIN)/pytest -n 2 --cov --cov-report=
@@ -60,7 +60,7 @@ pins: $(VENV)/.python ## Resolve the dependencies anew into requirements/
 	@rm -rf $(VENV)/pins && $(PYTHON) -m venv $(VENV)/pins
 	@$(VENV)/pins/bin/python -m pip --quiet install .
 	@$(call freeze,Runtime) > requirements/base.txt
-	@$(VENV)/pins/bin/python -m pip --quiet install --constraint requirements/base.txt '.[accounting,grid,opf,plots,postgres,dev]'
+	@$(VENV)/pins/bin/python -m pip --quiet install --constraint requirements/base.txt '.[grid,opf,postgres,dev]'
 	@$(call freeze,Runtime and the extras that the tests use) > requirements/dev.txt
 	@rm -rf $(VENV)/pins && wc -l requirements/*.txt
 
@@ -94,4 +94,11 @@ $(VENV)/.runtime: $(VENV)/.python pyproject.toml requirements/base.txt
 $(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
 	@echo "==> installing what the tests and checks need (about a minute)"
 	@$(PIP) install --requirement requirements/dev.txt
+	@touch $@
+
+# The report is tested in a real browser: the distribution's Chromium. Where it cannot be had, the test says so.
+$(VENV)/.browser: $(VENV)/.dev
+	@command -v chromium >/dev/null || { echo "==> installing Chromium for the browser test"; \
+	  { apt-get -qq update && apt-get -qq install --yes chromium; } >/dev/null 2>&1; } || \
+	  echo "    not possible here: the browser test will be skipped"
 	@touch $@

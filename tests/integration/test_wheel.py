@@ -46,12 +46,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> ZipFile:
     return ZipFile(path)
 
 
-def test_wheel_is_typed(wheel: ZipFile) -> None:
-    """A user's type checker sees our annotations."""
+def test_wheel_is_whole(wheel: ZipFile) -> None:
+    """A user's type checker sees our annotations, and `verify` finds its schema."""
     assert "wattveil/py.typed" in wheel.namelist()
+    assert "wattveil/publish/manifest.schema.json" in wheel.namelist()
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["demo"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--customers", "60"]])
 def test_command_runs_without_development_tools(
     wheel: ZipFile, tmp_path: Path, arguments: list[str]
 ) -> None:

@@ -3,70 +3,62 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from tests.released import no_rehearsal
 from wattveil import cli
-from wattveil.privacy.guarantee import Guarantee
-
-RELEASED = {"mean_kw", "std_kw", "customers", "customers_std", "clip_kw", "clipped_share"} | {
-    "clipped_share_std",
-    "kinds",
-    "kinds_std",
-    "kinds_customers",
-    "guarantee",
-    "sentence",
-    "spends",
-}
+from wattveil.publish import demo
+from wattveil.publish.bundle import read_manifest
+from wattveil.publish.verify import verify_bundle
 
 
-def test_demo_shows_the_release_and_its_guarantee() -> None:
-    """The demo walks from simulation to guarantee and draws the curve."""
-    result = CliRunner().invoke(cli.app, ["demo", "--customers", "300"])
-    assert result.exit_code == 0
-    for words in (
-        "Simulated",
-        "Calibrated",
-        "Released",
-        "Guarantee",
-        "differentially",
-        "██",
-        "░░",
-        "▁",
-        "±",
-    ):
+@pytest.fixture(autouse=True)
+def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+def test_demo_goes_from_meters_to_a_checked_bundle() -> None:
+    """It tells the story step by step, and leaves a bundle that stands by itself."""
+    with no_rehearsal():
+        result = CliRunner().invoke(cli.app, ["demo", "--customers", "150"])
+    assert result.exit_code == 0, result.output
+    for words in ("1. Simulated 150", "2. Planned", "3. Released", "4. Drew", "5. Checked"):
         assert words in result.output
-    assert "number of customers" in result.output
-    assert "0.00028 " in result.output  # rho of the count: 1 % of 0.0280144
+    for words in ("checks hold", "differentially", "▁", "±", "hour of the peak", "report.html"):
+        assert words in result.output
+    assert [path.name for path in Path().iterdir()] == ["wattveil-demo"]
+    assert verify_bundle(Path("wattveil-demo")).accepted
 
 
-def test_demo_json_holds_the_release_and_nothing_else() -> None:
-    """`--json` is one JSON object with exactly the released fields; its guarantee reads back."""
-    result = CliRunner().invoke(
-        cli.app, ["demo", "--customers", "200", "--epsilon", "0.5", "--json"]
-    )
-    assert result.exit_code == 0
-    released = json.loads(result.output)
-    assert set(released) == RELEASED
-    assert len(released["mean_kw"]) == len(released["std_kw"]) == 24
-    assert all(std > 0.0 for std in released["std_kw"])
-    guarantee = Guarantee.from_json(released["guarantee"])
-    assert guarantee.delta == 2e-6
-    assert 0.5 < guarantee.epsilon < 1.0  # of both releases: less than the sum
-    assert np.shape(released["kinds"]) == np.shape(released["kinds_std"]) == (4, 24)
-    assert released["sentence"] == guarantee.sentence
-    assert [set(spend) for spend in released["spends"]] == [{"tag", "mechanism", "rho_units"}] * 21
-    assert released["customers"] != 200  # the exact number is private
+def test_demo_json_and_a_second_demo() -> None:
+    """`--json` is one object; a second demo replaces the first, and differs from it."""
+    with no_rehearsal():
+        command = ["demo", "--customers", "60", "--epsilon", "0.5", "--json", "--out", "here"]
+        outcomes, releases = [], []
+        for _ in range(2):
+            outcomes.append(json.loads(CliRunner().invoke(cli.app, command).stdout))
+            releases.append(read_manifest(Path("here"))["release_id"])
+    first, second = outcomes
+    assert set(first) == {"out", "sentence", "accepted", "story"}
+    assert first["accepted"] is True
+    assert "(0.5, 1e-06)-differentially private" in first["sentence"]
+    assert releases[0] != releases[1]
+    assert first["story"][0]["truth"] == second["story"][0]["truth"] == "60"  # seeded customers
+    assert first["story"] != second["story"]  # the noise is not
 
 
-def test_demo_is_never_the_same_twice() -> None:
-    """The customers are seeded, the noise is not."""
-    command = ["demo", "--customers", "50", "--json"]
-    first, second = (json.loads(CliRunner().invoke(cli.app, command).output) for _ in range(2))
-    assert first["mean_kw"] != second["mean_kw"]
-    assert first["customers"] != second["customers"]
+def test_demo_removes_nothing_but_demos() -> None:
+    """A folder that is no bundle is refused, and stays."""
+    Path("mine").mkdir()
+    Path("mine", "thesis.txt").write_text("years of work")
+    result = CliRunner().invoke(cli.app, ["demo", "--out", "mine"])
+    assert result.exit_code == 2
+    assert Path("mine", "thesis.txt").exists()
 
 
 @pytest.mark.parametrize(
@@ -98,12 +90,13 @@ def test_a_crash_shows_no_local_variables(monkeypatch: pytest.MonkeyPatch) -> No
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("unforeseen")
 
-    monkeypatch.setattr(cli, "load_shapes", broken)
+    monkeypatch.setattr(demo, "write_readings", broken)
     result = CliRunner().invoke(cli.app, ["demo", "--customers", "5"])
     assert result.exit_code == 1
     assert isinstance(result.exception, RuntimeError)
     assert "locals" not in result.output
     assert not cli.app.pretty_exceptions_enable
+    assert not cli.admin.pretty_exceptions_enable
 
 
 def test_command_exists_in_the_shell() -> None:
@@ -116,23 +109,7 @@ def test_command_exists_in_the_shell() -> None:
     assert "demo" in result.stdout + result.stderr
 
 
-def test_chart_marks_the_curve_once_an_hour_and_its_band() -> None:
-    """Each hour has one full cell at its mean and light cells where the band reaches."""
-    mean, band = np.array([0.0, 1.0, 2.0, 3.0]), np.array([0.5, 0.5, 0.1, 0.0])
-    *rows, axis, ticks = cli._chart(mean, band)
-    cells = [row.split("│")[1] for row in rows]
-    assert len(cells) == 12
-    for hour in range(4):
-        column = [row[2 * hour : 2 * hour + 2] for row in cells]
-        assert column.count("██") == 1
-    levels = [float(row.split("│")[0]) for row in rows]
-    half_a_row = (levels[0] - levels[1]) / 2 + 0.005
-    for hour, (centre, width) in enumerate(zip(mean, band, strict=True)):
-        for level, row in zip(levels, cells, strict=True):
-            cell = row[2 * hour : 2 * hour + 2]
-            if cell == "██":
-                assert abs(level - centre) <= half_a_row
-            if cell == "░░":
-                assert abs(level - centre) <= width + half_a_row
-    assert axis.count("─") == 8
-    assert ticks.split() == ["hour", "0", "3"]
+def test_a_curve_in_one_line() -> None:
+    """From its least to its largest value, also if they are the same."""
+    assert demo._line(np.array([0.0, 1.0, 7.0, 3.0])) == "▁▂█▄"
+    assert demo._line(np.ones(3)) == "▁▁▁"

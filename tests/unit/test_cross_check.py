@@ -1,13 +1,12 @@
-"""The second road: privacy loss distributions against the closed forms, and life without them."""
+"""The second road: privacy loss distributions against the closed forms."""
 
 import math
-import sys
 
 import pytest
 
 from wattveil import calibration
 from wattveil.cross_check import composed_epsilon
-from wattveil.errors import InvalidParameterError, WeakGuaranteeWarning
+from wattveil.errors import InvalidParameterError
 from wattveil.privacy.accounting import Composition
 
 DISCRETISATION = 1e-4  # dp-accounting rounds each privacy loss up to a multiple of this
@@ -53,26 +52,6 @@ def test_one_pure_part_costs_itself() -> None:
 def test_nothing_costs_nothing() -> None:
     """No parts, no epsilon."""
     assert composed_epsilon(delta=1e-6) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("s", "pure"), [([0.5, 1.0], [0.3, 0.2]), ([], [0.3, 0.2]), ([0.5], []), ([], [])], ids=str
-)
-def test_without_the_extra_a_looser_bound_and_a_warning(
-    monkeypatch: pytest.MonkeyPatch, s: list[float], pure: list[float]
-) -> None:
-    """Without dp-accounting the answer is a valid bound, not below the exact one, and says so."""
-    exact = Composition(
-        rho_units=sum(map(calibration.rho_units, s)), response_epsilon=math.fsum(pure)
-    ).epsilon(1e-6)
-    for name in ("dp_accounting", "dp_accounting.pld"):
-        monkeypatch.setitem(sys.modules, name, None)
-    with pytest.warns(WeakGuaranteeWarning, match="plain sum") as caught:
-        bound = composed_epsilon(gaussian_s=s, pure_epsilons=pure, delta=1e-6)
-    assert caught[0].filename == __file__
-    assert bound >= exact * (1.0 - 1e-12)
-    gaussian = calibration.gaussian_epsilon(s=math.hypot(*s), delta=1e-6) if s else 0.0
-    assert bound == pytest.approx(gaussian + sum(pure), rel=1e-12)
 
 
 @pytest.mark.parametrize(

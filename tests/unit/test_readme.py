@@ -1,9 +1,13 @@
 """The README is the first thing a newcomer runs, so it is run here too."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from wattveil.cli import app
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -14,6 +18,18 @@ def test_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(blocks) == 1
     exec(compile(blocks[0], str(README), "exec"), {})  # noqa: S102 - our own documentation
     assert "differentially private" in capsys.readouterr().out
+
+
+def test_the_commands_run_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who types the README's commands, one after the other, gets to a checked bundle."""
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```console\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines() if "bin/wattveil" in line]
+    assert len(lines) == 5
+    for line in lines:
+        result = CliRunner().invoke(app, shlex.split(line, comments=True)[1:])
+        assert result.exit_code == 0, result.output
+    assert (tmp_path / "bundle" / "report.html").exists()
 
 
 def test_links_point_somewhere() -> None:

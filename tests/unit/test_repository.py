@@ -77,7 +77,7 @@ def test_pins_agree() -> None:
 
 @pytest.mark.parametrize(
     ("name", "extras"),
-    [("base", []), ("dev", ["accounting", "grid", "opf", "plots", "postgres", "dev"])],
+    [("base", []), ("dev", ["grid", "opf", "postgres", "dev"])],
 )
 def test_pins_are_complete(name: str, extras: list[str]) -> None:
     """Every declared dependency is pinned."""

@@ -15,7 +15,6 @@ from wattveil.grid.comparison import GridComparison, Verdict
 from wattveil.grid.experiment import DRAWS, PAPER_POWER_FACTOR, compare_on_feeder
 from wattveil.grid.page import shown, write_grid_page
 from wattveil.profiles.command import check_folders
-from wattveil.profiles.page import require_plots
 from wattveil.profiles.table import Profiles
 
 EPILOG = (
@@ -54,8 +53,6 @@ def grid(
     """Run the same feeder with real and with synthetic customers, and say where they differ."""
     console, errors = Console(), Console(stderr=True)
     try:
-        if report is not None:
-            require_plots("the grid page")
         check_folders({"report": report})
         with Progress(
             TextColumn("drawing"),

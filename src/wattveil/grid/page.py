@@ -4,16 +4,13 @@ import math
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from plotly.graph_objects import Figure
 
 from wattveil.grid.comparison import GridComparison, Row, Verdict
 from wattveil.grid.observe import RANGE_A_PU, Observation
-from wattveil.profiles.page import Shown, figure_html, private_page, require_plots
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
+from wattveil.profiles.page import Shown, figure_html, private_page
 
 _BLUE, _ORANGE, _GREY = "#2563a8", "#d9730d", "#9aa5b1"
 _COLOURS = {
@@ -96,16 +93,13 @@ def _figures(comparison: GridComparison) -> list[Shown]:
     ]
 
 
-def _new_figure() -> "Figure":
-    require_plots("the grid page")
-    from plotly.graph_objects import Figure  # noqa: PLC0415 -- an extra, needed only here
-
+def _new_figure() -> Figure:
     figure = Figure()
     figure.update_layout(legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
     return figure
 
 
-def _curves(named: Sequence[Named], points: Sequence[tuple[object, object]]) -> "Figure":
+def _curves(named: Sequence[Named], points: Sequence[tuple[object, object]]) -> Figure:
     """Draw a line for each population; the control is dotted."""
     figure = _new_figure()
     for (name, _, colour), (x, y) in zip(named, points, strict=True):
@@ -114,7 +108,7 @@ def _curves(named: Sequence[Named], points: Sequence[tuple[object, object]]) -> 
     return figure
 
 
-def _histogram(named: Sequence[Named], field: str) -> "Figure":
+def _histogram(named: Sequence[Named], field: str) -> Figure:
     """Draw shares of all buses and hours, on the same bins for all."""
     samples = [getattr(seen, field).ravel() for _, seen, _ in named]
     solved = [values[np.isfinite(values)] for values in samples]
@@ -129,7 +123,7 @@ def _histogram(named: Sequence[Named], field: str) -> "Figure":
     return figure
 
 
-def _along_the_feeder(comparison: GridComparison, named: Sequence[Named]) -> "Figure":
+def _along_the_feeder(comparison: GridComparison, named: Sequence[Named]) -> Figure:
     figure = _new_figure()
     for name, seen, colour in named:
         solved = seen.flow.voltage_pu[np.isfinite(seen.flow.loss_kw)]
@@ -150,7 +144,7 @@ def _along_the_feeder(comparison: GridComparison, named: Sequence[Named]) -> "Fi
     return figure
 
 
-def _overload(named: Sequence[Named]) -> "Figure":
+def _overload(named: Sequence[Named]) -> Figure:
     """Draw how many transformers peak beyond a loading; nothing if there are none."""
     loadings = [
         np.empty(0) if seen.transformers is None else seen.transformers.peak_loading

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -116,6 +117,7 @@ def centroid_error(rows: Floats, centroids: Floats) -> float:
     return math.sqrt(squares / len(rows))
 
 
+@lru_cache(maxsize=_POPULATIONS)  # a search for a budget rehearses with the same customers
 def simulated_rows(customers: int, n_slots: int, *, seed: int) -> Floats:
     """Return simulated days, cut into so many slots."""
     hourly = simulate_load_kw(customers=customers, seed=seed)

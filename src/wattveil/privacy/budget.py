@@ -13,7 +13,7 @@ The list of charges is the transcript that a release statement shows.
 """
 
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from wattveil import checks
@@ -37,6 +37,9 @@ class Spend:
     response_epsilon: float = 0.0
     response_delta: float = 0.0
     eta: float = 0.0
+    drawn: dict[str, float] = field(default_factory=dict)
+    """For a release statement, of a Gaussian draw: how many ``numbers``, and on the integer grid
+    the ``squared`` sensitivity, the noise ``scale`` and the size of a ``step``."""
 
     def __post_init__(self) -> None:
         """Keep Python's own integers: they do not overflow when added up."""

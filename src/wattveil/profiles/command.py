@@ -19,7 +19,6 @@ from wattveil.errors import InvalidParameterError, WattveilError
 from wattveil.ingest import Readings, read_readings
 from wattveil.profiles.build import ProfileBuild, build_profiles
 from wattveil.profiles.grid import Grid, Split
-from wattveil.profiles.page import require_plots
 from wattveil.profiles.quality import write_quality_page
 
 EPILOG = (
@@ -85,8 +84,6 @@ def profiles(
     """Turn meter readings into one load profile a customer, and say what was left out and why."""
     console, errors = Console(stderr=as_json), Console(stderr=True)
     try:
-        if report is not None:
-            require_plots("the quality page")
         written = {"out": out, "report": report, "problems_to": problems_to}
         check_folders(written)
         grid = Grid(

@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from wattveil.errors import MissingExtraError
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
+from plotly.graph_objects import Figure
+from plotly.offline import get_plotlyjs
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -53,7 +51,7 @@ class Shown(NamedTuple):
     """A figure with its titles."""
 
     title: str
-    figure: "Figure"
+    figure: Figure
     x_title: str
     y_title: str
 
@@ -70,8 +68,6 @@ def private_page(title: str, facts: Sequence[tuple[str, str]], body: str) -> str
     body
         The rest, as HTML.
     """
-    from plotly.offline import get_plotlyjs  # noqa: PLC0415 -- an extra, needed only for pages
-
     large = "".join(f"<div><b>{escape(value)}</b>{escape(name)}</div>" for value, name in facts)
     return _PAGE.format(title=escape(title), facts=large, body=body, plotly=get_plotlyjs())
 
@@ -89,11 +85,3 @@ def figure_html(shown: Shown, *, height: str = "19rem") -> str:
         default_height=height,
     )
     return f"<section><h2>{escape(shown.title)}</h2>{drawn}</section>"
-
-
-def require_plots(feature: str) -> None:
-    """Refuse at once where a page could not be drawn in the end."""
-    try:
-        import plotly  # noqa: F401, PLC0415 -- an extra, needed only for pages
-    except ImportError as error:
-        raise MissingExtraError(feature, "plots") from error

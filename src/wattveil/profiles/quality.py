@@ -3,15 +3,12 @@
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from plotly.graph_objects import Figure
 
 from wattveil.profiles.build import ProfileBuild
-from wattveil.profiles.page import Shown, figure_html, private_page, require_plots
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
+from wattveil.profiles.page import Shown, figure_html, private_page
 
 _BLUE, _GREY = "#2563a8", "#9aa5b1"
 _SHADES = ((5, 95, "rgba(37, 99, 168, 0.15)"), (25, 75, "rgba(37, 99, 168, 0.30)"))
@@ -72,9 +69,6 @@ def _rules(rules: Mapping[str, object], within: str = "") -> list[tuple[str, str
 
 
 def _figures(build: ProfileBuild) -> str:
-    require_plots("the quality page")
-    from plotly.graph_objects import Figure  # noqa: PLC0415 -- an extra, needed only here
-
     days, loads = Figure(), Figure()
     days.add_histogram(x=build.averages.days, nbinsx=60, marker_color=_BLUE)
     missing = Figure()
@@ -107,9 +101,7 @@ def missing_share(build: ProfileBuild) -> list[float]:
     return [max(float(value), 0.0) for value in share]
 
 
-def _daily_load(build: ProfileBuild) -> "Figure":
-    from plotly.graph_objects import Figure  # noqa: PLC0415 -- an extra, needed only here
-
+def _daily_load(build: ProfileBuild) -> Figure:
     figure = Figure()
     load_kw, labels = build.profiles.load_kw, list(build.profiles.grid.labels)
     if not len(build.profiles):

@@ -10,7 +10,7 @@ from wattveil.clustering.group_means import sort_curves
 from wattveil.clustering.group_sizes import EVERYBODY
 from wattveil.privacy.budget import Spend
 from wattveil.privacy.guarantee import Guarantee
-from wattveil.release.shapes import ask_means
+from wattveil.release.shapes import LoadShapes, ask_means
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -22,6 +22,8 @@ class LoadDuration:
     """Load of the whole group, never rising along a row."""
     std_kw: Floats
     """Standard error at each rank."""
+    shapes: LoadShapes
+    """The mean load in each slot, released by the same asks: at no further cost."""
     guarantee: Guarantee
     spends: tuple[Spend, ...]
 
@@ -64,6 +66,7 @@ def load_duration_curve(
         levels=shapes.levels,
         load_kw=curves * shapes.customers[:, None],
         std_kw=errors * shapes.customers[:, None],
+        shapes=shapes,
         guarantee=shapes.guarantee,
         spends=shapes.spends,
     )

@@ -121,10 +121,7 @@ def release_labels(
         labels, channel=channel, budget=budget, tag="labels"
     ).publish()
 
-    if not real_ids:
-        key = response.fresh_key().publish()
-        codes = [name.encode("utf-8", "surrogatepass") for name in names]
-        names = [hmac.digest(key, code, "sha256").hex()[:32] for code in codes]  # no two alike
+    names = names if real_ids else pseudonyms(names)
     order = sorted(range(len(names)), key=names.__getitem__)  # the order tells no more than the ids
     table = channel.parts / PARTS
     observed = np.bincount(drawn, minlength=len(centres)).astype(np.float64)
@@ -143,6 +140,13 @@ def release_labels(
         guarantee=budget.guarantee,
         spends=budget.spends,
     )
+
+
+def pseudonyms(names: Sequence[str]) -> list[str]:
+    """Return HMAC-SHA256 of each name under a key that is drawn now and kept by nobody."""
+    key = response.fresh_key().publish()
+    codes = [name.encode("utf-8", "surrogatepass") for name in names]
+    return [hmac.digest(key, code, "sha256").hex()[:32] for code in codes]  # no two alike
 
 
 def composed_guarantee(first: Budget, *others: Budget, delta: float) -> Guarantee:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -108,14 +107,3 @@ def test_a_file_that_is_none(files: list[str], tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["grid", files[0], str(bad)], env={"COLUMNS": "300"})
     assert result.exit_code == 1
     assert "bad.parquet, content: expected a Parquet file" in result.output
-
-
-def test_page_needs_plotly(
-    files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without Plotly the page is refused before the work, and the extra is named."""
-    monkeypatch.setitem(sys.modules, "plotly", None)
-    arguments = ["grid", *files, "--report", str(tmp_path / "grid.html")]
-    result = CliRunner().invoke(app, arguments, env={"COLUMNS": "300"})
-    assert result.exit_code == 1
-    assert "the grid page needs the extra 'plots'" in result.output

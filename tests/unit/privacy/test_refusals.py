@@ -1,7 +1,6 @@
 """Bad input is refused in our own words, before anything is charged."""
 
 import math
-import sys
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -10,13 +9,11 @@ import pytest
 
 from tests.responding import keep_probability
 from wattveil import calibration
-from wattveil.cross_check import composed_epsilon
 from wattveil.errors import (
     BudgetExceededError,
     InvalidDataError,
     InvalidParameterError,
     WattveilError,
-    WeakGuaranteeWarning,
 )
 from wattveil.privacy import accounting, noise
 from wattveil.privacy.budget import Budget, Spend
@@ -149,13 +146,6 @@ def test_quantile_that_does_not_fit_spends_nothing(ample: Callable[..., Budget])
             tag="t",
         )
     assert budget.spends == ()
-
-
-def test_plain_sum_of_an_endless_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no epsilon will do, the looser bound is infinite too."""
-    monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
-    with pytest.warns(WeakGuaranteeWarning):
-        assert composed_epsilon(gaussian_s=[1e4], pure_epsilons=[1.0], delta=1e-6) == math.inf
 
 
 @pytest.mark.parametrize("rows", [np.ones((2, 2)) * 1j, [[10**400, 1]], [["a", "b"]]])

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import json
-import sys
 import zoneinfo
 from pathlib import Path
 
@@ -123,19 +122,6 @@ def test_missing_readings_are_shown_in_their_hours(tmp_path: Path, lost: tuple[i
     path.write_text("\n".join(["id,timestamp,kwh", *lines]), encoding="utf-8")
     shares = missing_share(build_profiles(read_readings(path), timezone="Europe/London"))
     assert shares == pytest.approx([0.5 if hour in lost else 0.0 for hour in range(24)])
-
-
-def test_a_missing_extra_is_told_before_the_work(
-    app: typer.Typer, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without plotly, a page is refused at once, with what to install; nothing is written."""
-    monkeypatch.setitem(sys.modules, "plotly", None)
-    out = tmp_path / "p.parquet"
-    page = str(tmp_path / "quality.html")
-    result = CliRunner().invoke(app, [str(source), "--out", str(out), "--report", page])
-    assert result.exit_code == 1
-    assert "wattveil[plots]" in result.output
-    assert not out.exists()
 
 
 def test_too_little_memory_is_told(

@@ -176,15 +176,14 @@ def _draw(
 ) -> Released[NoisyVector]:
     """Charge one Gaussian draw; only then compute the exact integers and add the noise."""
     squared, numbers = squared_sensitivity_and_numbers
-    units = spend.rho_units
-    sigma = accounting.noise_scale(squared_sensitivity=squared, rho_units=units)
+    sigma = accounting.noise_scale(squared_sensitivity=squared, rho_units=spend.rho_units)
     noise.check_scale(sigma)
     if sigma < _FEWEST_STEPS:
         rule = f"small enough for noise of {_FEWEST_STEPS:g} grid steps"
-        raise InvalidParameterError("rho_units", rule, units)
-    s = math.sqrt(2.0 * units / accounting.RHO_UNITS)
-    eta = accounting.discretisation_eta(numbers=numbers, sigma=sigma, s=s)
-    spend = budget.charge(replace(spend, eta=eta))
+        raise InvalidParameterError("rho_units", rule, spend.rho_units)
+    eta = accounting.discretisation_eta(numbers=numbers, sigma=sigma, s=math.sqrt(squared) / sigma)
+    drawn = {"numbers": numbers, "squared": squared, "scale": sigma, "step": region.step}
+    spend = budget.charge(replace(spend, eta=eta, drawn=drawn))
     # The sum wraps at 2^63 like any int64: still a function of the noisy sum.
     steps = exact() + noise.discrete_gaussian(scale=sigma, size=numbers)
     steps.setflags(write=False)

@@ -1,0 +1,126 @@
+"""The part `clusters`: typical load curves with error bands and sizes, by `PrivateKMeans`."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from wattveil import planning
+from wattveil.clustering.group_sizes import EVERYBODY
+from wattveil.profiles import Grid
+from wattveil.publish import columns
+from wattveil.publish.parts import Allotment, Ask, Expectation, Part, ReleasedPart, Run, Work
+from wattveil.publish.request import ReleaseRequest
+from wattveil.publish.tables import Table
+from wattveil.release.kmeans import PrivateKMeans, private_kmeans_by_class
+
+
+class Clusters(Part):
+    """Clusters of everybody, or of each group with the whole allotment (parallel composition)."""
+
+    name = "clusters"
+
+    def wanted(self, request: ReleaseRequest) -> bool:
+        """Whether clusters have a share of the budget."""
+        return request.weight(self.name) > 0.0
+
+    def expected(self, ask: Ask) -> tuple[Expectation, ...]:
+        """Rehearse on simulated customers."""
+        request = ask.request
+        groups = len(request.levels) if request.clusters_by_group else 1
+        plan = planning.plan_kmeans(
+            _estimator(ask),
+            n_customers=max(request.customers // groups, 1),
+            n_slots=ask.grid.columns,
+        )
+        unit = "of a row's length" if request.normalise else "kW"
+        apart = f"of {request.n_clusters}"
+        return (
+            Expectation("error of a load curve", plan.expected_error, unit),
+            Expectation("clusters told apart", plan.clusters_told_apart, apart),
+        )
+
+    def release(self, work: Work, allotment: Allotment) -> ReleasedPart:
+        """Release centroids and sizes."""
+        request = work.request
+        asked = _estimator(Ask(request=request, allotment=allotment, grid=work.profiles.grid))
+        if request.clusters_by_group:
+            classes = np.array(work.groups, dtype=object)
+            work.kmeans = private_kmeans_by_class(asked, work.rows, classes, request.levels)
+        else:
+            work.kmeans = {EVERYBODY[0]: asked.fit(work.rows)}
+        runs = tuple(
+            Run(group=str(level) if request.clusters_by_group else None, spends=fit.spends_)
+            for level, fit in work.kmeans.items()
+        )
+        done = ["load curves: noisy sums filtered with the known noise and a public prior, merged"]
+        done += ["cluster sizes: noisy counts, cut at 0"]
+        if request.clip_kw is not None and not request.normalise:
+            done += [columns.CLIPPED]
+        return ReleasedPart(
+            name=self.name,
+            allotment=allotment,
+            runs=runs,
+            tables=(_centroids(work), _sizes(work)),
+            postprocessing=tuple(done),
+        )
+
+
+def several_days(grid: Grid) -> int | None:
+    """Return the slots of a day where a row has several days, else None."""
+    return grid.slots if grid.cells > grid.slots else None
+
+
+def _estimator(ask: Ask) -> PrivateKMeans:
+    """Return what is going to be fitted."""
+    return PrivateKMeans(
+        epsilon=ask.allotment.guarantee.epsilon,
+        delta=ask.allotment.guarantee.delta,
+        n_clusters=ask.request.n_clusters,
+        clip_kw=ask.request.clip_kw,
+        normalise=ask.request.normalise,
+        slots_per_day=several_days(ask.grid),
+    )
+
+
+def _centroids(work: Work) -> Table:
+    """One row a group, cluster and slot."""
+    fits, times = work.kmeans, work.profiles.grid.labels
+    n_clusters, n_slots = work.request.n_clusters, len(times)
+    clip_kw = None if work.request.normalise else work.request.clip_kw
+    groups, rows = columns.crossed([str(level) for level in fits], n_clusters * n_slots)
+    centres = np.vstack([fit.cluster_centers_ for fit in fits.values()])
+    load, std = columns.LOAD_KW, columns.STD_KW
+    if work.request.normalise:
+        load = replace(load, text="mean load over the length of a customer's row", unit="")
+        std = replace(std, unit="")
+    return Table.of(
+        "centroids",
+        "Typical load curves: the mean load of each cluster of customers.",
+        {
+            columns.GROUP: groups,
+            columns.CLUSTER: rows // n_slots,
+            columns.SLOT: rows % n_slots,
+            columns.TIME: np.array(times)[rows % n_slots],
+            load: columns.within(centres, clip_kw).ravel(),
+            std: np.vstack([fit.cluster_centers_std_ for fit in fits.values()]).ravel(),
+        },
+    )
+
+
+def _sizes(work: Work) -> Table:
+    fits = work.kmeans
+    groups, clusters = columns.crossed([str(level) for level in fits], work.request.n_clusters)
+    return Table.of(
+        "cluster_sizes",
+        "How many customers each cluster has.",
+        {
+            columns.GROUP: groups,
+            columns.CLUSTER: clusters,
+            replace(columns.CUSTOMERS, least=0.0): np.concatenate(
+                [fit.cluster_sizes_ for fit in fits.values()]
+            ),
+            columns.CUSTOMERS_STD: np.concatenate(
+                [fit.cluster_sizes_std_ for fit in fits.values()]
+            ),
+        },
+    )

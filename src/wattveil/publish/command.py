@@ -1,0 +1,295 @@
+"""The verbs `release`, `verify` and `admin key`."""
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from wattveil import checks
+from wattveil.errors import InvalidParameterError, WattveilError
+from wattveil.privacy.guarantee import Tier
+from wattveil.profiles import Profiles
+from wattveil.publish import keys
+from wattveil.publish.bundle import check_out
+from wattveil.publish.manifest import Manifest
+from wattveil.publish.plan import ReleasePlan, epsilon_for, plan_release
+from wattveil.publish.produce import release_bundle
+from wattveil.publish.registry import registry_record
+from wattveil.publish.request import About, ReleaseRequest
+from wattveil.publish.verify import Verdict, verify_bundle
+
+RELEASE_EPILOG = (
+    "Example: wattveil release profiles.parquet --clusters 6 --epsilon 1 --delta 1e-6 --clip-kw 10"
+    " --out bundle"
+)
+VERIFY_EPILOG = "Example: wattveil verify bundle --key utility.key.pub"
+KEY_EPILOG = "Example: wattveil admin key --out utility.key"
+
+
+def release(
+    profiles: Annotated[Path, typer.Argument(help="Parquet file of `wattveil profiles`; private.")],
+    *,
+    out: Annotated[Path, typer.Option(help="New folder for the bundle.")] = Path("bundle"),
+    epsilon: Annotated[
+        float | None, typer.Option(help="Budget of the whole release: smaller protects more.")
+    ] = None,
+    delta: Annotated[float, typer.Option(help="What the promise may miss by.")] = 1e-6,
+    target_error: Annotated[
+        str | None, typer.Option(help="Instead of --epsilon: the error to reach, such as 0.1kW.")
+    ] = None,
+    clusters: Annotated[int, typer.Option(help="Number of kinds of customers.")] = 6,
+    clip_kw: Annotated[
+        float | None, typer.Option(help="Public bound; larger customers are scaled back to it.")
+    ] = None,
+    tier: Annotated[str, typer.Option(help="global, or instance: the paper's promise.")] = "global",
+    normalise: Annotated[
+        bool, typer.Option("--normalise", help="Cluster shapes, whatever the size.")
+    ] = False,
+    by: Annotated[str | None, typer.Option(help="Public attribute to release by.")] = None,
+    levels: Annotated[str | None, typer.Option(help="Its public values: home,shop,school.")] = None,
+    clusters_by_group: Annotated[
+        bool, typer.Option("--clusters-by-group", help="Cluster each group by itself.")
+    ] = False,
+    label_epsilon: Annotated[
+        float | None, typer.Option(help="Part of epsilon for one label a customer.")
+    ] = None,
+    real_ids: Annotated[
+        bool, typer.Option("--real-ids", help="Labels under the customers' own ids.")
+    ] = False,
+    share: Annotated[
+        list[str] | None, typer.Option(help="part=weight; 0 leaves a part out; may be repeated.")
+    ] = None,
+    customers: Annotated[
+        int, typer.Option(help="For the plan: a public guess of how many there are.")
+    ] = 1000,
+    typical_kw: Annotated[float, typer.Option(help="For the plan: a guess of their size.")] = 0.5,
+    title: Annotated[str, typer.Option(help="Of the release.")] = About.title,
+    curator: Annotated[str, typer.Option(help="Who publishes.")] = About.curator,
+    region: Annotated[str, typer.Option(help="Where the customers are.")] = About.region,
+    contact: Annotated[str, typer.Option(help="Whom to ask.")] = About.contact,
+    other_releases: Annotated[
+        str, typer.Option(help="Other releases about the same people.")
+    ] = About.other_releases,
+    key: Annotated[
+        Path | None, typer.Option(help="Private key to sign with: `wattveil admin key`.")
+    ] = None,
+    registry: Annotated[
+        Path | None, typer.Option(help="YAML file for the OpenDP registry of deployments.")
+    ] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Show cost and expected errors, and stop.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print plan or result as JSON.")] = False,
+) -> None:
+    """Release load profiles under one budget, as a folder anybody may read and check."""
+    console = Console(stderr=as_json)
+    with refusals():
+        rows = Profiles.read_parquet(profiles)
+        if (epsilon is None) == (target_error is None):
+            raise InvalidParameterError("epsilon, target_error", "given, one of them", epsilon)
+        request = ReleaseRequest(
+            epsilon=checks.MOST_EPSILON if epsilon is None else epsilon,  # until it is solved for
+            delta=delta,
+            n_clusters=clusters,
+            tier=checks.enum_value("tier", tier, Tier),
+            clip_kw=clip_kw,
+            normalise=normalise,
+            by=by,
+            levels=tuple(levels.split(",")) if levels else (),
+            clusters_by_group=clusters_by_group,
+            label_epsilon=label_epsilon,
+            real_ids=real_ids,
+            weights=_weights(share or []),
+            customers=customers,
+            typical_kw=typical_kw,
+            about=About(
+                title=title,
+                curator=curator,
+                region=region,
+                contact=contact,
+                other_releases=other_releases,
+            ),
+        )
+        if not plan:
+            _check_places(out, registry, request.tier)
+        signing = None if key is None else keys.read_key(key)
+        with working(console) as started:
+            if target_error is not None:
+                started("looking for epsilon")
+                target_kw = _kilowatts(target_error)
+                solved = epsilon_for(request, target_kw, rows.grid)
+                request = replace(request, epsilon=solved)
+            started("planning")
+            planned = plan_release(request, rows.grid)
+        if plan and as_json:
+            typer.echo(json.dumps(planned.to_json(), indent=2))
+        if not as_json:
+            show_plan(console, planned)
+        if plan:
+            return
+        if _at_terminal() and not yes:
+            typer.confirm("Spend this budget?", abort=True, err=as_json)
+        with working(console) as started:
+            manifest = release_bundle(rows, planned, out, key=signing, started=started)
+        if registry is not None:
+            registry.write_text(registry_record(manifest), encoding="utf-8")
+    if as_json:
+        typer.echo(json.dumps(_released(manifest, out), indent=2))
+        return
+    console.print(f"[bold]Released[/] to {escape(str(out))}. {manifest['guarantee_text']}")
+    console.print(f"  look at  {escape(str(out / 'report.html'))}", highlight=False)
+    console.print(f"  check    wattveil verify {escape(str(out))}", highlight=False)
+
+
+def verify(
+    bundle: Annotated[Path, typer.Argument(help="Folder that `wattveil release` wrote.")],
+    *,
+    key: Annotated[Path | None, typer.Option(help="Public key that must have signed it.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
+) -> None:
+    """Recompute every claim of a bundle, without the data; exit with 1 if one does not hold."""
+    with refusals():
+        trusted = None if key is None else keys.read_public_key(key)
+        verdict = verify_bundle(bundle, trusted=trusted)
+    if as_json:
+        typer.echo(json.dumps(verdict.to_json(), indent=2))
+    else:
+        show_verdict(Console(), verdict)
+    if not verdict.accepted:
+        raise typer.Exit(1)
+
+
+def key(
+    *,
+    out: Annotated[Path, typer.Option(help="New file for the private key.")] = Path("utility.key"),
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what was written as JSON.")
+    ] = False,
+) -> None:
+    """Make a key to sign releases with, and the public half for those who check them."""
+    with refusals():
+        public = keys.write_key(out)
+        name = keys.fingerprint(keys.read_public_key(public))
+    if as_json:
+        typer.echo(json.dumps({"private": str(out), "public": str(public), "name": name}, indent=2))
+        return
+    console = Console(soft_wrap=True)
+    console.print(f"[bold]Private key[/] {escape(str(out))}: keep it. Who has it signs for you.")
+    console.print(f"[bold]Public key[/]  {escape(str(public))}: publish it, with its name {name}.")
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Turn what Wattveil refuses into a message and an exit code, without a traceback."""
+    try:
+        yield
+    except InvalidParameterError as error:
+        raise typer.BadParameter(str(error)) from error
+    except (WattveilError, OSError) as error:
+        Console(stderr=True).print(f"[red]Error:[/] {escape(str(error))}", highlight=False)
+        raise typer.Exit(1) from error
+
+
+@contextmanager
+def working(console: Console) -> Iterator[Callable[[str], None]]:
+    """Show what is being done, and for how long."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("starting")
+        yield lambda what: progress.update(task, description=what)
+
+
+def show_plan(console: Console, plan: ReleasePlan) -> None:
+    """Print how the budget is split and what to expect of each part."""
+    promise = plan.guarantee
+    table = Table(
+        "part",
+        "epsilon by itself",
+        "of the budget",
+        "expect, about",
+        title=f"Plan: epsilon {promise.epsilon} and delta {promise.delta} in all",
+        title_justify="left",
+    )
+    for part in plan.parts:
+        grant = plan.allotments[part.name]
+        share = "set aside" if grant.grant.response_epsilon else f"{plan.rho_share(part.name):.0%}"
+        expected = "\n".join(f"{one.quantity} {one}" for one in plan.expected[part.name])
+        table.add_row(part.name, repr(grant.guarantee.epsilon), share, expected)
+    console.print(table)
+    console.print(
+        f"From public numbers alone, for {plan.request.customers:,} customers (--customers) of"
+        f" about {plan.request.typical_kw:g} kW. Nothing is spent yet."
+    )
+
+
+def show_verdict(console: Console, verdict: Verdict) -> None:
+    """Print what was checked, what holds, and what cannot be checked here."""
+    table = Table("", "check", "seen", title="Verified without the data", title_justify="left")
+    for finding in verdict.findings:
+        mark = "[green]holds[/]" if finding.holds else "[red]FALSE[/]"
+        table.add_row(mark, escape(finding.check), escape(finding.seen))
+    console.print(table)
+    console.print("[bold]Not proved, to be taken on trust:[/]")
+    for line in verdict.not_proved:
+        console.print(f"  · {escape(line)}", highlight=False)
+    broken = sum(not finding.holds for finding in verdict.findings)
+    if broken:
+        console.print(f"[red]{broken} of {len(verdict.findings)} checks do not hold.[/]")
+    else:
+        console.print(f"[green]All {len(verdict.findings)} checks hold.[/]")
+
+
+def _at_terminal() -> bool:
+    """Whether there is a person who could answer."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _released(manifest: Manifest, out: Path) -> dict[str, object]:
+    return {
+        "out": str(out),
+        "release_id": manifest["release_id"],
+        "guarantee": manifest["guarantee"],
+        "sentence": manifest["guarantee_text"],
+        "files": [entry["path"] for entry in manifest["payload"]],
+        "signed": "signature" in manifest,
+    }
+
+
+def _check_places(out: Path, registry: Path | None, tier: Tier) -> None:
+    """Refuse before the work what could not be written after it."""
+    check_out(out)
+    if registry is None:
+        return
+    if tier is Tier.INSTANCE:
+        raise InvalidParameterError("registry", "for the global tier only", tier.value)
+    if not registry.absolute().parent.is_dir():
+        raise InvalidParameterError("registry", "in a folder that exists", str(registry))
+
+
+def _weights(shares: list[str]) -> dict[str, float]:
+    weights = {}
+    for pair in shares:
+        part, _, weight = pair.partition("=")
+        try:
+            weights[part] = float(weight)
+        except ValueError:
+            raise InvalidParameterError("share", "part=weight", pair) from None
+    return weights
+
+
+def _kilowatts(text: str) -> float:
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?kW", text)
+    if found is None:
+        raise InvalidParameterError("target_error", "a number of kW, such as 0.1kW", text)
+    return float(found[1])

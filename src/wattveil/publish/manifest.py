@@ -1,0 +1,267 @@
+"""The release statement: everything needed to recompute the promise, and nothing exact.
+
+The schema, `manifest.schema.json`, is a list of what may be in it: no row count, no hash of data,
+no iteration count has a place there. Numbers that a check depends on are strings that read back
+exactly.
+"""
+
+import hashlib
+import json
+import platform
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import version
+from importlib.resources import files
+from typing import Any
+
+import jsonschema
+
+from wattveil.errors import InvalidParameterError
+from wattveil.privacy.budget import Spend
+from wattveil.privacy.guarantee import Tier
+from wattveil.profiles import Profiles
+from wattveil.publish.keys import canonical
+from wattveil.publish.parts import ReleasedPart
+from wattveil.publish.plan import ReleasePlan
+from wattveil.publish.request import ReleaseRequest
+
+VERSION = "1"
+
+PROOFS = {
+    "gaussian_histogram": "docs/proofs/gaussian-sum.md",
+    "gaussian_cell_sums": "docs/proofs/gaussian-sum.md",
+    "gaussian_answer": "docs/proofs/coloured-gaussian.md",
+    "channel_response": "docs/proofs/randomised-response.md",
+    "modulo_labels": "docs/proofs/modulo-labels.md",
+}
+"""Every mechanism that a statement may name, and where it is proved."""
+
+READING_RULES = (
+    "unit",
+    "minutes",
+    "stamp",
+    "period",
+    "conflicts",
+    "estimated",
+    "register_rollover",
+)
+"""Of the options of reading, those that decide what counts; the others name files and columns."""
+
+Manifest = dict[str, Any]
+
+
+def build_statement(
+    profiles: Profiles, plan: ReleasePlan, parts: Sequence[ReleasedPart]
+) -> Manifest:
+    """Return the statement of a release, without files and signature."""
+    request, promise = plan.request, plan.guarantee
+    about = request.about
+    public = _public_inputs(profiles, request)
+    is_global = promise.tier is Tier.GLOBAL
+    return {
+        "statement_version": VERSION,
+        "release_id": str(uuid.uuid4()),
+        "request_sha256": hashlib.sha256(canonical(public)).hexdigest(),
+        "title": about.title,
+        "curator": about.curator,
+        "sector": "Energy",
+        "region": about.region,
+        "intended_use": about.intended_use,
+        "contact": about.contact,
+        "published_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "variant": "approximate" if is_global else "instance",
+        "guarantee": promise.to_json(),
+        "guarantee_text": promise.sentence,
+        "guarantee_scope": "every data set" if is_global else "this data set only",
+        "composition": _COMPOSITION,
+        "other_releases_on_same_people": about.other_releases,
+        "parts": [_part(part, plan) for part in parts],
+        "public_inputs": public,
+        "unprotected": _unprotected(profiles, request, parts),
+        "preprocessing": _preprocessing(profiles, request),
+        "tuning": _TUNING,
+        "contribution": "one row a customer",
+        "deployment": _DEPLOYMENT,
+        "implementation": _implementation(),
+        "known_limits": list(_LIMITS),
+    }
+
+
+def check_schema(manifest: object) -> list[str]:
+    """Return where a manifest breaks the schema, in words; nothing if it does not."""
+    validator = jsonschema.Draft202012Validator(_schema())
+    errors = sorted(validator.iter_errors(manifest), key=lambda error: list(map(str, error.path)))
+    return [
+        f"{'/'.join(map(str, error.absolute_path)) or 'manifest'}: {error.message[:200]}"
+        for error in errors
+    ]
+
+
+@cache
+def _schema() -> dict[str, object]:
+    text = files("wattveil.publish").joinpath("manifest.schema.json").read_text("utf-8")
+    schema: dict[str, object] = json.loads(text)
+    return schema
+
+
+def _part(part: ReleasedPart, plan: ReleasePlan) -> dict[str, object]:
+    promise, grant = part.allotment.guarantee, part.allotment.grant
+    record: dict[str, object] = {
+        "name": part.name,
+        "epsilon": repr(promise.epsilon),
+        "delta": repr(promise.delta),
+        "grant": {
+            "rho_units": str(grant.rho_units),
+            "response_epsilon": repr(grant.response_epsilon),
+            "response_delta": repr(grant.response_delta),
+            "eta": repr(grant.eta),
+        },
+        "runs": [
+            {
+                "group": run.group,
+                "mechanisms": [_mechanism(spend, promise.tier) for spend in run.spends],
+            }
+            for run in part.runs
+        ],
+        "expected": [f"{one.quantity}: {one}" for one in plan.expected[part.name]],
+        "postprocessing": list(part.postprocessing),
+        "tables": [table.to_json() for table in part.tables],
+    }
+    if part.documents:
+        record["documents"] = sorted(part.documents)
+    if part.channel:
+        record["channel"] = [[str(parts) for parts in row] for row in part.channel]
+    return record
+
+
+def _mechanism(spend: Spend, tier: Tier) -> dict[str, object]:
+    """Return a charge with what it was drawn by; in the instance tier that is private."""
+    if spend.mechanism not in PROOFS:
+        raise InvalidParameterError("mechanism", f"one of {[*PROOFS]}", spend.mechanism)
+    record: dict[str, object] = {
+        "tag": spend.tag,
+        "mechanism": spend.mechanism,
+        "proof": PROOFS[spend.mechanism],
+    }
+    if spend.rho_units:
+        record["rho_units"] = str(spend.rho_units)
+    else:  # also 0.0: a channel that always draws the same label costs nothing
+        record["response_epsilon"] = repr(spend.response_epsilon)
+    if spend.drawn and tier is Tier.GLOBAL:
+        record["gaussian"] = {
+            "noise": "discrete Gaussian on the integer grid",
+            "numbers": int(spend.drawn["numbers"]),
+            "squared_sensitivity_steps": str(int(spend.drawn["squared"])),
+            "noise_scale_steps": repr(float(spend.drawn["scale"])),
+            "grid_step": repr(float(spend.drawn["step"])),
+            "norm": "L2",
+            "eta": repr(spend.eta),
+        }
+    return record
+
+
+def _public_inputs(profiles: Profiles, request: ReleaseRequest) -> dict[str, object]:
+    """Return every choice of the curator, in the order in which it matters."""
+    rules = profiles.rules
+    reading = rules.get("readings")
+    kept = reading if isinstance(reading, Mapping) else {}
+    return {
+        "epsilon": repr(request.epsilon),
+        "delta": repr(request.delta),
+        "tier": request.tier.value,
+        "n_clusters": request.n_clusters,
+        "clip_kw": request.clip_kw,
+        "normalise": request.normalise,
+        "by": request.by,
+        "levels": list(request.levels),
+        "clusters_by_group": request.clusters_by_group,
+        "label_epsilon": None if request.label_epsilon is None else repr(request.label_epsilon),
+        "real_ids": request.real_ids,
+        "weights": dict(request.weights),
+        "customers_guessed": request.customers,
+        "typical_kw_guessed": request.typical_kw,
+        "grid": profiles.grid.to_json(),
+        "timezone": profiles.timezone,
+        "least_days": rules.get("least_days"),
+        "longest_gap_hours": rules.get("longest_gap_hours"),
+        "reading_rules": {name: kept.get(name) for name in READING_RULES},
+    }
+
+
+def _unprotected(
+    profiles: Profiles, request: ReleaseRequest, parts: Sequence[ReleasedPart]
+) -> list[str]:
+    """List what leaves, or was decided, without protection."""
+    found = [_CHOSEN, "That the curator has such data, from the place that is named."]
+    if any(part.name == "labels" for part in parts):
+        found += ["Which customers are on the list of labels, and so how many there are."]
+    if request.by is not None:
+        found += [f"Which group ({request.by}) a customer is in: taken as public."]
+    if request.tier is Tier.INSTANCE:
+        found += [_TAKEN_AS_KNOWN]
+    if profiles.rules.get("guesses"):
+        found += ["How the files are to be read was in part guessed from the files."]
+    return found
+
+
+def _preprocessing(profiles: Profiles, request: ReleaseRequest) -> list[str]:
+    days = profiles.rules.get("least_days")
+    steps = [_AVERAGED, *([] if days is None else [_COVERED.format(days=days)])]
+    if request.clip_kw is not None:
+        steps += [f"Customers above {request.clip_kw:g} kW (root mean square) are scaled back."]
+    if request.normalise:
+        steps += ["For the clusters every customer's row is scaled to length 1."]
+    return steps
+
+
+def _implementation() -> dict[str, object]:
+    names = ("wattveil", "opendp", "python-flint", "numpy", "scipy", "scikit-learn")
+    return {
+        "software": {name: version(name) for name in names},
+        "python": platform.python_version(),
+        "sampler": "OpenDP discrete Gaussian; exact rational draws for labels",
+        "random_numbers": "OpenSSL and the operating system; no seed",
+        "floating_point": "contributions are clipped, rounded to a grid and summed as integers",
+        "timing": "not hidden: computed in house, published afterwards",
+        "test_mode": False,
+    }
+
+
+_COMPOSITION = (
+    "Grants were fixed before anything was released. Gaussian parts add up in rho, labels in"
+    " epsilon; groups of customers that are clustered by themselves are disjoint and count once."
+    " The sum is turned into epsilon at delta by the exact curve of the Gaussian mechanism composed"
+    " with randomised response, plus eta for the integer grid (docs/proofs/accounting.md)."
+)
+_TUNING = (
+    "Constants of the software were chosen on public and simulated data. How the curator chose"
+    " public_inputs is not known to the software."
+)
+_DEPLOYMENT = (
+    "Central: the curator holds the data and is trusted with them; readers see the bundle alone and"
+    " may all work together. One release, not interactive."
+)
+_CHOSEN = (
+    "All of public_inputs: chosen by the curator. What was chosen by looking at the data is not"
+    " covered by the promise."
+)
+_TAKEN_AS_KNOWN = (
+    "The covariance of the noise, which clusters were merged, and which labels can change: computed"
+    " from the data and taken as known. Labels that no removal changes leave without noise."
+)
+_AVERAGED = (
+    "Readings were checked and averaged to one load profile a customer, each from the customer's"
+    " own readings."
+)
+_COVERED = (
+    "Customers with readings on fewer than {days} days, or without a reading in a cell of the grid,"
+    " count nowhere: decided by the customer's own readings, so nothing was paid for it."
+)
+_LIMITS = (
+    "Privacy losses of other releases about the same people add up to this one.",
+    "The unit is a row. A customer with two rows has less than half the protection.",
+    "Facts about a whole population are not hidden, also if they tell something about its members.",
+    "How long the computation took was not hidden from those who could watch it.",
+)

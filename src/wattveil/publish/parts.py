@@ -1,0 +1,130 @@
+"""What a part of a release is: it plans, it asks, and it leaves tables.
+
+A part is one small class. It hands private rows to an estimator and returns a `ReleasedPart`:
+tables of released numbers, and the charges that paid for them. To add a part, write its class, list
+it in `produce.GLOBAL_PARTS` and, if it draws on the Gaussian budget, give it a weight in
+`request.DEFAULT_WEIGHTS`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from wattveil.clustering.geometry import Floats
+from wattveil.clustering.transforms import clip_rms
+from wattveil.errors import InvalidParameterError
+from wattveil.instance.kmeans import LeaveOneOutKMeans
+from wattveil.privacy.accounting import Composition
+from wattveil.privacy.budget import Budget, Spend
+from wattveil.privacy.guarantee import Guarantee
+from wattveil.profiles import Grid, Profiles
+from wattveil.publish.request import ReleaseRequest
+from wattveil.publish.tables import Table
+from wattveil.release.kmeans import PrivateKMeans
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allotment:
+    """What a part may spend: a promise of its own, and the grant that counts in the total."""
+
+    guarantee: Guarantee
+    grant: Composition
+
+    @classmethod
+    def of(cls, guarantee: Guarantee, *, response_epsilon: float = 0.0) -> "Allotment":
+        """Return what a budget with this promise grants."""
+        grant = Budget(guarantee, response_epsilon=response_epsilon).grant
+        # A grant without rho admits no Gaussian draw, and so no discretisation.
+        eta = grant.eta if grant.rho_units else 0.0
+        return cls(guarantee=guarantee, grant=replace(grant, eta=eta))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """What a part is going to be asked for: public, so that its worth can be foreseen."""
+
+    request: ReleaseRequest
+    allotment: Allotment
+    grid: Grid
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What to expect of a part, from public parameters alone."""
+
+    quantity: str
+    value: float | None
+    """None: it cannot be known beforehand."""
+    unit: str
+
+    def __str__(self) -> str:
+        """Say it in words."""
+        return self.unit if self.value is None else f"{self.value:.2g} {self.unit}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Charges on one group of customers; runs of a part have no customer in common."""
+
+    group: str | None
+    spends: tuple[Spend, ...]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReleasedPart:
+    """What a part released. Everything in it may be published."""
+
+    name: str
+    allotment: Allotment
+    runs: tuple[Run, ...]
+    tables: tuple[Table, ...]
+    postprocessing: tuple[str, ...]
+    documents: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    """Released values that are no table, as JSON has them, by file name."""
+    channel: tuple[tuple[int, ...], ...] = ()
+    """Of labels: what is drawn for each true label, in parts of 2^62."""
+
+
+@dataclass(kw_only=True, eq=False)
+class Work:
+    """What the parts of one release share. The rows are private."""
+
+    profiles: Profiles
+    request: ReleaseRequest
+    kmeans: dict[Hashable, PrivateKMeans] = field(default_factory=dict)
+    """Released clusters, of each group or of everybody, for the parts that stand on them."""
+    leave_one_out: LeaveOneOutKMeans | None = None
+    """The fit of the instance tier."""
+
+    @property
+    def rows(self) -> Floats:
+        """The customers' load, each scaled back to the public bound."""
+        load_kw, clip_kw = self.profiles.load_kw, self.request.clip_kw
+        return load_kw if clip_kw is None else clip_rms(load_kw, clip_kw)
+
+    @property
+    def groups(self) -> Sequence[str | None]:
+        """Each customer's value of the public attribute."""
+        name, known = self.request.by, self.profiles.attributes
+        if name is None or name not in known:
+            rule = f"an attribute of the profiles, one of {sorted(known)}"
+            raise InvalidParameterError("by", rule, name)
+        return known[name]
+
+
+class Part(ABC):
+    """One part of a release."""
+
+    name: str
+
+    @abstractmethod
+    def wanted(self, request: ReleaseRequest) -> bool:
+        """Whether the request asks for it."""
+
+    def expected(self, ask: Ask) -> tuple[Expectation, ...]:  # noqa: ARG002 - for those who can
+        """Return what to expect; nothing is foreseen unless a part says how."""
+        return (Expectation("error", None, "not foreseen"),)
+
+    @abstractmethod
+    def release(self, work: Work, allotment: Allotment) -> ReleasedPart:
+        """Ask, and return tables of what was released."""

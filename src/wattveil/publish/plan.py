@@ -1,0 +1,192 @@
+"""How one budget is split over the parts, and what each part will be worth, before it is spent.
+
+Gaussian parts add up in rho: the budget left beside the labels is divided by weight, and each part
+gets the epsilon whose budget grants its share. Grants are fixed here, so their sum is the promise
+of the whole release (docs/proofs/accounting.md, section 5).
+"""
+
+import decimal
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+
+from wattveil import calibration, checks
+from wattveil.errors import InvalidParameterError
+from wattveil.privacy import rounding
+from wattveil.privacy.accounting import RHO_UNITS, Composition
+from wattveil.privacy.budget import Budget
+from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
+from wattveil.profiles import Grid
+from wattveil.publish.clusters import Clusters
+from wattveil.publish.instance import InstanceClusters, InstanceLabels, label_epsilon
+from wattveil.publish.labels import Labels, Shares
+from wattveil.publish.load import Load
+from wattveil.publish.parts import Allotment, Ask, Expectation, Part
+from wattveil.publish.request import ReleaseRequest
+from wattveil.publish.synthetic import Synthesis
+
+GLOBAL_PARTS: tuple[Part, ...] = (Clusters(), Synthesis(), Load(), Shares(), Labels())
+INSTANCE_PARTS: tuple[Part, ...] = (InstanceClusters(), InstanceLabels())
+
+_SHORT_DOWN = decimal.Context(prec=6, rounding=decimal.ROUND_FLOOR)
+_TWO_DIGITS_UP = decimal.Context(prec=2, rounding=decimal.ROUND_CEILING)
+_LEAST_TARGET_EPSILON, _MOST_TARGET_EPSILON = 0.01, 50.0
+"""Between these an epsilon is looked for: below, nothing is released; above, little is promised."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleasePlan:
+    """Parts in order, what each may spend, and what to expect of each."""
+
+    request: ReleaseRequest
+    parts: tuple[Part, ...]
+    allotments: Mapping[str, Allotment]
+    expected: Mapping[str, tuple[Expectation, ...]]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The promise of the whole release."""
+        return _promise(self.request, self.request.epsilon, self.request.delta)
+
+    def rho_share(self, part: str) -> float:
+        """Return a part's share of the Gaussian budget."""
+        whole = sum(allotment.grant.rho_units for allotment in self.allotments.values())
+        return self.allotments[part].grant.rho_units / max(whole, 1)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the plan as JSON values."""
+        return {
+            "guarantee": self.guarantee.to_json(),
+            "customers_guessed": self.request.customers,
+            "parts": [
+                {
+                    "name": part.name,
+                    "epsilon": repr(self.allotments[part.name].guarantee.epsilon),
+                    "delta": repr(self.allotments[part.name].guarantee.delta),
+                    "share_of_rho": self.rho_share(part.name),
+                    "expected": [asdict(one) for one in self.expected[part.name]],
+                }
+                for part in self.parts
+            ],
+        }
+
+
+def plan_release(request: ReleaseRequest, grid: Grid) -> ReleasePlan:
+    """Split the budget and foresee the error of each part, from public parameters alone."""
+    parts = wanted_parts(request)
+    allotments = split_budget(request)
+    return ReleasePlan(
+        request=request,
+        parts=parts,
+        allotments=allotments,
+        expected={
+            part.name: part.expected(
+                Ask(request=request, allotment=allotments[part.name], grid=grid)
+            )
+            for part in parts
+        },
+    )
+
+
+def wanted_parts(request: ReleaseRequest) -> tuple[Part, ...]:
+    """Return the parts that the request asks for, in the order in which they are released."""
+    known = GLOBAL_PARTS if request.tier is Tier.GLOBAL else INSTANCE_PARTS
+    parts = tuple(part for part in known if part.wanted(request))
+    if not parts:
+        raise InvalidParameterError("share", "above 0 for at least one part", dict(request.weights))
+    return parts
+
+
+def split_budget(request: ReleaseRequest) -> dict[str, Allotment]:
+    """Return what each part may spend; together within the promise of the release."""
+    if request.tier is Tier.INSTANCE:
+        labels = label_epsilon(request)
+        clusters = _promise(request, request.epsilon - labels, request.delta)
+        return {"clusters": Allotment.of(clusters), "labels": _label_allotment(request, labels)}
+    names = [part.name for part in wanted_parts(request)]
+    aside = {}
+    if request.label_epsilon is not None:
+        aside["labels"] = _label_allotment(request, request.label_epsilon)
+    whole = Budget(
+        _promise(request, request.epsilon, request.delta),
+        response_epsilon=request.label_epsilon or 0.0,
+    )
+    gaussian = [name for name in names if name not in aside]
+    total = sum(request.weight(name) for name in gaussian)
+    units = whole.rho_units
+    while True:
+        allotted = {
+            name: _gaussian_allotment(request, units * request.weight(name) / total)
+            for name in gaussian
+        }
+        split = {**allotted, **aside}
+        if composed_epsilon(split.values(), request.delta) <= request.epsilon:
+            return {name: split[name] for name in names}
+        # The discretisation that each part sets aside adds up to more than that of one budget.
+        units = int(units * (1.0 - 1e-6))
+
+
+def epsilon_for(request: ReleaseRequest, target_kw: float, grid: Grid) -> float:
+    """Return the epsilon at which the worst expected error in kW falls to the target.
+
+    By bisection on a logarithmic scale. Plans rehearse with noise of their own, so the answer has
+    two digits and is rounded up.
+    """
+    target = checks.positive("target_error", target_kw)
+    low = max(_LEAST_TARGET_EPSILON, 1.01 * (request.label_epsilon or 0.0))
+    high = _MOST_TARGET_EPSILON
+    if (left := _worst_error_kw(replace(request, epsilon=high), grid)) > target:
+        rule = f"at least the {left:.2g} kW that epsilon = {high:g} leaves"
+        raise InvalidParameterError("target_error", rule, target_kw)
+    while high / low > 1.05:  # noqa: PLR2004 - half of the second digit
+        middle = math.sqrt(low * high)
+        enough = _worst_error_kw(replace(request, epsilon=middle), grid) <= target
+        low, high = (low, middle) if enough else (middle, high)
+    return float(_TWO_DIGITS_UP.create_decimal(high))
+
+
+def _worst_error_kw(request: ReleaseRequest, grid: Grid) -> float:
+    """Return the largest error in kW that any part is expected to have."""
+    expected = plan_release(request, grid).expected
+    errors = [
+        one.value
+        for part in expected.values()
+        for one in part
+        if one.unit == "kW" and one.value is not None
+    ]
+    if not errors:
+        rule = "left out when no part has an error in kW that can be foreseen"
+        raise InvalidParameterError("target_error", rule, "given")
+    return max(errors)
+
+
+def _gaussian_allotment(request: ReleaseRequest, rho_units: float) -> Allotment:
+    """Return a promise, in a few digits, whose budget grants at most so much."""
+    s = math.sqrt(2.0 * rho_units / RHO_UNITS)
+    epsilon = calibration.gaussian_epsilon(s=s, delta=request.delta)
+    short = float(_SHORT_DOWN.create_decimal(epsilon))
+    return Allotment.of(_promise(request, short, request.delta))
+
+
+def _label_allotment(request: ReleaseRequest, epsilon: float) -> Allotment:
+    return Allotment.of(_promise(request, epsilon, 0.0), response_epsilon=epsilon)
+
+
+def composed_epsilon(allotments: Iterable[Allotment], delta: float) -> float:
+    """Return the epsilon of all grants together, by the closed form."""
+    grants = [allotment.grant for allotment in allotments]
+    return Composition(
+        rho_units=sum(grant.rho_units for grant in grants),
+        response_epsilon=rounding.sum_up(*(grant.response_epsilon for grant in grants)),
+        eta=rounding.sum_up(*(grant.eta for grant in grants)),
+    ).epsilon(delta)
+
+
+def _promise(request: ReleaseRequest, epsilon: float, delta: float) -> Guarantee:
+    return Guarantee(
+        epsilon=epsilon,
+        delta=delta,
+        tier=request.tier,
+        neighbours=Neighbours.ZERO_OUT,
+        unit=Unit.CUSTOMER,
+    )

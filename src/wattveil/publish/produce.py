@@ -1,0 +1,51 @@
+"""From profiles to a bundle: release every part of a plan, state what was done, write it."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from wattveil.profiles import Profiles
+from wattveil.publish.bundle import write_bundle
+from wattveil.publish.card import card_text
+from wattveil.publish.manifest import Manifest, build_statement
+from wattveil.publish.parts import ReleasedPart, Work
+from wattveil.publish.plan import ReleasePlan
+from wattveil.publish.report import report_page
+
+
+def release_parts(
+    profiles: Profiles, plan: ReleasePlan, *, started: Callable[[str], None] = lambda _: None
+) -> tuple[ReleasedPart, ...]:
+    """Release every part, in order. ``started`` is told the name of each before its turn."""
+    work = Work(profiles=profiles, request=plan.request)
+    if plan.request.by is not None:
+        _ = work.groups  # a wrong name is refused before anything is spent
+    released = []
+    for part in plan.parts:
+        started(part.name)
+        released.append(part.release(work, plan.allotments[part.name]))
+    return tuple(released)
+
+
+def release_bundle(
+    profiles: Profiles,
+    plan: ReleasePlan,
+    out: Path,
+    *,
+    key: Ed25519PrivateKey | None = None,
+    started: Callable[[str], None] = lambda _: None,
+) -> Manifest:
+    """Release, and write a bundle at ``out``; return its manifest."""
+    parts = release_parts(profiles, plan, started=started)
+    statement = build_statement(profiles, plan, parts)
+    tables = {table.name: table for part in parts for table in part.tables}
+    pages = {
+        "report.html": report_page(statement, tables).encode(),
+        "CARD.md": card_text(statement).encode(),
+    }
+    for part in parts:
+        for name, document in part.documents.items():
+            pages[name] = json.dumps(document, separators=(",", ":")).encode()
+    return write_bundle(out, statement, tables.values(), pages, key=key)

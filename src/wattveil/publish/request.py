@@ -1,0 +1,121 @@
+"""What is asked for: every choice that shapes a release. All of it is public."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from wattveil import checks
+from wattveil.errors import InvalidParameterError
+from wattveil.privacy.guarantee import Tier
+
+DEFAULT_WEIGHTS: Mapping[str, float] = {
+    "clusters": 3.0,
+    "synthesis": 2.0,
+    "load": 1.0,
+    "shares": 1.0,
+}
+"""How the Gaussian budget is shared. Clusters answer the most questions and need the most."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """Who publishes what, in their own words, for the statement and the card."""
+
+    title: str = "Load profiles of electricity customers"
+    curator: str = "not stated"
+    region: str = "not stated"
+    intended_use: str = "planning, research and teaching"
+    contact: str = "not stated"
+    other_releases: str = "unknown"
+    """Other releases about the same people: their privacy losses add up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseRequest:
+    """A release, before anything is computed.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The budget of the whole release.
+    tier
+        ``global`` is differential privacy, ``instance`` the paper's weaker promise.
+    n_clusters, clip_kw, normalise
+        As in `PrivateKMeans`. Every part sees customers scaled back to ``clip_kw``.
+    by, levels
+        A public attribute of the customers, and the public list of its values: load shapes and
+        cluster shares are released for each.
+    clusters_by_group
+        Cluster each group by itself.
+    label_epsilon
+        The part of epsilon for one label a customer; None releases no labels.
+    real_ids
+        Publish labels under the customers' own ids instead of pseudonyms.
+    weights
+        How the rest of the budget is shared over the other parts; 0 leaves a part out.
+    customers, typical_kw
+        Public guesses of the number of customers and of their median size, for the plan alone.
+    """
+
+    epsilon: float
+    delta: float
+    n_clusters: int = 6
+    tier: Tier = Tier.GLOBAL
+    clip_kw: float | None = None
+    normalise: bool = False
+    by: str | None = None
+    levels: tuple[str, ...] = ()
+    clusters_by_group: bool = False
+    label_epsilon: float | None = None
+    real_ids: bool = False
+    weights: Mapping[str, float] = field(default_factory=dict)
+    customers: int = 1000
+    typical_kw: float = 0.5
+    about: About = field(default_factory=About)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be asked for; estimators check the rest of their parameters."""
+        checks.positive_epsilon("epsilon", self.epsilon)
+        checks.probability("delta", self.delta)
+        checks.integer("n_clusters", self.n_clusters, least=1, most=1000)
+        checks.member("tier", self.tier, Tier)
+        if self.clip_kw is not None:
+            checks.positive("clip_kw", self.clip_kw)
+        checks.integer("customers", self.customers, least=1, most=10**12)
+        checks.positive("typical_kw", self.typical_kw)
+        self._check_groups()
+        for part, weight in self.weights.items():
+            if part not in DEFAULT_WEIGHTS:
+                raise InvalidParameterError("share", f"for one of {[*DEFAULT_WEIGHTS]}", part)
+            checks.non_negative(f"share of {part}", weight)
+        self._check_labels()
+        if self.tier is Tier.INSTANCE and (self.by or self.weights or self.normalise):
+            rule = "left out in the instance tier, which has clusters and labels only"
+            raise InvalidParameterError("by, share, normalise", rule, "given")
+
+    def _check_groups(self) -> None:
+        """Refuse groups without a public list: one taken from the data would tell who is there."""
+        if bool(self.by) != bool(self.levels):
+            rule = "given together: an attribute, and the public list of its values"
+            raise InvalidParameterError("by, levels", rule, (self.by, self.levels))
+        if len(set(self.levels)) < len(self.levels):
+            raise InvalidParameterError("levels", "each value once", self.levels)
+        if self.clusters_by_group and (not self.by or self.label_epsilon is not None):
+            rule = "with --by, and without labels: labels belong to clusters of all customers"
+            raise InvalidParameterError("clusters_by_group", rule, self.clusters_by_group)
+
+    def _check_labels(self) -> None:
+        if self.label_epsilon is None:
+            if self.real_ids:
+                raise InvalidParameterError("real_ids", "with labels only", self.real_ids)
+            return
+        checks.positive_epsilon("label_epsilon", self.label_epsilon)
+        if self.label_epsilon >= self.epsilon:
+            rule = f"below epsilon = {self.epsilon}, of which it is a part"
+            raise InvalidParameterError("label_epsilon", rule, self.label_epsilon)
+        if self.weight("clusters") == 0.0:
+            rule = "left out without clusters: labels name them"
+            raise InvalidParameterError("label_epsilon", rule, self.label_epsilon)
+
+    def weight(self, part: str) -> float:
+        """Return how much of the Gaussian budget a part gets, in relation to the others."""
+        return self.weights.get(part, DEFAULT_WEIGHTS[part])

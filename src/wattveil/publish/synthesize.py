@@ -1,0 +1,185 @@
+"""The verb `synthesize`: as many customers as you like from a bundle, in memory that stays small.
+
+Free: what is drawn from a released model tells nothing more about anybody.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from wattveil import checks
+from wattveil.clustering.geometry import Floats
+from wattveil.errors import InvalidParameterError
+from wattveil.privacy.sensitivity import IntArray
+from wattveil.profiles import Grid, Profiles
+from wattveil.publish.bundle import read_manifest
+from wattveil.publish.command import refusals, working
+from wattveil.publish.synthetic import read_model
+
+EPILOG = "Example: wattveil synthesize bundle --customers 100000 --out synthetic.parquet"
+
+_MOST_CUSTOMERS = 10**9
+_FIRST_SECOND = 978_307_200
+"""2001-01-01 00:00 UTC, a Monday: an average day has no date, and Green Button needs one."""
+_ESPI, _ATOM = "http://naesb.org/espi", "http://www.w3.org/2005/Atom"
+
+Batches = Iterator[tuple[list[str], IntArray, Floats]]
+"""Ids, clusters and load of some customers at a time."""
+
+
+def synthesize(
+    bundle: Annotated[Path, typer.Argument(help="Folder that `wattveil release` wrote.")],
+    *,
+    customers: Annotated[int, typer.Option(help="How many.")],
+    out: Annotated[
+        Path, typer.Option(help="New .parquet, .csv, .dss (OpenDSS) or .xml (Green Button) file.")
+    ],
+    seed: Annotated[int, typer.Option(help="The same seed gives the same customers.")] = 1,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what was written as JSON.")
+    ] = False,
+) -> None:
+    """Draw synthetic customers from the model of a bundle: free, they are nobody."""
+    console = Console(stderr=as_json)
+    with refusals(), working(console) as started:
+        started("drawing customers")
+        write_customers(bundle, out, customers=customers, seed=seed)
+    if as_json:
+        typer.echo(json.dumps({"out": str(out), "customers": customers, "seed": seed}, indent=2))
+    else:
+        console.print(f"{customers:,} synthetic customers in {escape(str(out))}.")
+
+
+def write_customers(bundle: Path, out: Path, *, customers: int, seed: int) -> None:
+    """Write so many customers; the file appears under its name when it is complete."""
+    if out.suffix not in _WRITERS:
+        raise InvalidParameterError("out", f"a file that ends in one of {[*_WRITERS]}", str(out))
+    checks.integer("customers", customers, least=1, most=_MOST_CUSTOMERS)
+    model, public = read_model(bundle), read_manifest(bundle)["public_inputs"]
+    grid = Grid.from_json(public["grid"])
+
+    def batches() -> Batches:
+        first = 0
+        for load_kw, clusters in model.batches(customers, seed=seed):
+            ids = [f"S{number:09}" for number in range(first, first + len(load_kw))]
+            yield ids, clusters, load_kw
+            first += len(load_kw)
+
+    part = out.with_name(out.name + ".part")
+    try:
+        _WRITERS[out.suffix](part, batches(), grid, public["timezone"])
+        part.replace(out)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _write_parquet(path: Path, batches: Batches, grid: Grid, timezone: str) -> None:
+    """Write profiles, as `wattveil profiles` does: whatever takes those takes these."""
+    writer: pq.ParquetWriter | None = None
+    try:
+        for ids, clusters, load_kw in batches:
+            table = Profiles(
+                customer_ids=tuple(ids),
+                load_kw=load_kw,
+                grid=grid,
+                timezone=timezone,
+                attributes={"cluster": tuple(map(str, clusters.tolist()))},
+                rules={"synthetic": True},
+            ).to_arrow()
+            writer = writer or pq.ParquetWriter(path, table.schema, compression="zstd")
+            writer.write_table(table)
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _write_csv(path: Path, batches: Batches, grid: Grid, _: str) -> None:
+    """Write one row a customer and one column a slot."""
+    loads = [(label, pa.float64()) for label in grid.labels]
+    schema = pa.schema([("customer_id", pa.string()), ("cluster", pa.int64()), *loads])
+    with pc.CSVWriter(path, schema) as writer:
+        for ids, clusters, load_kw in batches:
+            arrays = [pa.array(ids), pa.array(clusters), *(pa.array(slot) for slot in load_kw.T)]
+            writer.write_table(pa.table(arrays, schema=schema))
+
+
+def _write_dss(path: Path, batches: Batches, grid: Grid, _: str) -> None:
+    """Write OpenDSS LoadShapes in kW, each as long as the profile."""
+    head = f"npts={grid.cells} interval={grid.minutes / 60:g} useactual=yes"
+    with path.open("w", encoding="utf-8") as file:
+        for ids, _clusters, load_kw in batches:
+            for name, row in zip(ids, load_kw[:, : grid.cells], strict=True):
+                mult = " ".join(f"{value:.4f}" for value in row)
+                file.write(f"New LoadShape.{name} {head} mult=({mult})\n")
+
+
+def _write_green_button(path: Path, batches: Batches, grid: Grid, _: str) -> None:
+    """Write a Green Button feed: net energy in whole Wh, one usage point a customer."""
+    seconds, hours = 60 * grid.minutes, grid.minutes / 60.0
+    with path.open("w", encoding="utf-8") as file:
+        file.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<feed xmlns="{_ATOM}">\n')
+        # uom 72: Wh; flowDirection 4: net, delivered less received.
+        codes = f"<flowDirection>4</flowDirection><intervalLength>{seconds}</intervalLength>"
+        codes += "<powerOfTenMultiplier>0</powerOfTenMultiplier><uom>72</uom>"
+        file.write(
+            _entry("ReadingType/1", "", f'<ReadingType xmlns="{_ESPI}">{codes}</ReadingType>')
+        )
+        for ids, _clusters, load_kw in batches:
+            for name, row in zip(ids, load_kw[:, : grid.cells], strict=True):
+                file.write(_customer(name, [round(1000.0 * hours * kw) for kw in row], seconds))
+        file.write("</feed>\n")
+
+
+def _customer(name: str, watt_hours: list[int], seconds: int) -> str:
+    """Return a customer's entries: usage point, meter reading, one block of intervals."""
+    point = f"UsagePoint/{name}"
+    reading = f"{point}/MeterReading/1"
+    intervals = "".join(
+        f"<IntervalReading><timePeriod><duration>{seconds}</duration>"
+        f"<start>{_FIRST_SECOND + place * seconds}</start></timePeriod>"
+        f"<value>{value}</value></IntervalReading>"
+        for place, value in enumerate(watt_hours)
+    )
+    whole = f"<duration>{seconds * len(watt_hours)}</duration><start>{_FIRST_SECOND}</start>"
+    whole = f"<interval>{whole}</interval>"
+    service = "<ServiceCategory><kind>0</kind></ServiceCategory>"
+    return (
+        _entry(
+            point,
+            f'<link rel="related" href="{point}/MeterReading"/>',
+            f'<UsagePoint xmlns="{_ESPI}">{service}</UsagePoint>',
+        )
+        + _entry(
+            reading,
+            f'<link rel="up" href="{point}/MeterReading"/>'
+            f'<link rel="related" href="{reading}/IntervalBlock"/>'
+            '<link rel="related" href="ReadingType/1"/>',
+            f'<MeterReading xmlns="{_ESPI}"/>',
+        )
+        + _entry(
+            f"{reading}/IntervalBlock/1",
+            f'<link rel="up" href="{reading}/IntervalBlock"/>',
+            f'<IntervalBlock xmlns="{_ESPI}">{whole}{intervals}</IntervalBlock>',
+        )
+    )
+
+
+def _entry(link: str, links: str, content: str) -> str:
+    own = f'<link rel="self" href="{link}"/>'
+    return f"<entry>{own}{links}<content>{content}</content></entry>\n"
+
+
+_WRITERS: dict[str, Callable[[Path, Batches, Grid, str], None]] = {
+    ".parquet": _write_parquet,
+    ".csv": _write_csv,
+    ".dss": _write_dss,
+    ".xml": _write_green_button,
+}

@@ -1,0 +1,176 @@
+"""Check a bundle without its data: files, signature, every epsilon and delta, every table.
+
+The verdict says in words what was proved, and what no reader of a bundle can prove.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from wattveil import checks
+from wattveil.errors import InvalidParameterError
+from wattveil.privacy.guarantee import Guarantee, Tier
+from wattveil.publish import keys
+from wattveil.publish.bundle import FORMATS, MANIFEST, read_manifest, table_path
+from wattveil.publish.findings import Finding, gathered
+from wattveil.publish.manifest import check_schema
+from wattveil.publish.plan import wanted_parts
+from wattveil.publish.request import ReleaseRequest
+from wattveil.publish.verify_budget import budget_findings
+from wattveil.publish.verify_tables import synthetic_findings, table_findings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """Everything that was checked."""
+
+    findings: tuple[Finding, ...]
+    not_proved: tuple[str, ...]
+
+    @property
+    def accepted(self) -> bool:
+        """Whether every check holds."""
+        return all(finding.holds for finding in self.findings)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the verdict as JSON values."""
+        return {
+            "accepted": self.accepted,
+            "findings": [vars(finding) for finding in self.findings],
+            "not_proved": list(self.not_proved),
+        }
+
+
+def verify_bundle(bundle: Path, *, trusted: Ed25519PublicKey | None = None) -> Verdict:
+    """Check a bundle; ``trusted`` is the public key that must have signed it."""
+    manifest = read_manifest(bundle)
+    schema = gathered("the statement keeps its schema", check_schema(manifest), "every field")
+    findings = [schema]
+    if schema.holds:  # otherwise nothing below could be read
+        try:
+            findings += [*_file_findings(bundle, manifest), _signature(manifest, trusted)]
+            findings += [_consistency(manifest), *budget_findings(manifest)]
+            findings += table_findings(bundle, manifest)
+            findings += synthetic_findings(bundle, manifest)
+        except InvalidParameterError as error:  # a number that none of ours would write
+            findings += [Finding("the statement can be read", holds=False, seen=str(error))]
+    return Verdict(findings=tuple(findings), not_proved=_not_proved(manifest, trusted))
+
+
+def _file_findings(bundle: Path, manifest: dict[str, Any]) -> Iterator[Finding]:
+    listed = {entry["path"]: entry for entry in manifest["payload"]}
+    yield gathered(
+        "every file is the one that was published",
+        (path for path, entry in listed.items() if not _is_listed(bundle / path, entry)),
+        f"{len(listed)} files, by SHA-256",
+    )
+    there = {file.relative_to(bundle).as_posix() for file in bundle.rglob("*") if file.is_file()}
+    strangers = sorted(there - {*listed, MANIFEST})
+    yield gathered("no other file is there", strangers, "none")
+    due = [
+        table_path(table["name"], kind)
+        for part in manifest["parts"]
+        for table in part["tables"]
+        for kind in FORMATS
+    ]
+    due += [name for part in manifest["parts"] for name in part.get("documents", [])]
+    yield gathered(
+        "every table of every part is there", sorted(set(due) - set(listed)), f"{len(due)} files"
+    )
+
+
+def _is_listed(file: Path, entry: dict[str, Any]) -> bool:
+    if not file.is_file() or file.stat().st_size != entry["bytes"]:
+        return False
+    return bool(hashlib.sha256(file.read_bytes()).hexdigest() == entry["sha256"])
+
+
+def _signature(manifest: dict[str, Any], trusted: Ed25519PublicKey | None) -> Finding:
+    check, signature = "the signature", manifest.get("signature")
+    if signature is None:
+        return Finding(check, trusted is None, "none: nothing says who published this")
+    key = keys.signer(manifest, signature)
+    if key is None:
+        return Finding(check, holds=False, seen="does not belong to this statement")
+    name = keys.fingerprint(key)
+    if trusted is not None and keys.fingerprint(trusted) != name:
+        return Finding(check, holds=False, seen=f"by key {name}, not by the one given")
+    return Finding(check, holds=True, seen=f"by key {name}")
+
+
+def _consistency(manifest: dict[str, Any]) -> Finding:
+    """Compare what the statement says twice."""
+    return gathered(
+        "the statement agrees with itself",
+        _contradictions(manifest),
+        "promise, words, request and parts",
+    )
+
+
+def _contradictions(manifest: dict[str, Any]) -> Iterator[str]:
+    promise, public = Guarantee.from_json(manifest["guarantee"]), manifest["public_inputs"]
+    is_global = promise.tier is Tier.GLOBAL
+    if manifest["guarantee_text"] != promise.sentence:
+        yield "guarantee_text does not say what guarantee says"
+    for field in ("epsilon", "delta", "tier"):
+        if public[field] != manifest["guarantee"][field]:
+            yield f"{field} was asked for as {public[field]}"
+    if manifest["request_sha256"] != hashlib.sha256(keys.canonical(public)).hexdigest():
+        yield "request_sha256 is not that of public_inputs"
+    words = ("approximate", "every data set") if is_global else ("instance", "this data set only")
+    if (manifest["variant"], manifest["guarantee_scope"]) != words:
+        yield "variant and guarantee_scope are those of another tier"
+    names = [part["name"] for part in manifest["parts"]]
+    due = [part.name for part in wanted_parts(_request(public))]
+    if names != due:
+        yield f"the parts are {names}, asked for were {due}"
+    proper = ("gaussian_histogram", "gaussian_cell_sums", "channel_response")
+    if is_global and any(
+        mechanism["mechanism"] not in proper
+        for part in manifest["parts"]
+        for run in part["runs"]
+        for mechanism in run["mechanisms"]
+    ):
+        yield "a mechanism of the instance tier in a global release"
+
+
+def _request(public: dict[str, Any]) -> ReleaseRequest:
+    """Return what was asked for, as far as it decides the parts."""
+    label = public["label_epsilon"]
+    return ReleaseRequest(
+        epsilon=checks.decimal("epsilon", public["epsilon"]),
+        delta=checks.decimal("delta", public["delta"]),
+        tier=checks.enum_value("tier", public["tier"], Tier),
+        n_clusters=public["n_clusters"],
+        clip_kw=public["clip_kw"],
+        normalise=public["normalise"],
+        by=public["by"],
+        levels=tuple(public["levels"]),
+        clusters_by_group=public["clusters_by_group"],
+        label_epsilon=None if label is None else checks.decimal("label_epsilon", label),
+        real_ids=public["real_ids"],
+        weights=public["weights"],
+        customers=public["customers_guessed"],
+        typical_kw=public["typical_kw_guessed"],
+    )
+
+
+def _not_proved(manifest: dict[str, Any], trusted: Ed25519PublicKey | None) -> tuple[str, ...]:
+    """Say what a reader of the bundle must take on trust."""
+    known = [
+        "That the publisher ran this software unchanged, and drew the noise that is stated once.",
+        "That each customer was one row, and that public choices were made without the data.",
+        "That no other release about the same people exists beyond those that are stated.",
+    ]
+    if manifest.get("variant") == "instance":
+        known += ["The size of the noise: it was computed from the data and is not published."]
+        known += ["Differential privacy: the promise of the instance tier is weaker than that."]
+    if "signature" not in manifest:
+        known += ["Who published it: there is no signature, so anybody could have made it."]
+    elif trusted is None:
+        known += ["Whose key signed it: compare its name with one from the publisher (--key)."]
+    return tuple(known)

@@ -1,0 +1,240 @@
+"""A bundle is written whole or not at all, and holds nothing that is private."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from cryptography.hazmat.primitives import serialization as form
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from tests.released import EVERYTHING, make_bundle, no_rehearsal, some_profiles
+from tests.transcripts import record
+from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.privacy.guarantee import Tier
+from wattveil.profiles import Grid
+from wattveil.publish import bundle as bundles
+from wattveil.publish.bundle import read_manifest, read_table, write_bundle
+from wattveil.publish.instance import InstanceLabels
+from wattveil.publish.keys import read_key, read_public_key, write_key
+from wattveil.publish.manifest import build_statement, check_schema
+from wattveil.publish.parts import Run, Work
+from wattveil.publish.plan import plan_release
+from wattveil.publish.produce import release_parts
+from wattveil.publish.request import ReleaseRequest
+from wattveil.publish.tables import Table
+from wattveil.publish.verify import verify_bundle
+
+LIGHT = replace(EVERYTHING, weights={"clusters": 0.0}, label_epsilon=None)
+
+
+def test_everything_is_there_in_both_formats(whole: Path) -> None:
+    """Tables, statement, page and card; Parquet and CSV of each table."""
+    files = {path.relative_to(whole).as_posix() for path in whole.rglob("*") if path.is_file()}
+    names = ["centroids", "cluster_sizes", "load_shapes", "groups", "load_duration"]
+    names += ["cluster_shares", "labels", "label_sizes", "synthetic"]
+    tables = {f"tables/{name}.{kind}" for name in names for kind in ("parquet", "csv")}
+    pages = {"manifest.json", "report.html", "CARD.md", "synthetic_model.json"}
+    assert files == pages | tables
+    assert len(read_table(whole, "labels")) == 300
+    duration = read_table(whole, "load_duration").to_pydict()
+    home = np.array(duration["load_kw"])[np.array(duration["group"]) == "home"]
+    assert (np.diff(home) <= 0.0).all()
+
+
+def test_no_private_word_leaves(whole: Path) -> None:
+    """Neither ids nor file names of the house nor what was counted on the way."""
+    for path in whole.rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            for word in (b"CUSTOMER-", b"secret/meters", b"a gap"):
+                assert word not in content, path.name
+
+
+def test_numbers_leave_with_noise(whole: Path) -> None:
+    """The true number of customers is in no count, the true means are in no mean."""
+    groups = read_table(whole, "groups").to_pydict()
+    assert all(count not in {100.0, 200.0} for count in groups["customers"])
+    exact = some_profiles().load_kw
+    released = np.array(read_table(whole, "load_shapes")["load_kw"].to_pylist())[:24]
+    assert not np.isclose(released, exact[1::3].mean(axis=0), rtol=1e-9).any()
+
+
+def test_the_schema_is_a_list_of_what_may_be_said(whole: Path) -> None:
+    """A field more anywhere, and the statement is refused: rows, hashes, iterations."""
+    manifest = read_manifest(whole)
+    assert check_schema(manifest) == []
+    for place in (
+        manifest,
+        manifest["parts"][0],
+        manifest["parts"][0]["grant"],
+        manifest["parts"][0]["runs"][0]["mechanisms"][0],
+        manifest["public_inputs"],
+        manifest["implementation"],
+    ):
+        place["iterations"] = 7
+        assert check_schema(manifest)
+        del place["iterations"]
+    manifest["public_inputs"]["reading_rules"]["meters"] = "secret/meters.csv"
+    assert check_schema(manifest)
+    with pytest.raises(ValueError, match="breaks its own schema"):
+        write_bundle(whole.with_name("other"), {**manifest, "rows": 1}, [], {}, key=None)
+    assert not whole.with_name("other").exists()
+
+
+def test_the_statement_tells_what_was_drawn() -> None:
+    """Noise scales as the kernel drew them, watched by another road than the statement's."""
+    profiles, released = some_profiles(), []
+    with no_rehearsal():
+        plan = plan_release(EVERYTHING, Grid())
+    draws = record(lambda: released.append(release_parts(profiles, plan)))
+    statement = build_statement(profiles, plan, released[0])
+    told = [
+        (mechanism["tag"], mechanism["gaussian"])
+        for part in statement["parts"]
+        for run in part["runs"]
+        for mechanism in run["mechanisms"]
+        if "gaussian" in mechanism
+    ]
+    assert [tag for tag, _ in told] == [draw.tag for draw in draws]
+    for (_, gaussian), draw in zip(told, draws, strict=True):
+        assert float(gaussian["noise_scale_steps"]) == draw.sigma
+        assert gaussian["numbers"] == draw.exact.size
+
+
+def test_a_mechanism_without_a_proof_is_not_stated() -> None:
+    """A new mechanism must be listed with its page before a statement may name it."""
+    profiles = some_profiles(20)
+    plan = plan_release(LIGHT, Grid())
+    (part,) = release_parts(profiles, plan)
+    spend = replace(part.runs[0].spends[0], mechanism="magic")
+    strange = replace(part, runs=(Run(group=None, spends=(spend,)),))
+    with pytest.raises(InvalidParameterError, match="mechanism"):
+        build_statement(profiles, plan, [strange])
+
+
+def test_a_crash_leaves_nothing(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever the writing stops: no bundle, no half of one, no hidden folder."""
+    manifest = read_manifest(whole)
+    left_out = ("payload", "signature")
+    statement = {name: value for name, value in manifest.items() if name not in left_out}
+    tables = [
+        Table(name=file.stem, text="", columns=(), data=pq.read_table(file))
+        for file in sorted(whole.glob("tables/*.parquet"))
+    ]
+    names = ("report.html", "CARD.md", "synthetic_model.json")
+    pages = {name: (whole / name).read_bytes() for name in names}
+    for stop in (1, 7, 22, 23, 24):  # 22 files, the folder of tables, the bundle itself
+        done = iter([*[os.fsync] * (stop - 1), full_disk])
+        with monkeypatch.context() as patch:
+            patch.setattr("os.fsync", lambda handle, done=done: next(done)(handle))
+            with pytest.raises(OSError, match="disk full"):
+                write_bundle(tmp_path / "bundle", statement, tables, pages, key=None)
+        assert list(tmp_path.iterdir()) == []
+    write_bundle(tmp_path / "bundle", statement, tables, pages, key=None)
+    assert verify_bundle(tmp_path / "bundle").accepted
+
+
+def full_disk(_: int) -> None:
+    """Fail as a disk does."""
+    raise OSError("disk full")
+
+
+def test_a_bundle_is_never_changed(tmp_path: Path) -> None:
+    """An existing folder and a folder in nowhere are refused."""
+    (tmp_path / "there").mkdir()
+    with pytest.raises(InvalidParameterError, match="never changed"):
+        make_bundle(tmp_path / "there", LIGHT)
+    with pytest.raises(InvalidParameterError, match="folder that exists"):
+        bundles.check_out(tmp_path / "no" / "bundle")
+
+
+def test_groups_by_themselves_are_paid_once(tmp_path: Path) -> None:
+    """Clusters of each class, normalised: two runs, each within the grant of the part."""
+    request = replace(
+        EVERYTHING, label_epsilon=None, clusters_by_group=True, normalise=True, weights={"load": 0}
+    )
+    manifest = make_bundle(tmp_path / "bundle", request)
+    (clusters,) = manifest["parts"]
+    assert [run["group"] for run in clusters["runs"]] == ["home", "shop"]
+    assert verify_bundle(tmp_path / "bundle").accepted
+    groups = pq.read_table(tmp_path / "bundle/tables/cluster_sizes.parquet")["group"]
+    assert groups.to_pylist() == ["home"] * 3 + ["shop"] * 3
+
+
+def test_labels_that_cost_nothing(tmp_path: Path) -> None:
+    """At a small epsilon the best channel may draw one label always: price 0, stated as such."""
+    request = replace(
+        EVERYTHING, label_epsilon=0.001, weights={"load": 0.0, "shares": 0.0, "synthesis": 0.0}
+    )
+    manifest = make_bundle(tmp_path / "bundle", request)
+    (draw,) = manifest["parts"][-1]["runs"][0]["mechanisms"]
+    assert draw["response_epsilon"] == "0.0"
+    assert verify_bundle(tmp_path / "bundle").accepted
+
+
+def test_the_instance_tier_says_what_it_is(tmp_path: Path) -> None:
+    """Its bundle verifies, promises no more than it may, and keeps its noise scale to itself."""
+    request = ReleaseRequest(
+        epsilon=8.0, delta=1e-3, n_clusters=2, clip_kw=5.0, tier=Tier.INSTANCE, real_ids=False
+    )
+    manifest = make_bundle(tmp_path / "bundle", request)
+    verdict = verify_bundle(tmp_path / "bundle")
+    assert verdict.accepted
+    assert any("weaker" in line for line in verdict.not_proved)
+    assert manifest["variant"] == "instance"
+    text = (tmp_path / "bundle" / "manifest.json").read_text(encoding="utf-8")
+    assert "noise_scale" not in text
+    assert "std" not in "".join(read_table(tmp_path / "bundle", "centroids").column_names)
+    for page in ("CARD.md", "report.html"):
+        words = (tmp_path / "bundle" / page).read_text(encoding="utf-8")
+        assert "ifferentially private" not in words
+        assert "For this data set alone" in words
+
+
+def test_an_unknown_attribute_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
+    """By name, with those that there are."""
+    with pytest.raises(InvalidParameterError, match=r"by must be .*\['class'\]"):
+        make_bundle(tmp_path / "bundle", replace(LIGHT, by="street"))
+
+
+def test_keys_are_made_once_and_kept_private(tmp_path: Path) -> None:
+    """The private half is readable by its owner alone; nothing is overwritten or mistaken."""
+    public = write_key(tmp_path / "utility.key")
+    assert (tmp_path / "utility.key").stat().st_mode & 0o777 == 0o600
+    key = read_key(tmp_path / "utility.key")
+    assert key.public_key().public_bytes_raw() == read_public_key(public).public_bytes_raw()
+    with pytest.raises(InvalidParameterError, match="never overwritten"):
+        write_key(tmp_path / "utility.key")
+    with pytest.raises(InvalidFileError, match="private key"):
+        read_key(public)
+    with pytest.raises(InvalidFileError, match="public key"):
+        read_public_key(tmp_path / "utility.key")
+
+
+def test_other_kinds_of_keys_are_refused(tmp_path: Path) -> None:
+    """An elliptic-curve key signs too, but not here."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    secret, public = tmp_path / "ec.key", tmp_path / "ec.pub"
+    plain = form.NoEncryption()
+    secret.write_bytes(key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, plain))
+    public.write_bytes(
+        key.public_key().public_bytes(form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo)
+    )
+    with pytest.raises(InvalidFileError, match="an Ed25519 key"):
+        read_key(secret)
+    with pytest.raises(InvalidFileError, match="an Ed25519 key"):
+        read_public_key(public)
+
+
+def test_labels_come_after_clusters() -> None:
+    """The labels of the instance tier belong to a fit that must be there."""
+    request = ReleaseRequest(epsilon=1.0, delta=1e-6, tier=Tier.INSTANCE)
+    plan = plan_release(request, Grid())
+    work = Work(profiles=some_profiles(10), request=request)
+    with pytest.raises(ValueError, match="come first"):
+        InstanceLabels().release(work, plan.allotments["labels"])

@@ -1,0 +1,154 @@
+"""One budget: how it is split, what is foreseen, and what a request may not be."""
+
+import decimal
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.released import EVERYTHING, no_rehearsal
+from wattveil.errors import InvalidParameterError
+from wattveil.privacy.guarantee import Tier
+from wattveil.profiles import Grid
+from wattveil.publish import plan
+from wattveil.publish.plan import composed_epsilon, epsilon_for, plan_release, split_budget
+from wattveil.publish.request import ReleaseRequest
+
+PLAIN = ReleaseRequest(epsilon=1.0, delta=1e-6)
+
+
+def test_shares_are_of_rho_and_follow_the_weights() -> None:
+    """Three to one unless told otherwise; a part of weight 0 is gone; labels are set aside."""
+    split = split_budget(PLAIN)
+    assert list(split) == ["clusters", "synthesis", "load"]
+    ratio = split["clusters"].grant.rho_units / split["load"].grant.rho_units
+    assert ratio == pytest.approx(3.0, rel=1e-4)
+    told = split_budget(replace(PLAIN, weights={"load": 3.0}))
+    assert told["clusters"].grant.rho_units == pytest.approx(told["load"].grant.rho_units, rel=1e-4)
+    alone = split_budget(replace(PLAIN, weights={"load": 0.0, "synthesis": 0.0}))
+    assert list(alone) == ["clusters"]
+    assert alone["clusters"].guarantee.epsilon == pytest.approx(1.0, rel=1e-5)
+    everything = split_budget(EVERYTHING)
+    assert list(everything) == ["clusters", "synthesis", "load", "shares", "labels"]
+    assert everything["labels"].grant.response_epsilon == 2.0
+    assert everything["labels"].grant.rho_units == 0
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    epsilon=st.floats(0.05, 20.0),
+    log_delta=st.floats(-12.0, -2.0),
+    weights=st.tuples(*[st.floats(0.1, 10.0)] * 4),
+    labels=st.one_of(st.none(), st.floats(0.05, 0.9)),
+)
+def test_parts_together_keep_the_promise_and_use_it_up(
+    epsilon: float, log_delta: float, weights: tuple[float, ...], labels: float | None
+) -> None:
+    """Whatever is asked for: never above epsilon, and within a ten-thousandth of it."""
+    request = replace(
+        EVERYTHING,
+        epsilon=epsilon,
+        delta=10.0**log_delta,
+        weights=dict(zip(("clusters", "synthesis", "load", "shares"), weights, strict=True)),
+        label_epsilon=None if labels is None else labels * epsilon,
+    )
+    split = split_budget(request)
+    together = composed_epsilon(split.values(), request.delta)
+    assert epsilon * (1.0 - 1e-4) <= together <= epsilon
+
+
+def test_discretisation_of_many_parts_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where no rounding leaves room for it: the parts are made smaller until it fits."""
+    exact = decimal.Context(prec=17, rounding=decimal.ROUND_FLOOR)
+    monkeypatch.setattr(plan, "_SHORT_DOWN", exact)
+    request = replace(EVERYTHING, weights={"clusters": 1.0, "synthesis": 1.0})
+    assert composed_epsilon(split_budget(request).values(), request.delta) <= request.epsilon
+
+
+def test_the_instance_tier_is_split_in_half() -> None:
+    """Half for the centroids and half for the labels, unless the labels have their own."""
+    request = replace(PLAIN, tier=Tier.INSTANCE)
+    split = split_budget(request)
+    assert [split[name].guarantee.epsilon for name in ("clusters", "labels")] == [0.5, 0.5]
+    assert all(part.guarantee.tier is Tier.INSTANCE for part in split.values())
+    split = split_budget(replace(request, label_epsilon=0.2))
+    assert split["labels"].guarantee.epsilon == 0.2
+    assert split["clusters"].guarantee.epsilon == 0.8
+    planned = plan_release(request, Grid())
+    assert str(planned.expected["clusters"][0]) == "not foreseen"
+
+
+def test_a_plan_foresees_every_part() -> None:
+    """From public numbers alone: there is no data to look at."""
+    with no_rehearsal():
+        record = plan_release(EVERYTHING, Grid()).to_json()
+    parts = {part["name"]: part for part in record["parts"]}  # type: ignore[attr-defined]
+    assert list(parts) == ["clusters", "synthesis", "load", "shares", "labels"]
+    assert all(part["expected"] for part in parts.values())
+    assert sum(part["share_of_rho"] for part in parts.values()) == pytest.approx(1.0)
+
+
+def test_epsilon_is_solved_for() -> None:
+    """The epsilon found reaches the target, and a tenth less does not."""
+    request = replace(PLAIN, weights={"clusters": 0.0}, customers=2000)
+
+    def error(epsilon: float) -> float:
+        planned = plan_release(replace(request, epsilon=epsilon), Grid())
+        value = planned.expected["load"][0].value
+        assert value is not None
+        return value
+
+    found = epsilon_for(request, 0.02, Grid())
+    assert error(found) <= 0.02 < error(0.9 * found)
+
+
+@pytest.mark.parametrize(
+    ("changes", "target", "rule"),
+    [
+        ({"weights": {"clusters": 0.0}, "customers": 3}, 1e-4, "at least the"),
+        ({"tier": Tier.INSTANCE}, 0.1, "can be foreseen"),
+        ({}, -1.0, "above 0"),
+    ],
+)
+def test_targets_out_of_reach_are_refused(
+    changes: dict[str, object], target: float, rule: str
+) -> None:
+    """With what epsilon 50 would leave; and where no error in kW is known beforehand."""
+    with pytest.raises(InvalidParameterError, match=rule):
+        epsilon_for(replace(PLAIN, **changes), target, Grid())  # type: ignore[arg-type]  # checked by the class
+
+
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        ("epsilon", {"epsilon": 0.0}),
+        ("delta", {"delta": 0.0}),
+        ("n_clusters", {"n_clusters": 0}),
+        ("clip_kw", {"clip_kw": -1.0}),
+        ("tier", {"tier": "global"}),
+        ("customers", {"customers": 0}),
+        ("typical_kw", {"typical_kw": 0.0}),
+        ("by, levels", {"by": "class"}),
+        ("by, levels", {"levels": ("a",)}),
+        ("levels", {"by": "class", "levels": ("a", "a")}),
+        ("clusters_by_group", {"clusters_by_group": True}),
+        ("label_epsilon", {"label_epsilon": 1.0}),
+        ("label_epsilon", {"label_epsilon": 0.1, "weights": {"clusters": 0.0}}),
+        ("real_ids", {"real_ids": True}),
+        ("share", {"weights": {"maps": 1.0}}),
+        ("share of load", {"weights": {"load": -1.0}}),
+        ("by, share, normalise", {"tier": Tier.INSTANCE, "normalise": True}),
+    ],
+)
+def test_bad_requests_are_named(field: str, changes: dict[str, object]) -> None:
+    """Field and rule, before anything is computed."""
+    with pytest.raises(InvalidParameterError) as caught:
+        replace(PLAIN, **changes)  # type: ignore[arg-type]  # wrong on purpose
+    assert caught.value.field == field
+
+
+def test_a_release_of_nothing_is_refused() -> None:
+    """Every part switched off."""
+    with pytest.raises(InvalidParameterError, match="at least one part"):
+        split_budget(replace(PLAIN, weights={"clusters": 0.0, "load": 0.0}))

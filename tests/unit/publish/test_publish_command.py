@@ -1,0 +1,146 @@
+"""The verbs `release`, `verify` and `admin key`, as a person or a script uses them."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from tests.released import no_rehearsal, some_profiles
+from wattveil.cli import app
+from wattveil.publish import command
+from wattveil.publish.bundle import MANIFEST, read_manifest
+
+LIGHT = ["--share", "clusters=0"]
+COMMAND = ["release", "profiles.parquet", "--epsilon", "2", "--clusters", "3"]
+
+
+@pytest.fixture(autouse=True)
+def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Work in a folder with profiles, without rehearsals."""
+    monkeypatch.chdir(tmp_path)
+    some_profiles().write_parquet("profiles.parquet")
+    with no_rehearsal():
+        yield
+
+
+def run(*arguments: str, code: int = 0, answer: str | None = None) -> str:
+    """Run the command line and return what it printed."""
+    result = CliRunner().invoke(app, arguments, input=answer, terminal_width=300)
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return result.output
+
+
+def test_from_profiles_to_a_checked_bundle() -> None:
+    """Key, release, registry record, verify; each says what it did."""
+    made = json.loads(run("admin", "key", "--json"))
+    assert Path(made["public"]).exists()
+    signed = ["--key", "utility.key", "--registry", "record.yaml", "--curator", "Us"]
+    told = run(*COMMAND, *LIGHT, *signed)
+    assert "Plan: epsilon 2.0" in told
+    assert "differentially private" in told
+    record = yaml.safe_load(Path("record.yaml").read_text())
+    assert record["deployment"]["data_curator"] == "Us"
+    seen = run("verify", "bundle", "--key", "utility.key.pub")
+    assert "FALSE" not in seen
+    assert "checks hold." in seen
+    assert made["name"] in seen
+    assert "taken on trust" in seen
+
+
+def test_json_is_for_machines() -> None:
+    """One JSON object each; the plan costs nothing and writes nothing."""
+    planned = json.loads(run(*COMMAND, "--plan", "--json"))
+    assert [part["name"] for part in planned["parts"]] == ["clusters", "synthesis", "load"]
+    assert not Path("bundle").exists()
+    released = json.loads(run(*COMMAND, *LIGHT, "--json"))
+    assert released["guarantee"]["epsilon"] == "2.0"
+    assert released["signed"] is False
+    verdict = json.loads(run("verify", "bundle", "--json"))
+    assert verdict["accepted"] is True
+    assert verdict["not_proved"]
+
+
+def test_the_plan_stops_before_anything_is_spent() -> None:
+    """`--plan` prints parts and errors, and there is no bundle."""
+    told = run(*COMMAND, "--plan", "--label-epsilon", "1", "--customers", "5000")
+    assert "for 5,000 customers" in told
+    assert "set aside" in told
+    assert "wrong labels" in told
+    assert not Path("bundle").exists()
+
+
+def test_a_person_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a terminal: no means no, yes means yes, and --yes does not ask."""
+    monkeypatch.setattr(command, "_at_terminal", lambda: True)
+    assert "Spend this budget?" in run(*COMMAND, *LIGHT, code=1, answer="n\n")
+    assert not Path("bundle").exists()
+    run(*COMMAND, *LIGHT, answer="y\n")
+    assert Path("bundle").exists()
+    assert "Spend" not in run(*COMMAND, *LIGHT, "--yes", "--out", "second")
+
+
+def test_an_error_can_be_asked_for_instead() -> None:
+    """`--target-error` finds the epsilon; the plan shows it."""
+    command_line = ["release", "profiles.parquet", *LIGHT, "--plan", "--json"]
+    planned = json.loads(run(*command_line, "--target-error", "0.05kW"))
+    assert 0.1 < float(planned["guarantee"]["epsilon"]) < 10.0
+    assert planned["parts"][0]["expected"][0]["value"] <= 0.05
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--out", "."], "out must be a new folder"),
+        (["--out", "no/such/bundle"], "out must be in a folder that exists"),
+        (["--registry", "no/such.yaml"], "registry must be in a folder that exists"),
+        (["--tier", "instance", "--registry", "r.yaml"], "registry must be for the global tier"),
+        (["--tier", "local"], "tier must be one of"),
+        (["--share", "clusters"], "share must be part=weight"),
+        (["--share", "maps=1"], "share must be for one of"),
+        (["--target-error", "0.1kW"], "epsilon, target_error must be given, one of them"),
+        (["--by", "street", "--levels", "a,b"], "by must be an attribute of the profiles"),
+        (["--delta", "2"], "delta must be above 0 and below 1"),
+        (["--seed", "1"], "No such option"),
+    ],
+)
+def test_bad_options_are_explained(arguments: list[str], words: str) -> None:
+    """Field, rule and value, with exit code 2, before anything is spent."""
+    told = run(*COMMAND, *arguments, code=2)
+    assert words in " ".join(told.replace("│", " ").split())
+    assert not Path("bundle").exists()
+
+
+def test_a_target_is_a_number_of_kilowatts() -> None:
+    """Nothing else."""
+    told = run("release", "profiles.parquet", "--target-error", "much", code=2)
+    assert "such as 0.1kW" in told
+
+
+def test_what_is_no_file_of_ours_is_told() -> None:
+    """Exit code 1 and one line: no profiles, no key, no bundle."""
+    Path("other.parquet").write_text("no")
+    assert "expected a Parquet file" in run("release", "other.parquet", "--epsilon", "1", code=1)
+    assert "private key" in run(*COMMAND, "--key", "other.parquet", code=1)
+    assert "manifest" in run("verify", "nowhere", code=1)
+    assert "No such file" in run(*COMMAND, "--key", "nowhere.key", code=1)
+
+
+def test_verify_fails_loudly() -> None:
+    """A false bundle ends with exit code 1 and the check that failed."""
+    run(*COMMAND, *LIGHT, "--json")
+    manifest = read_manifest(Path("bundle"))
+    manifest["guarantee"]["epsilon"] = "0.5"
+    Path("bundle", MANIFEST).write_text(json.dumps(manifest))
+    told = run("verify", "bundle", code=1)
+    assert "FALSE" in told
+    assert "do not hold" in told
+
+
+@pytest.mark.parametrize("verb", ["release", "synthesize", "verify", "admin key", "demo"])
+def test_help_has_an_example(verb: str) -> None:
+    """Every verb shows how it is used."""
+    assert f"Example: wattveil {verb}" in run(*verb.split(), "--help")

@@ -1,0 +1,379 @@
+"""A true bundle is accepted; every fault that is planted is found, and named."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+
+from wattveil import cross_check
+from wattveil.errors import InvalidFileError
+from wattveil.publish import verify, verify_budget
+from wattveil.publish.bundle import MANIFEST, read_manifest
+from wattveil.publish.keys import read_public_key, write_key
+from wattveil.publish.manifest import Manifest
+from wattveil.publish.verify import verify_bundle
+
+Rewrite = Callable[[Path, Manifest], None]
+
+
+def broken(bundle: Path) -> dict[str, str]:
+    """Return the checks that fail, and what they saw."""
+    return {one.check: one.seen for one in verify_bundle(bundle).findings if not one.holds}
+
+
+def part(manifest: Manifest, name: str) -> dict[str, Any]:
+    """Return one part of a statement."""
+    return next(one for one in manifest["parts"] if one["name"] == name)
+
+
+def gaussian(manifest: Manifest, name: str = "load") -> dict[str, Any]:
+    """Return the last draw of a part."""
+    found: dict[str, Any] = part(manifest, name)["runs"][0]["mechanisms"][-1]
+    return found
+
+
+def test_a_true_bundle_is_accepted(whole: Path) -> None:
+    """Every check holds, and the verdict says what it could not prove."""
+    verdict = verify_bundle(whole, trusted=read_public_key(whole.with_name("utility.key.pub")))
+    assert verdict.accepted, broken(whole)
+    roads = [one for one in verdict.findings if one.check.startswith("the release")]
+    assert len(roads) == 2
+    assert roads[0].seen.startswith("claimed 4.0 at delta 1e-06, closed form ")
+    assert float(roads[0].seen.split()[-1]) == pytest.approx(4.0, rel=1e-4)
+    assert float(roads[1].seen.split()[-1]) == pytest.approx(4.0, rel=1e-3)
+    assert any("ran this software unchanged" in line for line in verdict.not_proved)
+    assert not any("Whose key" in line for line in verdict.not_proved)
+    assert json.loads(json.dumps(verdict.to_json()))["accepted"] is True
+
+
+@pytest.fixture
+def no_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the recomputation of the budget out, where a test is about something else."""
+    monkeypatch.setattr(verify, "budget_findings", lambda _: [])
+
+
+@pytest.mark.usefixtures("no_budget")
+def test_every_byte_counts(whole: Path, copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A changed byte in any file is found, in the manifest by its signature."""
+    monkeypatch.setattr(verify, "table_findings", lambda *_: [])
+    for file in sorted(path for path in whole.rglob("*") if path.is_file()):
+        place = copy / file.relative_to(whole)
+        data = bytearray(file.read_bytes())
+        data[len(data) // 2] ^= 1
+        place.write_bytes(data)
+        try:
+            assert not verify_bundle(copy).accepted, file.name
+        except InvalidFileError:
+            assert file.name == MANIFEST
+        shutil.copyfile(file, place)
+    assert verify_bundle(copy).accepted
+
+
+@pytest.mark.usefixtures("no_budget")
+def test_a_missing_and_a_foreign_file_are_found(copy: Path) -> None:
+    """Both by name."""
+    (copy / "tables" / "centroids.csv").unlink()
+    (copy / "tables" / "customers.csv").write_text("id,name\n", encoding="utf-8")
+    found = broken(copy)
+    assert found["every file is the one that was published"] == "tables/centroids.csv"
+    assert found["no other file is there"] == "tables/customers.csv"
+
+
+@pytest.mark.usefixtures("no_budget")
+def test_a_missing_part_is_found(copy: Path, rewrite: Rewrite) -> None:
+    """A part that was asked for and is not stated, and a part whose files are not listed."""
+    manifest = read_manifest(copy)
+    without = {**manifest, "parts": [one for one in manifest["parts"] if one["name"] != "shares"]}
+    rewrite(copy, without)
+    assert "asked for were" in broken(copy)["the statement agrees with itself"]
+    unlisted = [one for one in manifest["payload"] if "shares" not in one["path"]]
+    rewrite(copy, {**manifest, "payload": unlisted})
+    assert "cluster_shares" in broken(copy)["every table of every part is there"]
+
+
+def understate(manifest: Manifest) -> None:
+    """Claim a smaller epsilon, consistently."""
+    manifest["guarantee"]["epsilon"] = manifest["public_inputs"]["epsilon"] = "3.9"
+    manifest["guarantee_text"] = manifest["guarantee_text"].replace("(4.0,", "(3.9,")
+
+
+def understate_delta(manifest: Manifest) -> None:
+    """Claim a smaller delta."""
+    manifest["guarantee"]["delta"] = "1e-08"
+
+
+def understate_part(manifest: Manifest) -> None:
+    """Claim that a part is cheaper than it is."""
+    part(manifest, "clusters")["epsilon"] = "0.5"
+
+
+def shrink_grant(manifest: Manifest) -> None:
+    """Count less of a part than it spent."""
+    grant = part(manifest, "load")["grant"]
+    grant["rho_units"] = str(int(grant["rho_units"]) // 2)
+
+
+def shrink_charge(manifest: Manifest) -> None:
+    """Charge less than the noise is worth."""
+    draw = gaussian(manifest)
+    draw["rho_units"] = str(int(draw["rho_units"]) - 1000)
+
+
+def shrink_noise(manifest: Manifest) -> None:
+    """Draw less noise than was charged for."""
+    draw = gaussian(manifest)["gaussian"]
+    draw["noise_scale_steps"] = repr(float(draw["noise_scale_steps"]) * 0.999)
+
+
+def shrink_sensitivity(manifest: Manifest) -> None:
+    """Pretend that a customer moves the sum by less."""
+    gaussian(manifest)["gaussian"]["squared_sensitivity_steps"] = str(2**50 - 1)
+
+
+def shrink_eta(manifest: Manifest) -> None:
+    """Forget the grid."""
+    gaussian(manifest)["gaussian"]["eta"] = "0.0"
+
+
+def shrink_granted_eta(manifest: Manifest) -> None:
+    """Grant less than what the grid costs."""
+    part(manifest, "load")["grant"]["eta"] = "0.0"
+
+
+def sharpen_channel(manifest: Manifest) -> None:
+    """State a channel that gives more away than was charged."""
+    row = part(manifest, "labels")["channel"][0]
+    drawn, other = [label for label, chance in enumerate(row) if int(chance)][:2]
+    moved = int(row[other]) * 999 // 1000
+    row[drawn], row[other] = str(int(row[drawn]) + moved), str(int(row[other]) - moved)
+
+
+def close_channel(manifest: Manifest) -> None:
+    """State a channel in which one label proves its cluster."""
+    row = part(manifest, "labels")["channel"][0]
+    drawn, other = [label for label, chance in enumerate(row) if int(chance)][:2]
+    row[drawn], row[other] = str(int(row[drawn]) + int(row[other])), "0"
+
+
+def cheapen_labels(manifest: Manifest) -> None:
+    """Charge the labels less than their channel costs."""
+    gaussian(manifest, "labels")["response_epsilon"] = "0.1"
+
+
+def forget_labels(manifest: Manifest) -> None:
+    """Grant the labels nothing."""
+    part(manifest, "labels")["grant"]["response_epsilon"] = "0.0"
+
+
+def soften(manifest: Manifest) -> None:
+    """Say something nicer than the fields."""
+    manifest["guarantee_text"] = "Nobody can learn anything about anybody."
+
+
+def relabel(manifest: Manifest) -> None:
+    """Sell the promise as one of the other tier."""
+    manifest["variant"], manifest["guarantee_scope"] = "instance", "this data set only"
+
+
+def reword_request(manifest: Manifest) -> None:
+    """Pretend that something else was asked for."""
+    manifest["public_inputs"]["n_clusters"] = 4
+
+
+def absurd(manifest: Manifest) -> None:
+    """Write a number that no release has."""
+    manifest["guarantee"]["delta"] = "1.5"
+
+
+def not_written_by_us(manifest: Manifest) -> None:
+    """Write a number in another way than ours."""
+    part(manifest, "load")["epsilon"] = "00.5"
+
+
+def instance_draw(manifest: Manifest) -> None:
+    """Name a mechanism whose noise is not stated."""
+    draw = gaussian(manifest)
+    del draw["gaussian"]
+    draw["mechanism"] = "gaussian_answer"
+
+
+def no_noise(manifest: Manifest) -> None:
+    """State a scale of 0."""
+    gaussian(manifest)["gaussian"]["noise_scale_steps"] = "0.0"
+
+
+def extra_field(manifest: Manifest) -> None:
+    """Add what has no place in a statement."""
+    manifest["rows"] = 300
+
+
+@pytest.mark.parametrize(
+    ("spoil", "check", "words"),
+    [
+        (understate, "the release: epsilon and delta", "claimed 3.9"),
+        (understate_delta, "the release: epsilon and delta", "1e-08"),
+        (understate_part, "part clusters: epsilon and delta", "claimed 0.5"),
+        (shrink_grant, "no part spent more than its grant", "load: rho charged"),
+        (shrink_charge, "every draw costs what was charged", "too small for rho_units"),
+        (shrink_noise, "every draw costs what was charged", "too small for rho_units"),
+        (shrink_sensitivity, "every draw costs what was charged", "moves more than"),
+        (shrink_eta, "every draw costs what was charged", "eta is too small"),
+        (shrink_granted_eta, "no part spent more than its grant", "eta charged"),
+        (sharpen_channel, "every draw costs what was charged", "the channel costs"),
+        (close_channel, "every draw costs what was charged", "the channel costs inf"),
+        (cheapen_labels, "every draw costs what was charged", "the channel costs"),
+        (forget_labels, "no part spent more than its grant", "response_epsilon charged"),
+        (soften, "the statement agrees with itself", "guarantee_text"),
+        (relabel, "the statement agrees with itself", "another tier"),
+        (reword_request, "the statement agrees with itself", "request_sha256"),
+        (absurd, "the statement can be read", "delta must be"),
+        (not_written_by_us, "the statement can be read", "00.5"),
+        (no_noise, "the statement can be read", "noise_scale_steps must be"),
+        (instance_draw, "the statement agrees with itself", "a mechanism of the instance tier"),
+        (extra_field, "the statement keeps its schema", "rows"),
+    ],
+)
+def test_a_false_statement_is_found(
+    *,
+    copy: Path,
+    rewrite: Rewrite,
+    monkeypatch: pytest.MonkeyPatch,
+    spoil: Callable[[Manifest], None],
+    check: str,
+    words: str,
+) -> None:
+    """Although its signature holds: each lie meets the check that is there for it.
+
+    Without the second road, which takes a second: the checks stand by themselves.
+    """
+    monkeypatch.setattr(verify_budget, "_losses", lambda _: cross_check.loss_distribution())
+    manifest = read_manifest(copy)
+    spoil(manifest)
+    rewrite(copy, manifest)
+    assert words in broken(copy)[check]
+
+
+def test_the_second_road_finds_an_understated_budget_by_itself(whole: Path) -> None:
+    """Half the noise that is stated: the distributions of the mechanisms say so."""
+    manifest = read_manifest(whole)
+    for draw in part(manifest, "shares")["runs"][0]["mechanisms"]:
+        scale = float(draw["gaussian"]["noise_scale_steps"])
+        draw["gaussian"]["noise_scale_steps"] = repr(scale / 2.0)
+    manifest["parts"] = [part(manifest, "shares")]
+    findings = {one.check: one for one in verify_budget.budget_findings(manifest)}
+    assert findings["part shares: epsilon and delta"].holds
+    assert not findings["part shares: by a second road"].holds
+
+
+def test_a_budget_beyond_reason_is_not_composed(whole: Path) -> None:
+    """Where distributions would fill the memory, the second road is not taken, and that is said."""
+    manifest = read_manifest(whole)
+    manifest["parts"] = [part(manifest, "shares")]
+    (draw,) = part(manifest, "shares")["runs"][0]["mechanisms"]
+    draw["gaussian"]["noise_scale_steps"] = "1e-300"
+    findings = {one.check: one for one in verify_budget.budget_findings(manifest)}
+    assert not findings["every draw costs what was charged"].holds
+    assert "not taken" in findings["the release: by a second road"].seen
+
+
+@pytest.mark.usefixtures("no_budget")
+def test_signatures_are_checked(copy: Path, whole: Path, tmp_path: Path) -> None:
+    """A false one, one by a stranger, and none at all."""
+    manifest = read_manifest(copy)
+    honest = manifest["title"]
+    manifest["title"] = "Another title"
+    (copy / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+    assert "does not belong" in broken(copy)["the signature"]
+    stranger = read_public_key(write_key(tmp_path / "stranger.key"))
+    seen = {one.check: one for one in verify_bundle(whole, trusted=stranger).findings}
+    assert "not by the one given" in seen["the signature"].seen
+    assert not seen["the signature"].holds
+    del manifest["signature"]
+    manifest["title"] = honest
+    (copy / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+    verdict = verify_bundle(copy)
+    assert verdict.accepted
+    assert any("anybody could have made it" in line for line in verdict.not_proved)
+    assert not verify_bundle(copy, trusted=stranger).accepted
+
+
+def replace_table(bundle: Path, name: str, data: pa.Table, rewrite: Rewrite) -> None:
+    """Put another table in place in both formats, with hashes and signature that hold."""
+    pq.write_table(data, bundle / f"tables/{name}.parquet")
+    pc.write_csv(data, bundle / f"tables/{name}.csv")
+    rehash(bundle, rewrite)
+
+
+def rehash(bundle: Path, rewrite: Rewrite) -> None:
+    """List the files as they are now."""
+    manifest = read_manifest(bundle)
+    for entry in manifest["payload"]:
+        content = (bundle / entry["path"]).read_bytes()
+        entry["bytes"], entry["sha256"] = len(content), hashlib.sha256(content).hexdigest()
+    rewrite(bundle, manifest)
+
+
+@pytest.mark.usefixtures("no_budget")
+@pytest.mark.parametrize(
+    ("name", "column", "value", "words"),
+    [
+        ("centroids", "load_kw", 99.0, "beyond the bound of 5 kW"),
+        ("load_shapes", "std_kw", -0.1, "std_kw is out of its range"),
+        ("labels", "label", 3, "label is out of its range"),
+        ("cluster_shares", "count", 0.1, "count is off its grid"),
+        ("groups", "customers", float("nan"), "customers has empty cells"),
+        ("load_duration", "load_kw", float("inf"), "load_kw is not finite"),
+    ],
+)
+def test_a_false_number_is_found(
+    *, copy: Path, rewrite: Rewrite, name: str, column: str, value: float, words: str
+) -> None:
+    """Ranges, grid and bound hold for every number, whatever the hashes say."""
+    data = pq.read_table(copy / f"tables/{name}.parquet")
+    values = [value, *data[column].to_pylist()[1:]]
+    place = data.column_names.index(column)
+    kind = data.schema.field(column)
+    spoilt = data.set_column(place, kind, pa.array(values, kind.type, from_pandas=True))
+    replace_table(copy, name, spoilt, rewrite)
+    assert words in broken(copy)[f"table {name}"]
+
+
+@pytest.mark.usefixtures("no_budget")
+def test_a_table_of_another_shape_is_found(copy: Path, rewrite: Rewrite) -> None:
+    """Too few rows, other columns, a format that says something else, no table at all."""
+    data = pq.read_table(copy / "tables/centroids.parquet")
+    replace_table(copy, "centroids", data.slice(1), rewrite)
+    assert broken(copy)["table centroids"] == "71 rows"
+    replace_table(copy, "centroids", data.drop_columns(["std_kw"]), rewrite)
+    assert "columns are not those" in broken(copy)["table centroids"]
+    pq.write_table(data, copy / "tables/centroids.parquet")
+    pc.write_csv(data.slice(1), copy / "tables/centroids.csv")
+    rehash(copy, rewrite)
+    assert broken(copy)["table centroids"] == "CSV and Parquet differ"
+    (copy / "tables/centroids.csv").write_bytes(b"")
+    rehash(copy, rewrite)
+    assert "cannot be read" in broken(copy)["table centroids"]
+
+
+def test_what_is_no_bundle_is_refused(tmp_path: Path) -> None:
+    """No manifest, no JSON, no object."""
+    with pytest.raises(InvalidFileError, match="manifest that can be read"):
+        verify_bundle(tmp_path)
+    (tmp_path / MANIFEST).write_text("{", encoding="utf-8")
+    with pytest.raises(InvalidFileError, match="JSON"):
+        verify_bundle(tmp_path)
+    (tmp_path / MANIFEST).write_text('{"rows": NaN}', encoding="utf-8")
+    with pytest.raises(InvalidFileError, match="JSON"):
+        verify_bundle(tmp_path)
+    (tmp_path / MANIFEST).write_text("[]", encoding="utf-8")
+    with pytest.raises(InvalidFileError, match="object"):
+        verify_bundle(tmp_path)
+    (tmp_path / MANIFEST).write_text("{}", encoding="utf-8")
+    assert list(broken(tmp_path)) == ["the statement keeps its schema"]
