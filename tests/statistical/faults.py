@@ -29,7 +29,7 @@ from wattveil.privacy.sensitivity import (
     OuterProductBall,
     Region,
 )
-from wattveil.release import shapes
+from wattveil.release import asks, shapes
 
 Patch = pytest.MonkeyPatch
 
@@ -120,7 +120,7 @@ def transposed_factor(patch: Patch) -> None:
 
 def exact_count(patch: Patch) -> None:
     """The number of customers leaves without noise."""
-    patch.setattr(shapes, "gaussian_histogram", _noiseless)
+    patch.setattr(asks, "gaussian_histogram", _noiseless)
 
 
 def exchanged_share(patch: Patch) -> None:

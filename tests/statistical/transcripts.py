@@ -8,7 +8,8 @@ import pytest
 from wattveil.privacy.mechanisms.gaussian import NoisyVector
 from wattveil.privacy.secret import Released
 from wattveil.privacy.sensitivity import FloatArray
-from wattveil.release import shapes
+from wattveil.release import asks
+from wattveil.release.shapes import load_shapes
 
 
 def shape_transcript(load_kw: FloatArray, **arguments: Any) -> list[NoisyVector]:  # noqa: ANN401
@@ -27,6 +28,6 @@ def shape_transcript(load_kw: FloatArray, **arguments: Any) -> list[NoisyVector]
 
     with pytest.MonkeyPatch.context() as patch:
         for name in ("gaussian_histogram", "gaussian_cell_sums"):
-            patch.setattr(shapes, name, listening(getattr(shapes, name)))
-        shapes.load_shapes(load_kw, **arguments)
+            patch.setattr(asks, name, listening(getattr(asks, name)))
+        load_shapes(load_kw, **arguments)
     return heard

@@ -12,7 +12,7 @@ from wattveil.errors import InvalidParameterError
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.mechanisms.gaussian import gaussian_histogram
 from wattveil.privacy.secret import Secret
-from wattveil.release import shares as module
+from wattveil.release import asks
 from wattveil.release.promise import global_promise
 from wattveil.release.shares import ClusterShares
 
@@ -57,7 +57,7 @@ def test_cells_are_counted_where_they_belong(monkeypatch: pytest.MonkeyPatch) ->
         seen.append((counts.tolist(), int((values == -1).sum()), arguments["n_cells"]))  # type: ignore[arg-type]
         return gaussian_histogram(cells, **arguments)  # type: ignore[arg-type]  # as it was called
 
-    monkeypatch.setattr(module, "gaussian_histogram", record)
+    monkeypatch.setattr(asks, "gaussian_histogram", record)
     released = release()
     assert seen == [(TRUE.ravel().tolist(), 2, 12)]
     assert released.counts.shape == (2, 2, 3)
@@ -154,6 +154,6 @@ def test_bad_arguments_are_named(
     def never(*_: object, **__: object) -> None:
         pytest.fail("the data were touched")
 
-    monkeypatch.setattr(module, "gaussian_histogram", never)
+    monkeypatch.setattr(asks, "gaussian_histogram", never)
     with pytest.raises(InvalidParameterError, match=f"^{field}.* must be"):
         release(**changes)
