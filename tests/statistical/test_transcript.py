@@ -8,7 +8,7 @@ shows that the accounting is right and wastes nothing.
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -20,21 +20,30 @@ from tests.transcripts import Draw, measured_delta, record, replay, squared_sign
 from wattveil.cross_check import composed_epsilon
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget
+from wattveil.privacy.sensitivity import FloatArray
 from wattveil.release.kmeans import PrivateKMeans
 from wattveil.release.promise import global_promise
 from wattveil.release.shapes import load_shapes
+from wattveil.release.synthetic import LoadSynthesizer
 from wattveil.simulate import simulate_load_kw
 
 EPSILON, DELTA = 1.0, 0.2
 PROMISE: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA}
 DEVIATIONS = 5.0
+CENTROIDS = np.full((1, 24), 0.4)
 
 Pair = Callable[[], tuple[list[Draw], list[Draw]]]
 
 
+@cache
+def homes() -> FloatArray:
+    """Return a few homes, the same in every run."""
+    return simulate_load_kw(customers=30, seed=9)
+
+
 def with_and_without_a_giant(release: Callable[..., object]) -> tuple[list[Draw], list[Draw]]:
     """Return the draws of one release with a giant, and of the same release without."""
-    rows = simulate_load_kw(customers=30, seed=9)
+    rows = homes()
     seen = record(lambda: release(np.vstack([rows, np.full((1, 24), 1e6)])))
     return seen, replay(lambda: release(rows), seen)
 
@@ -50,6 +59,10 @@ RELEASES: dict[str, Pair] = {
         with_and_without_a_giant, lambda rows: PrivateKMeans(n_clusters=2, **PROMISE).fit(rows)
     ),
     "load shapes": partial(with_and_without_a_giant, shapes_of_two_groups),
+    "synthetic customers": partial(
+        with_and_without_a_giant,  # centroids are given: how they are found is measured above
+        lambda rows: LoadSynthesizer(n_clusters=1, centroids=CENTROIDS, **PROMISE).fit(rows),
+    ),
 }
 every_release = pytest.mark.parametrize("pair", RELEASES.values(), ids=RELEASES)
 

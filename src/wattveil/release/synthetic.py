@@ -59,8 +59,8 @@ class LoadSynthesizer(PrivateKMeans):
 
     Notes
     -----
-    Learned attributes of `PrivateKMeans` are there too. Rows with NaN or infinity contribute
-    nothing, by rule.
+    Learned attributes of `PrivateKMeans` are there too; with ``centroids`` given, those alone that
+    are not about finding them. Rows with NaN or infinity contribute nothing, by rule.
 
     **Formal guarantee.** (epsilon, delta)-DP for zero-out of one customer, for any data: clusters,
     two histograms and two sums by cells under one budget, each customer in one cell of each; the
@@ -119,8 +119,9 @@ class LoadSynthesizer(PrivateKMeans):
         else:
             given = checks.numbers("centroids", self.centroids)
             self.cluster_centers_ = checked_points(given, field="centroids")
-            if len(given) != self.n_clusters:
-                raise InvalidParameterError("centroids", "of n_clusters rows", len(given))
+            shape = (self.n_clusters, load_kw.shape[1])
+            if given.shape != shape:
+                raise InvalidParameterError("centroids", f"of shape {shape}", given.shape)
         rows = Secret(self.comparable(load_kw))
         labels = nearest_centroid(rows.reveal(), self.cluster_centers_)
         to = Coordinates(
@@ -129,8 +130,9 @@ class LoadSynthesizer(PrivateKMeans):
             alpha_kw=self.alpha_kw,
             n_days=whole_days(load_kw.shape[1], self.slots_per_day or load_kw.shape[1]),
         )
-        self.model_ = _release_model(rows, labels, to, budget, most_kw=self._most_kw())
+        self.model_, std = _release_model(rows, labels, to, budget, most_kw=self._most_kw())
         self.cluster_sizes_ = self.model_.customers
+        self.cluster_sizes_std_ = np.full(self.n_clusters, std)
 
     def _most_kw(self) -> float:
         """Return the public bound on the root-mean-square load of a synthetic customer."""
@@ -144,8 +146,11 @@ def _release_model(
     budget: Budget,
     *,
     most_kw: float,
-) -> SyntheticModel:
-    """Ask for counts, lengths, moments and margins with what is left of the budget."""
+) -> tuple[SyntheticModel, float]:
+    """Ask for counts, lengths, moments and margins with what is left of the budget.
+
+    Returns the model with the standard error of its numbers of customers.
+    """
     data = labels.reveal() != NO_DATA
     load_kw, own = rows.reveal()[data], labels.reveal()[data]
     n_clusters = len(to.centroids)
@@ -191,4 +196,5 @@ def _release_model(
     spend = Spend(tag="margins", mechanism="gaussian_cell_sums", rho_units=units)
     shape = (1, margin_width(load_kw.shape[1] // to.n_days))
     margins = sum_by_cells(margins_of, len(own), shape, spend, budget)
-    return fit.make_model(found, to, margins=margins, counts=by_export, most_kw=most_kw)
+    model = fit.make_model(found, to, margins=margins, counts=by_export, most_kw=most_kw)
+    return model, by_cluster[1]

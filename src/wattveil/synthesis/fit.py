@@ -21,8 +21,10 @@ from wattveil.synthesis.model import SyntheticModel
 _RADIUS_RANGE = (0.2, 20.0)
 """Lengths of the coloured offsets that are told apart, in typical ones."""
 _RADIUS_RATIO = 1.25
-_SURE_OF_EXPORT = 3.0
-"""Standard deviations that make customers who export believed."""
+_SURE_OF_EXPORT, _PERHAPS_EXPORT = 3.0, 2.0
+"""Standard deviations that make customers who export believed, alone or with the centroid."""
+_DEEP_EXPORT = 0.3
+"""Export of a centroid, in its root-mean-square load, that noise alone hardly makes."""
 
 
 def radius_edges(coordinates: Coordinates) -> Floats:
@@ -127,6 +129,15 @@ def make_model(
         covariances=covariances,
         margins=coefficients,
         customers=customers,
-        exports=(counts[0][:, 1] > _SURE_OF_EXPORT * counts[1]).astype(np.int64),
+        exports=_exports(*counts, to.centroids),
         most_kw=most_kw,
     )
+
+
+def _exports(counts: Floats, std: float, centroids: Floats) -> Counts:
+    """Return 1 for the clusters with export: surely some customers, or most and the mean of all."""
+    some = counts[:, 1] > _SURE_OF_EXPORT * std
+    most = counts[:, 1] > np.maximum(counts[:, 0], _PERHAPS_EXPORT * std)
+    rms = np.sqrt(np.square(centroids).mean(axis=1))
+    together = centroids.min(axis=1) < -_DEEP_EXPORT * rms
+    return np.asarray(some | (most & together), dtype=np.int64)

@@ -27,13 +27,12 @@ _GRID = 400
 def waves(n_slots: int) -> Floats:
     """Return the orthonormal curves b_w over the slots of a day as rows: level, then waves."""
     angle = 2.0 * np.pi * np.arange(n_slots) / n_slots
-    curves = [np.full(n_slots, 1.0 / math.sqrt(n_slots))]
-    for wave in range(1, tuning.DAILY_WAVES + 1):
-        for turned in (np.cos(wave * angle), np.sin(wave * angle)):
-            length = float(np.linalg.norm(turned))
-            if length > 1e-9:  # noqa: PLR2004 - two slots a day have no second wave
-                curves.append(turned / length)
-    return np.array(curves)
+    curves = [np.ones(n_slots)]
+    for wave in range(1, min(tuning.DAILY_WAVES, n_slots // 2) + 1):
+        curves.append(np.cos(wave * angle))
+        if 2 * wave < n_slots:  # the sine of the fastest wave is 0 in every slot
+            curves.append(np.sin(wave * angle))
+    return np.array([curve / np.linalg.norm(curve) for curve in curves])
 
 
 def margin_width(n_slots: int) -> int:

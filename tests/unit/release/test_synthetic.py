@@ -1,0 +1,352 @@
+"""Synthetic customers released: what is promised, what one customer can change, what comes out."""
+
+import math
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from tests.transcripts import record, replay, squared_signal
+from wattveil import LoadSynthesizer, compiled
+from wattveil.errors import InvalidParameterError, RehearsalError, WattveilError
+from wattveil.privacy import accounting, noise
+from wattveil.privacy.budget import Budget
+from wattveil.privacy.guarantee import Neighbours, Tier, Unit
+from wattveil.privacy.noise import NoiseSource
+from wattveil.simulate import simulate_load_kw
+
+Floats = NDArray[np.float64]
+
+_NOISE = "every fit draws new noise"
+_PRIVATE = "how many rows there are is private: no number of them may be refused"
+_NO_LABELS = "exact labels are private: they are predicted, not kept"
+_NEVER_MIND = 1e5
+"""An epsilon that hides nothing."""
+
+
+@pytest.fixture(scope="module")
+def load_kw() -> Floats:
+    """Return a few hundred homes, some of whom export."""
+    return simulate_load_kw(customers=400, seed=5)
+
+
+def grant_of(synthesizer: LoadSynthesizer) -> float:
+    """Return mu^2, what the asks of a fit may differ by."""
+    return 2.0 * Budget(synthesizer.guarantee()).rho_units / accounting.RHO_UNITS
+
+
+@parametrize_with_checks(  # type: ignore[untyped-decorator]  # scikit-learn has no types
+    [LoadSynthesizer(n_clusters=2)],
+    expected_failed_checks=lambda _: {
+        "check_clustering": _NO_LABELS,
+        "check_estimators_empty_data_messages": _PRIVATE,
+        "check_fit_idempotent": _NOISE,
+    },
+    xfail_strict=False,  # two noisy fits may agree by chance
+)
+def test_scikit_learn_contract(
+    estimator: LoadSynthesizer, check: Callable[[LoadSynthesizer], None]
+) -> None:
+    """Every check of scikit-learn holds, but for those that noise or privacy breaks."""
+    check(estimator)
+
+
+def test_released_attributes(load_kw: Floats) -> None:
+    """Everything named in the docstring is there, finite and of its shape."""
+    synthesizer = LoadSynthesizer(n_clusters=4).fit(load_kw)
+    model = synthesizer.model_
+    assert model.means.shape == model.centroids.shape == (4, 24)
+    assert model.covariances.shape == (4, 24, 24)
+    assert np.array_equal(model.centroids, synthesizer.cluster_centers_)
+    assert np.array_equal(model.customers, synthesizer.cluster_sizes_)
+    assert (synthesizer.cluster_sizes_std_ > 0.0).all()
+    assert synthesizer.guarantee_.tier is Tier.GLOBAL
+    assert synthesizer.guarantee_.neighbours is Neighbours.ZERO_OUT
+    assert synthesizer.guarantee_.unit is Unit.CUSTOMER
+    assert synthesizer.public_choices_["load_transform"] == "asinh"
+    again = pickle.loads(pickle.dumps(synthesizer))  # noqa: S301 - our own bytes
+    rows, clusters = synthesizer.sample(500, seed=1)
+    assert np.array_equal(again.sample(500, seed=1)[0], rows)
+    assert np.array_equal(model.sample(500, seed=1)[1], clusters)
+    assert not hasattr(clone(synthesizer), "model_")
+
+
+def test_sizes_have_their_errors() -> None:
+    """The released numbers of customers differ from the true ones as much as they say."""
+    rows = np.repeat([[1.0, 2.0], [9.0, 5.0]], 500, axis=0)
+    scores: list[float] = []
+    for _ in range(20):
+        fitted = LoadSynthesizer(n_clusters=2, centroids=[[1.0, 2.0], [9.0, 5.0]]).fit(rows)
+        scores.extend((fitted.cluster_sizes_ - 500.0) / fitted.cluster_sizes_std_)
+    assert 0.4 < float(np.std(scores)) < 1.9  # 40 numbers: 1 +- 0.11
+    assert abs(float(np.mean(scores))) < 1.0
+
+
+def test_nothing_private_survives_the_fit(load_kw: Floats) -> None:
+    """No attribute, nor anything in the model, has the length of the data."""
+    synthesizer = LoadSynthesizer().fit(load_kw)
+    kept = {**vars(synthesizer), **vars(synthesizer.model_)}
+    for name, value in kept.items():
+        assert len(load_kw) not in np.shape(value), name
+
+
+@pytest.mark.parametrize("centroids", [None, np.ones((6, 24)) * np.arange(1, 7)[:, None]])
+@pytest.mark.parametrize("n_customers", [None, 400])
+def test_spends_are_the_grant_to_the_last_unit(
+    load_kw: Floats, centroids: Floats | None, n_customers: int | None
+) -> None:
+    """What the asks cost adds up to what (epsilon, delta) grants, in whole units."""
+    synthesizer = LoadSynthesizer(centroids=centroids, n_customers=n_customers).fit(load_kw)
+    granted = Budget(synthesizer.guarantee_).rho_units
+    assert sum(spend.rho_units for spend in synthesizer.spends_) == granted
+    tags = [spend.tag for spend in synthesizer.spends_]
+    assert tags[-4:] == ["customers by cluster and export", "lengths", "moments", "margins"]
+    model = sum(spend.rho_units for spend in synthesizer.spends_[-4:])
+    assert model == pytest.approx(granted * (0.5 if centroids is None else 1.0), rel=1e-6)
+
+
+# --- what one customer can change -----------------------------------------------------------------
+
+CANARIES = {
+    "far above": np.full(24, 1e6),
+    "far below": np.full(24, -1e5),
+    "nothing": np.zeros(24),
+    "spike": np.eye(24)[7] * 3000.0,
+    "tiny": np.full(24, 1e-9),
+    "too large to square": np.full(24, 1e300),
+    "alternating": np.tile([1e9, -1e9], 12),
+    "typical": np.full(24, 0.5),
+}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "weak": {"n_clusters": 5, "epsilon": 2.0},
+    "log": {"n_clusters": 2, "epsilon": 8.0, "load_transform": "log"},
+    "two days": {"n_clusters": 2, "epsilon": 30.0, "slots_per_day": 12, "clip_kw": 0.3},
+    "centroids": {"n_clusters": 1, "epsilon": 2.0, "centroids": np.full((1, 24), 0.4)},
+}
+every_setting = pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
+
+
+@every_setting
+def test_no_customer_moves_a_transcript_by_more_than_the_grant(
+    load_kw: Floats, setting: dict[str, Any]
+) -> None:
+    """For the same released numbers, the asks with and without a customer differ by s^2 <= mu^2."""
+    synthesizer = LoadSynthesizer(**setting)
+    draws = record(lambda: synthesizer.fit(load_kw))
+    grant = grant_of(synthesizer)
+    moved = {}
+    for name, canary in CANARIES.items():
+        rows = np.vstack([load_kw[:7], canary, load_kw[7:]])
+        with_canary = replay(lambda rows=rows: synthesizer.fit(rows), draws)  # type: ignore[misc]
+        moved[name] = squared_signal(draws, with_canary)
+    assert max(moved.values()) <= grant
+    if synthesizer.clip_kw is None:  # all but the margins is used to the full
+        assert moved["far above"] > 0.8 * grant
+
+
+@every_setting
+def test_all_that_is_kept_is_a_function_of_what_was_released(
+    load_kw: Floats, setting: dict[str, Any]
+) -> None:
+    """Quite other data, handed the same noisy numbers, give the same model to the last bit."""
+    synthesizer = LoadSynthesizer(**setting)
+    draws = record(lambda: synthesizer.fit(load_kw))
+    first = synthesizer.model_.to_dict(), synthesizer.cluster_sizes_std_
+    for other in (3.0 * load_kw[:47], np.zeros((1001, 24)), np.full((1, 24), 1e9), load_kw[:0]):
+        replay(lambda rows=other: synthesizer.fit(rows), draws)  # type: ignore[misc]  # bound at once
+        assert synthesizer.model_.to_dict() == first[0]
+        assert np.array_equal(synthesizer.cluster_sizes_std_, first[1])
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_rows_that_are_no_numbers_contribute_nothing(load_kw: Floats, value: float) -> None:
+    """A row with one bad value changes no exact number of any ask."""
+    bad = load_kw[0].copy()
+    bad[3] = value
+    synthesizer = LoadSynthesizer(n_clusters=3)
+    draws = record(lambda: synthesizer.fit(load_kw))
+    with_bad = replay(lambda: synthesizer.fit(np.vstack([bad, load_kw])), draws)
+    assert squared_signal(draws, with_bad) == 0.0
+
+
+def test_order_and_threads_change_no_exact_number(
+    load_kw: Floats, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows in another order, and one thread instead of two: the same integers in every ask."""
+    rows = np.vstack([load_kw, 0.7 * load_kw])
+    synthesizer = LoadSynthesizer(n_clusters=3, clip_kw=0.3)
+    draws = record(lambda: synthesizer.fit(rows))
+    shuffled = np.random.default_rng(0).permutation(rows)
+    assert squared_signal(draws, replay(lambda: synthesizer.fit(shuffled), draws)) == 0.0
+    monkeypatch.setattr(compiled, "THREADS", 1)
+    monkeypatch.setattr(compiled, "_SPANS", 1)
+    assert squared_signal(draws, replay(lambda: synthesizer.fit(rows), draws)) == 0.0
+
+
+def test_customers_add_up(load_kw: Floats) -> None:
+    """What two groups of customers add is what both add together: nobody changes another's part."""
+    synthesizer = LoadSynthesizer(n_clusters=3)
+    draws = record(lambda: synthesizer.fit(load_kw))
+    halves = [replay(lambda r=r: synthesizer.fit(r), draws) for r in (load_kw[:150], load_kw[150:])]  # type: ignore[misc]
+    for whole, first, second in zip(draws, *halves, strict=True):
+        assert np.array_equal(whole.exact, first.exact + second.exact), whole.tag
+
+
+def test_rehearsal_cannot_be_fitted(load_kw: Floats) -> None:
+    """Noise from an injected source never becomes a release."""
+
+    class Quiet(NoiseSource):
+        """No noise at all."""
+
+        def discrete_gaussian(self, scale: float, size: int) -> NDArray[np.int64]:  # noqa: ARG002
+            """Return nothing but the exact sums."""
+            return np.zeros(size, dtype=np.int64)
+
+    with noise.rehearse(Quiet()), pytest.raises(RehearsalError):
+        LoadSynthesizer().fit(load_kw)
+
+
+# --- odd data and bad input -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("load_transform", ["asinh", "log"])
+@pytest.mark.parametrize(
+    "rows",
+    [
+        np.zeros((0, 24)),
+        np.ones((1, 24)),
+        np.zeros((40, 24)),
+        np.full((30, 24), math.nan),
+        np.full((3, 24), 1e300),
+        np.linspace(0.1, 3.0, 50)[:, None],
+        np.ones((50, 2)),
+        np.full((20, 96), -2.0),
+    ],
+    ids=["nobody", "one", "all zero", "all invalid", "huge", "one slot", "alike", "export"],
+)
+def test_any_data_gets_valid_customers(rows: Floats, load_transform: str) -> None:
+    """No data set crashes the release or shows itself by an invalid customer."""
+    for n_clusters in (1, 3):
+        synthesizer = LoadSynthesizer(n_clusters=n_clusters, load_transform=load_transform)  # type: ignore[arg-type]
+        made, clusters = synthesizer.fit(rows).sample(50, seed=1)
+        assert made.shape == (50, rows.shape[1])
+        assert np.isfinite(made).all()
+        assert np.sqrt(np.square(made).mean(axis=1)).max() <= 40.0 * (1.0 + 1e-12)
+        assert 0 <= clusters.min() <= clusters.max() < n_clusters
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("load_transform", "sqrt"),
+        ("load_transform", None),
+        ("alpha_kw", 0.0),
+        ("alpha_kw", -1.0),
+        ("alpha_kw", math.nan),
+        ("slots_per_day", 7),
+        ("slots_per_day", -1),
+        ("centroids", np.ones((5, 24))),
+        ("centroids", np.ones((6, 23))),
+        ("centroids", np.ones(24)),
+        ("centroids", np.full((6, 24), math.nan)),
+        ("centroids", [["a"]]),
+        ("n_clusters", 0),
+        ("epsilon", 0.0),
+        ("clip_kw", -1.0),
+        ("plausible_kw", (2.0, 1.0)),
+    ],
+)
+def test_bad_parameters_are_named(field: str, value: object) -> None:
+    """The error names the field; nothing is charged and nothing is set."""
+    synthesizer = LoadSynthesizer(**{field: value})  # type: ignore[arg-type]  # on purpose
+    with pytest.raises(WattveilError, match=field):
+        synthesizer.fit(np.ones((3, 24)))
+    assert not hasattr(synthesizer, "spends_")
+    assert not hasattr(synthesizer, "model_")
+
+
+def test_bad_mix_is_named(load_kw: Floats) -> None:
+    """Weights must fit the clusters."""
+    synthesizer = LoadSynthesizer(n_clusters=2).fit(load_kw)
+    with pytest.raises(InvalidParameterError, match="by must be 2 weights"):
+        synthesizer.sample(5, seed=1, by=[1.0])
+
+
+# --- what comes out -------------------------------------------------------------------------------
+
+
+def quantile_distance(first: Floats, second: Floats) -> float:
+    """Return the mean W1 of the columns over their standard deviation, by sorted quantiles."""
+    chances = (np.arange(200) + 0.5) / 200
+    apart = np.abs(np.quantile(first, chances, axis=0) - np.quantile(second, chances, axis=0))
+    return float((apart.mean(axis=0) / first.std(axis=0)).mean())
+
+
+def test_customers_look_like_the_real_ones() -> None:
+    """Without noise to speak of, slots, energy and correlations of homes come back."""
+    rows = simulate_load_kw(customers=3000, seed=2)
+    made, _ = LoadSynthesizer(epsilon=_NEVER_MIND).fit(rows).sample(20_000, seed=1)
+    assert quantile_distance(rows, made) < 0.12
+    assert quantile_distance(rows.mean(axis=1)[:, None], made.mean(axis=1)[:, None]) < 0.12
+    apart = np.subtract(np.corrcoef(rows.T), np.corrcoef(made.T))
+    assert np.abs(apart).mean() < 0.12
+    assert quantile_distance(rows, 1.3 * made) > 0.2  # thirty percent more load would be seen
+
+
+def test_more_budget_is_closer() -> None:
+    """At epsilon 0.1 customers are further from the real ones than at epsilon 10."""
+    rows = simulate_load_kw(customers=800, seed=2)
+
+    def distance(epsilon: float) -> float:
+        found = LoadSynthesizer(epsilon=epsilon).fit(rows).sample(8000, seed=1)[0]
+        return quantile_distance(rows, found)
+
+    at = {epsilon: np.median([distance(epsilon) for _ in range(3)]) for epsilon in (0.1, 10.0)}
+    assert at[10.0] < 0.6 * at[0.1]
+
+
+@pytest.mark.parametrize(("n_days", "load_transform"), [(2, "log"), (7, "asinh")])
+def test_days_of_a_row_keep_their_differences(n_days: int, load_transform: str) -> None:
+    """Weekends with twice the load come out with twice the load."""
+    day = simulate_load_kw(customers=1500, seed=3)
+    weekly = np.array([1.0] * (n_days - 1) + [2.0])
+    rows = np.hstack([factor * day for factor in weekly])
+    synthesizer = LoadSynthesizer(
+        n_clusters=3,
+        epsilon=_NEVER_MIND,
+        slots_per_day=24,
+        load_transform=load_transform,  # type: ignore[arg-type]
+    )
+    made, _ = synthesizer.fit(rows).sample(5000, seed=1)
+    assert made.shape == (5000, 24 * n_days)
+    means = made.mean(axis=0).reshape(n_days, 24).mean(axis=1)
+    np.testing.assert_allclose(means / means[0], weekly, rtol=0.2)
+    assert means[-1] / means[0] > 1.6
+
+
+def test_export_comes_out_as_export() -> None:
+    """The share of negative hours and the depth of the midday export of homes with panels."""
+    day = simulate_load_kw(customers=2000, seed=4)
+    sun = 2.5 * np.exp(-(((np.arange(24) - 12.5) / 2.5) ** 2))
+    rows = np.maximum(day, 0.05) - np.where(np.arange(2000) % 3 == 0, 1.0, 0.0)[:, None] * sun
+    made, clusters = LoadSynthesizer(epsilon=_NEVER_MIND).fit(rows).sample(20_000, seed=1)
+    assert (made < 0.0).mean() == pytest.approx((rows < 0.0).mean(), rel=0.25)
+    assert made[:, 12].mean() == pytest.approx(rows[:, 12].mean(), abs=0.1)
+    depth = np.quantile(rows.min(axis=1), 0.1)
+    assert np.quantile(made.min(axis=1), 0.1) == pytest.approx(depth, rel=0.3)
+    assert np.unique(clusters).size == 6
+
+
+def test_given_centroids_cost_nothing(load_kw: Floats) -> None:
+    """They are used as they are, and the whole budget is for the model."""
+    centroids = np.array([np.full(24, 0.3), np.full(24, 1.5)])
+    synthesizer = LoadSynthesizer(n_clusters=2, centroids=centroids, epsilon=3.0).fit(load_kw)
+    assert np.array_equal(synthesizer.cluster_centers_, centroids)
+    assert len(synthesizer.spends_) == 4
+    labels = synthesizer.predict(load_kw)
+    np.testing.assert_allclose(synthesizer.cluster_sizes_, np.bincount(labels), atol=30.0)

@@ -1,0 +1,100 @@
+"""Which radius is asked for, and how sums become a model: against simulation."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from wattveil.clustering.offsets import size_cells
+from wattveil.simulate import simulate_load_kw
+from wattveil.synthesis import fit, tuning
+from wattveil.synthesis.coordinates import Coordinates
+from wattveil.synthesis.covariance import ClusterMoments
+
+Floats = NDArray[np.float64]
+
+
+@pytest.fixture
+def to() -> Coordinates:
+    """Return coordinates around two homes."""
+    home = 0.5 + 0.2 * np.sin(np.arange(24) / 4.0)
+    return Coordinates(centroids=np.array([home, 3.0 * home]), transform="asinh", alpha_kw=15.0)
+
+
+@pytest.mark.parametrize("spread", [0.2, 0.5, 0.8])
+def test_radius_against_simulation(to: Coordinates, spread: float) -> None:
+    """Four in five are inside; inflation gives back what clipping takes, but for the last 1 %."""
+    edges = fit.radius_edges(to)
+    lengths = (
+        1.3 * to.typical_length * np.exp(spread * np.random.default_rng(1).standard_normal(200_000))
+    )
+    rows = np.zeros((lengths.size, 2))
+    rows[:, 1] = lengths
+    counts = np.bincount(size_cells(rows, edges, coordinates=2), minlength=edges.size + 1)
+    radius = fit.choose_radius(counts.astype(np.float64), 1.0, edges)
+    assert np.mean(lengths < radius.clip) == pytest.approx(tuning.KEPT_INSIDE, abs=0.02)
+    before = np.square(np.minimum(lengths, np.quantile(lengths, 0.99))).mean()
+    after = np.square(np.minimum(lengths, radius.clip)).mean()
+    # The fit tries spreads 14 % apart.
+    assert radius.inflation == pytest.approx(before / after, rel=0.12)
+    assert before / after > 1.12 or spread < 0.3
+
+
+def test_radius_of_noise_is_usable(to: Coordinates) -> None:
+    """Counts that are noise alone still give a finite radius within the cells."""
+    edges = fit.radius_edges(to)
+    generator = np.random.default_rng(2)
+    for _ in range(20):
+        radius = fit.choose_radius(generator.normal(0.0, 50.0, edges.size + 1), 50.0, edges)
+        assert 0.0 < radius.clip < 100.0 * edges[-1]
+        assert 1.0 <= radius.inflation < 100.0
+
+
+def test_slots_are_coordinates_written_out(to: Coordinates) -> None:
+    """Means and covariances by slot are what samples of the coordinates have."""
+    generator = np.random.default_rng(3)
+    r = to.n_coordinates
+    found = ClusterMoments(
+        means=generator.normal(size=(2, r)),
+        covariances=np.array([np.eye(r), 2.0 * np.eye(r)]),
+        levels=np.array([1.0, 2.0]),
+    )
+    means, covariances = fit.in_slots(found, to)
+    np.testing.assert_allclose(covariances[1], 2.0 * to.prior, atol=1e-12)
+    z = generator.multivariate_normal(found.means[0], found.covariances[0], 20_000)
+    y = to.middles[0] + z @ to.curves
+    np.testing.assert_allclose(y.mean(axis=0), means[0], atol=0.03)
+    np.testing.assert_allclose(np.cov(y.T), covariances[0], atol=0.02)
+
+
+def test_normal_scores_are_standardised(to: Coordinates) -> None:
+    """(y - m) / sigma, by NumPy; no bit of a row depends on the others."""
+    load_kw = simulate_load_kw(customers=300, seed=1)
+    labels = np.arange(300) % 2
+    r = to.n_coordinates
+    found = ClusterMoments(
+        means=np.full((2, r), 0.1), covariances=np.tile(np.eye(r), (2, 1, 1)), levels=np.ones(2)
+    )
+    scores = fit.normal_scores(load_kw, labels, found, to)
+    means, covariances = fit.in_slots(found, to)
+    std = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
+    y = np.arcsinh(load_kw / to.scales[labels][:, None])
+    np.testing.assert_allclose(scores, (y - means[labels]) / std[labels], atol=1e-9)
+    assert np.array_equal(fit.normal_scores(load_kw[7:8], labels[7:8], found, to)[0], scores[7])
+
+
+@pytest.mark.parametrize(
+    ("without", "with_export", "deepest", "exports"),
+    [
+        (500.0, 100.0, 0.3, 1),  # surely some
+        (500.0, 50.0, 0.3, 0),  # perhaps none
+        (10.0, 60.0, -0.5, 1),  # most, and the mean exports
+        (10.0, 60.0, 0.3, 0),  # most of a few, and the mean does not
+        (70.0, 60.0, -0.5, 0),  # the mean may be noise
+        (-30.0, 40.0, -0.5, 0),  # nobody
+    ],
+)
+def test_who_exports(without: float, with_export: float, deepest: float, exports: int) -> None:
+    """Noise of 25 customers: export is believed by number, or by number and mean together."""
+    centroid = np.full((1, 24), 0.5)
+    centroid[0, 12] = deepest
+    assert fit._exports(np.array([[without, with_export]]), 25.0, centroid).tolist() == [exports]
