@@ -4,6 +4,7 @@ The folder is `WATTVEIL_DATA`, by default ``../shared/data`` beside the reposito
 """
 
 import os
+from datetime import date
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv
+
+from wattveil.profiles import Split
+from wattveil.synthesis.calendar import fitting_calendar, typical_days
 
 DATA = Path(os.environ.get("WATTVEIL_DATA", Path(__file__).parents[2] / "shared" / "data"))
 LONDON = DATA / "lcl1014" / "lcl1014_hourly_2013_wide.csv.gz"
@@ -41,6 +45,26 @@ def london_days() -> Floats:
     """Return 100,000 single days of homes."""
     days, _, _ = _days(LONDON)
     return days[np.random.default_rng(0).choice(len(days), 100_000, replace=False)]
+
+
+def london_year() -> Floats:
+    """Return the hours of 2013 of homes with a whole day in every season, weekday and weekend."""
+    days, homes, dates = _days(LONDON)
+    _, home = np.unique(homes, return_inverse=True)
+    day = (dates.astype("datetime64[D]") - np.datetime64("2013-01-01")).astype(np.int64)
+    year = np.full((home.max() + 1, 365, N_HOURS), np.nan)
+    year[home, day] = days
+    rows = year.reshape(len(year), -1)
+    typical = typical_days(
+        rows,
+        fitting_calendar(
+            rows.shape[1],
+            first_day=date(2013, 1, 1),
+            n_slots=N_HOURS,
+            split=Split.SEASON_WEEKDAY_WEEKEND,
+        ),
+    )
+    return rows[np.isfinite(typical).all(axis=1)]
 
 
 def london_panels() -> Floats:

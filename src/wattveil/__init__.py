@@ -11,13 +11,14 @@ from wattveil.errors import WattveilError
 from wattveil.ingest import read_readings
 from wattveil.instance.kmeans import LeaveOneOutKMeans
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
-from wattveil.profiles import Profiles, profiles_from_readings
+from wattveil.profiles import Profiles, hours_from_readings, profiles_from_readings
 from wattveil.release.duration import LoadDuration, load_duration_curve
 from wattveil.release.kmeans import PrivateKMeans, private_kmeans_by_class
 from wattveil.release.labels import release_labels
 from wattveil.release.shapes import LoadShapes, load_shapes
 from wattveil.release.shares import cluster_shares
 from wattveil.release.synthetic import LoadSynthesizer
+from wattveil.release.years import YearSynthesizer
 
 __all__ = [
     "Guarantee",
@@ -31,7 +32,9 @@ __all__ = [
     "Tier",
     "Unit",
     "WattveilError",
+    "YearSynthesizer",
     "cluster_shares",
+    "hours_from_readings",
     "load_duration_curve",
     "load_shapes",
     "private_kmeans_by_class",

@@ -78,6 +78,11 @@ def test_no_seed_reaches_the_noise() -> None:
         "wattveil.synthesis.model.SyntheticModel._draw",
         "wattveil.synthesis.model.SyntheticModel.batches",
         "wattveil.synthesis.model.SyntheticModel.sample",
+        "wattveil.release.years.YearSynthesizer.sample",
+        "wattveil.synthesis.years.YearModel._draw",
+        "wattveil.synthesis.years.YearModel._spreads",
+        "wattveil.synthesis.years.YearModel.batches",
+        "wattveil.synthesis.years.YearModel.sample",
         "wattveil.instance.kmeans.LeaveOneOutKMeans.__init__",  # the same
         "wattveil.publish.synthesize.synthesize",  # draws from a released model, as do the others
         "wattveil.publish.synthesize.write_customers",

@@ -10,13 +10,16 @@
 
 from wattveil.profiles.build import ProfileBuild, build_profiles, profiles_from_readings
 from wattveil.profiles.grid import Grid, Split
+from wattveil.profiles.hours import Hours, hours_from_readings
 from wattveil.profiles.table import Profiles
 
 __all__ = [
     "Grid",
+    "Hours",
     "ProfileBuild",
     "Profiles",
     "Split",
     "build_profiles",
+    "hours_from_readings",
     "profiles_from_readings",
 ]

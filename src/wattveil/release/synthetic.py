@@ -130,7 +130,8 @@ class LoadSynthesizer(PrivateKMeans):
             alpha_kw=self.alpha_kw,
             n_days=whole_days(load_kw.shape[1], self.slots_per_day or load_kw.shape[1]),
         )
-        self.model_, std = _release_model(rows, labels, to, budget, most_kw=self._most_kw())
+        left = budget.share(share) - sum(spend.rho_units for spend in budget.spends)
+        self.model_, std = _release_model(rows, labels, to, budget, left, most_kw=self._most_kw())
         self.cluster_sizes_ = self.model_.customers
         self.cluster_sizes_std_ = np.full(self.n_clusters, std)
 
@@ -144,17 +145,17 @@ def _release_model(
     labels: Secret[IntArray],
     to: Coordinates,
     budget: Budget,
+    left: int,
     *,
     most_kw: float,
 ) -> tuple[SyntheticModel, float]:
-    """Ask for counts, lengths, moments and margins with what is left of the budget.
+    """Ask for counts, lengths, moments and margins with these units of the budget.
 
     Returns the model with the standard error of its numbers of customers.
     """
     data = labels.reveal() != NO_DATA
     load_kw, own = rows.reveal()[data], labels.reveal()[data]
     n_clusters = len(to.centroids)
-    left = budget.remaining_rho_units
     count_units, length_units, margin_units = (
         int(part * left) for part in (tuning.COUNT_SHARE, tuning.RADIUS_SHARE, tuning.MARGIN_SHARE)
     )
@@ -181,7 +182,7 @@ def _release_model(
     def moments_of(first: int, last: int) -> tuple[Floats, IntArray]:
         return moment_features(scores[first:last], radius.clip), own[first:last]
 
-    units = budget.remaining_rho_units - margin_units
+    units = left - count_units - length_units - margin_units
     spend = Spend(tag="moments", mechanism="gaussian_cell_sums", rho_units=units)
     shape = (n_clusters, moment_width(to.n_coordinates))
     moments = sum_by_cells(moments_of, len(own), shape, spend, budget)
@@ -192,8 +193,7 @@ def _release_model(
         features = margin_features(normal[first:last], to.n_days)
         return features, np.zeros(last - first, dtype=np.int64)
 
-    units = budget.remaining_rho_units
-    spend = Spend(tag="margins", mechanism="gaussian_cell_sums", rho_units=units)
+    spend = Spend(tag="margins", mechanism="gaussian_cell_sums", rho_units=margin_units)
     shape = (1, margin_width(load_kw.shape[1] // to.n_days))
     margins = sum_by_cells(margins_of, len(own), shape, spend, budget)
     model = fit.make_model(found, to, margins=margins, counts=by_export, most_kw=most_kw)

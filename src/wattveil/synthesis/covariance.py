@@ -81,19 +81,14 @@ def read_clusters(noisy: NoisyMoments, expected_means: Floats) -> ClusterMoments
     weight = _MEAN_SPREAD**2 / (_MEAN_SPREAD**2 + variance)
     means = weight * noisy.sums / n[:, None] + (1.0 - weight) * expected_means
 
-    n_clusters, r = means.shape
-    identity = np.eye(r)
+    n_clusters = len(means)
     within = noisy.seconds / n[:, None, None] - means[:, :, None] * means[:, None, :]
     # Besides the noise a covariance of n customers has an error of its own, about 1 / n.
     variance = np.square(noisy.seconds_std / n[:, None, None]) + 1.0 / n[:, None, None]
     pooled = np.einsum("k,kij->ij", n / total, within)
     pooled_variance = np.square(noisy.seconds_std) * n_clusters / total**2 + 1.0 / total
 
-    level = _level(pooled, identity, pooled_variance, _LEVEL_SPREAD[0])
-    spread = _spreads(
-        (pooled / level - identity)[None], (pooled_variance / level**2)[None], which=0
-    )
-    everybody = _pulled(pooled, pooled_variance, level * identity, spread * level**2)
+    level, everybody = towards_identity(pooled, pooled_variance)
 
     levels = np.array(
         [
@@ -110,6 +105,14 @@ def read_clusters(noisy: NoisyMoments, expected_means: Floats) -> ClusterMoments
         ]
     )
     return ClusterMoments(means=means, covariances=covariances, levels=levels * level)
+
+
+def towards_identity(matrix: Floats, variance: Floats) -> tuple[float, Floats]:
+    """Return the level of a noisy covariance, and it pulled towards the identity at this level."""
+    identity = np.eye(len(matrix))
+    level = _level(matrix, identity, variance, _LEVEL_SPREAD[0])
+    spread = _spreads((matrix / level - identity)[None], (variance / level**2)[None], which=0)
+    return level, _pulled(matrix, variance, level * identity, spread * level**2)
 
 
 def _level(matrix: Floats, guess: Floats, variance: Floats, spread: float) -> float:

@@ -54,7 +54,7 @@ def margin_features(standardised: Floats, n_days: int) -> Floats:
     """
     slots = standardised.shape[1] // n_days
     curves = np.tile(waves(slots), n_days) / math.sqrt(n_days)
-    colour, radius = _colour(slots)
+    colour, radius = margin_colour(slots)
     found = np.empty((len(standardised), colour.size))
     _fill_coefficients(np.ascontiguousarray(standardised), curves, colour / radius, found)
     return found
@@ -62,7 +62,7 @@ def margin_features(standardised: Floats, n_days: int) -> Floats:
 
 def read_margins(sums: Floats, *, std: float, customers: float, n_slots: int) -> Floats:
     """Return the coefficients a_jw, pulled towards 0 by their known noise."""
-    colour, radius = _colour(n_slots)
+    colour, radius = margin_colour(n_slots)
     expected = expected_sizes(n_slots)
     unit = radius / (customers * colour)
     variance = np.square(std * unit) + 1.0 / customers
@@ -91,11 +91,22 @@ def quantile_maps(coefficients: Floats, n_slots: int, z: Floats) -> Floats:
     return maps + beyond
 
 
-def _colour(n_slots: int) -> tuple[Floats, float]:
+def margin_colour(n_slots: int) -> tuple[Floats, float]:
     """Return the weight of each coefficient in the ask, and the clip radius."""
     expected = expected_sizes(n_slots)
     colour = np.sqrt(expected / expected.max())
     return colour, tuning.MARGIN_RADIUS * float(np.linalg.norm(colour[:, 0]))
+
+
+@compiled
+def add_cosines(standardised: float, curves: Floats, own: Floats) -> None:
+    """Add b_w cos(pi j v) of a slot to every (j, w), with v = Phi(u) and b_w its curves."""
+    step = math.cos(math.pi * 0.5 * math.erfc(-standardised / _ROOT_TWO))
+    before, value = 1.0, step  # cos(j t) = 2 cos(t) cos((j - 1) t) - cos((j - 2) t)
+    for j in range(own.shape[0]):
+        for w in range(own.shape[1]):
+            own[j, w] += value * curves[w]
+        before, value = value, 2.0 * step * value - before
 
 
 @compiled
@@ -109,13 +120,7 @@ def _fill_coefficients(
     for i in range(standardised.shape[0]):
         own[:] = 0.0
         for h in range(d):
-            v = 0.5 * math.erfc(-standardised[i, h] / _ROOT_TWO)
-            step = math.cos(math.pi * v)
-            before, value = 1.0, step  # cos(j t) = 2 cos(t) cos((j - 1) t) - cos((j - 2) t)
-            for j in range(n_cosines):
-                for w in range(n_waves):
-                    own[j, w] += value * curves[w, h]
-                before, value = value, 2.0 * step * value - before
+            add_cosines(standardised[i, h], curves[:, h], own)
         squares = 0.0
         for j in range(n_cosines):
             for w in range(n_waves):

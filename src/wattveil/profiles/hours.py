@@ -1,0 +1,103 @@
+"""`hours_from_readings`: the load of every customer in every slot of consecutive local days."""
+
+import datetime as dt
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattveil import checks
+from wattveil.errors import InvalidParameterError
+from wattveil.ingest.options import known_zone
+from wattveil.ingest.readings import Readings
+from wattveil.ingest.zones import DAY_US, MINUTE_US, offsets
+
+_BATCH_ROWS = 1 << 20
+_MOST_DAYS = 10 * 366
+_MINUTES = (15, 30, 60)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Hours:
+    """Load in kW of consecutive local days: private, one row a customer."""
+
+    customer_ids: tuple[str, ...]
+    load_kw: NDArray[np.float64]
+    """(customers, days times slots); NaN where a slot is not wholly covered by readings."""
+    first_day: dt.date
+    slots_per_day: int
+    timezone: str
+
+
+def hours_from_readings(
+    readings: Readings,
+    *,
+    first_day: dt.date,
+    n_days: int,
+    minutes: int = 60,
+    timezone: str | None = None,
+) -> Hours:
+    """Lay the readings of each customer out over consecutive local days.
+
+    Parameters
+    ----------
+    readings
+        What `read_readings` gave.
+    first_day, n_days
+        Which local days. Readings of other days are left out.
+    minutes
+        Length of a slot: 15, 30 or 60.
+    timezone
+        IANA zone of the days. Left out, it is that of the readings, else UTC.
+
+    Notes
+    -----
+    The matrix has to fit in memory: a year of hours is 70 KB a customer. An hour that clocks show
+    twice is the mean of both; the one they skip is NaN. Every customer named in the readings has a
+    row, in order of name.
+    """
+    if minutes not in _MINUTES:
+        raise InvalidParameterError("minutes", f"one of {_MINUTES}", minutes)
+    if minutes % readings.base_minutes or max(readings.source.lengths) > minutes:
+        rule = f"a multiple of the readings' {max(readings.source.lengths)} minutes"
+        raise InvalidParameterError("minutes", rule, minutes)
+    if type(first_day) is not dt.date:
+        raise InvalidParameterError("first_day", "a date", first_day)
+    checks.integer("n_days", n_days, least=1, most=_MOST_DAYS)
+    zone = timezone or readings.source.options.timezone or "UTC"
+    known_zone("timezone", zone)
+
+    table = f"({readings.settled().sql})"
+    run = readings.connection.cursor().sql
+    named = run(f"SELECT DISTINCT customer_id FROM {table} ORDER BY customer_id").fetchall()
+    row_of = {str(name): row for row, (name,) in enumerate(named)}
+    slots = 1440 // minutes
+    first_us = (first_day - dt.date(1970, 1, 1)).days * DAY_US
+    end_us = first_us + n_days * DAY_US
+    shifts = offsets(zone, first_us - DAY_US, end_us + DAY_US)
+    kwh = np.zeros(len(row_of) * n_days * slots)
+    covered = np.zeros(kwh.size, dtype=np.float32)  # minutes
+    batches = run(
+        f"SELECT customer_id, epoch_us(start_utc) AS start_us, minutes, kwh FROM {table}"
+        f" WHERE epoch_us(start_utc) BETWEEN {first_us - DAY_US} AND {end_us + DAY_US}"
+    ).to_arrow_reader(_BATCH_ROWS)
+    for batch in batches:
+        coded = batch["customer_id"].dictionary_encode()
+        rows = np.array([row_of[name] for name in coded.dictionary.to_pylist()], dtype=np.int64)
+        start_us = batch["start_us"].to_numpy()
+        local_us = start_us + shifts.at(start_us) - first_us
+        slot = local_us // (minutes * MINUTE_US)
+        inside = (slot >= 0) & (slot < n_days * slots)
+        place = (rows[coded.indices.to_numpy()] * n_days * slots + slot)[inside]
+        np.add.at(kwh, place, batch["kwh"].to_numpy()[inside])
+        np.add.at(covered, place, batch["minutes"].to_numpy()[inside])
+    whole = covered >= minutes
+    load_kw = np.full(kwh.size, np.nan)
+    load_kw[whole] = kwh[whole] / (covered[whole] / 60.0)
+    return Hours(
+        customer_ids=tuple(row_of),
+        load_kw=load_kw.reshape(len(row_of), n_days * slots),
+        first_day=first_day,
+        slots_per_day=slots,
+        timezone=zone,
+    )

@@ -1,0 +1,151 @@
+"""Years of synthetic customers: typical days, and days around them, under one budget.
+
+A customer's hours become its typical days (season, weekday and weekend), of which `LoadSynthesizer`
+releases a model. Four more asks follow, of all customers together: how large they are; what the
+days of a customer are like beside its typical ones, as averages over its own days; and how much
+they vary in shape and in level.
+"""
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from wattveil.clustering.geometry import Floats
+from wattveil.privacy.budget import Budget, Spend
+from wattveil.privacy.secret import Secret
+from wattveil.privacy.sensitivity import IntArray
+from wattveil.profiles.grid import Split
+from wattveil.release.asks import count_cells, sum_by_cells
+from wattveil.release.synthetic import LoadSynthesizer
+from wattveil.synthesis import days, tuning
+from wattveil.synthesis.calendar import YearCalendar, fitting_calendar, typical_days
+from wattveil.synthesis.size_map import customer_sizes, year_size_edges
+from wattveil.synthesis.years import make_year_model
+
+
+class YearSynthesizer(LoadSynthesizer):
+    """A model of the load of customers over years, released under global differential privacy.
+
+    Parameters
+    ----------
+    first_day : date
+        The local day of the first slots.
+    n_clusters, epsilon, delta, plausible_kw, n_customers
+        As in `LoadSynthesizer`; the budget is for everything together.
+    slots_per_day : int
+        Slots of a day, at most 96.
+    split : Split
+        The parts of the year that have a typical day of their own; each must occur in the data.
+
+    Attributes
+    ----------
+    year_model_ : YearModel
+        Released: what `sample` draws from.
+
+    Notes
+    -----
+    `fit` takes one row a customer: the load in kW of all slots of consecutive local days, as
+    `hours_from_readings` gives it. A day with a slot of NaN or infinity counts as missing; a
+    customer without any day of some part of the year contributes nothing, by rule. Learned
+    attributes of `LoadSynthesizer` are those of the typical days.
+
+    **Formal guarantee.** (epsilon, delta)-DP for zero-out of one customer with all its days, for
+    any data: what `LoadSynthesizer` asks of the typical days, three histograms and one sum, under
+    one budget. A customer is in one cell of each histogram and adds one vector of length at most 1
+    to the sum, whatever the number of its days. Proof: docs/proofs/adaptive-transcript.md.
+    """
+
+    def __init__(
+        self,
+        *,
+        first_day: dt.date,
+        n_clusters: int = 6,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        plausible_kw: tuple[float, float] = (0.04, 40.0),
+        n_customers: int | None = None,
+        slots_per_day: int = 24,
+        split: Split = Split.SEASON_WEEKDAY_WEEKEND,
+    ) -> None:
+        super().__init__(n_clusters=n_clusters, epsilon=epsilon, delta=delta)
+        self.plausible_kw = plausible_kw
+        self.n_customers = n_customers
+        self.slots_per_day: int = slots_per_day
+        self.first_day = first_day
+        self.split = split
+
+    def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's
+        """Release the model of customers from the load of all their days.
+
+        Parameters
+        ----------
+        X : (P, days times slots)
+            Load in kW, one row a customer; P may be 0.
+        y : None
+            Ignored.
+        """
+        budget = Budget(self.guarantee())
+        hours = super()._rows(X, reset=True)
+        calendar = self._calendar(hours)
+        typical = typical_days(hours, calendar)
+        self._release(typical, budget, share=tuning.TYPICAL_SHARE)
+        self._release_days(Secret(hours), Secret(typical), calendar, budget)
+        self._set_promise(budget)
+        return self
+
+    def sample(
+        self, n_customers: int, *, seed: int, by: Sequence[float] | None = None
+    ) -> tuple[Floats, IntArray]:
+        """Draw customers with the calendar of the data: free. See `YearModel.sample`."""
+        check_is_fitted(self)
+        return self.year_model_.sample(n_customers, seed=seed, by=by)
+
+    def _rows(self, X: ArrayLike, *, reset: bool) -> Floats:  # noqa: N803 - scikit-learn's name
+        """Return the typical days of customers: what clusters and labels are of."""
+        hours = super()._rows(X, reset=reset)
+        return typical_days(hours, self._calendar(hours))
+
+    def _calendar(self, hours: Floats) -> YearCalendar:
+        """Return the public calendar of rows of this length."""
+        return fitting_calendar(
+            hours.shape[1], first_day=self.first_day, n_slots=self.slots_per_day, split=self.split
+        )
+
+    def _release_days(
+        self, hours: Secret[Floats], typical: Secret[Floats], calendar: YearCalendar, budget: Budget
+    ) -> None:
+        """Ask for sizes, days and spreads with what is left of the budget."""
+        data = np.isfinite(typical.reveal()).all(axis=1)
+        hours_kw, typical_kw = hours.reveal()[data], typical.reveal()[data]
+        size_units, spread_units = map(budget.share, (tuning.SIZE_SHARE, tuning.SPREAD_SHARE))
+
+        def count(values: Floats, edges: Floats, units: int, tag: str) -> tuple[Floats, float]:
+            cells = np.searchsorted(edges, values, side="right")
+            return count_cells(cells, edges.size + 1, rho_units=units, budget=budget, tag=tag)
+
+        edges, bounds = year_size_edges(self.plausible_kw), days.spread_edges()
+        sizes = count(customer_sizes(typical_kw), edges, size_units, "sizes of customers")
+        spreads = np.empty((len(hours_kw), 2))
+
+        def days_of(first: int, last: int) -> tuple[Floats, IntArray]:
+            part = slice(first, last)
+            features, spreads[part] = days.day_features(hours_kw[part], typical_kw[part], calendar)
+            return features, np.zeros(last - first, dtype=np.int64)
+
+        units = budget.remaining_rho_units - 2 * spread_units
+        spend = Spend(tag="days", mechanism="gaussian_cell_sums", rho_units=units)
+        shape = (1, days.day_width(calendar.n_slots))
+        sums, std = sum_by_cells(days_of, len(hours_kw), shape, spend, budget)
+        shapes = count(spreads[:, 0], bounds, spread_units, "spreads of shapes")
+        levels = count(spreads[:, 1], bounds, spread_units, "spreads of levels")
+        self.year_model_ = make_year_model(
+            self.model_,
+            calendar,
+            sizes=(*sizes, edges),
+            moments=(sums[0], std),
+            spreads=(shapes, levels),
+        )
