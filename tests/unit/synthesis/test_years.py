@@ -46,7 +46,7 @@ def year_model(
         centroids=np.array([row, row - 0.6]),
         means=np.arcsinh(np.array([row, row - 0.6]) / 0.4),
         covariances=np.tile(0.05 * np.eye(d) + 0.2, (2, 1, 1)),
-        margins=np.zeros((2, len(waves(SLOTS)))),
+        margins=np.zeros((tuning.COSINES, len(waves(SLOTS)))),
         customers=np.array([300.0, 100.0]),
         exports=np.array([0, 1]),
         most_kw=20.0,
