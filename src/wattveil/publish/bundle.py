@@ -72,7 +72,9 @@ def read_manifest(bundle: Path) -> Manifest:
     """Read the manifest of a bundle; what it says is not checked."""
     path = bundle / MANIFEST
     try:
-        manifest = json.loads(path.read_text("utf-8"), parse_constant=_no_number)
+        manifest = json.loads(
+            path.read_text("utf-8"), parse_constant=_no_number, object_pairs_hook=_each_once
+        )
     except OSError as error:
         raise InvalidFileError(path, "file", "a manifest that can be read", str(error)) from error
     except ValueError as error:
@@ -80,6 +82,14 @@ def read_manifest(bundle: Path) -> Manifest:
     if not isinstance(manifest, dict):
         raise InvalidFileError(path, "content", "a JSON object", type(manifest).__name__)
     return manifest
+
+
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Refuse a key that stands twice: readers would differ in which one they believe."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice")
+    return found
 
 
 def _no_number(word: str) -> float:

@@ -77,6 +77,7 @@ def _estimator(ask: Ask) -> PrivateKMeans:
         delta=ask.allotment.guarantee.delta,
         n_clusters=ask.request.n_clusters,
         clip_kw=ask.request.clip_kw,
+        plausible_kw=ask.request.plausible_kw,
         normalise=ask.request.normalise,
         slots_per_day=several_days(ask.grid),
     )

@@ -44,6 +44,7 @@ class Load(Part):
             levels=request.levels or EVERYBODY,
             epsilon=allotment.guarantee.epsilon,
             delta=allotment.guarantee.delta,
+            plausible_kw=request.plausible_kw,
             slots_per_day=grid.slots,
         )
         done = ["mean load: noisy sums filtered with the known noise, over noisy counts"]

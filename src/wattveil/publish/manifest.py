@@ -196,7 +196,7 @@ def _unprotected(
     """List what leaves, or was decided, without protection."""
     found = [_CHOSEN, "That the curator has such data, from the place that is named."]
     if any(part.name == "labels" for part in parts):
-        found += ["Which customers are on the list of labels, and so how many there are."]
+        found += [_LABELLED]
     if request.by is not None:
         found += [f"Which group ({request.by}) a customer is in: taken as public."]
     if request.tier is Tier.INSTANCE:
@@ -251,9 +251,13 @@ _TAKEN_AS_KNOWN = (
     "The covariance of the noise, which clusters were merged, and which labels can change: computed"
     " from the data and taken as known. Labels that no removal changes leave without noise."
 )
+_LABELLED = (
+    "Which customers are on the list of labels, and so how many there are: those with readings"
+    " enough for a profile. That a customer has none is not hidden."
+)
 _AVERAGED = (
     "Readings were checked and averaged to one load profile a customer, each from the customer's"
-    " own readings."
+    " own readings, in floating point: the last bits may depend on the order of the file."
 )
 _COVERED = (
     "Customers with readings on fewer than {days} days, or without a reading in a cell of the grid,"

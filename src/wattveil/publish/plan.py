@@ -124,6 +124,9 @@ def split_budget(request: ReleaseRequest) -> dict[str, Allotment]:
             return {name: split[name] for name in names}
         # The discretisation that each part sets aside adds up to more than that of one budget.
         units = int(units * (1.0 - 1e-6))
+        if not all(allotted[name].guarantee.epsilon for name in gaussian):
+            rule = f"large enough beside delta = {request.delta!r} to be split over the parts"
+            raise InvalidParameterError("epsilon", rule, request.epsilon)
 
 
 def epsilon_for(request: ReleaseRequest, target_kw: float, grid: Grid) -> float:

@@ -188,7 +188,7 @@ def _load(tables: Mapping[str, Table]) -> Iterator[str]:
 
 def _shares(statement: Manifest, tables: Mapping[str, Table]) -> Iterator[str]:
     if "cluster_shares" in tables:
-        name = statement["public_inputs"]["by"]
+        name = escape(str(statement["public_inputs"]["by"]))
         words = f"Of which kinds of customers each {name} is made."
         yield _section(
             "Where the clusters are",

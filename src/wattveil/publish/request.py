@@ -16,6 +16,10 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {
 """How the Gaussian budget is shared. Clusters answer the most questions and need the most."""
 
 
+LEAST_SIZE_KW, MOST_SIZE_KW = 0.04, 40.0
+"""Sizes of customers that are looked for, unless the public bound is larger."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class About:
     """Who publishes what, in their own words, for the statement and the card."""
@@ -115,6 +119,11 @@ class ReleaseRequest:
         if self.weight("clusters") == 0.0:
             rule = "left out without clusters: labels name them"
             raise InvalidParameterError("label_epsilon", rule, self.label_epsilon)
+
+    @property
+    def plausible_kw(self) -> tuple[float, float]:
+        """The public range in which sizes are looked for: it reaches up to the public bound."""
+        return (LEAST_SIZE_KW, max(MOST_SIZE_KW, self.clip_kw or 0.0))
 
     def weight(self, part: str) -> float:
         """Return how much of the Gaussian budget a part gets, in relation to the others."""

@@ -70,6 +70,7 @@ def _synthesizer(ask: Ask, centroids: Floats) -> LoadSynthesizer:
         epsilon=ask.allotment.guarantee.epsilon,
         delta=ask.allotment.guarantee.delta,
         clip_kw=ask.request.clip_kw,
+        plausible_kw=ask.request.plausible_kw,
         slots_per_day=several_days(ask.grid),
         centroids=centroids,
     )

@@ -68,8 +68,12 @@ def _file_findings(bundle: Path, manifest: dict[str, Any]) -> Iterator[Finding]:
         (path for path, entry in listed.items() if not _is_listed(bundle / path, entry)),
         f"{len(listed)} files, by SHA-256",
     )
-    there = {file.relative_to(bundle).as_posix() for file in bundle.rglob("*") if file.is_file()}
-    strangers = sorted(there - {*listed, MANIFEST})
+    twice = len(manifest["payload"]) > len(listed)
+    yield Finding("no file is listed twice", not twice, f"{len(listed)} paths")
+    files = [file for file in bundle.rglob("*") if file.is_symlink() or not file.is_dir()]
+    there = {file.relative_to(bundle).as_posix() for file in files if not file.is_symlink()}
+    links = {file.relative_to(bundle).as_posix() for file in files if file.is_symlink()}
+    strangers = sorted((there - {*listed, MANIFEST}) | links)
     yield gathered("no other file is there", strangers, "none")
     due = [
         table_path(table["name"], kind)
@@ -136,6 +140,28 @@ def _contradictions(manifest: dict[str, Any]) -> Iterator[str]:
         for mechanism in run["mechanisms"]
     ):
         yield "a mechanism of the instance tier in a global release"
+    for part in manifest["parts"]:
+        yield from _part_contradictions(part, public, is_global=is_global)
+
+
+def _part_contradictions(
+    part: dict[str, Any], public: dict[str, Any], *, is_global: bool
+) -> Iterator[str]:
+    """Compare the runs and mechanisms of a part with what was asked for."""
+    apart = public["clusters_by_group"] and part["name"] == "clusters"
+    groups = [run["group"] for run in part["runs"]]
+    if groups != (public["levels"] if apart else [None]):
+        yield f"{part['name']}: runs of {groups}; only disjoint groups count once"
+    if not is_global:
+        return
+    used = [one["mechanism"] for run in part["runs"] for one in run["mechanisms"]]
+    if part["name"] != "labels":
+        if "channel_response" in used:
+            yield f"{part['name']}: labels leave in the part of that name only"
+    elif used != ["channel_response"] or part["epsilon"] != public["label_epsilon"]:
+        yield "labels: not one channel at the epsilon that was asked for"
+    elif len(part.get("channel", [])) != public["n_clusters"] + 1:
+        yield "labels: the channel is of another number of clusters"
 
 
 def _request(public: dict[str, Any]) -> ReleaseRequest:
