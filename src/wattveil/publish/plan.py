@@ -30,6 +30,8 @@ INSTANCE_PARTS: tuple[Part, ...] = (InstanceClusters(), InstanceLabels())
 
 _SHORT_DOWN = decimal.Context(prec=6, rounding=decimal.ROUND_FLOOR)
 _TWO_DIGITS_UP = decimal.Context(prec=2, rounding=decimal.ROUND_CEILING)
+_HELD_BACK = 1e-6
+"""Share of the budget that is held back when parts do not fit."""
 _LEAST_TARGET_EPSILON, _MOST_TARGET_EPSILON = 0.01, 50.0
 """Between these an epsilon is looked for: below, nothing is released; above, little is promised."""
 
@@ -113,20 +115,31 @@ def split_budget(request: ReleaseRequest) -> dict[str, Allotment]:
     )
     gaussian = [name for name in names if name not in aside]
     total = sum(request.weight(name) for name in gaussian)
-    units = whole.rho_units
-    while True:
-        allotted = {
-            name: _gaussian_allotment(request, units * request.weight(name) / total)
-            for name in gaussian
-        }
-        split = {**allotted, **aside}
-        if composed_epsilon(split.values(), request.delta) <= request.epsilon:
-            return {name: split[name] for name in names}
-        # The discretisation that each part sets aside adds up to more than that of one budget.
-        units = int(units * (1.0 - 1e-6))
-        if not all(allotted[name].guarantee.epsilon for name in gaussian):
+
+    def split(held_back: float) -> dict[str, Allotment] | None:
+        """Share all but so much of the budget; None if that is still too much."""
+        units = (1.0 - held_back) * whole.rho_units
+        shares = {name: units * request.weight(name) / total for name in gaussian}
+        parts = {name: _gaussian_allotment(request, share) for name, share in shares.items()}
+        parts = {name: {**parts, **aside}[name] for name in names}
+        keeps = composed_epsilon(parts.values(), request.delta) <= request.epsilon
+        return parts if keeps else None
+
+    # The discretisation that each part sets aside adds up to more than that of one budget: a
+    # millionth is held back for it, or as much more as it takes.
+    too_little, enough = 0.0, _HELD_BACK
+    while (found := split(enough)) is None:
+        too_little, enough = enough, 2.0 * enough
+        if enough >= 1.0:
+            # An epsilon of 0 still grants what delta allows: parts cannot be made smaller.
             rule = f"large enough beside delta = {request.delta!r} to be split over the parts"
             raise InvalidParameterError("epsilon", rule, request.epsilon)
+    while enough - too_little > _HELD_BACK:
+        middle = 0.5 * (too_little + enough)
+        better = split(middle)
+        too_little, enough = (middle, enough) if better is None else (too_little, middle)
+        found = better or found
+    return found
 
 
 def epsilon_for(request: ReleaseRequest, target_kw: float, grid: Grid) -> float:

@@ -152,3 +152,9 @@ def test_a_release_of_nothing_is_refused() -> None:
     """Every part switched off."""
     with pytest.raises(InvalidParameterError, match="at least one part"):
         split_budget(replace(PLAIN, weights={"clusters": 0.0, "load": 0.0}))
+
+
+def test_a_delta_too_large_to_split_is_refused() -> None:
+    """Parts of epsilon 0 still cost what delta allows: the search ends, and says so."""
+    with pytest.raises(InvalidParameterError, match="epsilon must be large enough beside delta"):
+        split_budget(ReleaseRequest(epsilon=0.01, delta=0.01))
