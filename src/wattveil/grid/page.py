@@ -198,7 +198,8 @@ def _table(rows: Sequence[Row]) -> str:
             f"<tr><td>{escape(row.metric)}</td><td>{escape(row.unit)}</td>{cells}"
             f'<td style="color: {colour}">{row.verdict.value}</td></tr>'
         )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+    return f"<div class='scroll'>{table}</div>"
 
 
 def shown(number: float) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import duckdb
+import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -228,6 +229,12 @@ def _show(console: Console, build: ProfileBuild, out: Path) -> None:
     ):
         if readings:
             console.print(f"[yellow]{readings:,} readings {where}[/] and are in no profile.")
+    if len(build.profiles):
+        mean_kw = build.profiles.load_kw.mean(axis=1)
+        console.print(  # whoever mistook Wh for kWh sees it here
+            f"The median customer has {np.median(mean_kw):.3g} kW on average, the largest"
+            f" {mean_kw.max():.3g} kW."
+        )
     console.print(
         f"{len(build.profiles):,} profiles of {build.profiles.grid.columns} columns"
         f" ({build.profiles.timezone}) in {escape(str(out))}."

@@ -35,9 +35,10 @@ Afterwards, on released numbers only:
 ## What it is good for, and what not
 
 * Made for {intended_use}.
-* Numbers carry noise; columns that end in `std` or `std_kw` say how much. Small clusters and
-  groups are the least sure.
-* It says nothing about any one customer, and must not be used as if it did.
+* Numbers carry noise; columns that end in `std` or `std_kw`, where there are any, say how much.
+  Small clusters and groups are the least sure.
+* It is about groups of customers. Labels, where there are any, are drawn by chance around the
+  truth: none of them may be taken for a fact about its customer.
 
 ## What is not protected
 

@@ -56,7 +56,7 @@ def release(
         bool, typer.Option("--normalise", help="Cluster shapes, whatever the size.")
     ] = False,
     by: Annotated[str | None, typer.Option(help="Public attribute to release by.")] = None,
-    levels: Annotated[str | None, typer.Option(help="Its public values: home,shop,school.")] = None,
+    levels: Annotated[str | None, typer.Option(help="Its public values: single,couple,pv.")] = None,
     clusters_by_group: Annotated[
         bool, typer.Option("--clusters-by-group", help="Cluster each group by itself.")
     ] = False,

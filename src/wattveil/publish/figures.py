@@ -209,7 +209,9 @@ def budget(statement: Manifest) -> go.Figure:
         hovertemplate="%{label}: rho %{value:.3g}<extra></extra>",
         tiling={"pad": 2},
     )
-    figure.update_layout(margin={"l": 0, "r": 0, "t": 10, "b": 0})
+    figure.update_layout(
+        margin={"l": 0, "r": 0, "t": 10, "b": 0}, uniformtext={"minsize": 9, "mode": "hide"}
+    )
     return figure
 
 

@@ -53,6 +53,9 @@ ul { margin: .3rem 0; padding-left: 1.2rem; }
 }
 """
 
+_MUCH_CLIPPED = 0.2
+"""Share of customers scaled back beyond which a mean no longer is one."""
+
 _DRAW = """
 // After the whole page is laid out, so that every chart gets the width it will keep.
 const charts = document.querySelectorAll("[data-figure]");
@@ -167,10 +170,12 @@ def _counts(table: Table) -> list[str]:
     """Return the size of each cluster in words."""
     data = table.data.to_pydict()
     errors = data.get("customers_std")
-    return [
-        f" · {count:,.0f}" + (f" ± {1.96 * errors[row]:,.0f}" if errors else "") + " customers"
-        for row, count in enumerate(data["customers"])
-    ]
+    words = []
+    for row, count in enumerate(data["customers"]):
+        margin = 1.96 * errors[row] if errors else 0.0
+        sure = f" ± {margin:,.0f} customers" if errors else " customers"
+        words.append(f" · {count:,.0f}{sure}" + (", if any" if count < margin else ""))
+    return words
 
 
 def _load(tables: Mapping[str, Table]) -> Iterator[str]:
@@ -183,6 +188,12 @@ def _load(tables: Mapping[str, Table]) -> Iterator[str]:
         figures.overlaid(tables["load_duration"], unit="kW, all customers", falling=True),
     )
     words = "The mean day, and the load of all customers together from its highest to its lowest."
+    clipped = max(tables["groups"].data["clipped_share"].to_pylist())
+    if clipped > _MUCH_CLIPPED:
+        words += (
+            f" <b>Up to {clipped:.0%} of the customers of a group were scaled back</b>: the range"
+            " of sizes that was looked at does not fit them, and the means are too low."
+        )
     yield _section("Load", words, f"<div class='charts'>{charts}</div>")
 
 

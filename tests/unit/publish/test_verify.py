@@ -86,6 +86,21 @@ def test_a_missing_and_a_foreign_file_are_found(copy: Path) -> None:
     assert found["no other file is there"] == "tables/customers.csv"
 
 
+def test_a_key_that_stands_twice_is_refused(copy: Path) -> None:
+    """Nobody can put a second promise before the signed one."""
+    text = (copy / MANIFEST).read_text(encoding="utf-8")
+    (copy / MANIFEST).write_text(text.replace("{", '{"guarantee": {}, ', 1), encoding="utf-8")
+    with pytest.raises(InvalidFileError, match="a key stands twice"):
+        verify_bundle(copy)
+
+
+@pytest.mark.usefixtures("no_budget")
+def test_a_link_is_a_foreign_file(copy: Path, tmp_path: Path) -> None:
+    """Also one to a folder, whose files nobody listed."""
+    (copy / "more").symlink_to(tmp_path)
+    assert broken(copy)["no other file is there"] == "more"
+
+
 @pytest.mark.usefixtures("no_budget")
 def test_a_missing_part_is_found(copy: Path, rewrite: Rewrite) -> None:
     """A part that was asked for and is not stated, and a part whose files are not listed."""
@@ -209,6 +224,32 @@ def no_noise(manifest: Manifest) -> None:
     gaussian(manifest)["gaussian"]["noise_scale_steps"] = "0.0"
 
 
+def repeat_a_run(manifest: Manifest) -> None:
+    """State five draws on everybody as if they were on five groups."""
+    part(manifest, "load")["runs"] *= 5
+
+
+def one_label_channel(manifest: Manifest) -> None:
+    """State a channel of one label, which costs nothing, beside labels of more."""
+    part(manifest, "labels")["channel"] = [[str(2**62)], [str(2**62)]]
+
+
+def labels_by_histogram(manifest: Manifest) -> None:
+    """Pay for labels with a draw that has nothing to do with them."""
+    part(manifest, "labels")["runs"][0]["mechanisms"] = [gaussian(manifest)]
+
+
+def channel_elsewhere(manifest: Manifest) -> None:
+    """Let labels leave in a part that has none."""
+    channel = gaussian(manifest, "labels")
+    part(manifest, "load")["runs"][0]["mechanisms"].append(channel)
+
+
+def list_a_file_twice(manifest: Manifest) -> None:
+    """List a file with a false hash before its true one."""
+    manifest["payload"].insert(0, {**manifest["payload"][0], "sha256": "0" * 64})
+
+
 def extra_field(manifest: Manifest) -> None:
     """Add what has no place in a statement."""
     manifest["rows"] = 300
@@ -217,6 +258,11 @@ def extra_field(manifest: Manifest) -> None:
 @pytest.mark.parametrize(
     ("spoil", "check", "words"),
     [
+        (repeat_a_run, "the statement agrees with itself", "only disjoint groups count once"),
+        (one_label_channel, "the statement agrees with itself", "another number of clusters"),
+        (labels_by_histogram, "the statement agrees with itself", "not one channel"),
+        (channel_elsewhere, "the statement agrees with itself", "in the part of that name only"),
+        (list_a_file_twice, "no file is listed twice", "paths"),
         (understate, "the release: epsilon and delta", "claimed 3.9"),
         (understate_delta, "the release: epsilon and delta", "1e-08"),
         (understate_part, "part clusters: epsilon and delta", "claimed 0.5"),
