@@ -189,6 +189,7 @@ def _not_proved(manifest: dict[str, Any], trusted: Ed25519PublicKey | None) -> t
     """Say what a reader of the bundle must take on trust."""
     known = [
         "That the publisher ran this software unchanged, and drew the noise that is stated once.",
+        "That the statement lists every draw, and that page and card say what it says.",
         "That each customer was one row, and that public choices were made without the data.",
         "That no other release about the same people exists beyond those that are stated.",
     ]
