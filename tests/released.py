@@ -65,4 +65,6 @@ def make_bundle(out: Path, request: ReleaseRequest = EVERYTHING) -> Manifest:
         write_key(key)
     with no_rehearsal():
         plan = plan_release(request, Grid())
-        return release_bundle(some_profiles(), plan, out, key=read_key(key))
+        profiles, signing = some_profiles(), read_key(key)
+        listed = profiles.customer_ids
+        return release_bundle(profiles, plan, out, key=signing, customer_list=listed)

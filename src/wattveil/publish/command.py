@@ -63,6 +63,10 @@ def release(
     label_epsilon: Annotated[
         float | None, typer.Option(help="Part of epsilon for one label a customer.")
     ] = None,
+    customer_list: Annotated[
+        Path | None,
+        typer.Option(help="With labels: the public list of all customers, one id a line."),
+    ] = None,
     real_ids: Annotated[
         bool, typer.Option("--real-ids", help="Labels under the customers' own ids.")
     ] = False,
@@ -124,6 +128,7 @@ def release(
         if not plan:
             _check_places(out, registry, request.tier)
         signing = None if key is None else keys.read_key(key)
+        listed = () if customer_list is None else _names(customer_list)
         with working(console) as started:
             if target_error is not None:
                 started("looking for epsilon")
@@ -141,7 +146,9 @@ def release(
         if _at_terminal() and not yes:
             typer.confirm("Spend this budget?", abort=True, err=as_json)
         with working(console) as started:
-            manifest = release_bundle(rows, planned, out, key=signing, started=started)
+            manifest = release_bundle(
+                rows, planned, out, key=signing, customer_list=listed, started=started
+            )
         if registry is not None:
             registry.write_text(registry_record(manifest), encoding="utf-8")
     if as_json:
@@ -275,6 +282,12 @@ def _check_places(out: Path, registry: Path | None, tier: Tier) -> None:
         raise InvalidParameterError("registry", "for the global tier only", tier.value)
     if not registry.absolute().parent.is_dir():
         raise InvalidParameterError("registry", "in a folder that exists", str(registry))
+
+
+def _names(path: Path) -> tuple[str, ...]:
+    """Read one name a line; empty lines are none."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return tuple(name for line in lines if (name := line.strip()))
 
 
 def _weights(shares: list[str]) -> dict[str, float]:

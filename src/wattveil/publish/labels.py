@@ -64,7 +64,7 @@ class Shares(Part):
 
 
 class Labels(Part):
-    """One randomised label a customer."""
+    """One randomised label for each customer on the public list."""
 
     name = "labels"
 
@@ -84,9 +84,9 @@ class Labels(Part):
     def release(self, work: Work, allotment: Allotment) -> ReleasedPart:
         """Release the labels and the channel they came through."""
         released = work.kmeans[EVERYBODY[0]].release_labels(
-            work.rows,
+            work.listed_rows,
             epsilon=allotment.guarantee.epsilon,
-            customer_ids=work.profiles.customer_ids,
+            customer_ids=work.customer_list,
             real_ids=work.request.real_ids,
         )
         return ReleasedPart(

@@ -196,7 +196,7 @@ def _unprotected(
     """List what leaves, or was decided, without protection."""
     found = [_CHOSEN, "That the curator has such data, from the place that is named."]
     if any(part.name == "labels" for part in parts):
-        found += [_LABELLED]
+        found += [_LISTED if request.tier is Tier.GLOBAL else _LABELLED]
     if request.by is not None:
         found += [f"Which group ({request.by}) a customer is in: taken as public."]
     if request.tier is Tier.INSTANCE:
@@ -250,6 +250,10 @@ _CHOSEN = (
 _TAKEN_AS_KNOWN = (
     "The covariance of the noise, which clusters were merged, and which labels can change: computed"
     " from the data and taken as known. Labels that no removal changes leave without noise."
+)
+_LISTED = (
+    "Who is on the list of labels: a public list that the curator gave. Whether somebody on it has"
+    " readings is protected."
 )
 _LABELLED = (
     "Which customers are on the list of labels, and so how many there are: those with readings"

@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from wattveil.clustering.geometry import Floats
 from wattveil.clustering.transforms import clip_rms
 from wattveil.errors import InvalidParameterError
@@ -95,12 +97,28 @@ class Work:
     """Released clusters, of each group or of everybody, for the parts that stand on them."""
     leave_one_out: LeaveOneOutKMeans | None = None
     """The fit of the instance tier."""
+    customer_list: Sequence[str] = ()
+    """The public list of customers to label, also those without a profile."""
 
     @property
     def rows(self) -> Floats:
         """The customers' load, each scaled back to the public bound."""
         load_kw, clip_kw = self.profiles.load_kw, self.request.clip_kw
         return load_kw if clip_kw is None else clip_rms(load_kw, clip_kw)
+
+    @property
+    def listed_rows(self) -> Floats:
+        """A row for each customer on the public list; NaN for one without a profile.
+
+        Who has readings enough for a profile is private: so a label is drawn for everybody listed.
+        """
+        place = {name: row for row, name in enumerate(self.profiles.customer_ids)}
+        rows = np.full((len(self.customer_list), self.profiles.load_kw.shape[1]), np.nan)
+        found = [(i, place[name]) for i, name in enumerate(self.customer_list) if name in place]
+        if found:
+            listed, own = map(list, zip(*found, strict=True))
+            rows[listed] = self.rows[own]
+        return rows
 
     @property
     def groups(self) -> Sequence[str | None]:

@@ -1,11 +1,13 @@
 """From profiles to a bundle: release every part of a plan, state what was done, write it."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from wattveil.errors import InvalidParameterError
+from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Profiles
 from wattveil.publish.bundle import write_bundle
 from wattveil.publish.card import card_text
@@ -16,10 +18,18 @@ from wattveil.publish.report import report_page
 
 
 def release_parts(
-    profiles: Profiles, plan: ReleasePlan, *, started: Callable[[str], None] = lambda _: None
+    profiles: Profiles,
+    plan: ReleasePlan,
+    *,
+    customer_list: Sequence[str] = (),
+    started: Callable[[str], None] = lambda _: None,
 ) -> tuple[ReleasedPart, ...]:
     """Release every part, in order. ``started`` is told the name of each before its turn."""
-    work = Work(profiles=profiles, request=plan.request)
+    work = Work(profiles=profiles, request=plan.request, customer_list=customer_list)
+    labelled = plan.request.label_epsilon is not None and plan.request.tier is Tier.GLOBAL
+    if labelled and (not customer_list or len(set(customer_list)) < len(customer_list)):
+        rule = "the public list of all customers, each once: who has a profile is private"
+        raise InvalidParameterError("customer_list", rule, f"{len(customer_list)} names")
     if plan.request.by is not None:
         _ = work.groups  # a wrong name is refused before anything is spent
     released = []
@@ -35,10 +45,11 @@ def release_bundle(
     out: Path,
     *,
     key: Ed25519PrivateKey | None = None,
+    customer_list: Sequence[str] = (),
     started: Callable[[str], None] = lambda _: None,
 ) -> Manifest:
     """Release, and write a bundle at ``out``; return its manifest."""
-    parts = release_parts(profiles, plan, started=started)
+    parts = release_parts(profiles, plan, customer_list=customer_list, started=started)
     statement = build_statement(profiles, plan, parts)
     tables = {table.name: table for part in parts for table in part.tables}
     pages = {

@@ -89,7 +89,8 @@ def test_the_statement_tells_what_was_drawn() -> None:
     profiles, released = some_profiles(), []
     with no_rehearsal():
         plan = plan_release(EVERYTHING, Grid())
-    draws = record(lambda: released.append(release_parts(profiles, plan)))
+    listed = profiles.customer_ids
+    draws = record(lambda: released.append(release_parts(profiles, plan, customer_list=listed)))
     statement = build_statement(profiles, plan, released[0])
     told = [
         (mechanism["tag"], mechanism["gaussian"])
@@ -102,6 +103,20 @@ def test_the_statement_tells_what_was_drawn() -> None:
     for (_, gaussian), draw in zip(told, draws, strict=True):
         assert float(gaussian["noise_scale_steps"]) == draw.sigma
         assert gaussian["numbers"] == draw.exact.size
+
+
+def test_labels_do_not_tell_who_has_a_profile() -> None:
+    """Everybody on the public list has a label, also without a profile; nobody else has one."""
+    profiles = some_profiles(20)
+    only = replace(EVERYTHING, weights={"load": 0.0, "shares": 0.0, "synthesis": 0.0})
+    with no_rehearsal():
+        plan = plan_release(replace(only, real_ids=True), Grid())
+    listed = ("NO-READINGS", *profiles.customer_ids[5:])
+    *_, labels = release_parts(profiles, plan, customer_list=listed)
+    assert sorted(labels.tables[0].data["customer"].to_pylist()) == sorted(listed)
+    for bad in ((), ("A", "A")):
+        with pytest.raises(InvalidParameterError, match="customer_list must be the public list"):
+            release_parts(profiles, plan, customer_list=bad)
 
 
 def test_a_mechanism_without_a_proof_is_not_stated() -> None:

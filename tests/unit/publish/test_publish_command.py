@@ -51,6 +51,19 @@ def test_from_profiles_to_a_checked_bundle() -> None:
     assert "taken on trust" in seen
 
 
+def test_labels_need_a_public_list() -> None:
+    """Without it they are refused before anything is spent; with it everybody listed has one."""
+    labelled = ["--label-epsilon", "1", "--share", "load=0", "--share", "synthesis=0"]
+    assert "who has a profile is private" in run(*COMMAND, *labelled, code=2)
+    assert not Path("bundle").exists()
+    Path("customers.txt").write_text("CUSTOMER-00001\n\nNO-READINGS\n", encoding="utf-8")
+    run(*COMMAND, *labelled, "--real-ids", "--customer-list", "customers.txt")
+    table = Path("bundle/tables/labels.csv").read_text(encoding="utf-8")
+    assert "CUSTOMER-00001" in table
+    assert "NO-READINGS" in table
+    assert "CUSTOMER-00002" not in table
+
+
 def test_json_is_for_machines() -> None:
     """One JSON object each; the plan costs nothing and writes nothing."""
     planned = json.loads(run(*COMMAND, "--plan", "--json"))
