@@ -45,6 +45,20 @@ class Verdict:
         }
 
 
+_ASKS = {
+    "clusters": {
+        f"{stage} step 1: {what}"
+        for stage in ("coarse", "refining")
+        for what in ("counts", "offsets")
+    }
+    | {"number of customers"},
+    "synthesis": {"customers by cluster and export", "lengths", "moments", "margins"},
+    "load": {"number of customers", "sizes", "customers by group", "sums of load"},
+    "shares": {"clusters by group"},
+}
+"""What no part of a global release can be made without: a draw left unstated is missed."""
+
+
 def verify_bundle(bundle: Path, *, trusted: Ed25519PublicKey | None = None) -> Verdict:
     """Check a bundle; ``trusted`` is the public key that must have signed it."""
     manifest = read_manifest(bundle)
@@ -154,6 +168,11 @@ def _part_contradictions(
         yield f"{part['name']}: runs of {groups}; only disjoint groups count once"
     if not is_global:
         return
+    for run in part["runs"]:
+        told = {one["tag"] for one in run["mechanisms"]}
+        sizes = {"sizes"} if part["name"] == "clusters" and not public["normalise"] else set()
+        if missing := sorted((_ASKS.get(part["name"], set()) | sizes) - told):
+            yield f"{part['name']}: no draw is stated for {missing}"
     used = [one["mechanism"] for run in part["runs"] for one in run["mechanisms"]]
     if part["name"] != "labels":
         if "channel_response" in used:
