@@ -36,6 +36,8 @@ from wattveil.simulate.command import write_readings
 
 EPILOG = "Example: wattveil demo --epsilon 0.5 --out my-demo"
 
+_HOMES = {"single": 0.24, "couple": 0.24, "family": 0.24, "retired": 0.15, "ev": 0.06, "pv": 0.07}
+"""Homes alone: businesses are released as a class of their own, or a few take over every mean."""
 _DAYS, _FIRST_DAY, _ZONE = 21, date(2025, 3, 3), "Europe/London"
 _CLIP_KW = 10.0
 _SYNTHETIC = 10_000
@@ -64,7 +66,7 @@ def demo(
             ),
         )
         _make_room(out)
-        with _step(console, 1, f"Simulated {customers:,} customers: three weeks, every half hour"):
+        with _step(console, 1, f"Simulated {customers:,} homes: three weeks, every half hour"):
             profiles = _profiles(Path(folder) / "readings.parquet", customers)
         with _step(console, 2, "Planned, from public numbers alone"):
             plan = plan_release(request, profiles.grid)
@@ -102,6 +104,7 @@ def _profiles(readings: Path, customers: int) -> Profiles:
         seed=1,
         missing=0.001,
         quiet=True,
+        mix=_HOMES,
     )
     return profiles_from_readings(read_readings([str(readings)], timezone=_ZONE), timezone=_ZONE)
 

@@ -1,6 +1,7 @@
 """The verb ``wattveil simulate``: readings of made-up customers, written to Parquet."""
 
 import json
+from collections.abc import Mapping
 from datetime import date, datetime
 from pathlib import Path
 from typing import Annotated
@@ -68,6 +69,7 @@ def write_readings(
     seed: int,
     missing: float,
     quiet: bool,
+    mix: Mapping[str, float] | None = None,
 ) -> dict[str, object]:
     """Write readings batch by batch, and the attributes to ``<name>.attributes.parquet``.
 
@@ -81,6 +83,7 @@ def write_readings(
         minutes=minutes,
         seed=seed,
         missing=missing,
+        mix=mix,
     )
     part = out.with_name(out.name + ".part")
     told = {"timezone": timezone, "seed": seed, "minutes": minutes, "start": str(start)}
@@ -99,7 +102,7 @@ def write_readings(
             progress.advance(task, min(BLOCK, customers))
         progress.update(task, completed=customers)
     attributes = out.with_name(out.stem + ".attributes.parquet")
-    pq.write_table(simulate_attributes(customers=customers, seed=seed), attributes)
+    pq.write_table(simulate_attributes(customers=customers, mix=mix, seed=seed), attributes)
     part.replace(out)
     return {
         "path": str(out),
