@@ -26,6 +26,7 @@ from wattveil.release.promise import global_promise
 from wattveil.release.shapes import load_shapes
 from wattveil.release.synthetic import LoadSynthesizer
 from wattveil.simulate import simulate_load_kw
+from wattveil.synthesis.features import moment_features
 
 EPSILON, DELTA = 1.0, 0.2
 PROMISE: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA}
@@ -89,6 +90,10 @@ def test_forgotten_clipping_is_caught(pair: Pair, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(
         "wattveil.privacy.sensitivity.Ball.to_grid",
         lambda self, rows: np.trunc(np.clip(rows, -8.0, 8.0) / self.step).astype(np.int64),
+    )
+    monkeypatch.setattr(  # moments are clipped where they are made, too: both are forgotten
+        "wattveil.release.synthetic.moment_features",
+        lambda scores, radius: 3.0 * moment_features(scores, radius),
     )
     delta, error = measured_delta(pair, epsilon=EPSILON, runs=sample_size(40))
     assert delta - DELTA > DEVIATIONS * error
