@@ -31,6 +31,8 @@ Floats = NDArray[np.float64]
 
 K = 6
 RUNS = 5
+RELEASES = 20
+"""Releases of which the median is taken."""
 DRAWN = 1_000_000
 STREAMED = 10_000_000
 NO_NOISE = 1e5
@@ -151,7 +153,7 @@ def fidelity() -> None:
 def _released(real: Floats, epsilon: float) -> Floats:
     """Return the median figures of releases."""
     found = []
-    for seed in range(RUNS):
+    for seed in range(RELEASES):
         synthesizer = LoadSynthesizer(n_clusters=K, epsilon=epsilon).fit(real)
         labels = synthesizer.predict(real)
         made = [
@@ -167,7 +169,7 @@ def _halves(real: Floats) -> Floats:
     labels = LoadSynthesizer(n_clusters=K, epsilon=NO_NOISE).fit(real).predict(real)
     generator = np.random.default_rng(0)
     found = []
-    for _ in range(RUNS):
+    for _ in range(RELEASES):
         first = generator.permutation(len(real)) % 2 == 0
         others = [real[~first & (labels == k)] for k in range(K)]
         found.append(figures_of(real[first], labels[first], others))
@@ -233,7 +235,7 @@ def export() -> None:
                     .fit(real)
                     .sample(20_000, seed=seed)[0]
                 )
-                for seed in range(RUNS)
+                for seed in range(RELEASES)
             ]
         for kind, found in kinds.items():
             hours, homes, midday, deepest = np.median(found, axis=0)

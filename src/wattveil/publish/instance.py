@@ -4,6 +4,8 @@ The noise is computed from the data, so nothing can be planned without them, and
 published: neither its scale nor the standard errors that follow from it.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from wattveil.clustering.group_sizes import EVERYBODY
@@ -83,7 +85,7 @@ class InstanceLabels(Part):
             {
                 columns.GROUP: [EVERYBODY[0]] * request.n_clusters,
                 columns.CLUSTER: np.arange(request.n_clusters),
-                columns.CUSTOMERS: counts,
+                replace(columns.CUSTOMERS, text="customers with this label"): counts,
             },
         )
         labels = label_table(tuple(names[i] for i in order), fit.labels_[order], request)

@@ -84,7 +84,7 @@ def build_statement(
         "tuning": _TUNING,
         "contribution": "one row a customer",
         "deployment": _DEPLOYMENT,
-        "implementation": _implementation(),
+        "implementation": _implementation(is_global=is_global),
         "known_limits": list(_LIMITS),
     }
 
@@ -216,14 +216,18 @@ def _preprocessing(profiles: Profiles, request: ReleaseRequest) -> list[str]:
     return steps
 
 
-def _implementation() -> dict[str, object]:
+def _implementation(*, is_global: bool) -> dict[str, object]:
     names = ("wattveil", "opendp", "python-flint", "numpy", "scipy", "scikit-learn")
     return {
         "software": {name: version(name) for name in names},
         "python": platform.python_version(),
         "sampler": "OpenDP discrete Gaussian; exact rational draws for labels",
         "random_numbers": "OpenSSL and the operating system; no seed",
-        "floating_point": "contributions are clipped, rounded to a grid and summed as integers",
+        "floating_point": (
+            "contributions are clipped, rounded to a grid and summed as integers"
+            if is_global
+            else "centroids are computed in floating point, then rounded to a grid"
+        ),
         "timing": "not hidden: computed in house, published afterwards",
         "test_mode": False,
     }

@@ -6,6 +6,7 @@ it in `produce.GLOBAL_PARTS` and, if it draws on the Gaussian budget, give it a 
 `request.DEFAULT_WEIGHTS`.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from wattveil.clustering.geometry import Floats
-from wattveil.clustering.transforms import clip_rms
+from wattveil.clustering.offsets import comparable_rows
 from wattveil.errors import InvalidParameterError
 from wattveil.instance.kmeans import LeaveOneOutKMeans
 from wattveil.privacy.accounting import Composition
@@ -104,7 +105,11 @@ class Work:
     def rows(self) -> Floats:
         """The customers' load, each scaled back to the public bound."""
         load_kw, clip_kw = self.profiles.load_kw, self.request.clip_kw
-        return load_kw if clip_kw is None else clip_rms(load_kw, clip_kw)
+        if clip_kw is None:
+            return load_kw
+        # Row by row, to the last bit: the parts may take each row for its customer's own.
+        longest = clip_kw * math.sqrt(load_kw.shape[1])
+        return comparable_rows(load_kw, normalise=False, longest=longest)
 
     @property
     def listed_rows(self) -> Floats:

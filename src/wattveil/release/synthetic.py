@@ -118,10 +118,12 @@ class LoadSynthesizer(PrivateKMeans):
             super()._release(load_kw, budget, share=share * tuning.CLUSTER_SHARE)
         else:
             given = checks.numbers("centroids", self.centroids)
-            self.cluster_centers_ = checked_points(given, field="centroids")
             shape = (self.n_clusters, load_kw.shape[1])
             if given.shape != shape:
                 raise InvalidParameterError("centroids", f"of shape {shape}", given.shape)
+            self.cluster_centers_ = checked_points(given, field="centroids")
+            for name in ("cluster_centers_std_", "n_told_apart_", "size_scale_"):
+                self.__dict__.pop(name, None)  # of an earlier fit that looked for clusters
         rows = Secret(self.comparable(load_kw))
         labels = nearest_centroid(rows.reveal(), self.cluster_centers_)
         to = Coordinates(

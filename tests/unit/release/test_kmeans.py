@@ -21,6 +21,7 @@ from wattveil.privacy.guarantee import Neighbours, Tier, Unit
 from wattveil.privacy.noise import NoiseSource
 from wattveil.release.kmeans import PrivateKMeans, private_kmeans_by_class
 from wattveil.release.labels import composed_guarantee
+from wattveil.release.synthetic import LoadSynthesizer
 from wattveil.simulate import simulate_load_kw
 
 Floats = NDArray[np.float64]
@@ -51,7 +52,7 @@ def accuracy_loss(rows: Floats, centroids: Floats, best: float) -> float:
 
 
 @parametrize_with_checks(  # type: ignore[untyped-decorator]  # scikit-learn has no types
-    [PrivateKMeans(n_clusters=2)],
+    [PrivateKMeans(n_clusters=2), LoadSynthesizer(n_clusters=2)],
     expected_failed_checks=lambda _: {
         "check_clustering": _NO_LABELS,
         "check_estimators_empty_data_messages": _PRIVATE,
