@@ -43,9 +43,11 @@ def solve(feeder: Feeder, active: Floats, reactive: Floats, held: Floats) -> Flo
         continue_on_batch_error=True,
     )
     node, line, source = (result[name] for name in _SEEN)
+    with np.errstate(invalid="ignore"):  # a snapshot without a solution has any bits here
+        angle_deg = np.degrees(node["u_angle"])
     flow = Flow(
         voltage_pu=node["u_pu"],
-        angle_deg=np.degrees(node["u_angle"]),
+        angle_deg=angle_deg,
         current_a=np.maximum(line["i_from"], line["i_to"]),
         loss_kw=(line["p_from"] + line["p_to"]).sum(axis=1) / 1e3,
         source_kw=source["p"][:, 0] / 1e3,
