@@ -16,6 +16,7 @@ from wattveil.publish.manifest import Manifest
 from wattveil.publish.plan import plan_release
 from wattveil.publish.produce import release_bundle
 from wattveil.publish.request import ReleaseRequest
+from wattveil.publish.verify import verify_bundle
 from wattveil.simulate import simulate_load_kw
 
 LEVELS = ("home", "shop")
@@ -56,6 +57,11 @@ def no_rehearsal() -> Iterator[None]:
         patch.setattr(planning, "plan_kmeans", lambda *_, **__: quick)
         patch.setattr(planning, "plan_synthesizer", lambda *_, **__: like)
         yield
+
+
+def broken(bundle: Path) -> dict[str, str]:
+    """Return the checks that fail, and what they saw."""
+    return {one.check: one.seen for one in verify_bundle(bundle).findings if not one.holds}
 
 
 def make_bundle(out: Path, request: ReleaseRequest = EVERYTHING) -> Manifest:

@@ -15,12 +15,13 @@ import pyarrow.parquet as pq
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from wattveil.errors import InvalidFileError, InvalidParameterError
-from wattveil.publish.keys import sign
+from wattveil.publish.keys import canonical, sign
 from wattveil.publish.manifest import Manifest, check_schema
 from wattveil.publish.tables import Table
 
 MANIFEST = "manifest.json"
 FORMATS = ("parquet", "csv")
+PAGES = ("report.html", "CARD.md")
 
 
 def table_path(name: str, kind: str) -> str:
@@ -81,6 +82,10 @@ def read_manifest(bundle: Path) -> Manifest:
         raise InvalidFileError(path, "content", "JSON", str(error)) from error
     if not isinstance(manifest, dict):
         raise InvalidFileError(path, "content", "a JSON object", type(manifest).__name__)
+    try:
+        canonical(manifest)
+    except UnicodeEncodeError as error:  # half of a pair, which JSON can write and UTF-8 cannot
+        raise InvalidFileError(path, "content", "text in UTF-8", error.reason) from error
     return manifest
 
 

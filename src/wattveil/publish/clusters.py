@@ -1,5 +1,6 @@
 """The part `clusters`: typical load curves with error bands and sizes, by `PrivateKMeans`."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -8,9 +9,18 @@ from wattveil import planning
 from wattveil.clustering.group_sizes import EVERYBODY
 from wattveil.profiles import Grid
 from wattveil.publish import columns
-from wattveil.publish.parts import Allotment, Ask, Expectation, Part, ReleasedPart, Run, Work
+from wattveil.publish.parts import (
+    Allotment,
+    Ask,
+    Choice,
+    Expectation,
+    Part,
+    ReleasedPart,
+    Run,
+    Work,
+)
 from wattveil.publish.request import ReleaseRequest
-from wattveil.publish.tables import Table
+from wattveil.publish.tables import Column, Layout
 from wattveil.release.kmeans import PrivateKMeans, private_kmeans_by_class
 
 
@@ -18,10 +28,31 @@ class Clusters(Part):
     """Clusters of everybody, or of each group with the whole allotment (parallel composition)."""
 
     name = "clusters"
+    postprocessing = (
+        "load curves: noisy sums filtered with the known noise and a public prior, merged",
+        "cluster sizes: noisy counts, cut at 0",
+    )
 
     def wanted(self, request: ReleaseRequest) -> bool:
         """Whether clusters have a share of the budget."""
         return request.weight(self.name) > 0.0
+
+    def layouts(self, choice: Choice) -> tuple[Layout, ...]:
+        """Return curves and sizes of the clusters of everybody, or of each group."""
+        request = choice.request
+        levels = request.levels if request.clusters_by_group else EVERYBODY
+        load, std = columns.LOAD_KW, columns.STD_KW
+        if request.normalise:
+            load = replace(load, text="mean load over the length of a customer's row", unit="")
+            std = replace(std, unit="")
+        groups, clusters = columns.crossed(levels, request.n_clusters)
+        sizes = Layout(
+            name="cluster_sizes",
+            text="How many customers each cluster has.",
+            keys={columns.GROUP: groups, columns.CLUSTER: clusters},
+            values=(replace(columns.CUSTOMERS, least=0.0), columns.CUSTOMERS_STD),
+        )
+        return centroid_layout(choice, levels, (load, std)), sizes
 
     def expected(self, ask: Ask) -> tuple[Expectation, ...]:
         """Rehearse on simulated customers."""
@@ -52,17 +83,43 @@ class Clusters(Part):
             Run(group=str(level) if request.clusters_by_group else None, spends=fit.spends_)
             for level, fit in work.kmeans.items()
         )
-        done = ["load curves: noisy sums filtered with the known noise and a public prior, merged"]
-        done += ["cluster sizes: noisy counts, cut at 0"]
-        if request.clip_kw is not None and not request.normalise:
-            done += [columns.CLIPPED]
+        fits = work.kmeans.values()
+        means = np.vstack([fit.cluster_centers_ for fit in fits])
+        centroids, sizes = self.layouts(work.choice)
         return ReleasedPart(
             name=self.name,
             allotment=allotment,
             runs=runs,
-            tables=(_centroids(work), _sizes(work)),
-            postprocessing=tuple(done),
+            tables=(
+                centroids.filled(
+                    centroids.within(means).ravel(),
+                    np.vstack([fit.cluster_centers_std_ for fit in fits]).ravel(),
+                ),
+                sizes.filled(
+                    np.concatenate([fit.cluster_sizes_ for fit in fits]),
+                    np.concatenate([fit.cluster_sizes_std_ for fit in fits]),
+                ),
+            ),
         )
+
+
+def centroid_layout(choice: Choice, levels: Sequence[str], values: tuple[Column, ...]) -> Layout:
+    """Return a table of load curves: one row a group, cluster and slot."""
+    request, times = choice.request, choice.grid.labels
+    n_slots = len(times)
+    groups, rows = columns.crossed(levels, request.n_clusters * n_slots)
+    return Layout(
+        name="centroids",
+        text="Typical load curves: the mean load of each cluster of customers.",
+        keys={
+            columns.GROUP: groups,
+            columns.CLUSTER: rows // n_slots,
+            columns.SLOT: rows % n_slots,
+            columns.TIME: np.array(times)[rows % n_slots],
+        },
+        values=values,
+        most_rms=None if request.normalise else request.clip_kw,
+    )
 
 
 def several_days(grid: Grid) -> int | None:
@@ -80,48 +137,4 @@ def _estimator(ask: Ask) -> PrivateKMeans:
         plausible_kw=ask.request.plausible_kw,
         normalise=ask.request.normalise,
         slots_per_day=several_days(ask.grid),
-    )
-
-
-def _centroids(work: Work) -> Table:
-    """One row a group, cluster and slot."""
-    fits, times = work.kmeans, work.profiles.grid.labels
-    n_clusters, n_slots = work.request.n_clusters, len(times)
-    clip_kw = None if work.request.normalise else work.request.clip_kw
-    groups, rows = columns.crossed([str(level) for level in fits], n_clusters * n_slots)
-    centres = np.vstack([fit.cluster_centers_ for fit in fits.values()])
-    load, std = columns.LOAD_KW, columns.STD_KW
-    if work.request.normalise:
-        load = replace(load, text="mean load over the length of a customer's row", unit="")
-        std = replace(std, unit="")
-    return Table.of(
-        "centroids",
-        "Typical load curves: the mean load of each cluster of customers.",
-        {
-            columns.GROUP: groups,
-            columns.CLUSTER: rows // n_slots,
-            columns.SLOT: rows % n_slots,
-            columns.TIME: np.array(times)[rows % n_slots],
-            load: columns.within(centres, clip_kw).ravel(),
-            std: np.vstack([fit.cluster_centers_std_ for fit in fits.values()]).ravel(),
-        },
-    )
-
-
-def _sizes(work: Work) -> Table:
-    fits = work.kmeans
-    groups, clusters = columns.crossed([str(level) for level in fits], work.request.n_clusters)
-    return Table.of(
-        "cluster_sizes",
-        "How many customers each cluster has.",
-        {
-            columns.GROUP: groups,
-            columns.CLUSTER: clusters,
-            replace(columns.CUSTOMERS, least=0.0): np.concatenate(
-                [fit.cluster_sizes_ for fit in fits.values()]
-            ),
-            columns.CUSTOMERS_STD: np.concatenate(
-                [fit.cluster_sizes_std_ for fit in fits.values()]
-            ),
-        },
     )

@@ -83,7 +83,10 @@ def release(
     contact: Annotated[str, typer.Option(help="Whom to ask.")] = About.contact,
     other_releases: Annotated[
         str, typer.Option(help="Other releases about the same people.")
-    ] = About.other_releases,
+    ] = About.other_releases_on_same_people,
+    supersedes: Annotated[
+        str, typer.Option(help="release_id of an earlier release that this one replaces.")
+    ] = About.supersedes,
     key: Annotated[
         Path | None, typer.Option(help="Private key to sign with: `wattveil admin key`.")
     ] = None,
@@ -122,7 +125,8 @@ def release(
                 curator=curator,
                 region=region,
                 contact=contact,
-                other_releases=other_releases,
+                other_releases_on_same_people=other_releases,
+                supersedes=supersedes,
             ),
         )
         if not plan:

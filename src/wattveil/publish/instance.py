@@ -12,10 +12,11 @@ from wattveil.clustering.group_sizes import EVERYBODY
 from wattveil.instance.kmeans import LeaveOneOutKMeans
 from wattveil.privacy.guarantee import Tier
 from wattveil.publish import columns
-from wattveil.publish.labels import label_table
-from wattveil.publish.parts import Allotment, Part, ReleasedPart, Run, Work
+from wattveil.publish.clusters import centroid_layout
+from wattveil.publish.labels import label_layout
+from wattveil.publish.parts import Allotment, Choice, Part, ReleasedPart, Run, Work
 from wattveil.publish.request import ReleaseRequest
-from wattveil.publish.tables import Table
+from wattveil.publish.tables import Layout
 from wattveil.release.labels import pseudonyms
 
 
@@ -28,6 +29,10 @@ class InstanceClusters(Part):
         """Whether the request is for this tier: the mechanism always pays for both."""
         return request.tier is Tier.INSTANCE
 
+    def layouts(self, choice: Choice) -> tuple[Layout, ...]:
+        """Return the curves: no standard errors, which would tell the noise."""
+        return (centroid_layout(choice, EVERYBODY, (columns.LOAD_KW,)),)
+
     def release(self, work: Work, allotment: Allotment) -> ReleasedPart:
         """Fit once, for centroids and labels."""
         request, promise = work.request, allotment.guarantee
@@ -39,26 +44,13 @@ class InstanceClusters(Part):
             clip_kw=request.clip_kw,
         ).fit(work.profiles.load_kw)
         work.leave_one_out = fit
-        times = work.profiles.grid.labels
-        rows = np.arange(request.n_clusters * len(times))
-        table = Table.of(
-            "centroids",
-            "Typical load curves: the mean load of each cluster of customers.",
-            {
-                columns.GROUP: [EVERYBODY[0]] * rows.size,
-                columns.CLUSTER: rows // len(times),
-                columns.SLOT: rows % len(times),
-                columns.TIME: np.array(times)[rows % len(times)],
-                columns.LOAD_KW: columns.within(fit.cluster_centers_, request.clip_kw).ravel(),
-            },
-        )
-        done = () if request.clip_kw is None else (columns.CLIPPED,)
+        (layout,) = self.layouts(work.choice)
+        means = layout.within(fit.cluster_centers_)
         return ReleasedPart(
             name=self.name,
             allotment=allotment,
             runs=(Run(group=None, spends=fit.spends_[:1]),),
-            tables=(table,),
-            postprocessing=done,
+            tables=(layout.filled(means.ravel()),),
         )
 
 
@@ -66,10 +58,22 @@ class InstanceLabels(Part):
     """The labels of the same fit, and the cluster sizes they add up to."""
 
     name = "labels"
+    postprocessing = ("cluster sizes: released labels counted",)
 
     def wanted(self, request: ReleaseRequest) -> bool:
         """Whether the request is for this tier: the mechanism always pays for both."""
         return request.tier is Tier.INSTANCE
+
+    def layouts(self, choice: Choice) -> tuple[Layout, ...]:
+        """Return the labels, and how many there are of each."""
+        groups, clusters = columns.crossed(EVERYBODY, choice.request.n_clusters)
+        sizes = Layout(
+            name="cluster_sizes",
+            text="How many released labels each cluster has.",
+            keys={columns.GROUP: groups, columns.CLUSTER: clusters},
+            values=(replace(columns.CUSTOMERS, text="customers with this label"),),
+        )
+        return label_layout(choice.request), sizes
 
     def release(self, work: Work, allotment: Allotment) -> ReleasedPart:
         """Return the labels under pseudonyms, in their order."""
@@ -79,22 +83,15 @@ class InstanceLabels(Part):
         names = ids if request.real_ids else tuple(pseudonyms(ids))
         order = sorted(range(len(names)), key=names.__getitem__)
         counts = np.bincount(fit.labels_, minlength=request.n_clusters).astype(np.float64)
-        sizes = Table.of(
-            "cluster_sizes",
-            "How many released labels each cluster has.",
-            {
-                columns.GROUP: [EVERYBODY[0]] * request.n_clusters,
-                columns.CLUSTER: np.arange(request.n_clusters),
-                replace(columns.CUSTOMERS, text="customers with this label"): counts,
-            },
-        )
-        labels = label_table(tuple(names[i] for i in order), fit.labels_[order], request)
+        labels, sizes = self.layouts(work.choice)
         return ReleasedPart(
             name=self.name,
             allotment=allotment,
             runs=(Run(group=None, spends=fit.spends_[1:]),),
-            tables=(labels, sizes),
-            postprocessing=("cluster sizes: released labels counted",),
+            tables=(
+                labels.filled([names[i] for i in order], fit.labels_[order]),
+                sizes.filled(counts),
+            ),
         )
 
 

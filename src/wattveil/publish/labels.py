@@ -8,25 +8,51 @@ import numpy as np
 from wattveil import planning
 from wattveil.clustering.group_sizes import EVERYBODY
 from wattveil.publish import columns
-from wattveil.publish.parts import Allotment, Ask, Expectation, Part, ReleasedPart, Run, Work
+from wattveil.publish.parts import (
+    Allotment,
+    Ask,
+    Choice,
+    Expectation,
+    Part,
+    ReleasedPart,
+    Run,
+    Work,
+)
 from wattveil.publish.request import ReleaseRequest
-from wattveil.publish.tables import Column, Table
-from wattveil.release.labels import ReleasedLabels
-from wattveil.release.shares import ClusterShares, cluster_shares
+from wattveil.publish.tables import Column, Layout
+from wattveil.release.shares import cluster_shares
 
-LABEL = Column(name="label", text="cluster, as it was drawn", least=0.0)
-ID = Column(name="customer", text="pseudonym of this release, or the id if that was asked for")
+_STEP = 2.0**-25
+"""Of the grid on which counts are drawn."""
 
 
 class Shares(Part):
     """How many customers of each cluster are in each group."""
 
     name = "shares"
+    postprocessing = ("shares: the nearest shares of at least 0 that add up to 1 in a group",)
 
     def wanted(self, request: ReleaseRequest) -> bool:
         """Whether there are groups; clusters of each group have their sizes already."""
         groups = request.by is not None and not request.clusters_by_group
         return groups and request.weight("clusters") > 0.0 and request.weight(self.name) > 0.0
+
+    def layouts(self, choice: Choice) -> tuple[Layout, ...]:
+        """Return the table of groups by clusters."""
+        request = choice.request
+        groups, clusters = columns.crossed(request.levels, request.n_clusters)
+        layout = Layout(
+            name="cluster_shares",
+            text="How many customers of each cluster each group has.",
+            keys={columns.GROUP: groups, columns.CLUSTER: clusters},
+            values=(
+                Column(name="count", text="noisy number of customers, as drawn", grid_step=_STEP),
+                Column(name="count_std", text="its standard error", least=0.0),
+                Column(name="share", text="share of the group", least=0.0, most=1.0),
+                Column(name="share_std", text="its standard error", least=0.0, most=1.0),
+            ),
+        )
+        return (layout,)
 
     def expected(self, ask: Ask) -> tuple[Expectation, ...]:
         """Return the error of a share if all were equal."""
@@ -51,15 +77,17 @@ class Shares(Part):
             epsilon=allotment.guarantee.epsilon,
             delta=allotment.guarantee.delta,
         )
-        step = float(released.spends[0].drawn["step"])
+        table = self.layouts(work.choice)[0].filled(
+            released.counts.ravel(),
+            np.full(released.counts.size, released.counts_std),
+            released.shares.ravel(),
+            released.shares_std.ravel(),
+        )
         return ReleasedPart(
             name=self.name,
             allotment=allotment,
             runs=(Run(group=None, spends=released.spends),),
-            tables=(_shares(released, request.levels, step),),
-            postprocessing=(
-                "shares: the nearest shares of at least 0 that add up to 1 in a group",
-            ),
+            tables=(table,),
         )
 
 
@@ -67,10 +95,21 @@ class Labels(Part):
     """One randomised label for each customer on the public list."""
 
     name = "labels"
+    postprocessing = ("sizes from labels: label counts corrected for the channel",)
 
     def wanted(self, request: ReleaseRequest) -> bool:
         """Whether a part of epsilon was set aside for labels."""
         return request.label_epsilon is not None
+
+    def layouts(self, choice: Choice) -> tuple[Layout, ...]:
+        """Return the labels, and the sizes that follow from them."""
+        sizes = Layout(
+            name="label_sizes",
+            text="Cluster sizes read from the labels.",
+            keys={columns.CLUSTER: np.arange(choice.request.n_clusters)},
+            values=(columns.CUSTOMERS, replace(columns.CUSTOMERS_STD, may_be_empty=True)),
+        )
+        return label_layout(choice.request), sizes
 
     def expected(self, ask: Ask) -> tuple[Expectation, ...]:
         """Return the share of wrong labels if all clusters were equal and equally far apart."""
@@ -89,54 +128,33 @@ class Labels(Part):
             customer_ids=work.customer_list,
             real_ids=work.request.real_ids,
         )
+        labels, sizes = self.layouts(work.choice)
+        # Infinite errors become empty cells.
+        std = [value if math.isfinite(value) else math.nan for value in released.sizes_std]
         return ReleasedPart(
             name=self.name,
             allotment=allotment,
             runs=(Run(group=None, spends=released.spends),),
-            tables=(label_table(released.ids, released.labels, work.request), _sizes(released)),
-            postprocessing=("sizes from labels: label counts corrected for the channel",),
+            tables=(
+                labels.filled(released.ids, released.labels),
+                sizes.filled(released.sizes, std),
+            ),
             channel=tuple(tuple(row) for row in released.channel.parts.tolist()),
         )
 
 
-def label_table(ids: tuple[str, ...], labels: np.ndarray, request: ReleaseRequest) -> Table:
-    """Return the table of released labels."""
-    label = replace(LABEL, most=request.n_clusters - 1.0)
-    return Table.of("labels", "One randomised label a customer.", {ID: list(ids), label: labels})
-
-
-def _sizes(released: ReleasedLabels) -> Table:
-    """Sizes as the labels have them; infinite errors become empty cells."""
-    std = [value if math.isfinite(value) else math.nan for value in released.sizes_std]
-    return Table.of(
-        "label_sizes",
-        "Cluster sizes read from the labels.",
-        {
-            columns.CLUSTER: np.arange(len(released.sizes)),
-            columns.CUSTOMERS: released.sizes,
-            replace(columns.CUSTOMERS_STD, may_be_empty=True): std,
-        },
+def label_layout(request: ReleaseRequest) -> Layout:
+    """Return a table of labels: how many customers are on the list, only the curator knows."""
+    name = "pseudonym of this release, or the id if that was asked for"
+    label = Column(
+        name="label",
+        text="cluster, as it was drawn",
+        type="int64",
+        least=0.0,
+        most=request.n_clusters - 1.0,
     )
-
-
-def _shares(released: ClusterShares, levels: tuple[str, ...], step: float) -> Table:
-    groups, clusters = columns.crossed(levels, released.counts.shape[-1])
-    count = Column(name="count", text="noisy number of customers, as drawn", grid_step=step)
-    return Table.of(
-        "cluster_shares",
-        "How many customers of each cluster each group has.",
-        {
-            columns.GROUP: groups,
-            columns.CLUSTER: clusters,
-            count: released.counts.ravel(),
-            Column(name="count_std", text="its standard error", least=0.0): np.full(
-                clusters.size, released.counts_std
-            ),
-            Column(name="share", text="share of the group", least=0.0, most=1.0): (
-                released.shares.ravel()
-            ),
-            Column(name="share_std", text="its standard error", least=0.0, most=1.0): (
-                released.shares_std.ravel()
-            ),
-        },
+    return Layout(
+        name="labels",
+        text="One randomised label a customer.",
+        values=(Column(name="customer", text=name, type="string"), label),
     )

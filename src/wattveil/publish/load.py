@@ -7,21 +7,68 @@ import numpy as np
 from wattveil import planning
 from wattveil.clustering.group_sizes import EVERYBODY
 from wattveil.publish import columns
-from wattveil.publish.parts import Allotment, Ask, Expectation, Part, ReleasedPart, Run, Work
+from wattveil.publish.parts import (
+    Allotment,
+    Ask,
+    Choice,
+    Expectation,
+    Part,
+    ReleasedPart,
+    Run,
+    Work,
+)
 from wattveil.publish.request import ReleaseRequest
-from wattveil.publish.tables import Column, Table
-from wattveil.release.duration import LoadDuration, load_duration_curve
-from wattveil.release.shapes import LoadShapes
+from wattveil.publish.tables import Column, Layout
+from wattveil.release.duration import load_duration_curve
+
+_BOUND = Column(
+    name="clip_kw", text="size above which customers were scaled back", unit="kW", least=0.0
+)
+_ABOVE = Column(name="clipped_share", text="share of the customers above it", least=0.0, most=1.0)
+_RANK = Column(name="rank", text="0 is the highest", type="int64", least=0.0)
 
 
 class Load(Part):
     """Mean load by group. Sorting it gives the duration curve at no further cost."""
 
     name = "load"
+    postprocessing = (
+        "mean load: noisy sums filtered with the known noise, over noisy counts",
+        "load duration: the mean load of a group sorted, times its noisy count",
+    )
 
     def wanted(self, request: ReleaseRequest) -> bool:
         """Whether the load has a share of the budget."""
         return request.weight(self.name) > 0.0
+
+    def layouts(self, choice: Choice) -> tuple[Layout, ...]:
+        """Return shapes, groups and duration curves."""
+        grid, levels = choice.grid, choice.request.levels or EVERYBODY
+        groups, slots = columns.crossed(levels, grid.cells)
+        shapes = Layout(
+            name="load_shapes",
+            text="Mean load of a customer of each group.",
+            keys={
+                columns.GROUP: groups,
+                columns.SLOT: slots,
+                columns.TIME: np.array(grid.labels)[slots],
+            },
+            values=(columns.LOAD_KW, columns.STD_KW),
+            most_rms=choice.request.clip_kw,
+        )
+        sizes = Layout(
+            name="groups",
+            text="How many customers each group has, and how many were scaled back in its mean.",
+            keys={columns.GROUP: list(levels)},
+            values=(columns.CUSTOMERS, columns.CUSTOMERS_STD, _BOUND, _ABOVE),
+        )
+        duration = Layout(
+            name="load_duration",
+            text="Load of all customers of a group together, in descending order.",
+            keys={columns.GROUP: groups, _RANK: slots},
+            values=(replace(columns.LOAD_KW, text="load of the whole group"), columns.STD_KW),
+        )
+        return shapes, sizes, duration
 
     def expected(self, ask: Ask) -> tuple[Expectation, ...]:
         """Walk through the release with what is expected."""
@@ -47,69 +94,16 @@ class Load(Part):
             plausible_kw=request.plausible_kw,
             slots_per_day=grid.slots,
         )
-        done = ["mean load: noisy sums filtered with the known noise, over noisy counts"]
-        done += ["load duration: the mean load of a group sorted, times its noisy count"]
-        if request.clip_kw is not None:
-            done += [columns.CLIPPED]
-        times = grid.labels[: grid.cells]
+        shapes, (load, groups, duration) = released.shapes, self.layouts(work.choice)
         return ReleasedPart(
             name=self.name,
             allotment=allotment,
             runs=(Run(group=None, spends=released.spends),),
             tables=(
-                _shapes(released.shapes, times, request.clip_kw),
-                _groups(released.shapes),
-                _duration(released),
+                load.filled(load.within(shapes.mean_kw).ravel(), shapes.std_kw.ravel()),
+                groups.filled(
+                    shapes.customers, shapes.customers_std, shapes.clip_kw, shapes.clipped_share
+                ),
+                duration.filled(released.load_kw.ravel(), released.std_kw.ravel()),
             ),
-            postprocessing=tuple(done),
         )
-
-
-def _shapes(shapes: LoadShapes, times: tuple[str, ...], clip_kw: float | None) -> Table:
-    groups, slots = columns.crossed([str(level) for level in shapes.levels], len(times))
-    return Table.of(
-        "load_shapes",
-        "Mean load of a customer of each group.",
-        {
-            columns.GROUP: groups,
-            columns.SLOT: slots,
-            columns.TIME: np.array(times)[slots],
-            columns.LOAD_KW: columns.within(shapes.mean_kw, clip_kw).ravel(),
-            columns.STD_KW: shapes.std_kw.ravel(),
-        },
-    )
-
-
-def _groups(shapes: LoadShapes) -> Table:
-    bound = Column(
-        name="clip_kw", text="size above which customers were scaled back", unit="kW", least=0.0
-    )
-    above = Column(
-        name="clipped_share", text="share of the customers above it", least=0.0, most=1.0
-    )
-    return Table.of(
-        "groups",
-        "How many customers each group has, and how many were scaled back in its mean.",
-        {
-            columns.GROUP: [str(level) for level in shapes.levels],
-            columns.CUSTOMERS: shapes.customers,
-            columns.CUSTOMERS_STD: shapes.customers_std,
-            bound: shapes.clip_kw,
-            above: shapes.clipped_share,
-        },
-    )
-
-
-def _duration(released: LoadDuration) -> Table:
-    levels = [str(level) for level in released.levels]
-    groups, ranks = columns.crossed(levels, released.load_kw.shape[1])
-    return Table.of(
-        "load_duration",
-        "Load of all customers of a group together, in descending order.",
-        {
-            columns.GROUP: groups,
-            Column(name="rank", text="0 is the highest", least=0.0): ranks,
-            replace(columns.LOAD_KW, text="load of the whole group"): released.load_kw.ravel(),
-            columns.STD_KW: released.std_kw.ravel(),
-        },
-    )

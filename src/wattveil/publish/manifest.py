@@ -10,6 +10,7 @@ import json
 import platform
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
@@ -23,11 +24,15 @@ from wattveil.privacy.budget import Spend
 from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Profiles
 from wattveil.publish.keys import canonical
-from wattveil.publish.parts import ReleasedPart
+from wattveil.publish.parts import Choice, Part, ReleasedPart
 from wattveil.publish.plan import ReleasePlan
 from wattveil.publish.request import ReleaseRequest
 
 VERSION = "1"
+"""Of the statement: the fields, the tables and columns of every part. A change of any is a new one.
+"""
+
+SOFTWARE = ("wattveil", "opendp", "python-flint", "numpy", "scipy", "scikit-learn", "plotly")
 
 PROOFS = {
     "gaussian_histogram": "docs/proofs/gaussian-sum.md",
@@ -58,35 +63,66 @@ def build_statement(
     """Return the statement of a release, without files and signature."""
     request, promise = plan.request, plan.guarantee
     about = request.about
+    choice = Choice(request=request, grid=profiles.grid)
     public = _public_inputs(profiles, request)
     is_global = promise.tier is Tier.GLOBAL
+    words = fixed_words(public, [part.name for part in parts])
     return {
         "statement_version": VERSION,
         "release_id": str(uuid.uuid4()),
         "request_sha256": hashlib.sha256(canonical(public)).hexdigest(),
-        "title": about.title,
-        "curator": about.curator,
-        "sector": "Energy",
-        "region": about.region,
-        "intended_use": about.intended_use,
-        "contact": about.contact,
+        **asdict(about),
         "published_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "variant": "approximate" if is_global else "instance",
         "guarantee": promise.to_json(),
         "guarantee_text": promise.sentence,
         "guarantee_scope": "every data set" if is_global else "this data set only",
-        "composition": _COMPOSITION,
-        "other_releases_on_same_people": about.other_releases,
-        "parts": [_part(part, plan) for part in parts],
+        "parts": [
+            {**part_words(asked, choice), **_part(part, plan)}
+            for asked, part in zip(plan.parts, parts, strict=True)
+        ],
         "public_inputs": public,
-        "unprotected": _unprotected(profiles, request, parts),
-        "preprocessing": _preprocessing(profiles, request),
+        **words,
+        "implementation": {
+            **words["implementation"],
+            "software": {name: version(name) for name in SOFTWARE},
+            "python": platform.python_version(),
+        },
+    }
+
+
+def fixed_words(public: Mapping[str, Any], parts: Sequence[str]) -> dict[str, Any]:
+    """Return everything a statement says in words: it follows from the public choices."""
+    is_global = public["tier"] == Tier.GLOBAL.value
+    return {
+        "sector": "Energy",
+        "composition": _COMPOSITION,
+        "cumulative": "not known: released by itself, without a ledger",
+        "refresh": "none: what is spent on these people stays spent",
+        "audit": "none of this release: its mechanisms are audited in the tests of the software",
+        "unprotected": _unprotected(public, parts),
+        "preprocessing": _preprocessing(public),
         "tuning": _TUNING,
         "contribution": "one row a customer",
         "deployment": _DEPLOYMENT,
-        "implementation": _implementation(is_global=is_global),
+        "implementation": {
+            "sampler": "OpenDP discrete Gaussian; exact rational draws for labels",
+            "random_numbers": "OpenSSL and the operating system; no seed",
+            "floating_point": _INTEGER_SUMS if is_global else _FLOATING_CENTROIDS,
+            "timing": "not hidden: computed in house, published afterwards",
+            "test_mode": False,
+        },
         "known_limits": list(_LIMITS),
     }
+
+
+def part_words(part: Part, choice: Choice) -> dict[str, Any]:
+    """Return what a statement says of a part that follows from the public choices."""
+    record: dict[str, Any] = {
+        "name": part.name,
+        "postprocessing": list(part.done_afterwards(choice)),
+    }
+    return {**record, "documents": list(part.documents)} if part.documents else record
 
 
 def check_schema(manifest: object) -> list[str]:
@@ -109,7 +145,6 @@ def _schema() -> dict[str, object]:
 def _part(part: ReleasedPart, plan: ReleasePlan) -> dict[str, object]:
     promise, grant = part.allotment.guarantee, part.allotment.grant
     record: dict[str, object] = {
-        "name": part.name,
         "epsilon": repr(promise.epsilon),
         "delta": repr(promise.delta),
         "grant": {
@@ -126,11 +161,8 @@ def _part(part: ReleasedPart, plan: ReleasePlan) -> dict[str, object]:
             for run in part.runs
         ],
         "expected": [f"{one.quantity}: {one}" for one in plan.expected[part.name]],
-        "postprocessing": list(part.postprocessing),
         "tables": [table.to_json() for table in part.tables],
     }
-    if part.documents:
-        record["documents"] = sorted(part.documents)
     if part.channel:
         record["channel"] = [[str(parts) for parts in row] for row in part.channel]
     return record
@@ -187,50 +219,33 @@ def _public_inputs(profiles: Profiles, request: ReleaseRequest) -> dict[str, obj
         "least_days": rules.get("least_days"),
         "longest_gap_hours": rules.get("longest_gap_hours"),
         "reading_rules": {name: kept.get(name) for name in READING_RULES},
+        "reading_guessed": bool(rules.get("guesses")),
     }
 
 
-def _unprotected(
-    profiles: Profiles, request: ReleaseRequest, parts: Sequence[ReleasedPart]
-) -> list[str]:
+def _unprotected(public: Mapping[str, Any], parts: Sequence[str]) -> list[str]:
     """List what leaves, or was decided, without protection."""
+    is_global = public["tier"] == Tier.GLOBAL.value
     found = [_CHOSEN, "That the curator has such data, from the place that is named."]
-    if any(part.name == "labels" for part in parts):
-        found += [_LISTED if request.tier is Tier.GLOBAL else _LABELLED]
-    if request.by is not None:
-        found += [f"Which group ({request.by}) a customer is in: taken as public."]
-    if request.tier is Tier.INSTANCE:
+    if "labels" in parts:
+        found += [_LISTED if is_global else _LABELLED]
+    if public["by"] is not None:
+        found += [f"Which group ({public['by']}) a customer is in: taken as public."]
+    if not is_global:
         found += [_TAKEN_AS_KNOWN]
-    if profiles.rules.get("guesses"):
+    if public["reading_guessed"]:
         found += ["How the files are to be read was in part guessed from the files."]
     return found
 
 
-def _preprocessing(profiles: Profiles, request: ReleaseRequest) -> list[str]:
-    days = profiles.rules.get("least_days")
+def _preprocessing(public: Mapping[str, Any]) -> list[str]:
+    days, clip_kw = public["least_days"], public["clip_kw"]
     steps = [_AVERAGED, *([] if days is None else [_COVERED.format(days=days)])]
-    if request.clip_kw is not None:
-        steps += [f"Customers above {request.clip_kw:g} kW (root mean square) are scaled back."]
-    if request.normalise:
+    if clip_kw is not None:
+        steps += [f"Customers above {clip_kw:g} kW (root mean square) are scaled back."]
+    if public["normalise"]:
         steps += ["For the clusters every customer's row is scaled to length 1."]
     return steps
-
-
-def _implementation(*, is_global: bool) -> dict[str, object]:
-    names = ("wattveil", "opendp", "python-flint", "numpy", "scipy", "scikit-learn")
-    return {
-        "software": {name: version(name) for name in names},
-        "python": platform.python_version(),
-        "sampler": "OpenDP discrete Gaussian; exact rational draws for labels",
-        "random_numbers": "OpenSSL and the operating system; no seed",
-        "floating_point": (
-            "contributions are clipped, rounded to a grid and summed as integers"
-            if is_global
-            else "centroids are computed in floating point, then rounded to a grid"
-        ),
-        "timing": "not hidden: computed in house, published afterwards",
-        "test_mode": False,
-    }
 
 
 _COMPOSITION = (
@@ -247,6 +262,8 @@ _DEPLOYMENT = (
     "Central: the curator holds the data and is trusted with them; readers see the bundle alone and"
     " may all work together. One release, not interactive."
 )
+_INTEGER_SUMS = "contributions are clipped, rounded to a grid and summed as integers"
+_FLOATING_CENTROIDS = "centroids are computed in floating point, then rounded to a grid"
 _CHOSEN = (
     "All of public_inputs: chosen by the curator. What was chosen by looking at the data is not"
     " covered by the promise."

@@ -2,7 +2,7 @@
 
 A part is one small class. It hands private rows to an estimator and returns a `ReleasedPart`:
 tables of released numbers, and the charges that paid for them. To add a part, write its class, list
-it in `produce.GLOBAL_PARTS` and, if it draws on the Gaussian budget, give it a weight in
+it in `plan.GLOBAL_PARTS` and, if it draws on the Gaussian budget, give it a weight in
 `request.DEFAULT_WEIGHTS`.
 """
 
@@ -22,8 +22,10 @@ from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee
 from wattveil.profiles import Grid, Profiles
 from wattveil.publish.request import ReleaseRequest
-from wattveil.publish.tables import Table
+from wattveil.publish.tables import Layout, Table
 from wattveil.release.kmeans import PrivateKMeans
+
+CLIPPED = "means that noise carried beyond the public bound on customers are scaled back to it"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,12 +45,18 @@ class Allotment:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask:
-    """What a part is going to be asked for: public, so that its worth can be foreseen."""
+class Choice:
+    """What was chosen in public: it decides which tables there are."""
 
     request: ReleaseRequest
-    allotment: Allotment
     grid: Grid
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask(Choice):
+    """What a part is going to be asked for: public, so that its worth can be foreseen."""
+
+    allotment: Allotment
 
 
 @dataclass(frozen=True)
@@ -81,7 +89,6 @@ class ReleasedPart:
     allotment: Allotment
     runs: tuple[Run, ...]
     tables: tuple[Table, ...]
-    postprocessing: tuple[str, ...]
     documents: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """Released values that are no table, as JSON has them, by file name."""
     channel: tuple[tuple[int, ...], ...] = ()
@@ -100,6 +107,11 @@ class Work:
     """The fit of the instance tier."""
     customer_list: Sequence[str] = ()
     """The public list of customers to label, also those without a profile."""
+
+    @property
+    def choice(self) -> Choice:
+        """What was chosen in public."""
+        return Choice(request=self.request, grid=self.profiles.grid)
 
     @property
     def rows(self) -> Floats:
@@ -139,10 +151,23 @@ class Part(ABC):
     """One part of a release."""
 
     name: str
+    documents: tuple[str, ...] = ()
+    """Files it leaves beside its tables."""
+    postprocessing: tuple[str, ...] = ()
+    """What happens to drawn numbers before they stand in the tables."""
 
     @abstractmethod
     def wanted(self, request: ReleaseRequest) -> bool:
         """Whether the request asks for it."""
+
+    @abstractmethod
+    def layouts(self, choice: Choice) -> tuple[Layout, ...]:
+        """Return the tables that it will leave, without their numbers."""
+
+    def done_afterwards(self, choice: Choice) -> tuple[str, ...]:
+        """Return all that happens to drawn numbers before they stand in the tables."""
+        bounded = any(layout.most_rms is not None for layout in self.layouts(choice))
+        return (*self.postprocessing, *((CLIPPED,) if bounded else ()))
 
     def expected(self, ask: Ask) -> tuple[Expectation, ...]:  # noqa: ARG002 - for those who can
         """Return what to expect; nothing is foreseen unless a part says how."""

@@ -1,7 +1,8 @@
 """What is asked for: every choice that shapes a release. All of it is public."""
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from wattveil import checks
 from wattveil.errors import InvalidParameterError
@@ -16,6 +17,9 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {
 """How the Gaussian budget is shared. Clusters answer the most questions and need the most."""
 
 
+_LONGEST_TEXT = 2000
+_NAME_OF_GLOBAL = re.compile(r"differential(ly)?[- ]priva", re.IGNORECASE)
+
 LEAST_SIZE_KW, MOST_SIZE_KW = 0.04, 40.0
 """Sizes of customers that are looked for, unless the public bound is larger."""
 
@@ -29,8 +33,16 @@ class About:
     region: str = "not stated"
     intended_use: str = "planning, research and teaching"
     contact: str = "not stated"
-    other_releases: str = "unknown"
+    other_releases_on_same_people: str = "unknown"
     """Other releases about the same people: their privacy losses add up."""
+    supersedes: str = "none"
+    """The release_id of an earlier release that this one stands for, if any; its loss remains."""
+
+    def __post_init__(self) -> None:
+        """Refuse what the statement has no room for, before anything is spent."""
+        for name, text in asdict(self).items():
+            if not isinstance(text, str) or not 0 < len(text.strip()) <= _LONGEST_TEXT:
+                raise InvalidParameterError(name, f"text of 1 to {_LONGEST_TEXT} letters", text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,20 +90,32 @@ class ReleaseRequest:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be asked for; estimators check the rest of their parameters."""
-        checks.positive_epsilon("epsilon", self.epsilon)
-        checks.probability("delta", self.delta)
-        checks.integer("n_clusters", self.n_clusters, least=1, most=1000)
         checks.member("tier", self.tier, Tier)
-        if self.clip_kw is not None:
-            checks.positive("clip_kw", self.clip_kw)
-        checks.integer("customers", self.customers, least=1, most=10**12)
-        checks.positive("typical_kw", self.typical_kw)
-        self._check_groups()
-        for part, weight in self.weights.items():
+        for part in self.weights:
             if part not in DEFAULT_WEIGHTS:
                 raise InvalidParameterError("share", f"for one of {[*DEFAULT_WEIGHTS]}", part)
-            checks.non_negative(f"share of {part}", weight)
+        plain = {
+            "epsilon": checks.positive_epsilon("epsilon", self.epsilon),
+            "delta": checks.probability("delta", self.delta),
+            "n_clusters": checks.integer("n_clusters", self.n_clusters, least=1, most=1000),
+            "customers": checks.integer("customers", self.customers, least=1, most=10**12),
+            "typical_kw": checks.positive("typical_kw", self.typical_kw),
+            "weights": {
+                part: checks.non_negative(f"share of {part}", weight)
+                for part, weight in self.weights.items()
+            },
+        }
+        if self.clip_kw is not None:
+            plain["clip_kw"] = checks.positive("clip_kw", self.clip_kw)
+        if self.label_epsilon is not None:
+            plain["label_epsilon"] = checks.positive_epsilon("label_epsilon", self.label_epsilon)
+        for name, number in plain.items():  # as the statement writes them: 2 is 2.0
+            object.__setattr__(self, name, number)
+        self._check_groups()
         self._check_labels()
+        if self.tier is Tier.INSTANCE and _NAME_OF_GLOBAL.search(self.about.title):
+            rule = "without the name of a promise that the instance tier does not make"
+            raise InvalidParameterError("title", rule, self.about.title)
         if self.tier is Tier.INSTANCE and (self.by or self.weights or self.normalise):
             rule = "left out in the instance tier, which has clusters and labels only"
             raise InvalidParameterError("by, share, normalise", rule, "given")
@@ -101,6 +125,8 @@ class ReleaseRequest:
         if bool(self.by) != bool(self.levels):
             rule = "given together: an attribute, and the public list of its values"
             raise InvalidParameterError("by, levels", rule, (self.by, self.levels))
+        if not all(self.levels):
+            raise InvalidParameterError("levels", "text, none of it empty", self.levels)
         if len(set(self.levels)) < len(self.levels):
             raise InvalidParameterError("levels", "each value once", self.levels)
         if self.clusters_by_group and (not self.by or self.label_epsilon is not None):
@@ -112,7 +138,6 @@ class ReleaseRequest:
             if self.real_ids:
                 raise InvalidParameterError("real_ids", "with labels only", self.real_ids)
             return
-        checks.positive_epsilon("label_epsilon", self.label_epsilon)
         if self.label_epsilon >= self.epsilon:
             rule = f"below epsilon = {self.epsilon}, of which it is a part"
             raise InvalidParameterError("label_epsilon", rule, self.label_epsilon)

@@ -4,18 +4,26 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 
 from wattveil import planning
 from wattveil.clustering.geometry import Floats
 from wattveil.clustering.group_sizes import EVERYBODY
 from wattveil.errors import InvalidFileError
-from wattveil.profiles import Grid
+from wattveil.privacy.sensitivity import IntArray
 from wattveil.publish import columns
 from wattveil.publish.clusters import several_days
-from wattveil.publish.parts import Allotment, Ask, Expectation, Part, ReleasedPart, Run, Work
+from wattveil.publish.parts import (
+    Allotment,
+    Ask,
+    Choice,
+    Expectation,
+    Part,
+    ReleasedPart,
+    Run,
+    Work,
+)
 from wattveil.publish.request import ReleaseRequest
-from wattveil.publish.tables import Column, Table
+from wattveil.publish.tables import Column, Layout
 from wattveil.release.synthetic import LoadSynthesizer
 from wattveil.synthesis import SyntheticModel
 
@@ -28,11 +36,33 @@ class Synthesis(Part):
     """A model of the customers around each released centroid: `LoadSynthesizer`."""
 
     name = "synthesis"
+    documents = (MODEL,)
+    postprocessing = ("synthetic customers: drawn from the released model",)
 
     def wanted(self, request: ReleaseRequest) -> bool:
         """Whether there are clusters of all customers, in kW, to model."""
         clustered = request.weight("clusters") > 0.0 and not request.clusters_by_group
         return clustered and not request.normalise and request.weight(self.name) > 0.0
+
+    def layouts(self, choice: Choice) -> tuple[Layout, ...]:
+        """Return the table of the first synthetic customers."""
+        grid = choice.grid
+        rows = np.arange(FIRST_SET * grid.columns)
+        customers, slots = rows // grid.columns, rows % grid.columns
+        number = Column(
+            name="customer", text="number of the synthetic customer", type="int64", least=0.0
+        )
+        layout = Layout(
+            name="synthetic",
+            text="Synthetic customers, who are nobody: drawn from the released model.",
+            keys={
+                number: customers,
+                columns.SLOT: slots,
+                columns.TIME: np.array(grid.labels)[slots],
+            },
+            values=(columns.CLUSTER, Column(name="load_kw", text="load", unit="kW")),
+        )
+        return (layout,)
 
     def expected(self, ask: Ask) -> tuple[Expectation, ...]:
         """Rehearse on simulated customers, around the centroids of theirs."""
@@ -57,8 +87,7 @@ class Synthesis(Part):
             name=self.name,
             allotment=allotment,
             runs=(Run(group=None, spends=fit.spends_),),
-            tables=(_first_set(fit.model_, grid),),
-            postprocessing=("synthetic customers: drawn from the released model",),
+            tables=(self.layouts(work.choice)[0].filled(*first_set(fit.model_)),),
             documents={MODEL: fit.model_.to_dict()},
         )
 
@@ -87,27 +116,7 @@ def read_model(bundle: Path) -> SyntheticModel:
         raise InvalidFileError(path, "content", "a synthetic model", str(error)) from error
 
 
-def is_from_model(model: SyntheticModel, load_kw: pa.ChunkedArray) -> bool:
-    """Whether these are the customers that the model gives for the public seed."""
-    drawn, _ = model.sample(FIRST_SET, seed=FIRST_SEED)
-    # The arithmetic of another machine may differ in the last digits.
-    return drawn.size == len(load_kw) and bool(
-        np.allclose(drawn.ravel(), load_kw.to_numpy(), rtol=1e-6, atol=1e-6)
-    )
-
-
-def _first_set(model: SyntheticModel, grid: Grid) -> Table:
+def first_set(model: SyntheticModel) -> tuple[IntArray, Floats]:
+    """Return the clusters and the load of the first customers, slot by slot."""
     load_kw, clusters = model.sample(FIRST_SET, seed=FIRST_SEED)
-    rows = np.arange(load_kw.size)
-    customers, slots = rows // grid.columns, rows % grid.columns
-    return Table.of(
-        "synthetic",
-        "Synthetic customers, who are nobody: drawn from the released model.",
-        {
-            Column(name="customer", text="number of the synthetic customer", least=0.0): customers,
-            columns.CLUSTER: clusters[customers],
-            columns.SLOT: slots,
-            columns.TIME: np.array(grid.labels)[slots],
-            Column(name="load_kw", text="load", unit="kW"): load_kw.ravel(),
-        },
-    )
+    return np.repeat(clusters, load_kw.shape[1]), load_kw.ravel()

@@ -14,14 +14,18 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from wattveil import checks
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Guarantee, Tier
+from wattveil.profiles import Grid
 from wattveil.publish import keys
-from wattveil.publish.bundle import FORMATS, MANIFEST, read_manifest, table_path
+from wattveil.publish.bundle import FORMATS, MANIFEST, PAGES, read_manifest, table_path
 from wattveil.publish.findings import Finding, gathered
 from wattveil.publish.manifest import check_schema
+from wattveil.publish.parts import Choice
 from wattveil.publish.plan import wanted_parts
 from wattveil.publish.request import ReleaseRequest
 from wattveil.publish.verify_budget import budget_findings
-from wattveil.publish.verify_tables import synthetic_findings, table_findings
+from wattveil.publish.verify_numbers import number_findings
+from wattveil.publish.verify_pages import is_same_software, page_findings
+from wattveil.publish.verify_tables import part_findings, table_findings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,12 +71,27 @@ def verify_bundle(bundle: Path, *, trusted: Ed25519PublicKey | None = None) -> V
     if schema.holds:  # otherwise nothing below could be read
         try:
             findings += [*_file_findings(bundle, manifest), _signature(manifest, trusted)]
-            findings += [_consistency(manifest), *budget_findings(manifest)]
-            findings += table_findings(bundle, manifest)
-            findings += synthetic_findings(bundle, manifest)
+            statement = [_consistency(manifest), *budget_findings(manifest)]
+            findings += statement
+            if all(finding.holds for finding in statement):  # else nothing to compare tables with
+                findings += _content_findings(bundle, manifest)
         except InvalidParameterError as error:  # a number that none of ours would write
             findings += [Finding("the statement can be read", holds=False, seen=str(error))]
     return Verdict(findings=tuple(findings), not_proved=_not_proved(manifest, trusted))
+
+
+def _content_findings(bundle: Path, manifest: dict[str, Any]) -> Iterator[Finding]:
+    """Check tables and pages against the statement."""
+    public = manifest["public_inputs"]
+    choice = Choice(request=_request(public), grid=Grid.from_json(public["grid"]))
+    parts = wanted_parts(choice.request)
+    yield from part_findings(manifest, parts, choice)
+    layouts = {layout.name: layout for part in parts for layout in part.layouts(choice)}
+    findings, tables = table_findings(bundle, manifest, layouts.values())
+    yield from findings
+    yield from number_findings(bundle, manifest, tables, layouts, choice)
+    if layouts.keys() == tables.keys():
+        yield from page_findings(bundle, manifest, tables)
 
 
 def _file_findings(bundle: Path, manifest: dict[str, Any]) -> Iterator[Finding]:
@@ -89,7 +108,7 @@ def _file_findings(bundle: Path, manifest: dict[str, Any]) -> Iterator[Finding]:
     links = {file.relative_to(bundle).as_posix() for file in files if file.is_symlink()}
     strangers = sorted((there - {*listed, MANIFEST}) | links)
     yield gathered("no other file is there", strangers, "none")
-    due = [
+    due = list(PAGES) + [
         table_path(table["name"], kind)
         for part in manifest["parts"]
         for table in part["tables"]
@@ -97,7 +116,9 @@ def _file_findings(bundle: Path, manifest: dict[str, Any]) -> Iterator[Finding]:
     ]
     due += [name for part in manifest["parts"] for name in part.get("documents", [])]
     yield gathered(
-        "every table of every part is there", sorted(set(due) - set(listed)), f"{len(due)} files"
+        "every page, and every table of every part, is there",
+        sorted(set(due) - set(listed)),
+        f"{len(due)} files",
     )
 
 
@@ -115,7 +136,7 @@ def _signature(manifest: dict[str, Any], trusted: Ed25519PublicKey | None) -> Fi
     if key is None:
         return Finding(check, holds=False, seen="does not belong to this statement")
     name = keys.fingerprint(key)
-    if trusted is not None and keys.fingerprint(trusted) != name:
+    if trusted is not None and trusted != key:
         return Finding(check, holds=False, seen=f"by key {name}, not by the one given")
     return Finding(check, holds=True, seen=f"by key {name}")
 
@@ -208,10 +229,12 @@ def _not_proved(manifest: dict[str, Any], trusted: Ed25519PublicKey | None) -> t
     """Say what a reader of the bundle must take on trust."""
     known = [
         "That the publisher ran this software unchanged, and drew the noise that is stated once.",
-        "That the statement lists every draw, and that page and card say what it says.",
+        "That the statement lists every draw, and that curves follow from draws that are not told.",
         "That each customer was one row, and that public choices were made without the data.",
         "That no other release about the same people exists beyond those that are stated.",
     ]
+    if not is_same_software(manifest):
+        known += ["That words, card and page are true: another version of the software wrote them."]
     if manifest.get("variant") == "instance":
         known += ["The size of the noise: it was computed from the data and is not published."]
         known += ["Differential privacy: the promise of the instance tier is weaker than that."]

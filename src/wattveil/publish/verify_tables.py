@@ -1,107 +1,116 @@
-"""Check the tables of a bundle against what the statement says of them."""
+"""Check the tables of a bundle: against the public choices, and against each other."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.linalg import LinAlgError
 from pyarrow import compute
 
 from wattveil.errors import InvalidFileError
-from wattveil.profiles.grid import Grid
 from wattveil.publish.bundle import read_table
 from wattveil.publish.findings import Finding, gathered
-from wattveil.publish.synthetic import FIRST_SET, MODEL, is_from_model, read_model
+from wattveil.publish.manifest import part_words
+from wattveil.publish.parts import Choice, Part
+from wattveil.publish.tables import Column, Layout, Table
 
 _ROUNDING = 1.0 + 1e-9
 _KEYS = ("group", "cluster")
-_BOUNDED = {False: ("centroids", "load_shapes"), True: ("load_shapes",)}
-"""Tables of mean load in kW, with and without ``normalise``: no mean is beyond ``clip_kw``."""
+
+Tables = dict[str, Table]
 
 
-def table_findings(bundle: Path, manifest: dict[str, Any]) -> Iterator[Finding]:
-    """Check every table: shape, types, ranges, grid; and that Parquet and CSV say the same."""
-    tables = [table for part in manifest["parts"] for table in part["tables"]]
-    for table in tables:
-        rows, columns = table["rows"], len(table["columns"])
-        yield gathered(
-            f"table {table['name']}",
-            _problems(bundle, table, manifest["public_inputs"]),
-            f"{rows} rows of {columns} columns, within range, in both formats",
-        )
+def part_findings(
+    manifest: dict[str, Any], parts: Sequence[Part], choice: Choice
+) -> Iterator[Finding]:
+    """Compare what the statement says of its tables with what such a release has."""
+    for part, stated in zip(parts, manifest["parts"], strict=True):
+        words = part_words(part, choice)
+        problems = [
+            f"{field} is not what such a release has"
+            for field in ("postprocessing", "documents")
+            if stated.get(field) != words.get(field)
+        ]
+        tables = [{**table, "rows": None} for table in stated["tables"]]
+        layouts = part.layouts(choice)
+        due = [
+            {
+                "name": layout.name,
+                "text": layout.text,
+                "rows": None,
+                "columns": [column.to_json() for column in layout.columns],
+            }
+            for layout in layouts
+        ]
+        if tables != due:
+            problems += ["tables, columns or their limits are not those of such a release"]
+        names = ", ".join(layout.name for layout in layouts)
+        yield gathered(f"part {part.name}: what it has to have", problems, names)
 
 
-def synthetic_findings(bundle: Path, manifest: dict[str, Any]) -> Iterator[Finding]:
-    """Draw the synthetic customers anew from the model, if there is one."""
-    if not any(MODEL in part.get("documents", []) for part in manifest["parts"]):
+def table_findings(
+    bundle: Path, manifest: dict[str, Any], layouts: Iterable[Layout]
+) -> tuple[list[Finding], Tables]:
+    """Check every table: shape, keys, ranges, grid, both formats; return those that can be read."""
+    findings, tables = [], {}
+    rows = {table["name"]: table["rows"] for part in manifest["parts"] for table in part["tables"]}
+    for layout in layouts:
+        try:
+            data = read_table(bundle, layout.name)
+            text = read_table(bundle, layout.name, csv_types=layout.schema)
+        except InvalidFileError as error:
+            seen = f"cannot be read: {error.where}"
+            findings += [Finding(f"table {layout.name}", holds=False, seen=seen)]
+            continue
+        findings += [
+            gathered(
+                f"table {layout.name}",
+                _problems(layout, data, text, rows.get(layout.name)),
+                f"{data.num_rows} rows of {data.num_columns} columns, within range, both formats",
+            )
+        ]
+        if findings[-1].holds:
+            tables[layout.name] = Table(
+                name=layout.name, text=layout.text, columns=layout.columns, data=data
+            )
+    return findings, tables
+
+
+def _problems(layout: Layout, data: pa.Table, text: pa.Table, rows: int | None) -> Iterator[str]:
+    if not data.schema.equals(layout.schema):
+        yield "columns are not those of such a release"
         return
-    check = "the synthetic customers come from the model"
-    try:
-        drawn = is_from_model(read_model(bundle), read_table(bundle, "synthetic")["load_kw"])
-        seen = "drawn anew with the public seed" if drawn else "another set is drawn from it"
-        yield Finding(check, drawn, seen)
-    except (InvalidFileError, LookupError, LinAlgError) as error:
-        yield Finding(check, holds=False, seen=f"cannot be drawn: {type(error).__name__}")
-
-
-def _problems(bundle: Path, table: dict[str, Any], public: dict[str, Any]) -> Iterator[str]:
-    try:
-        data = read_table(bundle, table["name"])
-        types = pa.schema([(column["name"], column["type"]) for column in table["columns"]])
-        if not data.schema.equals(types):
-            yield "columns are not those of the statement"
-            return
-        if data.num_rows != table["rows"] or data.num_rows != _rows_due(table, public):
-            yield f"{data.num_rows} rows"
-        if not read_table(bundle, table["name"], csv_types=types).equals(data):
-            yield "CSV and Parquet differ"
-    except InvalidFileError as error:
-        yield f"cannot be read: {error.where}"
+    if data.num_rows != rows:
+        yield f"{data.num_rows} rows, and {rows} in the statement"
+    if not text.equals(data):
+        yield "CSV and Parquet differ"
+    if layout.keys and not data.select([column.name for column in layout.keys]).equals(
+        layout.known
+    ):
+        yield "rows are not those of the clusters, groups and slots that were asked for"
         return
-    for column in table["columns"]:
-        yield from _column_problems(data[column["name"]], column)
-    bound = public["clip_kw"]
-    if bound is not None and table["name"] in _BOUNDED[public["normalise"]]:
-        yield from _rms_problems(data, bound)
+    for column in layout.columns:
+        yield from _column_problems(data[column.name], column)
+    if layout.most_rms is not None:
+        yield from _rms_problems(data, layout.most_rms)
 
 
-def _rows_due(table: dict[str, Any], public: dict[str, Any]) -> int:
-    """Return how many rows the public choices ask for, where they decide it."""
-    grid = Grid.from_json(public["grid"])
-    clusters, groups = public["n_clusters"], max(len(public["levels"]), 1)
-    clustered = groups if public["clusters_by_group"] else 1
-    due = {
-        "centroids": clustered * clusters * grid.columns,
-        "cluster_sizes": clustered * clusters,
-        "load_shapes": groups * grid.cells,
-        "load_duration": groups * grid.cells,
-        "groups": groups,
-        "cluster_shares": groups * clusters,
-        "label_sizes": clusters,
-        "synthetic": FIRST_SET * grid.columns,
-    }
-    rows: int = due.get(table["name"], table["rows"])
-    return rows
-
-
-def _column_problems(values: pa.ChunkedArray, column: dict[str, Any]) -> Iterator[str]:
-    name = column["name"]
-    if values.null_count and not column.get("may_be_empty"):
-        yield f"{name} has empty cells"
-    if column["type"] == "string":
+def _column_problems(values: pa.ChunkedArray, column: Column) -> Iterator[str]:
+    if values.null_count and not column.may_be_empty:
+        yield f"{column.name} has empty cells"
+    if column.type == "string":
         return
     numbers = values.drop_null().to_numpy()
     if not np.isfinite(numbers).all():
-        yield f"{name} is not finite"
+        yield f"{column.name} is not finite"
         return
-    if numbers.size and (
-        numbers.min() < column.get("least", -np.inf) or numbers.max() > column.get("most", np.inf)
-    ):
-        yield f"{name} is out of its range"
-    if "grid_step" in column and np.mod(numbers, column["grid_step"]).any():
-        yield f"{name} is off its grid"
+    least = -np.inf if column.least is None else column.least
+    most = np.inf if column.most is None else column.most
+    if numbers.size and (numbers.min() < least or numbers.max() > most):
+        yield f"{column.name} is out of its range"
+    if column.grid_step is not None and np.mod(numbers, column.grid_step).any():
+        yield f"{column.name} is off its grid"
 
 
 def _rms_problems(data: pa.Table, most: float) -> Iterator[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.released import make_bundle
+from wattveil.publish import verify
 from wattveil.publish.bundle import MANIFEST
 from wattveil.publish.keys import read_key, sign
 from wattveil.publish.manifest import Manifest
@@ -38,3 +39,21 @@ def rewrite(whole: Path) -> Callable[[Path, Manifest], None]:
         (bundle / MANIFEST).write_text(text, encoding="utf-8")
 
     return written
+
+
+@pytest.fixture
+def no_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the recomputation of the budget out, where a test is about something else."""
+    monkeypatch.setattr(verify, "budget_findings", lambda _: [])
+
+
+@pytest.fixture
+def no_content(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave tables and pages out, where a test is about something else."""
+    monkeypatch.setattr(verify, "_content_findings", lambda *_: [])
+
+
+@pytest.fixture
+def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the page out, where a test is about tables."""
+    monkeypatch.setattr(verify, "page_findings", lambda *_: [])

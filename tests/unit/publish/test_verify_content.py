@@ -1,0 +1,283 @@
+"""Tables and pages follow from the statement and from each other: what does not is found."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+
+from tests.released import EVERYTHING, broken, make_bundle
+from wattveil.privacy.guarantee import Tier
+from wattveil.publish.bundle import read_manifest
+from wattveil.publish.manifest import Manifest
+from wattveil.publish.request import ReleaseRequest
+from wattveil.publish.verify import verify_bundle
+
+PAGE = "the page shows what the tables say"
+
+Rewrite = Callable[[Path, Manifest], None]
+
+
+def replace_table(bundle: Path, name: str, data: pa.Table, rewrite: Rewrite) -> None:
+    """Put another table in place in both formats, with hashes and signature that hold."""
+    pq.write_table(data, bundle / f"tables/{name}.parquet")
+    pc.write_csv(data, bundle / f"tables/{name}.csv")
+    rehash(bundle, rewrite)
+
+
+def rehash(bundle: Path, rewrite: Rewrite) -> None:
+    """List the files as they are now."""
+    manifest = read_manifest(bundle)
+    for entry in manifest["payload"]:
+        content = (bundle / entry["path"]).read_bytes()
+        entry["bytes"], entry["sha256"] = len(content), hashlib.sha256(content).hexdigest()
+    rewrite(bundle, manifest)
+
+
+@pytest.mark.usefixtures("no_budget", "no_pages")
+@pytest.mark.parametrize(
+    ("name", "column", "value", "words"),
+    [
+        ("centroids", "load_kw", 99.0, "beyond the bound of 5 kW"),
+        ("load_shapes", "std_kw", -0.1, "std_kw is out of its range"),
+        ("labels", "label", 3, "label is out of its range"),
+        ("cluster_shares", "count", 0.1, "count is off its grid"),
+        ("groups", "customers", float("nan"), "customers has empty cells"),
+        ("load_duration", "load_kw", float("inf"), "load_kw is not finite"),
+    ],
+)
+def test_a_false_number_is_found(
+    *, copy: Path, rewrite: Rewrite, name: str, column: str, value: float, words: str
+) -> None:
+    """Ranges, grid and bound hold for every number, whatever the hashes say."""
+    data = pq.read_table(copy / f"tables/{name}.parquet")
+    values = [value, *data[column].to_pylist()[1:]]
+    place = data.column_names.index(column)
+    kind = data.schema.field(column)
+    spoilt = data.set_column(place, kind, pa.array(values, kind.type, from_pandas=True))
+    replace_table(copy, name, spoilt, rewrite)
+    assert words in broken(copy)[f"table {name}"]
+
+
+@pytest.mark.usefixtures("no_budget", "no_pages")
+def test_a_table_of_another_shape_is_found(copy: Path, rewrite: Rewrite) -> None:
+    """Too few rows, other columns, a format that says something else, no table at all."""
+    data = pq.read_table(copy / "tables/centroids.parquet")
+    replace_table(copy, "centroids", data.slice(1), rewrite)
+    assert "71 rows" in broken(copy)["table centroids"]
+    replace_table(copy, "centroids", data.drop_columns(["std_kw"]), rewrite)
+    assert "columns are not those" in broken(copy)["table centroids"]
+    pq.write_table(data, copy / "tables/centroids.parquet")
+    pc.write_csv(data.slice(1), copy / "tables/centroids.csv")
+    rehash(copy, rewrite)
+    assert broken(copy)["table centroids"] == "CSV and Parquet differ"
+    (copy / "tables/centroids.csv").write_bytes(b"")
+    rehash(copy, rewrite)
+    assert "cannot be read" in broken(copy)["table centroids"]
+
+
+def change(
+    bundle: Path, name: str, column: str, values: Callable[[list[Any]], list[Any]]
+) -> pa.Table:
+    """Return a table with another column in place of one."""
+    data = pq.read_table(bundle / f"tables/{name}.parquet")
+    kind = data.schema.field(column)
+    spoilt = pa.array(values(data[column].to_pylist()), kind.type)
+    return data.set_column(data.column_names.index(column), kind, spoilt)
+
+
+def swap(values: list[Any]) -> list[Any]:
+    """Let the first two that differ change places."""
+    other = next(place for place, value in enumerate(values) if value != values[0])
+    values[0], values[other] = values[other], values[0]
+    return values
+
+
+@pytest.mark.usefixtures("no_budget", "no_pages")
+@pytest.mark.parametrize(
+    ("name", "column", "values", "check", "words"),
+    [
+        ("centroids", "slot", swap, "table centroids", "rows are not those"),
+        ("load_shapes", "group", swap, "table load_shapes", "rows are not those"),
+        (
+            "cluster_shares",
+            "count_std",
+            lambda values: [0.5 * value for value in values],
+            "shares follow from counts, errors from the noise",
+            "count_std is not the noise that is stated",
+        ),
+        (
+            "cluster_shares",
+            "share",
+            swap,
+            "shares follow from counts, errors from the noise",
+            "share does not follow",
+        ),
+        (
+            "cluster_shares",
+            "share_std",
+            swap,
+            "shares follow from counts, errors from the noise",
+            "share_std does not follow",
+        ),
+        (
+            "label_sizes",
+            "customers",
+            swap,
+            "sizes follow from the labels and their channel",
+            "customers does not",
+        ),
+        (
+            "label_sizes",
+            "customers_std",
+            swap,
+            "sizes follow from the labels and their channel",
+            "customers_std does not",
+        ),
+        ("load_duration", "load_kw", swap, "load duration falls", "highest"),
+        (
+            "synthetic",
+            "cluster",
+            swap,
+            "the synthetic customers come from the model",
+            "another set is drawn",
+        ),
+        (
+            "centroids",
+            "load_kw",
+            swap,
+            "the synthetic customers come from the model",
+            "other curves",
+        ),
+    ],
+)
+def test_numbers_that_do_not_follow_are_found(
+    *,
+    copy: Path,
+    rewrite: Rewrite,
+    name: str,
+    column: str,
+    values: Callable[[list[Any]], list[Any]],
+    check: str,
+    words: str,
+) -> None:
+    """Within their ranges, with hashes that hold: only the other numbers betray them."""
+    replace_table(copy, name, change(copy, name, column, values), rewrite)
+    assert words in broken(copy)[check]
+
+
+def widen(manifest: Manifest) -> None:
+    """Allow a column more than it may have."""
+    manifest["parts"][0]["tables"][0]["columns"][4]["most"] = 1e9
+
+
+def drop_errors(manifest: Manifest) -> None:
+    """Forget the standard errors."""
+    del manifest["parts"][0]["tables"][0]["columns"][5]
+
+
+def drop_document(manifest: Manifest) -> None:
+    """Forget the model."""
+    del manifest["parts"][1]["documents"]
+
+
+def drop_step(manifest: Manifest) -> None:
+    """Forget what was done to the numbers."""
+    manifest["parts"][0]["postprocessing"] = []
+
+
+def fewer_numbers(manifest: Manifest) -> None:
+    """Draw fewer numbers than there are groups and slots."""
+    manifest["parts"][2]["runs"][0]["mechanisms"][-1]["gaussian"]["numbers"] = 7
+
+
+def whitewash(manifest: Manifest) -> None:
+    """Claim that everything is protected."""
+    manifest["unprotected"] = ["Nothing."]
+
+
+def other_sampler(manifest: Manifest) -> None:
+    """Tell another story of the noise."""
+    manifest["implementation"]["sampler"] = "a die"
+
+
+@pytest.mark.usefixtures("no_budget")
+@pytest.mark.parametrize(
+    ("spoil", "check", "words"),
+    [
+        (widen, "part clusters: what it has to have", "their limits"),
+        (drop_errors, "part clusters: what it has to have", "columns"),
+        (drop_document, "part synthesis: what it has to have", "documents"),
+        (drop_step, "part clusters: what it has to have", "postprocessing"),
+        (fewer_numbers, "draws are of as many numbers as there are cells", "sums of load: 7"),
+        (whitewash, "the words of the statement are those of the software", "unprotected"),
+        (other_sampler, "the words of the statement are those of the software", "implementation"),
+    ],
+)
+def test_a_statement_that_is_not_ours_is_found(
+    *, copy: Path, rewrite: Rewrite, spoil: Callable[[Manifest], None], check: str, words: str
+) -> None:
+    """Fewer columns, wider limits, kinder words."""
+    manifest = read_manifest(copy)
+    spoil(manifest)
+    rewrite(copy, manifest)
+    assert words in broken(copy)[check]
+
+
+@pytest.mark.usefixtures("no_budget")
+@pytest.mark.parametrize(
+    ("file", "old", "new", "check", "words"),
+    [
+        ("CARD.md", "epsilon 4.0", "epsilon 0.1", "the card says what the statement says", ""),
+        ("report.html", "<b>4.0</b>", "<b>0.1</b>", PAGE, "words"),
+        ("report.html", "&quot;opacity&quot;:0.75", "&quot;opacity&quot;:0.5", PAGE, "numbers"),
+        ("report.html", "bdata&quot;:&quot;", "bdata&quot;:&quot;AAAAAAAA", PAGE, "numbers"),
+        ("report.html", "[&quot;", "[&quot;x", PAGE, "numbers"),
+        ("report.html", 'data-figure="{', 'data-figure="', PAGE, "numbers"),
+    ],
+)
+def test_a_page_that_says_something_else_is_found(
+    *, copy: Path, rewrite: Rewrite, file: str, old: str, new: str, check: str, words: str
+) -> None:
+    """Also if its hash holds: it is written anew from statement and tables."""
+    text = (copy / file).read_text("utf-8")
+    place = text.rindex(old)
+    (copy / file).write_text(text[:place] + new + text[place + len(old) :], encoding="utf-8")
+    rehash(copy, rewrite)
+    found = broken(copy)
+    assert list(found) == [check]
+    assert words in found[check]
+
+
+@pytest.mark.usefixtures("no_budget")
+def test_of_another_version_words_are_not_compared(copy: Path, rewrite: Rewrite) -> None:
+    """And that is said: tables are checked all the same."""
+    manifest = read_manifest(copy)
+    manifest["implementation"]["software"]["wattveil"] = "0.0.0"
+    rewrite(copy, manifest)
+    (copy / "CARD.md").write_bytes(b"\xff")
+    rehash(copy, rewrite)
+    verdict = verify_bundle(copy)
+    assert verdict.accepted
+    assert any("another version of the software" in line for line in verdict.not_proved)
+
+
+@pytest.mark.usefixtures("no_budget")
+@pytest.mark.parametrize(
+    "request_",
+    [
+        replace(EVERYTHING, label_epsilon=None, clusters_by_group=True, epsilon=2),
+        replace(EVERYTHING, label_epsilon=None, normalise=True, clip_kw=None, by=None, levels=()),
+        ReleaseRequest(epsilon=20.0, delta=1e-2, n_clusters=2, tier=Tier.INSTANCE),
+    ],
+    ids=["clusters by group", "normalised", "instance"],
+)
+def test_releases_of_every_kind_are_accepted(tmp_path: Path, request_: ReleaseRequest) -> None:
+    """What the layouts say is what the release writes."""
+    make_bundle(tmp_path / "bundle", request_)
+    assert not broken(tmp_path / "bundle")
