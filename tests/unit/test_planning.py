@@ -10,7 +10,7 @@ from wattveil import PrivateKMeans, cluster_shares, release_labels
 from wattveil.clustering.lloyd import k_means
 from wattveil.errors import InvalidParameterError
 from wattveil.planning import plan_kmeans, plan_labels, plan_shares
-from wattveil.planning.kmeans import centroid_error
+from wattveil.planning.kmeans import centroid_error, simulated_rows
 from wattveil.simulate import simulate_load_kw
 
 CENTROIDS = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 5.0], [6.0, 6.0]])
@@ -213,6 +213,15 @@ def test_the_plan_of_clusters_refuses_nonsense(field: str) -> None:
     """By name."""
     with pytest.raises(InvalidParameterError, match=field):
         plan_kmeans(PrivateKMeans(), **{"n_customers": 10, field: 0})
+
+
+def test_a_guess_of_size_scales_the_rehearsal() -> None:
+    """Customers twice as large: the same shapes, and errors in kW that are about twice as large."""
+    small, large = (simulated_rows(200, 24, seed=0, typical_kw=kw) for kw in (0.5, 1.0))
+    assert large == pytest.approx(2.0 * small)
+    assert np.median(np.sqrt(np.square(small).mean(axis=1))) == pytest.approx(0.5)
+    with pytest.raises(InvalidParameterError, match="typical_kw"):
+        simulated_rows(200, 24, seed=0, typical_kw=-1.0)
 
 
 def test_slots_and_public_numbers_are_planned_with() -> None:

@@ -45,7 +45,13 @@ class KMeansPlan:
     """Median of ``n_told_apart_``: ask for no more clusters than this."""
 
 
-def plan_kmeans(estimator: PrivateKMeans, *, n_customers: int, n_slots: int = 24) -> KMeansPlan:
+def plan_kmeans(
+    estimator: PrivateKMeans,
+    *,
+    n_customers: int,
+    n_slots: int = 24,
+    typical_kw: float | None = None,
+) -> KMeansPlan:
     """Rehearse a release on simulated customers.
 
     Noise and customers enter a release through n mu alone, so a large population is rehearsed by a
@@ -60,13 +66,16 @@ def plan_kmeans(estimator: PrivateKMeans, *, n_customers: int, n_slots: int = 24
         Public guess of the number of customers.
     n_slots : int
         Slots of the day.
+    typical_kw : float or None
+        Public guess of the median root-mean-square load of a customer; None leaves the simulated
+        customers as they are.
     """
     checks.integer("n_customers", n_customers, least=1)
     checks.integer("n_slots", n_slots, least=1)
     rehearsal, n_simulated = rehearsal_of(estimator, n_customers)
     runs, losses, errors = [], [], []
     for population in range(_POPULATIONS):
-        rows = simulated_rows(n_simulated, n_slots, seed=population)
+        rows = simulated_rows(n_simulated, n_slots, seed=population, typical_kw=typical_kw)
         exact = estimator.comparable(rows)
         exact = exact[np.isfinite(exact).all(axis=1)]
         best = k_means(exact, min(estimator.n_clusters, len(exact)), seed=0, n_init=3).loss
@@ -118,8 +127,14 @@ def centroid_error(rows: Floats, centroids: Floats) -> float:
 
 
 @lru_cache(maxsize=_POPULATIONS)  # a search for a budget rehearses with the same customers
-def simulated_rows(customers: int, n_slots: int, *, seed: int) -> Floats:
-    """Return simulated days, cut into so many slots."""
+def simulated_rows(
+    customers: int, n_slots: int, *, seed: int, typical_kw: float | None = None
+) -> Floats:
+    """Return simulated days, cut into so many slots, of customers of this median size."""
     hourly = simulate_load_kw(customers=customers, seed=seed)
     hours = (np.arange(n_slots) + 0.5) * 24.0 / n_slots - 0.5
-    return np.array([np.interp(hours, np.arange(24), row, period=24.0) for row in hourly])
+    rows = np.array([np.interp(hours, np.arange(24), row, period=24.0) for row in hourly])
+    if typical_kw is not None:
+        sizes = np.sqrt(np.square(rows).mean(axis=1))
+        rows *= checks.positive("typical_kw", typical_kw) / np.median(sizes)
+    return rows

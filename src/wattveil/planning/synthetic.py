@@ -27,7 +27,11 @@ class SyntheticPlan:
 
 
 def plan_synthesizer(
-    estimator: LoadSynthesizer, *, n_customers: int, n_slots: int = 24
+    estimator: LoadSynthesizer,
+    *,
+    n_customers: int,
+    n_slots: int = 24,
+    typical_kw: float | None = None,
 ) -> SyntheticPlan:
     """Rehearse a release on simulated customers, as `plan_kmeans` does.
 
@@ -38,7 +42,7 @@ def plan_synthesizer(
     rehearsal, n_simulated = rehearsal_of(estimator, n_customers)
     distances, errors = [], []
     for population in range(_POPULATIONS):
-        rows = simulated_rows(n_simulated, n_slots, seed=population)
+        rows = simulated_rows(n_simulated, n_slots, seed=population, typical_kw=typical_kw)
         if estimator.centroids is not None:
             k = min(estimator.n_clusters, len(rows))
             centroids = k_means(estimator.comparable(rows), k, seed=0, n_init=3).centroids

@@ -62,6 +62,7 @@ class Clusters(Part):
             _estimator(ask),
             n_customers=max(request.customers // groups, 1),
             n_slots=ask.grid.columns,
+            typical_kw=request.typical_kw,
         )
         unit = "of a row's length" if request.normalise else "kW"
         apart = f"of {request.n_clusters}"

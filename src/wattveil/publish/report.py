@@ -8,6 +8,7 @@ import plotly.offline
 
 from wattveil.publish import figures
 from wattveil.publish.manifest import Manifest
+from wattveil.publish.request import NOT_STATED
 from wattveil.publish.tables import Table
 
 _STYLE = """
@@ -101,7 +102,8 @@ def report_page(statement: Manifest, tables: Mapping[str, Table]) -> str:
         _limits(statement),
         _cite(statement),
     ]
-    byline = f"{statement['curator']} · {statement['region']} · {statement['published_at'][:10]}"
+    known = (statement["curator"], statement["region"], statement["published_at"][:10])
+    byline = " · ".join(text for text in known if text != NOT_STATED)
     return _PAGE.format(
         title=escape(statement["title"]),
         byline=escape(byline),
@@ -187,7 +189,10 @@ def _load(tables: Mapping[str, Table]) -> Iterator[str]:
         "Load duration",
         figures.overlaid(tables["load_duration"], unit="kW, all customers", falling=True),
     )
-    words = "The mean day, and the load of all customers together from its highest to its lowest."
+    words = (
+        "The mean day, and the load of all customers together from its highest to its lowest. Bands"
+        " are two standard errors either way."
+    )
     clipped = max(tables["groups"].data["clipped_share"].to_pylist())
     if clipped > _MUCH_CLIPPED:
         words += (
@@ -220,6 +225,9 @@ def _budget(statement: Manifest) -> str:
         " as large as what it cost. Costs add up in rho, not in epsilon, so the epsilons of the"
         " parts add up to more than that of the release."
     )
+    if aside := [part for part in statement["parts"] if not int(part["grant"]["rho_units"])]:
+        names = ", ".join(f"{part['name']} (epsilon {part['epsilon']})" for part in aside)
+        words += f" Not in the picture, since set aside from epsilon itself: {escape(names)}."
     return _section(
         "What it cost",
         words,

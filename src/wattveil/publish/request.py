@@ -17,6 +17,7 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {
 """How the Gaussian budget is shared. Clusters answer the most questions and need the most."""
 
 
+NOT_STATED = "not stated"
 _LONGEST_TEXT = 2000
 _NAME_OF_GLOBAL = re.compile(r"differential(ly)?[- ]priva", re.IGNORECASE)
 
@@ -29,10 +30,10 @@ class About:
     """Who publishes what, in their own words, for the statement and the card."""
 
     title: str = "Load profiles of electricity customers"
-    curator: str = "not stated"
-    region: str = "not stated"
+    curator: str = NOT_STATED
+    region: str = NOT_STATED
     intended_use: str = "planning, research and teaching"
-    contact: str = "not stated"
+    contact: str = NOT_STATED
     other_releases_on_same_people: str = "unknown"
     """Other releases about the same people: their privacy losses add up."""
     supersedes: str = "none"

@@ -71,6 +71,7 @@ class Synthesis(Part):
             _synthesizer(ask, somewhere),
             n_customers=ask.request.customers,
             n_slots=ask.grid.columns,
+            typical_kw=ask.request.typical_kw,
         )
         return (
             Expectation("distance from real customers", plan.slot_distance, "spreads"),
