@@ -5,20 +5,26 @@
 >>> shapes = load_shapes(simulate_load_kw(customers=500), epsilon=1.0, delta=1e-6)
 >>> shapes.guarantee.tier.value
 'global'
+
+A name is loaded when it is first asked for, so that nobody waits for what is not used.
 """
 
-from wattveil.errors import WattveilError
-from wattveil.ingest import read_readings
-from wattveil.instance.kmeans import LeaveOneOutKMeans
-from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
-from wattveil.profiles import Profiles, hours_from_readings, profiles_from_readings
-from wattveil.release.duration import LoadDuration, load_duration_curve
-from wattveil.release.kmeans import PrivateKMeans, private_kmeans_by_class
-from wattveil.release.labels import release_labels
-from wattveil.release.shapes import LoadShapes, load_shapes
-from wattveil.release.shares import cluster_shares
-from wattveil.release.synthetic import LoadSynthesizer
-from wattveil.release.years import YearSynthesizer
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wattveil.errors import WattveilError
+    from wattveil.ingest import read_readings
+    from wattveil.instance.kmeans import LeaveOneOutKMeans
+    from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
+    from wattveil.profiles import Profiles, hours_from_readings, profiles_from_readings
+    from wattveil.release.duration import LoadDuration, load_duration_curve
+    from wattveil.release.kmeans import PrivateKMeans, private_kmeans_by_class
+    from wattveil.release.labels import release_labels
+    from wattveil.release.shapes import LoadShapes, load_shapes
+    from wattveil.release.shares import cluster_shares
+    from wattveil.release.synthetic import LoadSynthesizer
+    from wattveil.release.years import YearSynthesizer
 
 __all__ = [
     "Guarantee",
@@ -42,3 +48,39 @@ __all__ = [
     "read_readings",
     "release_labels",
 ]
+
+_MODULES = {
+    "Guarantee": "privacy.guarantee",
+    "LeaveOneOutKMeans": "instance.kmeans",
+    "LoadDuration": "release.duration",
+    "LoadShapes": "release.shapes",
+    "LoadSynthesizer": "release.synthetic",
+    "Neighbours": "privacy.guarantee",
+    "PrivateKMeans": "release.kmeans",
+    "Profiles": "profiles",
+    "Tier": "privacy.guarantee",
+    "Unit": "privacy.guarantee",
+    "WattveilError": "errors",
+    "YearSynthesizer": "release.years",
+    "cluster_shares": "release.shares",
+    "hours_from_readings": "profiles",
+    "load_duration_curve": "release.duration",
+    "load_shapes": "release.shapes",
+    "private_kmeans_by_class": "release.kmeans",
+    "profiles_from_readings": "profiles",
+    "read_readings": "ingest",
+    "release_labels": "release.labels",
+}
+
+if not TYPE_CHECKING:  # a type checker knows the names above, and would believe in any other
+
+    def __getattr__(name: str) -> object:
+        """Load a public name (PEP 562); it then stays in the namespace."""
+        if name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

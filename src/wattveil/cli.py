@@ -1,13 +1,14 @@
-"""The command line: the same verbs as the Python API."""
+"""The command line: the same verbs as the Python API.
+
+A verb's module is loaded when the verb is used: the list of verbs waits for none of them.
+"""
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import Annotated, Any, cast
 
 import typer
-
-from wattveil.grid import command as feeders
-from wattveil.profiles import command as readings
-from wattveil.publish import command as publishing
-from wattveil.publish import demo as demonstration
-from wattveil.publish import synthesize as synthesis
-from wattveil.simulate import command as simulation
+from typer.core import TyperCommand
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -20,17 +21,60 @@ admin = typer.Typer(
 )
 
 
+class _Unloaded(TyperCommand):
+    """Stands for a verb until it is used. Its callback returns the verb itself."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: object = None, **extra: object
+    ) -> typer.Context:
+        """Let the verb read its arguments; from here on it is the one that runs."""
+        load = cast("Any", self.callback)
+        context: typer.Context = load().make_context(info_name, args, parent, **extra)
+        return context
+
+
+def _add(group: typer.Typer, verb: str, module: str, summary: str) -> None:
+    """Add the function `verb` of a module, whose `EPILOG` is an example; `-` stands for `_`."""
+
+    def load() -> object:
+        code = import_module(f"wattveil.{module}")
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        alone.command(verb, epilog=code.EPILOG)(getattr(code, verb.replace("-", "_")))
+        return typer.main.get_command(alone)
+
+    group.command(verb, cls=_Unloaded, short_help=summary)(load)
+
+
+def _version(asked: bool) -> None:  # noqa: FBT001 - Typer calls it so
+    if asked:
+        typer.echo(f"wattveil {version('wattveil')}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    *,
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print it, and stop."),
+    ] = False,
+) -> None:
     """Publish what smart meters know, with differential privacy."""
 
 
-app.command(epilog=demonstration.EPILOG)(demonstration.demo)
-app.command(epilog=simulation.EPILOG)(simulation.simulate)
-app.command(epilog=readings.EPILOG)(readings.profiles)
-app.command(epilog=publishing.RELEASE_EPILOG)(publishing.release)
-app.command(epilog=synthesis.EPILOG)(synthesis.synthesize)
-app.command(epilog=publishing.VERIFY_EPILOG)(publishing.verify)
-app.command(epilog=feeders.EPILOG)(feeders.grid)
-admin.command(epilog=publishing.KEY_EPILOG)(publishing.key)
+# A new verb is one line: _add(group, "verb", "package.module", "Its line in the list of verbs.")
+_add(
+    app, "demo", "publish.demo", "From simulated meters to a release, synthetic customers, checks."
+)
+_add(app, "simulate", "simulate.command", "Readings of made-up customers.")
+_add(app, "profiles", "profiles.command", "Meter readings to one load profile a customer.")
+_add(
+    app, "release", "publish.command", "Load profiles to a folder that anybody may read and check."
+)
+_add(app, "synthesize", "publish.synthesize", "Synthetic customers from a release, for free.")
+_add(
+    app, "verify", "publish.verify_command", "Recompute every claim of a release, without the data."
+)
+_add(app, "grid", "grid.command", "Real and synthetic customers on the same feeder.")
+_add(admin, "key", "publish.key_command", "Make a key to sign releases with, and its public half.")
 app.add_typer(admin, name="admin")

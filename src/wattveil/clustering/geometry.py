@@ -6,7 +6,7 @@ guarantee does not depend on it.
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from wattveil import checks
 from wattveil.errors import InvalidParameterError
@@ -63,7 +63,7 @@ def shape_library(n_slots: int, count: int) -> Floats:
         apart = np.abs(hours[:, None] - hours[None])
         covariance = np.exp(-2.0 * np.sin(np.pi * apart / HOURS) ** 2 / 0.8**2)
         factor = np.linalg.cholesky(covariance + 1e-6 * np.eye(n_slots))
-        curves = norm.ppf(_evenly_spread(n_slots, further))
+        curves = ndtri(_evenly_spread(n_slots, further))
         shapes = np.vstack([described, np.log1p(np.exp(1.5 * (factor @ curves).T))])
     unit: Floats = shapes / np.linalg.norm(shapes, axis=1, keepdims=True)
     return unit

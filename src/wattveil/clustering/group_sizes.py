@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from wattveil.clustering.calendar import Calendar
 from wattveil.clustering.geometry import Floats
@@ -92,7 +92,7 @@ def expected_counts(
     customers: Floats, edges: Floats, *, typical_kw: float, log_spread: float
 ) -> Floats:
     """Return the customers to be expected in each size cell of each group, under a log-normal."""
-    below = norm.cdf((np.log(edges) - math.log(typical_kw)) / log_spread)
+    below = ndtr((np.log(edges) - math.log(typical_kw)) / log_spread)
     return customers[:, None] * np.diff(below, prepend=0.0, append=1.0)
 
 
@@ -115,7 +115,7 @@ def read_sizes(
     # Customers above each bound: curve and histogram, each by its error; more if sure of more.
     seen = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1][:, 1:]
     seen_std = std * np.sqrt(np.arange(edges.size, 0, -1.0))
-    fitted = total * norm.sf((log_edges - median) / spread)
+    fitted = total * ndtr((median - log_edges) / spread)
     model = np.square(_TAIL_ERROR * fitted)
     blended = np.maximum(fitted + model / (model + seen_std**2) * (seen - fitted), 0.0)
     sure = np.where(log_edges < median + 2.5 * spread, *_SURE)
@@ -184,5 +184,5 @@ def _grid(log_edges: tuple[float, ...]) -> tuple[Floats, Floats, Floats]:
     """Return medians, spreads, and the share of each size cell under each pair of them."""
     medians = np.linspace(log_edges[0] - 0.5, log_edges[-1] + 0.5, 120)[:, None]
     spreads = np.exp(np.linspace(math.log(0.15), math.log(2.2), 24))
-    below = norm.cdf((np.array(log_edges) - medians[..., None]) / spreads[:, None])
+    below = ndtr((np.array(log_edges) - medians[..., None]) / spreads[:, None])
     return medians, spreads, np.diff(below, axis=2, prepend=0.0, append=1.0)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from wattveil import checks
 from wattveil.clustering.geometry import Floats
@@ -97,7 +97,7 @@ def size_levels(counts: Floats, edges: Floats, *, std: float, mu: float) -> Size
     levels = np.exp(np.linspace(math.log(bottom), math.log(top), n_levels))
 
     borders = np.sqrt(levels[1:] * levels[:-1])
-    expected = total * np.diff([0.0, *norm.cdf((np.log(borders) - median) / spread), 1.0])
+    expected = total * np.diff([0.0, *ndtr((np.log(borders) - median) / spread), 1.0])
     lower = np.concatenate([[0.0], edges])  # where each size cell begins
     for level in np.flatnonzero(levels > math.exp(median + 1.5 * spread)):
         # In the tail the histogram knows better than the curve, if it shows anything.
@@ -128,7 +128,7 @@ def fit_log_normal(counts: Floats, log_edges: Floats, std: float) -> tuple[float
     typical = middle - _MEDIAN_PRIOR[0] * half
     best = (math.inf, typical, prior_median, 1.0)
     for spread in np.exp(np.linspace(math.log(0.1), math.log(1.3), 20)):
-        below = norm.cdf((log_edges[None] - medians) / spread)
+        below = ndtr((log_edges[None] - medians) / spread)
         shares = np.diff(below, axis=1, prepend=0.0, append=1.0)
         total = np.maximum((shares @ counts) / np.square(shares).sum(axis=1), 1.0)
         misfit = np.square(counts[None] - total[:, None] * shares).sum(axis=1) / (2.0 * std**2)

@@ -16,14 +16,15 @@ from contextvars import ContextVar
 from fractions import Fraction
 
 import numpy as np
-import opendp.prelude as dp
 from numpy.typing import NDArray
+from opendp import domains, metrics, mod
+from opendp.measurements import make_gaussian, make_laplace
 
 from wattveil import checks
 from wattveil.errors import InvalidParameterError
 
 # make_gaussian and make_laplace have proofs, yet OpenDP asks for this flag for every constructor.
-dp.enable_features("contrib")
+mod.enable_features("contrib")
 
 LARGEST_SCALE = 2.0**48
 """So that int64, at whose ends OpenDP saturates, is 2^15 scales away: e^-32768 for Laplace noise,
@@ -38,22 +39,22 @@ class NoiseSource:
 
     def discrete_gaussian(self, scale: float, size: int) -> NDArray[np.int64]:
         """Draw integers k with probability proportional to exp(-k^2 / (2 scale^2))."""
-        return self._draw(dp.m.make_gaussian(_INTEGERS, dp.l2_distance(T="i64"), scale), size)
+        return _draw(make_gaussian(_INTEGERS, metrics.l2_distance(T="i64"), scale), size)
 
     def discrete_laplace(self, scale: float, size: int) -> NDArray[np.int64]:
         """Draw integers k with probability proportional to exp(-|k| / scale)."""
-        return self._draw(dp.m.make_laplace(_INTEGERS, dp.l1_distance(T="i64"), scale), size)
+        return _draw(make_laplace(_INTEGERS, metrics.l1_distance(T="i64"), scale), size)
 
     def words(self, size: int) -> NDArray[np.uint64]:
         """Draw uniform 64-bit words."""
         return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
 
-    @staticmethod
-    def _draw(measurement: dp.Measurement, size: int) -> NDArray[np.int64]:
-        return np.asarray(measurement(np.zeros(size, dtype=np.int64)), dtype=np.int64)
+
+def _draw(measurement: mod.Measurement, size: int) -> NDArray[np.int64]:
+    return np.asarray(measurement(np.zeros(size, dtype=np.int64)), dtype=np.int64)
 
 
-_INTEGERS = dp.vector_domain(dp.atom_domain(T="i64"))
+_INTEGERS = domains.vector_domain(domains.atom_domain(T="i64"))
 _SYSTEM = NoiseSource()
 _source: ContextVar[NoiseSource] = ContextVar("noise source", default=_SYSTEM)
 

@@ -1,10 +1,8 @@
-"""The verbs `release`, `verify` and `admin key`."""
+"""The verb `release`."""
 
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -12,28 +10,25 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from wattveil import checks
-from wattveil.errors import InvalidParameterError, WattveilError
+from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Profiles
 from wattveil.publish import keys
 from wattveil.publish.bundle import check_out
+from wattveil.publish.console import refusals, working
 from wattveil.publish.manifest import Manifest
 from wattveil.publish.plan import ReleasePlan, epsilon_for, plan_release
 from wattveil.publish.produce import release_bundle
 from wattveil.publish.registry import registry_record
 from wattveil.publish.request import About, ReleaseRequest
-from wattveil.publish.verify import Verdict, verify_bundle
 
-RELEASE_EPILOG = (
+EPILOG = (
     "Example: wattveil release profiles.parquet --clusters 6 --epsilon 1 --delta 1e-6 --clip-kw 10"
     " --out bundle"
 )
-VERIFY_EPILOG = "Example: wattveil verify bundle --key utility.key.pub"
-KEY_EPILOG = "Example: wattveil admin key --out utility.key"
 
 
 def release(
@@ -163,64 +158,6 @@ def release(
     console.print(f"  check    wattveil verify {escape(str(out))}", highlight=False)
 
 
-def verify(
-    bundle: Annotated[Path, typer.Argument(help="Folder that `wattveil release` wrote.")],
-    *,
-    key: Annotated[Path | None, typer.Option(help="Public key that must have signed it.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
-) -> None:
-    """Recompute every claim of a bundle, without the data; exit with 1 if one does not hold."""
-    with refusals():
-        trusted = None if key is None else keys.read_public_key(key)
-        verdict = verify_bundle(bundle, trusted=trusted)
-    if as_json:
-        typer.echo(json.dumps(verdict.to_json(), indent=2))
-    else:
-        show_verdict(Console(), verdict)
-    if not verdict.accepted:
-        raise typer.Exit(1)
-
-
-def key(
-    *,
-    out: Annotated[Path, typer.Option(help="New file for the private key.")] = Path("utility.key"),
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print what was written as JSON.")
-    ] = False,
-) -> None:
-    """Make a key to sign releases with, and the public half for those who check them."""
-    with refusals():
-        public = keys.write_key(out)
-        name = keys.fingerprint(keys.read_public_key(public))
-    if as_json:
-        typer.echo(json.dumps({"private": str(out), "public": str(public), "name": name}, indent=2))
-        return
-    console = Console(soft_wrap=True)
-    console.print(f"[bold]Private key[/] {escape(str(out))}: keep it. Who has it signs for you.")
-    console.print(f"[bold]Public key[/]  {escape(str(public))}: publish it, with its name {name}.")
-
-
-@contextmanager
-def refusals() -> Iterator[None]:
-    """Turn what Wattveil refuses into a message and an exit code, without a traceback."""
-    try:
-        yield
-    except InvalidParameterError as error:
-        raise typer.BadParameter(str(error)) from error
-    except (WattveilError, OSError) as error:
-        Console(stderr=True).print(f"[red]Error:[/] {escape(str(error))}", highlight=False)
-        raise typer.Exit(1) from error
-
-
-@contextmanager
-def working(console: Console) -> Iterator[Callable[[str], None]]:
-    """Show what is being done, and for how long."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("starting")
-        yield lambda what: progress.update(task, description=what)
-
-
 def show_plan(console: Console, plan: ReleasePlan) -> None:
     """Print how the budget is split and what to expect of each part."""
     promise = plan.guarantee
@@ -242,23 +179,6 @@ def show_plan(console: Console, plan: ReleasePlan) -> None:
         f"From public numbers alone, for {plan.request.customers:,} customers (--customers) of"
         f" about {plan.request.typical_kw:g} kW. Nothing is spent yet."
     )
-
-
-def show_verdict(console: Console, verdict: Verdict) -> None:
-    """Print what was checked, what holds, and what cannot be checked here."""
-    table = Table("", "check", "seen", title="Verified without the data", title_justify="left")
-    for finding in verdict.findings:
-        mark = "[green]holds[/]" if finding.holds else "[red]FALSE[/]"
-        table.add_row(mark, escape(finding.check), escape(finding.seen))
-    console.print(table)
-    console.print("[bold]Not proved, to be taken on trust:[/]")
-    for line in verdict.not_proved:
-        console.print(f"  · {escape(line)}", highlight=False)
-    broken = sum(not finding.holds for finding in verdict.findings)
-    if broken:
-        console.print(f"[red]{broken} of {len(verdict.findings)} checks do not hold.[/]")
-    else:
-        console.print(f"[green]All {len(verdict.findings)} checks hold.[/]")
 
 
 def _at_terminal() -> bool:

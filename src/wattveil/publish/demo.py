@@ -25,7 +25,8 @@ from wattveil.ingest import read_readings
 from wattveil.profiles import Profiles, profiles_from_readings
 from wattveil.publish import keys
 from wattveil.publish.bundle import MANIFEST, check_out, read_table
-from wattveil.publish.command import refusals, show_plan, working
+from wattveil.publish.command import show_plan
+from wattveil.publish.console import refusals, working
 from wattveil.publish.manifest import Manifest
 from wattveil.publish.plan import plan_release
 from wattveil.publish.produce import release_bundle

@@ -21,7 +21,7 @@ from functools import cached_property
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from wattveil.clustering._kernels import Counts, Floats
 from wattveil.clustering.sizes import fit_log_normal
@@ -115,7 +115,7 @@ class DayToDay:
         Who is often away has levels that vary more *and* last longer: what is beyond f lasts.
         """
         mean, deviation = self.spreads[1]
-        ratios = np.exp(mean + deviation * norm.ppf((np.arange(200) + 0.5) / 200))
+        ratios = np.exp(mean + deviation * ndtri((np.arange(200) + 0.5) / 200))
 
         def lasts_longer(fast: float) -> float:
             return float(slow_levels(ratios, fast).mean() - self.slow[0])

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr, ndtri
 
 from wattveil.clustering._kernels import Counts, Floats
 from wattveil.clustering.sizes import fit_log_normal
@@ -52,16 +52,16 @@ def choose_radius(counts: Floats, std: float, edges: Floats) -> Radius:
     median, spread, _ = fit_log_normal(counts, np.log(edges), std)
 
     def clipped_square(quantile: float) -> float:
-        above = math.exp(2.0 * (median + quantile * spread)) * norm.sf(quantile)
+        above = math.exp(2.0 * (median + quantile * spread)) * ndtr(-quantile)
         return float(
-            math.exp(2.0 * median + 2.0 * spread**2) * norm.cdf(quantile - 2.0 * spread) + above
+            math.exp(2.0 * median + 2.0 * spread**2) * ndtr(quantile - 2.0 * spread) + above
         )
 
-    inside = float(norm.ppf(tuning.KEPT_INSIDE))
+    inside = float(ndtri(tuning.KEPT_INSIDE))
     return Radius(
         clip=math.exp(median + inside * spread),
         # The farthest percent stays clipped: the fit knows too little of it.
-        inflation=clipped_square(float(norm.ppf(0.99))) / clipped_square(inside),
+        inflation=clipped_square(float(ndtri(0.99))) / clipped_square(inside),
     )
 
 

@@ -9,7 +9,7 @@ model says are believed.
 import math
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from wattveil.clustering._kernels import Floats
 from wattveil.clustering.sizes import fit_log_normal
@@ -54,7 +54,7 @@ def mapped_sizes(sizes: Floats, table: Floats) -> Floats:
 def _shares(counts: Floats, std: float, edges: Floats, own_shares: Floats) -> Floats:
     """Return the share of each cell: counted, pulled towards a guess by the noise."""
     median, spread, total = fit_log_normal(counts, np.log(edges), std)
-    below = norm.cdf((np.log(edges) - median) / spread)
+    below = ndtr((np.log(edges) - median) / spread)
     curve = np.diff(below, prepend=0.0, append=1.0)
     guess = 0.5 * total * (curve + own_shares)
     expected = np.square(tuning.SIZE_GUESS_ERROR * guess)
