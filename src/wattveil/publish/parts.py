@@ -89,8 +89,8 @@ class ReleasedPart:
     allotment: Allotment
     runs: tuple[Run, ...]
     tables: tuple[Table, ...]
-    documents: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    """Released values that are no table, as JSON has them, by file name."""
+    documents: Mapping[str, str] = field(default_factory=dict)
+    """Released values that are no table, as JSON, by file name."""
     channel: tuple[tuple[int, ...], ...] = ()
     """Of labels: what is drawn for each true label, in parts of 2^62."""
 

@@ -1,6 +1,5 @@
 """From profiles to a bundle: release every part of a plan, state what was done, write it."""
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -58,5 +57,5 @@ def release_bundle(
     }
     for part in parts:
         for name, document in part.documents.items():
-            pages[name] = json.dumps(document, separators=(",", ":")).encode()
+            pages[name] = document.encode()
     return write_bundle(out, statement, tables.values(), pages, key=key)

@@ -89,7 +89,7 @@ class Synthesis(Part):
             allotment=allotment,
             runs=(Run(group=None, spends=fit.spends_),),
             tables=(self.layouts(work.choice)[0].filled(*first_set(fit.model_)),),
-            documents={MODEL: fit.model_.to_dict()},
+            documents={MODEL: model_text(fit.model_)},
         )
 
 
@@ -104,6 +104,11 @@ def _synthesizer(ask: Ask, centroids: Floats) -> LoadSynthesizer:
         slots_per_day=several_days(ask.grid),
         centroids=centroids,
     )
+
+
+def model_text(model: SyntheticModel) -> str:
+    """Return the model as it stands in a bundle."""
+    return json.dumps(model.to_dict(), separators=(",", ":"))
 
 
 def read_model(bundle: Path) -> SyntheticModel:

@@ -5,7 +5,7 @@ The verdict says in words what was proved, and what no reader of a bundle can pr
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from wattveil.publish.findings import Finding, gathered
 from wattveil.publish.manifest import check_schema
 from wattveil.publish.parts import Choice
 from wattveil.publish.plan import wanted_parts
-from wattveil.publish.request import ReleaseRequest
+from wattveil.publish.request import About, ReleaseRequest
 from wattveil.publish.verify_budget import budget_findings
 from wattveil.publish.verify_numbers import number_findings
 from wattveil.publish.verify_pages import is_same_software, page_findings
@@ -83,7 +83,7 @@ def verify_bundle(bundle: Path, *, trusted: Ed25519PublicKey | None = None) -> V
 def _content_findings(bundle: Path, manifest: dict[str, Any]) -> Iterator[Finding]:
     """Check tables and pages against the statement."""
     public = manifest["public_inputs"]
-    choice = Choice(request=_request(public), grid=Grid.from_json(public["grid"]))
+    choice = Choice(request=_request(manifest), grid=Grid.from_json(public["grid"]))
     parts = wanted_parts(choice.request)
     yield from part_findings(manifest, parts, choice)
     layouts = {layout.name: layout for part in parts for layout in part.layouts(choice)}
@@ -103,11 +103,6 @@ def _file_findings(bundle: Path, manifest: dict[str, Any]) -> Iterator[Finding]:
     )
     twice = len(manifest["payload"]) > len(listed)
     yield Finding("no file is listed twice", not twice, f"{len(listed)} paths")
-    files = [file for file in bundle.rglob("*") if file.is_symlink() or not file.is_dir()]
-    there = {file.relative_to(bundle).as_posix() for file in files if not file.is_symlink()}
-    links = {file.relative_to(bundle).as_posix() for file in files if file.is_symlink()}
-    strangers = sorted((there - {*listed, MANIFEST}) | links)
-    yield gathered("no other file is there", strangers, "none")
     due = list(PAGES) + [
         table_path(table["name"], kind)
         for part in manifest["parts"]
@@ -115,6 +110,11 @@ def _file_findings(bundle: Path, manifest: dict[str, Any]) -> Iterator[Finding]:
         for kind in FORMATS
     ]
     due += [name for part in manifest["parts"] for name in part.get("documents", [])]
+    files = [file for file in bundle.rglob("*") if file.is_symlink() or not file.is_dir()]
+    there = {file.relative_to(bundle).as_posix() for file in files if not file.is_symlink()}
+    links = {file.relative_to(bundle).as_posix() for file in files if file.is_symlink()}
+    strangers = sorted(({*there, *listed} - {*due, MANIFEST}) | links)
+    yield gathered("no other file is there", strangers, "none")
     yield gathered(
         "every page, and every table of every part, is there",
         sorted(set(due) - set(listed)),
@@ -164,7 +164,7 @@ def _contradictions(manifest: dict[str, Any]) -> Iterator[str]:
     if (manifest["variant"], manifest["guarantee_scope"]) != words:
         yield "variant and guarantee_scope are those of another tier"
     names = [part["name"] for part in manifest["parts"]]
-    due = [part.name for part in wanted_parts(_request(public))]
+    due = [part.name for part in wanted_parts(_request(manifest))]
     if names != due:
         yield f"the parts are {names}, asked for were {due}"
     proper = ("gaussian_histogram", "gaussian_cell_sums", "channel_response")
@@ -204,8 +204,9 @@ def _part_contradictions(
         yield "labels: the channel is of another number of clusters"
 
 
-def _request(public: dict[str, Any]) -> ReleaseRequest:
-    """Return what was asked for, as far as it decides the parts."""
+def _request(manifest: dict[str, Any]) -> ReleaseRequest:
+    """Return what was asked for."""
+    public = manifest["public_inputs"]
     label = public["label_epsilon"]
     return ReleaseRequest(
         epsilon=checks.decimal("epsilon", public["epsilon"]),
@@ -222,6 +223,7 @@ def _request(public: dict[str, Any]) -> ReleaseRequest:
         weights=public["weights"],
         customers=public["customers_guessed"],
         typical_kw=public["typical_kw_guessed"],
+        about=About(**{field.name: manifest[field.name] for field in fields(About)}),
     )
 
 

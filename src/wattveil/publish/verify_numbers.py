@@ -20,7 +20,7 @@ from wattveil.errors import InvalidFileError
 from wattveil.privacy.guarantee import Tier
 from wattveil.publish.findings import Finding, gathered
 from wattveil.publish.parts import Choice
-from wattveil.publish.synthetic import first_set, read_model
+from wattveil.publish.synthetic import MODEL, first_set, model_text, read_model
 from wattveil.publish.tables import Layout, Table
 from wattveil.publish.verify_tables import Tables
 
@@ -120,6 +120,8 @@ def _synthetic(bundle: Path, tables: Tables, curves_of: Layout) -> Iterator[str]
     except (InvalidFileError, LookupError, ValueError, LinAlgError) as error:
         yield f"they cannot be drawn: {type(error).__name__}"
         return
+    if (bundle / MODEL).read_text("utf-8") != model_text(model):
+        yield "the model's file has more in it than the model"
     table, curves = tables["synthetic"], _column(tables["centroids"], "load_kw")
     if not _same(curves_of.within(model.centroids).ravel(), curves):
         yield "the model stands around other curves"

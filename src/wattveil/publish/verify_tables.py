@@ -78,7 +78,7 @@ def table_findings(
 
 
 def _problems(layout: Layout, data: pa.Table, text: pa.Table, rows: int | None) -> Iterator[str]:
-    if not data.schema.equals(layout.schema):
+    if not data.schema.equals(layout.schema, check_metadata=True):  # nothing rides along
         yield "columns are not those of such a release"
         return
     if data.num_rows != rows:

@@ -254,6 +254,27 @@ def test_a_page_that_says_something_else_is_found(
     assert words in found[check]
 
 
+@pytest.mark.usefixtures("no_budget", "no_pages")
+def test_nothing_rides_along(copy: Path, rewrite: Rewrite) -> None:
+    """Rows of customers in the notes of a Parquet file, in the model, or as a listed file."""
+    data = pq.read_table(copy / "tables/groups.parquet")
+    replace_table(copy, "groups", data.replace_schema_metadata({"rows": "0.1,0.2"}), rewrite)
+    assert "columns are not those" in broken(copy)["table groups"]
+    replace_table(copy, "groups", data, rewrite)
+    model = copy / "synthetic_model.json"
+    text = model.read_text("utf-8")
+    model.write_text('{"means":[[0.1,0.2]],' + text[1:], encoding="utf-8")
+    rehash(copy, rewrite)
+    assert "more in it" in broken(copy)["the synthetic customers come from the model"]
+    model.write_text(text, encoding="utf-8")
+    (copy / "tables/customers.csv").write_text("0.1,0.2", encoding="utf-8")
+    manifest = read_manifest(copy)
+    manifest["payload"].append({**manifest["payload"][0], "path": "tables/customers.csv"})
+    rewrite(copy, manifest)
+    rehash(copy, rewrite)
+    assert broken(copy) == {"no other file is there": "tables/customers.csv"}
+
+
 @pytest.mark.usefixtures("no_budget")
 def test_of_another_version_words_are_not_compared(copy: Path, rewrite: Rewrite) -> None:
     """And that is said: tables are checked all the same."""
