@@ -7,7 +7,7 @@ What takes more than one row to judge (duplicates, registers, channels, the repe
 import datetime as dt
 from dataclasses import dataclass
 
-from wattveil.ingest import schema
+from wattveil.ingest import energy, schema
 from wattveil.ingest.options import Estimated, MeasuredIn, ReadOptions
 from wattveil.ingest.rows import Rows
 from wattveil.ingest.schema import Drop
@@ -15,12 +15,6 @@ from wattveil.ingest.sql import one_of
 from wattveil.ingest.zones import MINUTE_US
 
 _BLANK = r"(?i)\s*(|null|na|n/a|nan|none|-|--)\s*"
-_KWH = {
-    MeasuredIn.KWH: "value",
-    MeasuredIn.REGISTER: "value",
-    MeasuredIn.WH: "value / 1000",
-    MeasuredIn.KW: "value * minutes / 60",
-}
 
 
 @dataclass(frozen=True)
@@ -61,16 +55,20 @@ def judge(
     if options.meters is not None:
         customer = "meters.customer_id"
         source = f"{source} LEFT JOIN meters ON meters.meter_id = meter"
-    kwh = _KWH[unit]
+    kwh = energy.kwh(unit, "minutes")
+    # What a register says is no load yet: `settle` looks at its differences.
+    possible = "isfinite(value)"
+    if unit is not MeasuredIn.REGISTER:
+        possible = energy.possible(kwh, "minutes")
     if rows.has_channels and unit is not MeasuredIn.REGISTER:
         # Senders write received energy with either sign; here it is negative load.
         kwh = f"CASE WHEN channel = {schema.RECEIVED} THEN -abs({kwh}) ELSE {kwh} END"
-    is_fine = _is_fine(rows, options, customer)
-    return Judgement(source, customer, kwh, is_fine, _reason(customer))
+    is_fine = _is_fine(rows, options, customer, possible)
+    return Judgement(source, customer, kwh, is_fine, _reason(customer, possible))
 
 
-def _is_fine(rows: Rows, options: ReadOptions, customer: str) -> str:
-    tests = [f"{customer} <> ''", _in_possible_year(), "isfinite(value)"]
+def _is_fine(rows: Rows, options: ReadOptions, customer: str, possible: str) -> str:
+    tests = [f"{customer} <> ''", _in_possible_year(), possible]
     if rows.has_days:
         tests.append("NOT beyond_day")
     if rows.minutes is None:
@@ -84,7 +82,7 @@ def _is_fine(rows: Rows, options: ReadOptions, customer: str) -> str:
     return " AND ".join(tests)
 
 
-def _reason(customer: str) -> str:
+def _reason(customer: str, possible: str) -> str:
     """Write the CASE that finds the first reason against a row that is not fine."""
     return f"""
         CASE WHEN customer IS NULL OR customer = '' THEN {Drop.NO_CUSTOMER}
@@ -99,6 +97,7 @@ def _reason(customer: str) -> str:
              WHEN value IS NULL THEN {Drop.BAD_VALUE}
              WHEN NOT isfinite(value) THEN {Drop.NOT_FINITE}
              WHEN {one_of("minutes", schema.ALLOWED_MINUTES)} IS NOT TRUE THEN {Drop.BAD_MINUTES}
+             WHEN NOT {possible} THEN {Drop.IMPOSSIBLE_LOAD}
              WHEN channel IS NULL THEN {Drop.UNKNOWN_CHANNEL}
              ELSE {Drop.ESTIMATED}
         END

@@ -39,7 +39,7 @@ _FIRST_DAY, _LAST_DAY = 7_000, 48_000  # 1989 to 2101
 
 @dataclass(frozen=True)
 class PlainRows:
-    """A SELECT of customer, stamp and value, and the name of the column that is the stamp."""
+    """A SELECT of customer, stamp, stamp_us and value, and the name of the column of stamps."""
 
     sql: str
     stamp: str
@@ -86,7 +86,8 @@ class Rows:
     def plain_sql(self) -> PlainRows | None:
         """Write the SELECT of a table that holds customer, stamp and value and nothing else.
 
-        They are as the source has them. The scan of a CSV file fails on a value that is no number.
+        They are as the source has them, and stamp_us is what the stamp reads: let it be unless it
+        is cheap. The scan of a CSV file fails on a value that is no number.
         """
         table = self.table
         if not isinstance(table, LongTable) or len(table.stamp) > 1 or self.decimal_comma:
@@ -101,7 +102,7 @@ class Rows:
         stamp = table.stamp[0]
         sql = (
             f"SELECT {ident(table.customer)} AS customer, {ident(stamp)} AS stamp,"
-            f" {ident(table.value)} AS value FROM {scan}"
+            f" {self.stamp.sql} AS stamp_us, {ident(table.value)} AS value FROM {scan}"
         )
         return PlainRows(sql, stamp)
 

@@ -29,6 +29,7 @@ READINGS_SCHEMA = pa.schema(
 
 ALLOWED_MINUTES = (5, 10, 15, 20, 30, 60)
 EARLIEST_YEAR, LATEST_YEAR = 1990, 2099  # a stamp outside is a clock that was never set
+MOST_KW = 1_000_000  # no customer has a gigawatt; `energy` says what needs the limit
 
 CHANNELS = ("delivered", "received", "net")
 DELIVERED, RECEIVED, NET = range(3)
@@ -78,16 +79,17 @@ class Drop(IntEnum):
     BAD_VALUE = 9
     NOT_FINITE = 10
     BAD_MINUTES = 11
-    UNKNOWN_CHANNEL = 12
-    ESTIMATED = 13
-    SPRING_GAP = 14
-    OFF_GRID = 15
-    OUTSIDE_PERIOD = 16
-    CONFLICT = 17
-    FIRST_REGISTER_READ = 18
-    REGISTER_GAP = 19
-    REGISTER_RESET = 20
-    SUPERSEDED_BY_NET = 21
+    IMPOSSIBLE_LOAD = 12
+    UNKNOWN_CHANNEL = 13
+    ESTIMATED = 14
+    SPRING_GAP = 15
+    OFF_GRID = 16
+    OUTSIDE_PERIOD = 17
+    CONFLICT = 18
+    FIRST_REGISTER_READ = 19
+    REGISTER_GAP = 20
+    REGISTER_RESET = 21
+    SUPERSEDED_BY_NET = 22
 
     @property
     def text(self) -> str:
@@ -107,6 +109,7 @@ _DROP_TEXTS = {
     Drop.BAD_VALUE: "value is not a number",
     Drop.NOT_FINITE: "value is not finite",
     Drop.BAD_MINUTES: f"interval length is none of {ALLOWED_MINUTES} minutes",
+    Drop.IMPOSSIBLE_LOAD: f"load beyond {MOST_KW:,} kW",
     Drop.UNKNOWN_CHANNEL: "unknown channel",
     Drop.ESTIMATED: "estimated",
     Drop.SPRING_GAP: "local time that does not exist (clocks forward)",

@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from wattveil.ingest import schema
+from wattveil.ingest import energy, schema
 from wattveil.ingest.options import Conflicts, MeasuredIn
 from wattveil.ingest.schema import Drop, Merge, Note
 from wattveil.ingest.sql import literal
@@ -180,7 +180,7 @@ class _Settling:
             Conflicts.DROP: "min(kwh)",
             Conflicts.FIRST: "arg_min(kwh, source_row)",
             Conflicts.LAST: "arg_max(kwh, source_row)",
-            Conflicts.MEAN: "avg(kwh)",
+            Conflicts.MEAN: "avg(kwh ORDER BY kwh)",  # the same for rows in any order
         }[self._rules.conflicts]
         source, best = table, ""
         if self._rules.has_qualities:
@@ -247,6 +247,7 @@ class _Settling:
                         WHEN start_us - begin_us <> minutes::BIGINT * {MINUTE_US}
                             THEN {Drop.REGISTER_GAP}
                         WHEN used < 0 THEN {Drop.REGISTER_RESET}
+                        WHEN NOT {energy.possible("used", "minutes")} THEN {Drop.IMPOSSIBLE_LOAD}
                         ELSE 0
                    END AS reason
             FROM {table}

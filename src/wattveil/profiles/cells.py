@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattveil.errors import InvalidFileError
-from wattveil.ingest import schema
+from wattveil.ingest import energy, schema
 from wattveil.ingest.judge import Judgement
 from wattveil.ingest.options import MeasuredIn
 from wattveil.ingest.readings import Readings
@@ -177,10 +177,14 @@ def _settled_first(readings: Readings, grid: Grid, zone: str) -> Cells:
     frame = Frame(grid=grid, zone=zone, minutes=minutes, days=days, period_us=None)
     calendar = calendar_of_instants(frame)
     fits = f"minutes <= {grid.minutes}"
+    piece = energy.piece("kwh", "piece", "pieces")
     pieces = f"""
         SELECT customer_id, start_utc + to_minutes(piece * {minutes}) AS start_utc,
-               kwh * {minutes} / minutes AS kwh, channel, quality
-        FROM (SELECT *, unnest(range(minutes // {minutes})) AS piece FROM {table} WHERE {fits})
+               {piece} AS kwh, channel, quality
+        FROM (
+            SELECT *, minutes // {minutes} AS pieces, unnest(range(pieces)) AS piece
+            FROM {table} WHERE {fits}
+        )
     """
     rows = _settled_rows(pieces if len(readings.source.lengths) > 1 else table)
     count_rows(readings, "cells", rows, calendar)

@@ -235,6 +235,8 @@ def _show(console: Console, build: ProfileBuild, out: Path) -> None:
             f"The median customer has {np.median(mean_kw):.3g} kW on average, the largest"
             f" {mean_kw.max():.3g} kW."
         )
+    else:
+        console.print("[yellow]No customer is left:[/] the table above counts them by reason.")
     console.print(
         f"{len(build.profiles):,} profiles of {build.profiles.grid.columns} columns"
         f" ({build.profiles.timezone}) in {escape(str(out))}."

@@ -1,17 +1,18 @@
 """One pass over all rows: how many of a customer fall into each slot, how much energy, which bits.
 
-Both functions make a table with the columns customer_id, slot, rows, kwh, low_bits and high_bits
-(the two halves of the slot's word), estimated, low_channel and high_channel.
+Both functions make a table with the columns customer_id, slot, rows, units (`energy`), low_bits
+and high_bits (the two halves of the slot's word), estimated, low_channel and high_channel.
 
 `count_rows` judges every row as it goes. `count_plain_rows` is for tables of customer, stamp and
 value. It never reads a stamp: the calendar is written as the file writes it, and the two are
 compared. Whatever it does not know makes it give up.
 """
 
+from dataclasses import dataclass
+
 from wattveil.errors import InvalidFileError
-from wattveil.ingest import schema
+from wattveil.ingest import energy, schema
 from wattveil.ingest.judge import Judgement
-from wattveil.ingest.options import MeasuredIn
 from wattveil.ingest.readings import Readings
 from wattveil.ingest.schema import Drop
 from wattveil.ingest.sources import duckdb_reads
@@ -35,12 +36,13 @@ def count_rows(readings: Readings, target: str, judged: Judgement, calendar: Cal
     _add_calendar(readings, calendar)
     readings.connection.execute(f"""
         CREATE OR REPLACE TABLE {ident(target)} AS
-        SELECT customer_id, slot, count(*) AS rows, sum(kwh) AS kwh,
+        SELECT customer_id, slot, count(*) AS rows, sum(units) AS units,
                {_HALVES.format(mask="bit_or(mask)")},
                {estimated} AS estimated,
                {low} AS low_channel, {high} AS high_channel
         FROM (
-            SELECT {judged.customer} AS customer_id, {judged.kwh} AS kwh, channel, quality,
+            SELECT {judged.customer} AS customer_id, {energy.units(judged.kwh)} AS units,
+                   channel, quality,
                    CASE WHEN {judged.is_fine}
                              AND stamp_us BETWEEN {first_us} AND {calendar.end_us - 1}
                              AND (stamp_us - {first_us}) % {block_us} = 0
@@ -59,14 +61,15 @@ def count_rows(readings: Readings, target: str, judged: Judgement, calendar: Cal
 
 def count_plain_rows(readings: Readings, target: str, calendar: Calendar) -> bool:
     """Do the same for a plain table, some times faster; tell whether it could."""
-    rows = readings.source.rows
+    rows, frame = readings.source.rows, calendar.frame
     plain = rows.plain_sql()
-    if plain is None or calendar.frame.period_us is not None or readings.source.options.meters:
+    if plain is None or frame.period_us is not None or readings.source.options.meters:
         return False
     _add_calendar(readings, calendar)
+    low = _low_bits(calendar)
     readings.connection.execute(f"""
         CREATE OR REPLACE TABLE written AS
-        SELECT {rows.stamp.writes} AS as_written, slot, mask, stamp_us
+        SELECT {rows.stamp.writes} AS as_written, {low} AS low, slot, mask, stamp_us
         FROM calendar WHERE key >= 0
     """)
     # If each stamp comes back as it went, no two are written alike, and the join adds no row. The
@@ -78,23 +81,29 @@ def count_plain_rows(readings: Readings, target: str, calendar: Calendar) -> boo
         readings, f'FROM ({named}) WHERE ({rows.stamp.sql}) IS DISTINCT FROM "stamp as it went"'
     ):
         return False
-    factor = {MeasuredIn.WH: 1e-3, MeasuredIn.KW: calendar.frame.minutes / 60}
-    # A value that is missing has a reason of its own, unless its stamp is unknown.
-    slot = f"CASE WHEN value IS NULL AND slot IS NOT NULL THEN {-Drop.NO_VALUE} ELSE slot END"
+    units = energy.units(energy.kwh(readings.source.unit, f"{frame.minutes}::SMALLINT"))
+    most = schema.MOST_KW * frame.minutes * energy.UNITS_A_KWH // 60
     try:
         with duckdb_reads(readings.source.files):
+            lookup: _Lookup | None = _by_text(most)
+            if rows.stamp.typed:
+                lookup = _by_low_bits(readings, plain.sql, low, units, most)
+            if lookup is None:
+                return False
             readings.connection.execute(f"""
                 CREATE OR REPLACE TABLE {ident(target)} AS
-                SELECT customer::VARCHAR AS customer_id, slot, rows,
-                       kwh * {factor.get(readings.source.unit, 1.0)} AS kwh,
+                SELECT customer::VARCHAR AS customer_id, slot, rows, units,
                        {_HALVES.format(mask="mask")},
                        0 AS estimated, 0 AS low_channel, 0 AS high_channel
                 FROM (
-                    SELECT customer, slot, count(*) AS rows, sum(value)::DOUBLE AS kwh,
+                    SELECT customer, slot, count(*) AS rows, {lookup.total} AS units,
                            bit_or(mask) AS mask
                     FROM (
-                        SELECT customer, value, {slot} AS slot, mask
-                        FROM ({plain.sql}) LEFT JOIN written ON stamp = as_written
+                        SELECT customer, units, {lookup.slot} AS slot, mask
+                        FROM (
+                            SELECT customer, {lookup.field}, {units} AS units
+                            FROM (SELECT * REPLACE (value::DOUBLE AS value) FROM ({plain.sql}))
+                        ) {lookup.join}
                     )
                     GROUP BY customer, slot
                 )
@@ -103,8 +112,64 @@ def count_plain_rows(readings: Readings, target: str, calendar: Calendar) -> boo
         return False
     blanks = "customer_id <> trim(customer_id)" if rows.scan.is_text else "false"
     doubtful = "slot IS NULL OR customer_id IS NULL OR customer_id = ''"
-    infinite = "slot >= 0 AND NOT isfinite(kwh)"
-    return not _any(readings, f"FROM {ident(target)} WHERE {doubtful} OR {blanks} OR {infinite}")
+    too_much = "slot >= 0 AND isfinite(units) IS NOT TRUE"
+    return not _any(readings, f"FROM {ident(target)} WHERE {doubtful} OR {blanks} OR {too_much}")
+
+
+# A value that is missing has a reason of its own, unless its stamp is unknown.
+_SLOT = f"CASE WHEN units IS NULL AND slot IS NOT NULL THEN {-Drop.NO_VALUE} ELSE slot END"
+
+
+@dataclass(frozen=True)
+class _Lookup:
+    """How a row of customer, ``field`` and units finds its slot, and what is summed there."""
+
+    field: str
+    join: str
+    slot: str = _SLOT
+    total: str = "sum(units)"
+
+
+def _by_text(most: int) -> _Lookup:
+    """Compare texts. The one scan has to tell all, so each slot looks for its largest value."""
+    join = "LEFT JOIN written ON stamp = as_written"
+    return _Lookup("stamp", join, total=f"CASE WHEN max(abs(units)) < {most} THEN sum(units) END")
+
+
+def _by_low_bits(
+    readings: Readings, plain: str, low: str, units: str, most: int
+) -> _Lookup | None:
+    """Join by low bits what is no text; it can be asked beforehand, mostly from statistics.
+
+    None if a stamp is not in the calendar, or a value is too large.
+    """
+    known = f"(SELECT DISTINCT stamp FROM ({plain})) ANTI JOIN written ON stamp = as_written"
+    largest, missing = readings.connection.execute(f"""
+        SELECT max(abs({units})), bool_or(missing)
+        FROM (
+            SELECT unnest([lowest, highest])::DOUBLE AS value, missing
+            FROM (
+                SELECT min(value) AS lowest, max(value) AS highest,
+                       count(value) < count(*) AS missing
+                FROM ({plain})
+            )
+        )
+    """).fetchall()[0]
+    if (largest is not None and largest >= most) or _any(readings, f"FROM {known}"):
+        return None
+    slot = _SLOT if missing else "slot"
+    return _Lookup(f"{low} AS low", "JOIN written USING (low)", slot)
+
+
+def _low_bits(calendar: Calendar) -> str:
+    """Write bits of stamp_us that are different for all stamps of the calendar.
+
+    Stamps are consecutive multiples of 2^zeros times an odd number, so 2^n of them differ in the n
+    bits above the zeros. DuckDB works bit operations out once for each entry of a Parquet
+    dictionary, not for each row, and has a quick way of joining small whole numbers.
+    """
+    zeros = (calendar.frame.block_us & -calendar.frame.block_us).bit_length() - 1
+    return f"((stamp_us >> {zeros}) & {(1 << calendar.cells.size.bit_length()) - 1})"
 
 
 def _add_calendar(readings: Readings, calendar: Calendar) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from wattveil.ingest.energy import UNITS_A_KWH
 from wattveil.ingest.zones import MINUTE_US
 from wattveil.profiles.calendar import SPECIAL, WORD_BITS, calendar_of_instants
 from wattveil.profiles.cells import Cells
@@ -104,7 +105,7 @@ def _parts(cells: Cells) -> Iterator[pa.Table]:
     parts = max(1, math.ceil(words / _WORDS_AT_ONCE))
     for part in range(parts):
         table = cells.readings.connection.sql(f"""
-            SELECT customer_id, slot, rows, kwh, low_bits, high_bits, estimated
+            SELECT customer_id, slot, rows, units, low_bits, high_bits, estimated
             FROM cells WHERE slot >= 0 AND hash(customer_id) % {parts} = {part}
         """).to_arrow_table()
         if table.num_rows:
@@ -123,8 +124,8 @@ def _average(cells: Cells, timeline: _Timeline | None, table: pa.Table) -> Avera
 
     shape = (len(names), frame.grid.cells)
     place = customer * frame.grid.cells + cell
-    rows = _sums(place, table["rows"], shape).astype(np.int64)
-    kwh = _sums(place, table["kwh"], shape)
+    rows = _sums(place, table["rows"], shape)
+    units = _sums(place, table["units"], shape)
     estimated = _sums(place, table["estimated"], shape).sum(axis=1)
 
     # Words of these customers only: the calendar may be much longer than their records.
@@ -150,7 +151,7 @@ def _average(cells: Cells, timeline: _Timeline | None, table: pa.Table) -> Avera
         longest_gap_hours = timeline.longest_gap_hours(present, first_bit, frame.minutes)
 
     with np.errstate(invalid="ignore", divide="ignore"):
-        load_kw = kwh / (rows * (frame.minutes / 60))
+        load_kw = units * 60.0 / (rows * (frame.minutes * UNITS_A_KWH))
     return Averages(
         tuple(names),
         load_kw,
@@ -161,10 +162,13 @@ def _average(cells: Cells, timeline: _Timeline | None, table: pa.Table) -> Avera
     )
 
 
-def _sums(place: NDArray[np.int64], values: pa.ChunkedArray, shape: tuple[int, int]) -> _Floats:
-    weights = values.to_numpy().astype(np.float64)
-    sums = np.bincount(place, weights=weights, minlength=math.prod(shape))
-    return sums.astype(np.float64, copy=False).reshape(shape)
+def _sums(
+    place: NDArray[np.int64], values: pa.ChunkedArray, shape: tuple[int, int]
+) -> NDArray[np.int64]:
+    """Add whole numbers up, which is exact in any order."""
+    sums = np.zeros(math.prod(shape), np.int64)
+    np.add.at(sums, place, values.to_numpy().astype(np.int64))
+    return sums.reshape(shape)
 
 
 def _days(records: NDArray[np.uint64], first_bit: int, bits_a_day: int) -> NDArray[np.int64]:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from wattveil import checks
 from wattveil.errors import InvalidParameterError
+from wattveil.ingest import energy
 from wattveil.ingest.options import known_zone
 from wattveil.ingest.readings import Readings
 from wattveil.ingest.zones import DAY_US, MINUTE_US, offsets
@@ -75,10 +76,11 @@ def hours_from_readings(
     first_us = (first_day - dt.date(1970, 1, 1)).days * DAY_US
     end_us = first_us + n_days * DAY_US
     shifts = offsets(zone, first_us - DAY_US, end_us + DAY_US)
-    kwh = np.zeros(len(row_of) * n_days * slots)
-    covered = np.zeros(kwh.size, dtype=np.float32)  # minutes
+    units = np.zeros(len(row_of) * n_days * slots, dtype=np.int64)
+    covered = np.zeros(units.size, dtype=np.int16)  # minutes
     batches = run(
-        f"SELECT customer_id, epoch_us(start_utc) AS start_us, minutes, kwh FROM {table}"
+        f"SELECT customer_id, epoch_us(start_utc) AS start_us, minutes,"
+        f" {energy.units('kwh')}::BIGINT AS units FROM {table}"
         f" WHERE epoch_us(start_utc) BETWEEN {first_us - DAY_US} AND {end_us + DAY_US}"
     ).to_arrow_reader(_BATCH_ROWS)
     for batch in batches:
@@ -89,11 +91,11 @@ def hours_from_readings(
         slot = local_us // (minutes * MINUTE_US)
         inside = (slot >= 0) & (slot < n_days * slots)
         place = (rows[coded.indices.to_numpy()] * n_days * slots + slot)[inside]
-        np.add.at(kwh, place, batch["kwh"].to_numpy()[inside])
+        np.add.at(units, place, batch["units"].to_numpy()[inside])
         np.add.at(covered, place, batch["minutes"].to_numpy()[inside])
     whole = covered >= minutes
-    load_kw = np.full(kwh.size, np.nan)
-    load_kw[whole] = kwh[whole] / (covered[whole] / 60.0)
+    load_kw = np.full(units.size, np.nan)
+    load_kw[whole] = units[whole] * 60.0 / (covered[whole] * float(energy.UNITS_A_KWH))
     return Hours(
         customer_ids=tuple(row_of),
         load_kw=load_kw.reshape(len(row_of), n_days * slots),

@@ -8,8 +8,10 @@ import numpy as np
 from plotly.graph_objects import Figure
 
 from wattveil.profiles.build import ProfileBuild
+from wattveil.profiles.grid import Grid
 from wattveil.profiles.page import Shown, figure_html, private_page
 
+_BARS, _TICKS = 60, 8  # at most, of a figure
 _BLUE, _GREY = "#2563a8", "#9aa5b1"
 _SHADES = ((5, 95, "rgba(37, 99, 168, 0.15)"), (25, 75, "rgba(37, 99, 168, 0.30)"))
 
@@ -69,21 +71,40 @@ def _rules(rules: Mapping[str, object], within: str = "") -> list[tuple[str, str
 
 
 def _figures(build: ProfileBuild) -> str:
-    days, loads = Figure(), Figure()
-    days.add_histogram(x=build.averages.days, nbinsx=60, marker_color=_BLUE)
-    missing = Figure()
+    missing, daily, loads = Figure(), _daily_load(build), Figure()
     missing.add_bar(x=build.profiles.grid.labels, y=missing_share(build), marker_color=_GREY)
-    missing.update_yaxes(tickformat=".1%", rangemode="tozero")
-    loads.add_histogram(x=build.profiles.load_kw.mean(axis=1), nbinsx=60, marker_color=_BLUE)
+    missing.update_layout(bargap=0.1)
+    missing.update_yaxes(tickformat="~%", rangemode="tozero")
+    for by_column in (missing, daily):
+        by_column.update_xaxes(dtick=_columns_a_tick(build.profiles.grid), tickangle=-45)
+    loads.add_histogram(x=build.profiles.load_kw.mean(axis=1), nbinsx=_BARS, marker_color=_BLUE)
     shown = [
-        Shown("Days with readings", days, "days", "customers"),
+        Shown("Days with readings", _days(build), "days", "customers"),
         Shown("Missing readings, by column of the profile", missing, "", "share"),
-        Shown("Load: median, quartiles, 5 % and 95 % of customers", _daily_load(build), "", "kW"),
+        Shown("Load: median, quartiles, 5 % and 95 % of customers", daily, "", "kW"),
         Shown("Mean load", loads, "kW", "customers"),
     ]
     for each in shown:
         each.figure.update_layout(showlegend=False)
     return "".join(map(figure_html, shown))
+
+
+def _days(build: ProfileBuild) -> Figure:
+    """Draw bars that stand over whole days."""
+    figure, days = Figure(), build.averages.days
+    if days.size:
+        span = int(days.max() - days.min()) + 1
+        bins = {"start": int(days.min()) - 0.5, "size": -(-span // _BARS)}
+        figure.add_histogram(x=days, xbins=bins, marker_color=_BLUE)
+        if span <= _TICKS:
+            figure.update_xaxes(dtick=1)
+    return figure
+
+
+def _columns_a_tick(grid: Grid) -> int:
+    """Return a distance of ticks that begins every part of the grid with one; about 8 in all."""
+    parts = grid.cells // grid.slots
+    return grid.slots // max(1, _TICKS // parts)
 
 
 def missing_share(build: ProfileBuild) -> list[float]:

@@ -282,7 +282,7 @@ _LABELLED = (
 )
 _AVERAGED = (
     "Readings were checked and averaged to one load profile a customer, each from the customer's"
-    " own readings, in floating point: the last bits may depend on the order of the file."
+    " own readings, summed as whole units of 1e-7 kWh."
 )
 _COVERED = (
     "Customers with readings on fewer than {days} days, or without a reading in a cell of the grid,"

@@ -88,7 +88,7 @@ def test_both_passes_agree(
     assert first.cells.report.dropped["no value"] == 1
     assert first.cells.report.merged == {"equal duplicate": 1}
     assert first.profiles.customer_ids == ("a", "b")
-    assert np.allclose(first.profiles.load_kw, second.profiles.load_kw, rtol=1e-12)
+    assert np.array_equal(first.profiles.load_kw, second.profiles.load_kw)
     for name in ("days", "rows", "longest_gap_hours"):
         assert np.array_equal(getattr(first.averages, name), getattr(second.averages, name))
 
