@@ -27,8 +27,10 @@ test: check $(VENV)/.browser ## Check, run every test, enforce coverage
 bench: $(VENV)/.dev ## Measure speed against named peers, as ratios in one run (long)
 	@for script in benchmarks/bench_*.py; do echo "==> $$script"; $(BIN)/python $$script || exit 1; done
 
-soak: $(VENV)/.dev ## Statistical tests on twenty times the samples, 10,000 broken files a reader (long)
+soak: $(VENV)/.dev ## Statistical tests and audits on twenty times the samples, 10,000 broken files a reader (long)
 	@WATTVEIL_SOAK=20 $(BIN)/pytest -n 2 --timeout=0 tests/statistical
+	@echo "==> audit lower bounds beside the claims"
+	@PYTHONPATH=. WATTVEIL_SOAK=20 $(BIN)/python benchmarks/audit_table.py
 	@$(BIN)/python benchmarks/fuzz_readers.py
 	@WATTVEIL_FUZZ=10000 $(BIN)/pytest -n 2 --timeout=0 tests/integration/test_ingest_fuzz.py
 

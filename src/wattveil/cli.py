@@ -19,6 +19,11 @@ app = typer.Typer(
 admin = typer.Typer(
     no_args_is_help=True, pretty_exceptions_enable=False, help="What the house keeps: keys."
 )
+attack = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="See what an attacker gets, on your own profiles or on simulated homes.",
+)
 
 
 class _Unloaded(TyperCommand):
@@ -76,5 +81,10 @@ _add(
     app, "verify", "publish.verify_command", "Recompute every claim of a release, without the data."
 )
 _add(app, "grid", "grid.command", "Real and synthetic customers on the same feeder.")
+_add(app, "audit", "evaluation.audit_command", "Lower bounds on epsilon beside what is claimed.")
+_add(attack, "filter", "evaluation.attack_filter_command", "White and coloured noise, filtered.")
+_add(attack, "copy", "evaluation.attack_copy_command", "Real customers among synthetic ones.")
+_add(attack, "solar", "evaluation.attack_solar_command", "The one home with panels, by averages.")
 _add(admin, "key", "publish.key_command", "Make a key to sign releases with, and its public half.")
+app.add_typer(attack, name="attack")
 app.add_typer(admin, name="admin")

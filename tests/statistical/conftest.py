@@ -20,7 +20,7 @@ _BLOCK = 4096
 @pytest.fixture
 def constants_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compute once what is the same in every run: no noise, nothing that differs between runs."""
-    _remember_constants(monkeypatch)
+    remember_constants(monkeypatch)
 
 
 @pytest.fixture
@@ -30,12 +30,12 @@ def many_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     A block comes from the same sampler with the same scale, and each number is handed out once: a
     run has the law it would have without. That calls are independent is tested without this.
     """
-    _remember_constants(monkeypatch)
-    for law in ("discrete_gaussian", "discrete_laplace"):
-        monkeypatch.setattr(NoiseSource, law, _in_blocks(law))
+    remember_constants(monkeypatch)
+    draw_in_blocks(monkeypatch)
 
 
-def _remember_constants(patch: pytest.MonkeyPatch) -> None:
+def remember_constants(patch: pytest.MonkeyPatch) -> None:
+    """Compute once what no run can change."""
     patch.setattr(accounting, "noise_scale", cache(accounting.noise_scale))
     patch.setattr(modulo, "modulo_flip", cache(modulo.modulo_flip))
     patch.setattr(response, "response_channel", cache(response.response_channel))
@@ -58,6 +58,12 @@ def _remember_constants(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(Budget, "_largest_rho", remembered_rho)
     patch.setattr(Ellipsoid, "round_answer", remembered_answer)
+
+
+def draw_in_blocks(patch: pytest.MonkeyPatch) -> None:
+    """Draw the system's noise in blocks, and hand each number out once."""
+    for law in ("discrete_gaussian", "discrete_laplace"):
+        patch.setattr(NoiseSource, law, _in_blocks(law))
 
 
 def _in_blocks(law: str) -> object:

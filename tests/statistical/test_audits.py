@@ -1,242 +1,28 @@
 """Every mechanism under a black-box audit, and the same audit on planted faults."""
 
-from collections.abc import Callable
-
-import numpy as np
 import pytest
-from numpy.typing import ArrayLike
 
-from tests.responding import randomised_response
 from tests.statistical import faults
-from tests.statistical.auditing import Case, audit
-from tests.statistical.harness import one_hot, promise, renew
-from tests.statistical.transcripts import shape_transcript
-from wattveil.privacy.budget import Budget
-from wattveil.privacy.guarantee import Neighbours, Tier
+from tests.statistical.auditing import exceeds_claim, keeps_claim
+from tests.statistical.mechanism_cases import CASES, ZERO_OUT, of_cells, response
 from wattveil.privacy.mechanisms.cells import NO_DATA
-from wattveil.privacy.mechanisms.gaussian import (
-    gaussian_answer,
-    gaussian_histogram,
-    gaussian_sum,
-)
-from wattveil.privacy.mechanisms.modulo import modulo_labels
-from wattveil.privacy.mechanisms.moments import gaussian_second_moment
-from wattveil.privacy.mechanisms.quantile import noisy_quantile
-from wattveil.privacy.secret import Secret
-from wattveil.privacy.sensitivity import Ball, Box, Ellipsoid, FloatArray, IntArray, Region
 
 pytestmark = pytest.mark.usefixtures("many_runs")
 
-ZERO_OUT, REPLACE_ONE = Neighbours.ZERO_OUT, Neighbours.REPLACE_ONE
-SHEAR = np.array([[1.0, 3.0], [0.0, 1.0]])
-K = 4
-
-# --- the mechanisms, each on its worst pair ---------------------------------------------------
-
-
-def of_sum(region: Region, x: ArrayLike, y: ArrayLike, neighbours: Neighbours) -> Case:
-    """Rows ``x`` against rows ``y``; no rows are data too."""
-    claim = promise(neighbours=neighbours)
-    budget = Budget(claim)
-    rows = (Secret(np.asarray(x, dtype=np.float64)), Secret(np.asarray(y, dtype=np.float64)))
-
-    def run(neighbour: bool) -> FloatArray:  # noqa: FBT001 - X or X'
-        released = gaussian_sum(
-            rows[neighbour],
-            region=region,
-            rho_units=budget.rho_units,
-            budget=renew(budget),
-            tag="sum",
-        )
-        return released.value.value
-
-    return Case(name=f"sum, {type(region).__name__}, {neighbours}", claim=claim, run=run)
-
-
-def of_moment(x: ArrayLike, y: ArrayLike, neighbours: Neighbours) -> Case:
-    """Second moments within radius 2."""
-    claim = promise(neighbours=neighbours)
-    budget = Budget(claim)
-    rows = (Secret(np.asarray(x, dtype=np.float64)), Secret(np.asarray(y, dtype=np.float64)))
-    upper = np.triu_indices(2)
-
-    def run(neighbour: bool) -> FloatArray:  # noqa: FBT001 - X or X'
-        released = gaussian_second_moment(
-            rows[neighbour],
-            radius=2.0,
-            rho_units=budget.rho_units,
-            budget=renew(budget),
-            tag="second moment",
-        )
-        return released.value.value[upper]
-
-    return Case(name=f"second moment, {neighbours}", claim=claim, run=run)
-
-
-def of_cells(
-    mechanism: Callable[[IntArray, Budget], FloatArray],
-    y: list[int],
-    neighbours: Neighbours,
-    delta: float,
-    *,
-    x: tuple[int, ...] = (0, 0, 1),
-) -> Case:
-    """Three customers in the cells, or with the labels, ``x`` against ``y``."""
-    claim = promise(delta=delta, neighbours=neighbours)
-    budget = Budget(claim, response_epsilon=0.0 if delta else claim.epsilon)
-    cells = (np.array(x), np.array(y))
-    return Case(
-        name=f"{mechanism.__name__}, {neighbours}",
-        claim=claim,
-        run=lambda neighbour: mechanism(cells[neighbour], renew(budget)),
-        runs=4_000 if delta else 6_000,
-    )
-
-
-def histogram(cells: IntArray, budget: Budget) -> FloatArray:
-    """Gaussian counts."""
-    released = gaussian_histogram(
-        Secret(cells), n_cells=2, rho_units=budget.rho_units, budget=budget, tag="cells"
-    )
-    return released.value.value
-
-
-def response(labels: IntArray, budget: Budget) -> FloatArray:
-    """The label of customer 0, alone and beside the known customer 1."""
-    released = randomised_response(
-        Secret(labels), n_labels=K, epsilon=budget.guarantee.epsilon, budget=budget, tag="labels"
-    ).value
-    return one_hot([released[0], (released[0] - released[1]) % K], K)
-
-
-def of_answer() -> Case:
-    """An answer and another, as far away as the ellipsoid lets it be."""
-    claim = promise()
-    budget = Budget(claim)
-    # The direction that W'^-1 stretches most: a transposed factor would show there.
-    worst = np.linalg.svd(np.linalg.inv(SHEAR.T) @ SHEAR)[2][0]
-    region = Ellipsoid(shape=SHEAR)
-    answers = (np.array([5.0, -7.0]), np.array([5.0, -7.0]) + SHEAR @ worst)
-
-    def run(neighbour: bool) -> FloatArray:  # noqa: FBT001 - X or X'
-        released = gaussian_answer(
-            Secret(answers[neighbour]),
-            differences=region,
-            rho_units=budget.rho_units,
-            budget=renew(budget),
-            tag="answer",
-        )
-        return released.value.value
-
-    return Case(name="answer", claim=claim, run=run)
-
-
-def of_modulo() -> Case:
-    """Five unstable labels, all of them changed by one removal; one stable."""
-    claim = promise(epsilon=1.0, delta=0.1, tier=Tier.INSTANCE)
-    budget = Budget(claim, response_epsilon=1.0, response_delta=0.1)
-    labels = (np.array([0, 1, 2, 3, 0, 0]), np.array([1, 2, 3, 0, 1, 0]))
-
-    def run(neighbour: bool) -> FloatArray:  # noqa: FBT001 - X or X'
-        released = modulo_labels(
-            Secret(labels[neighbour]),
-            unstable=Secret(np.arange(5)),
-            changed=5,
-            n_labels=K,
-            epsilon=1.0,
-            delta=0.1,
-            budget=renew(budget),
-            tag="labels",
-        )
-        return one_hot(released.value, K)
-
-    return Case(name="modulo labels", claim=claim, run=run)
-
-
-def of_quantile() -> Case:
-    """The only customer, at the upper end, against nobody: every step leans the same way.
-
-    The steps show signs alone, less than the noise allows: the claim is one where that is enough.
-    """
-    claim = promise(epsilon=0.5, delta=0.2)
-    budget = Budget(claim)
-    values = (np.array([1.0]), np.array([]))
-
-    def run(neighbour: bool) -> FloatArray:  # noqa: FBT001 - X or X'
-        released = noisy_quantile(
-            Secret(values[neighbour]),
-            quantile=0.5,
-            interval=(0.0, 1.0),
-            n_steps=3,
-            rho_units=budget.rho_units,
-            budget=renew(budget),
-            tag="quantile",
-        )
-        return one_hot([int(released.value * 8)], 8)
-
-    return Case(name="quantile", claim=claim, run=run, runs=6_000)
-
-
-def of_shape(load_kw: float) -> Case:
-    """Sixty customers of 0.2 kW and one of ``load_kw``, against the sixty alone; clip 1 kW."""
-    claim = promise()
-    alone = np.full((60, 2), 0.2)
-    loads = (np.vstack((alone, np.full(2, load_kw))), alone)
-
-    def run(neighbour: bool) -> FloatArray:  # noqa: FBT001 - X or X'
-        heard = shape_transcript(
-            loads[neighbour],
-            epsilon=claim.epsilon,
-            delta=claim.delta,
-            clip_kw=1.0,
-            plausible_kw=(0.1, 1.6),
-        )
-        return np.concatenate([vector.value for vector in heard])
-
-    return Case(name=f"mean load shape, {load_kw:g} kW", claim=claim, run=run, runs=1_000)
-
-
-BALL = Ball(radius=1.0)
-BOX = Box(low=(-1.0, -3.0), high=(2.0, 1.0))
-NOBODY = np.zeros((0, 2))
-
-CASES: dict[str, Callable[[], Case]] = {
-    "ball": lambda: of_sum(BALL, [[0.6, 0.8]], NOBODY, ZERO_OUT),
-    "ball, far": lambda: of_sum(BALL, [[6e8, 8e8]], NOBODY, ZERO_OUT),
-    "ball, replaced": lambda: of_sum(BALL, [[6e8, 8e8]], [[-0.6, -0.8]], REPLACE_ONE),
-    "box": lambda: of_sum(BOX, [[2.0, -3.0]], NOBODY, ZERO_OUT),
-    "box, replaced": lambda: of_sum(BOX, [[1e9, -1e9]], [[-1e9, 1e9]], REPLACE_ONE),
-    "ellipsoid": lambda: of_sum(Ellipsoid(shape=SHEAR), [[4e6, 1e6]], NOBODY, ZERO_OUT),
-    "second moment": lambda: of_moment([[120.0, 160.0]], NOBODY, ZERO_OUT),
-    "second moment, replaced": lambda: of_moment([[2.0, 0.0]], [[0.0, 2.0]], REPLACE_ONE),
-    "histogram": lambda: of_cells(histogram, [NO_DATA, 0, 1], ZERO_OUT, 0.5),
-    "histogram, replaced": lambda: of_cells(histogram, [1, 0, 1], REPLACE_ONE, 0.5),
-    "response": lambda: of_cells(response, [NO_DATA, 0, 1], ZERO_OUT, 0.0),
-    "response, replaced": lambda: of_cells(response, [1, 0, 1], REPLACE_ONE, 0.0),
-    "answer": of_answer,
-    "modulo": of_modulo,
-    "quantile": of_quantile,
-    "mean load shape": lambda: of_shape(1.0),
-    "mean load shape, far": lambda: of_shape(1e9),
-}
-
 every_case = pytest.mark.parametrize("name", CASES)
-
-
-# --- the claims ---------------------------------------------------------------------------------
 
 
 @every_case
 def test_an_audit_does_not_refute_the_claim(name: str) -> None:
     """On worst-case neighbours no observer is shown to learn more than was promised."""
-    audit(CASES[name]()).keeps_claim()
+    keeps_claim(CASES[name]())
 
 
 @every_case
 def test_an_audit_catches_half_the_noise(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same audit refutes the same claim when the noise has half its scale."""
     faults.weaker_noise(monkeypatch)
-    audit(CASES[name]()).exceeds_claim()
+    exceeds_claim(CASES[name]())
 
 
 @pytest.mark.parametrize("name", ["ball", "histogram", "answer", "second moment"])
@@ -245,7 +31,7 @@ def test_an_audit_catches_three_quarters_of_the_noise(
 ) -> None:
     """At a claim where an audit sees most, a quarter of the noise missing is enough."""
     faults.weaker_noise(monkeypatch, 0.75)
-    audit(CASES[name](), runs=6_000).exceeds_claim()
+    exceeds_claim(CASES[name](), runs=6_000)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +48,7 @@ def test_an_audit_catches_three_quarters_of_the_noise(
 def test_an_audit_catches_forgotten_clipping(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row far outside the region gives itself away when it is not clipped."""
     faults.no_clipping(monkeypatch)
-    audit(CASES[name](), runs=400).exceeds_claim()
+    exceeds_claim(CASES[name](), runs=400)
 
 
 @pytest.mark.parametrize(
@@ -279,42 +65,42 @@ def test_an_audit_catches_the_sensitivity_of_the_wrong_relation(
 ) -> None:
     """A replacement priced as a removal costs more than was claimed."""
     faults.removal_priced_for_replacement(monkeypatch)
-    audit(CASES[name](), runs=5_000).exceeds_claim()
+    exceeds_claim(CASES[name](), runs=5_000)
 
 
 @pytest.mark.parametrize("name", ["ball", "second moment", "histogram, replaced", "response"])
 def test_an_audit_catches_shared_noise(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One draw for all coordinates cancels in their difference."""
     faults.shared_noise(monkeypatch)
-    audit(CASES[name](), runs=1_000).exceeds_claim()
+    exceeds_claim(CASES[name](), runs=1_000)
 
 
 def test_an_audit_catches_labels_kept_as_for_removal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Under replace-one the keep probability of zero-out tells two labels apart."""
     faults.removal_labels_for_replacement(monkeypatch)
-    audit(CASES["response, replaced"]()).exceeds_claim()
+    exceeds_claim(CASES["response, replaced"]())
 
 
 def test_an_audit_catches_absent_customers_with_a_default(monkeypatch: pytest.MonkeyPatch) -> None:
     """A customer without data must get a uniform label, not label 0."""
     faults.absent_is_label_0(monkeypatch)
     case = of_cells(response, [NO_DATA, 0, 1], ZERO_OUT, 0.0, x=(1, 0, 1))
-    audit(case).exceeds_claim()
+    exceeds_claim(case)
 
 
 def test_an_audit_catches_label_noise_for_one_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """Five changed labels need more noise than one."""
     faults.one_changed_label(monkeypatch)
-    audit(CASES["modulo"]()).exceeds_claim()
+    exceeds_claim(CASES["modulo"]())
 
 
 def test_an_audit_catches_a_transposed_factor(monkeypatch: pytest.MonkeyPatch) -> None:
     """W'^-1 in place of W^-1 leaves some difference longer than 1."""
     faults.transposed_factor(monkeypatch)
-    audit(CASES["answer"](), runs=1_000).exceeds_claim()
+    exceeds_claim(CASES["answer"](), runs=1_000)
 
 
 def test_an_audit_catches_an_exact_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """A count without noise tells who is there, whatever noise the sum has."""
     faults.exact_count(monkeypatch)
-    audit(CASES["mean load shape"](), runs=400).exceeds_claim()
+    exceeds_claim(CASES["mean load shape"](), runs=400)

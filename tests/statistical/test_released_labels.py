@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from tests.statistical.auditing import Case, audit
+from tests.statistical.auditing import exceeds_claim, keeps_claim
 from tests.statistical.harness import (
     MARGIN,
     accepts,
@@ -18,6 +18,7 @@ from tests.statistical.harness import (
     refuses,
     table_p,
 )
+from wattveil.evaluation.audit_two_worlds import TwoWorlds
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms import response
@@ -62,7 +63,7 @@ def test_labels_follow_the_channel(epsilon: float) -> None:
 # --- audits of the whole release ------------------------------------------------------------------
 
 
-def of_labels(row: FloatArray, other: FloatArray = NOBODY) -> Case:
+def of_labels(row: FloatArray, other: FloatArray = NOBODY) -> TwoWorlds:
     """Customer 0 with ``row`` or ``other``, beside two known customers; all three labels seen."""
     claim = promise(epsilon=1.0, delta=0.0)
     beside = CENTROIDS[[0, 1]]
@@ -80,7 +81,7 @@ def of_labels(row: FloatArray, other: FloatArray = NOBODY) -> Case:
         return one_hot(released.labels, 3)
 
     # The faults below need 250 to 750 decisions to be seen for sure; half of the runs decide.
-    return Case(name="labels", claim=claim, run=run, runs=3_000)
+    return TwoWorlds(name="labels", claim=claim, run=run, runs=3_000)
 
 
 @pytest.fixture
@@ -96,7 +97,7 @@ def design_once(monkeypatch: pytest.MonkeyPatch, many_runs: None) -> None:  # no
 @pytest.mark.parametrize("label", [0, 1, 2])
 def test_an_audit_does_not_refute_released_labels(label: int) -> None:
     """Data against no data, for every centroid: nothing beyond epsilon is shown."""
-    audit(of_labels(CENTROIDS[label])).keeps_claim()
+    keeps_claim(of_labels(CENTROIDS[label]))
 
 
 @pytest.mark.usefixtures("design_once")
@@ -108,7 +109,7 @@ def test_an_audit_catches_a_channel_that_claims_less(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(
         Channel, "epsilon", lambda channel, relation: price(channel, relation) / 2.5
     )
-    audit(of_labels(CENTROIDS[2])).exceeds_claim()
+    exceeds_claim(of_labels(CENTROIDS[2]))
 
 
 @pytest.mark.usefixtures("design_once")
@@ -118,7 +119,7 @@ def test_an_audit_catches_another_law_without_data(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(
         response, "_draw", lambda channel, labels: draw(channel, np.where(labels < 0, 0, labels))
     )
-    audit(of_labels(CENTROIDS[2])).exceeds_claim()
+    exceeds_claim(of_labels(CENTROIDS[2]))
 
 
 @pytest.mark.usefixtures("design_once")
@@ -132,7 +133,7 @@ def test_an_audit_catches_a_label_possible_in_one_row_only(monkeypatch: pytest.M
     channel = Channel(leaky)
     monkeypatch.setattr(module, "label_design", lambda *_, **__: channel)
     monkeypatch.setattr(Channel, "epsilon", lambda *_: 1.0)
-    audit(of_labels(CENTROIDS[2]), runs=2_000).exceeds_claim()
+    exceeds_claim(of_labels(CENTROIDS[2]), runs=2_000)
 
 
 @pytest.mark.usefixtures("design_once")
@@ -147,13 +148,13 @@ def test_an_audit_catches_a_label_that_depends_on_another_customer(
         return Secret(np.full(labels.size, labels[0]))
 
     monkeypatch.setattr(module, "nearest_centroid", leaning)
-    audit(of_labels(CENTROIDS[2])).exceeds_claim()
+    exceeds_claim(of_labels(CENTROIDS[2]))
 
 
 # --- clusters by group ----------------------------------------------------------------------------
 
 
-def of_shares(levels: list[str], prepare: Callable[[FloatArray], FloatArray]) -> Case:
+def of_shares(levels: list[str], prepare: Callable[[FloatArray], FloatArray]) -> TwoWorlds:
     """One customer of area "a" and twenty known ones, against the twenty alone."""
     claim = promise()
     beside = np.repeat(CENTROIDS, [10, 5, 5], axis=0)
@@ -170,13 +171,13 @@ def of_shares(levels: list[str], prepare: Callable[[FloatArray], FloatArray]) ->
         )
         return released.counts.ravel()
 
-    return Case(name="shares", claim=claim, run=run)
+    return TwoWorlds(name="shares", claim=claim, run=run)
 
 
 @pytest.mark.usefixtures("many_runs")
 def test_an_audit_does_not_refute_cluster_shares() -> None:
     """A customer counts once, in one cell."""
-    audit(of_shares(["a", "b"], lambda rows: rows)).keeps_claim()
+    keeps_claim(of_shares(["a", "b"], lambda rows: rows))
 
 
 @pytest.mark.usefixtures("many_runs")
@@ -189,4 +190,4 @@ def test_an_audit_catches_a_customer_who_counts_elsewhere() -> None:
             moved[1:6] = CENTROIDS[1]
         return moved
 
-    audit(of_shares(["a", "b"], dragging), runs=1_000).exceeds_claim()
+    exceeds_claim(of_shares(["a", "b"], dragging), runs=1_000)

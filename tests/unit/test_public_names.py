@@ -77,6 +77,10 @@ def test_no_seed_reaches_the_noise() -> None:
     assert {name for name in seeded if not name.startswith("wattveil.simulate.")} == {
         "wattveil.clustering.lloyd._plus_plus_start",  # the starts of K-means, a public choice
         "wattveil.clustering.lloyd.k_means",
+        "wattveil.evaluation.attack_copy_command.copy",  # who is a member, and planted outliers
+        "wattveil.evaluation.audit.audit_release",  # which canaries are in
+        "wattveil.evaluation.audit_command.audit",  # the same
+        "wattveil.evaluation.canaries.Lots.__init__",  # the same
         "wattveil.grid.command.grid",  # who stands at which bus
         "wattveil.grid.draws.Urn.__init__",  # the same
         "wattveil.grid.experiment._centroids",  # the starts of K-means

@@ -16,7 +16,7 @@ from wattveil.ingest import read_readings
 from wattveil.ingest.energy import UNITS_A_KWH
 from wattveil.profiles import Grid, build_profiles, cells, hours_from_readings
 from wattveil.profiles.calendar import Frame, calendar_of_instants
-from wattveil.profiles.counting import _low_bits  # noqa: PLC2701 -- a proof in one line, tried out
+from wattveil.profiles.counting import _low_bits
 
 _DAYS = 20
 _FIRST = dt.datetime(2013, 10, 20, tzinfo=dt.UTC)  # a week before clocks go back

@@ -1,0 +1,149 @@
+"""How far attacks get on London homes: raw, under the 15/15 rule, and in both tiers.
+
+Run: ``python benchmarks/bench_attacks.py``. It needs the data folder (see `measured_homes`). All
+figures are private. Half of the homes are released; the other half is what nobody can remember. A
+release is any rows that an observer may look at: the homes themselves, averages of groups of 15,
+the centroids of the instance tier, synthetic customers of the global tier.
+"""
+
+from collections.abc import Callable
+
+import measured_homes
+import numpy as np
+from numpy.typing import NDArray
+
+from wattveil.evaluation.attack_copy import Halves, copy_attack
+from wattveil.evaluation.attack_page import COPY_ROWS
+from wattveil.evaluation.canaries import Lots
+from wattveil.evaluation.privacy_attacks import label_inference
+from wattveil.instance.kmeans import LeaveOneOutKMeans
+from wattveil.privacy.mechanisms.response import PARTS
+from wattveil.release.kmeans import PrivateKMeans
+from wattveil.release.shapes import load_shapes
+from wattveil.release.synthetic import LoadSynthesizer
+
+Floats = NDArray[np.float64]
+
+DELTA, CLUSTERS, GROUP = 1e-6, 6, 15
+PLAUSIBLE_KW = (0.04, 400.0)
+REPEATS, VICTIMS = 3, 5
+EPSILONS = (1.0, 10.0)
+LOTS = Lots(0)
+
+
+def main() -> None:
+    """Print the table."""
+    homes = measured_homes.london_homes()
+    halves = Halves.of(homes, LOTS)
+    columns: dict[str, list[str]] = {"": [*COPY_ROWS, "label guessed right", "load recovered"]}
+    for name, release, labels, means in cases():
+        found = [copy_attack(halves, release) for _ in range(REPEATS)]
+        shares = [np.mean([getattr(each, field) for each in found]) for field in COPY_ROWS.values()]
+        columns[name] = [f"{share:.1%}" for share in shares]
+        columns[name] += [labels(halves.members), recovery(halves.members, means)]
+        print(name, columns[name], flush=True)  # noqa: T201
+    print("| " + " | ".join(columns) + " |")  # noqa: T201
+    print("| --- |" + " --- |" * (len(columns) - 1))  # noqa: T201
+    for row in zip(*columns.values(), strict=True):
+        print("| " + " | ".join(row) + " |")  # noqa: T201
+
+
+Case = tuple[str, Callable[[Floats], Floats], Callable[[Floats], str], Callable[[Floats], Floats]]
+
+
+def cases() -> list[Case]:
+    """Return releases, how labels are guessed in each, and its mean of the customers."""
+    exact = "100.0%"
+    found: list[Case] = [
+        ("raw, without names", lambda rows: rows[LOTS.order(len(rows))], lambda _: exact, mean),
+        ("15/15 averages", averages, lambda _: "none", mean),
+    ]
+    for epsilon in EPSILONS:
+        found.append(
+            (
+                f"instance, ε = {epsilon:g}",
+                lambda rows, epsilon=epsilon: leave_one_out(rows, epsilon).cluster_centers_,
+                lambda rows, epsilon=epsilon: instance_labels(rows, epsilon),
+                lambda rows, epsilon=epsilon: instance_mean(rows, epsilon),
+            )
+        )
+        found.append(
+            (
+                f"global, ε = {epsilon:g}",
+                lambda rows, epsilon=epsilon: synthetic(rows, epsilon),
+                lambda rows, epsilon=epsilon: global_labels(rows, epsilon),
+                lambda rows, epsilon=epsilon: global_mean(rows, epsilon),
+            )
+        )
+    return found
+
+
+def mean(rows: Floats) -> Floats:
+    """Return the exact mean; it has more than 15 customers, none above 15 %."""
+    return rows.mean(axis=0)
+
+
+def averages(rows: Floats) -> Floats:
+    """Return the mean of every 15 customers, in random order."""
+    groups = np.array_split(LOTS.order(len(rows)), len(rows) // GROUP)
+    return np.array([rows[group].mean(axis=0) for group in groups])
+
+
+def leave_one_out(rows: Floats, epsilon: float) -> LeaveOneOutKMeans:
+    """Release clusters under the instance guarantee, half of epsilon for the labels."""
+    return LeaveOneOutKMeans(
+        n_clusters=CLUSTERS, epsilon_c=epsilon / 2.0, delta_c=DELTA, epsilon_l=epsilon / 2.0
+    ).fit(rows)
+
+
+def instance_labels(rows: Floats, epsilon: float) -> str:
+    """Guess the exact label from the released one: as it stands."""
+    fit = leave_one_out(rows, epsilon)
+    return f"{(fit.labels_ == fit.diagnostics_.reveal().labels).mean():.1%}"
+
+
+def instance_mean(rows: Floats, epsilon: float) -> Floats:
+    """Return the mean that released centroids and labels add up to."""
+    fit = leave_one_out(rows, epsilon)
+    return fit.cluster_centers_[fit.labels_].mean(axis=0)
+
+
+def synthetic(rows: Floats, epsilon: float) -> Floats:
+    """Return as many synthetic customers as real ones."""
+    fitted = LoadSynthesizer(
+        n_clusters=CLUSTERS, epsilon=epsilon, delta=DELTA, plausible_kw=PLAUSIBLE_KW
+    ).fit(rows)
+    return fitted.sample(len(rows), seed=1)[0]
+
+
+def global_labels(rows: Floats, epsilon: float) -> str:
+    """Guess the label by Bayes, knowing the channel and the released sizes; half for labels."""
+    kmeans = PrivateKMeans(n_clusters=CLUSTERS, epsilon=epsilon / 2.0, delta=DELTA).fit(rows)
+    names = [f"{row:09}" for row in range(len(rows))]  # in the order of the rows
+    released = kmeans.release_labels(rows, epsilon=epsilon / 2.0, customer_ids=names, real_ids=True)
+    found = label_inference(
+        kmeans.predict(rows),
+        released.labels,
+        channel=released.channel.parts[:-1] / PARTS,
+        prior=np.maximum(kmeans.cluster_sizes_, 0.0),
+    )
+    return f"{found.right:.1%} ({found.without:.1%} without)"
+
+
+def global_mean(rows: Floats, epsilon: float) -> Floats:
+    """Return the released mean load."""
+    return load_shapes(rows, epsilon=epsilon, delta=DELTA, plausible_kw=PLAUSIBLE_KW).mean_kw[0]
+
+
+def recovery(rows: Floats, means: Callable[[Floats], Floats]) -> str:
+    """Difference two means; return the median error over some homes, of the home's own load."""
+    errors = []
+    for victim in LOTS.order(len(rows))[:VICTIMS]:
+        both = means(rows), means(np.delete(rows, victim, axis=0))
+        found = len(rows) * both[0] - (len(rows) - 1) * both[1]
+        errors.append(np.linalg.norm(found - rows[victim]) / np.linalg.norm(rows[victim]))
+    return f"error {np.median(errors):.1g}"
+
+
+if __name__ == "__main__":
+    main()

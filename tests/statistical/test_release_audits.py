@@ -1,0 +1,156 @@
+"""The audit of a whole release, part by part: claims stand, and each planted fault is caught."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.statistical import faults
+from tests.statistical.harness import ALPHA, draws
+from wattveil.evaluation.audit import audit_release
+from wattveil.evaluation.audit_canaries import ONE_RUN
+from wattveil.evaluation.audit_one_run import OneRunAudit, audit_one_run
+from wattveil.evaluation.audit_parts import WHOLE
+from wattveil.evaluation.canaries import Lots
+from wattveil.privacy.guarantee import Tier
+from wattveil.profiles import Grid, Profiles
+from wattveil.publish.request import ReleaseRequest
+from wattveil.release.synthetic import LoadSynthesizer
+from wattveil.simulate import simulate_load_kw
+from wattveil.synthesis import SyntheticModel
+
+pytestmark = pytest.mark.usefixtures("constants_once")
+
+CONFIDENCE = 1.0 - ALPHA
+LEAST_CANARIES = 32
+DELTA = 1e-12
+"""So small that what it allows stays below `ALPHA`: 2 m delta / m at least."""
+WEAK = 0.1
+"""An epsilon at which 25 releases of each world are enough to refute it."""
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@cache
+def homes() -> Profiles:
+    """Return a few homes in two districts."""
+    return Profiles(
+        customer_ids=tuple(map(str, range(12))),
+        load_kw=np.array(simulate_load_kw(customers=12)),
+        grid=Grid(),
+        timezone="Europe/London",
+        attributes={"district": ("north", "south") * 6},
+    )
+
+
+def refuted(request: ReleaseRequest, *, runs: int) -> set[str]:
+    """Return the parts whose claim an audit in two worlds refutes."""
+    rows = audit_release(
+        request, homes(), runs=draws(runs), canaries=LEAST_CANARIES, confidence=CONFIDENCE
+    )
+    return {row.release for row in rows if row.found.refutes}
+
+
+def one_run(name: str, *, canaries: int, **choices: Any) -> OneRunAudit:  # noqa: ANN401
+    """Audit one part by one run."""
+    request = ReleaseRequest(epsilon=1.0, delta=DELTA, n_clusters=3, **choices)
+    included, observed, claim = ONE_RUN[name](request, draws(canaries), Lots(1))
+    return audit_one_run(included, observed, claim=claim, level=ALPHA)
+
+
+# --- two worlds ---------------------------------------------------------------------------------
+
+
+def test_no_claim_of_a_whole_release_is_refuted() -> None:
+    """Every part, with groups and labels, and all of them together."""
+    request = ReleaseRequest(
+        epsilon=1.0,
+        delta=DELTA,
+        n_clusters=2,
+        clip_kw=5.0,
+        by="district",
+        levels=("north", "south"),
+        label_epsilon=0.3,
+    )
+    rows = audit_release(
+        request, homes(), runs=draws(6), canaries=2 * LEAST_CANARIES, confidence=CONFIDENCE
+    )
+    parts = {"clusters", "synthesis", "load", "shares", "labels"}
+    assert {row.release for row in rows if row.method == "two worlds"} == parts | {WHOLE}
+    assert {row.release for row in rows if row.method == "one run"} == parts - {"clusters"}
+    assert not [row for row in rows if row.found.refutes]
+
+
+def test_the_paper_s_tier_sold_as_differential_privacy_is_caught() -> None:
+    """Its noise is computed from the data: the noise itself tells who is there."""
+    request = ReleaseRequest(epsilon=WEAK, delta=DELTA, n_clusters=2, tier=Tier.INSTANCE)
+    assert refuted(request, runs=50) == {"clusters"}
+
+
+def test_a_real_reading_among_the_synthetic_ones_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of thousands of synthetic values one, the largest, is a reading; nothing else is wrong."""
+    largest: list[float] = []
+    fit, sample = LoadSynthesizer.fit, SyntheticModel.sample
+
+    def noticing(model: LoadSynthesizer, rows: Floats, y: object = None) -> LoadSynthesizer:
+        largest[:] = [float(rows.max())]
+        return fit(model, rows, y)
+
+    def copying(model: SyntheticModel, *sizes: int, **seeds: Any) -> tuple[Floats, Any]:  # noqa: ANN401
+        made, clusters = sample(model, *sizes, **seeds)
+        made.flat[0] = largest[0]
+        return made, clusters
+
+    monkeypatch.setattr(LoadSynthesizer, "fit", noticing)
+    monkeypatch.setattr(SyntheticModel, "sample", copying)
+    request = ReleaseRequest(epsilon=WEAK, delta=DELTA, n_clusters=1, weights={"load": 0.0})
+    assert refuted(request, runs=50) == {"synthesis", WHOLE}
+
+
+# --- one run ------------------------------------------------------------------------------------
+
+
+def test_one_run_refutes_no_right_claim() -> None:
+    """Of labels, whose noise uses all that is promised, the bound comes close to the claim."""
+    assert 0.6 < one_run("labels", canaries=6_000).epsilon <= 1.0
+    assert not one_run("shares", canaries=2_000).refutes
+    assert not one_run("load", canaries=200).refutes
+    assert not one_run("synthesis", canaries=200).refutes
+
+
+@pytest.mark.parametrize(
+    ("name", "canaries", "fault"),
+    [
+        ("labels", 6_000, faults.weaker_noise),
+        ("shares", 400, faults.exact_count),
+        ("shares", 400, faults.shared_noise),
+        ("load", 400, faults.no_clipping),
+    ],
+)
+def test_one_run_catches(
+    name: str,
+    canaries: int,
+    fault: Callable[[pytest.MonkeyPatch], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Half the noise of labels, exact counts, shared noise and forgotten clipping."""
+    fault(monkeypatch)
+    assert one_run(name, canaries=canaries).refutes
+
+
+def test_one_run_catches_copied_customers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Synthetic customers who are the real ones, shuffled."""
+
+    def fit(self: LoadSynthesizer, rows: Floats) -> LoadSynthesizer:
+        self.guarantee_, self.rows = self.guarantee(), rows
+        return self
+
+    def sample(self: LoadSynthesizer, *_: int, **__: int) -> tuple[Floats, Floats]:
+        return self.rows[::-1], np.zeros(len(self.rows))
+
+    monkeypatch.setattr(LoadSynthesizer, "fit", fit)
+    monkeypatch.setattr(LoadSynthesizer, "sample", sample)
+    assert one_run("synthesis", canaries=200).refutes

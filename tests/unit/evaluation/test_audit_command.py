@@ -1,0 +1,102 @@
+"""The verb `audit`: what it prints, what it leaves, and when it raises the alarm."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.released import some_profiles
+from tests.statistical.harness import promise
+from wattveil import cli
+from wattveil.evaluation import audit_command
+from wattveil.evaluation.audit import AuditRow
+from wattveil.evaluation.audit_one_run import OneRunAudit
+from wattveil.privacy.guarantee import Tier
+
+WIDE = CliRunner(env={"COLUMNS": "250"})
+SMALL = ["audit", "--runs", "4", "--canaries", "64", "--clusters", "2"]
+
+
+def row(*, epsilon: float, tier: Tier) -> AuditRow:
+    """Return an audit with this lower bound on a claim of 1."""
+    claim = promise(epsilon=1.0, delta=1e-6, tier=tier)
+    found = OneRunAudit(claim=claim, canaries=50, guesses=40, right=40, epsilon=epsilon)
+    return AuditRow(release="load & more", method="one run", found=found)
+
+
+def test_every_part_is_audited(tmp_path: Path) -> None:
+    """One line a part and method, as a table, as JSON and as a private page."""
+    page = tmp_path / "audit.html"
+    labelled = [*SMALL, "--label-epsilon", "0.3", "--page", str(page), "--json"]
+    result = WIDE.invoke(cli.app, labelled)
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)
+    two_worlds = ["clusters", "synthesis", "load", "labels", "whole release"]
+    assert [row["release"] for row in rows if row["method"] == "two worlds"] == two_worlds
+    assert [row["release"] for row in rows if row["method"] == "one run"] == [
+        "load",
+        "labels",
+        "synthesis",
+    ]
+    assert {row["verdict"] for row in rows} == {"stands"}
+    assert all(row["epsilon_lower_bound"] <= float(row["claim"]["epsilon"]) for row in rows)
+    text = page.read_text()
+    assert "PRIVATE" in text
+    assert "labels, one run" in text
+
+
+def test_own_profiles_in_groups(tmp_path: Path) -> None:
+    """Beside one's own customers, with groups and a bound; printed as a table."""
+    file = tmp_path / "profiles.parquet"
+    some_profiles(40).write_parquet(file)
+    groups = ["--by", "class", "--levels", "home,shop", "--clip-kw", "5"]
+    result = WIDE.invoke(cli.app, [*SMALL, str(file), *groups])
+    assert result.exit_code == 0, result.output
+    for words in ("shares, two worlds", "shares, one run", "whole release", "Private"):
+        assert words in result.output
+
+
+def test_the_instance_tier_is_audited_by_its_centroids() -> None:
+    """A list of labels names its customers; what is audited is the noise on the centroids."""
+    result = WIDE.invoke(cli.app, [*SMALL, "--tier", "instance", "--json"])
+    assert result.exit_code == 0, result.output
+    assert [row["release"] for row in json.loads(result.stdout)] == ["clusters"]
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "tier", "code", "verdict"),
+    [
+        (1.5, Tier.GLOBAL, 1, "refuted"),
+        (0.9, Tier.GLOBAL, 0, "stands"),
+        (1.5, Tier.INSTANCE, 0, "no differential privacy"),
+    ],
+)
+def test_the_alarm(
+    epsilon: float, tier: Tier, code: int, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code 1 where a promise of differential privacy is shown to be false, and only there."""
+    monkeypatch.setattr(
+        audit_command, "audit_release", lambda *_, **__: (row(epsilon=epsilon, tier=tier),)
+    )
+    result = WIDE.invoke(cli.app, ["audit"])
+    assert result.exit_code == code
+    assert verdict in result.output
+    assert "40 of 40 guesses right, 50 canaries" in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--runs", "3"], "runs must be a whole number of at least 4"),
+        (["--canaries", "8"], "canaries must be a whole number of at least 32"),
+        (["--confidence", "1"], "confidence must be above 0 and below 1"),
+        (["--tier", "both"], "tier must be one of"),
+        (["--by", "zip", "--levels", "a,b"], "by must be an attribute of the profiles"),
+    ],
+)
+def test_bad_options_are_explained(options: list[str], words: str) -> None:
+    """Field, rule and value, without a traceback."""
+    result = WIDE.invoke(cli.app, [*SMALL, *options])
+    assert result.exit_code == 2
+    assert words in " ".join(result.output.replace("│", " ").split())
