@@ -8,7 +8,8 @@ noise. WATTVEIL_SOAK=n takes n times the runs.
 import numpy as np
 import pytest
 
-from tests.statistical import conftest, faults
+from tests import many_runs
+from tests.statistical import faults
 from tests.statistical.harness import draws
 from tests.statistical.mechanism_cases import CASES
 from wattveil.evaluation.audit import audit_release
@@ -46,8 +47,8 @@ def mechanism(name: str) -> str:
     bounds = []
     for plant in (lambda _: None, faults.weaker_noise):
         with pytest.MonkeyPatch.context() as patch:
-            conftest.remember_constants(patch)
-            conftest.draw_in_blocks(patch)
+            many_runs.remember_constants(patch)
+            many_runs.draw_in_blocks(patch)
             plant(patch)
             case = CASES[name]()
             found = audit_two_worlds(case, runs=draws(case.runs), level=LEVEL)
@@ -65,7 +66,7 @@ def parts(request: ReleaseRequest) -> list[str]:
         attributes={"district": ("north", "south") * (HOMES // 2)},
     )
     with pytest.MonkeyPatch.context() as patch:
-        conftest.remember_constants(patch)
+        many_runs.remember_constants(patch)
         rows = audit_release(
             request, homes, runs=draws(RUNS), canaries=CANARIES, confidence=1.0 - LEVEL
         )

@@ -8,9 +8,26 @@ from importlib.metadata import version
 from typing import Annotated, Any, cast
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
+
+_INTERRUPTED = 130
+"""What a shell expects of a program that Ctrl-C ended: 128 and the number of the signal."""
+
+
+class _Interruptible(TyperGroup):
+    """Ends with one line when the person says so."""
+
+    def invoke(self, ctx: Any) -> object:  # noqa: ANN401 - Typer's context has no public type here
+        """Run the verb."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            typer.echo("Interrupted.", err=True)
+            raise typer.Exit(_INTERRUPTED) from None
+
 
 app = typer.Typer(
+    cls=_Interruptible,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,  # they would print local variables: private rows

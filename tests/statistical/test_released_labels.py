@@ -81,7 +81,7 @@ def of_labels(row: FloatArray, other: FloatArray = NOBODY) -> TwoWorlds:
         return one_hot(released.labels, 3)
 
     # The faults below need 250 to 750 decisions to be seen for sure; half of the runs decide.
-    return TwoWorlds(name="labels", claim=claim, run=run, runs=3_000)
+    return TwoWorlds(name="labels", claim=claim, run=run, runs=2_000)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ import pytest
 from tests.statistical import faults
 from tests.statistical.harness import draws as sample_size
 from tests.transcripts import Draw, measured_delta, record, replay, squared_signal
+from wattveil.clustering import merge
 from wattveil.cross_check import composed_epsilon
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget
@@ -34,6 +35,12 @@ DEVIATIONS = 5.0
 CENTROIDS = np.full((1, 24), 0.4)
 
 Pair = Callable[[], tuple[list[Draw], list[Draw]]]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch, constants_once: None) -> None:  # noqa: ARG001 - used
+    """Spend no time on what no loss depends on: restarts see released numbers only."""
+    monkeypatch.setattr(merge, "_RESTARTS", 1)
 
 
 @cache

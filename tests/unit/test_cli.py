@@ -99,6 +99,19 @@ def test_a_crash_shows_no_local_variables(monkeypatch: pytest.MonkeyPatch) -> No
     assert not cli.admin.pretty_exceptions_enable
 
 
+def test_who_interrupts_gets_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C: the exit code that shells expect, and no traceback."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "write_readings", interrupted)
+    result = CliRunner().invoke(cli.app, ["demo", "--customers", "5"])
+    assert result.exit_code == 130
+    assert result.stderr.splitlines()[-1] == "Interrupted."
+    assert "Traceback" not in result.output
+
+
 def test_command_exists_in_the_shell() -> None:
     """Run as a program without a verb, it prints its help."""
     code = "from wattveil.cli import app; app()"

@@ -9,13 +9,16 @@ from sklearn.base import clone
 from wattveil import PrivateKMeans, cluster_shares, release_labels
 from wattveil.clustering.lloyd import k_means
 from wattveil.errors import InvalidParameterError
-from wattveil.planning import plan_kmeans, plan_labels, plan_shares
+from wattveil.planning import kmeans, plan_kmeans, plan_labels, plan_shares
 from wattveil.planning.kmeans import centroid_error, simulated_rows
 from wattveil.simulate import simulate_load_kw
 
 CENTROIDS = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 5.0], [6.0, 6.0]])
 SIZES = np.array([400, 300, 200, 100])
 RUNS = 100
+CLUSTER_RUNS = 48
+"""Runs differ by 16 %: their median has a standard error of 3 %, that of the plan's 24 runs of 4 %.
+A right plan is 5 of these from the bound of a quarter, one wrong by half is 5 beyond it."""
 
 
 def near(planned: object, realised: object) -> None:
@@ -83,6 +86,7 @@ def test_errors_fall_with_customers() -> None:
     assert few == pytest.approx(10.0 * many)
 
 
+@pytest.mark.usefixtures("constants_once")
 @pytest.mark.parametrize("known", [False, True])
 def test_shares(known: bool) -> None:  # noqa: FBT001 - a case
     """The realised error of every share over 100 runs, as planned."""
@@ -176,6 +180,7 @@ def test_bad_share_plans_are_named(field: str, changes: dict[str, object]) -> No
         plan_shares(**arguments)  # type: ignore[arg-type]  # wrong on purpose
 
 
+@pytest.mark.usefixtures("constants_once")
 @pytest.mark.parametrize("normalise", [False, True])
 def test_clusters(*, normalise: bool) -> None:
     """Error of the centroids and accuracy loss on homes that the plan has not seen, as planned."""
@@ -187,7 +192,7 @@ def test_clusters(*, normalise: bool) -> None:
         rows = estimator.comparable(load_kw)
         rows = rows[np.isfinite(rows).all(axis=1)]
         best = k_means(rows, 5, seed=0, n_init=5).loss
-        for _ in range(RUNS // 4):
+        for _ in range(CLUSTER_RUNS // 4):
             centroids = clone(estimator).fit(load_kw).cluster_centers_
             errors.append(centroid_error(rows, centroids))
             distances = np.square(rows[:, None] - centroids).sum(axis=2).min(axis=1)
@@ -197,8 +202,10 @@ def test_clusters(*, normalise: bool) -> None:
     assert plan.clusters_told_apart == 5
 
 
-def test_the_plan_of_clusters_says_when_they_are_too_many() -> None:
+@pytest.mark.usefixtures("constants_once")
+def test_the_plan_of_clusters_says_when_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred homes do not carry ten clusters; a million carry them all."""
+    monkeypatch.setattr(kmeans, "_RUNS", 2)  # eight in all: the two differ more than tenfold
     estimator = PrivateKMeans(n_clusters=10, epsilon=0.5, normalise=True)
     few, many = (plan_kmeans(estimator, n_customers=n) for n in (100, 1_000_000))
     assert few.clusters_told_apart < 5 < many.clusters_told_apart
@@ -224,7 +231,8 @@ def test_a_guess_of_size_scales_the_rehearsal() -> None:
         simulated_rows(200, 24, seed=0, typical_kw=-1.0)
 
 
-def test_slots_and_public_numbers_are_planned_with() -> None:
+def test_slots_and_public_numbers_are_planned_with(monkeypatch: pytest.MonkeyPatch) -> None:
     """Quarter-hours, and a number of customers that need not be bought."""
+    monkeypatch.setattr(kmeans, "_RUNS", 1)  # what is asked for does not depend on the noise
     plan = plan_kmeans(PrivateKMeans(n_customers=300, n_clusters=2), n_customers=300, n_slots=96)
     assert "number of customers" not in plan.asks

@@ -18,6 +18,7 @@ KNOWN: dict[str, Any] = {"typical_kw": 0.54, "log_spread": 0.69, "delta": 1e-6}
 """Median and spread of the simulated sizes: what a utility knows of its customers."""
 
 
+@pytest.mark.usefixtures("constants_once")
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
 def test_planned_error_is_the_realised_error(epsilon: float) -> None:
     """Within 25 % over 100 runs, for the mean shape and the duration curve of a day."""

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
-from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
 from wattveil.clustering import tuning
@@ -22,6 +21,8 @@ _OWN_SPREAD = 0.5
 
 def merge_cells(cells: Cells, n_clusters: int, *, median_size: float, customers: float) -> Cells:
     """Return K cells from the ones that the coarse stage confirmed, ready to be refined."""
+    from sklearn.cluster import KMeans  # noqa: PLC0415 -- a third of a second, for releases alone
+
     confirmed = cells.counts > tuning.CONFIRMED * np.sqrt(cells.counts_variance)
     weights = np.where(confirmed, np.maximum(cells.counts, 0.0), 0.0)
     if np.count_nonzero(weights) <= n_clusters:  # too little is confirmed: all take part

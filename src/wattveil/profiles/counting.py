@@ -136,9 +136,7 @@ def _by_text(most: int) -> _Lookup:
     return _Lookup("stamp", join, total=f"CASE WHEN max(abs(units)) < {most} THEN sum(units) END")
 
 
-def _by_low_bits(
-    readings: Readings, plain: str, low: str, units: str, most: int
-) -> _Lookup | None:
+def _by_low_bits(readings: Readings, plain: str, low: str, units: str, most: int) -> _Lookup | None:
     """Join by low bits what is no text; it can be asked beforehand, mostly from statistics.
 
     None if a stamp is not in the calendar, or a value is too large.

@@ -20,6 +20,7 @@ from wattveil.publish import keys
 from wattveil.publish.bundle import check_out
 from wattveil.publish.console import refusals, working
 from wattveil.publish.manifest import Manifest
+from wattveil.publish.parts import Work
 from wattveil.publish.plan import ReleasePlan, epsilon_for, plan_release
 from wattveil.publish.produce import release_bundle
 from wattveil.publish.registry import registry_record
@@ -30,8 +31,11 @@ EPILOG = (
     " --out bundle"
 )
 
+_FIRST_TIME = " (the first time on a machine, compiling takes about half a minute of it)"
+
 
 def release(
+    context: typer.Context,
     profiles: Annotated[Path, typer.Argument(help="Parquet file of `wattveil profiles`; private.")],
     *,
     out: Annotated[Path, typer.Option(help="New folder for the bundle.")] = Path("bundle"),
@@ -96,7 +100,7 @@ def release(
 ) -> None:
     """Release load profiles under one budget, as a folder anybody may read and check."""
     console = Console(stderr=as_json)
-    with refusals():
+    with refusals(context):
         rows = Profiles.read_parquet(profiles)
         if (epsilon is None) == (target_error is None):
             raise InvalidParameterError("epsilon, target_error", "given, one of them", epsilon)
@@ -128,6 +132,7 @@ def release(
             _check_places(out, registry, request.tier)
         signing = None if key is None else keys.read_key(key)
         listed = () if customer_list is None else _names(customer_list)
+        _check_attribute(rows, request)
         with working(console) as started:
             if target_error is not None:
                 started("looking for epsilon")
@@ -145,8 +150,14 @@ def release(
         if _at_terminal() and not yes:
             typer.confirm("Spend this budget?", abort=True, err=as_json)
         with working(console) as started:
+            note = _FIRST_TIME if request.tier is Tier.INSTANCE else ""
             manifest = release_bundle(
-                rows, planned, out, key=signing, customer_list=listed, started=started
+                rows,
+                planned,
+                out,
+                key=signing,
+                customer_list=listed,
+                started=lambda part: started(part + note),
             )
         if registry is not None:
             registry.write_text(registry_record(manifest), encoding="utf-8")
@@ -206,6 +217,12 @@ def _check_places(out: Path, registry: Path | None, tier: Tier) -> None:
         raise InvalidParameterError("registry", "for the global tier only", tier.value)
     if not registry.absolute().parent.is_dir():
         raise InvalidParameterError("registry", "in a folder that exists", str(registry))
+
+
+def _check_attribute(rows: Profiles, request: ReleaseRequest) -> None:
+    """Refuse a wrong name before the plan, which takes a while."""
+    if request.by is not None:
+        _ = Work(profiles=rows, request=request).groups
 
 
 def _names(path: Path) -> tuple[str, ...]:

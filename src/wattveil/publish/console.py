@@ -12,15 +12,26 @@ from wattveil.errors import InvalidParameterError, WattveilError
 
 
 @contextmanager
-def refusals() -> Iterator[None]:
-    """Turn what Wattveil refuses into a message and an exit code, without a traceback."""
+def refusals(context: typer.Context | None = None) -> Iterator[None]:
+    """Turn what Wattveil refuses into a message and an exit code, without a traceback.
+
+    With the context of the verb, options are named as they are typed.
+    """
     try:
         yield
     except InvalidParameterError as error:
-        raise typer.BadParameter(str(error)) from error
+        hint = None if context is None else _options(context, error.field)
+        raise typer.BadParameter(str(error), param_hint=hint) from error
     except (WattveilError, OSError) as error:
         Console(stderr=True).print(f"[red]Error:[/] {escape(str(error))}", highlight=False)
         raise typer.Exit(1) from error
+
+
+def _options(context: typer.Context, fields: str) -> str | None:
+    """Return the options that give these fields, or None if there are none."""
+    typed = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    typed["n_clusters"] = typed.get("clusters", "")
+    return ", ".join(typed[name] for name in fields.split(", ") if typed.get(name)) or None
 
 
 @contextmanager

@@ -43,6 +43,7 @@ def synthesize(
         Path, typer.Option(help="New .parquet, .csv, .dss (OpenDSS) or .xml (Green Button) file.")
     ],
     seed: Annotated[int, typer.Option(help="The same seed gives the same customers.")] = 1,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that exists.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was written as JSON.")
     ] = False,
@@ -50,6 +51,8 @@ def synthesize(
     """Draw synthetic customers from the model of a bundle: free, they are nobody."""
     console = Console(stderr=as_json)
     with refusals(), working(console) as started:
+        if out.exists() and not force:
+            raise InvalidParameterError("out", "a new file unless --force is given", str(out))
         started("drawing customers")
         write_customers(bundle, out, customers=customers, seed=seed)
     if as_json:

@@ -1,7 +1,8 @@
 """The verbs `release`, `verify` and `admin key`, as a person or a script uses them."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,9 @@ def test_an_error_can_be_asked_for_instead() -> None:
         (["--tier", "instance", "--registry", "r.yaml"], "registry must be for the global tier"),
         (["--tier", "local"], "tier must be one of"),
         (["--share", "clusters"], "share must be part=weight"),
+        (["--clip-kw", "-1"], "Invalid value for --clip-kw: clip_kw must be"),
+        (["--clusters", "0"], "Invalid value for --clusters: n_clusters must be"),
+        (["--by", "class"], "Invalid value for --by, --levels: by, levels must be given together"),
         (["--share", "maps=1"], "share must be for one of"),
         (["--target-error", "0.1kW"], "epsilon, target_error must be given, one of them"),
         (["--by", "street", "--levels", "a,b"], "by must be an attribute of the profiles"),
@@ -127,10 +131,34 @@ def test_bad_options_are_explained(arguments: list[str], words: str) -> None:
     assert not Path("bundle").exists()
 
 
+def test_a_wrong_attribute_is_refused_before_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan rehearses for seconds; a wrong name is seen at once."""
+    monkeypatch.setattr(command, "plan_release", lambda *_: pytest.fail("planned"))
+    told = run(*COMMAND, "--by", "street", "--levels", "a,b", code=2)
+    assert "Invalid value for --by: by must be an attribute of the profiles" in told
+
+
+def test_the_first_compilation_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits for the instance tier is told why, whoever releases in the other is not."""
+    told: list[str] = []
+
+    def silent(*_: object, started: Callable[[str], None], **__: object) -> None:
+        started("clusters")
+        raise OSError("enough")
+
+    monkeypatch.setattr(command, "release_bundle", silent)
+    monkeypatch.setattr(command, "working", lambda _: nullcontext(told.append))
+    for tier in ("instance", "global"):
+        run("release", "profiles.parquet", "--epsilon", "30", "--tier", tier, code=1)
+    (first, second) = (what for what in told if what.startswith("clusters"))
+    assert "compiling" in first
+    assert second == "clusters"
+
+
 def test_a_target_is_a_number_of_kilowatts() -> None:
     """Nothing else."""
     told = run("release", "profiles.parquet", "--target-error", "much", code=2)
-    assert "such as 0.1kW" in told
+    assert "such as 0.1kW" in " ".join(told.replace("│", " ").split())
 
 
 def test_what_is_no_file_of_ours_is_told() -> None:

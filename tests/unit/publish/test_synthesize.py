@@ -77,7 +77,10 @@ def test_the_verb(whole: Path, tmp_path: Path) -> None:
     assert "70,000 synthetic customers" in " ".join(told.output.split())
     assert len(Profiles.read_parquet(out)) == 70_000  # more than a batch
     command[3] = "5"
-    assert json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)["customers"] == 5
+    assert (
+        json.loads(CliRunner().invoke(app, [*command, "--force", "--json"]).stdout)["customers"]
+        == 5
+    )
 
 
 def test_what_cannot_be_drawn_is_refused(whole: Path, tmp_path: Path) -> None:
@@ -94,3 +97,16 @@ def test_what_cannot_be_drawn_is_refused(whole: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidFileError, match="a synthetic model"):
         write_customers(tmp_path, tmp_path / "some.csv", customers=1, seed=1)
     assert [path.name for path in tmp_path.iterdir()] == [MODEL]
+
+
+def test_nothing_is_written_over_unasked(whole: Path, tmp_path: Path) -> None:
+    """A file that exists stays, unless --force says otherwise."""
+    out = tmp_path / "mine.csv"
+    out.write_text("mine")
+    command = ["synthesize", str(whole), "--customers", "3", "--out", str(out)]
+    refused = CliRunner().invoke(app, command, terminal_width=300)
+    assert refused.exit_code == 2
+    assert "out must be a new file unless --force is given" in refused.output
+    assert out.read_text() == "mine"
+    assert CliRunner().invoke(app, [*command, "--force"]).exit_code == 0
+    assert out.read_text().count("\n") == 4

@@ -60,6 +60,7 @@ def accuracy_loss(rows: Floats, centroids: Floats, best: float) -> float:
     },
     xfail_strict=False,  # two noisy fits may agree by chance
 )
+@pytest.mark.usefixtures("constants_once")
 def test_scikit_learn_contract(
     estimator: PrivateKMeans, check: Callable[[PrivateKMeans], None]
 ) -> None:
@@ -268,7 +269,7 @@ def test_any_data_gets_a_valid_answer(rows: Floats, *, normalise: bool) -> None:
 
 def test_many_clusters(load_kw: Floats) -> None:
     """More clusters than customers are as good a question as any."""
-    assert PrivateKMeans(n_clusters=500).fit(load_kw[:50]).cluster_centers_.shape == (500, 24)
+    assert PrivateKMeans(n_clusters=60).fit(load_kw[:50]).cluster_centers_.shape == (60, 24)
 
 
 @pytest.mark.parametrize(

@@ -240,6 +240,7 @@ def test_nobody_and_nobody_with_data() -> None:
 # --- counts ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("constants_once")
 @pytest.mark.parametrize(("design", "epsilon"), [("response", 1.0), ("cheapest", 3.0)])
 def test_sizes_are_unbiased_and_their_bars_right(design: str, epsilon: float) -> None:
     """Over 200 releases the squared distance in stated errors is that of normal numbers."""
@@ -258,6 +259,7 @@ def test_sizes_are_unbiased_and_their_bars_right(design: str, epsilon: float) ->
         assert one.shares.sum() == pytest.approx(1.0)
 
 
+@pytest.mark.usefixtures("constants_once")
 def test_customers_without_data_are_counted_as_stated() -> None:
     """`absent_as` says where 2,000 customers without data turn up among the sizes."""
     rows = np.vstack([customers(500, 300, 200), np.full((2_000, 2), math.nan)])

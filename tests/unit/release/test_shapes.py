@@ -33,6 +33,7 @@ def true_means(load_kw: Floats, groups: list[int], levels: range) -> Floats:
     return np.array([load_kw[np.array(groups) == level].mean(axis=0) for level in levels])
 
 
+@pytest.mark.usefixtures("constants_once")
 @pytest.mark.parametrize(("n_groups", "epsilon"), [(1, 0.3), (1, 1.0), (1, 3.0), (3, 1.0)])
 def test_bands_cover(n_groups: int, epsilon: float) -> None:
     """95 % bands hold the true mean in 90 to 99 % of slots: noise, shrinkage and clipping."""
@@ -47,6 +48,7 @@ def test_bands_cover(n_groups: int, epsilon: float) -> None:
     assert 0.86 < np.mean(inside) < 0.995
 
 
+@pytest.mark.usefixtures("constants_once")
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
 def test_better_than_plain(epsilon: float) -> None:
     """Against clipped noisy means with the best clip of a grid, chosen with hindsight."""

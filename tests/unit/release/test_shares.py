@@ -64,6 +64,7 @@ def test_cells_are_counted_where_they_belong(monkeypatch: pytest.MonkeyPatch) ->
     assert released.levels == {"area": ("north", "south"), "class": ("home", "shop")}
 
 
+@pytest.mark.usefixtures("constants_once")
 def test_counts_are_unbiased_and_their_error_right() -> None:
     """Over 100 releases the noise of all cells has the stated standard deviation."""
     runs = [release() for _ in range(100)]
@@ -73,6 +74,7 @@ def test_counts_are_unbiased_and_their_error_right() -> None:
     assert abs(z.mean()) < stats.norm.isf(5e-7) / math.sqrt(z.size)
 
 
+@pytest.mark.usefixtures("constants_once")
 def test_share_errors_cover() -> None:
     """In groups that are not empty the true share is within two stated errors 95 times in 100.
 

@@ -17,23 +17,6 @@ from wattveil.privacy.sensitivity import Ellipsoid, FloatArray, IntArray
 _BLOCK = 4096
 
 
-@pytest.fixture
-def constants_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compute once what is the same in every run: no noise, nothing that differs between runs."""
-    remember_constants(monkeypatch)
-
-
-@pytest.fixture
-def many_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compute constants once, and draw the system's noise in blocks.
-
-    A block comes from the same sampler with the same scale, and each number is handed out once: a
-    run has the law it would have without. That calls are independent is tested without this.
-    """
-    remember_constants(monkeypatch)
-    draw_in_blocks(monkeypatch)
-
-
 def remember_constants(patch: pytest.MonkeyPatch) -> None:
     """Compute once what no run can change."""
     patch.setattr(accounting, "noise_scale", cache(accounting.noise_scale))
