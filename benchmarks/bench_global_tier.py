@@ -39,6 +39,7 @@ import numpy as np
 from float_asks import grid_with_noise_of, without_grid
 from global_tier_cases import (
     ACCURACY,
+    DELTA,
     MEASURED,
     Case,
     accuracy_loss,
@@ -53,9 +54,12 @@ from global_tier_cases import (
 )
 from global_tier_targets import EPSILONS, K_SWEEP, TARGETS
 from populations import six_kinds
-from rivals import diffprivlib_runs, plain_lloyd, private_mean
 from sklearn.cluster import KMeans
 
+from wattveil.baselines import gaussian_lloyd, private_mean
+from wattveil.baselines.ibm_diffprivlib import centroids_of_runs
+from wattveil.baselines.outcome import PublicChoices
+from wattveil.errors import MissingExtraError
 from wattveil.release.kmeans import PrivateKMeans
 
 if TYPE_CHECKING:
@@ -132,15 +136,21 @@ def rival_losses(case: Case, runs: int) -> list[dict[str, list[float]]]:
     """Return, for every epsilon, the losses of each rival."""
     rows = rows_of(case)
     assert rows is not None
+    public = PublicChoices.taken_from(rows, K)
     found: list[dict[str, list[float]]] = []
     for epsilon in EPSILONS:
         of_plain = {
             f"plain, {steps} steps": [
                 accuracy_loss(
                     case,
-                    plain_lloyd(
-                        rows, K, epsilon, steps=steps, generator=np.random.default_rng(run)
-                    ),
+                    gaussian_lloyd.fit(
+                        rows,
+                        epsilon=epsilon,
+                        delta=DELTA,
+                        public=public,
+                        generator=np.random.default_rng(run),
+                        rounds=steps,
+                    ).centroids_kw,
                     K,
                 )
                 for run in range(runs)
@@ -148,10 +158,13 @@ def rival_losses(case: Case, runs: int) -> list[dict[str, list[float]]]:
             for steps in (3, 7)
         }
         found.append(of_plain)
-    released = diffprivlib_runs(rows, K, EPSILONS, runs=runs)
-    if released is not None:
-        for of_epsilon, losses in zip(released, found, strict=True):
-            losses["diffprivlib"] = [accuracy_loss(case, run, K) for run in of_epsilon]
+    try:
+        released = centroids_of_runs(rows, EPSILONS, public, range(runs))
+    except MissingExtraError as error:
+        say(f"skipped a rival: {error}")
+        return found
+    for of_epsilon, losses in zip(released, found, strict=True):
+        losses["diffprivlib"] = [accuracy_loss(case, run, K) for run in of_epsilon]
     return found
 
 
@@ -437,11 +450,19 @@ def mean_losses(case: Case, epsilon: float, radius: float, runs: int) -> list[fl
     rows = rows_of(case)
     assert rows is not None
     generator = np.random.default_rng(0)
+    public = PublicChoices.taken_from(rows, K)
     means = (
-        private_mean(rows, epsilon, relative_radius=radius, generator=generator)
+        private_mean.fit(
+            rows,
+            epsilon=epsilon,
+            delta=DELTA,
+            public=public,
+            generator=generator,
+            relative_radius=radius,
+        )
         for _ in range(runs)
     )
-    return [accuracy_loss(case, mean, K) for mean in means]
+    return [accuracy_loss(case, mean.centroids_kw, K) for mean in means]
 
 
 # --- grid -----------------------------------------------------------------------------------------

@@ -98,6 +98,7 @@ _add(
     app, "verify", "publish.verify_command", "Recompute every claim of a release, without the data."
 )
 _add(app, "grid", "grid.command", "Real and synthetic customers on the same feeder.")
+_add(app, "compare", "baselines.command", "All mechanisms and rivals on the same customers.")
 _add(app, "audit", "evaluation.audit_command", "Lower bounds on epsilon beside what is claimed.")
 _add(attack, "filter", "evaluation.attack_filter_command", "White and coloured noise, filtered.")
 _add(attack, "copy", "evaluation.attack_copy_command", "Real customers among synthetic ones.")

@@ -43,9 +43,10 @@ def test_contracts_hold() -> None:
     assert "Contracts: 6 kept, 0 broken." in verdict.text
 
 
-def test_layers_breach_is_caught(tree: Path) -> None:
-    """A lower layer may not import a higher one."""
-    plant(tree, "release", "import wattveil.cli")
+@pytest.mark.parametrize("higher", ["cli", "baselines"])
+def test_layers_breach_is_caught(tree: Path, higher: str) -> None:
+    """A lower layer may not import a higher one: what is released knows no rivals."""
+    plant(tree, "release", f"import wattveil.{higher}")
     assert lint_imports(tree.parent).broken == {"Layers"}
 
 
@@ -83,7 +84,9 @@ def test_blind_breach_is_caught(tree: Path, stage: str) -> None:
     assert lint_imports(tree.parent).broken == {"Blind"}
 
 
-@pytest.mark.parametrize("stage", ["ingest", "profiles", "clustering", "evaluation", "grid"])
+@pytest.mark.parametrize(
+    "stage", ["ingest", "profiles", "clustering", "baselines", "evaluation", "grid"]
+)
 def test_served_breach_is_caught(tree: Path, stage: str) -> None:
     """`serve` may not import a stage that holds rows or private figures."""
     plant(tree, stage)

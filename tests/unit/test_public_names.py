@@ -74,7 +74,8 @@ def test_no_seed_reaches_the_noise() -> None:
         for function in functions()
         if SEEDS & set(inspect.signature(function).parameters)
     }
-    assert {name for name in seeded if not name.startswith("wattveil.simulate.")} == {
+    free = ("wattveil.simulate.", "wattveil.baselines.")  # made-up homes; rivals, never published
+    assert {name for name in seeded if not name.startswith(free)} == {
         "wattveil.clustering.lloyd._plus_plus_start",  # the starts of K-means, a public choice
         "wattveil.clustering.lloyd.k_means",
         "wattveil.evaluation.attack_copy_command.copy",  # who is a member, and planted outliers

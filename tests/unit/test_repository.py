@@ -32,9 +32,11 @@ def test_randomness_is_banned(code: str) -> None:
         assert "TID251" in ruff(module, code)
 
 
-@pytest.mark.parametrize("module", ["privacy/noise.py", "simulate/population.py", "grid/draws.py"])
+@pytest.mark.parametrize(
+    "module", ["privacy/noise.py", "simulate/population.py", "grid/draws.py", "baselines/noise.py"]
+)
 def test_randomness_has_its_places(module: str) -> None:
-    """Noise, made-up customers and lots on a feeder are drawn in places of their own."""
+    """Noise, made-up customers, lots on a feeder and rivals are drawn in places of their own."""
     assert "TID251" not in ruff(module, BANNED_USES[0])
 
 

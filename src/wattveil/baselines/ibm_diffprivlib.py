@@ -1,0 +1,106 @@
+"""IBM's diffprivlib 0.6: `KMeans`, run in an interpreter of its own.
+
+It needs an older scikit-learn. Either this interpreter has the extra ``bench``, or
+``WATTVEIL_DIFFPRIVLIB_PYTHON`` names one that has ``diffprivlib`` installed.
+
+Its rounds are those of Su et al. (2016), but
+
+* it hands out the two shares of the split in the wrong order: each of d slots gets the share of the
+  counts, w / (d + w), and the counts that of a slot;
+* its noise on a sum fits the width of the slot's bounds, while a customer adds up to the farther
+  bound: max(|low|, |high|) / (high - low) times as much.
+
+For load from 0 on it spends (1 + d w) / (d + w) times what it claims: 1.62 times at 24 slots.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import ArrayLike
+
+from wattveil.baselines import run_diffprivlib
+from wattveil.baselines.outcome import Floats, Outcome, PublicChoices, checked, promise
+from wattveil.baselines.su_2016 import count_weight
+from wattveil.errors import MissingExtraError, WattveilError
+
+PYTHON_VARIABLE = "WATTVEIL_DIFFPRIVLIB_PYTHON"
+
+
+def fit(
+    load_kw: ArrayLike,
+    *,
+    epsilon: float,
+    delta: float,
+    public: PublicChoices,
+    generator: Generator,
+) -> Outcome:
+    """Return its centroids, and what they really cost."""
+    rows = checked(load_kw, epsilon=epsilon, delta=delta, public=public)
+    return Outcome(
+        centroids_kw=centroids_of_runs(rows, [epsilon], public, [int(generator.integers(2**31))])[
+            0, 0
+        ],
+        claimed=promise(epsilon),
+        true=promise(epsilon * overspending(public)),
+        doubts=(
+            "it swaps the shares of sums and counts, and spends more than it claims",
+            "its noise on sums fits the width of the bounds, not the farther bound",
+            "a cluster without customers is skipped, which shows",
+        ),
+    )
+
+
+def overspending(public: PublicChoices) -> float:
+    """Return how many times the claimed epsilon it spends, at best."""
+    weight = count_weight(public.n_slots)
+    farther = np.maximum(np.abs(public.low_kw), np.abs(public.high_kw))
+    reach = farther / (public.high_kw - public.low_kw)
+    return float((1.0 + weight * reach.sum()) / (public.n_slots + weight))
+
+
+def centroids_of_runs(
+    rows: Floats, epsilons: Sequence[float], public: PublicChoices, seeds: Sequence[int]
+) -> Floats:
+    """Return the centroids of every epsilon and seed, (epsilons, seeds, K, d), from one process."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder) / "given.npz", Path(folder) / "centroids.npy"
+        np.savez(
+            source,
+            rows=np.clip(rows, public.low_kw, public.high_kw),
+            low=public.low_kw,
+            high=public.high_kw,
+            n_clusters=public.n_clusters,
+            epsilons=np.asarray(epsilons, dtype=np.float64),
+            seeds=np.asarray(seeds),
+        )
+        _call(str(source), str(target))
+        centroids: Floats = np.load(target)
+        return centroids
+
+
+def check_installed() -> None:
+    """Refuse with the name of the extra if it is not there."""
+    _call()
+
+
+def _call(*files: str) -> None:
+    """Run it on these files; without any it is only imported."""
+    python = os.environ.get(PYTHON_VARIABLE, sys.executable)
+    # -P: the folder of the script, which is ours, is no place to import from.
+    command = [python, "-P", run_diffprivlib.__file__, *files]
+    try:
+        done = subprocess.run(  # noqa: S603 - our own runner
+            command, check=False, capture_output=True, text=True
+        )
+    except OSError as error:
+        raise WattveilError(f"{PYTHON_VARIABLE} names no interpreter: {error}") from error
+    if done.returncode == run_diffprivlib.NOT_THERE:
+        raise MissingExtraError("diffprivlib", "bench")
+    if done.returncode:
+        raise WattveilError(f"diffprivlib failed: {done.stderr.strip()[-500:]}")
