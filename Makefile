@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench soak check format seal mutation pins clean
+.PHONY: help demo test bench soak check format seal reproduction mutation pins clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
@@ -51,6 +51,9 @@ format: $(VENV)/.dev ## Rewrite the code in the house style
 
 seal: $(VENV)/.dev ## List stale seals of proof pages; renew those read again: PAGES="docs/proofs/x.md"
 	@$(BIN)/python tools/seal_proofs.py $(if $(PAGES),--write $(PAGES))
+
+reproduction: $(VENV)/.browser ## Draw the paper's figures anew into docs/reproduction.md (some minutes)
+	@$(BIN)/python tools/build_reproduction.py
 
 mutation: $(VENV)/.dev ## Mutate privacy/ and list the mutants no test kills (long)
 	@$(BIN)/mutmut run

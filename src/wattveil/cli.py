@@ -103,6 +103,7 @@ _add(app, "audit", "evaluation.audit_command", "Lower bounds on epsilon beside w
 _add(attack, "filter", "evaluation.attack_filter_command", "White and coloured noise, filtered.")
 _add(attack, "copy", "evaluation.attack_copy_command", "Real customers among synthetic ones.")
 _add(attack, "solar", "evaluation.attack_solar_command", "The one home with panels, by averages.")
+_add(app, "reproduce", "reproduce.command", "The paper's figures, each beside what is true.")
 _add(admin, "key", "publish.key_command", "Make a key to sign releases with, and its public half.")
 app.add_typer(attack, name="attack")
 app.add_typer(admin, name="admin")

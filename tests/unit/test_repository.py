@@ -33,7 +33,14 @@ def test_randomness_is_banned(code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["privacy/noise.py", "simulate/population.py", "grid/draws.py", "baselines/noise.py"]
+    "module",
+    [
+        "privacy/noise.py",
+        "simulate/population.py",
+        "grid/draws.py",
+        "reproduce/draws.py",
+        "baselines/noise.py",
+    ],
 )
 def test_randomness_has_its_places(module: str) -> None:
     """Noise, made-up customers, lots on a feeder and rivals are drawn in places of their own."""

@@ -12,11 +12,11 @@ from wattveil.grid.comparison import GridComparison, Row, Verdict
 from wattveil.grid.observe import RANGE_A_PU, Observation
 from wattveil.profiles.page import Shown, figure_html, private_page
 
-_BLUE, _ORANGE, _GREY = "#2563a8", "#d9730d", "#9aa5b1"
+_BLUE, _ORANGE, GREY = "#2563a8", "#d9730d", "#9aa5b1"
 _COLOURS = {
     Verdict.INSIDE: "#2e7d32",
     Verdict.DETECTABLE: "#b3261e",
-    Verdict.NO_PROOF: _GREY,
+    Verdict.NO_PROOF: GREY,
 }
 _BINS = 60
 _WHOLE = 1000.0  # from here on, no decimals
@@ -69,7 +69,7 @@ def _figures(comparison: GridComparison) -> list[Shown]:
     named: tuple[Named, ...] = (
         ("real", comparison.real, _BLUE),
         ("synthetic", comparison.synthetic, _ORANGE),
-        ("centroids only", comparison.control, _GREY),
+        ("centroids only", comparison.control, GREY),
     )
     labels = list(comparison.setting.grid.labels)
     load_mw = [(labels, seen.feeder_kw / 1e3) for _, seen, _ in named]
@@ -84,8 +84,8 @@ def _figures(comparison: GridComparison) -> list[Shown]:
     beyond = "share of transformers beyond"
     along = "Voltage along the feeder: lowest and highest of the day"
     return [
-        Shown("Voltage magnitude", _histogram(named, "voltage_pu"), "pu", "share"),
-        Shown("Voltage phase", _histogram(named, "angle_deg"), "degree", "share"),
+        Shown("Voltage magnitude", histogram(named, "voltage_pu"), "pu", "share"),
+        Shown("Voltage phase", histogram(named, "angle_deg"), "degree", "share"),
         Shown(along, _along_the_feeder(comparison, named[:2]), "ohm from the substation", "pu"),
         Shown("Load of the feeder", _curves(named, load_mw), "", "MW"),
         Shown("After-diversity maximum demand", diversity, "homes", "kW a home"),
@@ -103,12 +103,12 @@ def _curves(named: Sequence[Named], points: Sequence[tuple[object, object]]) -> 
     """Draw a line for each population; the control is dotted."""
     figure = _new_figure()
     for (name, _, colour), (x, y) in zip(named, points, strict=True):
-        line = {"color": colour, "dash": "dot" if colour == _GREY else "solid"}
+        line = {"color": colour, "dash": "dot" if colour == GREY else "solid"}
         figure.add_scatter(x=x, y=y, name=name, line=line, mode="lines")
     return figure
 
 
-def _histogram(named: Sequence[Named], field: str) -> Figure:
+def histogram(named: Sequence[Named], field: str) -> Figure:
     """Draw shares of all buses and hours, on the same bins for all."""
     samples = [getattr(seen, field).ravel() for _, seen, _ in named]
     solved = [values[np.isfinite(values)] for values in samples]
@@ -162,7 +162,7 @@ def _ratios(rows: Sequence[Row]) -> Shown:
     figure = _new_figure()
     low, high = _SHOWN_RATIOS
     for name, ratios, colours, symbol in (
-        ("centroids only", [row.control_ratio for row in rows], _GREY, "x"),
+        ("centroids only", [row.control_ratio for row in rows], GREY, "x"),
         (
             "synthetic",
             [row.ratio for row in rows],

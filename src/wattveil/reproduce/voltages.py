@@ -1,0 +1,178 @@
+"""Voltages on the IEEE 123-bus and the 141-bus feeder, with real and synthetic customers."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from wattveil import calibration
+from wattveil.clustering._kernels import Indices
+from wattveil.clustering.geometry import Floats
+from wattveil.clustering.lloyd import assign
+from wattveil.grid import GridComparison, Row, compare_on_feeder
+from wattveil.grid.page import GREY, histogram
+from wattveil.profiles import Profiles
+from wattveil.profiles.page import Shown
+from wattveil.reproduce.figure import Outcome, Reproduction, Table
+from wattveil.reproduce.load_shapes import synthesised
+from wattveil.reproduce.plots import BLUE, GREEN, ORANGE
+from wattveil.reproduce.study import Study
+from wattveil.reproduce.synthesis import algorithm_2
+
+FEEDERS = {"ieee123": "IEEE 123 buses", "case141": "141 buses"}
+EPSILON, DELTA = 30.0, 0.2  # the paper's
+_CLASS = "cluster"
+_REDRAWS = 20
+_SAMPLES = 5000
+_LOADED = ("houses", "paper")
+_RUNS = (("literal", "paper"), _LOADED, ("houses", "wattveil"))
+_METRICS = {"A1 voltage, W1": "voltage", "A1 angle, W1": "angle"}
+
+
+class _Case(NamedTuple):
+    feeder: str
+    scaling: str
+    synthesis: str
+
+    @property
+    def key(self) -> str:
+        return f"{self.feeder}, {self.scaling}, {self.synthesis}"
+
+
+def run(study: Study) -> Outcome:
+    """Run the paper's experiment to the letter, and with as many houses as load the feeder."""
+    real = _labelled(study, study.coloured.rows, study.coloured.exact.labels)
+    synthetic = {"paper": _paper(study), "wattveil": _private(study)}
+    cases = [
+        _Case(feeder, scaling, synthesis)
+        for feeder in (["ieee123"] if study.fast else FEEDERS)
+        for scaling, synthesis in _RUNS[: 2 if study.fast else None]
+    ]
+    found = {
+        case: compare_on_feeder(
+            real,
+            synthetic[case.synthesis],
+            feeder=case.feeder,
+            by=_CLASS,
+            scaling=case.scaling,
+            redraws=_REDRAWS,
+            seed=study.seed,
+        )
+        for case in cases
+    }
+    idle = min(_lowest(found[case]) for case in cases if case.scaling == "literal")
+    ratios = {case.key: _ratios(comparison) for case, comparison in found.items()}
+    control = max(
+        _row(found[case], "A1 voltage, W1").control_ratio
+        for case in cases
+        if case.scaling == "houses"
+    )
+    paper = {case.feeder: ratios[case.key]["voltage"] for case in cases if case[1:] == _LOADED}
+    return Outcome(
+        numbers={
+            "w1_over_noise": ratios,
+            "lowest_pu": {case.key: _lowest(comparison) for case, comparison in found.items()},
+            "control_w1_over_noise": control,
+        },
+        panels=[panel for case in cases for panel in _panels(case, found[case])],
+        tables=[_table(found)],
+        found=(
+            f"One house a bus, as in the paper, leaves the feeders idle: no voltage below"
+            f" {idle:.4f} pu. With as many houses as carry the nominal load, the voltages of"
+            " Algorithm 2's customers (centred, Wishart noise) are "
+            + " and ".join(f"{ratio:.2f} ({feeder})" for feeder, ratio in paper.items())
+            + " times as far from the real ones as 95 % of redraws of real customers are."
+        ),
+        differs=(
+            "The histograms lie on each other as in the paper, but on an idle feeder nearly"
+            " anything would. On a loaded one the ratio tells; and the control, in which every"
+            f" house follows the centroid of its cluster alone, reaches {control:.2f}: where it is"
+            " below 1 these histograms prove nothing beyond the cluster means. `wattveil grid` has"
+            " the figures that do tell, at transformers and customers. With a held substation and"
+            " nothing to control, the paper's optimal power flow is the plain one."
+        ),
+    )
+
+
+def _paper(study: Study) -> Profiles:
+    """Synthesise by Algorithm 2 in the mix of the clusters."""
+    mechanism, source = study.coloured, study.lots("voltages")
+    s = calibration.paper_calibration(epsilon=EPSILON, delta=DELTA).s
+    size = mechanism.exact.sizes / len(mechanism.rows)
+    wanted = np.repeat(np.arange(size.size), np.ceil(_SAMPLES * size).astype(np.int64))
+    rows = algorithm_2(
+        mechanism,
+        centroids=mechanism.centroids(s, source),
+        wanted=wanted,
+        epsilon=EPSILON,
+        moment="centred",
+        lots=source,
+    )
+    return _labelled(study, rows, wanted)
+
+
+def _private(study: Study) -> Profiles:
+    """Synthesise under differential privacy; a customer is of the cluster that is nearest."""
+    centroids = study.coloured.exact.centroids
+    rows = synthesised(study.coloured.rows, _SAMPLES, study.seed)
+    labels = assign(rows, centroids).astype(np.int64)
+    empty = np.setdiff1d(np.arange(len(centroids)), labels)  # too rare to be synthesised
+    return _labelled(study, np.concatenate([rows, centroids[empty]]), np.append(labels, empty))
+
+
+def _labelled(study: Study, load_kw: Floats, labels: Indices) -> Profiles:
+    profiles = study.customers.profiles
+    return Profiles(
+        customer_ids=tuple(str(row) for row in range(len(load_kw))),
+        load_kw=np.array(load_kw),
+        grid=profiles.grid,
+        timezone=profiles.timezone,
+        attributes={_CLASS: tuple(str(label) for label in labels)},
+    )
+
+
+def _row(comparison: GridComparison, metric: str) -> Row:
+    return next(row for row in comparison.rows if row.metric == metric)
+
+
+def _ratios(comparison: GridComparison) -> dict[str, float]:
+    return {name: _row(comparison, metric).ratio for metric, name in _METRICS.items()}
+
+
+def _lowest(comparison: GridComparison) -> float:
+    return float(np.nanmin(comparison.real.voltage_pu))
+
+
+def _panels(case: _Case, comparison: GridComparison) -> list[Shown]:
+    named = (
+        ("real", comparison.real, BLUE),
+        ("synthetic", comparison.synthetic, ORANGE if case.synthesis == "paper" else GREEN),
+        ("centroids only", comparison.control, GREY),
+    )
+    who = "the paper's" if case.synthesis == "paper" else "Wattveil's"
+    title = f"{FEEDERS[case.feeder]}, {case.scaling}, {who}"
+    return [
+        Shown(f"{title}: magnitude", histogram(named, "voltage_pu"), "pu", "share"),
+        Shown(f"{title}: phase", histogram(named, "angle_deg"), "degree", "share"),
+    ]
+
+
+def _table(found: dict[_Case, GridComparison]) -> Table:
+    rows = []
+    for case, comparison in found.items():
+        for metric in _METRICS:
+            row = _row(comparison, metric)
+            shown = (f"{row.ratio:.2f}", f"{row.control_ratio:.2f}", row.verdict.value)
+            rows.append([case.feeder, case.scaling, case.synthesis, metric, *shown])
+    head = ["feeder", "scaling", "synthesis", "metric", "ratio", "control", "verdict"]
+    return Table("Distance from real customers over that of 95 % of redraws", head, rows)
+
+
+FIGURE = Reproduction(
+    name="voltages",
+    title="Voltages on two feeders with real and synthetic customers",
+    paper=(
+        "Histograms of voltage magnitude and phase on the IEEE 123-bus and the 141-bus feeder, one"
+        " house a bus: synthetic loads provide a good match for the real ones."
+    ),
+    run=run,
+)

@@ -1,0 +1,180 @@
+"""Build docs/reproduction.md and its pictures from a whole run of `wattveil reproduce all`.
+
+Run `make reproduction`. The pictures are the page's own, drawn by Plotly in the distribution's
+Chromium and kept as SVG. Customers are simulated: nobody is in them.
+"""
+
+import os
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from urllib.parse import unquote
+from xml.sax.saxutils import escape
+
+from playwright.sync_api import sync_playwright
+from plotly.graph_objects import Figure
+from plotly.offline import get_plotlyjs
+
+from wattveil.profiles.page import Shown, styled
+from wattveil.reproduce import FIGURES, Study
+from wattveil.reproduce.customers import LONDON
+from wattveil.reproduce.figure import Table
+from wattveil.reproduce.page import Run
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE, PICTURES = DOCS / "reproduction.md", DOCS / "reproduction"
+WIDTH, HEIGHT, TITLE = 460, 300, 26
+COLUMNS = 2
+AMI = ("ami-scatter", "ami-performance", "histograms", "load-shapes")
+
+_HEAD = """# The paper's figures, redrawn
+
+Every figure and number of Ravi et al., *Differentially Private K-means Clustering Applied to Meter
+Data Analysis and Synthesis*, beside what is true. `make reproduction` builds this page from a
+whole run of
+
+```sh
+wattveil reproduce all --out figures
+```
+
+which writes the same figures as one page to look at, and all numbers as JSON. `--list` names the
+figures, `--fast` is a rougher run, `--data profiles.parquet` shows your own customers: then the
+page is private and says so. The paper's customers are not public: these are
+{customers}. Dashed curves are the paper's claims, solid ones
+are computed. Noise in figures is seeded and never published; products of Wattveil that appear in
+them (global tier, synthesis, duration curve) have no seed, so their numbers move a little from run
+to run. This run took {seconds:.0f} seconds on two cores that others used too. The paper's errors,
+line by line, are in [notation](notation.md).
+"""
+
+_LONDON = """
+## The same on London households
+
+`wattveil reproduce all --data london`, with the households of the Low Carbon London trial (2013) in
+the folder that `WATTVEIL_DATA` names. Their classes are not known: the customers farthest from
+their neighbours count as outliers.
+"""
+
+Draw = Callable[[Figure], str]
+
+
+def main() -> None:
+    """Draw all figures and write the page."""
+    study = Study()
+    runs = all_of(study, FIGURES)
+    london = all_of(Study(data=LONDON), AMI) if "WATTVEIL_DATA" in os.environ else []
+    PICTURES.mkdir(exist_ok=True)
+    with drawing() as draw:
+        for run in runs:
+            (PICTURES / f"{run.figure.name}.svg").write_text(
+                picture(run.outcome.panels, draw), encoding="utf-8"
+            )
+    PAGE.write_text(page(study, runs) + on_london(london), encoding="utf-8")
+
+
+def all_of(study: Study, names: Iterable[str]) -> list[Run]:
+    """Draw some figures."""
+    runs = []
+    for name in names:
+        start = time.perf_counter()
+        runs.append(Run(FIGURES[name], FIGURES[name].run(study), time.perf_counter() - start))
+    return runs
+
+
+def page(study: Study, runs: Sequence[Run]) -> str:
+    """Return the page as Markdown."""
+    seconds = sum(run.seconds for run in runs)
+    parts = [_HEAD.format(customers=study.customers.words, seconds=seconds)]
+    for run in runs:
+        parts += [
+            f"## {run.figure.title}",
+            f"**The paper.** {run.figure.paper}",
+            f"![{run.figure.title}](reproduction/{run.figure.name}.svg)",
+            f"**What we get.** {run.outcome.found}",
+            f"**Where they differ, and why.** {run.outcome.differs}",
+            *(table(own) for own in run.outcome.tables),
+        ]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def on_london(runs: Sequence[Run]) -> str:
+    """Return what is found on real homes, in words alone; nothing without the data folder."""
+    if not runs:
+        return ""
+    found = "\n".join(f"* **{run.figure.title}.** {run.outcome.found}" for run in runs)
+    return f"{_LONDON}\n{found}\n"
+
+
+def table(own: Table) -> str:
+    """Return a table as Markdown."""
+    lines = [own.head, ["---"] * len(own.head), *own.rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+@contextmanager
+def drawing() -> Iterator[Draw]:
+    """Start Chromium with Plotly in it; what is given draws a figure as SVG."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        sys.exit("Chromium is needed to draw the pictures; on Debian: apt install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        tab, numbers = browser.new_page(), count()
+        tab.add_script_tag(content=get_plotlyjs())
+
+        def draw(figure: Figure) -> str:
+            height = figure.layout.height or HEIGHT
+            width = COLUMNS * WIDTH if figure.layout.height else WIDTH
+            url = tab.evaluate(
+                "([figure, width, height]) => Plotly.toImage("
+                "JSON.parse(figure), {format: 'svg', width, height})",
+                [figure.to_json(), width, height],
+            )
+            return _lighter(unquote(url.split(",", 1)[1]), next(numbers))
+
+        yield draw
+        browser.close()
+
+
+def _lighter(svg: str, number: int) -> str:
+    """Say colours in few words, and put a number where Plotly has a random name.
+
+    The same figure is then the same file.
+    """
+    plain = r'style="(?:vector-effect: none; )?opacity: 1; stroke-width: 0(?:px)?;'
+    svg = re.sub(plain + r' fill: (rgb\([^)]*\)); fill-opacity: 1;"', r'fill="\1"', svg)
+    found = re.search(r'id="defs-(\w+)"', svg)
+    return svg.replace(found[1], f"figure{number}") if found else svg
+
+
+def picture(panels: Sequence[Shown], draw: Draw) -> str:
+    """Return all panels of a figure in one SVG, side by side, each below its title."""
+    places, down, right = [], 0, 0
+    for panel in panels:
+        figure = styled(panel)
+        tall = figure.layout.height
+        if tall and right:
+            right, down = 0, down + HEIGHT + TITLE
+        title = f'<text x="{right + 8}" y="{down + 18}">{escape(panel.title)}</text>'
+        inner = draw(figure).replace("<svg ", f'<svg x="{right}" y="{down + TITLE}" ', 1)
+        places.append(title + inner)
+        right += WIDTH
+        if tall or right >= COLUMNS * WIDTH:
+            right, down = 0, down + (tall or HEIGHT) + TITLE
+    if right:
+        down += HEIGHT + TITLE
+    width = COLUMNS * WIDTH if len(panels) > 1 or panels[0].figure.layout.height else WIDTH
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{down}"'
+        f' viewBox="0 0 {width} {down}" font-family="sans-serif" font-size="13">'
+        f'<rect width="100%" height="100%" fill="white"/>{"".join(places)}</svg>\n'
+    )
+
+
+if __name__ == "__main__":
+    main()
