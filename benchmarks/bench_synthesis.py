@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from populations import six_kinds
 
 from wattveil import LoadSynthesizer
-from wattveil.planning.synthetic import correlation_error, slot_distance
+from wattveil.measures.slots import correlation_error, slot_distance
 from wattveil.profiles import Grid
 from wattveil.publish.synthesize import _write_parquet
 from wattveil.simulate import simulate_load_kw

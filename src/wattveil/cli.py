@@ -97,9 +97,12 @@ _add(app, "synthesize", "publish.synthesize", "Synthetic customers from a releas
 _add(
     app, "verify", "publish.verify_command", "Recompute every claim of a release, without the data."
 )
+_add(app, "evaluate", "evaluation.evaluate_command", "How like the real customers synthetic are.")
 _add(app, "grid", "grid.command", "Real and synthetic customers on the same feeder.")
 _add(app, "compare", "baselines.command", "All mechanisms and rivals on the same customers.")
 _add(app, "audit", "evaluation.audit_command", "Lower bounds on epsilon beside what is claimed.")
+_add(app, "rules", "evaluation.rules_command", "What an N/X rule hides, and what undoes it.")
+_add(attack, "fifteen-fifteen", "evaluation.differencing", "A customer, from two averages.")
 _add(attack, "filter", "evaluation.attack_filter_command", "White and coloured noise, filtered.")
 _add(attack, "copy", "evaluation.attack_copy_command", "Real customers among synthetic ones.")
 _add(attack, "solar", "evaluation.attack_solar_command", "The one home with panels, by averages.")

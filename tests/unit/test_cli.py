@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from tests.released import no_rehearsal
 from wattveil import cli
+from wattveil.profiles.text import line_of
 from wattveil.publish import demo
 from wattveil.publish.bundle import read_manifest
 from wattveil.publish.verify import verify_bundle
@@ -124,5 +125,5 @@ def test_command_exists_in_the_shell() -> None:
 
 def test_a_curve_in_one_line() -> None:
     """From its least to its largest value, also if they are the same."""
-    assert demo._line(np.array([0.0, 1.0, 7.0, 3.0])) == "▁▂█▄"
-    assert demo._line(np.ones(3)) == "▁▁▁"
+    assert line_of(np.array([0.0, 1.0, 7.0, 3.0])) == "▁▂█▄"
+    assert line_of(np.ones(3)) == "▁▁▁"

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from plotly.graph_objects import Figure
 
 from wattveil.evaluation.attack_copy import CopyAttack
 from wattveil.evaluation.attack_filter import FilterAttack
 from wattveil.evaluation.attack_solar import SolarAttack
+from wattveil.measures.page import BLUE, GREY, ORANGE, new_figure
 from wattveil.profiles import Grid
 from wattveil.profiles.page import Shown, figure_html, private_page
 
-_BLUE, _ORANGE, _GREY, _PALE = "#2563a8", "#d9730d", "#9aa5b1", "#c9d1d9"
+_PALE = "#c9d1d9"
 
 COPY_ROWS: Mapping[str, str] = {
     "values that are a real reading": "copied",
@@ -34,11 +34,11 @@ def write_filter_page(found: FilterAttack, grid: Grid, path: Path) -> None:
     ]
     sections = []
     for colour, each in found.found.items():
-        figure = _figure()
+        figure = new_figure()
         for name, curve, line in (
             ("released", each.released_kw, {"color": _PALE}),
-            ("filtered", each.filtered_kw, {"color": _ORANGE}),
-            ("exact", found.exact_kw, {"color": _BLUE, "dash": "dash"}),
+            ("filtered", each.filtered_kw, {"color": ORANGE}),
+            ("exact", found.exact_kw, {"color": BLUE, "dash": "dash"}),
         ):
             figure.add_scatter(x=list(grid.labels), y=curve, name=name, line=line, mode="lines")
         title = f"{colour.capitalize()} noise: {each.noise_kw:.2g} kW, {each.left_kw:.2g} kW after"
@@ -50,8 +50,8 @@ def write_filter_page(found: FilterAttack, grid: Grid, path: Path) -> None:
 
 def write_copy_page(found: Mapping[str, CopyAttack], path: Path) -> None:
     """Draw every share, a group of bars for each."""
-    figure = _figure()
-    colours = (_GREY, _ORANGE, _BLUE)
+    figure = new_figure()
+    colours = (GREY, ORANGE, BLUE)
     for (name, each), colour in zip(found.items(), colours, strict=False):
         figure.add_bar(
             y=list(COPY_ROWS),
@@ -70,7 +70,7 @@ def write_copy_page(found: Mapping[str, CopyAttack], path: Path) -> None:
 
 def write_solar_page(found: SolarAttack, grid: Grid, path: Path) -> None:
     """Draw the home, what exact averages give, and what released ones give."""
-    figure = _figure()
+    figure = new_figure()
     times = list(grid.labels)
     for number, curve in enumerate(found.protected_kw):
         figure.add_scatter(
@@ -81,8 +81,8 @@ def write_solar_page(found: SolarAttack, grid: Grid, path: Path) -> None:
             showlegend=number == 0,
         )
     for name, curve, line in (
-        ("the home", found.home_kw, {"color": _BLUE, "width": 4}),
-        ("from two exact averages", found.recovered_kw, {"color": _ORANGE, "dash": "dot"}),
+        ("the home", found.home_kw, {"color": BLUE, "width": 4}),
+        ("from two exact averages", found.recovered_kw, {"color": ORANGE, "dash": "dot"}),
     ):
         figure.add_scatter(x=times, y=curve, name=name, line=line, mode="lines")
     top = float(np.abs(found.home_kw).max())
@@ -96,9 +96,3 @@ def write_solar_page(found: SolarAttack, grid: Grid, path: Path) -> None:
     body = figure_html(Shown("One home, from two averages", figure, "", "kW"), height="30rem")
     page = private_page("Finding the home with solar panels", facts, body)
     path.write_text(page, encoding="utf-8")
-
-
-def _figure() -> Figure:
-    figure = Figure()
-    figure.update_layout(legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
-    return figure

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattveil.errors import InvalidParameterError
+from wattveil.evaluation.differencing import recovered
 from wattveil.profiles import Profiles
 from wattveil.release.shapes import load_shapes
 
@@ -83,24 +84,18 @@ def solar_attack(
                 load_shapes(rows, epsilon=epsilon, delta=delta).mean_kw[0]
                 for rows in (load_kw, np.delete(load_kw, row, axis=0))
             ]
-            found.append(_difference(both[0], both[1], len(load_kw)))
+            found.append(recovered(both[0], len(load_kw), both[1]))
         return np.array(found)
 
     exact = (load_kw.mean(axis=0), np.delete(load_kw, home, axis=0).mean(axis=0))
     return SolarAttack(
         customer=profiles.customer_ids[home],
         home_kw=load_kw[home],
-        recovered_kw=_difference(*exact, len(load_kw)),
+        recovered_kw=recovered(exact[0], len(load_kw), exact[1]),
         protected_kw=protected(home),
         control_kw=protected(other),
         sunny=sunny,
     )
-
-
-def _difference(with_home: Floats, without: Floats, customers: int) -> Floats:
-    """Return P q(X) - (P - 1) q(X')."""
-    found: Floats = customers * with_home - (customers - 1) * without
-    return found
 
 
 def _home(profiles: Profiles, customer: str | None) -> int:

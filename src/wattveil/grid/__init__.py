@@ -12,7 +12,7 @@ cluster centroid: a figure that the control passes proves nothing. Everything he
 0.951
 """
 
-from wattveil.grid.comparison import GridComparison, Row, Verdict
+from wattveil.grid.comparison import GridComparison, Row
 from wattveil.grid.experiment import PAPER_POWER_FACTOR, compare_on_feeder
 from wattveil.grid.feeders import read_feeder
 from wattveil.grid.flow import Flow, power_flow
@@ -20,6 +20,7 @@ from wattveil.grid.houses import Scaling
 from wattveil.grid.network import Feeder
 from wattveil.grid.opf import Controls, OptimalFlow, optimal_power_flow
 from wattveil.grid.page import write_grid_page
+from wattveil.measures.verdicts import Verdict
 
 __all__ = [
     "PAPER_POWER_FACTOR",

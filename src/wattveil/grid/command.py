@@ -11,11 +11,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from wattveil.errors import InvalidParameterError, WattveilError
-from wattveil.grid.comparison import GridComparison, Verdict
+from wattveil.grid.comparison import GridComparison
 from wattveil.grid.experiment import DRAWS, PAPER_POWER_FACTOR, compare_on_feeder
-from wattveil.grid.page import shown, write_grid_page
+from wattveil.grid.page import write_grid_page
+from wattveil.measures.verdicts import Verdict
 from wattveil.profiles.command import check_folders
 from wattveil.profiles.table import Profiles
+from wattveil.profiles.text import shown
 
 EPILOG = (
     "Example: wattveil grid profiles.parquet synthetic.parquet --feeder case141 --report grid.html"

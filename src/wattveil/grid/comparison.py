@@ -3,26 +3,13 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 
 import numpy as np
 import pyarrow as pa
 
 from wattveil.grid.metric import Metric
 from wattveil.grid.observe import Observation, Setting
-
-_NOISE_QUANTILE = 0.95
-
-
-class Verdict(StrEnum):
-    """What a metric says of the synthetic customers."""
-
-    INSIDE = "inside noise"
-    """No farther from the real ones than other draws of real ones, and the control is farther."""
-    DETECTABLE = "detectable"
-    """Farther than 95 % of the redraws of real customers."""
-    NO_PROOF = "control passes too"
-    """Inside noise, but so are houses that only follow cluster centroids: it proves nothing."""
+from wattveil.measures.verdicts import NOISE_QUANTILE, Verdict, ratio_to_noise, verdict_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,16 +116,10 @@ def judge(
     control
         Draws of real customers, each replaced by the centroid of its cluster.
     """
-    noise = float(np.quantile(redraws, _NOISE_QUANTILE))
+    noise = float(np.quantile(redraws, NOISE_QUANTILE))
     distance = _typical_distance(metric, synthetic, real)
-    ratio = _ratio(distance, noise)
-    control_ratio = _ratio(_typical_distance(metric, control, real), noise)
-    if ratio > 1.0:
-        verdict = Verdict.DETECTABLE
-    elif control_ratio > 1.0:
-        verdict = Verdict.INSIDE
-    else:
-        verdict = Verdict.NO_PROOF
+    ratio = ratio_to_noise(distance, noise)
+    control_ratio = ratio_to_noise(_typical_distance(metric, control, real), noise)
     return Row(
         metric=metric.name,
         unit=metric.unit,
@@ -148,7 +129,7 @@ def judge(
         noise=noise,
         ratio=ratio,
         control_ratio=control_ratio,
-        verdict=verdict,
+        verdict=verdict_of(ratio, control_ratio),
     )
 
 
@@ -156,12 +137,6 @@ def _typical_distance(metric: Metric, draws: Sequence[Observation], real: Observ
     """Return the median over draws; infinite where a power flow without solution left NaN."""
     distance = np.array([metric.distance(seen, real) for seen in draws])
     return float(np.median(np.where(np.isnan(distance), math.inf, distance)))
-
-
-def _ratio(distance: float, noise: float) -> float:
-    if distance == 0.0:
-        return 0.0
-    return distance / noise if noise > 0.0 else math.inf
 
 
 def _finite(value: object) -> object:

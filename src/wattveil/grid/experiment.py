@@ -30,6 +30,7 @@ from wattveil.grid.houses import Scaling, place_houses
 from wattveil.grid.network import Feeder, Floats, Ints
 from wattveil.grid.network_metrics import network_metrics
 from wattveil.grid.observe import Observation, Setting, observe
+from wattveil.measures.samples import total_variation
 from wattveil.profiles.table import Profiles
 
 # Reactive power is 10 % of the active one: cos(arctan(0.1)).
@@ -180,7 +181,7 @@ class _Classes:
     def mix_distance(self) -> float:
         """Total variation between the shares of the classes."""
         share = np.bincount(self.synthetic, minlength=len(self.names)) / self.synthetic.size
-        return float(np.abs(share - self.real_share).sum() / 2.0)
+        return total_variation(share, self.real_share)
 
 
 def _classes(real: Profiles, synthetic: Profiles, by: str | None) -> _Classes:

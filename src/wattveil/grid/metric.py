@@ -3,10 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from wattveil.grid.network import Floats
 from wattveil.grid.observe import Observation
+from wattveil.measures.samples import wasserstein
 
 Value = Callable[[Observation], float]
 Sample = Callable[[Observation], Floats]
@@ -43,15 +42,3 @@ def by_wasserstein(name: str, unit: str, sample: Sample) -> Metric:
         value=lambda seen: float(sample(seen).mean()),
         distance=lambda s, t: wasserstein(sample(s), sample(t)),
     )
-
-
-def wasserstein(one: Floats, other: Floats) -> float:
-    """Return ``W1 = integral |F^-1(u) - G^-1(u)| du`` of two sorted samples of the same size."""
-    return float(np.abs(one - other).mean())
-
-
-def kolmogorov_smirnov(one: Floats, other: Floats) -> float:
-    """Return ``sup_x |F(x) - G(x)|`` of two sorted samples."""
-    points = np.concatenate([one, other])
-    below = [np.searchsorted(sample, points, side="right") / sample.size for sample in (one, other)]
-    return float(np.abs(below[0] - below[1]).max())

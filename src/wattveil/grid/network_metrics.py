@@ -10,10 +10,10 @@ from wattveil.grid.metric import (
     by_difference,
     by_ratio,
     by_wasserstein,
-    kolmogorov_smirnov,
 )
 from wattveil.grid.network import Feeder, Floats
 from wattveil.grid.observe import RANGE_A_PU, RANGE_B_PU, Observation, Setting
+from wattveil.measures.samples import kolmogorov_smirnov
 
 Limits = tuple[float, float]
 Outside = NDArray[np.bool_]

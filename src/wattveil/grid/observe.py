@@ -15,12 +15,13 @@ from wattveil.grid.flow import Flow, power_flow
 from wattveil.grid.hosting import Question, hosting_capacity_mw
 from wattveil.grid.houses import Placement
 from wattveil.grid.network import Feeder, Floats
+from wattveil.measures.customers import GroupDemand, autocorrelation, group_demand
 from wattveil.profiles.grid import Grid
 
 # ANSI C84.1, service voltage: what should be kept, and what may happen rarely.
 RANGE_A_PU = (0.95, 1.05)
 RANGE_B_PU = (0.9167, 1.0583)
-GROUP_SIZES = (1, 2, 4, 8, 16, 64)  # each a multiple of the one before
+GROUP_SIZES = (1, 2, 4, 8, 16, 64)
 
 _MIDDAY_HOURS = (10.0, 15.0)
 _HEAT_HOURS = 2.0  # a transformer warms up: the mean load of two hours counts
@@ -67,22 +68,6 @@ class Setting:
         column = np.arange(1, self.grid.columns)
         follows: NDArray[np.bool_] = (column % self.grid.slots != 0) | (column >= self.grid.cells)
         return follows
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Groups:
-    """Random groups of N homes each.
-
-    Attributes
-    ----------
-    admd_kw : (G,)
-        After-diversity maximum demand: the peak of the group's load, a home. Sorted.
-    coincidence : (G,)
-        That peak over the sum of the peaks of its homes, 1 where no home has one. Sorted.
-    """
-
-    admd_kw: Floats
-    coincidence: Floats
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -136,7 +121,7 @@ class Observation:
     feeder_kw: Floats
     panels_mw: float
     more_load_mw: float
-    groups: Mapping[int, Groups]
+    groups: Mapping[int, GroupDemand]
     transformers: Transformers | None
     peak_kw: Floats
     ramp_kw: Floats
@@ -178,39 +163,25 @@ def observe(setting: Setting, customers_kw: Floats) -> Observation:
         transformers=_transformers(setting, customers_kw),
         peak_kw=np.sort(customers_kw.max(axis=1)),
         ramp_kw=np.sort((after - before)[:, setting.follows], axis=None),
-        autocorrelation=np.sort(_autocorrelation(before, after)),
+        autocorrelation=np.sort(autocorrelation(before, after)),
         negative_share=float((customers_kw < 0.0).mean()),
         zero_share=float((customers_kw == 0.0).mean()),
     )
 
 
-def _in_groups(rows: Floats, homes: int) -> Floats:
-    """Return rows in groups of neighbours, which are random: customers were drawn independently."""
-    groups = len(rows) // homes
-    return rows[: groups * homes].reshape(groups, homes, *rows.shape[1:])
-
-
-def _groups(customers_kw: Floats) -> dict[int, Groups]:
-    """Return groups of every size that there are homes for, each made of groups of the last."""
-    load_kw, sum_of_peaks, size = customers_kw, customers_kw.max(axis=1), 1
-    groups = {}
-    for homes in GROUP_SIZES:
-        if homes > len(customers_kw):
-            break
-        load_kw = _in_groups(load_kw, homes // size).sum(axis=1)
-        sum_of_peaks = _in_groups(sum_of_peaks, homes // size).sum(axis=1)
-        size = homes
-        peak = load_kw.max(axis=1)
-        coincidence = np.ones_like(peak)
-        np.divide(peak, sum_of_peaks, out=coincidence, where=sum_of_peaks > 0.0)
-        groups[homes] = Groups(admd_kw=np.sort(peak / homes), coincidence=np.sort(coincidence))
-    return groups
+def _groups(customers_kw: Floats) -> dict[int, GroupDemand]:
+    """Return groups of every size that there are homes for."""
+    sizes = [homes for homes in GROUP_SIZES if homes <= len(customers_kw)]
+    return {homes: group_demand(customers_kw, homes) for homes in sizes}
 
 
 def _transformers(setting: Setting, customers_kw: Floats) -> Transformers | None:
     if setting.transformer_homes > setting.placement.houses:
         return None
-    active_kw = _in_groups(customers_kw, setting.transformer_homes).sum(axis=1)
+    homes = setting.transformer_homes
+    groups = len(customers_kw) // homes  # of neighbours: customers were drawn independently
+    members = customers_kw[: groups * homes].reshape(groups, homes, -1)
+    active_kw = members.sum(axis=1)
     # |S| = |P| / cos(phi)
     loading = np.abs(active_kw) / setting.power_factor / setting.transformer_kva
     window = min(max(1, round(_HEAT_HOURS / setting.slot_hours)), loading.shape[1])
@@ -220,19 +191,3 @@ def _transformers(setting: Setting, customers_kw: Floats) -> Transformers | None
         hours_full=float((loading > 1.0).mean()),
         hours_hot=float((warm > _HEAT_LIMIT).mean()),
     )
-
-
-def _autocorrelation(before: Floats, after: Floats) -> Floats:
-    """Return the correlation of each customer's load with that of the next snapshot."""
-    x = before - before.mean(axis=1, keepdims=True)
-    y = after - after.mean(axis=1, keepdims=True)
-    scale = np.sqrt(_dot(x, x) * _dot(y, y))
-    constant = scale <= 1e-12 * _dot(before, before)  # rounding is no variation
-    correlation = np.ones(len(before))
-    np.divide(_dot(x, y), scale, out=correlation, where=~constant)
-    return correlation
-
-
-def _dot(x: Floats, y: Floats) -> Floats:
-    products: Floats = np.einsum("it,it->i", x, y)
-    return products

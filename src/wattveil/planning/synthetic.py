@@ -6,8 +6,8 @@ import numpy as np
 from sklearn.base import clone
 
 from wattveil import checks
-from wattveil.clustering.geometry import Floats
 from wattveil.clustering.lloyd import k_means
+from wattveil.measures.slots import correlation_error, slot_distance
 from wattveil.planning.kmeans import rehearsal_of, simulated_rows
 from wattveil.release.synthetic import LoadSynthesizer
 
@@ -54,27 +54,3 @@ def plan_synthesizer(
     return SyntheticPlan(
         slot_distance=float(np.median(distances)), correlation_error=float(np.median(errors))
     )
-
-
-def slot_distance(rows: Floats, sampled: Floats) -> float:
-    """Return W1 between the loads of a slot over their standard deviation, mean of all slots.
-
-    W1 = integral |F^-1(u) - G^-1(u)| du, at 500 equal steps. It is private when the rows are.
-    """
-    u = (np.arange(500) + 0.5) / 500
-    apart = np.abs(np.quantile(rows, u, axis=0) - np.quantile(sampled, u, axis=0)).mean(axis=0)
-    return float((apart / np.maximum(rows.std(axis=0), 1e-12)).mean())
-
-
-def correlation_error(rows: Floats, sampled: Floats) -> float:
-    """Return the mean absolute difference of the correlations of two slots; private as above."""
-    pairs = np.triu_indices(rows.shape[1], 1)
-
-    def correlations(load_kw: Floats) -> Floats:
-        centred = load_kw - load_kw.mean(axis=0)
-        covariance = centred.T @ centred
-        std = np.sqrt(np.maximum(np.diag(covariance), 1e-24))
-        found: Floats = (covariance / np.outer(std, std))[pairs]
-        return found
-
-    return float(np.abs(correlations(rows) - correlations(sampled)).mean())

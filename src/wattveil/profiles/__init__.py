@@ -10,7 +10,7 @@
 
 from wattveil.profiles.build import ProfileBuild, build_profiles, profiles_from_readings
 from wattveil.profiles.grid import Grid, Split
-from wattveil.profiles.hours import Hours, hours_from_readings
+from wattveil.profiles.hours import Hours, covered_days, hours_from_readings
 from wattveil.profiles.table import Profiles
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Profiles",
     "Split",
     "build_profiles",
+    "covered_days",
     "hours_from_readings",
     "profiles_from_readings",
 ]

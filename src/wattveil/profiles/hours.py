@@ -30,6 +30,24 @@ class Hours:
     timezone: str
 
 
+def covered_days(readings: Readings, timezone: str) -> tuple[dt.date, dt.date]:
+    """Return the first local day that readings cover from midnight on, and the day after the last.
+
+    They are the same where no day is covered.
+    """
+    table = f"({readings.settled().sql})"
+    ends = f"max(epoch_us(start_utc) + minutes::BIGINT * {MINUTE_US})"
+    query = f"SELECT min(epoch_us(start_utc)), {ends} FROM {table}"
+    found = readings.connection.cursor().sql(query).fetchone()
+    if found is None or found[0] is None:
+        return dt.date(1970, 1, 1), dt.date(1970, 1, 1)
+    span_us = np.array(found, dtype=np.int64)
+    local_us = span_us + offsets(timezone, span_us[0] - DAY_US, span_us[1] + DAY_US).at(span_us)
+    first, end = int(-(-local_us[0] // DAY_US)), int(local_us[1] // DAY_US)
+    epoch = dt.date(1970, 1, 1)
+    return epoch + dt.timedelta(days=first), epoch + dt.timedelta(days=max(first, end))
+
+
 def hours_from_readings(
     readings: Readings,
     *,

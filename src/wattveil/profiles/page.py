@@ -27,7 +27,7 @@ h2 {{ font-size: 1.05rem; margin: 1rem 0 0.3rem; }}
 table {{ border-collapse: collapse; width: 100%; font-size: 0.9rem; }}
 th {{ text-align: left; vertical-align: bottom; padding-right: 0.8rem; }}
 td {{ border-top: 1px solid #dde3e9; padding: 0.25rem 0.8rem 0.25rem 0; vertical-align: top; }}
-.scroll {{ overflow-x: auto; }}
+.scroll {{ overflow-x: auto; overflow-wrap: normal; }}
 .scroll td:first-child {{ min-width: 10em; }}
 .number {{ text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }}
 </style>

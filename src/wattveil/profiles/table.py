@@ -117,6 +117,14 @@ class Profiles:
         except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
             raise InvalidFileError(path, "content", "profiles", str(error)) from error
 
+    @staticmethod
+    def are_in(path: str | Path) -> bool:
+        """Whether `write_parquet` wrote the file; of others nothing is said."""
+        try:
+            return _METADATA in (pq.read_schema(path).metadata or {})
+        except (OSError, pa.ArrowException):
+            return False
+
     @classmethod
     def _from_arrow(cls, table: pa.Table, record: dict[str, object]) -> "Profiles":
         if record["version"] != _VERSION:

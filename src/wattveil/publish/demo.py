@@ -23,6 +23,7 @@ from wattveil.clustering.geometry import Floats
 from wattveil.clustering.transforms import clip_rms
 from wattveil.ingest import read_readings
 from wattveil.profiles import Profiles, profiles_from_readings
+from wattveil.profiles.text import line_of
 from wattveil.publish import keys
 from wattveil.publish.bundle import MANIFEST, check_out, read_table
 from wattveil.publish.command import show_plan
@@ -42,7 +43,6 @@ _HOMES = {"single": 0.24, "couple": 0.24, "family": 0.24, "retired": 0.15, "ev":
 _DAYS, _FIRST_DAY, _ZONE = 21, date(2025, 3, 3), "Europe/London"
 _CLIP_KW = 10.0
 _SYNTHETIC = 10_000
-_MARKS = "▁▂▃▄▅▆▇█"
 
 
 def demo(
@@ -165,16 +165,10 @@ def _show(console: Console, out: Path, manifest: Manifest, story: list[dict[str,
     for row in np.argsort(-np.array(sizes["customers"])):
         count = f"{sizes['customers'][row]:6,.0f} ± {1.96 * sizes['customers_std'][row]:,.0f}"
         mean = f"{curves[row].mean():.2f} kW"
-        console.print(f"  {_line(curves[row])}  {mean}  {count} customers", highlight=False)
+        console.print(f"  {line_of(curves[row])}  {mean}  {count} customers", highlight=False)
     console.print("  0     6     12    18   hour")
     console.print(f"\n[bold]The promise.[/] {manifest['guarantee_text']}")
     console.print(f"[bold]Look at[/] {escape(str(out / 'report.html'))}", highlight=False)
-
-
-def _line(curve: Floats) -> str:
-    """Draw a curve in one line, from its least to its largest value."""
-    height = max(float(np.ptp(curve)), 1e-12)
-    return "".join(_MARKS[round(7 * (value - curve.min()) / height)] for value in curve)
 
 
 @contextmanager

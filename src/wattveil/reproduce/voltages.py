@@ -9,12 +9,11 @@ from wattveil.clustering._kernels import Indices
 from wattveil.clustering.geometry import Floats
 from wattveil.clustering.lloyd import assign
 from wattveil.grid import GridComparison, Row, compare_on_feeder
-from wattveil.grid.page import GREY, histogram
+from wattveil.grid.page import histogram
 from wattveil.profiles import Profiles
 from wattveil.profiles.page import Shown
 from wattveil.reproduce.figure import Outcome, Reproduction, Table
 from wattveil.reproduce.load_shapes import synthesised
-from wattveil.reproduce.plots import BLUE, GREEN, ORANGE
 from wattveil.reproduce.study import Study
 from wattveil.reproduce.synthesis import algorithm_2
 
@@ -143,16 +142,12 @@ def _lowest(comparison: GridComparison) -> float:
 
 
 def _panels(case: _Case, comparison: GridComparison) -> list[Shown]:
-    named = (
-        ("real", comparison.real, BLUE),
-        ("synthetic", comparison.synthetic, ORANGE if case.synthesis == "paper" else GREEN),
-        ("centroids only", comparison.control, GREY),
-    )
+    seen = (comparison.real, comparison.synthetic, comparison.control)
     who = "the paper's" if case.synthesis == "paper" else "Wattveil's"
     title = f"{FEEDERS[case.feeder]}, {case.scaling}, {who}"
     return [
-        Shown(f"{title}: magnitude", histogram(named, "voltage_pu"), "pu", "share"),
-        Shown(f"{title}: phase", histogram(named, "angle_deg"), "degree", "share"),
+        Shown(f"{title}: magnitude", histogram(seen, "voltage_pu"), "pu", "share"),
+        Shown(f"{title}: phase", histogram(seen, "angle_deg"), "degree", "share"),
     ]
 
 

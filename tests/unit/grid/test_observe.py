@@ -4,13 +4,11 @@ import dataclasses
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from wattveil.grid.customer_metrics import customer_metrics
 from wattveil.grid.flow import power_flow
 from wattveil.grid.hosting import Question, hosting_capacity_mw
 from wattveil.grid.houses import Placement
-from wattveil.grid.metric import kolmogorov_smirnov, wasserstein
 from wattveil.grid.network import Feeder, Floats
 from wattveil.grid.network_metrics import longest_runs, network_metrics
 from wattveil.grid.observe import Observation, Setting, observe
@@ -149,15 +147,6 @@ def test_loading_is_measured_where_ratings_are_known(
     }
     assert value["A4 loading, largest"] == pytest.approx(seen.flow.current_a[:, 0].max() / 20.0)
     assert value["A4 overloaded branches"] == 0.5
-
-
-def test_distances_are_those_of_scipy() -> None:
-    """W1 and KS of two samples, with ties."""
-    generator = np.random.default_rng(0)
-    one = np.sort(np.round(generator.normal(0.0, 1.0, 500), 1))
-    other = np.sort(np.round(generator.normal(0.2, 1.3, 500), 1))
-    assert wasserstein(one, other) == pytest.approx(stats.wasserstein_distance(one, other))
-    assert kolmogorov_smirnov(one, other) == pytest.approx(stats.ks_2samp(one, other).statistic)
 
 
 def test_longest_runs() -> None:
