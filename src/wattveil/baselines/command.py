@@ -15,9 +15,10 @@ from wattveil.baselines.comparison import Comparison, Setting, compare_mechanism
 from wattveil.baselines.mechanisms import MECHANISMS
 from wattveil.baselines.page import shown, write_comparison_page
 from wattveil.baselines.summary import Row, summarise, to_json, write_csv
-from wattveil.errors import InvalidParameterError, WattveilError
+from wattveil.errors import InvalidParameterError
 from wattveil.profiles.command import check_folders
 from wattveil.profiles.table import Profiles
+from wattveil.publish.console import refusals
 
 EPILOG = "Example: wattveil compare profiles.parquet --epsilon 0.1,0.3,1,3,10 --repeats 10"
 
@@ -25,6 +26,7 @@ _CELLS, _TABLE, _PAGE = "cells.jsonl", "comparison.csv", "comparison.html"
 
 
 def compare(
+    context: typer.Context,
     profiles: Annotated[Path, typer.Argument(help="Made by `wattveil profiles`.")],
     *,
     epsilon: Annotated[
@@ -51,7 +53,7 @@ def compare(
 ) -> None:
     """Run all mechanisms and rivals on the same customers: loss, time, and what each guarantees."""
     console, errors = Console(), Console(stderr=True)
-    try:
+    with refusals(context):
         setting = Setting(
             mechanisms=None if mechanism is None else tuple(mechanism.split(",")),
             epsilons=_numbers(epsilon),
@@ -85,14 +87,6 @@ def compare(
         rows = summarise(found)
         write_csv(rows, out / _TABLE)
         write_comparison_page(found, rows, out / _PAGE)
-    except InvalidParameterError as error:
-        raise typer.BadParameter(str(error)) from error
-    except (WattveilError, OSError) as error:
-        errors.print(f"[red]Error:[/] {escape(str(error))}", highlight=False)
-        raise typer.Exit(1) from error
-    except KeyboardInterrupt as stop:
-        errors.print(f"Stopped. The same command goes on from {escape(str(out / _CELLS))}.")
-        raise typer.Exit(130) from stop
     if as_json:
         typer.echo(json.dumps(to_json(found, rows), indent=2))
     else:

@@ -305,7 +305,7 @@ def test_bad_options_are_explained(
 def test_errors_and_stops_end_cleanly(
     profiles: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file that is none ends with 1; Ctrl-C ends with 130 and says how to go on."""
+    """A file that is none ends with 1, Ctrl-C with 130; what was finished is kept."""
     monkeypatch.chdir(tmp_path)
     bad = tmp_path / "bad.parquet"
     bad.write_text("nothing")
@@ -320,7 +320,7 @@ def test_errors_and_stops_end_cleanly(
     command = ["compare", profiles, "--mechanism", "mean", "--jobs", "1"]
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 130
-    assert "The same command goes on" in result.output
+    assert Path("comparison", "cells.jsonl").exists()
 
 
 def losses(cells: tuple[Measured, ...]) -> dict[Cell, float]:
