@@ -14,7 +14,7 @@ import pytest
 
 from wattveil.ingest import read_readings
 from wattveil.ingest.energy import UNITS_A_KWH
-from wattveil.profiles import Grid, build_profiles, cells, hours_from_readings
+from wattveil.profiles import Grid, build_profiles, cells, counting, hours_from_readings
 from wattveil.profiles.calendar import Frame, calendar_of_instants
 from wattveil.profiles.counting import _low_bits
 
@@ -72,7 +72,7 @@ def test_neighbours_order_and_threads_change_no_bit(
         assert _loads(path, threads) == expected
     assert _loads(_csv(tmp_path / "crowd.csv", crowd)) == expected
     monkeypatch.setattr(cells, "count_plain_rows", lambda *_: False)
-    assert _loads(path) == expected
+    assert _loads(tmp_path / "crowd.parquet") == expected
     assert _loads(_csv(tmp_path / "crowd.csv", crowd)) == expected
 
 
@@ -131,7 +131,7 @@ def test_up_to_a_gigawatt(
     larger = [("b", start, value * 1.000001) for _, start, value in rows]
     path = write(tmp_path / "large.parquet", [*rows, *larger])
     reports = []
-    for way in (cells.count_plain_rows, lambda *_: False):
+    for way in (counting.count_plain_rows, lambda *_: False):
         monkeypatch.setattr(cells, "count_plain_rows", way)
         build = build_profiles(read_readings(path, minutes=30))
         reports.append(build.cells.report)
