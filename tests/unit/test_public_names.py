@@ -83,7 +83,8 @@ def test_no_seed_reaches_the_noise() -> None:
         "wattveil.evaluation.audit.audit_release",  # which canaries are in
         "wattveil.evaluation.audit_command.audit",  # the same
         "wattveil.evaluation.canaries.Lots.__init__",  # the same
-        "wattveil.evaluation.comparison.evaluate_load",  # who is in which half
+        "wattveil.evaluation.comparison._Halves.draw",  # who is in which half
+        "wattveil.evaluation.comparison.evaluate_load",  # the same
         "wattveil.evaluation.evaluate_command.evaluate",  # the same
         "wattveil.evaluation.halves.draw_rows",  # the same
         "wattveil.grid.command.grid",  # who stands at which bus
