@@ -20,7 +20,7 @@ from wattveil.publish.request import ReleaseRequest
 from wattveil.simulate import simulate_load_kw
 
 LEVEL = 0.01
-RUNS, CANARIES = 150, 4000
+RUNS, CANARIES = 60, 4000
 HOMES = 30
 
 
@@ -32,10 +32,10 @@ def main() -> None:
         print(mechanism(name), flush=True)  # noqa: T201
     print("| part | claimed ε, δ | ε at least | seen |")  # noqa: T201
     print("| --- | --- | --- | --- |")  # noqa: T201
-    groups = {"by": "district", "levels": ("north", "south"), "label_epsilon": 0.3}
+    groups = {"by": "district", "levels": ("north", "south")}
     for request in (
-        ReleaseRequest(epsilon=1.0, delta=1e-6, n_clusters=3, **groups),
-        ReleaseRequest(epsilon=1.0, delta=0.2, n_clusters=3, **groups),
+        ReleaseRequest(epsilon=1.0, delta=1e-6, n_clusters=3, label_epsilon=0.3, **groups),
+        ReleaseRequest(epsilon=8.0, delta=1e-6, n_clusters=3, label_epsilon=2.0, **groups),
         ReleaseRequest(epsilon=1.0, delta=1e-6, n_clusters=3, tier=Tier.INSTANCE),
     ):
         for line in parts(request):

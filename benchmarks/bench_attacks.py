@@ -14,11 +14,13 @@ from numpy.typing import NDArray
 
 from wattveil.evaluation.attack_copy import Halves, copy_attack
 from wattveil.evaluation.attack_page import COPY_ROWS
+from wattveil.evaluation.audit_two_worlds import judge_worlds
 from wattveil.evaluation.canaries import Lots
 from wattveil.evaluation.privacy_attacks import label_inference
 from wattveil.instance.kmeans import LeaveOneOutKMeans
 from wattveil.privacy.mechanisms.response import PARTS
 from wattveil.release.kmeans import PrivateKMeans
+from wattveil.release.promise import global_promise
 from wattveil.release.shapes import load_shapes
 from wattveil.release.synthetic import LoadSynthesizer
 
@@ -26,7 +28,7 @@ Floats = NDArray[np.float64]
 
 DELTA, CLUSTERS, GROUP = 1e-6, 6, 15
 PLAUSIBLE_KW = (0.04, 400.0)
-REPEATS, VICTIMS = 3, 5
+REPEATS, VICTIMS, RELEASES = 3, 5, 60
 EPSILONS = (1.0, 10.0)
 LOTS = Lots(0)
 
@@ -35,11 +37,13 @@ def main() -> None:
     """Print the table."""
     homes = measured_homes.london_homes()
     halves = Halves.of(homes, LOTS)
-    columns: dict[str, list[str]] = {"": [*COPY_ROWS, "label guessed right", "load recovered"]}
+    further = ["largest home: in or out told right", "label guessed right", "load recovered"]
+    columns: dict[str, list[str]] = {"": [*COPY_ROWS, *further]}
     for name, release, labels, means in cases():
         found = [copy_attack(halves, release) for _ in range(REPEATS)]
         shares = [np.mean([getattr(each, field) for each in found]) for field in COPY_ROWS.values()]
         columns[name] = [f"{share:.1%}" for share in shares]
+        columns[name] += [presence(halves.members, release)]
         columns[name] += [labels(halves.members), recovery(halves.members, means)]
         print(name, columns[name], flush=True)  # noqa: T201
     print("| " + " | ".join(columns) + " |")  # noqa: T201
@@ -133,6 +137,19 @@ def global_labels(rows: Floats, epsilon: float) -> str:
 def global_mean(rows: Floats, epsilon: float) -> Floats:
     """Return the released mean load."""
     return load_shapes(rows, epsilon=epsilon, delta=DELTA, plausible_kw=PLAUSIBLE_KW).mean_kw[0]
+
+
+def presence(rows: Floats, release: Callable[[Floats], Floats]) -> str:
+    """Return how often one release tells whether the largest home is in, learned from others."""
+    without = np.delete(rows, np.argmax(np.linalg.norm(rows, axis=1)), axis=0)
+
+    def look(own: Floats) -> Floats:
+        made = release(own)
+        return np.array([made.mean(), made.min(), made.max(), np.log(made.std())])
+
+    worlds = [np.array([look(own) for _ in range(RELEASES)]) for own in (rows, without)]
+    found = judge_worlds(*worlds, claim=global_promise(epsilon=1.0, delta=DELTA), level=0.05)
+    return f"{(found.hits + found.trials - found.misses) / (2 * found.trials):.0%}"
 
 
 def recovery(rows: Floats, means: Callable[[Floats], Floats]) -> str:

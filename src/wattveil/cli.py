@@ -97,7 +97,7 @@ _add(app, "synthesize", "publish.synthesize", "Synthetic customers from a releas
 _add(
     app, "verify", "publish.verify_command", "Recompute every claim of a release, without the data."
 )
-_add(app, "evaluate", "evaluation.evaluate_command", "How like the real customers synthetic are.")
+_add(app, "evaluate", "evaluation.evaluate_command", "How like real customers synthetic ones are.")
 _add(app, "grid", "grid.command", "Real and synthetic customers on the same feeder.")
 _add(app, "compare", "baselines.command", "All mechanisms and rivals on the same customers.")
 _add(app, "audit", "evaluation.audit_command", "Lower bounds on epsilon beside what is claimed.")

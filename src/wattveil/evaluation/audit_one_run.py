@@ -51,20 +51,26 @@ def one_run_p_value(
 ) -> float:
     """Return a bound on the chance of so many right guesses under (epsilon, delta)-DP.
 
-    With W ~ Bin(r, e^epsilon / (1 + e^epsilon)), for v right guesses of r about m canaries::
+    With q = e^epsilon / (1 + e^epsilon), for v right guesses of r about m canaries::
 
-        p = P[W >= v] + m delta / (1 + e^epsilon)
+        p = P[Bin(r, q) >= v] + delta / (1 + e^epsilon) m / r sum_{k < r} max_j P[Bin(k, q) = j]
 
-    Differs from the paper: its term for delta (appendix D) is smaller and no bound for few
-    canaries; docs/audit.md has a mechanism that exceeds it, and the proof of this one.
+    Differs from the paper: its term for delta (appendix D) is no bound for few canaries;
+    docs/audit.md has a mechanism that exceeds it, and the proof of this one.
     """
     checks.integer("canaries", canaries, least=1)
     checks.integer("guesses", guesses, least=0, most=canaries)
     checks.integer("right", right, least=0, most=guesses)
     checks.non_negative("epsilon", epsilon)
     checks.probability_or_zero("delta", delta)
-    at_least = float(stats.binom.sf(right - 1, guesses, special.expit(epsilon)))
-    return min(at_least + canaries * delta * float(special.expit(-epsilon)), 1.0)
+    chance = float(special.expit(epsilon))
+    at_least = float(stats.binom.sf(right - 1, guesses, chance))
+    if right == 0 or delta == 0.0:
+        return at_least
+    left = np.arange(guesses)
+    peaks = np.asarray(stats.binom.pmf(np.floor((left + 1) * chance), left, chance))  # the modes
+    slack = delta * (1.0 - chance) * canaries / guesses * float(peaks.sum())
+    return min(at_least + slack, 1.0)
 
 
 def one_run_epsilon(

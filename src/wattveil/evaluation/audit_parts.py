@@ -76,7 +76,11 @@ class ReleaseWorlds:
         names = (*self.profiles.customer_ids, _CANARY)
         rows = self._with_canary() if canary else self.profiles
         parts = release_parts(rows, self.plan, customer_list=names)
-        found = {part.name: self._look_at(part) for part in parts if part.name in self.claims}
+        tables = {table.name: table for part in parts for table in part.tables}
+        nearest = self._nearest_cluster(tables["centroids"]) if "centroids" in tables else 0
+        found = {
+            part.name: self._look_at(part, nearest) for part in parts if part.name in self.claims
+        }
         if WHOLE in self.claims:
             found[WHOLE] = np.concatenate(list(found.values()))
         return found
@@ -92,15 +96,20 @@ class ReleaseWorlds:
             estimated_share=None,
         )
 
-    def _look_at(self, part: ReleasedPart) -> Floats:
+    def _nearest_cluster(self, centroids: Table) -> int:
+        """Return the cluster whose released centroid is nearest to the canary."""
+        readings = self._clipped(giant(self.profiles.load_kw.shape[1]))
+        curves = centroids.data["load_kw"].to_numpy().reshape(-1, readings.size)
+        return int(np.argmin(np.linalg.norm(curves - readings, axis=1)))
+
+    def _look_at(self, part: ReleasedPart, nearest: int) -> Floats:
         """Return a few numbers of every table, whatever the order of the clusters."""
         seen: list[float] = []
         for table in part.tables:
             seen += _extremes(table)
             if table.name == "labels":
                 own = table.data["customer"].to_pylist().index(_CANARY)
-                label = table.data["label"][own].as_py()
-                seen += [float(label == k) for k in range(self.plan.request.n_clusters)]
+                seen += [float(table.data["label"][own].as_py() == nearest)]
             if table.name == "synthetic":
                 readings = giant(self.profiles.load_kw.shape[1])
                 seen += [_copies(table, [readings, self._clipped(readings)])]

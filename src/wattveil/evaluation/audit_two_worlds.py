@@ -2,9 +2,10 @@
 
 One half of the releases is for learning: the linear score that separates the two worlds best
 (Fisher's discriminant: the likelihood ratio for Gaussian noise of any covariance, and for one
-label) and the threshold on it. The other half decides: Clopper-Pearson bounds on the probabilities
-of the event in the two worlds hold with the stated level, whatever the mechanism and whatever was
-learned. With p its least probability in one world and q its largest in the other,
+label; or one number by itself where runs are few) and the threshold on it. The other half
+decides: Clopper-Pearson bounds on the probabilities of the event in the two worlds hold with the
+stated level, whatever the mechanism and whatever was learned. With p its least probability in one
+world and q its largest in the other,
 (epsilon, delta)-DP says p <= e^epsilon q + delta, hence::
 
     epsilon >= log((p - delta) / q)        delta >= p - e^epsilon q
@@ -104,14 +105,20 @@ def judge_worlds(first: Floats, second: Floats, *, claim: Guarantee, level: floa
     half = len(first) // 2
     learn_x, decide_x = first[:half], first[half:]
     learn_y, decide_y = second[:half], second[half:]
-    score = discriminant(learn_x, learn_y)
-    # Scores of X are high, so "high" speaks for X and "low" for X'.
-    high = _Event.learned(learn_x @ score, learn_y @ score, claim, level)
-    low = _Event.learned(learn_y @ -score, learn_x @ -score, claim, level)
-    if high.worth >= low.worth:
-        hits, misses = decide_x @ score >= high.threshold, decide_y @ score >= high.threshold
-    else:
-        hits, misses = decide_y @ -score >= low.threshold, decide_x @ -score >= low.threshold
+    # What lies beyond all that was seen in learning counts as its edge: tails may be heavy.
+    seen = np.concatenate((learn_x, learn_y))
+    decide_x, decide_y = (
+        np.clip(side, seen.min(axis=0), seen.max(axis=0)) for side in (decide_x, decide_y)
+    )
+    events = []
+    for score in _directions(learn_x, learn_y):
+        # Scores of X are high, so "high" speaks for X and "low" for X'.
+        high = _Event.learned(learn_x @ score, learn_y @ score, claim, level)
+        low = _Event.learned(learn_y @ -score, learn_x @ -score, claim, level)
+        events += [(high, decide_x @ score, decide_y @ score)]
+        events += [(low, decide_y @ -score, decide_x @ -score)]
+    event, likely, unlikely = max(events, key=lambda found: found[0].worth)
+    hits, misses = likely >= event.threshold, unlikely >= event.threshold
     k, j, trials = int(hits.sum()), int(misses.sum()), len(decide_x)
     return TwoWorldAudit(
         claim=claim,
@@ -153,7 +160,8 @@ class _Event:
     """A threshold on the score, and what it was worth where it was learned."""
 
     threshold: float
-    worth: tuple[float, float]
+    worth: tuple[float, float, float]
+    """The bound on epsilon, the gain, and the margin in spreads: the first that differ decide."""
 
     @classmethod
     def learned(cls, likely: Floats, unlikely: Floats, claim: Guarantee, level: float) -> "_Event":
@@ -175,8 +183,23 @@ class _Event:
         # Half-way to the next score below: the same counts, and room for what was not seen.
         lower = np.concatenate((likely, unlikely, [likely[best] - 1.0]))
         below = lower[lower < likely[best]].max()
-        threshold = float(likely[best] + below) / 2.0
-        return cls(threshold=threshold, worth=(float(bounds[best]), float(gains[best])))
+        spread = float(np.concatenate((likely, unlikely)).std())
+        margin = float(likely[best] - below) / spread if spread > 0.0 else 0.0
+        return cls(
+            threshold=float(likely[best] + below) / 2.0,
+            worth=(float(bounds[best]), float(gains[best]), margin),
+        )
+
+
+def _directions(x: Floats, y: Floats) -> list[Floats]:
+    """Return the discriminant; and where runs are few, also every number by itself."""
+    alone = list(np.eye(x.shape[1])) if _few(x, y) else []
+    return [discriminant(x, y), *alone]
+
+
+def _few(x: Floats, y: Floats) -> bool:
+    """Whether there are too few runs to trust a covariance."""
+    return bool(min(len(x), len(y)) < _RUNS_A_NUMBER * x.shape[1])
 
 
 def discriminant(x: Floats, y: Floats) -> Floats:
@@ -186,7 +209,6 @@ def discriminant(x: Floats, y: Floats) -> Floats:
     x, y = x / unit, y / unit
     difference = x.mean(axis=0) - y.mean(axis=0)
     within = sum(np.atleast_2d(np.cov(side, rowvar=False)) for side in (x, y))
-    few = min(len(x), len(y)) < _RUNS_A_NUMBER * difference.size
-    ridge = difference.size / min(len(x), len(y)) if few else _RIDGE
+    ridge = difference.size / min(len(x), len(y)) if _few(x, y) else _RIDGE
     within = within / 2.0 + ridge * np.eye(difference.size)
     return np.asarray(np.linalg.solve(within, difference) / unit, dtype=np.float64)

@@ -58,8 +58,8 @@ def run(study: Study) -> Outcome:
             ),
         ],
         found=(
-            f"{customers.words}: Δc = {before.sensitivity:.2f} with the"
-            f" {int(customers.outlier.sum())} outliers and {after.sensitivity:.2f} without them."
+            f"{customers.words}: Δc = {before.sensitivity:.2f} with outliers, of which there are"
+            f" {int(customers.outlier.sum())}, and {after.sensitivity:.2f} without."
             + (
                 ""
                 if customers.private

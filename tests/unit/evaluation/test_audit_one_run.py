@@ -31,14 +31,14 @@ def test_the_paper_s_figures(
     canaries: int, guesses: int, right: int, delta: float, printed: float
 ) -> None:
     """Steinke, Nasr & Jagielski print two bounds at 95 %: their formula gives them; ours, which is
-    proved, gives no more.
+    proved, gives as much or a little more.
     """
     counts = {"canaries": canaries, "guesses": guesses, "right": right}
     theirs = optimize.brentq(
         lambda epsilon: printed_p_value(**counts, epsilon=epsilon, delta=delta) - 0.05, 0.1, 5.0
     )
     assert theirs == pytest.approx(printed, abs=1e-3)  # one is rounded, one is cut
-    assert one_run_epsilon(**counts, delta=delta, level=0.05) <= theirs
+    assert theirs - 0.01 < one_run_epsilon(**counts, delta=delta, level=0.05) < theirs + 0.15
 
 
 def test_the_printed_formula_is_no_bound() -> None:
@@ -128,20 +128,25 @@ def best_chance(canaries: int, guesses: int, right: int, epsilon: float, delta: 
 
 
 @given(
-    guesses=st.integers(1, 60),
+    guesses=st.integers(1, 25),
     share=st.floats(0.0, 1.0),
     epsilon=st.floats(0.0, 5.0),
     delta=st.floats(0.0, 0.01),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_the_bound_on_epsilon_is_where_the_level_is_met(
     guesses: int, share: float, epsilon: float, delta: float
 ) -> None:
     """The p-value term by term; what is refuted is refuted, and a little more is not."""
     counts = {"canaries": 2 * guesses, "guesses": guesses, "right": round(share * guesses)}
-    law = stats.binom(guesses, math.exp(epsilon) / (1.0 + math.exp(epsilon)))
+    chance = math.exp(epsilon) / (1.0 + math.exp(epsilon))
+    law = stats.binom(guesses, chance)
     direct = sum(float(law.pmf(k)) for k in range(counts["right"], guesses + 1))
-    direct += counts["canaries"] * delta / (1.0 + math.exp(epsilon))
+    peaks = (
+        max(float(stats.binom.pmf(j, k, chance)) for j in range(k + 1)) for k in range(guesses)
+    )
+    if counts["right"]:
+        direct += 2.0 * delta / (1.0 + math.exp(epsilon)) * sum(peaks)  # m / r = 2
     found = one_run_p_value(**counts, epsilon=epsilon, delta=delta)
     assert found == pytest.approx(min(direct, 1.0), rel=1e-9, abs=1e-12)
     bound = one_run_epsilon(**counts, delta=delta, level=0.05)
