@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from wattveil.baselines.comparison import Comparison, Setting, compare_mechanisms
@@ -16,9 +15,8 @@ from wattveil.baselines.mechanisms import MECHANISMS
 from wattveil.baselines.page import shown, write_comparison_page
 from wattveil.baselines.summary import Row, summarise, to_json, write_csv
 from wattveil.errors import InvalidParameterError
-from wattveil.profiles.command import check_folders
 from wattveil.profiles.table import Profiles
-from wattveil.publish.console import refusals
+from wattveil.terminal import check_folders, counting_bar, refusals
 
 EPILOG = "Example: wattveil compare profiles.parquet --epsilon 0.1,0.3,1,3,10 --repeats 10"
 
@@ -52,7 +50,7 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
     """Run all mechanisms and rivals on the same customers: loss, time, and what each guarantees."""
-    console, errors = Console(), Console(stderr=True)
+    console = Console()
     with refusals(context):
         setting = Setting(
             mechanisms=None if mechanism is None else tuple(mechanism.split(",")),
@@ -65,15 +63,7 @@ def compare(
         check_folders({"out": out})
         out.mkdir(exist_ok=True)
         load_kw = Profiles.read_parquet(profiles).load_kw
-        with Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=errors,
-            transient=True,
-            disable=as_json,
-        ) as bar:
+        with counting_bar(quiet=as_json) as bar:
             task = bar.add_task("reading", total=None)
             found = compare_mechanisms(
                 load_kw,

@@ -21,8 +21,7 @@ from wattveil.evaluation.attack_options import PRIVATE, AsJson, Delta, Epsilon, 
 from wattveil.evaluation.attack_page import COPY_ROWS, write_copy_page
 from wattveil.evaluation.canaries import Lots
 from wattveil.profiles import Profiles
-from wattveil.profiles.command import check_folders
-from wattveil.publish.console import refusals, working
+from wattveil.terminal import check_folders, refusals, working
 
 EPILOG = "Example: wattveil attack copy profiles.parquet --synthetic synthetic.parquet"
 

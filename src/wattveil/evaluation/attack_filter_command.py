@@ -11,8 +11,7 @@ from wattveil.evaluation.attack_data import attacked
 from wattveil.evaluation.attack_filter import FilterAttack, filter_attack
 from wattveil.evaluation.attack_options import PRIVATE, AsJson, Delta, Epsilon, OwnProfiles, Page
 from wattveil.evaluation.attack_page import write_filter_page
-from wattveil.profiles.command import check_folders
-from wattveil.publish.console import refusals, working
+from wattveil.terminal import check_folders, refusals, working
 
 EPILOG = "Example: wattveil attack filter profiles.parquet --epsilon 1 --page filter.html"
 

@@ -11,8 +11,7 @@ from wattveil.evaluation.attack_data import attacked
 from wattveil.evaluation.attack_options import PRIVATE, AsJson, Delta, Epsilon, OwnProfiles, Page
 from wattveil.evaluation.attack_page import write_solar_page
 from wattveil.evaluation.attack_solar import SolarAttack, solar_attack
-from wattveil.profiles.command import check_folders
-from wattveil.publish.console import refusals, working
+from wattveil.terminal import check_folders, refusals, working
 
 EPILOG = "Example: wattveil attack solar profiles.parquet --page solar.html"
 

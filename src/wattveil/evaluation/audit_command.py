@@ -8,7 +8,6 @@ from typing import Annotated
 import numpy as np
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from wattveil import checks
@@ -17,10 +16,9 @@ from wattveil.evaluation.audit_canaries import ONE_RUN
 from wattveil.evaluation.audit_page import write_audit_page
 from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Grid, Profiles
-from wattveil.profiles.command import check_folders
-from wattveil.publish.console import refusals
 from wattveil.publish.request import ReleaseRequest
 from wattveil.simulate import simulate_load_kw
+from wattveil.terminal import check_folders, counting_bar, refusals
 
 EPILOG = "Example: wattveil audit --epsilon 1 --delta 1e-6 --runs 100 --page audit.html"
 
@@ -29,6 +27,7 @@ _HOMES = 30
 
 
 def audit(
+    context: typer.Context,
     profiles: Annotated[
         Path | None,
         typer.Argument(help="Customers beside the canary; simulated homes unless given."),
@@ -54,7 +53,7 @@ def audit(
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
     """Attack releases with planted customers; exit with 1 if a claim is shown to be false."""
-    with refusals():
+    with refusals(context):
         check_folders({"page": page})
         request = ReleaseRequest(
             epsilon=epsilon,
@@ -67,15 +66,7 @@ def audit(
             label_epsilon=label_epsilon,
         )
         rows = _simulated() if profiles is None else Profiles.read_parquet(profiles)
-        with Progress(
-            TextColumn("releasing"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-            disable=as_json,
-        ) as bar:
+        with counting_bar(quiet=as_json) as bar:
             task = bar.add_task("releasing", total=2 * runs + len(ONE_RUN))
             found = audit_release(
                 request,

@@ -26,11 +26,10 @@ from wattveil.evaluation.attack_options import PRIVATE, AsJson, Delta, Epsilon, 
 from wattveil.evaluation.rules import Cells, Floats, Ints, Rule, apply_rule, cell_names
 from wattveil.measures.page import BLUE, GREY, ORANGE, new_figure
 from wattveil.profiles import Profiles
-from wattveil.profiles.command import check_folders
 from wattveil.profiles.page import Shown, figure_html, private_page
 from wattveil.profiles.text import line_of, shown
-from wattveil.publish.console import refusals
 from wattveil.release.shapes import load_shapes
+from wattveil.terminal import check_folders, refusals
 
 EPILOG = "Example: wattveil attack fifteen-fifteen profiles.parquet --rule 15/15 --by zip"
 

@@ -7,16 +7,14 @@ from typing import Annotated
 import typer
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from wattveil.evaluation.comparison import LEAST_REPEATS, Evaluation, evaluate_load
 from wattveil.evaluation.evaluate_page import write_evaluation_page
 from wattveil.evaluation.populations import Populations, read_populations
 from wattveil.measures.verdicts import Verdict
-from wattveil.profiles.command import check_folders
 from wattveil.profiles.text import shown
-from wattveil.publish.console import refusals
+from wattveil.terminal import check_folders, counting_bar, refusals
 
 EPILOG = "Example: wattveil evaluate profiles.parquet synthetic.parquet --page evaluation.html"
 
@@ -28,6 +26,7 @@ _COLOURS = {
 
 
 def evaluate(
+    context: typer.Context,
     real: Annotated[Path, typer.Argument(help="Real profiles, or readings; private.")],
     synthetic: Annotated[Path, typer.Argument(help="Synthetic ones on the same grid or days.")],
     *,
@@ -44,18 +43,10 @@ def evaluate(
 ) -> None:
     """Measure how like the real customers synthetic ones are, beside chance and a control."""
     console = Console()
-    with refusals():
+    with refusals(context):
         check_folders({"page": page})
         both = read_populations(real, synthetic, timezone=timezone)
-        with Progress(
-            TextColumn("measuring"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-            disable=as_json,
-        ) as bar:
+        with counting_bar(quiet=as_json) as bar:
             task = bar.add_task("measuring", total=repeats)
             found = evaluate_load(
                 both.real_kw,

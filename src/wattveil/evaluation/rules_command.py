@@ -13,8 +13,7 @@ from rich.table import Table
 from wattveil.evaluation.rules_page import write_rules_page
 from wattveil.evaluation.rules_report import RuleReport, report_rule
 from wattveil.profiles import Profiles
-from wattveil.profiles.command import check_folders
-from wattveil.publish.console import refusals
+from wattveil.terminal import check_folders, refusals
 
 EPILOG = "Example: wattveil rules profiles.parquet --rule 15/15 --by zip --page rules.html"
 
@@ -22,6 +21,7 @@ _SHOWN_CELLS = 30
 
 
 def rules(
+    context: typer.Context,
     profiles: Annotated[Path, typer.Argument(help="Made by `wattveil profiles`; private.")],
     *,
     by: Annotated[str, typer.Option(help="Attributes that make the cells: zip or zip,class.")],
@@ -34,7 +34,7 @@ def rules(
     as_json: Annotated[bool, typer.Option("--json", help="Print it all as JSON.")] = False,
 ) -> None:
     """Show what an N/X rule publishes, who can be recovered from it, and the DP answer."""
-    with refusals():
+    with refusals(context):
         check_folders({"page": page})
         report = report_rule(
             Profiles.read_parquet(profiles),

@@ -7,17 +7,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from wattveil.errors import InvalidParameterError, WattveilError
 from wattveil.grid.comparison import GridComparison
 from wattveil.grid.experiment import DRAWS, PAPER_POWER_FACTOR, compare_on_feeder
 from wattveil.grid.page import write_grid_page
 from wattveil.measures.verdicts import Verdict
-from wattveil.profiles.command import check_folders
 from wattveil.profiles.table import Profiles
 from wattveil.profiles.text import shown
+from wattveil.terminal import check_folders, counting_bar, refusals
 
 EPILOG = (
     "Example: wattveil grid profiles.parquet synthetic.parquet --feeder case141 --report grid.html"
@@ -27,6 +25,7 @@ _COLOURS = {Verdict.INSIDE: "green", Verdict.DETECTABLE: "red", Verdict.NO_PROOF
 
 
 def grid(
+    context: typer.Context,
     profiles: Annotated[Path, typer.Argument(help="Real profiles, made by `wattveil profiles`.")],
     synthetic: Annotated[Path, typer.Argument(help="Synthetic profiles on the same grid.")],
     *,
@@ -53,18 +52,10 @@ def grid(
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
 ) -> None:
     """Run the same feeder with real and with synthetic customers, and say where they differ."""
-    console, errors = Console(), Console(stderr=True)
-    try:
+    console = Console()
+    with refusals(context):
         check_folders({"report": report})
-        with Progress(
-            TextColumn("drawing"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            console=errors,
-            transient=True,
-            disable=as_json,
-        ) as bar:
+        with counting_bar(quiet=as_json) as bar:
             task = bar.add_task("drawing", total=redraws + 2 * DRAWS + 1)
             comparison = compare_on_feeder(
                 Profiles.read_parquet(profiles),
@@ -83,11 +74,6 @@ def grid(
             )
         if report is not None:
             write_grid_page(comparison, report)
-    except InvalidParameterError as error:
-        raise typer.BadParameter(str(error)) from error
-    except (WattveilError, OSError) as error:
-        errors.print(f"[red]Error:[/] {escape(str(error))}", highlight=False)
-        raise typer.Exit(1) from error
     if as_json:
         typer.echo(json.dumps(comparison.to_json(), indent=2))
     else:

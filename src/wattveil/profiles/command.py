@@ -21,6 +21,7 @@ from wattveil.ingest import Readings, read_readings
 from wattveil.profiles.build import ProfileBuild, build_profiles
 from wattveil.profiles.grid import Grid, Split
 from wattveil.profiles.quality import write_quality_page
+from wattveil.terminal import check_folders
 
 EPILOG = (
     "Example: wattveil profiles readings.parquet --timezone Europe/London --out profiles.parquet"
@@ -147,13 +148,6 @@ def _one(source: list[str]) -> str:
     if len(source) > 1:
         raise InvalidParameterError("source", "one database when --sql is given", source)
     return source[0]
-
-
-def check_folders(written: Mapping[str, Path | None]) -> None:
-    """Refuse before the work what could not be written after it."""
-    for name, path in written.items():
-        if path is not None and not path.absolute().parent.is_dir():
-            raise InvalidParameterError(name, "a file in a folder that exists", str(path))
 
 
 def _check_sources_stay(written: Mapping[str, Path | None], readings: Readings) -> None:

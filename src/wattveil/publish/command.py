@@ -18,13 +18,13 @@ from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Profiles
 from wattveil.publish import keys
 from wattveil.publish.bundle import check_out
-from wattveil.publish.console import refusals, working
 from wattveil.publish.manifest import Manifest
 from wattveil.publish.parts import Work
 from wattveil.publish.plan import ReleasePlan, epsilon_for, plan_release
 from wattveil.publish.produce import release_bundle
 from wattveil.publish.registry import registry_record
 from wattveil.publish.request import About, ReleaseRequest
+from wattveil.terminal import refusals, working
 
 EPILOG = (
     "Example: wattveil release profiles.parquet --clusters 6 --epsilon 1 --delta 1e-6 --clip-kw 10"

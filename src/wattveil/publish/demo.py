@@ -27,7 +27,6 @@ from wattveil.profiles.text import line_of
 from wattveil.publish import keys
 from wattveil.publish.bundle import MANIFEST, check_out, read_table
 from wattveil.publish.command import show_plan
-from wattveil.publish.console import refusals, working
 from wattveil.publish.manifest import Manifest
 from wattveil.publish.plan import plan_release
 from wattveil.publish.produce import release_bundle
@@ -35,6 +34,7 @@ from wattveil.publish.request import About, ReleaseRequest
 from wattveil.publish.synthetic import read_model
 from wattveil.publish.verify import Verdict, verify_bundle
 from wattveil.simulate.command import write_readings
+from wattveil.terminal import refusals, working
 
 EPILOG = "Example: wattveil demo --epsilon 0.5 --out my-demo"
 

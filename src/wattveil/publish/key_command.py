@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from wattveil.publish import keys
-from wattveil.publish.console import refusals
+from wattveil.terminal import refusals
 
 EPILOG = "Example: wattveil admin key --out utility.key"
 

@@ -131,9 +131,7 @@ def split_budget(request: ReleaseRequest) -> dict[str, Allotment]:
     while (found := split(enough)) is None:
         too_little, enough = enough, 2.0 * enough
         if enough >= 1.0:
-            # An epsilon of 0 still grants what delta allows: parts cannot be made smaller.
-            rule = f"large enough beside delta = {request.delta!r} to be split over the parts"
-            raise InvalidParameterError("epsilon", rule, request.epsilon)
+            raise _too_small(request)
     while enough - too_little > _HELD_BACK:
         middle = 0.5 * (too_little + enough)
         better = split(middle)
@@ -181,7 +179,15 @@ def _gaussian_allotment(request: ReleaseRequest, rho_units: float) -> Allotment:
     s = math.sqrt(2.0 * rho_units / RHO_UNITS)
     epsilon = calibration.gaussian_epsilon(s=s, delta=request.delta)
     short = float(_SHORT_DOWN.create_decimal(epsilon))
+    if short == 0.0:
+        raise _too_small(request)
     return Allotment.of(_promise(request, short, request.delta))
+
+
+def _too_small(request: ReleaseRequest) -> InvalidParameterError:
+    """Say that delta alone grants more than the share of a part, which cannot be made smaller."""
+    rule = f"large enough beside delta = {request.delta!r} to be split over the parts"
+    return InvalidParameterError("epsilon", rule, request.epsilon)
 
 
 def _label_allotment(request: ReleaseRequest, epsilon: float) -> Allotment:

@@ -21,8 +21,8 @@ from wattveil.errors import InvalidParameterError
 from wattveil.privacy.sensitivity import IntArray
 from wattveil.profiles import Grid, Profiles
 from wattveil.publish.bundle import read_manifest
-from wattveil.publish.console import refusals, working
 from wattveil.publish.synthetic import read_model
+from wattveil.terminal import refusals, working
 
 EPILOG = "Example: wattveil synthesize bundle --customers 100000 --out synthetic.parquet"
 

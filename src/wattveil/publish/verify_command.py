@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from wattveil.publish import keys
-from wattveil.publish.console import refusals
 from wattveil.publish.verify import Verdict, verify_bundle
+from wattveil.terminal import refusals
 
 EPILOG = "Example: wattveil verify bundle --key utility.key.pub"
 

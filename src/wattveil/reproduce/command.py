@@ -9,16 +9,16 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import Progress
 from rich.table import Table
 
 from wattveil.errors import InvalidParameterError, MissingExtraError
-from wattveil.publish.console import refusals
 from wattveil.reproduce.all_figures import FIGURES
 from wattveil.reproduce.customers import SIMULATED
 from wattveil.reproduce.figure import Reproduction
 from wattveil.reproduce.page import PAGE, Run, to_json, write_figures
 from wattveil.reproduce.study import Study
+from wattveil.terminal import counting_bar, refusals
 
 EPILOG = "Example: wattveil reproduce all --out figures"
 ALL = "all"
@@ -57,14 +57,7 @@ def reproduce(
         chosen = _chosen(figures or [ALL])
         study = Study(data=data, fast=fast)
         out.mkdir(parents=True, exist_ok=True)  # before minutes of work
-        with Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            console=errors,
-            transient=True,
-            disable=as_json,
-        ) as bar:
+        with counting_bar(quiet=as_json) as bar:
             runs = list(_runs(study, chosen, bar, errors))
         write_figures(study, runs, out)
     if as_json:

@@ -10,16 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from wattveil.errors import InvalidParameterError
 from wattveil.simulate.population import BLOCK
 from wattveil.simulate.readings import READINGS_SCHEMA, simulate_attributes, simulate_readings
+from wattveil.terminal import counting_bar, refusals
 
 EPILOG = "Example: wattveil simulate --customers 1409 --days 28 --out readings.parquet"
 
 
 def simulate(
+    context: typer.Context,
     *,
     out: Annotated[Path, typer.Option(help="Parquet file for the readings.")],
     customers: Annotated[int, typer.Option(help="How many customers.")] = 1409,
@@ -36,7 +36,7 @@ def simulate(
     ] = False,
 ) -> None:
     """Write interval readings of made-up customers, and a table of who they are beside them."""
-    try:
+    with refusals(context):
         written = write_readings(
             out,
             customers=customers,
@@ -48,8 +48,6 @@ def simulate(
             missing=missing,
             quiet=as_json,
         )
-    except InvalidParameterError as error:
-        raise typer.BadParameter(str(error)) from error
     if as_json:
         typer.echo(json.dumps(written, indent=2))
         return
@@ -90,7 +88,7 @@ def write_readings(
     schema = READINGS_SCHEMA.with_metadata({"wattveil.simulation": json.dumps(told)})
     readings = 0
     with (
-        _progress(quiet=quiet) as progress,
+        counting_bar(quiet=quiet) as progress,
         pq.ParquetWriter(part, schema, compression="zstd") as writer,
     ):
         task = progress.add_task("simulating customers", total=customers)
@@ -111,15 +109,3 @@ def write_readings(
         "readings": readings,
         **told,
     }
-
-
-def _progress(*, quiet: bool) -> Progress:
-    """Return a bar on standard error, so that what is printed can be piped."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        disable=quiet,
-    )

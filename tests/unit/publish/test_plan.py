@@ -158,3 +158,5 @@ def test_a_delta_too_large_to_split_is_refused() -> None:
     """Parts of epsilon 0 still cost what delta allows: the search ends, and says so."""
     with pytest.raises(InvalidParameterError, match="epsilon must be large enough beside delta"):
         split_budget(ReleaseRequest(epsilon=0.01, delta=0.01))
+    with pytest.raises(InvalidParameterError, match="epsilon must be large enough beside delta"):
+        split_budget(ReleaseRequest(epsilon=1.0, delta=0.2))

@@ -1,12 +1,21 @@
-"""What the verbs share at the terminal: refusals, and a sign of life."""
+"""What the verbs share at the terminal: refusals, and signs of life."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from wattveil.errors import InvalidParameterError, WattveilError
 
@@ -25,6 +34,26 @@ def refusals(context: typer.Context | None = None) -> Iterator[None]:
     except (WattveilError, OSError) as error:
         Console(stderr=True).print(f"[red]Error:[/] {escape(str(error))}", highlight=False)
         raise typer.Exit(1) from error
+
+
+def check_folders(written: Mapping[str, Path | None]) -> None:
+    """Refuse before the work what could not be written after it."""
+    for name, path in written.items():
+        if path is not None and not path.absolute().parent.is_dir():
+            raise InvalidParameterError(name, "a file in a folder that exists", str(path))
+
+
+def counting_bar(*, quiet: bool) -> Progress:
+    """Return a bar for work whose pieces can be counted."""
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=quiet,
+    )
 
 
 def _options(context: typer.Context, fields: str) -> str | None:
