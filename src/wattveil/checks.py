@@ -117,6 +117,11 @@ def decimal(field: str, text: object) -> float:
 
 def _number(field: str, value: object, rule: str, accepts: Callable[[float], bool]) -> float:
     """Accept a real number, not a bool and not a string, that meets the rule."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not accepts(float(value)):
-        raise InvalidParameterError(field, rule, value)
-    return float(value)
+    if not isinstance(value, bool) and isinstance(value, Real):
+        try:
+            number = float(value)
+        except OverflowError:  # a whole number beyond all floats
+            number = math.nan
+        if accepts(number):
+            return number
+    raise InvalidParameterError(field, rule, value)

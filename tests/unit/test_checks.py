@@ -12,7 +12,7 @@ from wattveil import checks
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Tier
 
-NOT_A_NUMBER = [True, "1", None, 1j, [1.0], Decimal(1), math.nan, math.inf, -math.inf]
+NOT_A_NUMBER = [True, "1", None, 1j, [1.0], Decimal(1), math.nan, math.inf, -math.inf, 10**400]
 
 Rule = Callable[[str, object], float]
 

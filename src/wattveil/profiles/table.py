@@ -106,6 +106,8 @@ class Profiles:
         """Read profiles from a Parquet file that `write_parquet` wrote."""
         try:
             table = pq.read_table(path)
+        except FileNotFoundError as error:
+            raise InvalidFileError(path, "file", "a file that exists", "none") from error
         except (OSError, pa.ArrowException) as error:
             raise InvalidFileError(path, "content", "a Parquet file", str(error)) from error
         metadata = (table.schema.metadata or {}).get(_METADATA)

@@ -35,6 +35,11 @@ def check_out(out: Path) -> None:
         raise InvalidParameterError("out", "a new folder: a bundle is never changed", str(out))
     if not out.absolute().parent.is_dir():
         raise InvalidParameterError("out", "in a folder that exists", str(out))
+    try:
+        _hidden_folder(out).rmdir()
+    except OSError as error:  # no permission, no room, a name that is too long
+        rule = "where a folder can be made"
+        raise InvalidParameterError("out", rule, str(out)) from error
 
 
 def write_bundle(
@@ -78,7 +83,7 @@ def read_manifest(bundle: Path) -> Manifest:
         )
     except OSError as error:
         raise InvalidFileError(path, "file", "a manifest that can be read", str(error)) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidFileError(path, "content", "JSON", str(error)) from error
     if not isinstance(manifest, dict):
         raise InvalidFileError(path, "content", "a JSON object", type(manifest).__name__)
@@ -116,8 +121,7 @@ def read_table(bundle: Path, name: str, *, csv_types: pa.Schema | None = None) -
 
 
 def _write_whole(out: Path, content: Mapping[str, bytes]) -> None:
-    parent = out.absolute().parent
-    hidden = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=parent))
+    hidden = _hidden_folder(out)
     try:
         for path, data in content.items():
             file = hidden / path
@@ -134,7 +138,11 @@ def _write_whole(out: Path, content: Mapping[str, bytes]) -> None:
     except BaseException:
         shutil.rmtree(hidden, ignore_errors=True)
         raise
-    _force_to_disk(parent)
+    _force_to_disk(hidden.parent)
+
+
+def _hidden_folder(out: Path) -> Path:
+    return Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.absolute().parent))
 
 
 def _force_to_disk(folder: Path) -> None:

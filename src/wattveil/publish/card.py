@@ -3,6 +3,7 @@
 from typing import Any
 
 from wattveil.publish.manifest import Manifest
+from wattveil.publish.request import NOT_STATED
 
 _CARD = """# {title}
 
@@ -52,7 +53,7 @@ Other releases about the same people, as far as the publisher says: {other}.
 
 ## How to cite
 
-> {curator} ({year}). {title}. Release {release_id}. Made with Wattveil {version}.
+> {citation}
 """
 
 
@@ -69,7 +70,6 @@ def card_text(statement: Manifest) -> str:
         title=statement["title"],
         curator=statement["curator"],
         date=statement["published_at"][:10],
-        year=statement["published_at"][:4],
         region=statement["region"],
         contact=statement["contact"],
         guarantee_text=statement["guarantee_text"],
@@ -84,9 +84,17 @@ def card_text(statement: Manifest) -> str:
         unprotected=_bullets(statement["unprotected"]),
         limits=_bullets(statement["known_limits"]),
         other=statement["other_releases_on_same_people"],
-        release_id=statement["release_id"],
-        version=statement["implementation"]["software"]["wattveil"],
+        citation=" ".join(citation(statement)),
     )
+
+
+def citation(statement: Manifest) -> tuple[str, str]:
+    """Return how to cite a release, and what it was made with."""
+    curator, year = statement["curator"], statement["published_at"][:4]
+    who = "Publisher not stated" if curator == NOT_STATED else curator
+    version = statement["implementation"]["software"]["wattveil"]
+    cited = f"{who} ({year}). {statement['title']}. Release {statement['release_id']}."
+    return cited, f"Made with Wattveil {version}."
 
 
 def _table(table: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from wattveil import checks
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Profiles
 from wattveil.publish import keys
@@ -21,7 +21,7 @@ from wattveil.publish.bundle import check_out
 from wattveil.publish.manifest import Manifest
 from wattveil.publish.parts import Work
 from wattveil.publish.plan import ReleasePlan, epsilon_for, plan_release
-from wattveil.publish.produce import release_bundle
+from wattveil.publish.produce import check_list, release_bundle
 from wattveil.publish.registry import registry_record
 from wattveil.publish.request import About, ReleaseRequest
 from wattveil.terminal import refusals, working
@@ -112,7 +112,7 @@ def release(
             clip_kw=clip_kw,
             normalise=normalise,
             by=by,
-            levels=tuple(levels.split(",")) if levels else (),
+            levels=tuple(map(str.strip, levels.split(","))) if levels else (),
             clusters_by_group=clusters_by_group,
             label_epsilon=label_epsilon,
             real_ids=real_ids,
@@ -128,10 +128,11 @@ def release(
                 supersedes=supersedes,
             ),
         )
-        if not plan:
-            _check_places(out, registry, request.tier)
         signing = None if key is None else keys.read_key(key)
         listed = () if customer_list is None else _names(customer_list)
+        if not plan:
+            _check_places(out, registry, request.tier)
+            check_list(request, listed)
         _check_attribute(rows, request)
         with working(console) as started:
             if target_error is not None:
@@ -215,8 +216,8 @@ def _check_places(out: Path, registry: Path | None, tier: Tier) -> None:
         return
     if tier is Tier.INSTANCE:
         raise InvalidParameterError("registry", "for the global tier only", tier.value)
-    if not registry.absolute().parent.is_dir():
-        raise InvalidParameterError("registry", "in a folder that exists", str(registry))
+    if registry.exists() or not registry.absolute().parent.is_dir():
+        raise InvalidParameterError("registry", "a new file in a folder that exists", str(registry))
 
 
 def _check_attribute(rows: Profiles, request: ReleaseRequest) -> None:
@@ -227,7 +228,10 @@ def _check_attribute(rows: Profiles, request: ReleaseRequest) -> None:
 
 def _names(path: Path) -> tuple[str, ...]:
     """Read one name a line; empty lines are none."""
-    lines = path.read_text(encoding="utf-8").splitlines()
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise InvalidFileError(path, "content", "text in UTF-8", error.reason) from error
     return tuple(name for line in lines if (name := line.strip()))
 
 

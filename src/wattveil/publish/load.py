@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from wattveil import planning
+from wattveil.clustering.geometry import Floats
 from wattveil.clustering.group_sizes import EVERYBODY
 from wattveil.publish import columns
 from wattveil.publish.parts import (
@@ -95,15 +96,23 @@ class Load(Part):
             slots_per_day=grid.slots,
         )
         shapes, (load, groups, duration) = released.shapes, self.layouts(work.choice)
+        means = load.within(shapes.mean_kw)
         return ReleasedPart(
             name=self.name,
             allotment=allotment,
             runs=(Run(group=None, spends=released.spends),),
             tables=(
-                load.filled(load.within(shapes.mean_kw).ravel(), shapes.std_kw.ravel()),
+                load.filled(means.ravel(), shapes.std_kw.ravel()),
                 groups.filled(
                     shapes.customers, shapes.customers_std, shapes.clip_kw, shapes.clipped_share
                 ),
-                duration.filled(released.load_kw.ravel(), released.std_kw.ravel()),
+                duration.filled(
+                    duration_kw(means, shapes.customers).ravel(), released.std_kw.ravel()
+                ),
             ),
         )
+
+
+def duration_kw(mean_kw: Floats, customers: Floats) -> Floats:
+    """Return the load of each group in descending order: its mean load times its customers."""
+    return -np.sort(-mean_kw, axis=1) * customers[:, None]

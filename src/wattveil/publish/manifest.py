@@ -125,10 +125,23 @@ def part_words(part: Part, choice: Choice) -> dict[str, Any]:
     return {**record, "documents": list(part.documents)} if part.documents else record
 
 
+def check_public(profiles: Profiles, request: ReleaseRequest) -> None:
+    """Refuse, before anything is spent, public choices that a statement has no room for."""
+    schema = _schema()
+    asked = {**schema["properties"]["public_inputs"], "$defs": schema["$defs"]}
+    if problems := _problems(_public_inputs(profiles, request), asked):
+        rule = "made by rules that a statement has room for"
+        raise InvalidParameterError("profiles", rule, "; ".join(problems))
+
+
 def check_schema(manifest: object) -> list[str]:
     """Return where a manifest breaks the schema, in words; nothing if it does not."""
-    validator = jsonschema.Draft202012Validator(_schema())
-    errors = sorted(validator.iter_errors(manifest), key=lambda error: list(map(str, error.path)))
+    return _problems(manifest, _schema())
+
+
+def _problems(record: object, schema: dict[str, Any]) -> list[str]:
+    validator = jsonschema.Draft202012Validator(schema)
+    errors = sorted(validator.iter_errors(record), key=lambda error: list(map(str, error.path)))
     return [
         f"{'/'.join(map(str, error.absolute_path)) or 'manifest'}: {error.message[:200]}"
         for error in errors
@@ -136,9 +149,9 @@ def check_schema(manifest: object) -> list[str]:
 
 
 @cache
-def _schema() -> dict[str, object]:
+def _schema() -> dict[str, Any]:
     text = files("wattveil.publish").joinpath("manifest.schema.json").read_text("utf-8")
-    schema: dict[str, object] = json.loads(text)
+    schema: dict[str, Any] = json.loads(text)
     return schema
 
 

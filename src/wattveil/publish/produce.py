@@ -8,12 +8,21 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Profiles
-from wattveil.publish.bundle import write_bundle
+from wattveil.publish.bundle import check_out, write_bundle
 from wattveil.publish.card import card_text
-from wattveil.publish.manifest import Manifest, build_statement
+from wattveil.publish.manifest import Manifest, build_statement, check_public
 from wattveil.publish.parts import ReleasedPart, Work
 from wattveil.publish.plan import ReleasePlan
 from wattveil.publish.report import report_page
+from wattveil.publish.request import ReleaseRequest
+
+
+def check_list(request: ReleaseRequest, customer_list: Sequence[str]) -> None:
+    """Refuse labels without a public list of those who get one."""
+    labelled = request.label_epsilon is not None and request.tier is Tier.GLOBAL
+    if labelled and (not customer_list or len(set(customer_list)) < len(customer_list)):
+        rule = "the public list of all customers, each once: who has a profile is private"
+        raise InvalidParameterError("customer_list", rule, f"{len(customer_list)} names")
 
 
 def release_parts(
@@ -25,10 +34,7 @@ def release_parts(
 ) -> tuple[ReleasedPart, ...]:
     """Release every part, in order. ``started`` is told the name of each before its turn."""
     work = Work(profiles=profiles, request=plan.request, customer_list=customer_list)
-    labelled = plan.request.label_epsilon is not None and plan.request.tier is Tier.GLOBAL
-    if labelled and (not customer_list or len(set(customer_list)) < len(customer_list)):
-        rule = "the public list of all customers, each once: who has a profile is private"
-        raise InvalidParameterError("customer_list", rule, f"{len(customer_list)} names")
+    check_list(plan.request, customer_list)
     if plan.request.by is not None:
         _ = work.groups  # a wrong name is refused before anything is spent
     released = []
@@ -48,6 +54,8 @@ def release_bundle(
     started: Callable[[str], None] = lambda _: None,
 ) -> Manifest:
     """Release, and write a bundle at ``out``; return its manifest."""
+    check_out(out)  # what could not be written afterwards is refused before anything is spent
+    check_public(profiles, plan.request)
     parts = release_parts(profiles, plan, customer_list=customer_list, started=started)
     statement = build_statement(profiles, plan, parts)
     tables = {table.name: table for part in parts for table in part.tables}

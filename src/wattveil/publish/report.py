@@ -7,6 +7,7 @@ import plotly.graph_objects as go
 import plotly.offline
 
 from wattveil.publish import figures
+from wattveil.publish.card import citation
 from wattveil.publish.manifest import Manifest
 from wattveil.publish.request import NOT_STATED
 from wattveil.publish.tables import Table
@@ -136,7 +137,7 @@ def _clusters(statement: Manifest, tables: Mapping[str, Table]) -> Iterator[str]
         return
     normalised = statement["public_inputs"]["normalise"]
     counts = [""] * centroids.data.num_rows if counted is None else _counts(counted)
-    unit = "share" if normalised else "kW"
+    unit = "of a row's length" if normalised else "kW"
     charts = "".join(
         _chart(f"Cluster {curve.name}{count}", figures.one_curve(curve, unit=unit))
         for curve, count in zip(figures.curves(centroids), counts, strict=False)
@@ -156,8 +157,12 @@ def _clusters(statement: Manifest, tables: Mapping[str, Table]) -> Iterator[str]
 def _synthetic(tables: Mapping[str, Table]) -> Iterator[str]:
     if "synthetic" not in tables:
         return
+    drawn = set(tables["synthetic"].data["cluster"].to_pylist())
     charts = "".join(
-        _chart(f"Cluster {curve.name}", figures.fan(curve, tables["synthetic"]))
+        _chart(
+            f"Cluster {curve.name}{'' if curve.number in drawn else ' · too few to draw any'}",
+            figures.fan(curve, tables["synthetic"]),
+        )
         for curve in figures.curves(tables["centroids"])
     )
     words = (
@@ -222,9 +227,13 @@ def _budget(statement: Manifest) -> str:
     head = "<tr><th>part</th><th>epsilon by itself</th><th>delta</th><th>expected, before</th></tr>"
     words = (
         "The budget was shared before anything was computed. Each area is one question to the data,"
-        " as large as what it cost. Costs add up in rho, not in epsilon, so the epsilons of the"
-        " parts add up to more than that of the release."
+        " as large as what it cost."
     )
+    if sum(int(part["grant"]["rho_units"]) > 0 for part in statement["parts"]) > 1:
+        words += (
+            " Costs add up in rho, not in epsilon, so the epsilons of the parts add up to more than"
+            " that of the release."
+        )
     if aside := [part for part in statement["parts"] if not int(part["grant"]["rho_units"])]:
         names = ", ".join(f"{part['name']} (epsilon {part['epsilon']})" for part in aside)
         words += f" Not in the picture, since set aside from epsilon itself: {escape(names)}."
@@ -249,11 +258,7 @@ def _limits(statement: Manifest) -> str:
 
 
 def _cite(statement: Manifest) -> str:
-    year, software = statement["published_at"][:4], statement["implementation"]["software"]
-    cite = (
-        f"{statement['curator']} ({year}). {statement['title']}. Release {statement['release_id']}."
-    )
-    made = f"Made with Wattveil {software['wattveil']}."
+    cite, made = citation(statement)
     check = (
         "<p>Anybody can check the promise from <code>manifest.json</code>, without the data:"
         " <code>wattveil verify</code> with the folder of this page.</p>"

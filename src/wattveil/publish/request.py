@@ -19,10 +19,21 @@ DEFAULT_WEIGHTS: Mapping[str, float] = {
 
 NOT_STATED = "not stated"
 _LONGEST_TEXT = 2000
-_NAME_OF_GLOBAL = re.compile(r"differential(ly)?[- ]priva", re.IGNORECASE)
+_NAME_OF_GLOBAL = re.compile(r"differential(ly)?\W+priva", re.IGNORECASE)
 
 LEAST_SIZE_KW, MOST_SIZE_KW = 0.04, 40.0
 """Sizes of customers that are looked for, unless the public bound is larger."""
+
+
+def _check_text(name: str, text: object) -> None:
+    """Refuse what cannot stand in one line of a page: a second one could pass for another fact."""
+    if (
+        not isinstance(text, str)
+        or not 0 < len(text.strip()) <= _LONGEST_TEXT
+        or not text.isprintable()
+    ):
+        rule = f"one line of 1 to {_LONGEST_TEXT} letters, without hidden ones"
+        raise InvalidParameterError(name, rule, text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +53,7 @@ class About:
     def __post_init__(self) -> None:
         """Refuse what the statement has no room for, before anything is spent."""
         for name, text in asdict(self).items():
-            if not isinstance(text, str) or not 0 < len(text.strip()) <= _LONGEST_TEXT:
-                raise InvalidParameterError(name, f"text of 1 to {_LONGEST_TEXT} letters", text)
+            _check_text(name, text)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,9 +124,10 @@ class ReleaseRequest:
             object.__setattr__(self, name, number)
         self._check_groups()
         self._check_labels()
-        if self.tier is Tier.INSTANCE and _NAME_OF_GLOBAL.search(self.about.title):
-            rule = "without the name of a promise that the instance tier does not make"
-            raise InvalidParameterError("title", rule, self.about.title)
+        for name, text in asdict(self.about).items():
+            if self.tier is Tier.INSTANCE and _NAME_OF_GLOBAL.search(text):
+                rule = "without the name of a promise that the instance tier does not make"
+                raise InvalidParameterError(name, rule, text)
         if self.tier is Tier.INSTANCE and (self.by or self.weights or self.normalise):
             rule = "left out in the instance tier, which has clusters and labels only"
             raise InvalidParameterError("by, share, normalise", rule, "given")
@@ -126,8 +137,8 @@ class ReleaseRequest:
         if bool(self.by) != bool(self.levels):
             rule = "given together: an attribute, and the public list of its values"
             raise InvalidParameterError("by, levels", rule, (self.by, self.levels))
-        if not all(self.levels):
-            raise InvalidParameterError("levels", "text, none of it empty", self.levels)
+        for text in (*self.levels, *([self.by] if self.by else [])):
+            _check_text("by, levels", text)
         if len(set(self.levels)) < len(self.levels):
             raise InvalidParameterError("levels", "each value once", self.levels)
         if self.clusters_by_group and (not self.by or self.label_epsilon is not None):

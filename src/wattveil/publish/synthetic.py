@@ -118,7 +118,7 @@ def read_model(bundle: Path) -> SyntheticModel:
         return SyntheticModel.from_dict(json.loads(path.read_text("utf-8")))
     except OSError as error:
         raise InvalidFileError(path, "file", "a bundle with synthesis", str(error)) from error
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidFileError(path, "content", "a synthetic model", str(error)) from error
 
 

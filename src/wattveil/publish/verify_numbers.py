@@ -5,6 +5,7 @@ the model gives the synthetic customers. What was filtered from noisy sums that 
 cannot be computed anew.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,16 +14,22 @@ import numpy as np
 from numpy.linalg import LinAlgError
 from numpy.typing import ArrayLike, NDArray
 
+from wattveil.clustering.calendar import public_calendar
 from wattveil.clustering.debias import debiased_counts
 from wattveil.clustering.group_table import consistent_shares
 from wattveil.clustering.label_channel import checked_clusters
 from wattveil.errors import InvalidFileError
 from wattveil.privacy.guarantee import Tier
 from wattveil.publish.findings import Finding, gathered
+from wattveil.publish.load import duration_kw
 from wattveil.publish.parts import Choice
 from wattveil.publish.synthetic import MODEL, first_set, model_text, read_model
 from wattveil.publish.tables import Layout, Table
 from wattveil.publish.verify_tables import Tables
+
+_PSEUDONYM = re.compile("[0-9a-f]{32}")
+_COUNTS = "gaussian_histogram"
+_ROUNDING = 1.0 - 1e-6
 
 
 def number_findings(
@@ -56,10 +63,22 @@ def number_findings(
             _label_sizes(tables, parts["labels"]["channel"], choice),
             "computed anew",
         )
-    if "load_duration" in tables:
-        curves = _column(tables["load_duration"], "load_kw").reshape(-1, choice.grid.cells)
-        falls = bool((np.diff(curves, axis=1) <= 0.0).all())
-        yield Finding("load duration falls", falls, "from the highest to the lowest")
+    if "labels" in tables:
+        yield gathered(
+            "labels are of one customer each",
+            _label_names(tables["labels"].data["customer"].to_pylist(), choice),
+            "under their own names" if choice.request.real_ids else "under pseudonyms",
+        )
+    if "groups" in tables:
+        least = _least_error(parts["load"]["runs"][0])
+        sure = bool((_column(tables["groups"], "customers_std") < least * _ROUNDING).any())
+        seen = f"all draws together leave {least:.3g}"
+        yield Finding("no group is counted surer than the noise lets it be", not sure, seen)
+    if {"load_duration", "load_shapes", "groups"} <= set(tables):
+        means = _column(tables["load_shapes"], "load_kw").reshape(-1, choice.grid.cells)
+        due = duration_kw(means, _column(tables["groups"], "customers")).ravel()
+        same = _same(_column(tables["load_duration"], "load_kw"), due)
+        yield Finding("load duration is the mean load sorted", same, "times the customers")
     if "synthesis" in parts and {"synthetic", "centroids"} <= set(tables):
         yield gathered(
             "the synthetic customers come from the model",
@@ -70,12 +89,14 @@ def number_findings(
 
 def _dimensions(part: dict[str, Any], choice: Choice) -> Iterator[str]:
     """Compare how many numbers were drawn with how many it takes."""
-    request, cells = choice.request, choice.grid.cells
+    request, grid = choice.request, choice.grid
     groups = max(len(request.levels), 1)
+    # Of long rows not every coordinate is asked for: how many depends on how many customers.
+    fewest = public_calendar(grid.cells, n_days=grid.cells // grid.slots, signal=0.0).colour.size
     due = {
         "clusters by group": groups * request.n_clusters,
         "customers by group": groups,
-        "sums of load": groups * cells,
+        "sums of load": groups * fewest,
         "customers by cluster and export": request.n_clusters,
     }
     for run in part["runs"]:
@@ -88,8 +109,7 @@ def _dimensions(part: dict[str, Any], choice: Choice) -> Iterator[str]:
 
 def _shares(table: Table, part: dict[str, Any], choice: Choice) -> Iterator[str]:
     shape = (-1, choice.request.n_clusters)
-    noise = part["runs"][0]["mechanisms"][0]["gaussian"]
-    std = float(noise["noise_scale_steps"]) * float(noise["grid_step"])
+    std = _noise_std(part["runs"][0]["mechanisms"][0]["gaussian"])
     if not _same(_column(table, "count_std"), np.full(table.data.num_rows, std)):
         yield f"count_std is not the noise that is stated, {std:.6g}"
     anew = consistent_shares(_column(table, "count").reshape(shape), std=std, totals=None)
@@ -97,6 +117,26 @@ def _shares(table: Table, part: dict[str, Any], choice: Choice) -> Iterator[str]
         yield "share does not follow from count"
     if not _same(_column(table, "share_std").reshape(shape), anew.shares_std):
         yield "share_std does not follow from count"
+
+
+def _label_names(names: list[str], choice: Choice) -> Iterator[str]:
+    """Refuse names that say more: a pseudonym has no room for a message, nor has the order."""
+    if len(set(names)) < len(names):
+        yield "one stands twice"
+    if names != sorted(names):
+        yield "they are not in the order of their names"
+    if not choice.request.real_ids and not all(map(_PSEUDONYM.fullmatch, names)):
+        yield "one has another name than a pseudonym"
+
+
+def _least_error(run: dict[str, Any]) -> float:
+    """Return 1 / sqrt(sum 1 / sigma^2) over all counts of a run: no estimate is better."""
+    drawn = [one["gaussian"] for one in run["mechanisms"] if one["mechanism"] == _COUNTS]
+    return float(1.0 / np.sqrt(sum(_noise_std(one) ** -2.0 for one in drawn)))
+
+
+def _noise_std(gaussian: dict[str, Any]) -> float:
+    return float(gaussian["noise_scale_steps"]) * float(gaussian["grid_step"])
 
 
 def _label_sizes(tables: Tables, stated: list[list[str]], choice: Choice) -> Iterator[str]:

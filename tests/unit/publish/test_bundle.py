@@ -16,13 +16,14 @@ from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Grid
 from wattveil.publish import bundle as bundles
+from wattveil.publish import produce
 from wattveil.publish.bundle import read_manifest, read_table, write_bundle
 from wattveil.publish.instance import InstanceLabels
 from wattveil.publish.keys import read_key, read_public_key, write_key
 from wattveil.publish.manifest import build_statement, check_schema
 from wattveil.publish.parts import Run, Work
 from wattveil.publish.plan import plan_release
-from wattveil.publish.produce import release_parts
+from wattveil.publish.produce import release_bundle, release_parts
 from wattveil.publish.request import ReleaseRequest
 from wattveil.publish.tables import Table
 from wattveil.publish.verify import verify_bundle
@@ -166,6 +167,20 @@ def test_a_bundle_is_never_changed(tmp_path: Path) -> None:
         make_bundle(tmp_path / "there", LIGHT)
     with pytest.raises(InvalidParameterError, match="folder that exists"):
         bundles.check_out(tmp_path / "no" / "bundle")
+
+
+def test_what_cannot_be_written_is_refused_before_anything_is_spent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that no folder can have, and rules of profiles that no statement has room for."""
+    monkeypatch.setattr(produce, "release_parts", lambda *_, **__: pytest.fail("spent"))
+    plan = plan_release(LIGHT, Grid())
+    with pytest.raises(InvalidParameterError, match="where a folder can be made"):
+        release_bundle(some_profiles(), plan, tmp_path / ("x" * 250))
+    odd = replace(some_profiles(), rules={"least_days": "many"})
+    with pytest.raises(InvalidParameterError, match=r"profiles must be .*least_days: 'many'"):
+        release_bundle(odd, plan, tmp_path / "bundle")
+    assert not list(tmp_path.iterdir())
 
 
 def test_groups_by_themselves_are_paid_once(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pyarrow import compute
 
 from tests.released import LEVELS
 from wattveil.errors import InvalidParameterError
@@ -44,9 +45,31 @@ def test_a_part_that_is_not_there_has_no_section(whole: Path) -> None:
     assert "Kinds of customers" not in bare
     assert "<h2>Load</h2>" not in bare
     assert "What it cost" in bare
+    assert "parts add up to more" in bare
+    one = {**statement, "parts": [statement["parts"][0], statement["parts"][-1]]}
+    assert "parts add up to more" not in report_page(one, {})
     alone = report_page(statement, tables_of(whole, "centroids"))
     assert "Kinds of customers" in alone
     assert "Customers in each cluster" not in alone
+
+
+def test_a_cluster_without_synthetic_customers_says_so(whole: Path) -> None:
+    """A lonely curve beside fans would look like a fault."""
+    tables = tables_of(whole, "centroids", "synthetic")
+    few = tables["synthetic"].data.filter(compute.equal(tables["synthetic"].data["cluster"], 0))
+    tables["synthetic"] = Table(name="synthetic", text="", columns=(), data=few)
+    page = report_page(read_manifest(whole), tables)
+    assert page.count("Cluster 0 · too few to draw any") == 0
+    assert page.count("too few to draw any") == 2
+
+
+def test_a_publisher_without_a_name_is_cited_as_such(whole: Path) -> None:
+    """In the same words on card and page."""
+    statement = read_manifest(whole)
+    cite = f"Publisher not stated ({statement['published_at'][:4]}). Load profiles"
+    assert cite in card_text(statement)
+    assert cite in report_page(statement, {})
+    assert "> Us (" in card_text({**statement, "curator": "Us"})
 
 
 def test_words_of_the_curator_stay_words(whole: Path) -> None:

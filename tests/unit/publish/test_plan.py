@@ -13,7 +13,7 @@ from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Grid
 from wattveil.publish import plan
 from wattveil.publish.plan import composed_epsilon, epsilon_for, plan_release, split_budget
-from wattveil.publish.request import ReleaseRequest
+from wattveil.publish.request import About, ReleaseRequest
 
 PLAIN = ReleaseRequest(epsilon=1.0, delta=1e-6)
 
@@ -139,6 +139,9 @@ def test_targets_out_of_reach_are_refused(
         ("share", {"weights": {"maps": 1.0}}),
         ("share of load", {"weights": {"load": -1.0}}),
         ("by, share, normalise", {"tier": Tier.INSTANCE, "normalise": True}),
+        ("by, levels", {"by": "class", "levels": ("a", "b\nc")}),
+        ("by, levels", {"by": "class", "levels": ("a", "")}),
+        ("curator", {"tier": Tier.INSTANCE, "about": About(curator="Differential  Privacy plc")}),
     ],
 )
 def test_bad_requests_are_named(field: str, changes: dict[str, object]) -> None:
@@ -160,3 +163,10 @@ def test_a_delta_too_large_to_split_is_refused() -> None:
         split_budget(ReleaseRequest(epsilon=0.01, delta=0.01))
     with pytest.raises(InvalidParameterError, match="epsilon must be large enough beside delta"):
         split_budget(ReleaseRequest(epsilon=1.0, delta=0.2))
+
+
+@pytest.mark.parametrize("text", ["", " ", "two\nlines", "a\u202eb", "\udcff", "x" * 2001])
+def test_words_of_the_publisher_are_one_line(text: str) -> None:
+    """Refused before anything is spent: what cannot be written, and what could pass for our own."""
+    with pytest.raises(InvalidParameterError, match="title must be one line"):
+        About(title=text)

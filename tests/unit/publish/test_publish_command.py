@@ -110,7 +110,8 @@ def test_an_error_can_be_asked_for_instead() -> None:
     [
         (["--out", "."], "out must be a new folder"),
         (["--out", "no/such/bundle"], "out must be in a folder that exists"),
-        (["--registry", "no/such.yaml"], "registry must be in a folder that exists"),
+        (["--registry", "no/such.yaml"], "registry must be a new file in a folder that exists"),
+        (["--registry", "profiles.parquet"], "registry must be a new file"),
         (["--tier", "instance", "--registry", "r.yaml"], "registry must be for the global tier"),
         (["--tier", "local"], "tier must be one of"),
         (["--share", "clusters"], "share must be part=weight"),
@@ -131,11 +132,13 @@ def test_bad_options_are_explained(arguments: list[str], words: str) -> None:
     assert not Path("bundle").exists()
 
 
-def test_a_wrong_attribute_is_refused_before_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The plan rehearses for seconds; a wrong name is seen at once."""
+def test_what_is_wrong_is_refused_before_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan rehearses for seconds; a wrong name or a missing list is seen at once."""
     monkeypatch.setattr(command, "plan_release", lambda *_: pytest.fail("planned"))
     told = run(*COMMAND, "--by", "street", "--levels", "a,b", code=2)
     assert "Invalid value for --by: by must be an attribute of the profiles" in told
+    told = run(*COMMAND, "--label-epsilon", "1", code=2)
+    assert "Invalid value for --customer-list: customer_list must be the public list" in told
 
 
 def test_the_first_compilation_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,6 +156,19 @@ def test_the_first_compilation_is_announced(monkeypatch: pytest.MonkeyPatch) -> 
     (first, second) = (what for what in told if what.startswith("clusters"))
     assert "compiling" in first
     assert second == "clusters"
+
+
+def test_a_list_in_another_encoding_is_told() -> None:
+    """One line, no traceback."""
+    Path("customers.txt").write_bytes(b"Stra\xdfe 1\n")
+    told = run(*COMMAND, "--label-epsilon", "1", "--customer-list", "customers.txt", code=1)
+    assert "expected text in UTF-8" in " ".join(told.split())
+
+
+def test_spaces_between_levels_do_not_matter() -> None:
+    """A group named " shop" would be one of nobody."""
+    run(*COMMAND, *LIGHT, "--by", "class", "--levels", "home, shop")
+    assert read_manifest(Path("bundle"))["public_inputs"]["levels"] == ["home", "shop"]
 
 
 def test_a_target_is_a_number_of_kilowatts() -> None:

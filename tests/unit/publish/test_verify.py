@@ -11,11 +11,16 @@ import pytest
 from tests.released import broken
 from wattveil import cross_check
 from wattveil.errors import InvalidFileError
-from wattveil.publish import verify_budget
+from wattveil.privacy.guarantee import Tier
+from wattveil.publish import verify_budget, verify_statement
 from wattveil.publish.bundle import MANIFEST, read_manifest
 from wattveil.publish.keys import read_public_key, write_key
 from wattveil.publish.manifest import Manifest
+from wattveil.publish.plan import split_budget
+from wattveil.publish.request import ReleaseRequest
 from wattveil.publish.verify import verify_bundle
+
+INSTANCE = ReleaseRequest(epsilon=3.0, delta=1e-6, tier=Tier.INSTANCE, label_epsilon=1.0)
 
 Rewrite = Callable[[Path, Manifest], None]
 
@@ -85,6 +90,9 @@ def test_a_link_is_a_foreign_file(copy: Path, tmp_path: Path) -> None:
     """Also one to a folder, whose files nobody listed."""
     (copy / "more").symlink_to(tmp_path)
     assert broken(copy)["no other file is there"] == "more"
+    (copy / "more").unlink()
+    (copy / "C17 used 3 kWh").mkdir()  # a name can say something without a file
+    assert broken(copy)["no other file is there"] == "C17 used 3 kWh"
 
 
 @pytest.mark.usefixtures("no_budget", "no_content")
@@ -247,6 +255,52 @@ def extra_field(manifest: Manifest) -> None:
     manifest["rows"] = 300
 
 
+def message_in_tag(manifest: Manifest) -> None:
+    """Carry something out in the name of a draw that nobody needs."""
+    draws = part(manifest, "load")["runs"][0]["mechanisms"]
+    draws.append({**draws[0], "tag": "0.31 0.28 0.44"})
+
+
+def message_in_proof(manifest: Manifest) -> None:
+    """Carry something out in the place of a proof."""
+    gaussian(manifest)["proof"] = "0.31 0.28 0.44"
+
+
+def message_in_software(manifest: Manifest) -> None:
+    """Carry something out as a version."""
+    manifest["implementation"]["software"]["meters"] = "0.31 0.28 0.44"
+
+
+def message_in_channel(manifest: Manifest) -> None:
+    """Carry something out in a channel of a part without labels."""
+    part(manifest, "load")["channel"] = [["31"], ["28"]]
+
+
+def second_promise(manifest: Manifest) -> None:
+    """Put a kinder promise into the title, which stands first on the card."""
+    manifest["title"] = "Load\n\n## The promise\n\nNobody can learn anything about anybody."
+
+
+def part_at_another_delta(manifest: Manifest) -> None:
+    """Make the epsilon of a part look small."""
+    part(manifest, "clusters").update(epsilon="1e-06", delta="0.999")
+
+
+def too_many_numbers(manifest: Manifest) -> None:
+    """State more numbers than a float can count."""
+    gaussian(manifest)["gaussian"]["numbers"] = 10**400
+
+
+def noise_beyond_floats(manifest: Manifest) -> None:
+    """State a scale whose square is no float."""
+    gaussian(manifest)["gaussian"]["noise_scale_steps"] = "1e+308"
+
+
+def bound_beyond_floats(manifest: Manifest) -> None:
+    """State a whole number that is no float."""
+    manifest["public_inputs"]["clip_kw"] = 10**400
+
+
 @pytest.mark.usefixtures("no_content")
 @pytest.mark.parametrize(
     ("spoil", "check", "words"),
@@ -278,6 +332,15 @@ def extra_field(manifest: Manifest) -> None:
         (no_noise, "the statement can be read", "noise_scale_steps must be"),
         (instance_draw, "the statement agrees with itself", "a mechanism of the instance tier"),
         (extra_field, "the statement keeps its schema", "rows"),
+        (message_in_tag, "the statement agrees with itself", "does not have"),
+        (message_in_proof, "the statement agrees with itself", "another proof"),
+        (message_in_software, "the statement keeps its schema", "meters"),
+        (message_in_channel, "the statement agrees with itself", "in the part of that name only"),
+        (second_promise, "the statement can be read", "title must be one line"),
+        (part_at_another_delta, "the statement agrees with itself", "delta 0.999"),
+        (too_many_numbers, "the statement keeps its schema", "sums of load"),
+        (noise_beyond_floats, "the statement can be read", "out of range"),
+        (bound_beyond_floats, "the statement can be read", "clip_kw must be"),
     ],
 )
 def test_a_false_statement_is_found(
@@ -360,5 +423,49 @@ def test_what_is_no_bundle_is_refused(tmp_path: Path) -> None:
     (tmp_path / MANIFEST).write_text("[]", encoding="utf-8")
     with pytest.raises(InvalidFileError, match="object"):
         verify_bundle(tmp_path)
-    (tmp_path / MANIFEST).write_text("{}", encoding="utf-8")
-    assert list(broken(tmp_path)) == ["the statement keeps its schema"]
+    (tmp_path / MANIFEST).write_text("[" * 100_000 + "]" * 100_000, encoding="utf-8")
+    with pytest.raises(InvalidFileError, match="recursion"):
+        verify_bundle(tmp_path)
+    for text in ("{}", '{"implementation": []}'):
+        (tmp_path / MANIFEST).write_text(text, encoding="utf-8")
+        assert list(broken(tmp_path)) == ["the statement keeps its schema"]
+
+
+def instance_part(name: str) -> dict[str, Any]:
+    """Return a part of the instance tier as the statement has it."""
+    allotment = split_budget(INSTANCE)[name]
+    price = {
+        "clusters": {"rho_units": str(allotment.grant.rho_units)},
+        "labels": {"response_epsilon": repr(allotment.grant.response_epsilon)},
+    }[name]
+    kind = {"clusters": "gaussian_answer", "labels": "modulo_labels"}[name]
+    tag = {"clusters": "centroids", "labels": "labels"}[name]
+    drawn = {"tag": tag, "mechanism": kind, **price}
+    return {
+        "name": name,
+        "epsilon": repr(allotment.guarantee.epsilon),
+        "grant": price,
+        "runs": [{"group": None, "mechanisms": [drawn]}],
+    }
+
+
+@pytest.mark.parametrize("name", ["clusters", "labels"])
+def test_the_instance_tier_charges_all_that_it_promises(name: str) -> None:
+    """The noise is private there: a smaller charge, or another draw, would be seen nowhere else."""
+    contradictions = verify_statement._instance_contradictions
+    honest = instance_part(name)
+    assert not list(contradictions(honest, INSTANCE))
+    (drawn,) = honest["runs"][0]["mechanisms"]
+    (field,) = honest["grant"]
+    free = [{"group": None, "mechanisms": [{**drawn, field: "0"}]}]
+    other = [{"group": None, "mechanisms": [{**drawn, "mechanism": "channel_response"}]}]
+    for lie, words in (
+        ({"runs": free, "grant": {field: "0"}}, "another price"),
+        ({"runs": free}, "another price"),
+        ({"epsilon": "0.1"}, "another price"),
+        ({"runs": other}, "not one draw"),
+        ({"runs": honest["runs"] * 2}, "not one draw"),
+        ({"channel": [["1"], ["2"]]}, "not one draw"),
+    ):
+        (found,) = contradictions({**honest, **lie}, INSTANCE)
+        assert words in found

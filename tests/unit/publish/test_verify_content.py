@@ -6,15 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
-from tests.released import EVERYTHING, broken, make_bundle
+from tests.released import EVERYTHING, broken, make_bundle, some_profiles
 from wattveil.privacy.guarantee import Tier
+from wattveil.profiles import Grid
+from wattveil.profiles.grid import Split
 from wattveil.publish.bundle import read_manifest
 from wattveil.publish.manifest import Manifest
+from wattveil.publish.plan import plan_release
+from wattveil.publish.produce import release_bundle
 from wattveil.publish.request import ReleaseRequest
 from wattveil.publish.verify import verify_bundle
 
@@ -139,7 +144,29 @@ def swap(values: list[Any]) -> list[Any]:
             "sizes follow from the labels and their channel",
             "customers_std does not",
         ),
-        ("load_duration", "load_kw", swap, "load duration falls", "highest"),
+        ("load_duration", "load_kw", swap, "load duration is the mean load sorted", "customers"),
+        (
+            "groups",
+            "customers_std",
+            lambda values: [0.01 for _ in values],
+            "no group is counted surer than the noise lets it be",
+            "together",
+        ),
+        (
+            "labels",
+            "customer",
+            lambda values: [*values[:-1], values[-1] + " used 3 kWh"],
+            "labels are of one customer each",
+            "another name than a pseudonym",
+        ),
+        (
+            "labels",
+            "customer",
+            lambda values: values[:1] * len(values),
+            "labels are of one customer each",
+            "twice",
+        ),
+        ("labels", "customer", swap, "labels are of one customer each", "order"),
         (
             "synthetic",
             "cluster",
@@ -266,6 +293,9 @@ def test_nothing_rides_along(copy: Path, rewrite: Rewrite) -> None:
     model.write_text('{"means":[[0.1,0.2]],' + text[1:], encoding="utf-8")
     rehash(copy, rewrite)
     assert "more in it" in broken(copy)["the synthetic customers come from the model"]
+    model.write_text("[" * 100_000, encoding="utf-8")
+    rehash(copy, rewrite)
+    assert "cannot be drawn" in broken(copy)["the synthetic customers come from the model"]
     model.write_text(text, encoding="utf-8")
     (copy / "tables/customers.csv").write_text("0.1,0.2", encoding="utf-8")
     manifest = read_manifest(copy)
@@ -301,4 +331,20 @@ def test_of_another_version_words_are_not_compared(copy: Path, rewrite: Rewrite)
 def test_releases_of_every_kind_are_accepted(tmp_path: Path, request_: ReleaseRequest) -> None:
     """What the layouts say is what the release writes."""
     make_bundle(tmp_path / "bundle", request_)
+    assert not broken(tmp_path / "bundle")
+
+
+@pytest.mark.usefixtures("no_budget", "no_pages")
+def test_releases_of_whole_weeks_are_accepted(tmp_path: Path) -> None:
+    """Of long rows fewer coordinates are asked for than there are slots: that is no fault."""
+    grid = Grid(split=Split.WEEK)
+    weeks = replace(some_profiles(), load_kw=np.tile(some_profiles().load_kw, 7), grid=grid)
+    request = replace(EVERYTHING, weights={"clusters": 0.0}, label_epsilon=None, epsilon=0.5)
+    release_bundle(weeks, plan_release(request, grid), tmp_path / "bundle")
+    (draw,) = (
+        one["gaussian"]["numbers"]
+        for one in read_manifest(tmp_path / "bundle")["parts"][0]["runs"][0]["mechanisms"]
+        if one["tag"] == "sums of load"
+    )
+    assert draw < 2 * grid.cells
     assert not broken(tmp_path / "bundle")
