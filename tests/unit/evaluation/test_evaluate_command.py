@@ -101,7 +101,8 @@ def test_files_that_do_not_fit(
     named_profiles(1000.0 * homes_kw[:60]).write_parquet(files[1])  # W
     result = CliRunner().invoke(app, ["evaluate", *files], terminal_width=200)
     assert result.exit_code == 2
-    assert "in the unit of the real customers, kW" in result.output
+    said = " ".join(result.output.replace("│", " ").split())
+    assert "in the unit of the real customers, kW" in said
 
 
 def test_closing_midnight_counts_once() -> None:
