@@ -7,6 +7,7 @@ populations are measured alone. All figures are private: they are for the house.
 A shape's error is the root-mean-square over slots relative to that of the true mean: the median of
 the runs, and the geometric mean over groups. The rival adds noise to clipped sums and counts, under
 the same budget, and is given the clip of the grid that turns out best: nobody knows it in advance.
+A band's coverage is the share of slots, groups and runs in which the 95 % band holds the true mean.
 """
 
 import csv
@@ -37,23 +38,27 @@ GENERATOR = np.random.default_rng(0)
 
 
 def main() -> None:
-    """Print the table of shapes and the table of duration curves."""
-    factors = []
+    """Print the tables of shapes, of their bands, and of duration curves."""
+    factors, bands = [], []
     print("error of the mean, plain / ours = factor; [with the rival's clip given to us]")  # noqa: T201
     for name, (load_kw, groups) in populations().items():
-        cells = []
+        cells, covered = [], []
         for epsilon in EPSILONS:
             plain, clip = min((plain_error(load_kw, groups, epsilon, c), c) for c in CLIPS)
-            own = shape_error(name, load_kw, groups, epsilon, None)
+            own, inside = shape_error(name, load_kw, groups, epsilon, None)
+            covered.append(" / ".join(f"{share:.2f}" for share in inside))
             factors.append(plain / own)
             text = f"{plain:.3f} / {own:.3f} = {plain / own:.2f}"
             if own > plain:
-                given = shape_error(name, load_kw, groups, epsilon, 1.3 * clip)
+                given, _ = shape_error(name, load_kw, groups, epsilon, 1.3 * clip)
                 text += f" [{plain / given:.2f}]"
             cells.append(text)
+        bands.append(f"{name:16} {' | '.join(covered)}")
         print(f"{name:16}", " | ".join(cells), flush=True)  # noqa: T201
     mean = math.exp(np.mean(np.log(factors)))
     print(f"geometric mean {mean:.2f}, least {min(factors):.2f}")  # noqa: T201
+    print("\ncoverage of 95 % bands: all groups / worst group / all, with hidden_kw above")  # noqa: T201
+    print("\n".join(bands), flush=True)  # noqa: T201
     print("\nduration curve: error / mean load, bias of the 10 highest and of the 10 lowest hours")  # noqa: T201
     for name, load_kw in years().items():
         for epsilon in (0.3, 1.0, 3.0):
@@ -61,7 +66,8 @@ def main() -> None:
                 (curve_error(naive_curve(load_kw, epsilon, c), load_kw) for c in (0.2, 0.5, 1.0)),
                 key=lambda found: found[0],
             )
-            own = np.mean([curve_error(our_curve(load_kw, epsilon), load_kw) for _ in range(3)], 0)
+            curves = [curve_error(our_curve(load_kw, epsilon), load_kw) for _ in range(RUNS)]
+            own = np.median(curves, axis=0)
             text = " / ".join(" ".join(f"{x:6.3f}" for x in found) for found in (naive, own))
             print(f"{name:16} epsilon {epsilon:g}: {text} = {naive[0] / own[0]:.1f}", flush=True)  # noqa: T201
 
@@ -164,18 +170,23 @@ def plain_error(load_kw: Floats, groups: list[str], epsilon: float, clip_kw: flo
 
 def shape_error(
     name: str, load_kw: Floats, groups: list[str], epsilon: float, clip_kw: float | None
-) -> float:
-    """Return the error of `load_shapes`."""
+) -> tuple[float, tuple[float, float, float]]:
+    """Return the error of `load_shapes` and the coverage of its bands."""
     sums, numbers = group_sums(load_kw, groups)
+    truth = sums / numbers
     options = {"plausible_kw": WIDE.get(name, (0.04, 40.0)), "clip_kw": clip_kw}
     levels = np.unique(groups).tolist()
-    errors = []
+    errors, inside, with_hidden = [], [], []
     for _ in range(RUNS):
         shapes = load_shapes(
             load_kw, groups=groups, levels=levels, epsilon=epsilon, delta=DELTA, **options
         )
-        errors.append(relative(shapes.mean_kw, sums / numbers))
-    return summary(errors)
+        errors.append(relative(shapes.mean_kw, truth))
+        away, band = truth - shapes.mean_kw, 1.96 * shapes.std_kw
+        inside.append((np.abs(away) <= band).mean(axis=1))
+        with_hidden.append((away >= -band) & (away <= band + shapes.hidden_kw[:, None]))
+    by_group = np.mean(inside, axis=0)
+    return summary(errors), (by_group.mean(), by_group.min(), float(np.mean(with_hidden)))
 
 
 def naive_curve(load_kw: Floats, epsilon: float, clip_kw: float) -> Floats:

@@ -39,6 +39,22 @@ def test_planned_error_is_the_realised_error(epsilon: float) -> None:
     assert planned == pytest.approx(math.sqrt(np.mean(curves)), rel=0.25)
 
 
+def test_planned_error_of_three_groups() -> None:
+    """Within 25 %, as a mean over groups, for the shapes of three groups of the same homes."""
+    load_kw = simulate_load_kw(customers=CUSTOMERS)
+    groups = [i % 3 for i in range(CUSTOMERS)]
+    truth = np.array([load_kw[i::3].mean(axis=0) for i in range(3)])
+    squares = [
+        np.square(
+            load_shapes(load_kw, groups=groups, levels=range(3), epsilon=1.0, delta=1e-6).mean_kw
+            - truth
+        ).mean()
+        for _ in range(RUNS // 2)
+    ]
+    planned = plan_load_shapes(customers=[CUSTOMERS // 3] * 3, epsilon=1.0, **KNOWN).error_kw
+    assert planned.mean() == pytest.approx(math.sqrt(np.mean(squares)), rel=0.25)
+
+
 def test_plan_follows_what_it_is_told() -> None:
     """More customers and more budget help; more groups and a wider clip cost."""
 
@@ -70,6 +86,7 @@ def test_plan_of_a_year() -> None:
         ("epsilon", 0.0),
         ("delta", 1.0),
         ("clip_kw", -1.0),
+        ("clip_kw", 41.0),
         ("n_slots", 0),
         ("typical_kw", 0.0),
         ("plausible_kw", (3.0, 4.0)),

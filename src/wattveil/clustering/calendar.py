@@ -71,6 +71,11 @@ class Calendar:
         """(r,): the expected size of each coordinate of a population's curve, within its block."""
         return self._daily[self.places[:, 1]]
 
+    @property
+    def expected(self) -> Floats:
+        """(r,): the same for a plan, which cannot learn the amplitude of each block."""
+        return self._seasonal[self.places[:, 0]] * self.spectrum
+
     @cached_property
     def blocks(self) -> Counts:
         """(r,): coordinates of one block are equally rough; block 0 is the mean of all slots."""

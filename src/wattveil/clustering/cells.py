@@ -85,21 +85,32 @@ def update(cells: Cells, seen: Statistics, *, step: int, colour: Floats) -> Cell
     weight = counts_variance / (counts_variance + count_std**2)
     counts = cells.counts + weight * (seen.counts.sum(axis=1) - cells.counts)
     counts_variance = (1.0 - weight) * counts_variance
-    # A count near 0 would blow the move up; half its own error is a floor that cannot.
-    divisor = np.maximum(counts, np.maximum(0.5 * np.sqrt(counts_variance), 1.0))
-
-    scale = (cells.radii / divisor)[:, None] * colour
-    variance = cells.variance + np.square(tuning.DRIFT * drift * cells.radii)[:, None] * smoothness(
-        colour.size
-    )
-    gain = variance / (variance + np.square(seen.sums_std * scale))
+    counted = replace(cells, counts=counts, counts_variance=counts_variance)
+    found, noise = seen_middles(counted, seen, counts=counted, colour=colour)
+    variance = cells.variance + drift_variance(cells, tuning.DRIFT * drift)
+    gain = variance / (variance + noise)
     return replace(
-        cells,
-        middles=cells.middles + gain * seen.sums * scale,
+        counted,
+        middles=cells.middles + gain * (found - cells.middles),
         variance=(1.0 - gain) * variance,
-        counts=counts,
-        counts_variance=counts_variance,
     )
+
+
+def seen_middles(
+    cells: Cells, seen: Statistics, *, counts: Cells, colour: Floats
+) -> tuple[Floats, Floats]:
+    """Return where a step saw the middles, c + rho a S / n, and the variance of that noise."""
+    # A count near 0 would blow the move up; half its own error is a floor that cannot.
+    error = np.sqrt(counts.counts_variance)
+    divisor = np.maximum(counts.counts, np.maximum(0.5 * error, 1.0))
+    scale = (cells.radii / divisor)[:, None] * colour
+    return cells.middles + seen.sums * scale, np.square(seen.sums_std * scale)
+
+
+def drift_variance(cells: Cells, radii: float) -> Floats:
+    """Return the variance of middles that moved by so many radii as customers changed cells."""
+    moved: Floats = np.square(radii * cells.radii)[:, None] * smoothness(cells.middles.shape[1])
+    return moved
 
 
 def follow_shells(cells: Cells, seen: Statistics, how: tuning.Tuning) -> Cells:

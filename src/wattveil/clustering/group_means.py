@@ -1,4 +1,4 @@
-"""From noisy sums by group to mean curves and duration curves with their error bands.
+"""From noisy sums by group to mean curves with their error bands.
 
 Post-processing: it sees released numbers whose noise is known, and public ones, nothing else.
 
@@ -18,20 +18,22 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.ndimage import uniform_filter1d
 
 from wattveil.clustering.calendar import Calendar, Counts
 from wattveil.clustering.geometry import Floats
-from wattveil.clustering.group_sizes import UNCORRECTED, GroupSizes
+from wattveil.clustering.group_sizes import GroupSizes
 
 _CLEAR = 4.0
 """Squared standard deviations taken off before an unexpected coordinate is let through."""
 _AMPLITUDES = np.exp(np.linspace(math.log(0.003), math.log(2.0), 27))
 _AMPLITUDE_PRIOR = (math.log(0.2), 1.5)
+_LEVEL = (0.8, 0.3)
+"""Mean load over mean size, as it is expected, and the standard deviation around it."""
 _ROUNDS = 2
-_EXPECTED, _EXPECTED_APART = 0.2, 0.07
-"""Amplitude of a population's curve, and of a group's deviation from it, in a plan."""
-_BAND = 1.2
+_EXPECTED, _EXPECTED_APART, _EXPECTED_MISSED = 0.2, 0.04, 0.5
+"""In a plan: amplitude of a population's curve, of a group's deviation from it, and the share of
+what a band allows for in the correction for clipping."""
+_BAND = 1.1
 """What choosing radius, prior and correction by noisy numbers adds to the error, as a factor."""
 
 
@@ -42,9 +44,13 @@ class GroupMeans:
     mean: Floats
     variance: Floats
     counted: Floats
-    """(G,): relative error of the number of customers, which all slots share."""
+    """(G,): relative error by the number of customers, which all slots share."""
+    uncounted: Floats
+    """(G,): that of the whole group's load, where the number is multiplied in again."""
     missed: Floats
     """(G,): relative error that the correction for clipping is expected to leave."""
+    hidden: Floats
+    """(G,): what the mean of all slots may be higher by, in kW, if giants hide in the noise."""
 
     def in_kw(self, calendar: Calendar) -> tuple[Floats, Floats]:
         """Return the mean in each slot and its standard error."""
@@ -58,7 +64,6 @@ def filter_means(
     sums: Floats,
     noise_std: float,
     *,
-    customers: tuple[Floats, Floats],
     sizes: GroupSizes,
     calendar: Calendar,
 ) -> GroupMeans:
@@ -70,37 +75,42 @@ def filter_means(
         Noisy sums of clipped coordinates, in radii and colour.
     noise_std : float
         Standard deviation of the noise of each.
-    customers : (G,), (G,)
-        Customers of each group and the error of that number.
     """
-    number, number_std = customers
-    unit = _unit(number, sizes, calendar)
+    counted = sizes.customers_std / sizes.customers
+    unit = _unit(sizes, calendar)
     seen, noise = sums * unit, np.square(noise_std * unit)
     spectrum, blocks = calendar.spectrum, calendar.blocks
     several = len(sums) > 1
+    # A level is as wrong as the number of customers, and differs by the error of its unit.
+    level = (blocks == 0) * several
+    doubt = noise + np.outer(np.square(counted), level)
+    units = np.outer(np.square(sizes.typical_error), level)
     own = np.square(0.3 * spectrum) * several  # (t p)^2
     for _ in range(_ROUNDS):
-        centre, centre_error = _centre(seen, noise + own, spectrum, blocks)
-        own = _prior(seen - centre, noise, spectrum, blocks) * several
-    centre, centre_error = _centre(seen, noise + own, spectrum, blocks)
+        centre, _ = _centre(seen, doubt + units + own, spectrum, blocks)
+        own = _prior(seen - centre, doubt + units, spectrum, blocks) * several
+    centre, centre_error = _centre(seen, doubt + units + own, spectrum, blocks)
     apart = seen - centre
-    prior = np.maximum(own, (np.square(apart) - _CLEAR * noise) * several)
-    gain = prior / (prior + noise)
+    prior = np.maximum(units + own, (np.square(apart) - _CLEAR * doubt) * several)
+    gain = prior / (prior + doubt)
     mean = centre + gain * apart
-    variance = gain * noise + np.square(1.0 - gain) * centre_error
+    variance = np.square(gain) * noise + np.square(1.0 - gain) * (units + own + centre_error)
     scale = (sizes.typical * sizes.correction)[:, None]
+    kept = gain[:, 0] if several else np.ones(len(sums))
+    put_back = mean[:, 0] * sizes.typical * (sizes.correction - 1.0)
     return GroupMeans(
         mean=mean * scale,
         variance=variance * np.square(_BAND * scale),
-        counted=_BAND * number_std / number,
-        missed=_BAND * UNCORRECTED * (1.0 - 1.0 / sizes.correction),
+        counted=_BAND * kept * counted,
+        uncounted=_BAND * (1.0 - kept) * counted,
+        missed=_BAND * sizes.correction_error,
+        hidden=np.maximum(sizes.most_clipped - put_back, 0.0),
     )
 
 
 def expected_means(
     noise_std: float,
     *,
-    customers: tuple[Floats, Floats],
     sizes: GroupSizes,
     calendar: Calendar,
 ) -> GroupMeans:
@@ -109,48 +119,25 @@ def expected_means(
     The release is walked through with curves of the expected spectrum and deviations as large as
     what groups and noise make of them, of alternating sign.
     """
-    unit = _unit(customers[0], sizes, calendar)
+    unit = _unit(sizes, calendar)
     signs = 1.0 - 2.0 * (np.indices(unit.shape).sum(axis=0) % 2)
-    curve = _EXPECTED * calendar.spectrum
+    curve = _EXPECTED * calendar.expected
     curve[0] = 1.0 / np.sqrt(1.0 + np.square(curve[1:] / calendar.colour[1:]).sum())
-    apart = signs * np.hypot(_EXPECTED_APART * calendar.spectrum, noise_std * unit)
-    found = filter_means(
-        (curve + apart) / unit, noise_std, customers=customers, sizes=sizes, calendar=calendar
-    )
+    apart = signs * np.hypot(_EXPECTED_APART * calendar.expected, noise_std * unit)
+    found = filter_means((curve + apart) / unit, noise_std, sizes=sizes, calendar=calendar)
     return replace(
         found,
         mean=curve * (sizes.typical * sizes.correction)[:, None],
         variance=found.variance / _BAND**2,
         counted=found.counted / _BAND,
-        missed=found.missed / _BAND,
+        uncounted=found.uncounted / _BAND,
+        missed=_EXPECTED_MISSED * found.missed / _BAND,
     )
 
 
-def sort_curves(means: GroupMeans, calendar: Calendar) -> tuple[Floats, Floats]:
-    """Return each group's curve in descending order and the error at each rank.
-
-    The filtered curve is sorted, not the noisy one: noise would make the highest hours too high and
-    the lowest too low. Coordinates of the expected square, ``sign(m) sqrt(m^2 + v)``, and isotonic
-    regression of them along the filtered order were measured too: 0 to 20 % less accurate.
-
-    Hours of nearly the same load change places, so the error at a rank is that of the average over
-    the ranks around it, a fiftieth of all.
-    """
-    curves = calendar.weights
-    load = means.mean @ curves
-    order = np.argsort(-load, axis=1, kind="stable")
-    load = np.take_along_axis(load, order, axis=1)
-    width = max(1, load.shape[1] // 50)
-    squares = np.square(means.missed[:, None] * load)  # customers times mean: no count in it
-    for curve, variance in zip(curves, means.variance.T, strict=True):
-        nearby = uniform_filter1d(curve[order], width, axis=1, mode="nearest")
-        squares += variance[:, None] * np.square(nearby)
-    return load, np.sqrt(squares)
-
-
-def _unit(customers: Floats, sizes: GroupSizes, calendar: Calendar) -> Floats:
+def _unit(sizes: GroupSizes, calendar: Calendar) -> Floats:
     """Return what turns a sum in radii and colour into a mean in typical sizes."""
-    unit: Floats = (sizes.radii / (sizes.typical * customers))[:, None] * calendar.colour
+    unit: Floats = (sizes.radii / (sizes.typical * sizes.customers))[:, None] * calendar.colour
     return unit
 
 
@@ -162,10 +149,12 @@ def _centre(
     error = 1.0 / weights.sum(axis=0)
     pooled = (seen * weights).sum(axis=0) * error
     prior = _prior(pooled[None], error[None], spectrum, blocks)
-    prior[blocks == 0] = 1.0  # the level is not shrunk: it is of the size's own order
-    prior = np.maximum(prior, np.square(pooled) - _CLEAR * error)
+    level = blocks == 0
+    prior[level] = _LEVEL[1] ** 2
+    away = pooled - _LEVEL[0] * level
+    prior = np.maximum(prior, np.square(away) - _CLEAR * error)
     gain = prior / (prior + error)
-    return gain * pooled, gain * error
+    return pooled - (1.0 - gain) * away, gain * error
 
 
 def _prior(seen: Floats, noise: Floats, spectrum: Floats, blocks: Counts) -> Floats:

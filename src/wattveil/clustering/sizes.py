@@ -12,15 +12,10 @@ from scipy.special import ndtr
 
 from wattveil import checks
 from wattveil.clustering.geometry import Floats
+from wattveil.clustering.log_normal import fit_log_normal
 from wattveil.clustering.tuning import LEVEL_RATIO
 from wattveil.errors import InvalidParameterError
 
-_LOG_SPREAD_PRIOR = (0.6, 0.4)
-"""Median of the spread of log sizes, and the standard deviation of its logarithm."""
-_MEDIAN_PRIOR = (0.25, 0.2)
-"""How far below the middle of the plausible range a median size is expected, and how surely; in
-halves of the range. With (0, 0.5), 100 customers at epsilon 0.1 had losses up to 1,600: the fit ran
-away upwards. With this they stay below 11, and from 1,000 customers on nothing changes."""
 _SURE = (3.5, 5.5)
 """Standard deviations that make a tail believed: near the bulk, and beyond three spreads. A false
 level far out is costly, as a cluster's weight in the loss grows with the square of its size: with 3
@@ -113,27 +108,3 @@ def size_levels(counts: Floats, edges: Floats, *, std: float, mu: float) -> Size
     return SizeLevels(
         levels=levels, customers=expected, log_median=median, log_spread=spread, total=total
     )
-
-
-def fit_log_normal(counts: Floats, log_edges: Floats, std: float) -> tuple[float, float, float]:
-    """Return median and spread of log size and the number of customers, by penalised least squares.
-
-    For each median and spread on a grid the best number is ``n = q'h / q'q``, with q the shares of
-    the cells; the penalty is a prior somewhat below the middle of the plausible range.
-    """
-    middle = 0.5 * (log_edges[0] + log_edges[-1])
-    half = 0.5 * (log_edges[-1] - log_edges[0])
-    medians = np.linspace(log_edges[0] + 0.3, log_edges[-1] - 0.3, 200)[:, None]
-    prior_median, prior_std = _LOG_SPREAD_PRIOR
-    typical = middle - _MEDIAN_PRIOR[0] * half
-    best = (math.inf, typical, prior_median, 1.0)
-    for spread in np.exp(np.linspace(math.log(0.1), math.log(1.3), 20)):
-        below = ndtr((log_edges[None] - medians) / spread)
-        shares = np.diff(below, axis=1, prepend=0.0, append=1.0)
-        total = np.maximum((shares @ counts) / np.square(shares).sum(axis=1), 1.0)
-        misfit = np.square(counts[None] - total[:, None] * shares).sum(axis=1) / (2.0 * std**2)
-        misfit += 0.5 * ((math.log(spread) - math.log(prior_median)) / prior_std) ** 2
-        misfit += 0.5 * np.square((medians[:, 0] - typical) / (_MEDIAN_PRIOR[1] * half))
-        i = int(misfit.argmin())
-        best = min(best, (float(misfit[i]), float(medians[i, 0]), float(spread), float(total[i])))
-    return best[1:]

@@ -36,6 +36,10 @@ DRIFT = 0.6
 DRIFT_DECAY = 0.6
 """A step may move a middle by DRIFT DRIFT_DECAY^t radii, as customers change cells."""
 
+DRIFTS = (0.0, 0.15, 0.3, 0.6, 1.0)
+"""In place of DRIFT, when all refining steps are looked at once more. Paired, over 56 cells (14
+data sets, epsilon 0.3 to 10, 6 runs) the loss is .976 of that without, at most 1.03 in one cell."""
+
 COUNT_DRIFT = 0.5
 """The same for counts, as a share of the count."""
 

@@ -16,9 +16,10 @@ import numpy as np
 
 from wattveil import checks
 from wattveil.clustering.calendar import Calendar, public_calendar, whole_days
+from wattveil.clustering.duration_curves import sort_curves
 from wattveil.clustering.geometry import Floats
-from wattveil.clustering.group_means import GroupMeans, expected_means, sort_curves
-from wattveil.clustering.group_sizes import expected_counts, join_counts, read_sizes, size_edges
+from wattveil.clustering.group_means import GroupMeans, expected_means
+from wattveil.clustering.group_sizes import checked_limits, expected_counts, read_sizes
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget
@@ -104,8 +105,7 @@ def _walk(
         raise InvalidParameterError("customers", "one number a group, at least one", customers)
     number = np.array([checks.integer("customers", n, least=1) for n in customers], dtype=float)
     typical, spread = (checks.positive("typical_kw, log_spread", x) for x in spread_of_sizes)
-    clip_kw = None if limits[0] is None else checks.positive("clip_kw", limits[0])
-    edges = size_edges(limits[1])
+    clip_kw, edges = checked_limits(*limits)
     n_slots, n_days = checks.integer("n_slots", length[0], least=1), length[1]
     epsilon = checks.positive_epsilon("epsilon", promise[0])
     delta = checks.probability("delta", promise[1])
@@ -113,14 +113,13 @@ def _walk(
     mu = math.sqrt(2.0 * units / accounting.RHO_UNITS)
     calendar = public_calendar(n_slots, n_days=n_days, signal=float(number.sum()) * mu)
     counts = expected_counts(number, edges, typical_kw=typical, log_spread=spread)
-    std, sums_std = (1.0 / (mu * math.sqrt(share)) for share in (SIZE_SHARE, SUMS_SHARE))
-    sizes = read_sizes(counts, edges, std=std, sums_std=sums_std, clip_kw=clip_kw)
-    means = expected_means(
-        sums_std,
-        customers=join_counts(number, 1.0 / (mu * math.sqrt(COUNT_SHARE)), sizes),
-        sizes=sizes,
-        calendar=calendar,
+    std, counted_std, sums_std = (
+        1.0 / (mu * math.sqrt(share)) for share in (SIZE_SHARE, COUNT_SHARE, SUMS_SHARE)
     )
+    sizes = read_sizes(
+        (counts, std), (number, counted_std), edges, sums_std=sums_std, clip_kw=clip_kw
+    )
+    means = expected_means(sums_std, sizes=sizes, calendar=calendar)
     return means, calendar, sizes.radii
 
 

@@ -26,6 +26,12 @@ _BOUND = Column(
     name="clip_kw", text="size above which customers were scaled back", unit="kW", least=0.0
 )
 _ABOVE = Column(name="clipped_share", text="share of the customers above it", least=0.0, most=1.0)
+_HIDDEN = Column(
+    name="hidden_kw",
+    text="what customers above it whom the noise hides may add to a mean, at most (97.5 %)",
+    unit="kW",
+    least=0.0,
+)
 _RANK = Column(name="rank", text="0 is the highest", type="int64", least=0.0)
 
 
@@ -61,7 +67,7 @@ class Load(Part):
             name="groups",
             text="How many customers each group has, and how many were scaled back in its mean.",
             keys={columns.GROUP: list(levels)},
-            values=(columns.CUSTOMERS, columns.CUSTOMERS_STD, _BOUND, _ABOVE),
+            values=(columns.CUSTOMERS, columns.CUSTOMERS_STD, _BOUND, _ABOVE, _HIDDEN),
         )
         duration = Layout(
             name="load_duration",
@@ -104,7 +110,11 @@ class Load(Part):
             tables=(
                 load.filled(means.ravel(), shapes.std_kw.ravel()),
                 groups.filled(
-                    shapes.customers, shapes.customers_std, shapes.clip_kw, shapes.clipped_share
+                    shapes.customers,
+                    shapes.customers_std,
+                    shapes.clip_kw,
+                    shapes.clipped_share,
+                    shapes.hidden_kw,
                 ),
                 duration.filled(
                     duration_kw(means, shapes.customers).ravel(), released.std_kw.ravel()

@@ -194,11 +194,13 @@ def _load(tables: Mapping[str, Table]) -> Iterator[str]:
         "Load duration",
         figures.overlaid(tables["load_duration"], unit="kW, all customers", falling=True),
     )
+    groups = tables["groups"].data
+    clipped, hidden = (max(groups[name].to_pylist()) for name in ("clipped_share", "hidden_kw"))
     words = (
         "The mean day, and the load of all customers together from its highest to its lowest. Bands"
-        " are two standard errors either way."
+        " are two standard errors either way. They hold noise, not giants: a few very large"
+        f" customers whom the noise hides could add up to {hidden:.2g} kW to a mean."
     )
-    clipped = max(tables["groups"].data["clipped_share"].to_pylist())
     if clipped > _MUCH_CLIPPED:
         words += (
             f" <b>Up to {clipped:.0%} of the customers of a group were scaled back</b>: the range"

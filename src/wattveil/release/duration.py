@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from wattveil import checks
 from wattveil.clustering.calendar import whole_days
+from wattveil.clustering.duration_curves import sort_curves
 from wattveil.clustering.geometry import Floats
-from wattveil.clustering.group_means import sort_curves
 from wattveil.clustering.group_sizes import EVERYBODY
 from wattveil.privacy.budget import Spend
 from wattveil.privacy.guarantee import Guarantee

@@ -21,10 +21,11 @@ from wattveil import checks
 from wattveil.clustering import cells as filtering
 from wattveil.clustering import offsets, tuning
 from wattveil.clustering.calendar import row_basis, tiled_library, whole_days
-from wattveil.clustering.cells import Cells
+from wattveil.clustering.cells import Cells, Statistics
 from wattveil.clustering.codebook import make_codebook, shapes_per_level
 from wattveil.clustering.geometry import Floats, checked_library
 from wattveil.clustering.group_table import places_among
+from wattveil.clustering.look_back import look_back
 from wattveil.clustering.merge import merge_cells, shrink_together, told_apart
 from wattveil.clustering.sizes import (
     SizeLevels,
@@ -271,6 +272,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             customers=0.5 * (customers + sizes.total),
         )
         left = granted - sum(spend.rho_units for spend in budget.spends)
+        steps: list[tuple[Cells, Statistics]] = []
         for step, units in enumerate(tuning.split_units(left, how.refine_steps)):
             seen = asks.step(
                 cells,
@@ -279,8 +281,10 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
                 rho_units=tuning.counts_and_sums(units, tuning.REFINE_COUNT_PART),
                 tag=f"refining step {step + 1}",
             )
+            steps += [(cells, seen)]
             cells = filtering.update(cells, seen, step=step, colour=colour)
             cells = filtering.follow_shells(cells, seen, how)
+        cells = look_back(cells, steps, colour=colour)
         if self.normalise:
             cells = shrink_together(cells)
         self._set_released(cells, sizes, basis)

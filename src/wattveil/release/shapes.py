@@ -44,6 +44,10 @@ class LoadShapes:
     clipped_share: Floats
     """Share of the customers above ``clip_kw``, as the released sizes have it."""
     clipped_share_std: Floats
+    hidden_kw: Floats
+    """How far the mean of a day may be above its band because of customers above ``clip_kw`` whom
+    the noise hides: at most so far in 97.5 % of all releases, if nobody is above the plausible
+    range. The band itself knows nothing of them."""
     guarantee: Guarantee
     spends: tuple[Spend, ...]
 
@@ -73,11 +77,13 @@ def load_shapes(
     epsilon, delta : float
         The whole budget of this release, for all groups together.
     clip_kw : float or None
-        Public bound on a customer's size (root-mean-square load, with quick changes counted more);
-        larger customers are scaled back to it. None chooses a bound for each group by its released
-        sizes, which is right unless a handful of giants has most of the load.
+        Public bound on a customer's size (root-mean-square load, with quick changes counted more),
+        within ``plausible_kw``; larger customers are scaled back to it. None chooses a bound for
+        each group by its released sizes, which is right unless a handful of giants has most of the
+        load.
     plausible_kw : (float, float)
-        Public range in which sizes are looked for. A wide one costs next to nothing.
+        Public range in which sizes are looked for. A wide one costs next to nothing in the mean,
+        but ``hidden_kw`` grows with its upper end.
 
     Formal guarantee
     ----------------
@@ -109,8 +115,7 @@ def ask_means(
     rows = checks.numbers("load_kw", load_kw)
     columns = checks.columns("load_kw", rows)
     cells = group_sizes.group_cells(groups, levels, customers=len(rows))
-    edges = group_sizes.size_edges(limits[1])
-    clip_kw = None if limits[0] is None else checks.positive("clip_kw", limits[0])
+    clip_kw, edges = group_sizes.checked_limits(*limits)
     budget = Budget(guarantee)
     cells[~np.isfinite(rows).all(axis=1)] = NOWHERE
     n_groups = len(levels)
@@ -125,12 +130,10 @@ def ask_means(
 
     cell_of = group_sizes.size_cells(rows, cells, edges, calendar)
     counts, counts_std = count("sizes", SIZE_SHARE, cell_of, n_groups * (edges.size + 1))
-    sums_std = 1.0 / (mu * math.sqrt(SUMS_SHARE))
-    sizes = group_sizes.read_sizes(
-        counts.reshape(n_groups, -1), edges, std=counts_std, sums_std=sums_std, clip_kw=clip_kw
-    )
     counted = count("customers by group", COUNT_SHARE, cells, n_groups)
-    customers = group_sizes.join_counts(*counted, sizes)
+    by_size = counts.reshape(n_groups, -1), counts_std
+    sums_std = 1.0 / (mu * math.sqrt(SUMS_SHARE))
+    sizes = group_sizes.read_sizes(by_size, counted, edges, sums_std=sums_std, clip_kw=clip_kw)
 
     def coordinates_of(first: int, last: int) -> tuple[Floats, IntArray]:
         own = cells[first:last]
@@ -140,17 +143,18 @@ def ask_means(
     spend = Spend(tag="sums of load", mechanism="gaussian_cell_sums", rho_units=units)
     shape = (n_groups, calendar.colour.size)
     sums, noise_std = sum_by_cells(coordinates_of, len(rows), shape, spend, budget)
-    means = filter_means(sums, noise_std, customers=customers, sizes=sizes, calendar=calendar)
+    means = filter_means(sums, noise_std, sizes=sizes, calendar=calendar)
     mean_kw, std_kw = means.in_kw(calendar)
     shapes = LoadShapes(
         levels=tuple(levels),
         mean_kw=mean_kw,
         std_kw=std_kw,
-        customers=customers[0],
-        customers_std=customers[1],
+        customers=sizes.customers,
+        customers_std=sizes.customers_std,
         clip_kw=sizes.radii,
         clipped_share=sizes.clipped_share,
         clipped_share_std=sizes.clipped_share_std,
+        hidden_kw=means.hidden,
         guarantee=guarantee,
         spends=budget.spends,
     )

@@ -24,7 +24,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from wattveil.clustering._kernels import Counts, Floats
-from wattveil.clustering.sizes import fit_log_normal
+from wattveil.clustering.log_normal import fit_log_normal
 from wattveil.compiled import compiled
 from wattveil.synthesis import tuning
 from wattveil.synthesis.calendar import YearCalendar, saturated, whole_day

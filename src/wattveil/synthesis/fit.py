@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from wattveil.clustering._kernels import Counts, Floats
-from wattveil.clustering.sizes import fit_log_normal
+from wattveil.clustering.log_normal import fit_log_normal
 from wattveil.synthesis import covariance, tuning
 from wattveil.synthesis.coordinates import Coordinates
 from wattveil.synthesis.covariance import ClusterMoments, NoisyMoments

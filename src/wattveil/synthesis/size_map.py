@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from wattveil.clustering._kernels import Floats
-from wattveil.clustering.sizes import fit_log_normal
+from wattveil.clustering.log_normal import fit_log_normal
 from wattveil.synthesis import tuning
 from wattveil.synthesis.model import SyntheticModel
 
