@@ -28,8 +28,6 @@ from wattveil.publish.tables import Layout, Table
 from wattveil.publish.verify_tables import Tables
 
 _PSEUDONYM = re.compile("[0-9a-f]{32}")
-_COUNTS = "gaussian_histogram"
-_ROUNDING = 1.0 - 1e-6
 
 
 def number_findings(
@@ -69,11 +67,6 @@ def number_findings(
             _label_names(tables["labels"].data["customer"].to_pylist(), choice),
             "under their own names" if choice.request.real_ids else "under pseudonyms",
         )
-    if "groups" in tables:
-        least = _least_error(parts["load"]["runs"][0])
-        sure = bool((_column(tables["groups"], "customers_std") < least * _ROUNDING).any())
-        seen = f"all draws together leave {least:.3g}"
-        yield Finding("no group is counted surer than the noise lets it be", not sure, seen)
     if {"load_duration", "load_shapes", "groups"} <= set(tables):
         means = _column(tables["load_shapes"], "load_kw").reshape(-1, choice.grid.cells)
         due = duration_kw(means, _column(tables["groups"], "customers")).ravel()
@@ -127,12 +120,6 @@ def _label_names(names: list[str], choice: Choice) -> Iterator[str]:
         yield "they are not in the order of their names"
     if not choice.request.real_ids and not all(map(_PSEUDONYM.fullmatch, names)):
         yield "one has another name than a pseudonym"
-
-
-def _least_error(run: dict[str, Any]) -> float:
-    """Return 1 / sqrt(sum 1 / sigma^2) over all counts of a run: no estimate is better."""
-    drawn = [one["gaussian"] for one in run["mechanisms"] if one["mechanism"] == _COUNTS]
-    return float(1.0 / np.sqrt(sum(_noise_std(one) ** -2.0 for one in drawn)))
 
 
 def _noise_std(gaussian: dict[str, Any]) -> float:

@@ -146,13 +146,6 @@ def swap(values: list[Any]) -> list[Any]:
         ),
         ("load_duration", "load_kw", swap, "load duration is the mean load sorted", "customers"),
         (
-            "groups",
-            "customers_std",
-            lambda values: [0.01 for _ in values],
-            "no group is counted surer than the noise lets it be",
-            "together",
-        ),
-        (
             "labels",
             "customer",
             lambda values: [*values[:-1], values[-1] + " used 3 kWh"],
