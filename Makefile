@@ -27,12 +27,14 @@ test: check $(VENV)/.browser ## Check, run every test, enforce coverage
 bench: $(VENV)/.dev ## Measure speed against named peers, as ratios in one run (long)
 	@for script in benchmarks/bench_*.py; do echo "==> $$script"; $(BIN)/python $$script || exit 1; done
 
-soak: $(VENV)/.dev ## Statistical tests and audits on twenty times the samples, 10,000 broken files a reader (long)
+soak: $(VENV)/.dev ## Statistical tests and audits on twenty times the samples, 10,000 broken files a reader, 1,000 kills (long)
 	@WATTVEIL_SOAK=20 $(BIN)/pytest -n 2 --timeout=0 tests/statistical
 	@echo "==> audit lower bounds beside the claims"
 	@PYTHONPATH=. WATTVEIL_SOAK=20 $(BIN)/python benchmarks/audit_table.py
 	@$(BIN)/python benchmarks/fuzz_readers.py
 	@WATTVEIL_FUZZ=10000 $(BIN)/pytest -n 2 --timeout=0 tests/integration/test_ingest_fuzz.py
+	@WATTVEIL_KILLS=1000 WATTVEIL_CLIENT_SECONDS=600 $(BIN)/pytest --timeout=0 tests/integration/test_ledger_crashes.py
+	@WATTVEIL_HISTORIES=2000 $(BIN)/pytest --timeout=0 tests/property/test_ledger_properties.py
 
 check: $(VENV)/.dev ## Lint, formatting, types, import contracts, dependencies
 	@echo "==> ruff"
@@ -65,7 +67,7 @@ pins: $(VENV)/.python ## Resolve the dependencies anew into requirements/
 	@rm -rf $(VENV)/pins && $(PYTHON) -m venv $(VENV)/pins
 	@$(VENV)/pins/bin/python -m pip --quiet install .
 	@$(call freeze,Runtime) > requirements/base.txt
-	@$(VENV)/pins/bin/python -m pip --quiet install --constraint requirements/base.txt '.[grid,opf,postgres,dev]'
+	@$(VENV)/pins/bin/python -m pip --quiet install --constraint requirements/base.txt '.[grid,opf,postgres,serve,dev]'
 	@$(call freeze,Runtime and the extras that the tests use) > requirements/dev.txt
 	@rm -rf $(VENV)/pins && wc -l requirements/*.txt
 

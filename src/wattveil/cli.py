@@ -34,7 +34,12 @@ app = typer.Typer(
     help="Publish what smart meters know, with differential privacy.",
 )
 admin = typer.Typer(
-    no_args_is_help=True, pretty_exceptions_enable=False, help="What the house keeps: keys."
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="What the house keeps: keys, the ledger.",
+)
+ledger = typer.Typer(
+    no_args_is_help=True, pretty_exceptions_enable=False, help="The budget ledger of a server."
 )
 attack = typer.Typer(
     no_args_is_help=True,
@@ -108,5 +113,9 @@ _add(attack, "copy", "evaluation.attack_copy_command", "Real customers among syn
 _add(attack, "solar", "evaluation.attack_solar_command", "The one home with panels, by averages.")
 _add(app, "reproduce", "reproduce.command", "The paper's figures, each beside what is true.")
 _add(admin, "key", "publish.key_command", "Make a key to sign releases with, and its public half.")
+_add(ledger, "audit", "serve.ledger.audit_command", "Check all of it anew: chain, sums, caps.")
+_add(ledger, "export", "serve.ledger.export_command", "Every entry, as a file to be checked.")
+_add(ledger, "accept", "serve.ledger.accept_command", "Go on with a database that lost entries.")
+admin.add_typer(ledger, name="ledger")
 app.add_typer(attack, name="attack")
 app.add_typer(admin, name="admin")

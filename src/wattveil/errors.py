@@ -8,6 +8,10 @@
     ├── InvalidDataError        rows break a rule; names them: stays in house (a ValueError)
     ├── BudgetExceededError     the grant does not cover the charge; nothing was computed
     ├── RehearsalError          something drawn from a test source was about to leave
+    ├── ChargeRefusedError      the ledger says no, by a code of a closed list; nothing was spent
+    ├── KeyConflictError        an idempotency key stands for another request already
+    ├── LedgerUnavailableError  the database cannot be used; nothing may be answered
+    ├── LedgerBehindError       the database is older than what was last seen of it
     └── MissingExtraError       an optional dependency is not installed (also an ImportError)
 
     WattveilWarning
@@ -75,6 +79,44 @@ class BudgetExceededError(WattveilError):
 
 class RehearsalError(WattveilError):
     """A value drawn from an injected test source was about to be published."""
+
+
+class ChargeRefusedError(WattveilError):
+    """The ledger refuses a charge. Caps, what was spent and public parameters alone decide it."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        super().__init__(f"the charge is refused: {code}")
+
+
+class KeyConflictError(WattveilError):
+    """An idempotency key was used before, for another request."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(f"key {key!r} stands for another request already: choose a new key")
+
+
+class LedgerUnavailableError(WattveilError):
+    """The database cannot be used. Nothing is answered; the same key may be tried again."""
+
+    def __init__(self, cause: str) -> None:
+        self.cause = cause
+        super().__init__(f"the ledger cannot be used: {cause}; nothing was answered")
+
+
+class LedgerBehindError(WattveilError):
+    """The database has lost charges: an old backup was restored, or a replica fell behind."""
+
+    def __init__(self, book: int, seen: int, found: int) -> None:
+        self.book = book
+        self.seen = seen
+        self.found = found
+        super().__init__(
+            f"the ledger is not the one last seen: book {book} had {seen:,} entries, and the"
+            f" database holds {found:,} of them. Restore the newest database, or let"
+            " `wattveil admin ledger accept` count as spent whatever may be lost"
+        )
 
 
 class MissingExtraError(WattveilError, ImportError):

@@ -1,11 +1,4 @@
-"""Readings out of a real PostgreSQL server, started for the test in a folder of its own."""
-
-import os
-import shutil
-import subprocess
-import tempfile
-from collections.abc import Iterator
-from pathlib import Path
+"""Readings out of a real PostgreSQL server."""
 
 import pytest
 
@@ -13,34 +6,6 @@ from wattveil.errors import InvalidFileError
 from wattveil.ingest import read_readings
 
 psycopg = pytest.importorskip("psycopg", reason="the extra 'postgres' is not installed")
-
-_PROGRAMS = ("initdb", "pg_ctl")
-
-
-@pytest.fixture(scope="module")
-def database() -> Iterator[str]:
-    """Address of a server that listens on a socket in a new folder, and on nothing else."""
-    if missing := [name for name in _PROGRAMS if shutil.which(name) is None]:
-        pytest.skip(f"PostgreSQL is not on the path: {missing}")
-    folder = Path(tempfile.mkdtemp(prefix="wattveil-pg-"))
-    # PostgreSQL refuses to run as root.
-    user = "nobody" if os.geteuid() == 0 else None
-    if user is not None:
-        shutil.chown(folder, user)
-
-    def run(*command: str) -> None:
-        subprocess.run(command, check=True, capture_output=True, user=user, cwd=folder)
-
-    try:
-        run("initdb", "-D", f"{folder}/data", "-U", "tester", "-A", "trust", "--no-sync")
-        options = f"-c listen_addresses='' -k {folder} -F"
-        run("pg_ctl", "-D", f"{folder}/data", "-o", options, "-l", f"{folder}/log", "-w", "start")
-        try:
-            yield f"postgresql://tester@/postgres?host={folder}"
-        finally:
-            run("pg_ctl", "-D", f"{folder}/data", "-m", "immediate", "stop")
-    finally:
-        shutil.rmtree(folder)
 
 
 def test_a_query_gives_readings(database: str) -> None:

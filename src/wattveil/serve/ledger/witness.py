@@ -1,0 +1,82 @@
+"""A file beside the database that remembers how far the ledger had come.
+
+A database that is restored from an old backup has forgotten charges: their budget could be spent a
+second time. So after every commit the heads of the books are written to this file, which is no part
+of the database or its backups, and a ledger that has fallen behind it does not start.
+
+The file is not forced to disk each time. A power cut may take its last lines, and then it reaches
+less far back than it could: it never claims more than was durable.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TextIO
+
+from sqlalchemy import Connection, select
+
+from wattveil.errors import LedgerBehindError
+from wattveil.serve.ledger.chain import Head
+from wattveil.serve.ledger.tables import book, entry
+
+FILE = "ledger.heads"
+
+_LINE = re.compile(r"^([0-9]+) ([0-9]+) ([0-9a-f]{64})$", re.MULTILINE)
+
+
+class Witness:
+    """The heads that were durable, on disk and in memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE
+        self.heads = self._read()
+
+    def behind(self, connection: Connection) -> dict[int, LedgerBehindError]:
+        """Return the books of which the database does not hold what was seen."""
+        lost = {}
+        rows = connection.execute(select(book.c.id, book.c.head_seq))
+        books = {int(book_id): int(head_seq) for book_id, head_seq in rows}
+        for book_id, seen in self.heads.items():
+            place = (entry.c.book_id == book_id, entry.c.seq == seen.seq)
+            found = connection.execute(select(entry.c.row_sha256).where(*place)).scalar()
+            if found != seen.sha256:
+                lost[book_id] = LedgerBehindError(book_id, seen.seq, books.get(book_id, 0))
+        for book_id, entries in books.items():
+            if not self.heads:  # the file is new: nothing is known of this database
+                lost[book_id] = LedgerBehindError(book_id, 0, entries)
+        return lost
+
+    def record(self, heads: Mapping[int, Head]) -> None:
+        """Remember heads that are durable now."""
+        changed = {key: head for key, head in heads.items() if self.heads.get(key) != head}
+        if changed:
+            with _open_for_owner(self.path, os.O_APPEND) as file:
+                file.write(_lines(changed))
+            self.heads.update(changed)
+
+    def close(self) -> None:
+        """Keep one line a book, forced to disk."""
+        short = self.path.with_suffix(".new")
+        with _open_for_owner(short, os.O_TRUNC) as file:
+            file.write(_lines(self.heads))
+            file.flush()
+            os.fsync(file.fileno())
+        short.replace(self.path)
+
+    def _read(self) -> dict[int, Head]:
+        heads: dict[int, Head] = {}
+        if self.path.exists():
+            # A line that was cut short, by a crash or a full disk, counts for nothing.
+            for key, seq, sha256 in _LINE.findall(self.path.read_text()):
+                heads[int(key)] = Head(int(seq), sha256)
+        return heads
+
+
+def _open_for_owner(path: Path, how: int) -> TextIO:
+    return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o600), "w")
+
+
+def _lines(heads: Mapping[int, Head]) -> str:
+    """Begin on a new line: the last one may have been cut short."""
+    return "".join(f"\n{key} {head.seq} {head.sha256}\n" for key, head in heads.items())

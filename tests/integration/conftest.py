@@ -1,0 +1,90 @@
+"""What the integration tests share: a PostgreSQL server, and ledgers on both databases."""
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.ledgers import populate
+from tests.postgres import missing_programs, postgres_server
+from wattveil.serve.ledger.ledger import Ledger
+
+Workers = Callable[..., list[dict[str, Any]]]
+"""Runs tasks in processes of their own, all at once, and returns what they said."""
+
+_REPOSITORY = Path(__file__).parents[2]
+
+
+class Place(NamedTuple):
+    """Where a ledger is kept: a folder, and a database unless it is in the folder."""
+
+    folder: Path
+    database: str | None
+
+    def open(self) -> Ledger:
+        """Open the ledger."""
+        return Ledger.open(self.folder, self.database)
+
+
+@pytest.fixture(scope="session")
+def database() -> Iterator[str]:
+    """Address of a PostgreSQL server, one for all tests of a process."""
+    pytest.importorskip("psycopg", reason="the extra 'postgres' is not installed")
+    if missing := missing_programs():
+        pytest.skip(f"PostgreSQL is not on the path: {missing}")
+    with postgres_server() as address:
+        yield address
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    """Return an empty place for a ledger, on each of the databases in turn."""
+    if request.param == "sqlite":
+        return Place(tmp_path, None)
+    import psycopg  # noqa: PLC0415 - the fixture of the server skips where it is missing
+
+    address = request.getfixturevalue("database")
+    schema = f"ledger_{uuid.uuid4().hex}"
+    with psycopg.connect(address) as connection:
+        connection.execute(f"CREATE SCHEMA {schema}")
+    return Place(tmp_path, f"{address}&options=-csearch_path%3D{schema}")
+
+
+@pytest.fixture
+def ledger(place: Place) -> Iterator[Ledger]:
+    """Return an open ledger with an owner, two analysts and a data set."""
+    with place.open() as opened:
+        populate(opened)
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def workers() -> Iterator[Workers]:
+    """Start a process that forks workers: `tests/ledger_worker.py`."""
+    command = [sys.executable, str(_REPOSITORY / "tests" / "ledger_worker.py")]
+    path = os.pathsep.join([str(_REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])])
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+    ) as process:
+        stdin, stdout = process.stdin, process.stdout
+        assert stdin is not None
+        assert stdout is not None
+
+        def run(*tasks: dict[str, Any]) -> list[dict[str, Any]]:
+            stdin.write(json.dumps(tasks) + "\n")
+            stdin.flush()
+            said: list[dict[str, Any]] = json.loads(stdout.readline())
+            return said
+
+        yield run
+        stdin.close()

@@ -1,0 +1,449 @@
+"""The invariants of the ledger, one by one, on both databases. Names follow docs/ledger.md."""
+
+import json
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Connection, Executable, select, text, update
+from sqlalchemy.exc import DBAPIError
+
+from tests.integration.conftest import Place
+from tests.ledgers import (
+    ALLOWANCE,
+    LARGER,
+    broken,
+    compute,
+    open_dataset,
+    order,
+    own,
+    populate,
+    share_of,
+    whole,
+    write_payload,
+)
+from tests.released import EVERYTHING, no_rehearsal, some_profiles
+from tests.unit.conftest import Silent
+from wattveil.errors import (
+    ChargeRefusedError,
+    InvalidParameterError,
+    KeyConflictError,
+    LedgerUnavailableError,
+)
+from wattveil.privacy import noise
+from wattveil.privacy.guarantee import Neighbours, Tier
+from wattveil.publish.plan import plan_release
+from wattveil.publish.produce import release_bundle
+from wattveil.serve.ledger.acts import PrincipalKind
+from wattveil.serve.ledger.amounts import Amounts
+from wattveil.serve.ledger.answer import Shelf, answer, finish, resume
+from wattveil.serve.ledger.audit import audit_connection
+from wattveil.serve.ledger.charges import Charge, Release, State
+from wattveil.serve.ledger.desk import Refusal, charge_all
+from wattveil.serve.ledger.engine import writing
+from wattveil.serve.ledger.ledger import Ledger
+from wattveil.serve.ledger.tables import account, dataset, entry, metadata, refusal, release
+
+
+def test_i1_what_is_spent_is_what_was_charged(ledger: Ledger) -> None:
+    """Charges add up in the account of the data set and in each analyst's own."""
+    price = share_of(10)
+    for number in range(3):
+        ledger.charge(order(f"a{number}", price=price))
+    ledger.charge(order("b", price=price, principal="bob"))
+    assert whole(ledger).spent == price + price + price + price
+    assert own(ledger, "ann").spent == price + price + price
+    assert own(ledger, "bob").spent == price
+    assert broken(ledger) == []
+
+
+def test_i1_no_account_passes_its_cap(ledger: Ledger) -> None:
+    """A quarter fits four times; the fifth is refused, is written down, and changes nothing."""
+    for number in range(4):
+        ledger.charge(order(f"a{number}"))
+    for principal, code in (("ann", Refusal.DATASET_BUDGET), ("bob", Refusal.DATASET_BUDGET)):
+        with pytest.raises(ChargeRefusedError) as caught:
+            ledger.charge(order("more", principal=principal))
+        assert caught.value.code == code
+    assert own(ledger, "bob").spent == Amounts()
+    with ledger.engine.connect() as connection:
+        codes = connection.execute(select(refusal.c.code)).scalars().all()
+    assert codes == ["dataset_budget"] * 2
+    assert broken(ledger) == []
+
+
+def test_i1_every_measure_has_its_cap(ledger: Ledger) -> None:
+    """Rho, label epsilon, delta and eta are refused each by itself."""
+    caps = whole(ledger).caps
+    for measure in ("rho", "epsilon", "delta", "eta"):
+        with pytest.raises(ChargeRefusedError, match="data set's budget"):
+            ledger.charge(order(measure, price=Amounts(**{measure: getattr(caps, measure) + 1})))
+    ledger.charge(order("all", price=replace(caps, delta=0)))
+    assert whole(ledger).left == Amounts()
+
+
+def test_i1_the_database_refuses_what_the_code_would_not(ledger: Ledger) -> None:
+    """An overspend, less spent than before, a changed past: the tables themselves say no."""
+    paid = ledger.charge(order("a"))
+    ledger.store(paid, Release(state=State.FAILED))
+    forbidden: list[Executable] = [
+        update(account).values(rho_spent=account.c.rho_cap + 1),
+        update(account).values(rho_spent=account.c.rho_spent - 1),
+        update(entry).values(rho=0),
+        entry.delete(),
+        release.delete(),
+        update(release).values(state="ok"),
+        update(dataset).values(fingerprint="another"),
+        text("UPDATE book SET head_seq = head_seq - 1"),
+        text("UPDATE book SET unit = 'customer-day'"),
+        text("DELETE FROM book"),
+        text("DELETE FROM account"),
+    ]
+    for statement in forbidden:
+        with pytest.raises(DBAPIError), writing(ledger.engine).begin() as connection:
+            connection.execute(statement)
+    assert broken(ledger) == []
+
+
+def test_i2_the_mechanism_runs_with_a_durable_charge(ledger: Ledger, tmp_path: Path) -> None:
+    """When it begins, another connection sees the charge; a refusal computes nothing."""
+    seen = []
+
+    def look(paid: Charge, path: Path) -> None:
+        with ledger.engine.connect() as connection:
+            charged = select(entry.c.kind).where(entry.c.seq == paid.seq)
+            seen.append(connection.execute(charged).scalar_one())
+        compute(paid, path)
+
+    shelf = Shelf(tmp_path / "releases")
+    answer(ledger, shelf, order("a"), look)
+    with pytest.raises(ChargeRefusedError):
+        answer(ledger, shelf, order("b", price=ALLOWANCE.caps), look)
+    assert seen == ["charge"]
+
+
+def test_i3_what_is_sent_was_stored(ledger: Ledger, tmp_path: Path) -> None:
+    """The answer is the stored row, and its payload lies on the shelf."""
+    shelf = Shelf(tmp_path / "releases")
+    sent = answer(ledger, shelf, order("a"), compute)
+    found = shelf.find(sent)
+    assert ledger.payloads() == {sent.payload_ref}
+    assert found is not None
+    assert json.loads((found / "table.csv").read_text()) == {"wanted": "a"}
+
+
+def test_i3_a_release_needs_a_charge(ledger: Ledger) -> None:
+    """Nothing is stored for a charge that is not in the ledger, or that drew nothing itself."""
+    paid = ledger.charge(order("a", request=1))
+    reader = ledger.charge(order("b", request=1, principal="bob"))
+    assert reader.source_seq == paid.seq
+    for wrong in (
+        replace(paid, seq=1),  # an entry, and no charge
+        replace(paid, seq=99),
+        replace(reader, source_seq=None),
+    ):
+        with pytest.raises(InvalidParameterError, match="pays for noise"):
+            ledger.store(wrong, Release(state=State.FAILED))
+
+
+def test_i4_the_slower_worker_discards_its_draw(ledger: Ledger, tmp_path: Path) -> None:
+    """Two workers on one charge: one release is stored, both answer with it, one folder is left."""
+    shelf = Shelf(tmp_path / "releases")
+    paid = ledger.charge(order("a"))
+    both = threading.Barrier(2)
+    answers: list[Release] = []
+
+    def work(name: str) -> None:
+        def draw(_: Charge, path: Path) -> None:
+            write_payload(path, name)
+            both.wait()
+
+        answers.append(finish(ledger, shelf, paid, draw))
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in ("one", "two")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers[0] == answers[1]
+    assert [path.name for path in shelf.folder.iterdir()] == [answers[0].payload_ref]
+
+
+def test_i5_a_repeat_is_free_for_ever(ledger: Ledger, tmp_path: Path) -> None:
+    """The same release for the same key; also with nothing left, and when closed."""
+    shelf = Shelf(tmp_path / "releases")
+    first = answer(ledger, shelf, order("a"), compute)
+    ledger.charge(order("rest", price=whole(ledger).left))
+    ledger.close_dataset("homes", by="owner", reason="the year is over")
+    spent = whole(ledger).spent
+    assert answer(ledger, shelf, order("a"), compute) == first
+    assert whole(ledger).spent == spent == whole(ledger).caps
+
+
+def test_i5_a_key_stands_for_one_request(ledger: Ledger) -> None:
+    """The same key with another request is a conflict; another principal's key is another key."""
+    ledger.charge(order("a", request=1))
+    with pytest.raises(KeyConflictError):
+        ledger.charge(order("a", request=2))
+    ledger.charge(order("a", request=3, principal="bob"))
+    assert whole(ledger).spent == share_of(4) + share_of(4)
+
+
+def test_i6_the_data_set_pays_once_for_a_request(ledger: Ledger, tmp_path: Path) -> None:
+    """Another analyst pays from an account of their own; another key of one's own is free."""
+    shelf = Shelf(tmp_path / "releases")
+    first = answer(ledger, shelf, order("a", request=1), compute)
+    assert answer(ledger, shelf, order("b", request=1, principal="bob"), compute) == first
+    assert answer(ledger, shelf, order("c", request=1), compute) == first
+    assert (
+        whole(ledger).spent == own(ledger, "ann").spent == own(ledger, "bob").spent == share_of(4)
+    )
+    assert broken(ledger) == []
+
+
+def test_i6_a_reader_waits_for_the_draw_of_another(ledger: Ledger, tmp_path: Path) -> None:
+    """A request that is charged and not yet drawn is finished by whoever comes; and drawn once."""
+    paid = ledger.charge(order("a", request=1))
+    shelf = Shelf(tmp_path / "releases")
+    second = answer(ledger, shelf, order("b", request=1, principal="bob"), compute)
+    assert ledger.release_of(paid) == second
+    assert ledger.pending() == []
+
+
+def test_i8_refusals_have_codes_and_an_order(ledger: Ledger) -> None:
+    """Each reason has its code; amounts, names and data appear in none."""
+    open_dataset(ledger, "shops", allowance=ALLOWANCE)
+    cases = {
+        Refusal.PROMISE: order("a", neighbours=Neighbours.REPLACE_ONE),
+        Refusal.TIER: order("a", tier=Tier.INSTANCE),
+        Refusal.NOT_ADMITTED: order("a", dataset="shops"),
+    }
+    for code, asked in cases.items():
+        with pytest.raises(ChargeRefusedError) as caught:
+            ledger.charge(asked)
+        assert caught.value.code == code
+    ledger.set_budget("homes", LARGER, by="owner", reason="larger")
+    with pytest.raises(ChargeRefusedError, match="the principal's budget"):
+        ledger.charge(order("a", price=LARGER.caps))
+    ledger.disable_principal("ann")
+    with pytest.raises(ChargeRefusedError, match="disabled"):
+        ledger.charge(order("a"))
+    ledger.close_dataset("homes", by="owner", reason="over")
+    with pytest.raises(ChargeRefusedError, match="closed"):
+        ledger.charge(order("a", principal="bob"))
+    assert whole(ledger).spent == Amounts()
+
+
+def test_i9_a_failure_is_paid_and_says_nothing(ledger: Ledger, tmp_path: Path) -> None:
+    """Whatever it raises ends as the same row; a repeat is the same, a new key pays."""
+
+    def fail(_: Charge, path: Path) -> None:
+        write_payload(path, "half")
+        raise ValueError("row 17 of customer 4711")
+
+    shelf = Shelf(tmp_path / "releases")
+    failed = Release(state=State.FAILED)
+    assert answer(ledger, shelf, order("a", request=1), fail) == failed
+    assert answer(ledger, shelf, order("a", request=1), compute) == failed
+    assert list(shelf.folder.iterdir()) == []
+    again = answer(ledger, shelf, order("b", request=1), compute)
+    assert again.state is State.OK
+    assert whole(ledger).spent == share_of(4) + share_of(4)
+    assert broken(ledger) == []
+
+
+def test_i10_tiers_have_accounts_of_their_own(ledger: Ledger) -> None:
+    """The instance tier is opened by a recorded act, for the data set, then for an analyst."""
+    with pytest.raises(InvalidParameterError, match="tier must be open"):
+        ledger.set_budget(
+            "homes", ALLOWANCE, by="owner", reason="x", tier=Tier.INSTANCE, whose="ann"
+        )
+    ledger.set_budget("homes", ALLOWANCE, by="owner", reason="reproduction", tier=Tier.INSTANCE)
+    ledger.set_budget("homes", ALLOWANCE, by="owner", reason="x", tier=Tier.INSTANCE, whose="ann")
+    ledger.charge(order("a", tier=Tier.INSTANCE))
+    assert whole(ledger, tier=Tier.INSTANCE).spent == share_of(4)
+    assert whole(ledger).spent == own(ledger, "ann").spent == Amounts()
+    with ledger.engine.connect() as connection:
+        acts = connection.execute(select(entry.c.detail).where(entry.c.kind == "cap")).scalars()
+        assert {"instance"} < {json.loads(act)["tier"] for act in acts}
+
+
+def test_i11_linked_data_sets_share_one_budget(ledger: Ledger) -> None:
+    """Copies do not multiply the budget: the same content is refused, an extract shares it."""
+    with pytest.raises(InvalidParameterError, match="a copy would double the budget"):
+        open_dataset(ledger, "copy", allowance=ALLOWANCE, fingerprint="hmac:homes")
+    open_dataset(ledger, "may", linked_to="homes")
+    ledger.charge(order("a"))
+    ledger.charge(order("b", dataset="may"))
+    assert whole(ledger) == whole(ledger, "may")
+    assert whole(ledger).spent == share_of(4) + share_of(4)
+    ledger.close_dataset("may", by="owner", reason="over")
+    ledger.charge(order("c"))
+    with pytest.raises(InvalidParameterError, match="those of the data set it is linked to"):
+        open_dataset(ledger, "june", linked_to="homes", neighbours=Neighbours.REPLACE_ONE)
+    with pytest.raises(InvalidParameterError, match="one of them"):
+        open_dataset(ledger, "june", linked_to="homes", allowance=ALLOWANCE)
+    assert broken(ledger) == []
+
+
+def test_i12_a_rehearsal_is_never_stored(ledger: Ledger, tmp_path: Path) -> None:
+    """What is drawn from a test source is refused where bundles are made, and ends as a failure."""
+    cheap = replace(EVERYTHING, label_epsilon=None, by=None, levels=(), weights={"clusters": 0.0})
+    profiles = some_profiles()
+
+    def draw(_: Charge, path: Path) -> None:
+        with no_rehearsal(), noise.rehearse(Silent([])):
+            release_bundle(profiles, plan_release(cheap, profiles.grid), path)
+
+    stored = answer(ledger, Shelf(tmp_path / "releases"), order("a"), draw)
+    assert stored == Release(state=State.FAILED)
+
+
+def test_budgets_are_raised_with_a_reason(ledger: Ledger) -> None:
+    """More may be spent then; less than is spent, no reason, no administrator: refused."""
+    for number in range(4):
+        ledger.charge(order(f"a{number}"))
+    ledger.set_budget("homes", LARGER, by="owner", reason="the board agreed")
+    ledger.set_budget("homes", LARGER, by="owner", reason="the same", whose="ann")
+    ledger.charge(order("more"))
+    refused: list[tuple[str, dict[str, object]]] = [
+        ("at least what is spent", {"allowance": ALLOWANCE}),
+        ("reason must be said", {"reason": " "}),
+        ("an administrator", {"by": "ann"}),
+        ("one that is registered", {"name": "barns"}),
+        ("somebody who is known", {"whose": "eve"}),
+    ]
+    usual = {"name": "homes", "allowance": LARGER, "by": "owner", "reason": "because"}
+    for words, change in refused:
+        with pytest.raises(InvalidParameterError, match=words):
+            ledger.set_budget(**{**usual, **change})  # type: ignore[arg-type] # cases
+    with ledger.engine.connect() as connection:
+        said = connection.execute(select(entry.c.detail).where(entry.c.kind == "cap")).scalars()
+        assert "the board agreed" in {json.loads(detail)["reason"] for detail in said}
+    assert broken(ledger) == []
+
+
+def test_names_are_given_once(ledger: Ledger) -> None:
+    """A principal, a data set and a closed door are not made twice."""
+    with pytest.raises(InvalidParameterError, match="principal must be a new name"):
+        ledger.add_principal("ann", PrincipalKind.ANALYST)
+    with pytest.raises(InvalidParameterError, match="dataset must be a new name"):
+        open_dataset(ledger, "homes", allowance=ALLOWANCE, fingerprint="hmac:2")
+    ledger.close_dataset("homes", by="owner", reason="over")
+    with pytest.raises(InvalidParameterError, match="one that is open"):
+        ledger.close_dataset("homes", by="owner", reason="over")
+    ledger.disable_principal("ann")
+    with pytest.raises(InvalidParameterError, match="not disabled"):
+        ledger.disable_principal("ann")
+    with pytest.raises(InvalidParameterError, match="one that is registered"):
+        ledger.charge(order("a", dataset="barns"))
+
+
+def test_a_crash_is_resumed(place: Place) -> None:
+    """What was charged and not stored is finished at the next start; stray draws are gone."""
+    shelf = Shelf(place.folder / "releases")
+    with place.open() as ledger:
+        populate(ledger)
+        paid = ledger.charge(order("a"))
+        write_payload(shelf.draft(paid), "a draw that was never stored")
+    with place.open() as ledger:
+        assert resume(ledger, shelf, compute) == 1
+        assert resume(ledger, shelf, compute) == 0
+        stored = ledger.release_of(paid)
+    assert stored is not None
+    assert [path.name for path in shelf.folder.iterdir()] == [stored.payload_ref]
+
+
+def test_a_closed_ledger_takes_nothing(place: Place) -> None:
+    """After `close` a charge is refused; what waited before is finished."""
+    with place.open() as ledger:
+        populate(ledger)
+    with pytest.raises(LedgerUnavailableError, match="closed"):
+        ledger.charge(order("a"))
+
+
+def test_orders_that_wait_together_are_decided_in_turn(ledger: Ledger) -> None:
+    """In one batch: the same key, the same request, a conflict and the last of the budget."""
+    price = share_of(2)
+    asked = [
+        order("a", price=price),
+        order("a", price=price),
+        order("a", price=price, request="other"),
+        order("b", price=price, request="a"),
+        order("c", price=price),
+        order("d", price=price),
+        order("e", price=price, request="a", principal="bob"),
+    ]
+    placed = [(ledger._place(one), one) for one in asked]
+    made = ledger._writer.run(lambda session: charge_all(session, 1, placed), book_id=1)
+    kinds = [type(one).__name__ for one in made]
+    assert kinds == [
+        *("Charge", "Charge", "KeyConflictError", "Charge", "Charge"),
+        *("ChargeRefusedError", "Charge"),
+    ]
+    assert made[0] == made[1]
+    assert whole(ledger).spent == price + price == own(ledger, "ann").spent
+    assert broken(ledger) == []
+
+
+def test_the_tables_are_those_of_the_migrations(ledger: Ledger) -> None:
+    """What Alembic made is what the code describes."""
+    with ledger.engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+def test_tables_of_newer_software_are_refused(place: Place) -> None:
+    """An old program does not touch what a newer one made."""
+    with place.open() as ledger:
+        engine = writing(ledger.engine)
+        with engine.begin() as connection:
+            connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(InvalidParameterError, match="newer software"):
+        place.open()
+
+
+def test_the_audit_finds_every_planted_fault(ledger: Ledger) -> None:
+    """With the guards taken away, each kind of damage is found; and nothing before it."""
+    ledger.charge(order("a", request=1))
+    ledger.charge(order("b", request=1, principal="bob"))
+    ledger.store(ledger.charge(order("a", request=1)), Release(state=State.FAILED))
+    assert broken(ledger) == []
+    _drop_guards(ledger)
+    faults = {
+        "UPDATE entry SET rho = rho + 1 WHERE seq = 5": "the chain of every book is whole",
+        "UPDATE account SET rho_spent = rho_spent - 1 WHERE principal_id IS NULL": "accounts hold",
+        "UPDATE account SET rho_cap = rho_cap + 1": "accounts hold",
+        "UPDATE book SET head_seq = head_seq - 1": "no entry is missing at the end",
+        "UPDATE entry SET source_seq = 2 WHERE seq = 6": "every release belongs to a charge",
+        "UPDATE entry SET own_account_id = NULL WHERE seq = 6": "from the right accounts",
+        "UPDATE entry SET account_id = NULL WHERE seq = 5": "every draw was paid for",
+        "UPDATE entry SET rho = 4000000000000 WHERE seq = 5": "no account was ever above its cap",
+        "UPDATE release SET seq = 6": "every release belongs to a charge",
+    }
+    for fault, found in faults.items():
+        with writing(ledger.engine).connect() as connection:
+            connection.execute(text(fault))
+            said = _broken_within(connection)
+            assert any(found in check for check in said), (fault, said)
+            connection.rollback()
+    assert broken(ledger) == []
+
+
+def _drop_guards(ledger: Ledger) -> None:
+    names = {
+        "sqlite": "SELECT name, tbl_name FROM sqlite_master WHERE type = 'trigger'",
+        "postgresql": "SELECT tgname, relname FROM pg_trigger JOIN pg_class c ON c.oid = tgrelid"
+        " WHERE NOT tgisinternal AND pg_table_is_visible(c.oid)",
+    }[ledger.engine.dialect.name]
+    with writing(ledger.engine).begin() as connection:
+        for trigger, table in connection.execute(text(names)).all():
+            on = "" if ledger.engine.dialect.name == "sqlite" else f" ON {table}"
+            connection.execute(text(f"DROP TRIGGER {trigger}{on}"))
+
+
+def _broken_within(connection: Connection) -> list[str]:
+    """Audit inside a transaction that is not committed."""
+    return [finding.check for finding in audit_connection(connection) if not finding.holds]

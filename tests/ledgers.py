@@ -1,0 +1,106 @@
+"""Small ledgers for tests: an owner, two analysts, one data set, and orders of a given price."""
+
+from pathlib import Path
+
+from wattveil.privacy.guarantee import Neighbours, Tier, Unit
+from wattveil.publish.findings import Finding
+from wattveil.serve.ledger.accounts import Account
+from wattveil.serve.ledger.acts import PrincipalKind
+from wattveil.serve.ledger.amounts import Allowance, Amounts
+from wattveil.serve.ledger.audit import audit_ledger
+from wattveil.serve.ledger.charges import Charge
+from wattveil.serve.ledger.ledger import Ledger
+from wattveil.serve.ledger.order import Order
+
+ALLOWANCE = Allowance(epsilon=1.0, delta=1e-6, label_epsilon=0.25)
+LARGER = Allowance(epsilon=2.0, delta=1e-6, label_epsilon=0.25)
+ANALYSTS = ("ann", "bob")
+
+
+def share_of(parts: int, allowance: Allowance = ALLOWANCE) -> Amounts:
+    """Return a price that can be paid so many times, and not once more."""
+    caps = allowance.caps
+    return Amounts(rho=caps.rho // parts, eta=caps.eta // (2 * parts))
+
+
+def order(
+    key: str,
+    *,
+    request: object = None,
+    price: Amounts | None = None,
+    dataset: str = "homes",
+    principal: str = "ann",
+    tier: Tier = Tier.GLOBAL,
+    neighbours: Neighbours = Neighbours.ZERO_OUT,
+) -> Order:
+    """Return an order; unless said, each key asks for something else."""
+    return Order(
+        dataset=dataset,
+        principal=principal,
+        key=key,
+        request={"wanted": key if request is None else request},
+        price=share_of(4) if price is None else price,
+        tier=tier,
+        neighbours=neighbours,
+        unit=Unit.CUSTOMER,
+    )
+
+
+def populate(ledger: Ledger, allowance: Allowance = ALLOWANCE) -> None:
+    """Register an owner, the analysts and a data set for them."""
+    ledger.add_principal("owner", PrincipalKind.ADMIN)
+    open_dataset(ledger, "homes", allowance=allowance)
+    for name in ANALYSTS:
+        ledger.add_principal(name, PrincipalKind.ANALYST)
+        ledger.set_budget("homes", allowance, by="owner", reason="admitted", whose=name)
+
+
+def open_dataset(
+    ledger: Ledger,
+    name: str,
+    *,
+    allowance: Allowance | None = None,
+    linked_to: str | None = None,
+    fingerprint: str | None = None,
+    neighbours: Neighbours = Neighbours.ZERO_OUT,
+) -> None:
+    """Register a data set by the owner."""
+    ledger.open_dataset(
+        name,
+        by="owner",
+        fingerprint=f"hmac:{name}" if fingerprint is None else fingerprint,
+        unit=Unit.CUSTOMER,
+        neighbours=neighbours,
+        allowance=allowance,
+        linked_to=linked_to,
+    )
+
+
+def whole(ledger: Ledger, dataset: str = "homes", tier: Tier = Tier.GLOBAL) -> Account:
+    """Return the account of everybody together."""
+    account, _ = ledger.accounts(dataset, "ann", tier)
+    assert account is not None
+    return account
+
+
+def own(ledger: Ledger, principal: str, tier: Tier = Tier.GLOBAL) -> Account:
+    """Return the account of one principal."""
+    _, account = ledger.accounts("homes", principal, tier)
+    assert account is not None
+    return account
+
+
+def broken(ledger: Ledger) -> list[Finding]:
+    """Return what the audit finds wrong."""
+    return [finding for finding in audit_ledger(ledger.engine) if not finding.holds]
+
+
+def write_payload(path: Path, text: str) -> None:
+    """Leave a folder as a computation does."""
+    path.mkdir()
+    (path / "table.csv").write_text(text)
+
+
+def compute(paid: Charge, path: Path) -> None:
+    """Draw nothing, and leave what the request said."""
+    write_payload(path, paid.request)

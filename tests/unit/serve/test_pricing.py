@@ -1,0 +1,145 @@
+"""The price of a release: what it spends at most, from public parameters alone."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.released import EVERYTHING, no_rehearsal, some_profiles
+from wattveil.errors import InvalidParameterError
+from wattveil.privacy.accounting import Composition
+from wattveil.privacy.guarantee import Tier
+from wattveil.publish.manifest import Manifest
+from wattveil.publish.plan import plan_release
+from wattveil.publish.produce import release_bundle
+from wattveil.publish.request import About, ReleaseRequest
+from wattveil.serve.ledger.amounts import Allowance, Amounts
+from wattveil.serve.ledger.pricing import canonical_request, order_release, release_price
+
+PLAIN = ReleaseRequest(epsilon=1.0, delta=1e-6)
+INSTANCE = ReleaseRequest(epsilon=4.0, delta=1e-2, n_clusters=2, tier=Tier.INSTANCE)
+
+
+def released(request: ReleaseRequest, out: Path) -> Manifest:
+    """Release for real, and return the statement."""
+    profiles = some_profiles()
+    listed = profiles.customer_ids if request.label_epsilon is not None else ()
+    with no_rehearsal():
+        plan = plan_release(request, profiles.grid)
+        return release_bundle(profiles, plan, out, customer_list=listed)
+
+
+@pytest.mark.parametrize("request_", [EVERYTHING, INSTANCE], ids=["global", "instance"])
+def test_the_price_is_what_the_release_may_spend(request_: ReleaseRequest, tmp_path: Path) -> None:
+    """Two roads: the price of the request, and the grants and charges that its statement shows."""
+    manifest = released(request_, tmp_path / "bundle")
+    grants, spent = [], []
+    for part in manifest["parts"]:
+        grant = part["grant"]
+        grants.append(
+            Composition(
+                rho_units=int(grant["rho_units"]),
+                response_epsilon=float(grant["response_epsilon"]),
+                response_delta=float(grant["response_delta"]),
+                eta=float(grant["eta"]),
+            )
+        )
+        spent += [
+            Composition(
+                rho_units=int(mechanism.get("rho_units", "0")),
+                response_epsilon=float(mechanism.get("response_epsilon", "0")),
+                eta=float(mechanism.get("gaussian", {}).get("eta", "0")),
+            )
+            for mechanism in part["runs"][0]["mechanisms"]  # other runs are on other customers
+        ]
+    price = release_price(request_)
+    assert price == Amounts.price(grants)
+    assert Amounts.price(spent).fits(price)
+    assert 2 * Amounts.price(spent).rho > price.rho  # and it is no idle bound
+
+
+def test_what_costs_nothing_does_not_change_the_price() -> None:
+    """Guesses, words and ids are free; epsilon, labels and weights are not."""
+    price = release_price(PLAIN)
+    for same in (
+        replace(PLAIN, customers=5, typical_kw=9.0),
+        replace(PLAIN, about=About(title="Another")),
+        replace(PLAIN, n_clusters=12, clip_kw=3.0),
+    ):
+        assert release_price(same) == price
+    assert price.fits(release_price(replace(PLAIN, epsilon=1.1)))
+    assert release_price(replace(PLAIN, label_epsilon=0.5)).epsilon == 5 * 10**11
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+def test_one_release_may_take_nearly_all_of_a_budget(epsilon: float) -> None:
+    """What is kept for the grids of many releases costs one of them two thousandths."""
+    caps = Allowance(epsilon=epsilon, delta=1e-6).caps
+    assert release_price(replace(PLAIN, epsilon=0.998 * epsilon)).fits(caps)
+    assert not release_price(replace(PLAIN, epsilon=epsilon)).fits(caps)
+
+
+def test_the_same_request_in_other_words_is_the_same() -> None:
+    """Whole numbers for floats, and defaults spelled out, change nothing."""
+    spelled = ReleaseRequest(epsilon=1, delta=1e-6, weights={"clusters": 3, "load": 1.0})
+    assert canonical_request(spelled) == canonical_request(PLAIN)
+    first = order_release(PLAIN, dataset="homes", principal="ann", key="a")
+    second = order_release(spelled, dataset="homes", principal="bob", key="b")
+    assert first.request_sha256 == second.request_sha256
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"epsilon": 1.0000000000000002},
+        {"delta": 1e-7},
+        {"n_clusters": 7},
+        {"clip_kw": 10.0},
+        {"normalise": True},
+        {"by": "class", "levels": ("a",)},
+        {"label_epsilon": 0.1},
+        {"weights": {"load": 0.0}},
+        {"about": About(title="Another")},
+    ],
+)
+def test_every_choice_tells_requests_apart(change: dict[str, object]) -> None:
+    """A request that differs in any choice is another request."""
+    other = replace(PLAIN, **change)  # type: ignore[arg-type] # fields of the case
+    assert canonical_request(other) != canonical_request(PLAIN)
+
+
+def test_data_set_and_tier_tell_requests_apart() -> None:
+    """The same words about other data, or under another promise, ask for something else."""
+    here = order_release(PLAIN, dataset="homes", principal="ann", key="a")
+    there = order_release(PLAIN, dataset="shops", principal="ann", key="a")
+    assert here.request_sha256 != there.request_sha256
+    assert replace(here, tier=Tier.INSTANCE).request_sha256 != here.request_sha256
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("dataset", "Homes"),
+        ("dataset", ""),
+        ("principal", "ann\nbob"),
+        ("principal", "x" * 64),
+        ("key", ""),
+        ("key", "a b"),
+        ("key", "ä"),
+        ("key", "k" * 129),
+        ("price", Amounts()),
+    ],
+)
+def test_orders_that_cannot_be_written_down_are_refused(field: str, value: object) -> None:
+    """The error names the field."""
+    good = order_release(PLAIN, dataset="homes", principal="ann", key="a")
+    with pytest.raises(InvalidParameterError) as caught:
+        replace(good, **{field: value})  # type: ignore[arg-type] # fields of the case
+    assert caught.value.field == field
+
+
+def test_half_a_character_is_refused() -> None:
+    """Text that no database could keep is an error of the request, not of the ledger."""
+    good = order_release(PLAIN, dataset="homes", principal="ann", key="a")
+    with pytest.raises(InvalidParameterError, match="UTF-8"):
+        replace(good, request={"title": "\ud800"})
