@@ -32,7 +32,7 @@ HEAVY = {
         (["admin", "key", "--help"], {"cryptography"}),
         (["profiles", "--help"], {"duckdb", "numpy", "plotly", "pyarrow"}),
     ],
-    ids=" ".join,
+    ids=lambda words: " ".join(sorted(words)),
 )
 def test_a_verb_loads_what_it_needs(arguments: list[str], needed: set[str]) -> None:
     """`python -m wattveil` answers with the modules of the verb that was asked for alone."""

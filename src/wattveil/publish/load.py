@@ -26,6 +26,7 @@ _BOUND = Column(
     name="clip_kw", text="size above which customers were scaled back", unit="kW", least=0.0
 )
 _ABOVE = Column(name="clipped_share", text="share of the customers above it", least=0.0, most=1.0)
+_ABOVE_STD = Column(name="clipped_share_std", text="its standard error", least=0.0)
 _HIDDEN = Column(
     name="hidden_kw",
     text="what customers above it whom the noise hides may add to a mean, at most (97.5 %)",
@@ -67,7 +68,7 @@ class Load(Part):
             name="groups",
             text="How many customers each group has, and how many were scaled back in its mean.",
             keys={columns.GROUP: list(levels)},
-            values=(columns.CUSTOMERS, columns.CUSTOMERS_STD, _BOUND, _ABOVE, _HIDDEN),
+            values=(columns.CUSTOMERS, columns.CUSTOMERS_STD, _BOUND, _ABOVE, _ABOVE_STD, _HIDDEN),
         )
         duration = Layout(
             name="load_duration",
@@ -114,6 +115,7 @@ class Load(Part):
                     shapes.customers_std,
                     shapes.clip_kw,
                     shapes.clipped_share,
+                    shapes.clipped_share_std,
                     shapes.hidden_kw,
                 ),
                 duration.filled(

@@ -194,8 +194,10 @@ def _load(tables: Mapping[str, Table]) -> Iterator[str]:
         "Load duration",
         figures.overlaid(tables["load_duration"], unit="kW, all customers", falling=True),
     )
-    groups = tables["groups"].data
-    clipped, hidden = (max(groups[name].to_pylist()) for name in ("clipped_share", "hidden_kw"))
+    groups = tables["groups"].data.to_pydict()
+    hidden = max(groups["hidden_kw"])
+    pairs = zip(groups["clipped_share"], groups["clipped_share_std"], strict=True)
+    clipped = max(share - 2.0 * std for share, std in pairs)
     words = (
         "The mean day, and the load of all customers together from its highest to its lowest. Bands"
         " are two standard errors either way. They hold noise, not giants: a few very large"
@@ -203,7 +205,7 @@ def _load(tables: Mapping[str, Table]) -> Iterator[str]:
     )
     if clipped > _MUCH_CLIPPED:
         words += (
-            f" <b>Up to {clipped:.0%} of the customers of a group were scaled back</b>: the range"
+            f" <b>{clipped:.0%} or more of the customers of a group were scaled back</b>: the range"
             " of sizes that was looked at does not fit them, and the means are too low."
         )
     yield _section("Load", words, f"<div class='charts'>{charts}</div>")
