@@ -4,7 +4,8 @@ Run: ``python benchmarks/bench_global_tier.py [part ...] [--full] [--runs N] [--
 Parts:
 
 accuracy
-    Loss against scikit-learn's K-means, beside plain Gaussian DP-Lloyd and diffprivlib.
+    Loss against scikit-learn's K-means, beside plain Gaussian DP-Lloyd, Su et al. (2016), Balcan
+    et al. (2017) and diffprivlib.
 robustness
     How far single runs lie from the median of their kind.
 sweep
@@ -32,6 +33,7 @@ import tempfile
 import time
 import tracemalloc
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +58,7 @@ from global_tier_targets import EPSILONS, K_SWEEP, TARGETS
 from populations import six_kinds
 from sklearn.cluster import KMeans
 
-from wattveil.baselines import gaussian_lloyd, private_mean
+from wattveil.baselines import balcan_2017, gaussian_lloyd, private_mean, su_2016
 from wattveil.baselines.ibm_diffprivlib import centroids_of_runs
 from wattveil.baselines.outcome import PublicChoices
 from wattveil.errors import MissingExtraError
@@ -68,6 +70,12 @@ if TYPE_CHECKING:
 K = 6
 LARGE = 50_000  # customers from which fewer runs have to do
 MEAN_RADII = (0.35, 0.6, 1.2)  # the private mean gets the best of them for free
+RIVALS = {
+    "plain, 3 steps": partial(gaussian_lloyd.fit, rounds=3),
+    "plain, 7 steps": partial(gaussian_lloyd.fit, rounds=7),
+    "Su et al.": su_2016.fit,
+    "Balcan et al.": balcan_2017.fit,
+}
 RIVAL_RUNS = 6  # rivals are far away: their median need not be exact
 
 
@@ -137,27 +145,26 @@ def rival_losses(case: Case, runs: int) -> list[dict[str, list[float]]]:
     rows = rows_of(case)
     assert rows is not None
     public = PublicChoices.taken_from(rows, K)
-    found: list[dict[str, list[float]]] = []
-    for epsilon in EPSILONS:
-        of_plain = {
-            f"plain, {steps} steps": [
+    found = [
+        {
+            name: [
                 accuracy_loss(
                     case,
-                    gaussian_lloyd.fit(
+                    fit(
                         rows,
                         epsilon=epsilon,
                         delta=DELTA,
                         public=public,
                         generator=np.random.default_rng(run),
-                        rounds=steps,
                     ).centroids_kw,
                     K,
                 )
                 for run in range(runs)
             ]
-            for steps in (3, 7)
+            for name, fit in RIVALS.items()
         }
-        found.append(of_plain)
+        for epsilon in EPSILONS
+    ]
     try:
         released = centroids_of_runs(rows, EPSILONS, public, range(runs))
     except MissingExtraError as error:
@@ -170,14 +177,14 @@ def rival_losses(case: Case, runs: int) -> list[dict[str, list[float]]]:
 
 def best_rival(figure: dict[str, Any]) -> float:
     """Return the least median of the rivals."""
-    names = [name for name in figure if name.startswith(("plain", "diffprivlib"))]
+    names = [name for name in figure if name in {*RIVALS, "diffprivlib"}]
     return min(float(np.median(figure[name])) for name in names)
 
 
 def summarise(figures: list[dict[str, Any]]) -> None:
     """Print ratios over all cells, and every cell that misses its target by more than 10 %."""
     floored = [max(float(np.median(one["ours"])), 1e-3) for one in figures]
-    for name in ("best rival", "plain", "diffprivlib"):
+    for name in ("best rival", "plain", *list(RIVALS)[2:], "diffprivlib"):
         of_rival = [
             best_rival(
                 {key: one[key] for key in one if name == "best rival" or key[:5] == name[:5]}

@@ -9,7 +9,7 @@ slot to public bounds.
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from wattveil.baselines.lap_lloyd import box, lap_lloyd
+from wattveil.baselines.lap_lloyd import lap_lloyd
 from wattveil.baselines.noise import Noise, total_epsilon
 from wattveil.baselines.outcome import Outcome, PublicChoices, checked, promise
 from wattveil.baselines.starts import uniform_start
@@ -33,7 +33,6 @@ def fit(
         uniform_start(public.n_clusters, public.n_slots, generator),
         [epsilon / _ROUNDS] * _ROUNDS,
         noise,
-        domain=box(public.n_slots),
     )
     return Outcome(
         centroids_kw=public.from_box(centroids),

@@ -53,7 +53,9 @@ def compare(
     console = Console()
     with refusals(context):
         setting = Setting(
-            mechanisms=None if mechanism is None else tuple(mechanism.split(",")),
+            mechanisms=None
+            if mechanism is None
+            else tuple(name.strip() for name in mechanism.split(",")),
             epsilons=_numbers(epsilon),
             delta=delta,
             n_clusters=clusters,

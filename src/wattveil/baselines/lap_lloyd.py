@@ -1,13 +1,11 @@
 """The step that most rivals share: Lloyd's rounds with Laplace noise on sums and counts.
 
 Blum, Dwork, McSherry and Nissim (2005). In a round every customer adds one point to one sum and 1
-to one count, so with points of L1 length at most b a customer changes the sums by b and the counts
-by 1, whatever the data: the noise is rigorous, and rounds add up.
+to one count, so with points of [-1, 1]^d a customer changes the sums by at most d and the counts by
+1, whatever the data: the noise is rigorous, and rounds add up.
 """
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -15,26 +13,6 @@ from wattveil.baselines.noise import Noise
 from wattveil.baselines.outcome import Floats, Ints
 from wattveil.clustering._kernels import Labels
 from wattveil.clustering.lloyd import assign
-
-
-@dataclass(frozen=True)
-class Domain:
-    """Where points lie, publicly."""
-
-    longest: float
-    """Largest L1 length of a point."""
-    nearest: Callable[[Floats], Floats]
-    """Bring noisy means back into it."""
-
-
-def box(n_slots: int) -> Domain:
-    """Return [-1, 1]^d."""
-    return Domain(float(n_slots), lambda points: np.clip(points, -1.0, 1.0))
-
-
-def ball(n_slots: int) -> Domain:
-    """Return the ball of length 1."""
-    return Domain(math.sqrt(n_slots), in_unit_ball)
 
 
 def in_unit_ball(points: Floats) -> Floats:
@@ -49,7 +27,6 @@ def lap_lloyd(
     budgets: Sequence[float],
     noise: Noise,
     *,
-    domain: Domain,
     count_share: float | None = None,
 ) -> tuple[Floats, Floats]:
     """Return the centroids and noisy counts after one round for each budget.
@@ -57,15 +34,13 @@ def lap_lloyd(
     Parameters
     ----------
     points : (P, d)
-        In the domain.
+        In [-1, 1]^d.
     start : (K, d)
         Public, or released before.
     budgets : sequence of float
         Epsilon of each round.
     noise : Noise
         Draws and records.
-    domain : Domain
-        Public.
     count_share : float or None
         Of a round's epsilon for the counts; None makes the noise of sums and counts alike.
     """
@@ -79,7 +54,6 @@ def lap_lloyd(
             centroids,
             noise,
             epsilon=epsilon,
-            domain=domain,
             count_share=count_share,
         )
     return centroids, counts
@@ -92,20 +66,18 @@ def noisy_means(
     noise: Noise,
     *,
     epsilon: float,
-    domain: Domain,
     count_share: float | None = None,
 ) -> tuple[Floats, Floats]:
     """Return the noisy mean and count of each cluster; one without customers keeps its centroid.
 
-    With the usual share the noise is Lap((longest + 1) / epsilon) on every number.
+    With the usual share the noise is Lap((d + 1) / epsilon) on every number.
     """
-    share = 1.0 / (domain.longest + 1.0) if count_share is None else count_share
+    d = points.shape[1]
+    share = 1.0 / (d + 1.0) if count_share is None else count_share
     exact_sums, exact_counts = sums_and_counts(points, labels, len(previous))
-    sums = noise.laplace(
-        exact_sums, sensitivity=domain.longest, epsilon=(1.0 - share) * epsilon, step="sums"
-    )
+    sums = noise.laplace(exact_sums, sensitivity=d, epsilon=(1.0 - share) * epsilon, step="sums")
     counts = noise.laplace(exact_counts, sensitivity=1.0, epsilon=share * epsilon, step="counts")
-    means = domain.nearest(sums / np.maximum(counts, 1.0)[:, None])
+    means = np.clip(sums / np.maximum(counts, 1.0)[:, None], -1.0, 1.0)
     return np.where(counts[:, None] > 1.0, means, previous), counts
 
 

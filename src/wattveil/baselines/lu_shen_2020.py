@@ -4,8 +4,9 @@ Each round: m_k is the exact mean of the customers nearest to the published cent
 of the ball around m_k with radius |m_k - c_k| lowers the loss, so a point of that ball is published
 by the exponential mechanism, those near m_k more likely.
 
-Assumed: 10 rounds of the same budget; the density is exp(-epsilon_t |z - m_k| / (2 s_k)), with the
-sensitivity s_k = 2 sqrt(d) / n_k of a mean of n_k points of [-1, 1]^d; a uniformly random start.
+Assumed: 20 rounds of the same budget (10 lose twice as much); the density is
+exp(-epsilon_t |z - m_k| / (2 s_k)), with the sensitivity s_k = 2 sqrt(d) / n_k of a mean of n_k
+points of [-1, 1]^d; a uniformly random start.
 """
 
 import numpy as np
@@ -17,7 +18,7 @@ from wattveil.baselines.outcome import Floats, Outcome, PublicChoices, checked, 
 from wattveil.baselines.starts import uniform_start
 from wattveil.clustering.lloyd import assign
 
-_ROUNDS = 10
+_ROUNDS = 20
 _DOUBTS = (
     "what is published lies in a ball around the exact mean, another one for each neighbour",
     "so some outcomes have probability 0 for one of two neighbours, whatever epsilon is",

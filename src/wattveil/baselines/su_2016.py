@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
 
-from wattveil.baselines.lap_lloyd import box, lap_lloyd
+from wattveil.baselines.lap_lloyd import lap_lloyd
 from wattveil.baselines.noise import Noise, total_epsilon
 from wattveil.baselines.outcome import Outcome, PublicChoices, checked, promise
 from wattveil.baselines.starts import packed_start
@@ -43,7 +43,6 @@ def fit(
         packed_start(public.n_clusters, d, generator),
         [epsilon / rounds] * rounds,
         noise,
-        domain=box(d),
         count_share=weight / (d + weight),
     )
     return Outcome(

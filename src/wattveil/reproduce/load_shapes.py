@@ -87,9 +87,9 @@ def run(study: Study) -> Outcome:
             f" and its largest load is {np.abs(letter).max():.3g} kW, so the paper must have"
             " centred. Then its bands fit as long as there is no noise on the covariances, and at"
             " ε = 30, δ = 0.2 there is hardly any on the centroids (true δ 0.999999). Wishart"
-            " noise for rows as long as the longest, even at ε = 30, widens the bands, the more"
-            " the smaller the cluster, and is private at no ε. What means and covariances cost is"
-            " not in the paper's budget."
+            " noise for rows as long as the longest, even at ε = 30 (the paper does not say its"
+            " ε), widens the bands, the more the smaller the cluster, and is private at no ε. What"
+            " means and covariances cost is not in the paper's budget."
         ),
     )
 
@@ -153,8 +153,7 @@ FIGURE = Reproduction(
     title="Daily load shapes with synthetic customers",
     paper=(
         "Six clusters with the 90 % bands of real customers and of the fitted log-normal law, and"
-        " 15 synthetic curves each, α = 15 kW, (ε_c, δ_c, ε_l, δ_l) = (30, 0.2, 30, 0): the bands"
-        " lie on each other."
+        " 15 synthetic curves each, α = 15 kW, (ε_c, δ_c, ε_l, δ_l) = (30, 0.2, 30, 0)."
     ),
     run=run,
 )

@@ -82,7 +82,7 @@ def run(study: Study) -> Outcome:
             + " times as far from the real ones as 95 % of redraws of real customers are."
         ),
         differs=(
-            "The histograms lie on each other as in the paper, but on an idle feeder nearly"
+            "The histograms match as in the paper, but on an idle feeder nearly"
             " anything would. On a loaded one the ratio tells; and the control, in which every"
             f" house follows the centroid of its cluster alone, reaches {control:.2f}: where it is"
             " below 1 these histograms prove nothing beyond the cluster means. `wattveil grid` has"

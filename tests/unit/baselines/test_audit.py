@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tests.replayed import Recorded
 from wattveil.baselines import balcan_2017, gaussian_lloyd, private_mean, uniform_grid
-from wattveil.baselines.lap_lloyd import box, in_unit_ball, lap_lloyd
+from wattveil.baselines.lap_lloyd import in_unit_ball, lap_lloyd
 from wattveil.baselines.noise import Noise, keep_chance
 from wattveil.baselines.outcome import PublicChoices
 
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 def test_noise_is_alike_on_sums_and_counts() -> None:
     """With the usual split every number gets Lap((d + 1) / epsilon)."""
     noise = Noise(np.random.default_rng(0))
-    lap_lloyd(np.zeros((5, 24)), np.eye(2, 24), [0.25], noise, domain=box(24))
+    lap_lloyd(np.zeros((5, 24)), np.eye(2, 24), [0.25], noise)
     assert [ask.scale for ask in noise.asks] == pytest.approx([25 / 0.25, 25 / 0.25])
 
 

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 PURE = ["blum-2005", "su-2016", "uniform-grid", "ren-2017", "xia-2020", "ni-2021"]
 GAUSSIAN = ["gaussian-lloyd", "mean"]
 SEEDED = [*PURE, *GAUSSIAN, "yu-2016", "balcan-2017", "lu-shen-2020"]
-FIND_CLUSTERS = [name for name in SEEDED if name not in {"mean", "xia-2020", "gaussian-lloyd"}]
+FIND_CLUSTERS = [name for name in SEEDED if name not in {"mean", "xia-2020"}]
 
 
 def fitted(
@@ -127,23 +127,6 @@ def test_without_noise_they_find_clusters(name: str, blobs: Floats, public: Publ
     # Middles of cells are a little beside the customers; five rounds may not settle 2 K pieces.
     coarse = {"uniform-grid": 0.05, "ni-2021": 0.02}
     assert -1e-9 < min(losses) < coarse.get(name, 0.002)
-
-
-def test_gaussian_lloyd_finds_what_its_start_reaches(public: PublicChoices) -> None:
-    """It starts around zero: clusters all around are found."""
-    generator = np.random.default_rng(3)
-    around = np.repeat([[6.0, 0.0], [-6.0, 0.0], [0.0, 6.0], [0.0, -6.0]], 100, axis=0)
-    rows = around + 0.3 * generator.standard_normal((400, 2))
-    exact = exact_answer(rows, 4).loss
-    losses = [
-        accuracy_loss(
-            rows,
-            fitted("gaussian-lloyd", rows, public, epsilon=1e5, seed=seed).centroids_kw,
-            exact=exact,
-        )
-        for seed in range(6)
-    ]
-    assert min(losses) < 0.001
 
 
 def test_values_in_few_bits_stay_a_little_off(blobs: Floats, public: PublicChoices) -> None:

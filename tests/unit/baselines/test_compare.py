@@ -263,7 +263,7 @@ def test_table_page_and_files(
 
 def test_json_and_going_on(profiles: str, tmp_path: Path) -> None:
     """`--json` prints one object; a second call of the same command gives it again."""
-    command = ["compare", profiles, "--epsilon", "1", "--mechanism", "mean,su-2016"]
+    command = ["compare", profiles, "--epsilon", "1", "--mechanism", "mean, su-2016"]
     command += ["--repeats", "3", "--jobs", "1", "--out", str(tmp_path / "out"), "--json"]
     first, second = (CliRunner().invoke(app, command) for _ in range(2))
     assert first.exit_code == 0, first.output
