@@ -45,16 +45,17 @@ _NEVER = 1e-300
 """A chance too small to matter, with a logarithm."""
 _SPREAD_APART = 0.3
 """Standard deviation of a group's log log-spread around the pooled one."""
-_SURE = (3.0, 4.5)
+_SURE = (3.0, 5.0)
 """Standard deviations that make a tail beyond the fitted curve believed: near the bulk, and beyond
 it, where a false belief is costly."""
 _NEAR_BULK = 0.006
 """Share of the customers beyond 2.5 spreads, where the bulk ends."""
-_FAR, _FAT, _WINDOW = 0.001, 4.0, 3
+_FAR, _FAT, _WINDOW = 0.001, 5.0, 3
 """A fat tail begins where the fitted curve has less than this share of the customers, and this many
 standard deviations more are seen in so many size cells. All cells up to the largest size would add
 noise alone. At 0.004 the tail of 10,000 homes at epsilon 3 was taken for a fat one, and the error
-was 0.016 instead of 0.005."""
+was 0.016 instead of 0.005. At 4 standard deviations noise is taken for giants in one release of
+about 5,000, whose error is then ten times the usual."""
 _REFUTED = 2.0
 """Standard deviations below which a histogram refutes what a fat tail would have."""
 _FILTERED = 3.0
