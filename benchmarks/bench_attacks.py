@@ -2,8 +2,8 @@
 
 Run: ``python benchmarks/bench_attacks.py``. It needs the data folder (see `measured_homes`). All
 figures are private. Half of the homes are released; the other half is what nobody can remember. A
-release is any rows that an observer may look at: the homes themselves, averages of groups of 15,
-the centroids of the instance tier, synthetic customers of the global tier.
+release is any rows that an observer may look at: the homes themselves, averages that 15/15
+lets out, the centroids of the instance tier, synthetic customers of the global tier.
 """
 
 from collections.abc import Callable
@@ -17,6 +17,7 @@ from wattveil.evaluation.attack_page import COPY_ROWS
 from wattveil.evaluation.audit_two_worlds import judge_worlds
 from wattveil.evaluation.canaries import Lots
 from wattveil.evaluation.privacy_attacks import label_inference
+from wattveil.evaluation.rules import Rule, apply_rule
 from wattveil.instance.kmeans import LeaveOneOutKMeans
 from wattveil.privacy.mechanisms.response import PARTS
 from wattveil.release.kmeans import PrivateKMeans
@@ -26,7 +27,8 @@ from wattveil.release.synthetic import LoadSynthesizer
 
 Floats = NDArray[np.float64]
 
-DELTA, CLUSTERS, GROUP = 1e-6, 6, 15
+DELTA, CLUSTERS = 1e-6, 6
+RULE = Rule.parse("15/15")
 PLAUSIBLE_KW = (0.04, 400.0)
 REPEATS, VICTIMS, RELEASES = 3, 5, 60
 EPSILONS = (1.0, 10.0)
@@ -88,9 +90,11 @@ def mean(rows: Floats) -> Floats:
 
 
 def averages(rows: Floats) -> Floats:
-    """Return the mean of every 15 customers, in random order."""
-    groups = np.array_split(LOTS.order(len(rows)), len(rows) // GROUP)
-    return np.array([rows[group].mean(axis=0) for group in groups])
+    """Return means of random groups of 15: those in which no customer has more than 15 %."""
+    group_of = LOTS.order(len(rows)) % (len(rows) // RULE.least_customers)
+    found = apply_rule(rows, [str(group) for group in group_of], RULE)
+    published = [place for place, cell in enumerate(found.cells) if cell.published]
+    return np.array([rows[found.cell_of == place].mean(axis=0) for place in published])
 
 
 def leave_one_out(rows: Floats, epsilon: float) -> LeaveOneOutKMeans:

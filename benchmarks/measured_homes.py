@@ -20,6 +20,7 @@ from wattveil.synthesis.calendar import fitting_calendar, typical_days
 DATA = Path(os.environ.get("WATTVEIL_DATA", Path(__file__).parents[2] / "shared" / "data"))
 LONDON = DATA / "lcl1014" / "lcl1014_hourly_2013_wide.csv.gz"
 LONDON_PANELS = DATA / "lcl300_pv_semisynthetic" / "lcl300_net_hourly_2013MarMay_wide.csv.gz"
+LONDON_METERS = DATA / "lcl1014" / "lcl1014_meters.csv"
 PORTUGAL = DATA / "uci203" / "uci203_hourly_wide.csv.gz"
 CITY = DATA / "citylearn17_pv" / "citylearn17_hourly_long.csv.gz"
 HOURS = [f"h{hour:02d}" for hour in range(24)]
@@ -33,6 +34,15 @@ def london_homes() -> Floats:
     """Return the mean day of 1,014 homes over a year."""
     days, homes, _ = _days(LONDON)
     return _means(days, homes)
+
+
+def london_attributes() -> dict[str, tuple[str, ...]]:
+    """Return Acorn group and tariff of those homes, in the same order."""
+    table = csv.read_csv(LONDON_METERS).to_pydict()
+    place = {meter: row for row, meter in enumerate(table["meter_id"])}
+    rows = [place[str(home)] for home in np.unique(_days(LONDON)[1])]
+    columns = {"acorn": "Acorn_grouped", "tariff": "stdorToU"}
+    return {name: tuple(table[column][row] for row in rows) for name, column in columns.items()}
 
 
 def london_months() -> Floats:

@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 from tests.statistical import faults
-from tests.statistical.harness import ALPHA, draws
+from tests.statistical.harness import ALPHA, draws, promise
+from wattveil.clustering.transforms import clip_rms
+from wattveil.evaluation import audit
 from wattveil.evaluation.audit import audit_release
 from wattveil.evaluation.audit_canaries import ONE_RUN
 from wattveil.evaluation.audit_one_run import OneRunAudit, audit_one_run
 from wattveil.evaluation.audit_parts import WHOLE
+from wattveil.evaluation.audit_two_worlds import TwoWorldAudit, judge_worlds
 from wattveil.evaluation.canaries import Lots
 from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Grid, Profiles
@@ -29,6 +32,8 @@ DELTA = 1e-12
 """So small that what it allows stays below `ALPHA`: 2 m delta / m at least."""
 WEAK = 0.1
 """An epsilon at which 25 releases of each world are enough to refute it."""
+CLIP_KW = 0.5
+"""So low that a clipped reading is one value among many of its size."""
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -91,23 +96,39 @@ def test_the_paper_s_tier_sold_as_differential_privacy_is_caught() -> None:
 def test_a_real_reading_among_the_synthetic_ones_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of thousands of synthetic values one, the largest, is a reading; nothing else is wrong."""
-    largest: list[float] = []
+    """Of thousands of synthetic values one is a clipped reading; nothing else is wrong.
+
+    It stands out in no other way than by its digits: who does not compare them sees nothing.
+    """
+    copied: list[float] = []
     fit, sample = LoadSynthesizer.fit, SyntheticModel.sample
 
     def noticing(model: LoadSynthesizer, rows: Floats, y: object = None) -> LoadSynthesizer:
-        largest[:] = [float(rows.max())]
+        copied[:] = [float(clip_rms(rows, CLIP_KW)[-1, 0])]
         return fit(model, rows, y)
 
     def copying(model: SyntheticModel, *sizes: int, **seeds: Any) -> tuple[Floats, Any]:  # noqa: ANN401
         made, clusters = sample(model, *sizes, **seeds)
-        made.flat[0] = largest[0]
+        made.flat[0] = copied[0]
         return made, clusters
+
+    seen: list[tuple[Floats, Floats]] = []
+
+    def judging(first: Floats, second: Floats, **how: Any) -> TwoWorldAudit:  # noqa: ANN401
+        seen.append((first, second))
+        return judge_worlds(first, second, **how)
 
     monkeypatch.setattr(LoadSynthesizer, "fit", noticing)
     monkeypatch.setattr(SyntheticModel, "sample", copying)
-    request = ReleaseRequest(epsilon=WEAK, delta=DELTA, n_clusters=1, weights={"load": 0.0})
+    monkeypatch.setattr(audit, "judge_worlds", judging)
+    request = ReleaseRequest(
+        epsilon=WEAK, delta=DELTA, n_clusters=1, clip_kw=CLIP_KW, weights={"load": 0.0}
+    )
     assert refuted(request, runs=50) == {"synthesis", WHOLE}
+    _, (first, second), _ = seen  # of synthesis: four extremes, and the number of copies
+    claim = promise(epsilon=WEAK, delta=DELTA)
+    assert not judge_worlds(first[:, :4], second[:, :4], claim=claim, level=ALPHA).refutes
+    assert judge_worlds(first[:, 4:], second[:, 4:], claim=claim, level=ALPHA).refutes
 
 
 # --- one run ------------------------------------------------------------------------------------

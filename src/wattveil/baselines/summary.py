@@ -97,6 +97,7 @@ def worded(guarantee: Guarantee | None) -> str:
 def to_json(comparison: Comparison, rows: list[Row]) -> dict[str, Any]:
     """Return the whole comparison as JSON has it."""
     return {
+        "private": True,
         "setting": asdict(comparison.setting),
         "left_out": list(comparison.left_out),
         "rows": [

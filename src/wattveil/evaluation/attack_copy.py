@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from wattveil.errors import InvalidParameterError
 from wattveil.evaluation import privacy_attacks
 from wattveil.evaluation.canaries import Lots
+from wattveil.evaluation.populations import of_profiles
 from wattveil.profiles import Profiles
 from wattveil.release.synthetic import LoadSynthesizer
 
@@ -89,9 +90,10 @@ def copy_attack(halves: Halves, release: Release) -> CopyAttack:
 
 def given_release(real: Profiles, synthetic: Profiles) -> CopyAttack:
     """Look for copies in synthetic customers whoever made them; all real ones may be members."""
+    both = of_profiles(real, synthetic)
     return CopyAttack(
-        copied=privacy_attacks.copied_share(real.load_kw, synthetic.load_kw),
-        maxima=privacy_attacks.shared_maxima(real.load_kw, synthetic.load_kw),
+        copied=privacy_attacks.copied_share(both.real_kw, both.synthetic_kw),
+        maxima=privacy_attacks.shared_maxima(both.real_kw, both.synthetic_kw),
     )
 
 

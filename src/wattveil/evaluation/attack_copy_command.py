@@ -59,7 +59,8 @@ def copy(
         if page is not None:
             write_copy_page(found, page)
     if as_json:
-        typer.echo(json.dumps({name: each.to_json() for name, each in found.items()}, indent=2))
+        said = {name: each.to_json() for name, each in found.items()}
+        typer.echo(json.dumps({"private": True, "releases": said}, indent=2))
     else:
         _show(Console(), found)
 

@@ -35,8 +35,9 @@ def filter(  # noqa: A001 - the verb's name
         if page is not None:
             write_filter_page(found, rows.grid, page)
     if as_json:
-        curves = {colour: each.to_json() for colour, each in found.found.items()}
-        typer.echo(json.dumps({"exact_kw": found.exact_kw.tolist(), **curves}, indent=2))
+        curves = {str(colour): each.to_json() for colour, each in found.found.items()}
+        said = {"private": True, "exact_kw": found.exact_kw.tolist(), **curves}
+        typer.echo(json.dumps(said, indent=2))
     else:
         _show(Console(), found)
 

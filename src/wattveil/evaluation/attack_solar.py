@@ -54,6 +54,7 @@ class SolarAttack:
         """Return the figures and the curves as JSON values."""
         home, other = self.said_solar
         return {
+            "private": True,
             "customer": self.customer,
             "error_kw": self.error_kw,
             "said_solar": home,

@@ -44,7 +44,7 @@ class AuditRow:
         """What the bound means for the claim, in a word or two."""
         if self.broken:
             return "refuted"
-        return "no differential privacy" if self.found.refutes else "stands"
+        return "no differential privacy" if self.found.refutes else "not refuted"
 
     def to_json(self) -> dict[str, object]:
         """Return the row as JSON values."""

@@ -16,6 +16,7 @@ from wattveil.evaluation.audit_canaries import ONE_RUN
 from wattveil.evaluation.audit_page import write_audit_page
 from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Grid, Profiles
+from wattveil.publish.command import part_weights, public_levels
 from wattveil.publish.request import ReleaseRequest
 from wattveil.simulate import simulate_load_kw
 from wattveil.terminal import check_folders, counting_bar, refusals
@@ -40,10 +41,19 @@ def audit(
     clusters: Annotated[int, typer.Option(help="Number of kinds of customers.")] = 6,
     clip_kw: Annotated[float | None, typer.Option(help="Public bound on customers.")] = None,
     tier: Annotated[str, typer.Option(help="global, or instance: the paper's promise.")] = "global",
+    normalise: Annotated[
+        bool, typer.Option("--normalise", help="Cluster shapes, whatever the size.")
+    ] = False,
     by: Annotated[str | None, typer.Option(help="Public attribute to release by.")] = None,
     levels: Annotated[str | None, typer.Option(help="Its public values: single,couple,pv.")] = None,
+    clusters_by_group: Annotated[
+        bool, typer.Option("--clusters-by-group", help="Cluster each group by itself.")
+    ] = False,
     label_epsilon: Annotated[
         float | None, typer.Option(help="Part of epsilon for one label a customer.")
+    ] = None,
+    share: Annotated[
+        list[str] | None, typer.Option(help="part=weight; 0 leaves a part out; may be repeated.")
     ] = None,
     runs: Annotated[int, typer.Option(help="Releases in each of the two worlds.")] = 40,
     canaries: Annotated[int, typer.Option(help="Of the single runs.")] = 1000,
@@ -61,9 +71,12 @@ def audit(
             n_clusters=clusters,
             clip_kw=clip_kw,
             tier=checks.enum_value("tier", tier, Tier),
+            normalise=normalise,
             by=by,
-            levels=tuple(levels.split(",")) if levels else (),
+            levels=public_levels(levels),
+            clusters_by_group=clusters_by_group,
             label_epsilon=label_epsilon,
+            weights=part_weights(share or []),
         )
         rows = _simulated() if profiles is None else Profiles.read_parquet(profiles)
         with counting_bar(quiet=as_json) as bar:
@@ -80,7 +93,9 @@ def audit(
         if page is not None:
             write_audit_page(found, page, confidence=confidence)
     if as_json:
-        typer.echo(json.dumps([row.to_json() for row in found], indent=2))
+        audits = [row.to_json() for row in found]
+        said = {"private": True, "confidence": confidence, "audits": audits}
+        typer.echo(json.dumps(said, indent=2))
     else:
         _show(Console(), found, confidence)
     if any(row.broken for row in found):

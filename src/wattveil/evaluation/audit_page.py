@@ -20,7 +20,8 @@ def write_audit_page(rows: Sequence[AuditRow], path: Path, *, confidence: float)
         (str(refuted), "lower bounds above the claim"),
         (f"{confidence:g}", "confidence of all together"),
     ]
-    body = figure_html(_bounds(rows), height=f"{6 + 2.2 * len(rows)}rem") + _table(rows)
+    drawn = figure_html(_bounds(rows), height=f"{6 + 2.2 * len(rows)}rem")
+    body = f"<p>A bound below the claim is no proof of it.</p>{drawn}{_table(rows)}"
     path.write_text(private_page("Audit of a release", facts, body), encoding="utf-8")
 
 

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from wattveil import checks
 from wattveil.clustering.lloyd import k_means
@@ -87,10 +86,6 @@ class Evaluation:
     customers: int
     synthetic_customers: int
     repeats: int
-
-    def to_arrow(self) -> pa.Table:
-        """Return the rows as a table."""
-        return pa.Table.from_pylist([asdict(row) for row in self.rows])
 
     def to_json(self) -> dict[str, object]:
         """Return everything but the pictures; null where a number is not finite."""

@@ -153,7 +153,7 @@ def fifteen_fifteen(
         names = [_EVERYBODY] * len(rows) if by is None else cell_names(rows, by.split(","))
         found = apply_rule(rows.load_kw, names, Rule.parse(rule))
         victim = _victim(rows, found, customer)
-        groups = _growing(found, victim)
+        groups = _growing(rows.load_kw, found, victim)
         attacks = [
             recover(rows.load_kw, members, victim, epsilon=epsilon, delta=delta)
             for members in groups
@@ -187,12 +187,20 @@ def _victim(rows: Profiles, found: Cells, customer: str | None) -> int:
     return victim
 
 
-def _growing(found: Cells, victim: int) -> list[Ints]:
-    """Return groups of the victim's cell, larger and larger, the whole cell last."""
+def _growing(load_kw: Floats, found: Cells, victim: int) -> list[Ints]:
+    """Return groups of the victim's cell, larger and larger, the whole cell last.
+
+    Only such as the rule lets out with the victim and without: among few it may be too large.
+    """
     members = np.flatnonzero(found.cell_of == found.cell_of[victim])
     others = members[members != victim]
-    sizes = [size for size in _GROUPS if found.rule.least_customers < size < members.size]
-    return [*(np.append(others[: size - 1], victim) for size in sizes), members]
+    groups = [np.append(others[: size - 1], victim) for size in _GROUPS if size < members.size]
+
+    def let_out(group: Ints) -> bool:
+        alone = apply_rule(load_kw[group], [_EVERYBODY] * group.size, found.rule)
+        return bool(alone.exposed[-1])
+
+    return [*filter(let_out, groups), members]
 
 
 def _facts(attack: Recovery, epsilon: float) -> Sequence[tuple[str, str]]:

@@ -66,19 +66,21 @@ def evaluate(
 
 
 def _show(console: Console, found: Evaluation, both: Populations) -> None:
+    days = "1 day" if both.layout.days == 1 else f"{both.layout.days} days"
     console.print(
         f"{found.customers:,} real and {found.synthetic_customers:,} synthetic customers,"
-        f" {both.layout.days} days of {both.layout.slots_per_day} slots."
+        f" {days} of {both.layout.slots_per_day} slots."
         " [red]Private:[/] exact, not protected.",
         highlight=False,
     )
     for name, count in zip(("real", "synthetic"), both.left_out, strict=True):
         if count:
             console.print(f"[yellow]{count:,} {name} customers have gaps[/] and are left out.")
-    table = Table("metric", "score", "noise", "ratio", "control", "verdict", box=SIMPLE)
+    titles = ("metric", "score", "noise", "ratio", "control", "verdict")
+    table = Table(*titles, box=SIMPLE, padding=0, show_edge=False)  # a terminal has 80 columns
     for column in table.columns[1:5]:
-        column.justify = "right"
-    table.columns[5].no_wrap = True
+        column.justify, column.no_wrap = "right", True
+    table.columns[5].max_width = len(Verdict.NO_PROOF)
     for row in found.rows:
         numbers = map(shown, (row.score, row.noise, row.ratio, row.control_ratio))
         colour = _COLOURS.get(row.verdict, "yellow")

@@ -78,6 +78,7 @@ class GridComparison:
     def to_json(self) -> dict[str, object]:
         """Return everything but the pictures as JSON values; null where a number is not finite."""
         return {
+            "private": True,
             "feeder": self.setting.feeder.name,
             "houses": self.setting.placement.houses,
             "factor": self.setting.placement.factor,

@@ -198,6 +198,7 @@ def _progress(console: Console) -> Iterator[Callable[[Readings], None]]:
 
 def _as_json(build: ProfileBuild, out: Path) -> dict[str, object]:
     return {
+        "private": True,
         "out": str(out),
         "customers": build.customers_in,
         "profiles": len(build.profiles),

@@ -112,11 +112,11 @@ def release(
             clip_kw=clip_kw,
             normalise=normalise,
             by=by,
-            levels=tuple(map(str.strip, levels.split(","))) if levels else (),
+            levels=public_levels(levels),
             clusters_by_group=clusters_by_group,
             label_epsilon=label_epsilon,
             real_ids=real_ids,
-            weights=_weights(share or []),
+            weights=part_weights(share or []),
             customers=customers,
             typical_kw=typical_kw,
             about=About(
@@ -235,7 +235,13 @@ def _names(path: Path) -> tuple[str, ...]:
     return tuple(name for line in lines if (name := line.strip()))
 
 
-def _weights(shares: list[str]) -> dict[str, float]:
+def public_levels(text: str | None) -> tuple[str, ...]:
+    """Read values between commas; none if nothing is given."""
+    return tuple(map(str.strip, text.split(","))) if text else ()
+
+
+def part_weights(shares: list[str]) -> dict[str, float]:
+    """Read ``part=weight`` of each."""
     weights = {}
     for pair in shares:
         part, _, weight = pair.partition("=")

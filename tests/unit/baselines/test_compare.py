@@ -269,6 +269,7 @@ def test_json_and_going_on(profiles: str, tmp_path: Path) -> None:
     assert first.exit_code == 0, first.output
     said = json.loads(first.stdout)
     assert said == json.loads(second.stdout)
+    assert said["private"] is True
     assert [row["mechanism"] for row in said["rows"]] == ["mean", "su-2016"]
     assert set(said["rows"][0]["nearest"]) == {"low", "median", "high"}
     assert said["setting"]["repeats"] == 3

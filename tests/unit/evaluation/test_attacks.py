@@ -1,6 +1,7 @@
 """The demonstrations: what they recover is known, and what they cannot recover too."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -148,7 +149,7 @@ def test_a_verb_prints_and_draws(
         assert word in result.output
     assert "PRIVATE: exact figures" in page.read_text()
     as_json = WIDE.invoke(cli.app, [*command, "--json"])
-    assert isinstance(json.loads(as_json.stdout), dict)
+    assert json.loads(as_json.stdout)["private"] is True
 
 
 def test_own_synthetic_customers(tmp_path: Path) -> None:
@@ -157,12 +158,22 @@ def test_own_synthetic_customers(tmp_path: Path) -> None:
     profiles(HOMES).write_parquet(real)
     profiles(HOMES[::-1]).write_parquet(made)
     command = ["attack", "copy", str(real), "--synthetic", str(made), "--page", str(made) + ".html"]
-    found = json.loads(WIDE.invoke(cli.app, [*command, "--json"]).stdout)["synthetic"]
+    found = json.loads(WIDE.invoke(cli.app, [*command, "--json"]).stdout)["releases"]["synthetic"]
     assert (found["maxima"], found["membership_auc"]) == (1.0, None)
     assert found["copied"] > 0.99  # nought is no copy
     shown = WIDE.invoke(cli.app, command).output
     assert "100.0%" in shown
     assert "outliers" not in shown
+
+
+def test_synthetic_customers_of_another_grid_are_refused(tmp_path: Path) -> None:
+    """As many columns, but other hours: nothing would match, and it would look safe."""
+    real, made = tmp_path / "real.parquet", tmp_path / "made.parquet"
+    profiles(HOMES).write_parquet(real)
+    replace(profiles(HOMES), timezone="Asia/Tokyo").write_parquet(made)
+    result = WIDE.invoke(cli.app, ["attack", "copy", str(real), "--synthetic", str(made)])
+    assert result.exit_code == 2
+    assert "synthetic must be in Europe/London" in result.output
 
 
 def test_a_wrong_folder_is_refused_before_the_work(tmp_path: Path) -> None:

@@ -31,7 +31,9 @@ def test_every_part_is_audited(tmp_path: Path) -> None:
     labelled = [*SMALL, "--label-epsilon", "0.3", "--page", str(page), "--json"]
     result = WIDE.invoke(cli.app, labelled)
     assert result.exit_code == 0, result.output
-    rows = json.loads(result.stdout)
+    said = json.loads(result.stdout)
+    assert (said["private"], said["confidence"]) == (True, 0.95)
+    rows = said["audits"]
     two_worlds = ["clusters", "synthesis", "load", "labels", "whole release"]
     assert [row["release"] for row in rows if row["method"] == "two worlds"] == two_worlds
     assert [row["release"] for row in rows if row["method"] == "one run"] == [
@@ -39,11 +41,12 @@ def test_every_part_is_audited(tmp_path: Path) -> None:
         "labels",
         "synthesis",
     ]
-    assert {row["verdict"] for row in rows} == {"stands"}
+    assert {row["verdict"] for row in rows} == {"not refuted"}
     assert all(row["epsilon_lower_bound"] <= float(row["claim"]["epsilon"]) for row in rows)
     text = page.read_text()
     assert "PRIVATE" in text
     assert "labels, one run" in text
+    assert "no proof" in text
 
 
 def test_own_profiles_in_groups(tmp_path: Path) -> None:
@@ -57,18 +60,30 @@ def test_own_profiles_in_groups(tmp_path: Path) -> None:
         assert words in result.output
 
 
+def test_any_release_can_be_audited(tmp_path: Path) -> None:
+    """Shapes of each group by itself, without load curves: what is left out has no line."""
+    file = tmp_path / "profiles.parquet"
+    some_profiles(40).write_parquet(file)
+    groups = ["--by", "class", "--levels", "home, shop", "--clusters-by-group", "--normalise"]
+    options = [str(file), *groups, "--share", "load=0", "--json"]
+    result = WIDE.invoke(cli.app, [*SMALL, *options])
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)["audits"]
+    assert [row["release"] for row in rows] == ["clusters", "whole release"]
+
+
 def test_the_instance_tier_is_audited_by_its_centroids() -> None:
     """A list of labels names its customers; what is audited is the noise on the centroids."""
     result = WIDE.invoke(cli.app, [*SMALL, "--tier", "instance", "--json"])
     assert result.exit_code == 0, result.output
-    assert [row["release"] for row in json.loads(result.stdout)] == ["clusters"]
+    assert [row["release"] for row in json.loads(result.stdout)["audits"]] == ["clusters"]
 
 
 @pytest.mark.parametrize(
     ("epsilon", "tier", "code", "verdict"),
     [
         (1.5, Tier.GLOBAL, 1, "refuted"),
-        (0.9, Tier.GLOBAL, 0, "stands"),
+        (0.9, Tier.GLOBAL, 0, "not refuted"),
         (1.5, Tier.INSTANCE, 0, "no differential privacy"),
     ],
 )
@@ -92,6 +107,7 @@ def test_the_alarm(
         (["--canaries", "8"], "canaries must be a whole number of at least 32"),
         (["--confidence", "1"], "confidence must be above 0 and below 1"),
         (["--tier", "both"], "tier must be one of"),
+        (["--share", "load"], "share must be part=weight"),
         (["--by", "zip", "--levels", "a,b"], "by must be an attribute of the profiles"),
     ],
 )

@@ -38,7 +38,7 @@ def test_table_and_page(files: list[str], tmp_path: Path) -> None:
     )
     assert result.exit_code == 0, result.output
     for words in (
-        "120 real and 120 synthetic customers, 1 days of 24 slots. Private",
+        "120 real and 120 synthetic customers, 1 day of 24 slots. Private",
         "F1 W1 of a slot, mean",
         "F18 shares of clusters",
         "U3 clusters from synthetic",
@@ -52,6 +52,15 @@ def test_table_and_page(files: list[str], tmp_path: Path) -> None:
     for title in ("Mean profile", "Load duration", "Energy a day", "Two main directions"):
         assert title in written
     assert not re.search(r"<(script|link|img)[^>]+(src|href)=", written)
+
+
+def test_the_table_fits_a_terminal(files: list[str]) -> None:
+    """In 80 columns no word is cut, and no name takes more than two lines."""
+    result = CliRunner().invoke(app, ["evaluate", *files], env={"COLUMNS": "80"})
+    assert result.exit_code == 0, result.output
+    assert "…" not in result.output
+    assert max(map(len, result.output.splitlines())) <= 80
+    assert "F11 daily energy, worst decile " in result.output
 
 
 def test_json(files: list[str]) -> None:

@@ -57,7 +57,7 @@ def test_json(files: list[str]) -> None:
     result = CliRunner().invoke(app, ["grid", *files, *QUICK, "--json"])
     assert result.exit_code == 0, result.output
     said = json.loads(result.stdout)
-    assert said["feeder"] == "ieee123"
+    assert (said["private"], said["feeder"]) == (True, "ieee123")
     assert said["houses"] == 150
     assert said["classes"] == ["all"]
     verdicts = {row["metric"]: row["verdict"] for row in said["metrics"]}

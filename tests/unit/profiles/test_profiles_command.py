@@ -63,6 +63,7 @@ def test_json_is_nothing_but_json(app: typer.Typer, source: Path, tmp_path: Path
     result = CliRunner().invoke(app, [str(source), "--out", str(out), "--json", *options])
     assert result.exit_code == 0, result.output
     record = json.loads(result.stdout)
+    assert record["private"] is True
     assert (record["customers"], record["profiles"], record["columns"]) == (2, 1, 48)
     assert record["rules"]["least_days"] == 1
     assert record["account"]["readings"]["rows_in"] == 482
