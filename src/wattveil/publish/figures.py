@@ -128,9 +128,8 @@ def cluster_map(centroids: Table, counted: Table | None) -> go.Figure:
     loads = np.array([curve.load for curve in found])
     centred = loads - loads.mean(axis=0)
     axes = np.linalg.svd(centred, full_matrices=False)[2][:2]
-    axes *= np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)])[
-        :, None
-    ]  # same anywhere
+    largest = axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)]
+    axes *= np.sign(largest)[:, None]  # an axis has no direction of its own: the same anywhere
     places = np.zeros((len(found), 2))
     places[:, : len(axes)] = centred @ axes.T
     weights = np.ones(len(found))

@@ -3,6 +3,7 @@
 import numpy as np
 
 from wattveil.clustering.geometry import Floats
+from wattveil.evaluation.differencing import recovered
 from wattveil.profiles.page import Shown
 from wattveil.reproduce.figure import Outcome, Reproduction
 from wattveil.reproduce.plots import BLUE, ORANGE, Line, curves
@@ -59,10 +60,9 @@ def run(study: Study) -> Outcome:
 
 
 def _recovered(group: Floats, decimals: int = 15) -> Floats:
-    """Return x_0 = P q(X) - (P - 1) q(X') of averages with so many decimals."""
+    """Return the first customer of a group, from averages with so many decimals."""
     whole, without = (np.round(rows.mean(axis=0), decimals) for rows in (group, group[1:]))
-    found: Floats = len(group) * whole - (len(group) - 1) * without
-    return found
+    return recovered(whole, len(group), without)
 
 
 FIGURE = Reproduction(
