@@ -15,7 +15,7 @@ help: ## Show this list
 demo: $(VENV)/.runtime ## See Wattveil work: a private release of simulated customers
 	@$(BIN)/wattveil demo
 
-test: check $(VENV)/.browser ## Check, run every test, enforce coverage
+test: check $(VENV)/.browser $(VENV)/.java ## Check, run every test, enforce coverage
 	@find src -name '*.nb[ci]' -delete # machine code that numba kept may be older than a file it came from
 	@echo "==> pytest (two processes, random order)"
 	@$(BIN)/pytest -n 2 --cov --cov-report=
@@ -67,7 +67,7 @@ pins: $(VENV)/.python ## Resolve the dependencies anew into requirements/
 	@rm -rf $(VENV)/pins && $(PYTHON) -m venv $(VENV)/pins
 	@$(VENV)/pins/bin/python -m pip --quiet install .
 	@$(call freeze,Runtime) > requirements/base.txt
-	@$(VENV)/pins/bin/python -m pip --quiet install --constraint requirements/base.txt '.[grid,opf,postgres,serve,dev]'
+	@$(VENV)/pins/bin/python -m pip --quiet install --constraint requirements/base.txt '.[grid,opf,postgres,serve,spark,dev]'
 	@$(call freeze,Runtime and the extras that the tests use) > requirements/dev.txt
 	@rm -rf $(VENV)/pins && wc -l requirements/*.txt
 
@@ -108,4 +108,11 @@ $(VENV)/.browser: $(VENV)/.dev
 	@command -v chromium >/dev/null || { echo "==> installing Chromium for the browser test"; \
 	  { apt-get -qq update && apt-get -qq install --yes chromium; } >/dev/null 2>&1; } || \
 	  echo "    not possible here: the browser test will be skipped"
+	@touch $@
+
+# Spark runs on Java: that of the distribution. Where it cannot be had, the tests of Spark say so.
+$(VENV)/.java: $(VENV)/.dev
+	@command -v java >/dev/null || { echo "==> installing Java for the tests of Spark"; \
+	  { apt-get -qq update && apt-get -qq install --yes openjdk-17-jre-headless; } >/dev/null 2>&1; } || \
+	  echo "    not possible here: the tests of Spark will be skipped"
 	@touch $@

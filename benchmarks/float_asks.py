@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from wattveil.clustering import offsets
 from wattveil.clustering.cells import Cells, Statistics
+from wattveil.engines.local import LocalRows
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.secret import Secret
@@ -24,7 +25,7 @@ Floats = NDArray[np.float64]
 def without_grid(generator: np.random.Generator) -> Iterator[None]:
     """Let releases inside the block ask without grid, with noise from a generator."""
 
-    def asks(rows: Secret[Floats], budget: Budget) -> FloatAsks:
+    def asks(rows: Secret[LocalRows[Floats]], budget: Budget) -> FloatAsks:
         return FloatAsks(rows, budget, generator)
 
     with mock.patch.object(kmeans, "Asks", asks):
@@ -49,9 +50,9 @@ class FloatAsks:
     """Same questions as `wattveil.release.asks.Asks`, in the same order."""
 
     def __init__(
-        self, rows: Secret[Floats], budget: Budget, generator: np.random.Generator
+        self, rows: Secret[LocalRows[Floats]], budget: Budget, generator: np.random.Generator
     ) -> None:
-        self._rows = rows.reveal()
+        self._rows = rows.reveal().columns[0]
         self._budget = budget
         self._generator = generator
 
@@ -80,9 +81,7 @@ class FloatAsks:
     ) -> Statistics:
         """Return the noisy counts and sums of clipped offsets of each cell."""
         n_cells, columns = cells.middles.shape
-        labels, shell, offset = offsets.nearest_offsets(
-            self._rows, (0, len(self._rows)), cells, colour, np.array(shells)
-        )
+        labels, shell, offset = offsets.nearest_offsets(self._rows, cells, colour, np.array(shells))
         offset /= np.maximum(np.linalg.norm(offset, axis=1, keepdims=True), 1.0)
         exact = np.stack([np.bincount(labels, column, n_cells) for column in offset.T], axis=1)
         for_counts, for_sums = rho_units

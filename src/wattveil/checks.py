@@ -89,6 +89,13 @@ def columns(field: str, matrix: NDArray[np.float64]) -> int:
     return int(matrix.shape[1])
 
 
+def matrix(field: str, value: ArrayLike) -> NDArray[np.float64]:
+    """Accept a matrix of real numbers with one row a customer."""
+    array = numbers(field, value)
+    columns(field, array)
+    return array
+
+
 def member(field: str, value: object, kind: type[E]) -> E:
     """Accept a member of the enum itself, so that a typo in a string cannot choose a tier."""
     if not isinstance(value, kind):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from threading import local
 from typing import ParamSpec, TypeVar, cast
 
 import numba
@@ -12,6 +13,7 @@ _Result = TypeVar("_Result")
 THREADS = 2
 _SPANS = 64  # fixed, so that partial sums do not depend on the number of threads
 _SMALLEST_SPAN = 256
+_thread = local()
 
 
 def compiled(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
@@ -27,10 +29,19 @@ def compiled(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _R
 
 
 def over_spans(n_rows: int, work: Callable[[int, int, int], _Result]) -> list[_Result]:
-    """Call ``work(span, first, last)`` for consecutive spans of rows; results in span order."""
+    """Call ``work(span, first, last)`` for consecutive spans of rows; results in span order.
+
+    A thread that has spans of its own already, or must be alone, works on them by itself.
+    """
     n_spans = max(1, min(_SPANS, n_rows // _SMALLEST_SPAN))
     edges = [n_rows * span // n_spans for span in range(n_spans + 1)]
-    if n_spans == 1:
-        return [work(0, 0, n_rows)]
-    with ThreadPoolExecutor(THREADS) as threads:
-        return list(threads.map(work, range(n_spans), edges[:-1], edges[1:]))
+    spans = (range(n_spans), edges[:-1], edges[1:])
+    if n_spans == 1 or getattr(_thread, "is_alone", False):
+        return list(map(work, *spans))
+    with ThreadPoolExecutor(THREADS, initializer=stay_in_one_thread) as threads:
+        return list(threads.map(work, *spans))
+
+
+def stay_in_one_thread() -> None:
+    """Let this thread work on all its spans by itself from now on."""
+    _thread.is_alone = True

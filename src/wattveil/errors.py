@@ -12,7 +12,8 @@
     ├── KeyConflictError        an idempotency key stands for another request already
     ├── LedgerUnavailableError  the database cannot be used; nothing may be answered
     ├── LedgerBehindError       the database is older than what was last seen of it
-    └── MissingExtraError       an optional dependency is not installed (also an ImportError)
+    ├── MissingExtraError       an optional dependency is not installed (also an ImportError)
+    └── MissingJavaError        Spark is to run, and there is no Java for it
 
     WattveilWarning
     └── WeakGuaranteeWarning    what was asked for protects less than it claims
@@ -125,6 +126,18 @@ class MissingExtraError(WattveilError, ImportError):
     def __init__(self, feature: str, extra: str) -> None:
         self.extra = extra
         super().__init__(f"{feature} needs the extra '{extra}': pip install 'wattveil[{extra}]'")
+
+
+class MissingJavaError(WattveilError):
+    """Spark is to run, and there is no Java for it."""
+
+    def __init__(self, least: int, found: str) -> None:
+        self.least = least
+        self.found = found
+        super().__init__(
+            f"Spark needs Java {least} or later, found {found!r}: install it "
+            f"(Debian: apt install openjdk-{least}-jre-headless) or set JAVA_HOME"
+        )
 
 
 class WattveilWarning(UserWarning):

@@ -5,6 +5,7 @@ A fault is a function of pytest's ``monkeypatch``, which takes it back after the
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from wattveil.privacy import accounting, noise, sensitivity
-from wattveil.privacy.budget import Budget
+from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms import gaussian, modulo, response
 from wattveil.privacy.mechanisms.cells import NO_DATA, check_cells
@@ -120,7 +121,7 @@ def transposed_factor(patch: Patch) -> None:
 
 def exact_count(patch: Patch) -> None:
     """The number of customers leaves without noise."""
-    patch.setattr(asks, "gaussian_histogram", _noiseless)
+    patch.setattr(asks, "gaussian_cell_sums", _noiseless_counts)
 
 
 def exchanged_share(patch: Patch) -> None:
@@ -168,12 +169,19 @@ def _for_zero_out(bound: Callable[..., int]) -> Callable[..., int]:
     return for_zero_out
 
 
-def _noiseless(cells: Secret[IntArray], **arguments: Any) -> Released[NoisyVector]:  # noqa: ANN401
-    released = gaussian.gaussian_histogram(cells, **arguments)
-    one = Ball(radius=1.0).radius_in_steps
-    exact = NoisyVector(
-        steps=np.bincount(cells.reveal(), minlength=arguments["n_cells"]) * one,
-        noise_scale=released.value.noise_scale,
-        region=released.value.region,
-    )
-    return Released(value=exact, spends=released.spends, rehearsal=released.rehearsal)
+def _noiseless_counts(
+    totals: Callable[[], IntArray],
+    spend: Spend,
+    budget: Budget,
+    **arguments: Any,  # noqa: ANN401
+) -> Released[NoisyVector]:
+    exact: list[IntArray] = []
+
+    def overheard() -> IntArray:
+        exact.append(totals())
+        return exact[0]
+
+    released = gaussian.gaussian_cell_sums(overheard, spend, budget, **arguments)
+    if spend.mechanism != "gaussian_histogram":
+        return released
+    return replace(released, value=replace(released.value, steps=exact[0]))

@@ -94,13 +94,12 @@ class Calendar:
         flat: Floats = curves.reshape(day.size, -1) * self._root
         return flat
 
-    def project(self, load_kw: Floats, span: tuple[int, int]) -> tuple[Floats, Floats]:
-        """Return the coloured coordinates z / a of the rows of a span and their length, in kW.
+    def project(self, rows: Floats) -> tuple[Floats, Floats]:
+        """Return the coloured coordinates z / a of rows of load, and their length in kW.
 
         The mean of all slots is coordinate 0. A row with NaN or infinity gets zeros. What is
         computed of a row depends on that row alone, to the last bit.
         """
-        rows = load_kw[span[0] : span[1]]
         coordinates = np.zeros((len(rows), self.places.shape[0]))
         sizes = np.zeros(len(rows))
         scale = 1.0 / (self._root * self.colour)

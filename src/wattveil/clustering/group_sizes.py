@@ -24,7 +24,6 @@ from wattveil.clustering.log_normal import (
     public_penalty,
 )
 from wattveil.clustering.sizes import checked_range
-from wattveil.compiled import over_spans
 from wattveil.errors import InvalidParameterError
 
 EVERYBODY = ("all",)
@@ -124,14 +123,9 @@ def size_cells(
     load_kw: Floats, cells: NDArray[np.int64], edges: Floats, calendar: Calendar
 ) -> NDArray[np.int64]:
     """Return each customer's place among groups and sizes, or `NOWHERE`."""
-
-    def of_span(_: int, first: int, last: int) -> NDArray[np.int64]:
-        size = calendar.project(load_kw, (first, last))[1]
-        own = cells[first:last]
-        place = own * (edges.size + 1) + np.searchsorted(edges, size, side="right")
-        return np.where(own == NOWHERE, NOWHERE, place)
-
-    return np.concatenate(over_spans(len(load_kw), of_span))
+    size = calendar.project(load_kw)[1]
+    place = cells * (edges.size + 1) + np.searchsorted(edges, size, side="right")
+    return np.where(cells == NOWHERE, NOWHERE, place)
 
 
 def expected_counts(

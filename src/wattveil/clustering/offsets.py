@@ -35,16 +35,13 @@ def comparable_rows(load_kw: Floats, *, normalise: bool, longest: float) -> Floa
 
 
 def nearest_offsets(
-    rows: Floats, span: tuple[int, int], cells: Cells, colour: Floats, shells: Floats
+    rows: Floats, cells: Cells, colour: Floats, shells: Floats
 ) -> tuple[Counts, Counts, Floats]:
-    """Return cell, shell and offset ``(z - c) / (rho a)`` of the rows of a span."""
-    n_rows = span[1] - span[0]
-    labels = np.empty(n_rows, dtype=np.int64)
-    shell_of = np.empty(n_rows, dtype=np.int64)
-    offsets = np.empty((n_rows, rows.shape[1]))
-    _offsets_of_span(
-        rows, span, (cells.middles, cells.radii, colour, shells), (labels, shell_of), offsets
-    )
+    """Return cell, shell and offset ``(z - c) / (rho a)`` of each row."""
+    labels = np.empty(len(rows), dtype=np.int64)
+    shell_of = np.empty(len(rows), dtype=np.int64)
+    offsets = np.empty(rows.shape)
+    _fill_offsets(rows, (cells.middles, cells.radii, colour, shells), (labels, shell_of), offsets)
     return labels, shell_of, offsets
 
 
@@ -116,14 +113,13 @@ def _project_span(
 
 
 @compiled
-def _offsets_of_span(
+def _fill_offsets(
     rows: Floats,
-    span: tuple[int, int],
     cells: tuple[Floats, Floats, Floats, Floats],
     found: tuple[Counts, Counts],
     offsets: Floats,
 ) -> None:
-    """Fill label, shell and offset of each row of a span."""
+    """Fill label, shell and offset of each row."""
     middles, radii, colour, shells = cells
     labels, shell_of = found
     n_cells, r = middles.shape
@@ -135,8 +131,8 @@ def _offsets_of_span(
     for k in range(n_cells):
         for j in range(r):
             scale[k, j] = 1.0 / (radii[k] * colour[j])
-    for begin in range(span[0], span[1], BLOCK):
-        end = min(begin + BLOCK, span[1])
+    for begin in range(0, rows.shape[0], BLOCK):
+        end = min(begin + BLOCK, rows.shape[0])
         block_distances(rows, (begin, end), middles, columns, distances)
         smallest[:] = np.inf
         nearest[:] = 0
@@ -151,11 +147,11 @@ def _offsets_of_span(
             squares = 0.0
             for j in range(r):
                 offset = (rows[i, j] - middles[k, j]) * scale[k, j]
-                offsets[i - span[0], j] = offset
+                offsets[i, j] = offset
                 squares += offset * offset
             length = math.sqrt(squares)
             shell = 0
             while shell < shells.size and length >= shells[shell]:
                 shell += 1
-            labels[i - span[0]] = k
-            shell_of[i - span[0]] = shell
+            labels[i] = k
+            shell_of[i] = shell

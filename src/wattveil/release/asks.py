@@ -3,53 +3,132 @@
 Every ask is a sum over customers of a vector of norm at most 1, on the integer grid, plus discrete
 Gaussian noise, charged to one budget. What a customer adds depends on the customer's own row and
 on what earlier asks released, so the asks compose exactly (docs/proofs/adaptive-transcript.md).
+Customers are wherever their engine keeps them: there they are clipped, put on the grid and added up
+as whole numbers, of which the sum comes here to get its noise.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVarTuple
 
 import numpy as np
 
 from wattveil.clustering import offsets
 from wattveil.clustering.cells import Cells, Statistics
 from wattveil.clustering.geometry import Floats
-from wattveil.compiled import over_spans
+from wattveil.engines.rows import Rows
 from wattveil.privacy.budget import Budget, Spend
-from wattveil.privacy.mechanisms.gaussian import cell_sums, gaussian_cell_sums, gaussian_histogram
+from wattveil.privacy.mechanisms.cells import check_cells
+from wattveil.privacy.mechanisms.gaussian import ONE_CUSTOMER, cell_sums, gaussian_cell_sums
 from wattveil.privacy.secret import Secret
-from wattveil.privacy.sensitivity import Ball, IntArray
+from wattveil.privacy.sensitivity import Ball, IntArray, Region
 
 _UNIT_BALL = Ball(radius=1.0)
 
+Columns = TypeVarTuple("Columns")
+Added = list[tuple[IntArray] | tuple[IntArray, Floats]]
+"""What customers add to each ask: the cell of each and, to a sum, its features."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """How many customers are in each cell or, of so many features, what is their sum there.
+
+    The features of a customer are clipped to length 1.
+    """
+
+    tag: str
+    rho_units: int
+    n_cells: int
+    n_features: int | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of what is released."""
+        return (self.n_cells,) if self.n_features is None else (self.n_cells, self.n_features)
+
+    @property
+    def region(self) -> Region:
+        """Where lies what a customer adds."""
+        return ONE_CUSTOMER if self.n_features is None else _UNIT_BALL
+
+    def totals(self, cells: IntArray, features: Floats | None = None) -> IntArray:
+        """Return what a block of customers adds, in whole steps."""
+        own = check_cells(Secret(cells), self.n_cells)
+        rows = np.ones((own.size, 1)) if features is None else features
+        return cell_sums(rows, own, region=self.region, n_cells=self.n_cells).ravel()
+
+    def release(self, totals: Callable[[], IntArray], budget: Budget) -> tuple[Floats, float]:
+        """Charge, then call for the totals; return them with noise, and its standard deviation."""
+        mechanism = "gaussian_histogram" if self.n_features is None else "gaussian_cell_sums"
+        spend = Spend(tag=self.tag, mechanism=mechanism, rho_units=self.rho_units)
+        table = (self.n_cells, self.n_features or 1)
+        drawn = gaussian_cell_sums(totals, spend, budget, region=self.region, shape=table).publish()
+        return drawn.value.reshape(self.shape), float(drawn.std[0])
+
+
+def release_asks(
+    rows: Rows[*Columns],
+    added_by: Callable[[*Columns], Added],
+    asks: Sequence[Ask],
+    budget: Budget,
+) -> list[tuple[Floats, float]]:
+    """Release what customers add to each ask; return it with the standard deviation of its noise.
+
+    ``added_by`` tells, of a block of customers, what they add to each ask. All customers are gone
+    through once, after the first charge.
+    """
+
+    def block_totals(*columns: *Columns) -> IntArray:
+        added = zip(asks, added_by(*columns), strict=True)
+        return np.concatenate([ask.totals(*what) for ask, what in added])
+
+    def totals() -> Iterator[IntArray]:  # begins when the first ask, charged, calls for its part
+        ends = np.cumsum([math.prod(ask.shape) for ask in asks])
+        yield from np.split(rows.add_up(block_totals, size=int(ends[-1])), ends[:-1])
+
+    parts = totals()
+    return [ask.release(parts.__next__, budget) for ask in asks]
+
 
 class Asks:
-    """Asks about customers that are kept in one place.
+    """The asks of K-means.
 
     Parameters
     ----------
-    rows : Secret, (P, r)
+    rows : Rows
         Basis coordinates, one row a customer; finite. Customers without data have no row.
     budget : Budget
         What every ask is charged to.
     """
 
-    def __init__(self, rows: Secret[Floats], budget: Budget) -> None:
+    def __init__(self, rows: Rows[Floats], budget: Budget) -> None:
         self._rows = rows
         self._budget = budget
 
     def keep_coordinates(self, coordinates: int) -> None:
         """Ask about the first coordinates only from now on."""
-        self._rows = Secret(np.ascontiguousarray(self._rows.reveal()[:, :coordinates]))
+        self._rows = self._rows.map(lambda rows: (rows[:, :coordinates].copy(),))
 
     def customers(self, *, rho_units: int) -> tuple[float, float]:
         """Release the number of customers; return it with its standard deviation."""
-        everyone = np.zeros(len(self._rows.reveal()), dtype=np.int64)
-        counted, std = self._count(everyone, 1, rho_units, "number of customers")
+
+        def everyone(rows: Floats) -> Added:
+            return [(np.zeros(len(rows), dtype=np.int64),)]
+
+        ask = Ask(tag="number of customers", rho_units=rho_units, n_cells=1)
+        counted, std = release_asks(self._rows, everyone, [ask], self._budget)[0]
         return float(counted[0]), std
 
     def sizes(self, edges: Floats, *, coordinates: int, rho_units: int) -> tuple[Floats, float]:
         """Release a histogram of the length of the customers' first coordinates."""
-        cells = offsets.size_cells(self._rows.reveal(), edges, coordinates=coordinates)
-        return self._count(cells, edges.size + 1, rho_units, "sizes")
+
+        def size_of(rows: Floats) -> Added:
+            return [(offsets.size_cells(rows, edges, coordinates=coordinates),)]
+
+        ask = Ask(tag="sizes", rho_units=rho_units, n_cells=edges.size + 1)
+        return release_asks(self._rows, size_of, [ask], self._budget)[0]
 
     def step(
         self,
@@ -66,68 +145,20 @@ class Asks:
         colour, clipped to the unit ball. ``rho_units`` is for the counts and for the sums.
         """
         n_cells, columns = cells.middles.shape
-        bounds = np.array(shells)
-        rows = self._rows.reveal()
-        shell_of = np.empty(len(rows), dtype=np.int64)
+        n_shells = len(shells) + 1
 
-        def offsets_of(first: int, last: int) -> tuple[Floats, IntArray]:
-            labels, shell, offset = offsets.nearest_offsets(
-                rows, (first, last), cells, colour, bounds
-            )
-            shell_of[first:last] = labels * (bounds.size + 1) + shell
-            return offset, labels
+        def added_by(rows: Floats) -> Added:
+            labels, shell, offset = offsets.nearest_offsets(rows, cells, colour, np.array(shells))
+            return [(labels, offset), (labels * n_shells + shell,)]
 
         for_counts, for_sums = rho_units
-        sums, sums_std = sum_by_cells(
-            offsets_of,
-            len(rows),
-            (n_cells, columns),
-            Spend(tag=f"{tag}: offsets", mechanism="gaussian_cell_sums", rho_units=for_sums),
-            self._budget,
+        asks = [
+            Ask(tag=f"{tag}: offsets", rho_units=for_sums, n_cells=n_cells, n_features=columns),
+            Ask(tag=f"{tag}: counts", rho_units=for_counts, n_cells=n_cells * n_shells),
+        ]
+        (sums, sums_std), (counts, counts_std) = release_asks(
+            self._rows, added_by, asks, self._budget
         )
-        n_counts = n_cells * (bounds.size + 1)
-        counts, counts_std = self._count(shell_of, n_counts, for_counts, f"{tag}: counts")
         return Statistics(
             counts=counts.reshape(n_cells, -1), counts_std=counts_std, sums=sums, sums_std=sums_std
         )
-
-    def _count(
-        self, cells: IntArray, n_cells: int, rho_units: int, tag: str
-    ) -> tuple[Floats, float]:
-        return count_cells(cells, n_cells, rho_units=rho_units, budget=self._budget, tag=tag)
-
-
-def count_cells(
-    cells: IntArray, n_cells: int, *, rho_units: int, budget: Budget, tag: str
-) -> tuple[Floats, float]:
-    """Release how many customers are in each cell; return it with its standard deviation."""
-    counted = gaussian_histogram(
-        Secret(cells), n_cells=n_cells, rho_units=rho_units, budget=budget, tag=tag
-    ).publish()
-    return counted.value, float(counted.std[0])
-
-
-def sum_by_cells(
-    features_of: Callable[[int, int], tuple[Floats, IntArray]],
-    n_rows: int,
-    shape: tuple[int, int],
-    spend: Spend,
-    budget: Budget,
-) -> tuple[Floats, float]:
-    """Release, for each cell, the sum of its customers' features, each clipped to length 1.
-
-    ``features_of`` returns features and cells of the customers of a span of rows; it is called
-    after the charge. ``shape`` is the number of cells and of features. Returns the sums in this
-    shape with the standard deviation of their noise.
-    """
-
-    def span_totals(_: int, first: int, last: int) -> IntArray:
-        features, cells = features_of(first, last)
-        return cell_sums(features, cells, region=_UNIT_BALL, n_cells=shape[0])
-
-    def totals() -> IntArray:
-        exact: IntArray = np.add.reduce(over_spans(n_rows, span_totals), axis=0)
-        return exact
-
-    summed = gaussian_cell_sums(totals, spend, budget, region=_UNIT_BALL, shape=shape).publish()
-    return summed.value.reshape(shape), float(summed.std[0])

@@ -9,6 +9,7 @@ filter) and merge, and in tuning every constant that was chosen by measurement.
 
 import math
 from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import Literal, Self
 
 import numpy as np
@@ -35,11 +36,12 @@ from wattveil.clustering.sizes import (
     size_levels,
 )
 from wattveil.clustering.tuning import choose_tuning
+from wattveil.engines.local import as_rows
+from wattveil.engines.rows import Rows
 from wattveil.errors import InvalidDataError, InvalidParameterError
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee
-from wattveil.privacy.secret import Secret
 from wattveil.privacy.sensitivity import IntArray
 from wattveil.release.asks import Asks
 from wattveil.release.labels import (
@@ -138,19 +140,18 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         self.public_library = public_library
         self.slots_per_day = slots_per_day
 
-    def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's
+    def fit(self, X: ArrayLike | Rows[Floats], y: object = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's
         """Release the clusters of the customers.
 
         Parameters
         ----------
         X : (P, d)
-            Load in kW, one row a customer; P may be 0.
+            Load in kW, one row a customer; P may be 0. `Rows` are left where their engine has them.
         y : None
             Ignored.
         """
         budget = Budget(self.guarantee())
-        rows = self._rows(X, reset=True)
-        self._release(rows, budget, share=1.0)
+        self._release(as_rows(X, partial(self._rows, reset=True)), budget, share=1.0)
         self._set_promise(budget)
         return self
 
@@ -227,15 +228,17 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         """Return the length to which rows are scaled back."""
         return math.inf if self.clip_kw is None else self.clip_kw * math.sqrt(n_slots)
 
-    def _release(self, load_kw: Floats, budget: Budget, *, share: float) -> None:
+    def _release(self, load_kw: Rows[Floats], budget: Budget, *, share: float) -> None:
         """Ask, filter and merge with this share of the budget; set the learned attributes."""
-        n_slots = load_kw.shape[1]
+        n_slots = load_kw.width
         n_days = whole_days(n_slots, self.slots_per_day or n_slots)
         library = checked_library(self.public_library, n_slots)
         basis = row_basis(n_slots, n_days)
         longest = self._longest(n_slots)
-        rows = offsets.project_rows(load_kw, basis, normalise=self.normalise, longest=longest)
-        asks = Asks(Secret(rows), budget)
+        project = partial(
+            offsets.project_rows, basis=basis, normalise=self.normalise, longest=longest
+        )
+        asks = Asks(load_kw.map(lambda rows: (project(rows),)), budget)
 
         granted = budget.share(share)
         mu = math.sqrt(2.0 * granted / accounting.RHO_UNITS)
@@ -358,8 +361,7 @@ def private_kmeans_by_class(
     The caller ensures that a customer's class is public. Then all releases together satisfy the
     guarantee of one: a customer is in one of them (parallel composition).
     """
-    rows = checks.numbers("load_kw", load_kw)
-    checks.columns("load_kw", rows)
+    rows = checks.matrix("load_kw", load_kw)
     values = np.asarray(classes).tolist()
     place_of = places_among(values, levels, field="classes", n_rows=len(rows))
     return {

@@ -1,8 +1,9 @@
 """Mean load by group, with its error band: one sum over customers for all groups together."""
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -12,11 +13,12 @@ from wattveil.clustering.calendar import Calendar, public_calendar
 from wattveil.clustering.geometry import Floats
 from wattveil.clustering.group_means import GroupMeans, filter_means
 from wattveil.clustering.group_sizes import EVERYBODY, NOWHERE
+from wattveil.engines.local import LocalRows
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee
 from wattveil.privacy.sensitivity import IntArray
-from wattveil.release.asks import count_cells, sum_by_cells
+from wattveil.release.asks import Added, Ask, release_asks
 from wattveil.release.promise import global_promise
 
 TOTAL_SHARE, SIZE_SHARE, COUNT_SHARE = 0.01, 0.15, 0.20
@@ -118,31 +120,32 @@ def ask_means(
     clip_kw, edges = group_sizes.checked_limits(*limits)
     budget = Budget(guarantee)
     cells[~np.isfinite(rows).all(axis=1)] = NOWHERE
+    table = LocalRows(rows, cells)
     n_groups = len(levels)
 
-    def count(tag: str, share: float, cells: IntArray, n_cells: int) -> tuple[Floats, float]:
-        return count_cells(cells, n_cells, rho_units=budget.share(share), budget=budget, tag=tag)
+    def count(
+        tag: str, share: float, cells_of: Callable[[Floats, IntArray], IntArray], n_cells: int
+    ) -> tuple[Floats, float]:
+        ask = Ask(tag=tag, rho_units=budget.share(share), n_cells=n_cells)
+        return release_asks(table, lambda *row: [(cells_of(*row),)], [ask], budget)[0]
 
-    everybody = np.where(cells == NOWHERE, NOWHERE, 0)
-    total, _ = count("number of customers", TOTAL_SHARE, everybody, 1)
+    total, _ = count("number of customers", TOTAL_SHARE, lambda _, own: np.minimum(own, 0), 1)
     mu = math.sqrt(2.0 * budget.rho_units / accounting.RHO_UNITS)
     calendar = public_calendar(columns, n_days=n_days, signal=float(total[0]) * mu)
 
-    cell_of = group_sizes.size_cells(rows, cells, edges, calendar)
-    counts, counts_std = count("sizes", SIZE_SHARE, cell_of, n_groups * (edges.size + 1))
-    counted = count("customers by group", COUNT_SHARE, cells, n_groups)
+    size_of = partial(group_sizes.size_cells, edges=edges, calendar=calendar)
+    counts, counts_std = count("sizes", SIZE_SHARE, size_of, n_groups * (edges.size + 1))
+    counted = count("customers by group", COUNT_SHARE, lambda _, own: own, n_groups)
     by_size = counts.reshape(n_groups, -1), counts_std
     sums_std = 1.0 / (mu * math.sqrt(SUMS_SHARE))
     sizes = group_sizes.read_sizes(by_size, counted, edges, sums_std=sums_std, clip_kw=clip_kw)
 
-    def coordinates_of(first: int, last: int) -> tuple[Floats, IntArray]:
-        own = cells[first:last]
-        return calendar.project(rows, (first, last))[0] / sizes.radii[own, None], own
+    def coordinates_of(rows: Floats, own: IntArray) -> Added:
+        return [(own, calendar.project(rows)[0] / sizes.radii[own, None])]
 
-    units = budget.remaining_rho_units
-    spend = Spend(tag="sums of load", mechanism="gaussian_cell_sums", rho_units=units)
-    shape = (n_groups, calendar.colour.size)
-    sums, noise_std = sum_by_cells(coordinates_of, len(rows), shape, spend, budget)
+    units, width = budget.remaining_rho_units, calendar.colour.size
+    ask = Ask(tag="sums of load", rho_units=units, n_cells=n_groups, n_features=width)
+    sums, noise_std = release_asks(table, coordinates_of, [ask], budget)[0]
     means = filter_means(sums, noise_std, sizes=sizes, calendar=calendar)
     mean_kw, std_kw = means.in_kw(calendar)
     shapes = LoadShapes(

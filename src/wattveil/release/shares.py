@@ -16,11 +16,12 @@ from wattveil.clustering.group_table import (
     consistent_shares,
 )
 from wattveil.clustering.lloyd import checked_points
+from wattveil.engines.local import LocalRows
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee
 from wattveil.privacy.mechanisms.cells import NO_DATA
-from wattveil.privacy.sensitivity import FloatArray
-from wattveil.release.asks import count_cells
+from wattveil.privacy.sensitivity import FloatArray, IntArray
+from wattveil.release.asks import Ask, release_asks
 from wattveil.release.labels import nearest_centroid
 from wattveil.release.promise import global_promise
 
@@ -83,24 +84,24 @@ def cluster_shares(
     so one `gaussian_histogram` over all cells serves all groups (parallel composition); the rest is
     post-processing. Every cell is released, empty ones too.
     """
-    rows = checks.numbers("load_kw", load_kw)
+    rows = checks.matrix("load_kw", load_kw)
     centres = checked_points(checks.numbers("centroids", centroids), field="centroids")
-    labels = nearest_centroid(rows, centres).reveal()
     table = GroupTable.of(levels, n_clusters=len(centres))
     given = None if totals is None else checked_counts("totals", totals, table.shape[:-1])
     places = table.places(groups, n_rows=len(rows))
+
+    def cell_of(load_kw: FloatArray, places: IntArray) -> tuple[IntArray]:
+        labels = nearest_centroid(load_kw, centres).reveal()
+        inside = (labels != NO_DATA) & (places != UNLISTED)
+        return (np.where(inside, places * len(centres) + labels, NO_DATA),)
+
+    cells = LocalRows(rows, places).map(cell_of)
     checks.positive_epsilon("epsilon", epsilon)
     checks.probability("delta", delta)
     budget = Budget(global_promise(epsilon=epsilon, delta=delta))
-    inside = (labels != NO_DATA) & (places != UNLISTED)
-    cells = np.where(inside, places * len(centres) + labels, NO_DATA)
-    counts, std = count_cells(
-        cells,
-        math.prod(table.shape),
-        rho_units=budget.rho_units,
-        budget=budget,
-        tag="clusters by group",
-    )
+    n_cells = math.prod(table.shape)
+    ask = Ask(tag="clusters by group", rho_units=budget.rho_units, n_cells=n_cells)
+    counts, std = release_asks(cells, lambda cells: [(cells,)], [ask], budget)[0]
     counts = counts.reshape(table.shape)
     consistent = consistent_shares(counts, std=std, totals=given)
     return ClusterShares(

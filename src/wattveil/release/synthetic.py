@@ -19,13 +19,13 @@ from wattveil.clustering.calendar import whole_days
 from wattveil.clustering.geometry import Floats
 from wattveil.clustering.lloyd import checked_points
 from wattveil.clustering.offsets import size_cells
+from wattveil.engines.rows import Rows
 from wattveil.errors import InvalidParameterError
-from wattveil.privacy.budget import Budget, Spend
+from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee
 from wattveil.privacy.mechanisms.cells import NO_DATA
-from wattveil.privacy.secret import Secret
 from wattveil.privacy.sensitivity import IntArray
-from wattveil.release.asks import count_cells, sum_by_cells
+from wattveil.release.asks import Added, Ask, release_asks
 from wattveil.release.kmeans import PrivateKMeans
 from wattveil.release.labels import nearest_centroid
 from wattveil.synthesis import fit, tuning
@@ -112,28 +112,34 @@ class LoadSynthesizer(PrivateKMeans):
         checks.positive("alpha_kw", self.alpha_kw)
         return super().guarantee()
 
-    def _release(self, load_kw: Floats, budget: Budget, *, share: float) -> None:
+    def _release(self, load_kw: Rows[Floats], budget: Budget, *, share: float) -> None:
         """Release the clusters, unless they are given, then the model with what is left."""
         if self.centroids is None:
             super()._release(load_kw, budget, share=share * tuning.CLUSTER_SHARE)
         else:
             given = checks.numbers("centroids", self.centroids)
-            shape = (self.n_clusters, load_kw.shape[1])
+            shape = (self.n_clusters, load_kw.width)
             if given.shape != shape:
                 raise InvalidParameterError("centroids", f"of shape {shape}", given.shape)
             self.cluster_centers_ = checked_points(given, field="centroids")
             for name in ("cluster_centers_std_", "n_told_apart_", "size_scale_"):
                 self.__dict__.pop(name, None)  # of an earlier fit that looked for clusters
-        rows = Secret(self.comparable(load_kw))
-        labels = nearest_centroid(rows.reveal(), self.cluster_centers_)
+        centres, comparable = self.cluster_centers_, self.comparable
+
+        def with_cluster(load_kw: Floats) -> tuple[Floats, IntArray]:
+            rows = comparable(load_kw)
+            own = nearest_centroid(rows, centres).reveal()
+            return rows[own != NO_DATA], own[own != NO_DATA]
+
         to = Coordinates(
             centroids=self.cluster_centers_,
             transform=self.load_transform,
             alpha_kw=self.alpha_kw,
-            n_days=whole_days(load_kw.shape[1], self.slots_per_day or load_kw.shape[1]),
+            n_days=whole_days(load_kw.width, self.slots_per_day or load_kw.width),
         )
         left = budget.share(share) - sum(spend.rho_units for spend in budget.spends)
-        self.model_, std = _release_model(rows, labels, to, budget, left, most_kw=self._most_kw())
+        rows = load_kw.map(with_cluster)
+        self.model_, std = _release_model(rows, to, budget, left, most_kw=self._most_kw())
         self.cluster_sizes_ = self.model_.customers
         self.cluster_sizes_std_ = np.full(self.n_clusters, std)
 
@@ -143,8 +149,7 @@ class LoadSynthesizer(PrivateKMeans):
 
 
 def _release_model(
-    rows: Secret[Floats],
-    labels: Secret[IntArray],
+    rows: Rows[Floats, IntArray],
     to: Coordinates,
     budget: Budget,
     left: int,
@@ -153,50 +158,47 @@ def _release_model(
 ) -> tuple[SyntheticModel, float]:
     """Ask for counts, lengths, moments and margins with these units of the budget.
 
-    Returns the model with the standard error of its numbers of customers.
+    ``rows`` have the load of customers with data, and their cluster. Returns the model with the
+    standard error of its numbers of customers.
     """
-    data = labels.reveal() != NO_DATA
-    load_kw, own = rows.reveal()[data], labels.reveal()[data]
-    n_clusters = len(to.centroids)
+    n_clusters, n_slots = to.centroids.shape
     count_units, length_units, margin_units = (
         int(part * left) for part in (tuning.COUNT_SHARE, tuning.RADIUS_SHARE, tuning.MARGIN_SHARE)
     )
 
-    exports = (load_kw < 0.0).any(axis=1)
-    counted, std = count_cells(
-        2 * own + exports,
-        2 * n_clusters,
-        rho_units=count_units,
-        budget=budget,
-        tag="customers by cluster and export",
-    )
+    def export_of(load_kw: Floats, own: IntArray) -> Added:
+        return [(2 * own + (load_kw < 0.0).any(axis=1),)]
+
+    tag = "customers by cluster and export"
+    ask = Ask(tag=tag, rho_units=count_units, n_cells=2 * n_clusters)
+    counted, std = release_asks(rows, export_of, [ask], budget)[0]
     by_export = counted.reshape(n_clusters, 2), std
     by_cluster = by_export[0].sum(axis=1), math.sqrt(2.0) * std
 
-    scores = to.scores(load_kw, own)
+    scores = rows.map(lambda load_kw, own: (to.scores(load_kw, own), own))
     edges = fit.radius_edges(to)
-    lengths = size_cells(scores, edges, coordinates=to.n_coordinates)
-    counted, std = count_cells(
-        lengths, edges.size + 1, rho_units=length_units, budget=budget, tag="lengths"
-    )
-    radius = fit.choose_radius(counted, std, edges)
 
-    def moments_of(first: int, last: int) -> tuple[Floats, IntArray]:
-        return moment_features(scores[first:last], radius.clip), own[first:last]
+    def length_of(scores: Floats, _: IntArray) -> Added:
+        return [(size_cells(scores, edges, coordinates=to.n_coordinates),)]
+
+    ask = Ask(tag="lengths", rho_units=length_units, n_cells=edges.size + 1)
+    radius = fit.choose_radius(*release_asks(scores, length_of, [ask], budget)[0], edges)
+
+    def moments_of(scores: Floats, own: IntArray) -> Added:
+        return [(own, moment_features(scores, radius.clip))]
 
     units = left - count_units - length_units - margin_units
-    spend = Spend(tag="moments", mechanism="gaussian_cell_sums", rho_units=units)
-    shape = (n_clusters, moment_width(to.n_coordinates))
-    moments = sum_by_cells(moments_of, len(own), shape, spend, budget)
+    width = moment_width(to.n_coordinates)
+    ask = Ask(tag="moments", rho_units=units, n_cells=n_clusters, n_features=width)
+    moments = release_asks(scores, moments_of, [ask], budget)[0]
     found = fit.read_clusters(*moments, by_cluster, radius, to)
-    normal = fit.normal_scores(load_kw, own, found, to)
 
-    def margins_of(first: int, last: int) -> tuple[Floats, IntArray]:
-        features = margin_features(normal[first:last], to.n_days)
-        return features, np.zeros(last - first, dtype=np.int64)
+    def margins_of(load_kw: Floats, own: IntArray) -> Added:
+        normal = fit.normal_scores(load_kw, own, found, to)
+        return [(np.zeros_like(own), margin_features(normal, to.n_days))]
 
-    spend = Spend(tag="margins", mechanism="gaussian_cell_sums", rho_units=margin_units)
-    shape = (1, margin_width(load_kw.shape[1] // to.n_days))
-    margins = sum_by_cells(margins_of, len(own), shape, spend, budget)
+    width = margin_width(n_slots // to.n_days)
+    ask = Ask(tag="margins", rho_units=margin_units, n_cells=1, n_features=width)
+    margins = release_asks(rows, margins_of, [ask], budget)[0]
     model = fit.make_model(found, to, margins=margins, counts=by_export, most_kw=most_kw)
     return model, by_cluster[1]

@@ -8,6 +8,7 @@ they vary in shape and in level.
 
 import datetime as dt
 from collections.abc import Sequence
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -15,11 +16,12 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from wattveil.clustering.geometry import Floats
-from wattveil.privacy.budget import Budget, Spend
-from wattveil.privacy.secret import Secret
+from wattveil.engines.local import as_rows
+from wattveil.engines.rows import Rows
+from wattveil.privacy.budget import Budget
 from wattveil.privacy.sensitivity import IntArray
 from wattveil.profiles.grid import Split
-from wattveil.release.asks import count_cells, sum_by_cells
+from wattveil.release.asks import Added, Ask, release_asks
 from wattveil.release.synthetic import LoadSynthesizer
 from wattveil.synthesis import days, tuning
 from wattveil.synthesis.calendar import YearCalendar, fitting_calendar, typical_days
@@ -78,22 +80,22 @@ class YearSynthesizer(LoadSynthesizer):
         self.first_day = first_day
         self.split = split
 
-    def fit(self, X: ArrayLike, y: object = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's
+    def fit(self, X: ArrayLike | Rows[Floats], y: object = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's
         """Release the model of customers from the load of all their days.
 
         Parameters
         ----------
         X : (P, days times slots)
-            Load in kW, one row a customer; P may be 0.
+            Load in kW, one row a customer; P may be 0. `Rows` are left where their engine has them.
         y : None
             Ignored.
         """
         budget = Budget(self.guarantee())
-        hours = super()._rows(X, reset=True)
-        calendar = self._calendar(hours)
-        typical = typical_days(hours, calendar)
+        hours = as_rows(X, partial(super()._rows, reset=True))
+        calendar = self._calendar(hours.width)
+        typical = hours.map(lambda rows: (typical_days(rows, calendar),))
         self._release(typical, budget, share=tuning.TYPICAL_SHARE)
-        self._release_days(Secret(hours), Secret(typical), calendar, budget)
+        self._release_days(hours, calendar, budget)
         self._set_promise(budget)
         return self
 
@@ -107,41 +109,40 @@ class YearSynthesizer(LoadSynthesizer):
     def _rows(self, X: ArrayLike, *, reset: bool) -> Floats:  # noqa: N803 - scikit-learn's name
         """Return the typical days of customers: what clusters and labels are of."""
         hours = super()._rows(X, reset=reset)
-        return typical_days(hours, self._calendar(hours))
+        return typical_days(hours, self._calendar(hours.shape[1]))
 
-    def _calendar(self, hours: Floats) -> YearCalendar:
+    def _calendar(self, columns: int) -> YearCalendar:
         """Return the public calendar of rows of this length."""
         return fitting_calendar(
-            hours.shape[1], first_day=self.first_day, n_slots=self.slots_per_day, split=self.split
+            columns, first_day=self.first_day, n_slots=self.slots_per_day, split=self.split
         )
 
-    def _release_days(
-        self, hours: Secret[Floats], typical: Secret[Floats], calendar: YearCalendar, budget: Budget
-    ) -> None:
+    def _release_days(self, hours: Rows[Floats], calendar: YearCalendar, budget: Budget) -> None:
         """Ask for sizes, days and spreads with what is left of the budget."""
-        data = np.isfinite(typical.reveal()).all(axis=1)
-        hours_kw, typical_kw = hours.reveal()[data], typical.reveal()[data]
         size_units, spread_units = map(budget.share, (tuning.SIZE_SHARE, tuning.SPREAD_SHARE))
-
-        def count(values: Floats, edges: Floats, units: int, tag: str) -> tuple[Floats, float]:
-            cells = np.searchsorted(edges, values, side="right")
-            return count_cells(cells, edges.size + 1, rho_units=units, budget=budget, tag=tag)
-
         edges, bounds = year_size_edges(self.plausible_kw), days.spread_edges()
-        sizes = count(customer_sizes(typical_kw), edges, size_units, "sizes of customers")
-        spreads = np.empty((len(hours_kw), 2))
 
-        def days_of(first: int, last: int) -> tuple[Floats, IntArray]:
-            part = slice(first, last)
-            features, spreads[part] = days.day_features(hours_kw[part], typical_kw[part], calendar)
-            return features, np.zeros(last - first, dtype=np.int64)
+        def place(values: Floats, edges: Floats) -> tuple[IntArray]:
+            return (np.searchsorted(edges, values, side="right"),)
 
+        def size_of(hours_kw: Floats) -> Added:
+            return [place(customer_sizes(_with_typical(hours_kw, calendar)[1]), edges)]
+
+        def days_of(hours_kw: Floats) -> Added:
+            rows = _with_typical(hours_kw, calendar)
+            features, spreads = days.day_features(*rows, calendar)
+            own = np.zeros(len(features), dtype=np.int64)
+            return [(own, features), *(place(spread, bounds) for spread in spreads.T)]
+
+        ask = Ask(tag="sizes of customers", rho_units=size_units, n_cells=edges.size + 1)
+        sizes = release_asks(hours, size_of, [ask], budget)[0]
         units = budget.remaining_rho_units - 2 * spread_units
-        spend = Spend(tag="days", mechanism="gaussian_cell_sums", rho_units=units)
-        shape = (1, days.day_width(calendar.n_slots))
-        sums, std = sum_by_cells(days_of, len(hours_kw), shape, spend, budget)
-        shapes = count(spreads[:, 0], bounds, spread_units, "spreads of shapes")
-        levels = count(spreads[:, 1], bounds, spread_units, "spreads of levels")
+        width = days.day_width(calendar.n_slots)
+        asks = [Ask(tag="days", rho_units=units, n_cells=1, n_features=width)] + [
+            Ask(tag=f"spreads of {what}", rho_units=spread_units, n_cells=bounds.size + 1)
+            for what in ("shapes", "levels")
+        ]
+        (sums, std), shapes, levels = release_asks(hours, days_of, asks, budget)
         self.year_model_ = make_year_model(
             self.model_,
             calendar,
@@ -149,3 +150,10 @@ class YearSynthesizer(LoadSynthesizer):
             moments=(sums[0], std),
             spreads=(shapes, levels),
         )
+
+
+def _with_typical(hours_kw: Floats, calendar: YearCalendar) -> tuple[Floats, Floats]:
+    """Return the hours and the typical days of the customers who have all of these."""
+    typical_kw = typical_days(hours_kw, calendar)
+    data = np.isfinite(typical_kw).all(axis=1)
+    return hours_kw[data], typical_kw[data]

@@ -11,11 +11,11 @@ def test_projection_is_the_inner_product(days: int, slots: int, r: int) -> None:
     """Compiled sums against matrix products; the mean of all slots is coordinate 0."""
     calendar = Calendar(n_days=days, n_slots=slots, n_coordinates=r)
     rows = np.random.default_rng(1).gamma(2.0, 0.3, size=(5, days * slots))
-    coloured, sizes = calendar.project(rows, (1, 4))
+    coloured, sizes = calendar.project(rows[1:4])
     expected = rows[1:4] @ calendar.weights.T / (days * slots)
     assert coloured * calendar.colour == pytest.approx(expected, abs=1e-12)
     assert sizes == pytest.approx(np.linalg.norm(coloured, axis=1))
-    constant = calendar.project(np.full((1, days * slots), 2.0), (0, 1))[0][0]
+    constant = calendar.project(np.full((1, days * slots), 2.0))[0][0]
     assert constant[0] == pytest.approx(2.0, rel=0.02)  # the smoothest curve is all but constant
 
 
@@ -29,7 +29,7 @@ def test_a_row_with_gaps_has_no_coordinates_and_giants_saturate() -> None:
     """NaN gives zeros; 1e300 gives finite numbers."""
     rows = np.ones((2, 24))
     rows[0, 3], rows[1] = np.nan, 1e300
-    coordinates, sizes = public_calendar(24, n_days=1, signal=0.0).project(rows, (0, 2))
+    coordinates, sizes = public_calendar(24, n_days=1, signal=0.0).project(rows)
     assert not coordinates[0].any()
     assert np.isfinite(coordinates).all()
     assert np.isfinite(sizes).all()

@@ -174,7 +174,7 @@ def test_offsets_by_a_plain_loop() -> None:
     colour = filtering.noise_colour(9, 0.25)
     assert np.mean(np.square(colour)) == pytest.approx(1.0)
     shells = np.array([0.5, 1.0, 2.0])
-    labels, shell_of, offsets = nearest_offsets(rows, (20, 101), cells, colour, shells)
+    labels, shell_of, offsets = nearest_offsets(rows[20:101], cells, colour, shells)
     for i, row in enumerate(rows[20:]):
         nearest = int(np.square(middles - row).sum(axis=1).argmin())
         offset = (row - middles[nearest]) / radii[nearest] / colour

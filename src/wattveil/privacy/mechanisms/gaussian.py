@@ -24,6 +24,9 @@ from wattveil.privacy.sensitivity import Box, Ellipsoid, FloatArray, IntArray, R
 
 _ROWS_AT_ONCE = 65_536  # bounds the memory of the integer copy; the sum does not depend on it
 
+ONE_CUSTOMER = Box(low=(0.0,), high=(1.0,))
+"""What a customer adds to a count, on a fine grid that keeps the noise Gaussian."""
+
 _FEWEST_STEPS = 1024.0
 """Least noise scale in grid steps for which docs/proofs/discrete-gaussian.md is written."""
 
@@ -91,14 +94,13 @@ def gaussian_histogram(
     with squared sensitivity 1 (zero-out) or 2 (replace-one, two cells or more). Proof:
     docs/proofs/gaussian-sum.md.
     """
-    one = Box(low=(0.0,), high=(1.0,))  # a customer, on a fine grid that keeps the noise Gaussian
 
     def totals() -> IntArray:
         values = check_cells(cells, n_cells)
-        return cell_sums(np.ones((values.size, 1)), values, region=one, n_cells=n_cells)
+        return cell_sums(np.ones((values.size, 1)), values, region=ONE_CUSTOMER, n_cells=n_cells)
 
     spend = Spend(tag=tag, mechanism="gaussian_histogram", rho_units=rho_units)
-    return gaussian_cell_sums(totals, spend, budget, region=one, shape=(n_cells, 1))
+    return gaussian_cell_sums(totals, spend, budget, region=ONE_CUSTOMER, shape=(n_cells, 1))
 
 
 def gaussian_cell_sums(
