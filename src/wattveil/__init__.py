@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from wattveil.release.shares import cluster_shares
     from wattveil.release.synthetic import LoadSynthesizer
     from wattveil.release.years import YearSynthesizer
+    from wattveil.serve.client import connect
 
 __all__ = [
     "Guarantee",
@@ -40,6 +41,7 @@ __all__ = [
     "WattveilError",
     "YearSynthesizer",
     "cluster_shares",
+    "connect",
     "hours_from_readings",
     "load_duration_curve",
     "load_shapes",
@@ -63,6 +65,7 @@ _MODULES = {
     "WattveilError": "errors",
     "YearSynthesizer": "release.years",
     "cluster_shares": "release.shares",
+    "connect": "serve.client",
     "hours_from_readings": "profiles",
     "load_duration_curve": "release.duration",
     "load_shapes": "release.shapes",

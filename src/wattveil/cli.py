@@ -112,6 +112,7 @@ _add(attack, "filter", "evaluation.attack_filter_command", "White and coloured n
 _add(attack, "copy", "evaluation.attack_copy_command", "Real customers among synthetic ones.")
 _add(attack, "solar", "evaluation.attack_solar_command", "The one home with panels, by averages.")
 _add(app, "reproduce", "reproduce.command", "The paper's figures, each beside what is true.")
+_add(app, "serve", "serve.command", "Answer analysts over HTTP, within budgets.")
 _add(admin, "key", "publish.key_command", "Make a key to sign releases with, and its public half.")
 _add(ledger, "audit", "serve.ledger.audit_command", "Check all of it anew: chain, sums, caps.")
 _add(ledger, "export", "serve.ledger.export_command", "Every entry, as a file to be checked.")

@@ -12,6 +12,7 @@
     ├── KeyConflictError        an idempotency key stands for another request already
     ├── LedgerUnavailableError  the database cannot be used; nothing may be answered
     ├── LedgerBehindError       the database is older than what was last seen of it
+    ├── ServerRefusalError      a server of ours says no, by a code of a closed list
     ├── MissingExtraError       an optional dependency is not installed (also an ImportError)
     └── MissingJavaError        Spark is to run, and there is no Java for it
 
@@ -19,7 +20,7 @@
     └── WeakGuaranteeWarning    what was asked for protects less than it claims
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 _SHOWN_PROBLEMS = 5
 
@@ -118,6 +119,16 @@ class LedgerBehindError(WattveilError):
             f" database holds {found:,} of them. Restore the newest database, or let"
             " `wattveil admin ledger accept` count as spent whatever may be lost"
         )
+
+
+class ServerRefusalError(WattveilError):
+    """A server answers with a problem (RFC 9457), or not at all."""
+
+    def __init__(self, code: str, title: str, details: Mapping[str, object]) -> None:
+        self.code = code
+        self.details = dict(details)
+        more = "".join(f"; {name}: {value}" for name, value in details.items())
+        super().__init__(f"the server refuses ({code}): {title}{more}")
 
 
 class MissingExtraError(WattveilError, ImportError):

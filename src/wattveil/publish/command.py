@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from wattveil import checks
-from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Profiles
 from wattveil.publish import keys
@@ -21,7 +21,7 @@ from wattveil.publish.bundle import check_out
 from wattveil.publish.manifest import Manifest
 from wattveil.publish.parts import Work
 from wattveil.publish.plan import ReleasePlan, epsilon_for, plan_release
-from wattveil.publish.produce import check_list, release_bundle
+from wattveil.publish.produce import check_list, read_customer_list, release_bundle
 from wattveil.publish.registry import registry_record
 from wattveil.publish.request import About, ReleaseRequest
 from wattveil.terminal import refusals, working
@@ -129,7 +129,7 @@ def release(
             ),
         )
         signing = None if key is None else keys.read_key(key)
-        listed = () if customer_list is None else _names(customer_list)
+        listed = () if customer_list is None else read_customer_list(customer_list)
         if not plan:
             _check_places(out, registry, request.tier)
             check_list(request, listed)
@@ -224,15 +224,6 @@ def _check_attribute(rows: Profiles, request: ReleaseRequest) -> None:
     """Refuse a wrong name before the plan, which takes a while."""
     if request.by is not None:
         _ = Work(profiles=rows, request=request).groups
-
-
-def _names(path: Path) -> tuple[str, ...]:
-    """Read one name a line; empty lines are none."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise InvalidFileError(path, "content", "text in UTF-8", error.reason) from error
-    return tuple(name for line in lines if (name := line.strip()))
 
 
 def public_levels(text: str | None) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Profiles
 from wattveil.publish.bundle import check_out, write_bundle
@@ -15,6 +15,15 @@ from wattveil.publish.parts import ReleasedPart, Work
 from wattveil.publish.plan import ReleasePlan
 from wattveil.publish.report import report_page
 from wattveil.publish.request import ReleaseRequest
+
+
+def read_customer_list(path: Path) -> tuple[str, ...]:
+    """Read one name a line; empty lines are none."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise InvalidFileError(path, "content", "text in UTF-8", error.reason) from error
+    return tuple(name for line in lines if (name := line.strip()))
 
 
 def check_list(request: ReleaseRequest, customer_list: Sequence[str]) -> None:

@@ -115,6 +115,11 @@ def report_page(statement: Manifest, tables: Mapping[str, Table]) -> str:
     )
 
 
+def sections_of(page: str) -> str:
+    """Return the sections of a report, to stand in another page; charts are in ``data-figure``."""
+    return page.rpartition("<main>")[2].partition("</main>")[0]
+
+
 def _promise(statement: Manifest) -> str:
     guarantee = statement["guarantee"]
     facts = {

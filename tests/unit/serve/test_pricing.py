@@ -1,5 +1,6 @@
 """The price of a release: what it spends at most, from public parameters alone."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,12 +10,18 @@ from tests.released import EVERYTHING, no_rehearsal, some_profiles
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.accounting import Composition
 from wattveil.privacy.guarantee import Tier
+from wattveil.publish.keys import canonical
 from wattveil.publish.manifest import Manifest
 from wattveil.publish.plan import plan_release
 from wattveil.publish.produce import release_bundle
 from wattveil.publish.request import About, ReleaseRequest
 from wattveil.serve.ledger.amounts import Allowance, Amounts
-from wattveil.serve.ledger.pricing import canonical_request, order_release, release_price
+from wattveil.serve.ledger.pricing import (
+    canonical_request,
+    order_release,
+    read_request,
+    release_price,
+)
 
 PLAIN = ReleaseRequest(epsilon=1.0, delta=1e-6)
 INSTANCE = ReleaseRequest(epsilon=4.0, delta=1e-2, n_clusters=2, tier=Tier.INSTANCE)
@@ -143,3 +150,12 @@ def test_half_a_character_is_refused() -> None:
     good = order_release(PLAIN, dataset="homes", principal="ann", key="a")
     with pytest.raises(InvalidParameterError, match="UTF-8"):
         replace(good, request={"title": "\ud800"})
+
+
+@pytest.mark.parametrize("request_", [PLAIN, EVERYTHING, INSTANCE])
+def test_a_canonical_request_reads_back(request_: ReleaseRequest) -> None:
+    """What is computed is what was charged for, also after it lay in the ledger as text."""
+    record = json.loads(canonical(canonical_request(request_)))
+    found = read_request(record)
+    assert canonical(canonical_request(found)) == canonical(canonical_request(request_))
+    assert release_price(found) == release_price(request_)

@@ -17,12 +17,12 @@
 (Amounts(rho=0, epsilon=0, delta=0, eta=0), None)
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import DBAPIError
@@ -36,11 +36,14 @@ from wattveil.serve.ledger.amounts import Allowance
 from wattveil.serve.ledger.charges import Charge, Release
 from wattveil.serve.ledger.desk import Place
 from wattveil.serve.ledger.engine import cause_of, connect, database_url
+from wattveil.serve.ledger.journal import Session
 from wattveil.serve.ledger.migrate import migrate
 from wattveil.serve.ledger.order import Order
 from wattveil.serve.ledger.tables import dataset, release
 from wattveil.serve.ledger.witness import Witness
 from wattveil.serve.ledger.writer import Writer
+
+T = TypeVar("T")
 
 
 class Ledger:
@@ -190,6 +193,13 @@ class Ledger:
         act = partial(acts.close_dataset, name=name, by=by, reason=reason)
         self._writer.run(act, book_id=self._book(name))
 
+    def write(self, work: Callable[[Session], T], *, linked_to: str | None = None) -> T:
+        """Run what the server writes about itself, with an act of one book at most.
+
+        ``linked_to`` names a data set whose book is known already; a new book needs none.
+        """
+        return self._writer.run(work, book_id=0 if linked_to is None else self._book(linked_to))
+
     # --- charge, then compute, then store ---------------------------------------------------------
 
     def charge(self, order: Order) -> Charge:
@@ -216,30 +226,31 @@ class Ledger:
 
     def release_of(self, paid: Charge) -> Release | None:
         """Return what is stored for a charge; None while it is being computed."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             return charges.read_release(connection, paid)
 
     def pending(self) -> list[Charge]:
         """Return the charges whose release is still to be computed, perhaps after a crash."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             return charges.read_pending(connection)
 
     def payloads(self) -> set[str]:
         """Return the names of all payloads that are stored."""
         named = select(release.c.payload_ref).where(release.c.payload_ref.is_not(None))
-        with self._reading() as connection:
+        with self.reading() as connection:
             return set(connection.execute(named).scalars())
 
     def accounts(self, name: str, whose: str, tier: Tier) -> tuple[Account | None, Account | None]:
         """Return the accounts of a data set: of everybody together, and of one principal."""
         book_id = self._book(name)
-        with self._reading() as connection:
+        with self.reading() as connection:
             owner = acts.principal_id(connection, whose)
             found = read_accounts(connection, book_id)
         return found.get((tier, None)), found.get((tier, owner))
 
     @contextmanager
-    def _reading(self) -> Iterator[Connection]:
+    def reading(self) -> Iterator[Connection]:
+        """Look at the tables, as they are at one moment."""
         if self._writer.closed:
             raise LedgerUnavailableError("it is closed")
         try:
@@ -249,7 +260,7 @@ class Ledger:
             raise LedgerUnavailableError(cause_of(error)) from None
 
     def _book(self, name: str) -> int:
-        with self._reading() as connection:
+        with self.reading() as connection:
             found = connection.execute(select(dataset.c.book_id).where(dataset.c.name == name))
             book_id = found.scalar()
         if book_id is None:
@@ -260,7 +271,7 @@ class Ledger:
         """Look the names up, once: numbers never change."""
         names = (order.dataset, order.principal)
         if names not in self._places:
-            with self._reading() as connection:
+            with self.reading() as connection:
                 found = select(dataset.c.book_id, dataset.c.id).where(dataset.c.name == names[0])
                 row = connection.execute(found).one_or_none()
                 if row is None:

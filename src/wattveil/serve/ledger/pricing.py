@@ -5,11 +5,13 @@ part then spends from a budget of just that grant. So the sum of the grants boun
 spends, whatever the data, and it is a function of public parameters.
 """
 
+from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 
-from wattveil.privacy.guarantee import Neighbours, Unit
+from wattveil.privacy.guarantee import Neighbours, Tier, Unit
 from wattveil.publish.plan import split_budget
-from wattveil.publish.request import DEFAULT_WEIGHTS, ReleaseRequest
+from wattveil.publish.request import DEFAULT_WEIGHTS, About, ReleaseRequest
 from wattveil.serve.ledger.amounts import Amounts
 from wattveil.serve.ledger.order import Order
 
@@ -46,6 +48,29 @@ def canonical_request(request: ReleaseRequest) -> dict[str, object]:
     fields["tier"] = request.tier.value
     fields["weights"] = {part: float(request.weight(part)) for part in DEFAULT_WEIGHTS}
     return {"version": _VERSION, **_as_text(fields)}
+
+
+def read_request(record: Mapping[str, Any]) -> ReleaseRequest:
+    """Return the request that `canonical_request` wrote."""
+    fields = {name: value for name, value in record.items() if name != "version"}
+    for name in _REALS:
+        fields[name] = None if fields[name] is None else float(fields[name])
+    return ReleaseRequest(
+        **{
+            **fields,
+            "tier": Tier(fields["tier"]),
+            "levels": tuple(fields["levels"]),
+            "weights": _read_weights(fields),
+            "about": About(**fields["about"]),
+        }
+    )
+
+
+def _read_weights(fields: Mapping[str, Any]) -> dict[str, float]:
+    """Return the weights; the instance tier has none to choose."""
+    if fields["tier"] == Tier.INSTANCE.value:
+        return {}
+    return {part: float(weight) for part, weight in fields["weights"].items()}
 
 
 def _as_text(fields: dict[str, object]) -> dict[str, object]:

@@ -135,3 +135,28 @@ refusal = Table(
     Column("code", Text, nullable=False),
     Column("at", Text, nullable=False),
 )
+
+# --- the server's own: who may come in, and what is public of a data set --------------------------
+
+token = Table(
+    "token",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("principal_id", Integer, ForeignKey("principal.id"), nullable=False),
+    # Of a random 256-bit token, which nobody keeps but its holder.
+    Column("sha256", Text, nullable=False, unique=True),
+    Column("made_at", Text, nullable=False),
+    Column("expires_at", Text, nullable=False),
+    Column("revoked_at", Text),
+)
+
+registration = Table(
+    "registration",
+    metadata,
+    Column("dataset_id", Integer, ForeignKey("dataset.id"), primary_key=True),
+    # All public parameters, as JSON; never changed, as they are part of every request.
+    Column("public", Text, nullable=False),
+    # Names of files in the data folder.
+    Column("profiles_file", Text, nullable=False),
+    Column("customer_list_file", Text),
+)

@@ -1,0 +1,64 @@
+"""Releases for those who paid for them: state, manifest, report, tables, all of it."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Response
+
+from wattveil.publish.bundle import MANIFEST
+from wattveil.serve import files
+from wattveil.serve.access import Access
+from wattveil.serve.counter import Counter
+from wattveil.serve.house import House
+from wattveil.serve.releases import paid_by
+from wattveil.serve.tokens import Holder
+
+_MOST_LISTED = 500
+
+REPORT_POLICY = (
+    "default-src 'none'; img-src data: blob:; style-src 'unsafe-inline';"
+    " script-src 'unsafe-inline'; frame-ancestors 'self'; sandbox allow-scripts"
+)
+"""A report has its scripts inside; it can reach nothing, not even this server."""
+
+
+def release_routes(house: House, access: Access) -> APIRouter:
+    """Return the addresses of releases."""
+    routes, counter = APIRouter(prefix="/v1"), Counter(house)
+    asking = Depends(access.holder)
+
+    @routes.get("/releases")
+    def list_releases(holder: Annotated[Holder, asking]) -> dict[str, object]:
+        with house.ledger.reading() as connection:
+            latest = paid_by(connection, holder.name, most=_MOST_LISTED)
+        return {"releases": [counter.release(paid) for paid in latest]}
+
+    @routes.get("/releases/{release}")
+    def read_release(release: str, holder: Annotated[Holder, asking]) -> dict[str, object]:
+        paid = access.paid(holder, release)
+        said = counter.release(paid)
+        if said["state"] == "ok":
+            said["tables"] = files.tables(counter.bundle(paid))
+        return said
+
+    @routes.get("/releases/{release}/manifest")
+    def read_manifest(release: str, holder: Annotated[Holder, asking]) -> Response:
+        bundle = counter.bundle(access.paid(holder, release))
+        return Response((bundle / MANIFEST).read_bytes(), media_type="application/json")
+
+    @routes.get("/releases/{release}/report")
+    def read_report(release: str, holder: Annotated[Holder, asking]) -> Response:
+        bundle = counter.bundle(access.paid(holder, release))
+        policy = {"Content-Security-Policy": REPORT_POLICY}
+        return Response((bundle / "report.html").read_bytes(), 200, policy, "text/html")
+
+    @routes.get("/releases/{release}/bundle.zip")
+    def read_bundle(release: str, holder: Annotated[Holder, asking]) -> Response:
+        bundle = counter.bundle(access.paid(holder, release))
+        return Response(files.zipped(bundle), media_type="application/zip")
+
+    @routes.get("/releases/{release}/payload/{file}")
+    def read_payload(release: str, file: str, holder: Annotated[Holder, asking]) -> Response:
+        content, kind = files.payload(counter.bundle(access.paid(holder, release)), file)
+        return Response(content, media_type=kind)
+
+    return routes

@@ -1,0 +1,126 @@
+"""What may be sent to the server, field by field.
+
+Numbers have their rules where they are used.
+"""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from wattveil.privacy.guarantee import Tier
+from wattveil.publish.request import About
+from wattveil.serve.ledger.acts import PrincipalKind
+from wattveil.serve.tokens import USUAL_DAYS
+
+Text = Annotated[str, Field(max_length=2000)]
+Name = Annotated[str, Field(max_length=63)]
+
+
+class Product(StrEnum):
+    """What a data set may be asked for; the parts of a release."""
+
+    CLUSTERS = "clusters"
+    SYNTHESIS = "synthesis"
+    LOAD = "load"
+    SHARES = "shares"
+    LABELS = "labels"
+
+
+class _Body(BaseModel):
+    """Nothing is guessed: no text for a number, no field that nobody knows."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+Choice = Annotated[Product, Field(strict=False)]
+TierChoice = Annotated[Tier, Field(strict=False)]
+KindChoice = Annotated[PrincipalKind, Field(strict=False)]
+
+
+class AskBody(_Body):
+    """A quote or a release that an analyst asks for."""
+
+    epsilon: float
+    delta: float | None = None
+    """None: that of the data set."""
+    clusters: int = 6
+    products: Annotated[list[Choice], Field(max_length=10)] | None = None
+    """None: all that the data set offers; labels only if a part of epsilon is set aside."""
+    by: Text | None = None
+    clusters_by_group: bool = False
+    normalise: bool = False
+    label_epsilon: float | None = None
+    tier: TierChoice = Tier.GLOBAL
+
+
+class AllowanceBody(_Body):
+    """What may be spent in all."""
+
+    epsilon: float
+    delta: float
+    label_epsilon: float = 0.0
+
+
+class DatasetBody(_Body):
+    """A data set to register. All of it is public but for the names of the files."""
+
+    name: Name
+    file: Text
+    """A Parquet file of `wattveil profiles`, in the folder `profiles` of the server's data."""
+    clip_kw: float
+    """The public bound on customers."""
+    delta: float = 1e-6
+    """What promises may miss by, unless a request says otherwise."""
+    groups: Annotated[dict[Text, list[Text]], Field(max_length=100)] = {}
+    """Attributes to release by, each with the public list of its values."""
+    products: list[Choice] = [
+        Product.CLUSTERS,
+        Product.SYNTHESIS,
+        Product.LOAD,
+        Product.SHARES,
+    ]
+    customer_list_file: Text | None = None
+    """For labels: the public list of customers, one id a line, in the same folder."""
+    customers: int = 1000
+    """A public guess of how many there are; for plans alone."""
+    typical_kw: float = 0.5
+    """A public guess of their median size; for plans alone."""
+    title: Text = About.title
+    curator: Text = About.curator
+    region: Text = About.region
+    contact: Text = About.contact
+    intended_use: Text = About.intended_use
+    allowance: AllowanceBody | None = None
+    linked_to: Name | None = None
+    """Instead of an allowance: a data set about the same people, whose budget it shares."""
+
+
+class BudgetBody(_Body):
+    """The cap of an account, from now on."""
+
+    allowance: AllowanceBody
+    reason: Text
+    tier: TierChoice = Tier.GLOBAL
+    whose: Name | None = None
+    """None: the budget of everybody together."""
+
+
+class PrincipalBody(_Body):
+    """Somebody who may act or ask."""
+
+    name: Name
+    kind: KindChoice = PrincipalKind.ANALYST
+    token_days: int = USUAL_DAYS
+
+
+class TokenBody(_Body):
+    """A further token."""
+
+    days: int = USUAL_DAYS
+
+
+class ReasonBody(_Body):
+    """Why something is done for good."""
+
+    reason: Text

@@ -1,0 +1,42 @@
+"""The verb `serve`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from wattveil.serve.ledger.console import Database, ledger_refusals
+
+EPILOG = "Example: wattveil serve --data server"
+
+
+def serve(
+    *,
+    data: Annotated[Path, typer.Option(help="Folder of the server; private.")],
+    database: Database = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8400,
+    tls_certificate: Annotated[
+        Path | None, typer.Option(help="Certificate in PEM: the server then speaks HTTPS.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its private key in PEM.")] = None,
+    behind_proxy: Annotated[
+        str | None, typer.Option(help="Address of a proxy whose X-Forwarded headers are believed.")
+    ] = None,
+) -> None:
+    """Answer analysts, within budgets, until Ctrl-C. The first start prints a token once."""
+    console = Console(soft_wrap=True)
+    with ledger_refusals():
+        from wattveil.serve.run import run  # noqa: PLC0415 - needs the extra
+
+        run(
+            data,
+            database,
+            host=host,
+            port=port,
+            tls=(tls_certificate, tls_key),
+            behind_proxy=behind_proxy,
+            say=lambda text: console.print(escape(text), highlight=False),
+        )

@@ -1,0 +1,107 @@
+"""What analysts do, whether by the API or on a page: look, get a quote, ask, fetch."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from wattveil.privacy.guarantee import Tier
+from wattveil.publish.produce import check_list, read_customer_list
+from wattveil.serve.bodies import AskBody
+from wattveil.serve.datasets import FOLDER, Dataset
+from wattveil.serve.house import House
+from wattveil.serve.ledger.accounts import Account
+from wattveil.serve.ledger.amounts import MEASURES, Amounts
+from wattveil.serve.ledger.charges import State
+from wattveil.serve.ledger.pricing import order_release, release_price
+from wattveil.serve.problems import Code, Problem
+from wattveil.serve.releases import Paid, find_paid
+from wattveil.serve.tokens import Holder
+
+
+@dataclass(frozen=True)
+class Counter:
+    """Where analysts are served."""
+
+    house: House
+
+    def budget(self, holder: Holder, dataset: Dataset, tier: Tier) -> dict[str, object]:
+        """Return what may be spent and what was, by everybody and by oneself."""
+        whole, own = self.house.ledger.accounts(dataset.name, holder.name, tier)
+        delta = dataset.public["delta"]
+        return {
+            "tier": tier.value,
+            "delta": repr(delta),
+            "dataset": None if whole is None else _account(whole, delta),
+            "own": None if own is None else _account(own, delta),
+        }
+
+    def quote(self, holder: Holder, dataset: Dataset, body: AskBody) -> dict[str, Any]:
+        """Return price and expected error of a release; nothing is spent."""
+        request = dataset.request(body)
+        price = release_price(request)
+        accounts = self.house.ledger.accounts(dataset.name, holder.name, request.tier)
+        left = [0 if one is None else one.left.covers(price) for one in accounts]
+        return {
+            "dataset": dataset.name,
+            "tier": request.tier.value,
+            "epsilon": repr(request.epsilon),
+            "delta": repr(request.delta),
+            "price": _amounts(price),
+            "more_of_this_kind": {"dataset": left[0], "own": left[1]},
+            "plan": self.house.planner.plan(request, dataset.public["grid"]),
+        }
+
+    def order(self, holder: Holder, dataset: Dataset, body: AskBody, key: str) -> Paid:
+        """Charge for a release, and have it computed; or find the one of this key."""
+        request = dataset.request(body)
+        if dataset.customer_list_file is not None:
+            path = self.house.folder / FOLDER / dataset.customer_list_file
+            check_list(request, read_customer_list(path))
+        if self.house.worker.is_full:
+            raise Problem(Code.BUSY)
+        order = order_release(request, dataset=dataset.name, principal=holder.name, key=key)
+        charge = self.house.ledger.charge(order)
+        if self.house.ledger.release_of(charge) is None:
+            self.house.worker.take(charge)
+        with self.house.ledger.reading() as connection:
+            paid = find_paid(connection, f"{charge.book_id}-{charge.seq}")
+        if paid is None:
+            raise RuntimeError("a charge that was just made is not there")
+        return paid
+
+    def release(self, paid: Paid) -> dict[str, Any]:
+        """Return what is known of a release."""
+        stored = self.house.ledger.release_of(paid.charge)
+        return {
+            "id": paid.id,
+            "dataset": paid.dataset,
+            "state": "computing" if stored is None else stored.state.value,
+            "ordered_at": paid.at,
+            "request": paid.request,
+            "price": _amounts(paid.charge.price),
+        }
+
+    def bundle(self, paid: Paid) -> Path:
+        """Return where a release lies that may be sent."""
+        stored = self.house.ledger.release_of(paid.charge)
+        if stored is None:
+            raise Problem(Code.NOT_READY)
+        found = self.house.shelf.find(stored)
+        if stored.state is not State.OK or found is None:
+            raise Problem(Code.FAILED)
+        return found
+
+
+def _amounts(amounts: Amounts) -> dict[str, str]:
+    """Write whole units as text: some readers of JSON would round them."""
+    return {name: str(value) for name, value in zip(MEASURES, amounts.values, strict=True)}
+
+
+def _account(account: Account, delta: float) -> dict[str, Any]:
+    """Return caps and sums, and the epsilon that they stand for at the data set's delta."""
+    return {
+        "epsilon_cap": repr(account.caps.composition.epsilon(delta)),
+        "epsilon_spent": repr(account.epsilon(delta)),
+        "caps": _amounts(account.caps),
+        "spent": _amounts(account.spent),
+    }

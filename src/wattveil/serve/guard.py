@@ -1,0 +1,117 @@
+"""What every request passes first: size, time, headers, and nothing said by accident."""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import MutableMapping
+from typing import Any
+
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from wattveil.serve.problems import Code, Problem
+
+MOST_BYTES = 256 * 1024
+_MOST_SECONDS = 20.0
+"""For a body to arrive."""
+
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+"""On every answer, unless it has its own."""
+_HTTPS = "max-age=31536000"
+
+_LOG = logging.getLogger("wattveil.serve")
+
+
+class Guard:
+    """The outermost layer of the server."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or say why not."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return  # nothing here speaks anything else
+        status = 0
+
+        async def send_guarded(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                _add_headers(scope, message)
+            await send(message)
+
+        try:
+            body = await _whole_body(scope, receive)
+            await self._app(scope, _replay(body, receive), send_guarded)
+        except Problem as problem:
+            await problem.response()(scope, receive, send_guarded)
+        except Exception as error:  # noqa: BLE001 - whatever it is, its text stays here
+            if not status:
+                await unexpected(error).response()(scope, receive, send_guarded)
+        # Words from a closed list, and the name of the route: never an address as it was sent.
+        route = getattr(scope.get("route"), "path", "-")
+        _LOG.info("%s %s %s", scope["method"][:7] if status else "-", route, status)
+
+
+def unexpected(error: Exception) -> Problem:
+    """Return what is said about an error that nobody expected: a number, to find it in the log."""
+    number = uuid.uuid4().hex
+    _LOG.error("error %s: %s", number, type(error).__name__)
+    return Problem(Code.INTERNAL, id=number)
+
+
+async def _whole_body(scope: Scope, receive: Receive) -> bytes:
+    """Read a body to its end, if it is not too large and not too slow."""
+    length = dict(scope["headers"]).get(b"content-length", b"0")
+    if not length.isdigit() or int(length[:20]) > MOST_BYTES:
+        raise Problem(Code.TOO_LARGE)
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_MOST_SECONDS):
+            more = True
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Problem(Code.TOO_SLOW)
+                body += message.get("body", b"")
+                if len(body) > MOST_BYTES:
+                    raise Problem(Code.TOO_LARGE)
+                more = message.get("more_body", False)
+    except TimeoutError:
+        raise Problem(Code.TOO_SLOW) from None
+    return bytes(body)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Return what hands over the body at once, and afterwards whatever comes."""
+    given = False
+
+    async def receive_again() -> MutableMapping[str, Any]:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive_again
+
+
+def _add_headers(scope: Scope, message: Message) -> None:
+    headers = MutableHeaders(scope=message)
+    for name, value in HEADERS.items():
+        headers.setdefault(name, value)
+    if scope["scheme"] == "https":
+        headers.setdefault("Strict-Transport-Security", _HTTPS)

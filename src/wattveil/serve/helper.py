@@ -1,0 +1,65 @@
+"""A process of its own for what takes long: plans, and releases from private rows.
+
+It reads a line of JSON a task and answers with one: what a plan says, or one word about a release.
+Whatever else it would say, warnings and errors that may quote rows, goes nowhere. It ends with the
+server, because its input ends.
+"""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+_ROOM_FOR_OTHERS = 5
+"""Added to its niceness: whoever waits for a page goes first."""
+
+
+def plan(task: dict[str, Any]) -> dict[str, object]:
+    """Return what a release is expected to be worth; no file is named in the task."""
+    from wattveil.publish.private_file import plan_for  # noqa: PLC0415 - see `main`
+    from wattveil.serve.ledger.pricing import read_request  # noqa: PLC0415
+
+    return plan_for(read_request(task["request"]), task["grid"]).to_json()
+
+
+def release(task: dict[str, Any]) -> dict[str, object]:
+    """Leave a bundle at the place named in the task."""
+    from wattveil.publish import keys  # noqa: PLC0415
+    from wattveil.publish.private_file import release_file  # noqa: PLC0415
+    from wattveil.publish.produce import read_customer_list  # noqa: PLC0415
+    from wattveil.serve.ledger.pricing import read_request  # noqa: PLC0415
+
+    listed = task["customer_list"]
+    release_file(
+        Path(task["profiles"]),
+        read_request(task["request"]),
+        Path(task["out"]),
+        fingerprint=task["fingerprint"],
+        fingerprint_key=Path(task["fingerprint_key"]).read_bytes(),
+        signing_key=keys.read_key(Path(task["signing_key"])),
+        customer_list=() if listed is None else read_customer_list(Path(listed)),
+    )
+    return {}
+
+
+def main() -> None:
+    """Do tasks until there are no more."""
+    answers = os.fdopen(os.dup(1), "w")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
+    os.nice(_ROOM_FOR_OTHERS)
+    for line in sys.stdin:
+        task = json.loads(line)
+        try:
+            answer = {"plan": plan, "release": release}[task["do"]](task)
+            said = {"done": True, **answer}
+        except Exception:  # noqa: BLE001 - whatever it is, it may quote rows
+            said = {"done": False}
+        answers.write(json.dumps(said) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""Everything a server holds, opened from its data folder and closed in order.
+
+::
+
+    DIR/ledger.sqlite    the ledger, unless another database is named
+    DIR/ledger.heads     how far it had come
+    DIR/profiles/        files of profiles, put there by the owner; private
+    DIR/releases/        bundles that were drawn
+    DIR/release.key      signs releases; release.key.pub is for everybody
+    DIR/fingerprint.key  tells whether data are registered already
+"""
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from sqlalchemy import select
+
+from wattveil.errors import InvalidParameterError
+from wattveil.publish import keys
+from wattveil.serve import tokens
+from wattveil.serve.datasets import FOLDER, find_dataset
+from wattveil.serve.ledger.acts import PrincipalKind, add_principal
+from wattveil.serve.ledger.answer import SHELF, Shelf
+from wattveil.serve.ledger.charges import Charge
+from wattveil.serve.ledger.journal import Session
+from wattveil.serve.ledger.ledger import Ledger
+from wattveil.serve.ledger.tables import principal
+from wattveil.serve.planner import Planner
+from wattveil.serve.releases import find_paid
+from wattveil.serve.worker import Worker
+
+FIRST_ADMIN = "owner"
+SIGNING_KEY = "release.key"
+FINGERPRINT_KEY = "fingerprint.key"
+
+TICK_SECONDS = 5.0
+"""Of the clock on which releases appear."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class House:
+    """A server's ledger, shelf, worker and planner. Open it with `House.open`."""
+
+    folder: Path
+    ledger: Ledger
+    shelf: Shelf
+    worker: Worker
+    planner: Planner
+    first_token: str | None
+    """The token of the first administrator; None but at the very first start."""
+
+    @classmethod
+    def open(
+        cls, folder: Path, database: str | None = None, *, tick_seconds: float = TICK_SECONDS
+    ) -> Self:
+        """Open the data folder of a server; a new one gets its keys and an administrator."""
+        if not folder.is_dir():
+            raise InvalidParameterError("data", "a folder that exists", str(folder))
+        folder = folder.absolute()
+        (folder / FOLDER).mkdir(mode=0o700, exist_ok=True)
+        if not (folder / SIGNING_KEY).exists():
+            keys.write_key(folder / SIGNING_KEY)
+        tokens.ensure_key(folder / FINGERPRINT_KEY)
+        with ExitStack() as undo:
+            ledger = undo.enter_context(Ledger.open(folder, database))
+            first_token = ledger.write(_first_token)
+            shelf = Shelf(folder / SHELF)
+            task = partial(_release_task, folder, ledger)
+            worker = Worker(ledger, shelf, task, tick_seconds=tick_seconds)
+            worker.start()
+            undo.pop_all()
+        return cls(
+            folder=folder,
+            ledger=ledger,
+            shelf=shelf,
+            worker=worker,
+            planner=Planner(),
+            first_token=first_token,
+        )
+
+    @property
+    def fingerprint_key(self) -> bytes:
+        """The key of fingerprints."""
+        return (self.folder / FINGERPRINT_KEY).read_bytes()
+
+    def close(self) -> None:
+        """Stop computing, finish writing, let go of the database."""
+        self.planner.stop()
+        self.worker.stop()
+        self.ledger.close()
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close."""
+        self.close()
+
+
+def _first_token(session: Session) -> str | None:
+    """Make the first administrator and its token, unless there is one."""
+    known = select(principal.c.id).where(principal.c.kind == PrincipalKind.ADMIN.value)
+    if session.connection.execute(known).first() is not None:
+        return None
+    add_principal(session, FIRST_ADMIN, PrincipalKind.ADMIN)
+    return tokens.issue(session, FIRST_ADMIN)
+
+
+def _release_task(folder: Path, ledger: Ledger, paid: Charge, draft: Path) -> dict[str, object]:
+    """Return what the helper needs to draw for a charge; it reads the rows, this process never."""
+    with ledger.reading() as connection:
+        drawn = find_paid(connection, f"{paid.book_id}-{paid.drawn_seq}")
+        source = None if drawn is None else find_dataset(connection, drawn.dataset)
+    if drawn is None or source is None:
+        raise RuntimeError("a charge without a data set of this server")
+    listed = source.customer_list_file
+    return {
+        "do": "release",
+        "profiles": str(folder / FOLDER / source.profiles_file),
+        "customer_list": None if listed is None else str(folder / FOLDER / listed),
+        "fingerprint": source.fingerprint,
+        "fingerprint_key": str(folder / FINGERPRINT_KEY),
+        "signing_key": str(folder / SIGNING_KEY),
+        "request": drawn.request,
+        "out": str(draft),
+    }

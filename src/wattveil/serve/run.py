@@ -1,0 +1,88 @@
+"""Start and stop: one process, until it is told to end."""
+
+import asyncio
+import logging
+import resource
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from wattveil.errors import InvalidParameterError
+from wattveil.serve.app import make_app
+from wattveil.serve.house import FIRST_ADMIN, House
+
+_GRACE_SECONDS = 10
+"""For requests that are under way when the server is told to end."""
+_MOST_CONNECTIONS = 500
+_MOST_HEADER_BYTES = 32 * 1024
+
+
+def run(
+    data: Path,
+    database: str | None,
+    *,
+    host: str,
+    port: int,
+    tls: tuple[Path | None, Path | None],
+    behind_proxy: str | None,
+    say: Callable[[str], None],
+) -> None:
+    """Serve a data folder. Returns when the server was told to end and has let go of everything."""
+    certificate, key = tls
+    if (certificate is None) != (key is None):
+        rule = "given together"
+        raise InvalidParameterError("tls_certificate, tls_key", rule, "one of them")
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump of memory would hold tokens
+    data.mkdir(mode=0o700, exist_ok=True)
+    for told in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(told, _end)
+    with _listening(host, port) as listener, House.open(data, database) as house:
+        if house.first_token is not None:
+            say(f"Token of {FIRST_ADMIN}, shown this once: {house.first_token}")
+        scheme = "http" if certificate is None else "https"
+        say(f"Serving {data} at {scheme}://{host}:{listener.getsockname()[1]}")
+        config = configured(
+            make_app(house),
+            proxy_headers=behind_proxy is not None,
+            forwarded_allow_ips=behind_proxy,
+            ssl_certfile=certificate,
+            ssl_keyfile=key,
+        )
+        asyncio.run(uvicorn.Server(config).serve(sockets=[listener]))
+
+
+def configured(app: ASGIApp, **transport: Any) -> uvicorn.Config:  # noqa: ANN401 - uvicorn's own
+    """Return how uvicorn serves us: it says and writes down nothing by itself."""
+    return uvicorn.Config(
+        app,
+        access_log=False,  # addresses as they were sent; the guard writes its own lines
+        log_config=None,
+        log_level="error",
+        server_header=False,
+        lifespan="off",
+        limit_concurrency=_MOST_CONNECTIONS,
+        h11_max_incomplete_event_size=_MOST_HEADER_BYTES,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+        **transport,
+    )
+
+
+def _end(_: int, __: FrameType | None) -> None:
+    """Leave by the way that closes everything; uvicorn has sent what was under way before."""
+    raise SystemExit(0)
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Take the address before anything else: a second server must not touch the ledger."""
+    try:
+        return socket.create_server((host, port), backlog=128)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or "out of range"
+        raise InvalidParameterError("host, port", f"free to listen on ({reason})", port) from None

@@ -1,0 +1,105 @@
+"""The server as people use it: an owner and an analyst in a real browser, on a desk and a phone."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from tests.servers import Running, put_profiles, serving
+
+SHOTS = os.environ.get("WATTVEIL_SCREENSHOTS")
+"""A folder for pictures, if somebody wants to look."""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Running]:
+    """Serve a new house, with a file of profiles in it."""
+    with serving(tmp_path) as running:
+        put_profiles(tmp_path)
+        yield running
+
+
+def opened(browser: Browser, server: Running, *, width: int, dark: bool) -> tuple[Page, list[str]]:
+    """Open the door; return the page with every complaint, and every request to elsewhere."""
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
+    )
+    page = context.new_page()
+    heard: list[str] = []
+    page.on("console", lambda message: heard.append(f"console: {message.text}"))
+    page.on("pageerror", lambda error: heard.append(f"error: {error}"))
+    page.on("request", lambda request: heard.append(request.url))
+    page.goto(f"{server.url}/")
+    return page, heard
+
+
+def signed_in(page: Page, token: str) -> None:
+    """Sign in by the keyboard alone: the field has the focus."""
+    page.keyboard.type(token)
+    page.keyboard.press("Enter")
+    page.wait_for_selector("nav")
+
+
+def looked_at(page: Page, name: str, width: int) -> None:
+    """Check that nothing sticks out, and keep a picture."""
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    if SHOTS:
+        page.screenshot(path=f"{SHOTS}/{name}.png", full_page=True)
+
+
+def test_owner_and_analyst_do_their_work(browser: Browser, server: Running) -> None:
+    """Register, admit, set a budget; sign in elsewhere, see a quote move, release, see plots."""
+    owner, owner_heard = opened(browser, server, width=1280, dark=False)
+    looked_at(owner, "sign-in", 1280)
+    signed_in(owner, server.tokens["owner"])
+    owner.click("text=Administration")
+    register = owner.locator("form[action='/admin/datasets']")
+    for field, value in {
+        "name": "homes",
+        "file": "homes.parquet",
+        "title": "Homes of a town",
+        "clip_kw": "5",
+        "customers": "300",
+        "groups": "class: home, shop",
+        "epsilon": "4",
+    }.items():
+        register.locator(f"[name={field}]").fill(value)
+    register.locator("button").click()
+    owner.wait_for_selector("text=homes is registered.")
+    owner.locator("form[action='/admin/people'] [name=name]").fill("ann")
+    owner.click("text=Admit")
+    token = owner.locator("#token").inner_text()
+    looked_at(owner, "admin", 1280)
+    owner.click("text=Set a budget")
+    budget = owner.locator("form[action='/admin/budgets']")
+    budget.locator("[name=whose]").select_option("ann")
+    budget.locator("[name=epsilon]").fill("2")
+    budget.locator("[name=reason]").fill("thesis")
+    budget.locator("button").click()
+    owner.wait_for_selector("text=The budget is set.")
+
+    ann, ann_heard = opened(browser, server, width=390, dark=True)
+    signed_in(ann, token)
+    looked_at(ann, "datasets-phone", 390)
+    ann.click("text=Homes of a town")
+    ann.wait_for_selector("[data-affordable]", timeout=60_000)
+    ann.wait_for_selector("#quote .main-svg")
+    before = ann.locator("#quote table").inner_text()
+    looked_at(ann, "ask-phone", 390)
+    ann.locator("#epsilon").fill("1.5")
+    ann.wait_for_function(
+        "before => document.querySelector('#quote[aria-busy=false] table') !== null"
+        " && document.querySelector('#quote table').innerText !== before",
+        arg=before,
+    )
+    ann.click("#order")
+    ann.wait_for_selector("text=The promise", timeout=60_000)
+    ann.wait_for_function("document.querySelectorAll('.main-svg').length >= 2")
+    looked_at(ann, "release-phone", 390)
+    owner.click("text=Ledger")
+    assert owner.locator("tr").count() == 1 + 4  # open, two caps, a charge
+    looked_at(owner, "ledger", 1280)
+    own = (f"{server.url}/", "data:")
+    assert [one for one in owner_heard + ann_heard if not one.startswith(own)] == []

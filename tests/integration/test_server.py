@@ -1,0 +1,433 @@
+"""The server over HTTP: who may do what, what is said, what is paid."""
+
+import io
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+import pytest
+from sqlalchemy import update
+
+from tests.ledgers import broken
+from tests.released import some_profiles
+from tests.servers import QUICK, Answer, Running, furnish, put_profiles, registration, serving
+from wattveil import Profiles
+from wattveil.publish.request import About, ReleaseRequest
+from wattveil.serve.access import Limits
+from wattveil.serve.guard import HEADERS, MOST_BYTES
+from wattveil.serve.ledger.journal import now
+from wattveil.serve.ledger.pricing import release_price
+from wattveil.serve.ledger.tables import token
+from wattveil.serve.limits import Rate
+from wattveil.serve.problems import MEDIA_TYPE, Code
+from wattveil.serve.tokens import sha256
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Serve one data set to two analysts."""
+    with serving(tmp_path_factory.mktemp("server")) as running:
+        furnish(running)
+        yield running
+        assert broken(running.house.ledger) == []
+
+
+def refused(answer: Answer, code: Code) -> Answer:
+    """Check that an answer is a problem of the list, and return it."""
+    assert (answer.status, answer.json["code"]) == (code.status, code.name.lower()), answer.body
+    assert answer.headers["content-type"] == MEDIA_TYPE
+    return answer
+
+
+# --- asking ---------------------------------------------------------------------------------------
+
+
+def test_a_release_is_ordered_computed_and_read(server: Running) -> None:
+    """The whole way: order, wait, manifest, a table in three formats, report."""
+    ordered = server.order("first", QUICK)
+    assert ordered.status == 202
+    address = ordered.headers["location"]
+    found = server.finished(ordered.json["id"])
+    assert found["tables"] == ["groups", "load_duration", "load_shapes"]
+    manifest = server.ask("GET", f"{address}/manifest", as_="ann").json
+    assert manifest["guarantee"]["epsilon"] == "0.5"
+    assert "signature" in manifest
+    kinds = {
+        kind: server.ask("GET", f"{address}/payload/load_shapes.{kind}", as_="ann").body
+        for kind in ("json", "csv", "parquet")
+    }
+    table = pq.read_table(io.BytesIO(kinds["parquet"]))
+    assert pc.read_csv(io.BytesIO(kinds["csv"])).column_names == table.column_names
+    as_json = Answer(200, {}, kinds["json"]).json
+    assert as_json["load_kw"] == table["load_kw"].to_pylist()
+    report = server.ask("GET", f"{address}/report", as_="ann")
+    assert b"<!doctype html>" in report.body
+    assert "sandbox" in report.headers["content-security-policy"]
+    refused(server.ask("GET", f"{address}/payload/manifest.json", as_="ann"), Code.NOT_FOUND)
+    refused(server.ask("GET", f"{address}/payload/..%2Fmanifest.json", as_="ann"), Code.NOT_FOUND)
+
+
+def test_a_repeat_is_free_and_has_the_same_bytes(server: Running) -> None:
+    """I5 over HTTP."""
+    body = {**QUICK, "epsilon": 0.25}
+    first = server.order("again", body)
+    server.finished(first.json["id"])
+    address = f"/v1/releases/{first.json['id']}"
+    bundle = server.ask("GET", f"{address}/bundle.zip", as_="ann").body
+    budget = server.ask("GET", "/v1/datasets/homes/budget", as_="ann").body
+    repeated = server.order("again", body)
+    assert (repeated.status, repeated.json["id"]) == (200, first.json["id"])
+    assert server.ask("GET", f"{address}/bundle.zip", as_="ann").body == bundle
+    assert server.ask("GET", "/v1/datasets/homes/budget", as_="ann").body == budget
+    refused(server.order("again", {**body, "epsilon": 0.26}), Code.KEY_CONFLICT)
+
+
+def test_what_another_paid_for_costs_the_data_set_nothing(server: Running) -> None:
+    """I6 over HTTP: the same bytes, from one's own account."""
+    body = {**QUICK, "epsilon": 0.125}
+    mine = server.order("shared", body)
+    server.finished(mine.json["id"])
+    before = server.ask("GET", "/v1/datasets/homes/budget", as_="bob").json
+    theirs = server.order("shared", body, as_="bob")
+    after = server.ask("GET", "/v1/datasets/homes/budget", as_="bob").json
+    assert theirs.json["state"] == "ok"
+    assert after["dataset"] == before["dataset"]
+    assert int(after["own"]["spent"]["rho"]) - int(before["own"]["spent"]["rho"]) == int(
+        theirs.json["price"]["rho"]
+    )
+    bundles = {
+        server.ask("GET", f"/v1/releases/{one.json['id']}/bundle.zip", as_=name).body
+        for one, name in ((mine, "ann"), (theirs, "bob"))
+    }
+    assert len(bundles) == 1
+
+
+def test_a_budget_that_is_spent_ends_the_answers(server: Running) -> None:
+    """The refusal names the account, and no amount."""
+    said = refused(
+        server.order("too-much", {**QUICK, "epsilon": 0.9}, as_="bob"), Code.BUDGET_REFUSED
+    )
+    assert said.json["account_scope"] == "own"
+    assert not set("123456789") & set(said.json["title"] + said.json["account_scope"])
+    refused(server.order("instance", {"epsilon": 1.0, "tier": "instance"}), Code.REFUSED)
+
+
+def test_a_quote_is_the_price_and_costs_nothing(server: Running) -> None:
+    """Two roads to the price: over HTTP, and from the request; the plan foresees an error."""
+    before = server.ask("GET", "/v1/datasets/homes/budget", as_="bob").body
+    said = server.ask("POST", "/v1/datasets/homes/quotes", QUICK, as_="bob").json
+    request = ReleaseRequest(
+        epsilon=0.5,
+        delta=1e-6,
+        clip_kw=5.0,
+        weights={"clusters": 0.0, "synthesis": 0.0, "shares": 0.0},
+        customers=300,
+        about=About(),
+    )
+    assert said["price"]["rho"] == str(release_price(request).rho)
+    assert said["plan"]["parts"][0]["expected"][0]["value"] > 0.0
+    assert server.ask("GET", "/v1/datasets/homes/budget", as_="bob").body == before
+    again = server.ask("POST", "/v1/datasets/homes/quotes", QUICK, as_="bob").json
+    assert again["plan"] == said["plan"]
+
+
+# --- who may do what ------------------------------------------------------------------------------
+
+
+def test_nothing_but_health_and_schema_opens_without_a_token(server: Running) -> None:
+    """Deny by default: every address of the schema, without a token and with a false one."""
+    schema = server.ask("GET", "/v1/openapi.json", as_=None).json
+    tried = 0
+    for path, methods in schema["paths"].items():
+        for method in methods:
+            if path == "/healthz":
+                continue
+            address = path.replace("{", "").replace("}", "")
+            for sent in ({}, {"Authorization": "Bearer wattveil_x"}, {"Authorization": "Basic x"}):
+                said = server.ask(method.upper(), address, {}, as_=None, headers=sent)
+                refused(said, Code.UNAUTHORIZED)
+                tried += 1
+    assert tried > 40
+    assert server.ask("GET", "/healthz", as_=None).json == {"status": "ok"}
+
+
+def test_analysts_do_not_act_as_owners(server: Running) -> None:
+    """Every address of administrators refuses an analyst, whatever is sent."""
+    schema = server.ask("GET", "/v1/openapi.json", as_=None).json
+    for path, methods in schema["paths"].items():
+        if path.startswith("/v1/admin"):
+            for method in methods:
+                address = path.replace("{dataset}", "homes").replace("{name}", "ann")
+                refused(server.ask(method.upper(), address, {}, as_="ann"), Code.FORBIDDEN)
+
+
+def test_what_is_not_ones_own_looks_as_if_it_were_not_there(server: Running) -> None:
+    """The same bytes for what is hidden and for what does not exist."""
+    file = put_profiles(server.house.folder, "other.parquet", some_profiles(20))
+    made = server.ask("POST", "/v1/admin/datasets", registration(file, "hidden"))
+    assert made.status == 201, made.body
+    hidden, missing = (
+        [
+            server.ask("GET", f"/v1/datasets/{name}", as_="ann"),
+            server.ask("GET", f"/v1/datasets/{name}/budget", as_="ann"),
+            server.ask("POST", f"/v1/datasets/{name}/quotes", QUICK, as_="ann"),
+            server.order("x", QUICK, dataset=name),
+        ]
+        for name in ("hidden", "nowhere")
+    )
+    assert [one.body for one in hidden] == [one.body for one in missing]
+    assert {one.status for one in hidden} == {403}
+    mine = server.order("mine", QUICK).json["id"]
+    theirs, nobodys = (
+        server.ask("GET", f"/v1/releases/{name}", as_="bob") for name in (mine, "9-999")
+    )
+    assert (theirs.status, theirs.body) == (nobodys.status, nobodys.body)
+    listed = server.ask("GET", "/v1/datasets", as_="ann").json["datasets"]
+    assert [one["name"] for one in listed] == ["homes"]
+
+
+def test_tokens_expire_and_are_taken_away(server: Running) -> None:
+    """A token that was revoked, or whose holder is disabled, opens nothing."""
+    server.admit("eve", epsilon=1.0)
+    assert server.ask("GET", "/v1/me", as_="eve").json == {"name": "eve", "kind": "analyst"}
+    assert server.ask("POST", "/v1/admin/principals/eve/revoke").json["revoked"] == 1
+    refused(server.ask("GET", "/v1/me", as_="eve"), Code.UNAUTHORIZED)
+    server.tokens["eve"] = server.ask("POST", "/v1/admin/principals/eve/tokens", {"days": 1}).json[
+        "token"
+    ]
+    assert server.ask("GET", "/v1/me", as_="eve").status == 200
+    expired = update(token).where(token.c.sha256 == sha256(server.tokens["eve"]))
+    with server.house.ledger.engine.begin() as connection:
+        connection.execute(expired.values(expires_at=now()))
+    refused(server.ask("GET", "/v1/me", as_="eve"), Code.UNAUTHORIZED)
+    server.tokens["eve"] = server.ask("POST", "/v1/admin/principals/eve/tokens", {}).json["token"]
+    assert server.ask("GET", "/v1/me", as_="eve").status == 200
+    server.ask("POST", "/v1/admin/principals/eve/disable")
+    refused(server.ask("GET", "/v1/me", as_="eve"), Code.UNAUTHORIZED)
+    for days in (0, 10**6, "1", None):
+        body = {"days": days}
+        refused(server.ask("POST", "/v1/admin/principals/ann/tokens", body), Code.INVALID_REQUEST)
+
+
+def test_no_token_is_kept(server: Running) -> None:
+    """Only hashes lie in the data folder, whoever reads its files."""
+    files = [path for path in server.house.folder.rglob("*") if path.is_file()]
+    content = b"".join(path.read_bytes() for path in files)
+    for text in server.tokens.values():
+        assert text.encode() not in content
+
+
+def test_no_customer_is_in_ledger_log_or_release(
+    server: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Canaries: names of customers, which are in the profiles, and names that somebody sends."""
+    caplog.set_level("INFO")
+    ordered = server.order("canary", {**QUICK, "epsilon": 0.05})
+    assert server.finished(ordered.json["id"])["state"] == "ok"
+    for path in ("/v1/datasets/CUSTOMER-00007", "/CUSTOMER-00007", "/v1/me?x=CUSTOMER-00007"):
+        server.ask("GET", path, headers={"User-Agent": "CUSTOMER-00007"})
+    assert "/v1/datasets/{dataset}" in caplog.text
+    assert "CUSTOMER" not in caplog.text
+    folder = server.house.folder
+    private = folder / "profiles"
+    files = [path for path in folder.rglob("*") if path.is_file() and private not in path.parents]
+    assert any(path.suffix == ".sqlite" for path in files)
+    assert [path.name for path in files if b"CUSTOMER-" in path.read_bytes()] == []
+
+
+# --- what is sent ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"epsilon": 0}, "epsilon"),
+        ({"epsilon": -1.0}, "epsilon"),
+        ({"epsilon": "1"}, "epsilon"),
+        ({"epsilon": True}, "epsilon"),
+        ({"epsilon": 10**400}, "epsilon"),
+        ({"epsilon": float("nan")}, "epsilon"),
+        ({"epsilon": float("inf")}, "epsilon"),
+        ({"delta": 1.0}, "delta"),
+        ({"clusters": 0}, "n_clusters"),
+        ({"clusters": 6.5}, "clusters"),
+        ({"products": ["everything"]}, "products.0"),
+        ({"products": []}, "share"),
+        ({"by": "zip"}, "by"),
+        ({"label_epsilon": 0.1}, "label_epsilon"),
+        ({"tier": "none"}, "tier"),
+        ({"seed": 1}, "seed"),
+        ({"\ud800": 1}, "body"),
+        ({"no name": 1}, "?"),
+    ],
+)
+def test_a_request_that_breaks_a_rule_is_told_the_field(
+    server: Running, change: dict[str, object], field: str
+) -> None:
+    """The field and its rule; quotes and orders say the same, and nothing is charged."""
+    body = {**QUICK, **change}
+    said = refused(server.order("never", body), Code.INVALID_REQUEST)
+    assert field in [one["field"] for one in said.json["errors"]]
+    quoted = server.ask("POST", "/v1/datasets/homes/quotes", body, as_="ann")
+    assert quoted.body == said.body
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"null", b"\xff", b'"' + b"x" * 1000, b"[" * 100_000, b'{"epsilon": 1e999}'],
+)
+def test_what_is_no_request_is_refused(server: Running, body: bytes) -> None:
+    """Bytes that are no JSON object."""
+    headers = {"Content-Type": "application/json"}
+    path = "/v1/datasets/homes/quotes"
+    refused(server.ask("POST", path, body, as_="ann", headers=headers), Code.INVALID_REQUEST)
+
+
+@pytest.mark.parametrize("key", ["", " ", "a b", "x" * 129, "\xe9"])
+def test_a_key_must_be_writable(server: Running, key: str) -> None:
+    """Printable ASCII, and not too long."""
+    refused(server.order(key, QUICK), Code.INVALID_REQUEST)
+
+
+def test_a_body_that_is_too_large_is_not_read(server: Running) -> None:
+    """Whether it says so at the beginning or not."""
+    path = "/v1/datasets/homes/quotes"
+    refused(server.ask("POST", path, b" " * (MOST_BYTES + 1), as_="ann"), Code.TOO_LARGE)
+    said = {"Content-Length": str(10**9)}
+    refused(server.ask("POST", path, b" ", as_="ann", headers=said), Code.TOO_LARGE)
+
+
+def test_every_answer_has_the_headers(server: Running) -> None:
+    """Also problems, and addresses that do not exist."""
+    for path in ("/healthz", "/v1/me", "/v1/datasets/none", "/nowhere", "/v1/openapi.json"):
+        found = server.ask("GET", path).headers
+        assert {name: found[name.lower()] for name in HEADERS} == HEADERS
+        assert "server" not in found
+    refused(server.ask("DELETE", "/v1/me"), Code.METHOD_NOT_ALLOWED)
+
+
+# --- owners ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"name": "Homes!"}, "dataset"),
+        ({"name": "homes"}, "dataset"),
+        ({"file": "../server.key"}, "file"),
+        ({"file": "none.parquet"}, "file"),
+        ({"file": "customers.txt"}, "file"),
+        ({"clip_kw": 0.0}, "clip_kw"),
+        ({"groups": {"zip": ["1"]}}, "groups"),
+        ({"groups": {"class": ["home", "home"]}}, "levels"),
+        ({"customer_list_file": None}, "customer_list_file"),
+        ({"title": "two\nlines"}, "title"),
+        ({"allowance": None}, "allowance, linked_to"),
+        ({}, "fingerprint"),
+    ],
+)
+def test_a_data_set_that_cannot_be_served_is_not_registered(
+    server: Running, change: dict[str, object], field: str
+) -> None:
+    """A copy is refused too, whatever the order of its rows."""
+    profiles = some_profiles()
+    turned = replace(
+        profiles,
+        customer_ids=profiles.customer_ids[::-1],
+        load_kw=np.array(profiles.load_kw[::-1]),
+        attributes={name: values[::-1] for name, values in profiles.attributes.items()},
+    )
+    file = put_profiles(server.house.folder, "copy.parquet", turned)
+    body = {**registration(file, "copied"), **change}
+    said = refused(server.ask("POST", "/v1/admin/datasets", body), Code.INVALID_REQUEST)
+    assert [one["field"] for one in said.json["errors"]] == [field]
+
+
+def test_owners_read_the_ledger(server: Running) -> None:
+    """Every entry, in pages."""
+    entries = server.ask("GET", "/v1/admin/ledger?book=1").json["entries"]
+    assert [one["kind"] for one in entries[:4]] == ["open", "cap", "cap", "cap"]
+    later = server.ask("GET", "/v1/admin/ledger?book=1&after=2").json["entries"]
+    assert later == entries[2:]
+    refused(server.ask("GET", "/v1/admin/ledger?after=-1"), Code.INVALID_REQUEST)
+
+
+def test_a_closed_data_set_answers_what_it_has_answered(server: Running) -> None:
+    """New requests are refused, old ones are read."""
+    file = put_profiles(server.house.folder, "old.parquet", some_profiles(30))
+    server.ask("POST", "/v1/admin/datasets", registration(file, "old"))
+    server.admit("dan", epsilon=2.0, dataset="old")
+    done = server.order("x", QUICK, as_="dan", dataset="old")
+    assert server.finished(done.json["id"], as_="dan")["state"] == "ok"
+    server.ask("POST", "/v1/admin/datasets/old/close", {"reason": "moved"})
+    assert server.order("x", QUICK, as_="dan", dataset="old").json["state"] == "ok"
+    said = server.order("y", {**QUICK, "epsilon": 0.4}, as_="dan", dataset="old")
+    assert "closed" in refused(said, Code.REFUSED).json["reason"]
+
+
+def test_a_file_that_was_exchanged_answers_nothing(server: Running) -> None:
+    """Other people's data on this budget: the computation fails, and says no more than that."""
+    file = put_profiles(server.house.folder, "mine.parquet", some_profiles(40))
+    server.ask("POST", "/v1/admin/datasets", registration(file, "exchanged"))
+    server.admit("flo", epsilon=2.0, dataset="exchanged")
+    put_profiles(server.house.folder, "mine.parquet", some_profiles(41))
+    ordered = server.order("x", QUICK, as_="flo", dataset="exchanged")
+    assert server.finished(ordered.json["id"], as_="flo")["state"] == "failed"
+    said = server.ask("GET", f"/v1/releases/{ordered.json['id']}/manifest", as_="flo")
+    assert set(refused(said, Code.FAILED).json) == {"type", "title", "status", "code"}
+
+
+# --- neighbours, rates ----------------------------------------------------------------------------
+
+
+def battery(server: Running) -> list[tuple[int, bytes]]:
+    """Return the answers to requests that are refused, or answered from public things."""
+    asked = [
+        server.ask("GET", "/v1/datasets", as_="ann"),
+        server.ask("GET", "/v1/datasets/homes", as_="ann"),
+        server.ask("GET", "/v1/datasets/homes/budget", as_="ann"),
+        server.ask("GET", "/v1/releases/1-99", as_="ann"),
+        server.order("k", {"epsilon": 50.0}),
+        server.order("k", {"epsilon": 1.0, "tier": "instance"}),
+        server.order("k", {"epsilon": 1.0, "by": "class", "clusters": 1001}),
+        server.order("k", {"epsilon": 1.0, "by": "nothing"}),
+        server.order("k", {"epsilon": 1e-12}),
+        server.order("k", {"epsilon": 1.0, "label_epsilon": 2.0}),
+        server.ask("POST", "/v1/datasets/homes/quotes", {"epsilon": -1.0}, as_="ann"),
+    ]
+    return [(one.status, one.body) for one in asked]
+
+
+def with_giant() -> Profiles:
+    """Return the same customers, one of them a thousand times as large."""
+    profiles = some_profiles()
+    load_kw = np.array(profiles.load_kw)
+    load_kw[7] *= 1000.0
+    return replace(profiles, load_kw=load_kw)
+
+
+def test_neighbouring_data_are_answered_alike(tmp_path: Path) -> None:
+    """Two servers whose data differ in a customer say the same, byte by byte."""
+    said = []
+    for name, profiles in (("one", some_profiles()), ("other", with_giant())):
+        (tmp_path / name).mkdir()
+        with serving(tmp_path / name) as running:
+            put_profiles(running.house.folder, profiles=profiles)
+            body = registration("homes.parquet")
+            assert running.ask("POST", "/v1/admin/datasets", body).status == 201
+            running.admit("ann", epsilon=3.0)
+            said.append(battery(running))
+    assert said[0] == said[1]
+    assert {status for status, _ in said[0]} == {200, 403, 404, 422}
+
+
+def test_whoever_asks_or_guesses_too_often_waits(tmp_path: Path) -> None:
+    """Three at once and no more for a while; others are not concerned."""
+    slow = Limits(asking=Rate(3, 1e-6), guessing=Rate(2, 1e-6))
+    with serving(tmp_path, limits=slow) as running:
+        assert [running.ask("GET", "/v1/me").status for _ in range(5)] == [200] * 3 + [429] * 2
+        guesses = [running.ask("GET", "/v1/me", as_=None).status for _ in range(4)]
+        assert guesses == [401, 401, 429, 429]

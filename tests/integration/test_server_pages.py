@@ -1,0 +1,110 @@
+"""The pages over HTTP: sessions, forms from elsewhere, roles. How they look: tests/browser."""
+
+import re
+from collections.abc import Iterator
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.servers import Answer, Running, furnish, serving
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Serve one data set to two analysts."""
+    with serving(tmp_path_factory.mktemp("server")) as running:
+        furnish(running)
+        yield running
+
+
+class Browser:
+    """Keeps a cookie and the word of the last form."""
+
+    def __init__(self, server: Running, who: str) -> None:
+        self._server = server
+        self.signed_in = self.post("/sign-in", token=server.tokens[who])
+        self.cookie = self.signed_in.headers["set-cookie"].partition(";")[0]
+        self.word = re.findall(r'name="form_word" value="([^"]+)"', self.get("/").body.decode())[0]
+
+    cookie = ""
+    word = ""
+
+    def get(self, path: str) -> Answer:
+        """Go to a page."""
+        headers = {"Cookie": self.cookie, "Accept": "text/html"}
+        return self._server.ask("GET", path, as_=None, headers=headers)
+
+    def post(self, path: str, **fields: str) -> Answer:
+        """Send a form."""
+        headers = {
+            "Cookie": self.cookie,
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Accept": "text/html",
+        }
+        body = urlencode({"form_word": self.word, **fields}).encode()
+        return self._server.ask("POST", path, body, as_=None, headers=headers)
+
+
+def test_a_session_is_a_cookie_that_scripts_and_other_sites_do_not_get(server: Running) -> None:
+    """HttpOnly and strict; the token itself is in no page and no cookie."""
+    ann = Browser(server, "ann")
+    cookie = ann.signed_in.headers["set-cookie"].lower()
+    assert ann.signed_in.status == 303
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+    token = server.tokens["ann"]
+    assert token not in cookie
+    for path in ("/", "/datasets/homes", "/releases"):
+        shown = ann.get(path)
+        assert shown.status == 200
+        assert token.encode() not in shown.body
+        assert "script-src 'self';" in shown.headers["content-security-policy"]
+
+
+def test_pages_send_strangers_to_the_door(server: Running) -> None:
+    """Without a session, with a false one, and after signing out."""
+    for cookie in ("", "wattveil_session=x"):
+        for path in ("/", "/datasets/homes", "/releases", "/admin", "/ledger"):
+            said = server.ask("GET", path, as_=None, headers={"Cookie": cookie})
+            assert (said.status, said.headers["location"]) == (303, "/sign-in")
+    ann = Browser(server, "ann")
+    assert ann.post("/sign-out").status == 303
+    assert ann.get("/").status == 303
+    assert server.ask("POST", "/sign-in", b"token=wattveil_x", as_=None).status == 401
+
+
+def test_a_form_of_another_site_does_nothing(server: Running) -> None:
+    """The cookie alone is not enough."""
+    ann, owner = Browser(server, "ann"), Browser(server, "owner")
+    order = {"epsilon": "0.1", "clusters": "6", "products": "load", "key": "k"}
+    before = server.ask("GET", "/v1/datasets/homes/budget", as_="ann").body
+    assert ann.post("/datasets/homes", **order, form_word="").status == 403
+    assert ann.post("/datasets/homes", **order, form_word=owner.word).status == 403
+    assert owner.post("/admin/people", name="eve", form_word="\xe9").status == 403
+    assert server.ask("GET", "/v1/datasets/homes/budget", as_="ann").body == before
+    names = [one["name"] for one in server.ask("GET", "/v1/admin/principals").json["principals"]]
+    assert "eve" not in names
+
+
+def test_pages_of_owners_are_for_owners(server: Running) -> None:
+    """An analyst is told no, on a page."""
+    ann = Browser(server, "ann")
+    for path in ("/admin", "/ledger"):
+        said = ann.get(path)
+        assert said.status == 403
+        assert b"<!doctype html>" in said.body
+    assert ann.post("/admin/people", name="mallory", kind="admin").status == 403
+    assert b"/admin" not in ann.get("/").body
+
+
+def test_what_breaks_a_rule_is_said_beside_the_form(server: Running) -> None:
+    """In words, escaped; nothing is charged."""
+    ann, owner = Browser(server, "ann"), Browser(server, "owner")
+    for change in ({"epsilon": "much"}, {"epsilon": "-1"}, {"by": "<b>"}, {"clusters": "0"}):
+        order = {"epsilon": "0.1", "clusters": "6", "products": "load", "key": "k", **change}
+        for path in ("/datasets/homes", "/datasets/homes/quote"):
+            said = ann.post(path, **order).body
+            assert b'role="alert"' in said
+            assert b"<b>" not in said.partition(b'role="alert"')[2].partition(b"</p>")[0]
+    bad = owner.post("/admin/datasets", name="Bad Name", file="none", clip_kw="5", epsilon="1")
+    assert bad.status == 422

@@ -1,0 +1,36 @@
+"""What computes, on both databases: a helper that is killed, a server that ends in the middle."""
+
+import time
+
+import pytest
+
+from tests.integration.conftest import Place
+from tests.ledgers import broken
+from tests.servers import QUICK, furnish, serving
+
+
+@pytest.mark.parametrize("place", ["postgresql"], indirect=True)
+def test_a_charge_outlives_helper_and_server(place: Place) -> None:
+    """Killed while it computes, then the server is closed: the next start finishes, once paid."""
+    with serving(place.folder, place.database) as first:
+        furnish(first)
+        ordered = first.order("k", QUICK)
+        helper = first.house.worker._helper
+        while (killed := helper._process) is None:
+            time.sleep(0.01)
+        killed.kill()
+        while helper._process is killed:  # another one takes its place
+            time.sleep(0.01)
+        assert first.ask("GET", ordered.headers["location"], as_="ann").json["state"] == "computing"
+        tokens = first.tokens
+    with serving(place.folder, place.database, tokens=tokens) as second:
+        assert second.house.first_token is None
+        assert second.finished(ordered.json["id"])["state"] == "ok"
+        assert second.order("k", QUICK).json["id"] == ordered.json["id"]
+        assert broken(second.house.ledger) == []
+        charges = [
+            one
+            for one in second.ask("GET", "/v1/admin/ledger").json["entries"]
+            if one["kind"] == "charge"
+        ]
+        assert len(charges) == 1

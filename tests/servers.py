@@ -1,0 +1,162 @@
+"""A real server on the loopback, for tests: uvicorn, SQLite, helper processes, nothing replaced."""
+
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from tests.released import LEVELS, some_profiles
+from wattveil import Profiles
+from wattveil.serve.access import Limits
+from wattveil.serve.app import make_app
+from wattveil.serve.house import House
+from wattveil.serve.limits import Rate
+from wattveil.serve.run import configured
+
+UNLIMITED = Limits(asking=Rate(1e9, 1e9), guessing=Rate(1e9, 1e9))
+QUICK: dict[str, Any] = {"epsilon": 0.5, "products": ["load"]}
+"""A release that takes a second: its plan rehearses nothing."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a server said, to the byte."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 - whatever it is
+        """The body, read."""
+        return json.loads(self.body)
+
+
+@dataclass
+class Running:
+    """A server that runs."""
+
+    house: House
+    port: int
+    tokens: dict[str, str]
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        as_: str | None = "owner",
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Send a request; a body that is no bytes is sent as JSON."""
+        sent = dict(headers or {})
+        if as_ is not None:
+            sent["Authorization"] = f"Bearer {self.tokens[as_]}"
+        if body is not None and not isinstance(body, bytes):
+            sent.setdefault("Content-Type", "application/json")
+            body = json.dumps(body).encode()
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request(method, path, body, sent)
+            answer = connection.getresponse()
+            return Answer(answer.status, dict(answer.getheaders()), answer.read())
+        finally:
+            connection.close()
+
+    def order(self, key: str, body: object, *, as_: str = "ann", dataset: str = "homes") -> Answer:
+        """Ask for a release."""
+        path = f"/v1/datasets/{dataset}/releases"
+        return self.ask("POST", path, body, as_=as_, headers={"Idempotency-Key": key})
+
+    def finished(self, release_id: str, *, as_: str = "ann") -> dict[str, Any]:
+        """Wait for a release."""
+        while True:
+            found: dict[str, Any] = self.ask("GET", f"/v1/releases/{release_id}", as_=as_).json
+            if found["state"] != "computing":
+                return found
+            time.sleep(0.05)
+
+    def admit(self, name: str, *, epsilon: float, dataset: str = "homes") -> None:
+        """Admit an analyst to a data set."""
+        made = self.ask("POST", "/v1/admin/principals", {"name": name})
+        assert made.status == 201, made.body
+        self.tokens[name] = made.json["token"]
+        budget = {"allowance": {"epsilon": epsilon, "delta": 1e-6}, "reason": "x", "whose": name}
+        set_ = self.ask("POST", f"/v1/admin/datasets/{dataset}/budgets", budget)
+        assert set_.status == 200, set_.body
+
+
+@contextmanager
+def serving(
+    folder: Path,
+    database: str | None = None,
+    *,
+    tokens: dict[str, str] | None = None,
+    limits: Limits = UNLIMITED,
+) -> Iterator[Running]:
+    """Serve a folder until the block ends; ``tokens`` are those of an earlier start."""
+    with House.open(folder, database, tick_seconds=0.1) as house:
+        known = dict(tokens or {})
+        if house.first_token is not None:
+            known["owner"] = house.first_token
+        listener = socket.create_server(("127.0.0.1", 0))
+        server = uvicorn.Server(configured(make_app(house, limits)))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            while not server.started:
+                time.sleep(0.01)
+            yield Running(house, listener.getsockname()[1], known)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def put_profiles(
+    folder: Path, name: str = "homes.parquet", profiles: Profiles | None = None
+) -> str:
+    """Put a file where an owner puts it, with the list of customers beside it."""
+    place = folder / "profiles"
+    place.mkdir(exist_ok=True)
+    chosen = some_profiles() if profiles is None else profiles
+    chosen.write_parquet(place / name)
+    (place / "customers.txt").write_text("\n".join(some_profiles().customer_ids))
+    return name
+
+
+def registration(file: str, name: str = "homes", **choices: object) -> dict[str, object]:
+    """Return what an owner sends to register a data set."""
+    return {
+        "name": name,
+        "file": file,
+        "clip_kw": 5.0,
+        "groups": {"class": list(LEVELS)},
+        "products": ["clusters", "synthesis", "load", "shares", "labels"],
+        "customer_list_file": "customers.txt",
+        "customers": 300,
+        "allowance": {"epsilon": 4.0, "delta": 1e-6, "label_epsilon": 1.0},
+        **choices,
+    }
+
+
+def furnish(server: Running) -> None:
+    """Register a data set, and admit two analysts."""
+    file = put_profiles(server.house.folder)
+    made = server.ask("POST", "/v1/admin/datasets", registration(file))
+    assert made.status == 201, made.body
+    server.admit("ann", epsilon=3.0)
+    server.admit("bob", epsilon=0.6)
