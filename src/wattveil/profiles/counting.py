@@ -87,7 +87,7 @@ def count_plain_rows(readings: Readings, target: str, calendar: Calendar) -> boo
         with duckdb_reads(readings.source.files):
             lookup: _Lookup | None = _by_text(most)
             if rows.stamp.typed:
-                lookup = _by_low_bits(readings, plain.sql, low, units, most)
+                lookup = _by_low_bits(readings, plain.sql, calendar, units, most)
             if lookup is None:
                 return False
             readings.connection.execute(f"""
@@ -136,27 +136,47 @@ def _by_text(most: int) -> _Lookup:
     return _Lookup("stamp", join, total=f"CASE WHEN max(abs(units)) < {most} THEN sum(units) END")
 
 
-def _by_low_bits(readings: Readings, plain: str, low: str, units: str, most: int) -> _Lookup | None:
+def _by_low_bits(
+    readings: Readings, plain: str, calendar: Calendar, units: str, most: int
+) -> _Lookup | None:
     """Join by low bits what is no text; it can be asked beforehand, mostly from statistics.
 
     None if a stamp is not in the calendar, or a value is too large.
     """
-    known = f"(SELECT DISTINCT stamp FROM ({plain})) ANTI JOIN written ON stamp = as_written"
-    largest, missing = readings.connection.execute(f"""
-        SELECT max(abs({units})), bool_or(missing)
+    largest, value_missing, stamp_missing = readings.connection.execute(f"""
+        SELECT max(abs({units})), bool_or(value_missing), bool_or(stamp_missing)
         FROM (
-            SELECT unnest([lowest, highest])::DOUBLE AS value, missing
+            SELECT unnest([lowest, highest])::DOUBLE AS value, value_missing, stamp_missing
             FROM (
                 SELECT min(value) AS lowest, max(value) AS highest,
-                       count(value) < count(*) AS missing
+                       count(value) < count(*) AS value_missing,
+                       count(stamp) < count(*) AS stamp_missing
                 FROM ({plain})
             )
         )
     """).fetchall()[0]
-    if (largest is not None and largest >= most) or _any(readings, f"FROM {known}"):
+    too_large = largest is not None and largest >= most
+    if too_large or stamp_missing or not _all_in_calendar(readings, calendar):
         return None
-    slot = _SLOT if missing else "slot"
-    return _Lookup(f"{low} AS low", "JOIN written USING (low)", slot)
+    slot = _SLOT if value_missing else "slot"
+    return _Lookup(f"{_low_bits(calendar)} AS low", "JOIN written USING (low)", slot)
+
+
+def _all_in_calendar(readings: Readings, calendar: Calendar) -> bool:
+    """Tell whether every stamp is one of the calendar: between first and last, and on its grid.
+
+    The filter stands on the scan itself, with nothing between: so DuckDB works it out once for each
+    entry of a Parquet dictionary, not for each row.
+    """
+    rows, block_us = readings.source.rows, calendar.frame.block_us
+    query = rows.range_sql()
+    if query is None:
+        return False
+    first_us, last_us = readings.connection.execute(query).fetchall()[0]
+    if first_us is None or first_us < calendar.first_us or last_us >= calendar.end_us:
+        return False
+    off_grid = f"({rows.stamp.sql}) % {block_us} <> {calendar.first_us % block_us}"
+    return not _any(readings, f"FROM {rows.scan.sql} WHERE {off_grid}")
 
 
 def _low_bits(calendar: Calendar) -> str:

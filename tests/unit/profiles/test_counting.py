@@ -131,6 +131,28 @@ def test_whatever_is_odd_goes_the_other_way(line: str, tmp_path: Path, quick: li
     assert report == read_readings(path, minutes=30).report
 
 
+@pytest.mark.parametrize(
+    "stamp",
+    [
+        None,
+        _FIRST + dt.timedelta(microseconds=1),  # the low bits of a stamp that is there
+        _FIRST + dt.timedelta(minutes=15),
+    ],
+)
+def test_an_odd_time_goes_the_other_way(
+    stamp: dt.datetime | None, tmp_path: Path, quick: list[bool]
+) -> None:
+    """Parquet's statistics and one filter tell that a stamp is not of the calendar."""
+    stamps = [*_HALF_HOURS, stamp]
+    table = pa.table({"id": ["a"] * len(stamps), "ts": stamps, "kwh": [1.0] * len(stamps)})
+    pq.write_table(table, tmp_path / "readings.parquet")
+    readings = read_readings(tmp_path / "readings.parquet", minutes=30)
+    report = build_profiles(readings, least_days=1).cells.report
+    assert not any(quick)
+    assert report.rows_in == len(stamps)
+    assert report == readings.report
+
+
 def test_stamps_that_do_not_tell_the_year(tmp_path: Path, quick: list[bool]) -> None:
     """A format by which two stamps are written alike would double rows in the join: refused."""
     lines = [f"a,{start:%d %H:%M},1" for start in _HALF_HOURS[:48]]
