@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import measured_homes as measured
 import numpy as np
@@ -122,10 +123,10 @@ def reference(case: Case, n_clusters: int) -> float:
         )
 
 
-def fitted(case: Case, epsilon: float, n_clusters: int) -> PrivateKMeans:
-    """Return one release."""
+def fitted(case: Case, epsilon: float, n_clusters: int, **known: Any) -> PrivateKMeans:  # noqa: ANN401
+    """Return one release, with public facts that the owner may state."""
     model = PrivateKMeans(
-        n_clusters=n_clusters, epsilon=epsilon, delta=DELTA, normalise=case.is_shape
+        n_clusters=n_clusters, epsilon=epsilon, delta=DELTA, normalise=case.is_shape, **known
     )
     return model.fit(rows_of(case))
 
@@ -137,12 +138,17 @@ def accuracy_loss(case: Case, centroids: Floats, n_clusters: int) -> float:
     return clustering_loss(rows, centroids) / reference(case, n_clusters) - 1.0
 
 
-def our_losses(case: Case, epsilon: float, *, runs: int, n_clusters: int = 6) -> list[float]:
+def our_losses(
+    case: Case,
+    epsilon: float,
+    *,
+    runs: int,
+    n_clusters: int = 6,
+    **known: Any,  # noqa: ANN401
+) -> list[float]:
     """Return the loss of each of some releases."""
-    return [
-        accuracy_loss(case, fitted(case, epsilon, n_clusters).cluster_centers_, n_clusters)
-        for _ in range(runs)
-    ]
+    fits = (fitted(case, epsilon, n_clusters, **known) for _ in range(runs))
+    return [accuracy_loss(case, fit.cluster_centers_, n_clusters) for fit in fits]
 
 
 def median_error(losses: list[float]) -> float:
