@@ -4,10 +4,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+LAZY := --no-compile # Python compiles what it imports; pip would compile three times as much
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench soak check format seal reproduction mutation pins clean
+.PHONY: help demo test bench soak check lint types machine-code format seal reproduction mutation pins clean
+# Two cores: pip beside the distribution's packages, mypy beside the other checks.
+MAKEFLAGS += --jobs=2
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
@@ -15,10 +18,9 @@ help: ## Show this list
 demo: $(VENV)/.runtime ## See Wattveil work: a private release of simulated customers
 	@$(BIN)/wattveil demo
 
-test: check $(VENV)/.browser $(VENV)/.java ## Check, run every test, enforce coverage
-	@find src -name '*.nb[ci]' -delete # machine code that numba kept may be older than a file it came from
+test: $(VENV)/.browser $(VENV)/.java check machine-code ## Check, run every test, enforce coverage
 	@echo "==> pytest (two processes, random order)"
-	@$(BIN)/pytest -n 2 --cov --cov-report=
+	@$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=
 	@echo "==> coverage: every branch of privacy/, release/ and instance/"
 	@$(BIN)/coverage report --include='*/wattveil/privacy/*,*/wattveil/release/*,*/wattveil/instance/*' --fail-under=100
 	@echo "==> coverage: 90 % elsewhere"
@@ -36,16 +38,26 @@ soak: $(VENV)/.dev ## Statistical tests and audits on twenty times the samples, 
 	@WATTVEIL_KILLS=1000 WATTVEIL_CLIENT_SECONDS=600 $(BIN)/pytest --timeout=0 tests/integration/test_ledger_crashes.py
 	@WATTVEIL_HISTORIES=2000 $(BIN)/pytest --timeout=0 tests/property/test_ledger_properties.py
 
-check: $(VENV)/.dev ## Lint, formatting, types, import contracts, dependencies
+check: types lint ## Lint, formatting, types, import contracts, dependencies
+
+types: $(VENV)/.dev
+	@echo "==> mypy"
+	@$(BIN)/mypy
+
+lint: $(VENV)/.dev
 	@echo "==> ruff"
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
-	@echo "==> mypy"
-	@$(BIN)/mypy
 	@echo "==> import contracts"
 	@$(BIN)/lint-imports --no-logo --no-cache
 	@echo "==> deptry"
 	@$(BIN)/deptry src
+
+# What numba kept may be older than a file it came from. Compiled beside mypy, and not by both test processes at once.
+machine-code: $(VENV)/.dev
+	@find src -name '*.nb[ci]' -delete
+	@echo "==> machine code of the loops"
+	@$(BIN)/python -W ignore tools/compile_loops.py
 
 format: $(VENV)/.dev ## Rewrite the code in the house style
 	@$(BIN)/ruff check --fix-only
@@ -54,7 +66,7 @@ format: $(VENV)/.dev ## Rewrite the code in the house style
 seal: $(VENV)/.dev ## List stale seals of proof pages; renew those read again: PAGES="docs/proofs/x.md"
 	@$(BIN)/python tools/seal_proofs.py $(if $(PAGES),--write $(PAGES))
 
-reproduction: $(VENV)/.browser ## Draw the paper's figures anew into docs/reproduction.md (some minutes)
+reproduction: $(VENV)/.dev $(VENV)/.browser ## Draw the paper's figures anew into docs/reproduction.md (some minutes)
 	@$(BIN)/python tools/build_reproduction.py
 
 mutation: $(VENV)/.dev ## Mutate privacy/ and list the mutants no test kills (long)
@@ -94,24 +106,25 @@ $(VENV)/.python:
 
 $(VENV)/.runtime: $(VENV)/.python pyproject.toml requirements/base.txt
 	@echo "==> installing Wattveil and what it needs to run (about a minute)"
-	@$(PIP) install --requirement requirements/base.txt
+	@$(PIP) install $(LAZY) --requirement requirements/base.txt
 	@$(PIP) install --no-deps --editable .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
 	@echo "==> installing what the tests and checks need (about a minute)"
-	@$(PIP) install --requirement requirements/dev.txt
+	@$(PIP) install $(LAZY) --requirement requirements/dev.txt
 	@touch $@
 
 # The report is tested in a real browser: the distribution's Chromium. Where it cannot be had, the test says so.
-$(VENV)/.browser: $(VENV)/.dev
+$(VENV)/.browser: $(VENV)/.python
 	@command -v chromium >/dev/null || { echo "==> installing Chromium for the browser test"; \
 	  { apt-get -qq update && apt-get -qq install --yes chromium; } >/dev/null 2>&1; } || \
 	  echo "    not possible here: the browser test will be skipped"
 	@touch $@
 
 # Spark runs on Java: that of the distribution. Where it cannot be had, the tests of Spark say so.
-$(VENV)/.java: $(VENV)/.dev
+# After the browser: apt does one thing at a time.
+$(VENV)/.java: $(VENV)/.python | $(VENV)/.browser
 	@command -v java >/dev/null || { echo "==> installing Java for the tests of Spark"; \
 	  { apt-get -qq update && apt-get -qq install --yes openjdk-17-jre-headless; } >/dev/null 2>&1; } || \
 	  echo "    not possible here: the tests of Spark will be skipped"

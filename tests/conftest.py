@@ -1,5 +1,8 @@
 """What every test shares: its folder is its marker, and what makes many runs affordable."""
 
+import sys
+import threading
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -8,29 +11,51 @@ from tests.many_runs import draw_in_blocks, remember_constants
 
 _TESTS = Path(__file__).parent
 _MARKED_FOLDERS = ("browser", "statistical")
+_UNTRACED_FOLDERS = ("browser", "property", "statistical")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test of a marked folder, so that `-m "not statistical"` needs no decorator.
 
     Thousands of runs of the same lines need not be traced: every line is covered by other tests.
+    Tracing them takes half as long again, or as long again, as running them.
     """
     for item in items:
         folder = item.path.relative_to(_TESTS).parts[0]
         if folder in _MARKED_FOLDERS:
             item.add_marker(folder)
-        if folder == "statistical":
+        if folder in _UNTRACED_FOLDERS:
             item.add_marker("no_cover")
 
 
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """Take the tracer away from tests marked `no_cover`.
+
+    pytest-cov does so, but in a process of pytest-xdist it has two tracers, and stops one.
+    """
+    is_marked = item.get_closest_marker("no_cover") is not None
+    if not is_marked and "no_cover" not in getattr(item, "fixturenames", ()):
+        yield
+        return
+    here, in_threads = sys.gettrace(), threading.gettrace()
+    sys.settrace(None)
+    threading.settrace(None)
+    try:
+        yield
+    finally:
+        sys.settrace(here)
+        threading.settrace(in_threads)
+
+
 @pytest.fixture
-def constants_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def constants_once(monkeypatch: pytest.MonkeyPatch, no_cover: None) -> None:  # noqa: ARG001 - many runs
     """Compute once what is the same in every run: no noise, nothing that differs between runs."""
     remember_constants(monkeypatch)
 
 
 @pytest.fixture
-def many_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def many_runs(monkeypatch: pytest.MonkeyPatch, no_cover: None) -> None:  # noqa: ARG001 - many runs
     """Compute constants once, and draw the system's noise in blocks.
 
     A block comes from the same sampler with the same scale, and each number is handed out once: a

@@ -5,7 +5,6 @@ noisy numbers of the first asks exactly the same questions, and the difference o
 is what a customer changes, ask by ask.
 """
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -60,18 +59,6 @@ def privacy_loss(first: list[Draw], second: list[Draw]) -> float:
         return np.concatenate([(d.noisy - d.exact) / d.sigma for d in draws])
 
     return float((np.square(misfit(second)) - np.square(misfit(first))).sum() / 2.0)
-
-
-def measured_delta(
-    pair: Callable[[], tuple[list[Draw], list[Draw]]], *, epsilon: float, runs: int
-) -> tuple[float, float]:
-    """Return the delta of a release on two neighbours, E (1 - e^(epsilon - loss))_+, and its error.
-
-    ``pair`` makes the release anew and returns its draws on the data and on the neighbour.
-    """
-    losses = np.array([privacy_loss(*pair()) for _ in range(runs)])
-    excess = np.maximum(0.0, 1.0 - np.exp(epsilon - losses))
-    return float(excess.mean()), float(excess.std() / math.sqrt(runs))
 
 
 @contextmanager

@@ -18,6 +18,8 @@ from wattveil.errors import InvalidFileError
 from wattveil.ingest import read_readings
 from wattveil.profiles import build_profiles
 
+pytestmark = pytest.mark.no_cover  # the tests of each layout cover its lines
+
 _INPUTS = int(os.environ.get("WATTVEIL_FUZZ", "40"))
 _PROFILED = 4  # of so many inputs one becomes profiles too
 _CHUNKS = 8  # tests of one layout, so that they run side by side and keep within the time limit

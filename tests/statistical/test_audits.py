@@ -22,7 +22,9 @@ def test_an_audit_does_not_refute_the_claim(name: str) -> None:
 def test_an_audit_catches_half_the_noise(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same audit refutes the same claim when the noise has half its scale."""
     faults.weaker_noise(monkeypatch)
-    exceeds_claim(CASES[name]())
+    case = CASES[name]()
+    # Of sums at (1, 0.5) it is 7 deviations beyond the decision with 1,500 runs.
+    exceeds_claim(case, runs=min(case.runs, 1_500) if case.claim.delta == 0.5 else case.runs)
 
 
 @pytest.mark.parametrize("name", ["ball", "histogram", "answer", "second moment"])

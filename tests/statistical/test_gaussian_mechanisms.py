@@ -160,6 +160,7 @@ def test_answer() -> None:
     tells_scale((np.array(noise) / diagonal).ravel(), 1.0 / s_of(budget.rho_units))
 
 
+@pytest.mark.usefixtures("many_runs")
 @pytest.mark.parametrize(
     ("neighbours", "sensitivity"), [(ZERO_OUT, 4.0), (REPLACE_ONE, math.sqrt(2.0) * 4.0)]
 )

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
+from tests.homes import simulated_homes
 from wattveil import PrivateKMeans, cluster_shares, release_labels
 from wattveil.clustering.lloyd import k_means
 from wattveil.errors import InvalidParameterError
 from wattveil.planning import kmeans, plan_kmeans, plan_labels, plan_shares
 from wattveil.planning.kmeans import centroid_error, simulated_rows
-from wattveil.simulate import simulate_load_kw
 
 CENTROIDS = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 5.0], [6.0, 6.0]])
 SIZES = np.array([400, 300, 200, 100])
@@ -29,6 +29,7 @@ def near(planned: object, realised: object) -> None:
 @pytest.mark.parametrize(
     ("design", "epsilon"), [("cheapest", 2.5), ("cheapest", 4.0), ("response", 1.0)]
 )
+@pytest.mark.no_cover
 def test_labels(design: str, epsilon: float) -> None:
     """Share of wrong labels and error of each share over 100 runs, as planned."""
     load_kw, true = np.repeat(CENTROIDS, SIZES, axis=0), np.repeat(np.arange(4), SIZES)
@@ -188,7 +189,7 @@ def test_clusters(*, normalise: bool) -> None:
     plan = plan_kmeans(estimator, n_customers=1500)
     errors, losses = [], []
     for seed in range(70, 74):
-        load_kw = simulate_load_kw(customers=1500, seed=seed)
+        load_kw = simulated_homes(1500, seed=seed)
         rows = estimator.comparable(load_kw)
         rows = rows[np.isfinite(rows).all(axis=1)]
         best = k_means(rows, 5, seed=0, n_init=5).loss

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.homes import simulated_homes
 from wattveil.errors import InvalidParameterError
 from wattveil.planning import plan_load_duration, plan_load_shapes
 from wattveil.release.duration import load_duration_curve
 from wattveil.release.shapes import load_shapes
-from wattveil.simulate import simulate_load_kw
 
 RUNS = 100
 CUSTOMERS = 1500
@@ -22,7 +22,7 @@ KNOWN: dict[str, Any] = {"typical_kw": 0.54, "log_spread": 0.69, "delta": 1e-6}
 @pytest.mark.parametrize("epsilon", [1.0, 3.0])
 def test_planned_error_is_the_realised_error(epsilon: float) -> None:
     """Within 25 % over 100 runs, for the mean shape and the duration curve of a day."""
-    load_kw = simulate_load_kw(customers=CUSTOMERS)
+    load_kw = simulated_homes(CUSTOMERS)
     mean, total = load_kw.mean(axis=0), -np.sort(-load_kw.sum(axis=0))
     promise: dict[str, Any] = {"epsilon": epsilon, "delta": 1e-6}
     shapes = [
@@ -39,9 +39,10 @@ def test_planned_error_is_the_realised_error(epsilon: float) -> None:
     assert planned == pytest.approx(math.sqrt(np.mean(curves)), rel=0.25)
 
 
+@pytest.mark.usefixtures("constants_once")
 def test_planned_error_of_three_groups() -> None:
     """Within 25 %, as a mean over groups, for the shapes of three groups of the same homes."""
-    load_kw = simulate_load_kw(customers=CUSTOMERS)
+    load_kw = simulated_homes(CUSTOMERS)
     groups = [i % 3 for i in range(CUSTOMERS)]
     truth = np.array([load_kw[i::3].mean(axis=0) for i in range(3)])
     squares = [

@@ -104,6 +104,7 @@ _NOISE = "the check compares two fits, and noise has no seed"
     },
     xfail_strict=False,  # two noisy fits may agree by chance
 )
+@pytest.mark.usefixtures("constants_once")
 def test_scikit_learn_contract(
     estimator: LeaveOneOutKMeans, check: Callable[[LeaveOneOutKMeans], None]
 ) -> None:

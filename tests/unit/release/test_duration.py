@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.homes import simulated_homes
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.budget import Budget
 from wattveil.release.duration import LoadDuration, load_duration_curve
-from wattveil.simulate import LONDON_MIX, simulate_kwh, simulate_load_kw
+from wattveil.simulate import LONDON_MIX, simulate_kwh
 
 DAYS = 56
 
@@ -78,7 +79,7 @@ def test_curves_never_rise_and_say_their_error(eight_weeks: NDArray[np.float64])
 @pytest.mark.usefixtures("constants_once")
 def test_bands_of_a_day_cover() -> None:
     """95 % bands of the 24 sorted hours hold the truth in about 95 %."""
-    load_kw = simulate_load_kw(customers=1500)
+    load_kw = simulated_homes(1500)
     truth = descending(load_kw)
     inside = [
         np.abs(curve.load_kw[0] - truth) < 1.96 * curve.std_kw[0]

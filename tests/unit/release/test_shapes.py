@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.homes import simulated_homes
 from tests.transcripts import record, replay, squared_signal
 from wattveil.errors import InvalidDataError, InvalidParameterError, RehearsalError
 from wattveil.privacy import noise
@@ -15,7 +16,6 @@ from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
 from wattveil.privacy.noise import NoiseSource
 from wattveil.release import shapes
 from wattveil.release.shapes import LoadShapes, load_shapes
-from wattveil.simulate import simulate_load_kw
 
 Floats = NDArray[np.float64]
 RUNS = 60
@@ -37,7 +37,7 @@ def true_means(load_kw: Floats, groups: list[int], levels: range) -> Floats:
 @pytest.mark.parametrize(("n_groups", "epsilon"), [(1, 0.3), (1, 1.0), (1, 3.0), (3, 1.0)])
 def test_bands_cover(n_groups: int, epsilon: float) -> None:
     """95 % bands hold the true mean in 90 to 99 % of slots: noise, shrinkage and clipping."""
-    load_kw = simulate_load_kw(customers=CUSTOMERS)
+    load_kw = simulated_homes(CUSTOMERS)
     groups, levels = [i % n_groups for i in range(CUSTOMERS)], range(n_groups)
     truth = true_means(load_kw, groups, levels)
     inside = []
@@ -57,7 +57,7 @@ def test_bands_cover_small_groups_that_differ() -> None:
     numbers, levels = [400, 200, 60, 30], range(4)
     groups = np.repeat(levels, numbers).tolist()
     scales = np.array([1.0, 0.6, 3.0, 1.5])[groups]
-    load_kw = simulate_load_kw(customers=sum(numbers)) * scales[:, None]
+    load_kw = simulated_homes(sum(numbers)) * scales[:, None]
     truth = true_means(load_kw, groups, levels)
     found = [release(load_kw, groups=groups, levels=levels) for _ in range(RUNS)]
     # By group a run is all or nothing: the share over 60 runs has a standard error of about 2 %.
@@ -67,7 +67,7 @@ def test_bands_cover_small_groups_that_differ() -> None:
 @pytest.mark.usefixtures("constants_once")
 def test_what_giants_hide_is_said() -> None:
     """Two giants have a third of the load: the band misses them, the band and hidden_kw do not."""
-    load_kw = np.vstack([simulate_load_kw(customers=CUSTOMERS), np.full((2, 24), 150.0)])
+    load_kw = np.vstack([simulated_homes(CUSTOMERS), np.full((2, 24), 150.0)])
     truth = load_kw.mean()
     found = [release(load_kw, plausible_kw=(0.04, 200.0)) for _ in range(RUNS)]
     mean = np.array([shape.mean_kw.mean() for shape in found])
@@ -80,7 +80,7 @@ def test_what_giants_hide_is_said() -> None:
 @pytest.mark.usefixtures("constants_once")
 def test_a_narrower_range_hides_less() -> None:
     """What may be hidden is bounded by the largest plausible size, and falls with the budget."""
-    load_kw = simulate_load_kw(customers=CUSTOMERS)
+    load_kw = simulated_homes(CUSTOMERS)
 
     def hidden(epsilon: float, most: float) -> float:
         shapes = [release(load_kw, epsilon=epsilon, plausible_kw=(0.04, most)) for _ in range(9)]
@@ -94,7 +94,7 @@ def test_a_narrower_range_hides_less() -> None:
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
 def test_better_than_plain(epsilon: float) -> None:
     """Against clipped noisy means with the best clip of a grid, chosen with hindsight."""
-    load_kw = simulate_load_kw(customers=CUSTOMERS)
+    load_kw = simulated_homes(CUSTOMERS)
     truth = load_kw.mean(axis=0)
     generator = np.random.default_rng(3)
     mu = math.sqrt(2e-18 * Budget(release(load_kw[:5], epsilon=epsilon).guarantee).rho_units)
@@ -145,9 +145,10 @@ CANARIES = {
 
 @pytest.mark.parametrize("canary", CANARIES)
 @pytest.mark.parametrize("epsilon", [0.3, 3.0])
+@pytest.mark.no_cover
 def test_no_customer_moves_an_ask_beyond_its_sensitivity(canary: str, epsilon: float) -> None:
     """What one customer changes in the whole transcript is within the grant, ask by ask."""
-    rows = simulate_load_kw(customers=60)
+    rows = simulated_homes(60)
     more = np.vstack([rows, CANARIES[canary]])
     options: dict[str, Any] = {"epsilon": epsilon, "levels": ["a", "b"]}
     groups = ["a", "b"] * 30
@@ -163,7 +164,7 @@ def test_no_customer_moves_an_ask_beyond_its_sensitivity(canary: str, epsilon: f
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_rows_with_gaps_contribute_nothing(bad: float) -> None:
     """By rule: one bad value and the customer is in no ask, nor does it raise."""
-    rows = simulate_load_kw(customers=40)
+    rows = simulated_homes(40)
     gap = np.vstack([rows, np.ones((1, 24))])
     gap[40, 3] = bad
     seen = record(lambda: release(gap))
@@ -172,7 +173,7 @@ def test_rows_with_gaps_contribute_nothing(bad: float) -> None:
 
 def test_unlisted_groups_contribute_nowhere_and_empty_levels_are_released() -> None:
     """Levels are public: what is released does not depend on who is there."""
-    rows = simulate_load_kw(customers=40)
+    rows = simulated_homes(40)
     groups = ["a"] * 20 + ["elsewhere"] * 20
     options: dict[str, Any] = {"levels": ["a", "nobody"]}
     seen = record(lambda: release(rows, groups=groups, **options))
@@ -187,9 +188,10 @@ def test_unlisted_groups_contribute_nowhere_and_empty_levels_are_released() -> N
     assert (shape.customers >= 1.0).all()
 
 
+@pytest.mark.no_cover
 def test_groups_that_differ_are_told_apart() -> None:
     """Large and small customers keep their means; an average of all would miss both."""
-    rows = np.vstack([simulate_load_kw(customers=2000), 6.0 * simulate_load_kw(customers=2000)])
+    rows = np.vstack([simulated_homes(2000), 6.0 * simulated_homes(2000)])
     groups = [0] * 2000 + [1] * 2000
     shape = release(rows, epsilon=3.0, groups=groups, levels=[0, 1])
     truth = true_means(rows, groups, range(2))
