@@ -2,12 +2,16 @@
 
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.many_runs import draw_in_blocks, remember_constants
+
+if TYPE_CHECKING:
+    from tests.servers import Running
 
 _TESTS = Path(__file__).parent
 _MARKED_FOLDERS = ("browser", "statistical")
@@ -63,3 +67,18 @@ def many_runs(monkeypatch: pytest.MonkeyPatch, no_cover: None) -> None:  # noqa:
     """
     remember_constants(monkeypatch)
     draw_in_blocks(monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Running"]:
+    """Serve one data set to two analysts, to all tests of a process: it takes seconds to start.
+
+    Tests add what they need, under names of their own.
+    """
+    from tests.ledgers import broken  # noqa: PLC0415 - most tests need no server
+    from tests.servers import furnish, serving  # noqa: PLC0415
+
+    with serving(tmp_path_factory.mktemp("server")) as running:
+        furnish(running)
+        yield running
+        assert broken(running.house.ledger) == []

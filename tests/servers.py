@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import socket
 import threading
 import time
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import uvicorn
 
@@ -19,7 +21,8 @@ from wattveil.serve.access import Limits
 from wattveil.serve.app import make_app
 from wattveil.serve.house import House
 from wattveil.serve.limits import Rate
-from wattveil.serve.run import configured
+from wattveil.serve.problems import MEDIA_TYPE, Code
+from wattveil.serve.run import configured, transport
 
 UNLIMITED = Limits(asking=Rate(1e9, 1e9), guessing=Rate(1e9, 1e9))
 QUICK: dict[str, Any] = {"epsilon": 0.5, "products": ["load"]}
@@ -107,6 +110,8 @@ def serving(
     *,
     tokens: dict[str, str] | None = None,
     limits: Limits = UNLIMITED,
+    tls: tuple[Path | None, Path | None] = (None, None),
+    behind_proxy: str | None = None,
 ) -> Iterator[Running]:
     """Serve a folder until the block ends; ``tokens`` are those of an earlier start."""
     with House.open(folder, database, tick_seconds=0.1) as house:
@@ -114,7 +119,8 @@ def serving(
         if house.first_token is not None:
             known["owner"] = house.first_token
         listener = socket.create_server(("127.0.0.1", 0))
-        server = uvicorn.Server(configured(make_app(house, limits)))
+        way = transport(tls, behind_proxy)
+        server = uvicorn.Server(configured(make_app(house, limits), **way))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:
@@ -160,3 +166,38 @@ def furnish(server: Running) -> None:
     assert made.status == 201, made.body
     server.admit("ann", epsilon=3.0)
     server.admit("bob", epsilon=0.6)
+
+
+def refused(answer: Answer, code: Code) -> Answer:
+    """Check that an answer is a problem of the list, and return it."""
+    assert (answer.status, answer.json["code"]) == (code.status, code.name.lower()), answer.body
+    assert answer.headers["content-type"] == MEDIA_TYPE
+    return answer
+
+
+class Browser:
+    """Keeps a cookie and the word of the last form."""
+
+    def __init__(self, server: Running, who: str) -> None:
+        self._server = server
+        self.signed_in = self.post("/sign-in", token=server.tokens[who])
+        self.cookie = self.signed_in.headers["set-cookie"].partition(";")[0]
+        self.word = re.findall(r'name="form_word" value="([^"]+)"', self.get("/").body.decode())[0]
+
+    cookie = ""
+    word = ""
+
+    def get(self, path: str) -> Answer:
+        """Go to a page."""
+        headers = {"Cookie": self.cookie, "Accept": "text/html"}
+        return self._server.ask("GET", path, as_=None, headers=headers)
+
+    def post(self, path: str, **fields: str) -> Answer:
+        """Send a form."""
+        headers = {
+            "Cookie": self.cookie,
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Accept": "text/html",
+        }
+        body = urlencode({"form_word": self.word, **fields}).encode()
+        return self._server.ask("POST", path, body, as_=None, headers=headers)

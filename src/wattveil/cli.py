@@ -36,7 +36,7 @@ app = typer.Typer(
 admin = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="What the house keeps: keys, the ledger.",
+    help="What the house keeps: keys, tokens, data sets, the ledger.",
 )
 ledger = typer.Typer(
     no_args_is_help=True, pretty_exceptions_enable=False, help="The budget ledger of a server."
@@ -113,6 +113,12 @@ _add(attack, "copy", "evaluation.attack_copy_command", "Real customers among syn
 _add(attack, "solar", "evaluation.attack_solar_command", "The one home with panels, by averages.")
 _add(app, "reproduce", "reproduce.command", "The paper's figures, each beside what is true.")
 _add(app, "serve", "serve.command", "Answer analysts over HTTP, within budgets.")
+_add(admin, "token", "serve.verbs.token", "A new token, for an administrator who lost theirs.")
+_add(admin, "profiles", "serve.verbs.profiles", "Files or a query, as one file of a server.")
+_add(admin, "dataset", "serve.verbs.dataset", "Register a data set at a server.")
+_add(admin, "analyst", "serve.verbs.analyst", "Admit somebody who may ask.")
+_add(admin, "budget", "serve.verbs.budget", "Say what may be spent, and by whom.")
+_add(admin, "close", "serve.verbs.close", "Have a data set answer nothing new.")
 _add(admin, "key", "publish.key_command", "Make a key to sign releases with, and its public half.")
 _add(ledger, "audit", "serve.ledger.audit_command", "Check all of it anew: chain, sums, caps.")
 _add(ledger, "export", "serve.ledger.export_command", "Every entry, as a file to be checked.")

@@ -1,24 +1,14 @@
 """The server as people use it: an owner and an analyst in a real browser, on a desk and a phone."""
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.servers import Running, put_profiles, serving
+from tests.released import some_profiles
+from tests.servers import Running, put_profiles
 
 SHOTS = os.environ.get("WATTVEIL_SCREENSHOTS")
 """A folder for pictures, if somebody wants to look."""
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Running]:
-    """Serve a new house, with a file of profiles in it."""
-    with serving(tmp_path) as running:
-        put_profiles(tmp_path)
-        yield running
 
 
 def opened(browser: Browser, server: Running, *, width: int, dark: bool) -> tuple[Page, list[str]]:
@@ -37,6 +27,7 @@ def opened(browser: Browser, server: Running, *, width: int, dark: bool) -> tupl
 
 def signed_in(page: Page, token: str) -> None:
     """Sign in by the keyboard alone: the field has the focus."""
+    page.wait_for_function("document.activeElement.id === 'token'")
     page.keyboard.type(token)
     page.keyboard.press("Enter")
     page.wait_for_selector("nav")
@@ -51,30 +42,32 @@ def looked_at(page: Page, name: str, width: int) -> None:
 
 def test_owner_and_analyst_do_their_work(browser: Browser, server: Running) -> None:
     """Register, admit, set a budget; sign in elsewhere, see a quote move, release, see plots."""
+    put_profiles(server.house.folder, "town.parquet", some_profiles(50))
     owner, owner_heard = opened(browser, server, width=1280, dark=False)
     looked_at(owner, "sign-in", 1280)
     signed_in(owner, server.tokens["owner"])
     owner.click("text=Administration")
     register = owner.locator("form[action='/admin/datasets']")
     for field, value in {
-        "name": "homes",
-        "file": "homes.parquet",
+        "name": "town",
+        "file": "town.parquet",
         "title": "Homes of a town",
         "clip_kw": "5",
-        "customers": "300",
+        "customers": "50",
         "groups": "class: home, shop",
         "epsilon": "4",
     }.items():
         register.locator(f"[name={field}]").fill(value)
     register.locator("button").click()
-    owner.wait_for_selector("text=homes is registered.")
-    owner.locator("form[action='/admin/people'] [name=name]").fill("ann")
+    owner.wait_for_selector("text=town is registered.")
+    owner.locator("form[action='/admin/people'] [name=name]").fill("zoe")
     owner.click("text=Admit")
     token = owner.locator("#token").inner_text()
     looked_at(owner, "admin", 1280)
-    owner.click("text=Set a budget")
-    budget = owner.locator("form[action='/admin/budgets']")
-    budget.locator("[name=whose]").select_option("ann")
+    town = owner.locator("section", has=owner.locator("h2 a", has_text="town"))
+    town.locator("text=Set a budget").click()
+    budget = town.locator("form[action='/admin/budgets']")
+    budget.locator("[name=whose]").select_option("zoe")
     budget.locator("[name=epsilon]").fill("2")
     budget.locator("[name=reason]").fill("thesis")
     budget.locator("button").click()
@@ -94,12 +87,21 @@ def test_owner_and_analyst_do_their_work(browser: Browser, server: Running) -> N
         " && document.querySelector('#quote table').innerText !== before",
         arg=before,
     )
+    ann.locator("text=More choices").click()
+    looked_at(ann, "choices-phone", 390)
     ann.click("#order")
     ann.wait_for_selector("text=The promise", timeout=60_000)
     ann.wait_for_function("document.querySelectorAll('.main-svg').length >= 2")
     looked_at(ann, "release-phone", 390)
+    ann.go_back()
+    ann.wait_for_selector("[data-affordable]")
+    ann.context.clear_cookies()
+    ann.locator("#epsilon").fill("1.7")
+    ann.wait_for_selector("text=You are signed out")
     owner.click("text=Ledger")
-    assert owner.locator("tr").count() == 1 + 4  # open, two caps, a charge
+    said = owner.locator("section").first.inner_text()
+    assert "zoe, global tier: epsilon 2.0" in said
+    assert "global tier: epsilon 1.5" in said
     looked_at(owner, "ledger", 1280)
     own = (f"{server.url}/", "data:")
     assert [one for one in owner_heard + ann_heard if not one.startswith(own)] == []

@@ -1,7 +1,6 @@
 """The server over HTTP: who may do what, what is said, what is paid."""
 
 import io
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import update
 
-from tests.ledgers import broken
 from tests.released import some_profiles
-from tests.servers import QUICK, Answer, Running, furnish, put_profiles, registration, serving
+from tests.servers import QUICK, Answer, Running, put_profiles, refused, registration, serving
 from wattveil import Profiles
 from wattveil.publish.request import About, ReleaseRequest
 from wattveil.serve.access import Limits
@@ -22,25 +20,8 @@ from wattveil.serve.ledger.journal import now
 from wattveil.serve.ledger.pricing import release_price
 from wattveil.serve.ledger.tables import token
 from wattveil.serve.limits import Rate
-from wattveil.serve.problems import MEDIA_TYPE, Code
+from wattveil.serve.problems import Code
 from wattveil.serve.tokens import sha256
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """Serve one data set to two analysts."""
-    with serving(tmp_path_factory.mktemp("server")) as running:
-        furnish(running)
-        yield running
-        assert broken(running.house.ledger) == []
-
-
-def refused(answer: Answer, code: Code) -> Answer:
-    """Check that an answer is a problem of the list, and return it."""
-    assert (answer.status, answer.json["code"]) == (code.status, code.name.lower()), answer.body
-    assert answer.headers["content-type"] == MEDIA_TYPE
-    return answer
-
 
 # --- asking ---------------------------------------------------------------------------------------
 

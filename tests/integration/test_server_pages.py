@@ -1,48 +1,6 @@
 """The pages over HTTP: sessions, forms from elsewhere, roles. How they look: tests/browser."""
 
-import re
-from collections.abc import Iterator
-from urllib.parse import urlencode
-
-import pytest
-
-from tests.servers import Answer, Running, furnish, serving
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """Serve one data set to two analysts."""
-    with serving(tmp_path_factory.mktemp("server")) as running:
-        furnish(running)
-        yield running
-
-
-class Browser:
-    """Keeps a cookie and the word of the last form."""
-
-    def __init__(self, server: Running, who: str) -> None:
-        self._server = server
-        self.signed_in = self.post("/sign-in", token=server.tokens[who])
-        self.cookie = self.signed_in.headers["set-cookie"].partition(";")[0]
-        self.word = re.findall(r'name="form_word" value="([^"]+)"', self.get("/").body.decode())[0]
-
-    cookie = ""
-    word = ""
-
-    def get(self, path: str) -> Answer:
-        """Go to a page."""
-        headers = {"Cookie": self.cookie, "Accept": "text/html"}
-        return self._server.ask("GET", path, as_=None, headers=headers)
-
-    def post(self, path: str, **fields: str) -> Answer:
-        """Send a form."""
-        headers = {
-            "Cookie": self.cookie,
-            "Content-Type": "application/x-www-form-urlencoded",
-            "Accept": "text/html",
-        }
-        body = urlencode({"form_word": self.word, **fields}).encode()
-        return self._server.ask("POST", path, body, as_=None, headers=headers)
+from tests.servers import Browser, Running
 
 
 def test_a_session_is_a_cookie_that_scripts_and_other_sites_do_not_get(server: Running) -> None:

@@ -1,9 +1,12 @@
 """The server as a process: its first start, its end, and what a kill leaves behind."""
 
+import os
 import re
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,9 +15,10 @@ from pathlib import Path
 import pytest
 
 import wattveil
-from tests.servers import QUICK, put_profiles, registration
+from tests.servers import QUICK, put_profiles, registration, serving
 from wattveil.errors import ServerRefusalError
-from wattveil.publish.verify import verify_bundle
+from wattveil.serve.house import House
+from wattveil.serve.run import run
 from wattveil.serve.transport import Transport
 
 
@@ -50,7 +54,7 @@ def started(folder: Path) -> Iterator[Process]:
 
 
 def test_a_server_that_was_killed_finishes_what_was_paid(tmp_path: Path) -> None:
-    """First start, token, order, kill -9, second start, the release, a clean end."""
+    """First start, token, order, kill -9, second start, the release."""
     folder = tmp_path / "server"
     folder.mkdir()
     put_profiles(folder)
@@ -65,17 +69,60 @@ def test_a_server_that_was_killed_finishes_what_was_paid(tmp_path: Path) -> None
         ordered = Transport(first.url, token).post("/v1/datasets/homes/releases", QUICK, key)
         assert ordered["state"] == "computing"
         first.process.kill()
-    with started(folder) as second:
-        assert second.token is None  # printed once
+    with serving(folder, tokens={"owner": first.token, "ann": token}) as second:
+        assert second.house.first_token is None  # printed once
         homes = wattveil.connect(second.url, token).dataset("homes")
         before = homes.budget()
         release = homes.release(key="k", **QUICK)
         assert release.id == ordered["id"]
         assert homes.budget() == before
         assert release.table("load_shapes").num_rows == 24
-        bundle = release.download(tmp_path / "bundle")
-        assert all(finding.holds for finding in verify_bundle(bundle).findings)
         with pytest.raises(ServerRefusalError, match="budget_refused"):
             homes.release(**{**QUICK, "epsilon": 0.99})
-        second.process.send_signal(signal.SIGTERM)
-        assert second.process.wait(timeout=20) == 0
+
+
+def test_a_server_that_is_told_to_end_lets_go_of_everything(tmp_path: Path) -> None:
+    """SIGTERM: the code of success, no thread of ours left, and the ledger can be opened again."""
+    said: list[str] = []
+    before = set(threading.enumerate())
+
+    def end_it() -> None:
+        while not any("Serving" in line for line in said):
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    told = threading.Thread(target=end_it)
+    told.start()
+    try:
+        with pytest.raises(SystemExit) as ended:
+            run(
+                tmp_path / "server",
+                None,
+                host="127.0.0.1",
+                port=0,
+                tls=(None, None),
+                behind_proxy=None,
+                say=said.append,
+            )
+    finally:
+        told.join()
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert ended.value.code == 0
+    assert said[0].startswith("Token of owner")
+    assert set(threading.enumerate()) <= before
+    with House.open(tmp_path / "server") as house:
+        assert house.first_token is None
+
+
+def test_a_helper_ends_with_its_server_whatever_it_is_doing() -> None:
+    """Its input ends while a task is under way: it goes at once, and says nothing."""
+    helper = subprocess.Popen(
+        [sys.executable, "-m", "wattveil.serve.helper"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    said, _ = helper.communicate('{"do": "plan", "request": {}, "grid": {}}\n' * 50, timeout=60)
+    assert (helper.returncode, said.count("done") < 50) == (0, True)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from wattveil.publish.cumulative import sentences
 from wattveil.publish.manifest import Manifest
 from wattveil.publish.request import NOT_STATED
 
@@ -50,6 +51,7 @@ Afterwards, on released numbers only:
 {limits}
 
 Other releases about the same people, as far as the publisher says: {other}.
+{cumulative}
 
 ## How to cite
 
@@ -84,6 +86,7 @@ def card_text(statement: Manifest) -> str:
         unprotected=_bullets(statement["unprotected"]),
         limits=_bullets(statement["known_limits"]),
         other=statement["other_releases_on_same_people"],
+        cumulative=" ".join(sentences(statement["cumulative"])),
         citation=" ".join(citation(statement)),
     )
 

@@ -23,6 +23,7 @@ from wattveil.errors import InvalidParameterError
 from wattveil.privacy.budget import Spend
 from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Profiles
+from wattveil.publish.cumulative import ALONE, Cumulative
 from wattveil.publish.keys import canonical
 from wattveil.publish.parts import Choice, Part, ReleasedPart
 from wattveil.publish.plan import ReleasePlan
@@ -58,15 +59,21 @@ Manifest = dict[str, Any]
 
 
 def build_statement(
-    profiles: Profiles, plan: ReleasePlan, parts: Sequence[ReleasedPart]
+    profiles: Profiles,
+    plan: ReleasePlan,
+    parts: Sequence[ReleasedPart],
+    cumulative: Cumulative | None = None,
 ) -> Manifest:
-    """Return the statement of a release, without files and signature."""
+    """Return the statement of a release, without files and signature.
+
+    ``cumulative`` is what a ledger has counted; None without one.
+    """
     request, promise = plan.request, plan.guarantee
     about = request.about
     choice = Choice(request=request, grid=profiles.grid)
     public = _public_inputs(profiles, request)
     is_global = promise.tier is Tier.GLOBAL
-    words = fixed_words(public, [part.name for part in parts])
+    words = fixed_words(public, [part.name for part in parts], counted=cumulative is not None)
     return {
         "statement_version": VERSION,
         "release_id": str(uuid.uuid4()),
@@ -82,6 +89,7 @@ def build_statement(
             for asked, part in zip(plan.parts, parts, strict=True)
         ],
         "public_inputs": public,
+        "cumulative": ALONE if cumulative is None else cumulative.to_json(),
         **words,
         "implementation": {
             **words["implementation"],
@@ -91,25 +99,31 @@ def build_statement(
     }
 
 
-def fixed_words(public: Mapping[str, Any], parts: Sequence[str]) -> dict[str, Any]:
-    """Return everything a statement says in words: it follows from the public choices."""
+def fixed_words(
+    public: Mapping[str, Any], parts: Sequence[str], *, counted: bool
+) -> dict[str, Any]:
+    """Return everything a statement says in words: it follows from the public choices.
+
+    ``counted``: by the ledger of a server that answers analysts.
+    """
     is_global = public["tier"] == Tier.GLOBAL.value
     return {
         "sector": "Energy",
         "composition": _COMPOSITION,
-        "cumulative": "not known: released by itself, without a ledger",
         "refresh": "none: what is spent on these people stays spent",
         "audit": "none of this release: its mechanisms are audited in the tests of the software",
         "unprotected": _unprotected(public, parts),
         "preprocessing": _preprocessing(public),
         "tuning": _TUNING,
         "contribution": "one row a customer",
-        "deployment": _DEPLOYMENT,
+        "deployment": _DEPLOYMENT.format(asked=_BY_A_SERVER if counted else _ONCE),
         "implementation": {
             "sampler": "OpenDP discrete Gaussian; exact rational draws for labels",
             "random_numbers": "OpenSSL and the operating system; no seed",
             "floating_point": _INTEGER_SUMS if is_global else _FLOATING_CENTROIDS,
-            "timing": "not hidden: computed in house, published afterwards",
+            "timing": _ON_A_TICK
+            if counted
+            else "not hidden: computed in house, published afterwards",
             "test_mode": False,
         },
         "known_limits": list(_LIMITS),
@@ -273,8 +287,14 @@ _TUNING = (
 )
 _DEPLOYMENT = (
     "Central: the curator holds the data and is trusted with them; readers see the bundle alone and"
-    " may all work together. One release, not interactive."
+    " may all work together. {asked}"
 )
+_ONCE = "One release, not interactive."
+_BY_A_SERVER = (
+    "Interactive: a server answers analysts, who may choose by earlier answers; all that they are"
+    " told is counted in one sum."
+)
+_ON_A_TICK = "published on the tick of a slow clock; how many ticks it took is not hidden"
 _INTEGER_SUMS = "contributions are clipped, rounded to a grid and summed as integers"
 _FLOATING_CENTROIDS = "centroids are computed in floating point, then rounded to a grid"
 _CHOSEN = (

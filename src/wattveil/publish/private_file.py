@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from wattveil.errors import InvalidFileError
 from wattveil.profiles import Grid, Profiles
+from wattveil.publish.cumulative import Cumulative
 from wattveil.publish.manifest import Manifest, check_public
 from wattveil.publish.plan import ReleasePlan, plan_release
 from wattveil.publish.produce import release_bundle
@@ -57,6 +58,7 @@ def release_file(
     fingerprint_key: bytes,
     signing_key: Ed25519PrivateKey,
     customer_list: Sequence[str] = (),
+    cumulative: Cumulative | None = None,
 ) -> Manifest:
     """Release the profiles of a file that is still the one that was registered."""
     profiles = Profiles.read_parquet(path)
@@ -64,7 +66,14 @@ def release_file(
         # Other people's data on this budget would be nobody's promise.
         raise InvalidFileError(path, "content", "the profiles that were registered", "others")
     plan = plan_release(request, profiles.grid)
-    return release_bundle(profiles, plan, out, key=signing_key, customer_list=customer_list)
+    return release_bundle(
+        profiles,
+        plan,
+        out,
+        key=signing_key,
+        customer_list=customer_list,
+        cumulative=cumulative,
+    )
 
 
 def _fingerprint(profiles: Profiles, key: bytes) -> str:

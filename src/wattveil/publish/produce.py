@@ -10,6 +10,7 @@ from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Profiles
 from wattveil.publish.bundle import check_out, write_bundle
 from wattveil.publish.card import card_text
+from wattveil.publish.cumulative import Cumulative
 from wattveil.publish.manifest import Manifest, build_statement, check_public
 from wattveil.publish.parts import ReleasedPart, Work
 from wattveil.publish.plan import ReleasePlan
@@ -60,13 +61,17 @@ def release_bundle(
     *,
     key: Ed25519PrivateKey | None = None,
     customer_list: Sequence[str] = (),
+    cumulative: Cumulative | None = None,
     started: Callable[[str], None] = lambda _: None,
 ) -> Manifest:
-    """Release, and write a bundle at ``out``; return its manifest."""
+    """Release, and write a bundle at ``out``; return its manifest.
+
+    ``cumulative`` is what the ledger has counted that charged for it; None without one.
+    """
     check_out(out)  # what could not be written afterwards is refused before anything is spent
     check_public(profiles, plan.request)
     parts = release_parts(profiles, plan, customer_list=customer_list, started=started)
-    statement = build_statement(profiles, plan, parts)
+    statement = build_statement(profiles, plan, parts, cumulative)
     tables = {table.name: table for part in parts for table in part.tables}
     pages = {
         "report.html": report_page(statement, tables).encode(),

@@ -8,6 +8,7 @@ import plotly.offline
 
 from wattveil.publish import figures
 from wattveil.publish.card import citation
+from wattveil.publish.cumulative import sentences
 from wattveil.publish.manifest import Manifest
 from wattveil.publish.request import NOT_STATED
 from wattveil.publish.tables import Table
@@ -42,7 +43,7 @@ th, td { text-align: left; padding: .35rem .8rem .35rem 0; border-bottom: 1px so
   vertical-align: top; }
 blockquote { margin: .4rem 0; padding: .4rem 1rem; border-left: 4px solid var(--line); }
 code { background: #eef2f5; padding: .1rem .3rem; border-radius: 4px; overflow-wrap: anywhere; }
-ul { margin: .3rem 0; padding-left: 1.2rem; }
+ul { margin: .3rem 0; padding-left: 1.2rem; overflow-wrap: anywhere; }
 @media (max-width: 40rem) { section { padding: 1rem .9rem; } main { padding: 0 .6rem 2rem; } }
 @media print {
   body { background: #fff; font-size: 11pt; }
@@ -261,6 +262,7 @@ def _limits(statement: Manifest) -> str:
             ("Not protected", statement["unprotected"]),
             ("Before the noise", statement["preprocessing"]),
             ("Limits", statement["known_limits"]),
+            ("With other releases", sentences(statement["cumulative"])),
         )
     )
     return _section("What to know", "", lists)

@@ -135,6 +135,10 @@ def _not_proved(manifest: dict[str, Any], trusted: Ed25519PublicKey | None) -> t
         "That each customer was one row, and that public choices were made without the data.",
         "That no other release about the same people exists beyond those that are stated.",
     ]
+    if not isinstance(manifest["cumulative"], str):
+        known += [
+            "That the ledger says so: compare ledger_seq and chain_head with an export of it."
+        ]
     if not is_same_software(manifest):
         known += ["That words, card and page are true: another version of the software wrote them."]
     if manifest.get("variant") == "instance":

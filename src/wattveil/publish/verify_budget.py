@@ -17,6 +17,7 @@ from wattveil.privacy import rounding
 from wattveil.privacy.accounting import RHO_UNITS, Composition
 from wattveil.privacy.guarantee import Guarantee
 from wattveil.publish.findings import Finding, gathered
+from wattveil.publish.verify_cumulative import cumulative_finding
 
 _PARTS = 2**62
 """Chances of a channel are whole multiples of 2^-62."""
@@ -56,6 +57,7 @@ def budget_findings(manifest: dict[str, Any]) -> Iterator[Finding]:
         epsilon, delta = _number(part["epsilon"]), _number(part["delta"])
         yield from _two_roads(f"part {part['name']}", [part], losses, epsilon, delta)
     yield from _two_roads("the release", parts, whole, claimed.epsilon, claimed.delta)
+    yield cumulative_finding(manifest, _composition(parts))
 
 
 def _two_roads(

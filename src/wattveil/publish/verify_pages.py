@@ -37,7 +37,8 @@ def page_findings(bundle: Path, manifest: dict[str, Any], tables: Tables) -> Ite
     if not is_same_software(manifest):
         return
     names = [part["name"] for part in manifest["parts"]]
-    due = fixed_words(manifest["public_inputs"], names)
+    counted = not isinstance(manifest["cumulative"], str)
+    due = fixed_words(manifest["public_inputs"], names, counted=counted)
     made = manifest["implementation"]
     stated = {**manifest, "implementation": {name: made[name] for name in due["implementation"]}}
     yield gathered(

@@ -11,6 +11,7 @@ from wattveil.serve.ledger.acts import PrincipalKind
 from wattveil.serve.limits import Limiter, Rate
 from wattveil.serve.problems import Code, Problem
 from wattveil.serve.releases import Paid, find_paid
+from wattveil.serve.shares import EVERYBODY, readers
 from wattveil.serve.tokens import Holder
 
 _ASKING = Rate(burst=100, per_second=20)
@@ -72,11 +73,25 @@ class Access:
         return found
 
     def paid(self, holder: Holder, release_id: str) -> Paid:
-        """Return a charge that somebody may see: its own; administrators see all."""
+        """Return a charge that somebody may see: its own, or shared; administrators see all."""
         with self._house.ledger.reading() as connection:
             found = find_paid(connection, release_id)
-        if found is None or (
-            holder.kind is not PrincipalKind.ADMIN and found.principal != holder.name
-        ):
+            seen = found is not None and (
+                owns(holder, found)
+                or not {holder.name, EVERYBODY}.isdisjoint(readers(connection, found))
+            )
+        if found is None or not seen:
             raise Problem(Code.NOT_FOUND)
         return found
+
+    def own_paid(self, holder: Holder, release_id: str) -> Paid:
+        """Return a charge that somebody may share with others."""
+        found = self.paid(holder, release_id)
+        if not owns(holder, found):
+            raise Problem(Code.FORBIDDEN)
+        return found
+
+
+def owns(holder: Holder, paid: Paid) -> bool:
+    """Whether somebody may say who else reads a release."""
+    return holder.kind is PrincipalKind.ADMIN or paid.principal == holder.name

@@ -12,6 +12,7 @@ from wattveil.serve.bodies import (
     DatasetBody,
     ReasonBody,
 )
+from wattveil.serve.counter import Counter
 from wattveil.serve.house import House
 from wattveil.serve.ledger.chain import SEALED
 from wattveil.serve.ledger.tables import entry
@@ -44,6 +45,10 @@ def owner_routes(house: House, access: Access) -> APIRouter:
             whose=body.whose,
         )
         return {"dataset": name, "tier": body.tier.value, "whose": body.whose}
+
+    @routes.get("/datasets/{dataset}/accounts")
+    def list_accounts(dataset: str, holder: Annotated[Holder, acting]) -> dict[str, object]:
+        return {"accounts": Counter(house).accounts(access.dataset(holder, dataset))}
 
     @routes.post("/datasets/{dataset}/close")
     def close_dataset(

@@ -10,6 +10,8 @@ from wattveil.serve.bodies import PrincipalBody, TokenBody
 from wattveil.serve.house import House
 from wattveil.serve.tokens import Holder
 
+_MOST_ACTS = 1000
+
 
 def people_routes(house: House, access: Access) -> APIRouter:
     """Return the addresses under which people are admitted and sent away."""
@@ -21,21 +23,30 @@ def people_routes(house: House, access: Access) -> APIRouter:
         with ledger.reading() as connection:
             return {"principals": people.everybody(connection)}
 
+    @routes.get("/acts")
+    def list_acts(_: Annotated[Holder, acting]) -> dict[str, object]:
+        with ledger.reading() as connection:
+            return {"acts": people.latest_acts(connection, most=_MOST_ACTS)}
+
     @routes.post("/principals", status_code=201)
-    def admit_principal(body: PrincipalBody, _: Annotated[Holder, acting]) -> dict[str, str]:
-        return {"name": body.name, "kind": body.kind.value, "token": people.admit(ledger, body)}
+    def admit_principal(body: PrincipalBody, holder: Annotated[Holder, acting]) -> dict[str, str]:
+        token = people.admit(ledger, body, by=holder.name)
+        return {"name": body.name, "kind": body.kind.value, "token": token}
 
     @routes.post("/principals/{name}/tokens", status_code=201)
-    def issue_token(name: str, body: TokenBody, _: Annotated[Holder, acting]) -> dict[str, str]:
-        return {"name": name, "token": people.further_token(ledger, name, days=body.days)}
+    def issue_token(
+        name: str, body: TokenBody, holder: Annotated[Holder, acting]
+    ) -> dict[str, str]:
+        token = people.further_token(ledger, name, by=holder.name, days=body.days)
+        return {"name": name, "token": token}
 
     @routes.post("/principals/{name}/revoke")
-    def revoke_tokens(name: str, _: Annotated[Holder, acting]) -> dict[str, object]:
-        return {"name": name, "revoked": people.lock_out(ledger, name)}
+    def revoke_tokens(name: str, holder: Annotated[Holder, acting]) -> dict[str, object]:
+        return {"name": name, "revoked": people.lock_out(ledger, name, by=holder.name)}
 
     @routes.post("/principals/{name}/disable")
-    def disable_principal(name: str, _: Annotated[Holder, acting]) -> dict[str, object]:
-        ledger.disable_principal(name)
+    def disable_principal(name: str, holder: Annotated[Holder, acting]) -> dict[str, object]:
+        people.disable(ledger, name, by=holder.name)
         return {"name": name, "disabled": True}
 
     return routes

@@ -2,14 +2,17 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Body, Depends, Response
 
 from wattveil.publish.bundle import MANIFEST
 from wattveil.serve import files
 from wattveil.serve.access import Access
+from wattveil.serve.bodies import ShareBody
+from wattveil.serve.checking import check_bundle
 from wattveil.serve.counter import Counter
 from wattveil.serve.house import House
-from wattveil.serve.releases import paid_by
+from wattveil.serve.releases import shown_to
+from wattveil.serve.shares import share_release
 from wattveil.serve.tokens import Holder
 
 _MOST_LISTED = 500
@@ -29,7 +32,7 @@ def release_routes(house: House, access: Access) -> APIRouter:
     @routes.get("/releases")
     def list_releases(holder: Annotated[Holder, asking]) -> dict[str, object]:
         with house.ledger.reading() as connection:
-            latest = paid_by(connection, holder.name, most=_MOST_LISTED)
+            latest = shown_to(connection, holder.name, most=_MOST_LISTED)
         return {"releases": [counter.release(paid) for paid in latest]}
 
     @routes.get("/releases/{release}")
@@ -39,6 +42,21 @@ def release_routes(house: House, access: Access) -> APIRouter:
         if said["state"] == "ok":
             said["tables"] = files.tables(counter.bundle(paid))
         return said
+
+    @routes.post("/releases/{release}/shares", status_code=201)
+    def share(
+        release: str, body: ShareBody, holder: Annotated[Holder, asking]
+    ) -> dict[str, object]:
+        paid = access.own_paid(holder, release)
+        share_release(house.ledger, paid, reader=body.reader, by=holder.name)
+        return {"id": paid.id, "reader": body.reader}
+
+    @routes.post("/verify")
+    def verify(
+        bundle: Annotated[bytes, Body(media_type="application/zip")],
+        _: Annotated[Holder, asking],
+    ) -> dict[str, object]:
+        return check_bundle(house, bundle)
 
     @routes.get("/releases/{release}/manifest")
     def read_manifest(release: str, holder: Annotated[Holder, asking]) -> Response:

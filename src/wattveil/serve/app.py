@@ -16,10 +16,15 @@ from wattveil.serve.guard import Guard, unexpected
 from wattveil.serve.house import House
 from wattveil.serve.pages import SignInFirst, page, to_the_door
 from wattveil.serve.pages_admin import admin_pages
-from wattveil.serve.pages_analyst import asking_pages, release_pages
+from wattveil.serve.pages_analyst import asking_pages
+from wattveil.serve.pages_check import check_pages
 from wattveil.serve.pages_door import door_pages
+from wattveil.serve.pages_ledger import ledger_pages
+from wattveil.serve.pages_release import file_pages, release_pages
 from wattveil.serve.problems import Code, Problem, problem_of
 from wattveil.serve.sessions import Sessions
+
+_PAGES = (asking_pages, release_pages, file_pages, check_pages, admin_pages, ledger_pages)
 
 
 def make_app(house: House, limits: Limits | None = None) -> Guard:
@@ -37,7 +42,7 @@ def make_app(house: House, limits: Limits | None = None) -> Guard:
 
     sessions = Sessions(house)
     app.include_router(door_pages(access, sessions))
-    for pages in (asking_pages, release_pages, admin_pages):
+    for pages in _PAGES:
         app.include_router(pages(house, access, sessions))
     app.add_exception_handler(SignInFirst, to_the_door)
 

@@ -120,6 +120,13 @@ class TokenBody(_Body):
     days: int = USUAL_DAYS
 
 
+class ShareBody(_Body):
+    """With whom a release is shared."""
+
+    reader: Name
+    """A principal, or ``*`` for everybody who has a token."""
+
+
 class ReasonBody(_Body):
     """Why something is done for good."""
 

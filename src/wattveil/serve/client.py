@@ -155,6 +155,10 @@ class RemoteRelease:
             io.BytesIO(self.transport.fetch(f"{self._address}/payload/{name}.parquet"))
         )
 
+    def share(self, reader: str) -> None:
+        """Let somebody else read it, or ``*``, everybody with a token; free, and for good."""
+        self.transport.post(f"{self._address}/shares", {"reader": reader})
+
     def download(self, out: str | Path) -> Path:
         """Write the bundle to a new folder, for `wattveil verify` and `wattveil synthesize`."""
         folder = Path(out)

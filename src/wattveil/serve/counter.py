@@ -1,6 +1,7 @@
 """What analysts do, whether by the API or on a page: look, get a quote, ask, fetch."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from wattveil.publish.produce import check_list, read_customer_list
 from wattveil.serve.bodies import AskBody
 from wattveil.serve.datasets import FOLDER, Dataset
 from wattveil.serve.house import House
-from wattveil.serve.ledger.accounts import Account
+from wattveil.serve.ledger.accounts import Account, named_accounts
 from wattveil.serve.ledger.amounts import MEASURES, Amounts
 from wattveil.serve.ledger.charges import State
 from wattveil.serve.ledger.pricing import order_release, release_price
@@ -35,18 +36,30 @@ class Counter:
             "own": None if own is None else _account(own, delta),
         }
 
+    def accounts(self, dataset: Dataset) -> list[dict[str, Any]]:
+        """Return every account of a data set, for its owner: whose, of which tier, how full."""
+        with self.house.ledger.reading() as connection:
+            return [
+                {"whose": whose, "tier": tier.value, **_account(one, dataset.public["delta"])}
+                for tier, whose, one in named_accounts(connection, dataset.name)
+            ]
+
     def quote(self, holder: Holder, dataset: Dataset, body: AskBody) -> dict[str, Any]:
         """Return price and expected error of a release; nothing is spent."""
         request = dataset.request(body)
         price = release_price(request)
         accounts = self.house.ledger.accounts(dataset.name, holder.name, request.tier)
         left = [0 if one is None else one.left.covers(price) for one in accounts]
+        paid_already = self.house.ledger.already_paid(
+            order_release(request, dataset=dataset.name, principal=holder.name, key="quote")
+        )
         return {
             "dataset": dataset.name,
             "tier": request.tier.value,
             "epsilon": repr(request.epsilon),
             "delta": repr(request.delta),
             "price": _amounts(price),
+            "already_paid": dict(zip(("dataset", "own"), paid_already, strict=True)),
             "more_of_this_kind": {"dataset": left[0], "own": left[1]},
             "plan": self.house.planner.plan(request, dataset.public["grid"]),
         }
@@ -75,6 +88,7 @@ class Counter:
         return {
             "id": paid.id,
             "dataset": paid.dataset,
+            "ordered_by": paid.principal,
             "state": "computing" if stored is None else stored.state.value,
             "ordered_at": paid.at,
             "request": paid.request,
@@ -97,11 +111,18 @@ def _amounts(amounts: Amounts) -> dict[str, str]:
     return {name: str(value) for name, value in zip(MEASURES, amounts.values, strict=True)}
 
 
+@lru_cache(maxsize=10_000)
+def _epsilon(amounts: Amounts, delta: float) -> float:
+    """Return the epsilon that amounts stand for; a page asks for many, and few of them change."""
+    return amounts.composition.epsilon(delta)
+
+
 def _account(account: Account, delta: float) -> dict[str, Any]:
     """Return caps and sums, and the epsilon that they stand for at the data set's delta."""
     return {
-        "epsilon_cap": repr(account.caps.composition.epsilon(delta)),
-        "epsilon_spent": repr(account.epsilon(delta)),
+        "epsilon_cap": repr(_epsilon(account.caps, delta)),
+        "epsilon_spent": repr(_epsilon(account.spent, delta)),
+        "share_spent": account.share_spent,
         "caps": _amounts(account.caps),
         "spent": _amounts(account.spent),
     }

@@ -29,6 +29,7 @@ FOLDER = "profiles"
 """Where the owner puts files of profiles, in the data folder of a server."""
 
 _ABOUT = ("title", "curator", "region", "contact", "intended_use")
+_OTHER_RELEASES = "those of this server are counted in cumulative; of others it does not know"
 _PUBLIC = {*DatasetBody.model_fields} - {
     "file",
     "customer_list_file",
@@ -60,7 +61,11 @@ class Dataset:
         for product in wanted:
             if product not in offered:
                 raise InvalidParameterError("products", f"of {self.public['products']}", product)
-        if body.label_epsilon is not None and Product.LABELS not in wanted:
+        is_global = body.tier is Tier.GLOBAL
+        if not is_global and body.products is not None:
+            rule = "left out in the instance tier: its mechanism has clusters and labels"
+            raise InvalidParameterError("products", rule, "given")
+        if is_global and body.label_epsilon is not None and Product.LABELS not in wanted:
             raise InvalidParameterError("label_epsilon", "left out without labels", "given")
         if body.by is not None and body.by not in self.public["groups"]:
             raise InvalidParameterError("by", f"one of {[*self.public['groups']]}", body.by)
@@ -76,10 +81,13 @@ class Dataset:
             levels=() if body.by is None else tuple(self.public["groups"][body.by]),
             clusters_by_group=body.clusters_by_group,
             label_epsilon=body.label_epsilon,
-            weights=left_out if body.tier is Tier.GLOBAL else {},
+            weights=left_out if is_global else {},
             customers=self.public["customers"],
             typical_kw=self.public["typical_kw"],
-            about=About(**{name: self.public[name] for name in _ABOUT}),
+            about=About(
+                **{name: self.public[name] for name in _ABOUT},
+                other_releases_on_same_people=_OTHER_RELEASES,
+            ),
         )
 
 

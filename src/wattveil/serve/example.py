@@ -9,7 +9,8 @@ import numpy as np
 from wattveil.simulate import simulate_load_kw
 
 _HOMES = 200
-_BLUE = "#0b5394"
+_BLUE = "#1f77c4"
+"""Seen on paper and in the dark."""
 
 
 def example_figure(plan: dict[str, Any], typical_kw: float) -> str | None:
@@ -26,7 +27,7 @@ def example_figure(plan: dict[str, Any], typical_kw: float) -> str | None:
     day = np.array(_day()) * typical_kw
     low, high = (day - 2.0 * max(errors)).tolist(), (day + 2.0 * max(errors)).tolist()
     band = {"x": hours + hours[::-1], "y": high + low[::-1], "fill": "toself", "mode": "lines"}
-    style = {"line": {"width": 0}, "fillcolor": "rgba(11, 83, 148, 0.25)", "hoverinfo": "skip"}
+    style = {"line": {"width": 0}, "fillcolor": "rgba(31, 119, 196, 0.25)", "hoverinfo": "skip"}
     line = {"x": hours, "y": day.tolist(), "mode": "lines", "line": {"color": _BLUE}}
     layout = {
         "showlegend": False,

@@ -12,6 +12,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from wattveil.serve.problems import Code, Problem
 
 MOST_BYTES = 256 * 1024
+LARGE = "/v1/verify", "/verify"
+"""Addresses to which a bundle is sent."""
+MOST_LARGE_BYTES = 16 * 1024 * 1024
+_MOST_LARGE = 4
+"""Large bodies that are held at once: they are read before anybody knows who sends them."""
 _MOST_SECONDS = 20.0
 """For a body to arrive."""
 
@@ -36,6 +41,7 @@ class Guard:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        self._large = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or say why not."""
@@ -54,7 +60,7 @@ class Guard:
             await send(message)
 
         try:
-            body = await _whole_body(scope, receive)
+            body = await self._body(scope, receive)
             await self._app(scope, _replay(body, receive), send_guarded)
         except Problem as problem:
             await problem.response()(scope, receive, send_guarded)
@@ -65,6 +71,18 @@ class Guard:
         route = getattr(scope.get("route"), "path", "-")
         _LOG.info("%s %s %s", scope["method"][:7] if status else "-", route, status)
 
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        """Read a body to its end; of large ones a few at a time."""
+        if scope["path"] not in LARGE:
+            return await _whole_body(scope, receive, MOST_BYTES)
+        if self._large >= _MOST_LARGE:
+            raise Problem(Code.BUSY)
+        self._large += 1
+        try:
+            return await _whole_body(scope, receive, MOST_LARGE_BYTES)
+        finally:
+            self._large -= 1
+
 
 def unexpected(error: Exception) -> Problem:
     """Return what is said about an error that nobody expected: a number, to find it in the log."""
@@ -73,10 +91,10 @@ def unexpected(error: Exception) -> Problem:
     return Problem(Code.INTERNAL, id=number)
 
 
-async def _whole_body(scope: Scope, receive: Receive) -> bytes:
+async def _whole_body(scope: Scope, receive: Receive, most_bytes: int) -> bytes:
     """Read a body to its end, if it is not too large and not too slow."""
     length = dict(scope["headers"]).get(b"content-length", b"0")
-    if not length.isdigit() or int(length[:20]) > MOST_BYTES:
+    if not length.isdigit() or int(length[:20]) > most_bytes:
         raise Problem(Code.TOO_LARGE)
     body = bytearray()
     try:
@@ -87,7 +105,7 @@ async def _whole_body(scope: Scope, receive: Receive) -> bytes:
                 if message["type"] == "http.disconnect":
                     raise Problem(Code.TOO_SLOW)
                 body += message.get("body", b"")
-                if len(body) > MOST_BYTES:
+                if len(body) > most_bytes:
                     raise Problem(Code.TOO_LARGE)
                 more = message.get("more_body", False)
     except TimeoutError:

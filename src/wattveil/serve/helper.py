@@ -1,14 +1,17 @@
-"""A process of its own for what takes long: plans, and releases from private rows.
+"""A process of its own for what takes long: plans, checks, and releases from private rows.
 
-It reads a line of JSON a task and answers with one: what a plan says, or one word about a release.
-Whatever else it would say, warnings and errors that may quote rows, goes nowhere. It ends with the
-server, because its input ends.
+It reads a line of JSON a task and answers with one: what a plan or a verdict says, or one word
+about a release. Whatever else it would say, warnings and errors that may quote rows, goes nowhere.
+It ends with the server, when its input ends.
 """
 
 import json
 import os
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 _ROOM_FOR_OTHERS = 5
@@ -26,6 +29,7 @@ def plan(task: dict[str, Any]) -> dict[str, object]:
 def release(task: dict[str, Any]) -> dict[str, object]:
     """Leave a bundle at the place named in the task."""
     from wattveil.publish import keys  # noqa: PLC0415
+    from wattveil.publish.cumulative import Cumulative  # noqa: PLC0415
     from wattveil.publish.private_file import release_file  # noqa: PLC0415
     from wattveil.publish.produce import read_customer_list  # noqa: PLC0415
     from wattveil.serve.ledger.pricing import read_request  # noqa: PLC0415
@@ -39,8 +43,16 @@ def release(task: dict[str, Any]) -> dict[str, object]:
         fingerprint_key=Path(task["fingerprint_key"]).read_bytes(),
         signing_key=keys.read_key(Path(task["signing_key"])),
         customer_list=() if listed is None else read_customer_list(Path(listed)),
+        cumulative=Cumulative.from_json(task["cumulative"]),
     )
     return {}
+
+
+def verify(task: dict[str, Any]) -> dict[str, object]:
+    """Return the verdict on a bundle that somebody sent; no data of the house are named."""
+    from wattveil.publish.verify import verify_bundle  # noqa: PLC0415
+
+    return verify_bundle(Path(task["bundle"])).to_json()
 
 
 def main() -> None:
@@ -50,15 +62,28 @@ def main() -> None:
     for stream in (1, 2):
         os.dup2(nowhere, stream)
     os.nice(_ROOM_FOR_OTHERS)
-    for line in sys.stdin:
-        task = json.loads(line)
+    for task in _tasks():
         try:
-            answer = {"plan": plan, "release": release}[task["do"]](task)
+            answer = {"plan": plan, "release": release, "verify": verify}[task["do"]](task)
             said = {"done": True, **answer}
         except Exception:  # noqa: BLE001 - whatever it is, it may quote rows
             said = {"done": False}
         answers.write(json.dumps(said) + "\n")
         answers.flush()
+
+
+def _tasks() -> Iterator[dict[str, Any]]:
+    """Hand out tasks as they come; end at once when the server is gone, whatever is under way."""
+    waiting: SimpleQueue[str] = SimpleQueue()
+
+    def read() -> None:
+        for line in sys.stdin:
+            waiting.put(line)
+        os._exit(0)  # nobody would take the draw, and the next server clears it away
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        yield json.loads(waiting.get())
 
 
 if __name__ == "__main__":

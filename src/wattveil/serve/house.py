@@ -17,23 +17,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from sqlalchemy import select
-
 from wattveil.errors import InvalidParameterError
 from wattveil.publish import keys
-from wattveil.serve import tokens
+from wattveil.serve import people, tokens
 from wattveil.serve.datasets import FOLDER, find_dataset
-from wattveil.serve.ledger.acts import PrincipalKind, add_principal
 from wattveil.serve.ledger.answer import SHELF, Shelf
 from wattveil.serve.ledger.charges import Charge
-from wattveil.serve.ledger.journal import Session
 from wattveil.serve.ledger.ledger import Ledger
-from wattveil.serve.ledger.tables import principal
+from wattveil.serve.ledger.totals import counted_with
 from wattveil.serve.planner import Planner
 from wattveil.serve.releases import find_paid
 from wattveil.serve.worker import Worker
 
-FIRST_ADMIN = "owner"
 SIGNING_KEY = "release.key"
 FINGERPRINT_KEY = "fingerprint.key"
 
@@ -67,7 +62,7 @@ class House:
         tokens.ensure_key(folder / FINGERPRINT_KEY)
         with ExitStack() as undo:
             ledger = undo.enter_context(Ledger.open(folder, database))
-            first_token = ledger.write(_first_token)
+            first_token = ledger.write(people.first_token)
             shelf = Shelf(folder / SHELF)
             task = partial(_release_task, folder, ledger)
             worker = Worker(ledger, shelf, task, tick_seconds=tick_seconds)
@@ -107,20 +102,12 @@ class House:
         self.close()
 
 
-def _first_token(session: Session) -> str | None:
-    """Make the first administrator and its token, unless there is one."""
-    known = select(principal.c.id).where(principal.c.kind == PrincipalKind.ADMIN.value)
-    if session.connection.execute(known).first() is not None:
-        return None
-    add_principal(session, FIRST_ADMIN, PrincipalKind.ADMIN)
-    return tokens.issue(session, FIRST_ADMIN)
-
-
 def _release_task(folder: Path, ledger: Ledger, paid: Charge, draft: Path) -> dict[str, object]:
     """Return what the helper needs to draw for a charge; it reads the rows, this process never."""
     with ledger.reading() as connection:
         drawn = find_paid(connection, f"{paid.book_id}-{paid.drawn_seq}")
         source = None if drawn is None else find_dataset(connection, drawn.dataset)
+        counted = counted_with(connection, paid)
     if drawn is None or source is None:
         raise RuntimeError("a charge without a data set of this server")
     listed = source.customer_list_file
@@ -132,5 +119,6 @@ def _release_task(folder: Path, ledger: Ledger, paid: Charge, draft: Path) -> di
         "fingerprint_key": str(folder / FINGERPRINT_KEY),
         "signing_key": str(folder / SIGNING_KEY),
         "request": drawn.request,
+        "cumulative": counted.to_json(),
         "out": str(draft),
     }

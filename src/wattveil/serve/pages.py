@@ -75,6 +75,10 @@ class Form:
         except ValueError:
             return text
 
+    def checked(self, name: str) -> bool:
+        """Whether a box is checked: of others nothing is sent."""
+        return name in self.fields
+
     def whole(self, name: str) -> int | str | None:
         """Return a whole number, likewise."""
         text = self.text(name)

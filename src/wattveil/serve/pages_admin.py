@@ -1,23 +1,19 @@
-"""Pages of administrators: data sets, budgets, people, the ledger."""
+"""Pages of administrators: data sets, budgets, people."""
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
-from sqlalchemy import select
+from fastapi import APIRouter, Depends
 from starlette.responses import HTMLResponse
 
-from wattveil.privacy.guarantee import Tier
 from wattveil.serve import datasets, people
 from wattveil.serve.access import Access
 from wattveil.serve.bodies import BudgetBody, DatasetBody, PrincipalBody, Product
 from wattveil.serve.counter import Counter
 from wattveil.serve.house import House
-from wattveil.serve.ledger.tables import dataset, entry, principal
 from wattveil.serve.pages import REFUSALS, Form, SentForm, Visitor, in_words, visiting
 from wattveil.serve.problems import Code, Problem
 from wattveil.serve.sessions import Sessions
 
-_MOST_ENTRIES = 200
 _TEXTS = ("title", "curator", "region", "contact", "customer_list_file")
 
 
@@ -29,9 +25,9 @@ def admin_pages(house: House, access: Access, sessions: Sessions) -> APIRouter:
     def overview(who: Visitor, said: dict[str, object], status: int = 200) -> HTMLResponse:
         with house.ledger.reading() as connection:
             known, everybody = datasets.all_datasets(connection), people.everybody(connection)
-        budgets = [Counter(house).budget(who.holder, one, Tier.GLOBAL) for one in known]
+        accounts = [Counter(house).accounts(one) for one in known]
         shown = {"said": None, "refusal": None, "token": None, "token_of": None, **said}
-        pairs = list(zip(known, budgets, strict=True))
+        pairs = list(zip(known, accounts, strict=True))
         return who.page("admin.html", status, datasets=pairs, people=everybody, **shown)
 
     @routes.get("/admin")
@@ -50,18 +46,6 @@ def admin_pages(house: House, access: Access, sessions: Sessions) -> APIRouter:
         except REFUSALS as refusal:
             return overview(who, {"refusal": in_words(refusal)}, 422)
 
-    @routes.get("/ledger")
-    def show_ledger(
-        who: Annotated[Visitor, visitor],
-        before: Annotated[str, Query(max_length=40)] = "9999",
-    ) -> HTMLResponse:
-        who.check_admin()
-        latest = _ENTRIES.where(entry.c.at < before).limit(_MOST_ENTRIES)
-        with house.ledger.reading() as connection:
-            entries = [dict(row) for row in connection.execute(latest).mappings()]
-        older = entries[-1]["at"] if len(entries) == _MOST_ENTRIES else None
-        return who.page("ledger.html", entries=entries, older=older)
-
     return routes
 
 
@@ -76,6 +60,8 @@ class _Acts:
             "close": self._close,
             "people": self._admit,
             "tokens": self._issue,
+            "revoke": self._lock_out,
+            "disable": self._disable,
         }
 
     def _register(self, form: Form, by: str) -> dict[str, object]:
@@ -90,9 +76,9 @@ class _Acts:
                 "clip_kw": form.number("clip_kw"),
                 "customers": form.whole("customers"),
                 "typical_kw": form.number("typical_kw"),
-                "groups": _groups(form.text("groups")),
+                "groups": read_groups(form.text("groups")),
                 "products": products,
-                "allowance": _allowance(form),
+                **_shared_or_own(form),
             }
         )
         house = self._house
@@ -123,13 +109,29 @@ class _Acts:
         self._house.ledger.close_dataset(name, by=by, reason=form.text("reason"))
         return {"said": f"{name} is closed."}
 
-    def _admit(self, form: Form, _: str) -> dict[str, object]:
+    def _admit(self, form: Form, by: str) -> dict[str, object]:
         body = PrincipalBody.model_validate({"name": form.text("name"), "kind": form.text("kind")})
-        return {"token": people.admit(self._house.ledger, body), "token_of": body.name}
+        return {"token": people.admit(self._house.ledger, body, by=by), "token_of": body.name}
 
-    def _issue(self, form: Form, _: str) -> dict[str, object]:
+    def _issue(self, form: Form, by: str) -> dict[str, object]:
         name = form.text("name")
-        return {"token": people.further_token(self._house.ledger, name), "token_of": name}
+        return {"token": people.further_token(self._house.ledger, name, by=by), "token_of": name}
+
+    def _lock_out(self, form: Form, by: str) -> dict[str, object]:
+        name = form.text("name")
+        people.lock_out(self._house.ledger, name, by=by)
+        return {"said": f"Every token of {name} is worthless now."}
+
+    def _disable(self, form: Form, by: str) -> dict[str, object]:
+        name = form.text("name")
+        people.disable(self._house.ledger, name, by=by)
+        return {"said": f"{name} is disabled."}
+
+
+def _shared_or_own(form: Form) -> dict[str, Any]:
+    """Return the data set whose budget a new one shares, or a budget of its own."""
+    linked_to = form.text("linked_to")
+    return {"linked_to": linked_to} if linked_to else {"allowance": _allowance(form)}
 
 
 def _allowance(form: Form) -> dict[str, Any]:
@@ -137,23 +139,10 @@ def _allowance(form: Form) -> dict[str, Any]:
     return {name: value for name in names if (value := form.number(name)) is not None}
 
 
-def _groups(text: str) -> dict[str, list[str]]:
+def read_groups(text: str) -> dict[str, list[str]]:
     """Read an attribute a line: its name, a colon, its values with commas between them."""
     groups = {}
     for line in filter(str.strip, text.splitlines()):
         name, _, values = line.partition(":")
         groups[name.strip()] = [value.strip() for value in values.split(",") if value.strip()]
     return groups
-
-
-_ENTRIES = (
-    select(
-        *(entry.c[name] for name in ("book_id", "seq", "at", "kind", "rho", "epsilon")),
-        entry.c.row_sha256,
-        principal.c.name.label("principal"),
-        dataset.c.name.label("dataset"),
-    )
-    .join(principal, principal.c.id == entry.c.principal_id)
-    .outerjoin(dataset, dataset.c.id == entry.c.dataset_id)
-    .order_by(entry.c.at.desc())
-)

@@ -1,4 +1,4 @@
-"""Pages of analysts: data sets, a question with its live quote, releases."""
+"""Pages of analysts: data sets, and a question with its live quote."""
 
 from typing import Annotated
 from uuid import uuid4
@@ -7,9 +7,6 @@ from fastapi import APIRouter, Depends
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from wattveil.privacy.guarantee import Tier
-from wattveil.publish.bundle import MANIFEST
-from wattveil.publish.report import sections_of
-from wattveil.serve import files
 from wattveil.serve.access import Access
 from wattveil.serve.bodies import AskBody
 from wattveil.serve.counter import Counter
@@ -19,10 +16,8 @@ from wattveil.serve.house import House
 from wattveil.serve.ledger.acts import PrincipalKind
 from wattveil.serve.ledger.order import check_key
 from wattveil.serve.pages import REFUSALS, Form, SentForm, Visitor, in_words, page, visiting
-from wattveil.serve.releases import paid_by
 from wattveil.serve.sessions import Sessions
 
-_MOST_LISTED = 200
 _WORDS = {
     "clusters": "kinds of customers",
     "synthesis": "synthetic customers",
@@ -41,7 +36,7 @@ def asking_pages(house: House, access: Access, sessions: Sessions) -> APIRouter:
             "dataset.html",
             200 if refusal is None else 422,
             dataset=dataset,
-            budget=counter.budget(who.holder, dataset, Tier.GLOBAL),
+            budgets={tier: counter.budget(who.holder, dataset, tier) for tier in Tier},
             words=_WORDS,
             key=f"page-{uuid4().hex}",
             refusal=refusal,
@@ -54,7 +49,10 @@ def asking_pages(house: House, access: Access, sessions: Sessions) -> APIRouter:
             seen = admitted_to(connection, who.holder.name)
         if who.holder.kind is PrincipalKind.ADMIN:
             seen = {one.name for one in known}
-        return who.page("home.html", datasets=[one for one in known if one.name in seen])
+        shown = [
+            (one, counter.budget(who.holder, one, Tier.GLOBAL)) for one in known if one.name in seen
+        ]
+        return who.page("home.html", datasets=shown)
 
     @routes.get("/datasets/{name}")
     def show_dataset(name: str, who: Annotated[Visitor, visitor]) -> HTMLResponse:
@@ -68,11 +66,13 @@ def asking_pages(house: House, access: Access, sessions: Sessions) -> APIRouter:
             said = counter.quote(who.holder, dataset, _asked(form))
         except REFUSALS as refusal:
             return page("quote.html", refusal=in_words(refusal))
+        more, paid = said["more_of_this_kind"], said["already_paid"]
         return page(
             "quote.html",
             refusal=None,
-            plan=said["plan"],
-            more=min(said["more_of_this_kind"].values()),
+            said=said,
+            more=min(more.values()),
+            covered=all(paid[account] or more[account] for account in more),
             figure=example_figure(said["plan"], dataset.public["typical_kw"]),
         )
 
@@ -90,61 +90,22 @@ def asking_pages(house: House, access: Access, sessions: Sessions) -> APIRouter:
     return routes
 
 
-def release_pages(house: House, access: Access, sessions: Sessions) -> APIRouter:
-    """Return the pages of releases."""
-    routes, counter = APIRouter(include_in_schema=False), Counter(house)
-    visitor = Depends(visiting(sessions, access))
-
-    @routes.get("/releases")
-    def show_releases(who: Annotated[Visitor, visitor]) -> HTMLResponse:
-        with house.ledger.reading() as connection:
-            latest = paid_by(connection, who.holder.name, most=_MOST_LISTED)
-        return who.page("releases.html", releases=[counter.release(one) for one in latest])
-
-    @routes.get("/releases/{release}")
-    def show_release(release: str, who: Annotated[Visitor, visitor]) -> HTMLResponse:
-        paid = access.paid(who.holder, release)
-        said = counter.release(paid)
-        if said["state"] != "ok":
-            return who.page("release.html", release=said, sections=None, tables=[])
-        bundle = counter.bundle(paid)
-        report = (bundle / "report.html").read_text("utf-8")
-        sections = sections_of(report)
-        tables = files.tables(bundle)
-        return who.page("release.html", release=said, sections=sections, tables=tables)
-
-    @routes.get("/releases/{release}/state")
-    def show_state(release: str, who: Annotated[Visitor, visitor]) -> dict[str, object]:
-        return {"state": counter.release(access.paid(who.holder, release))["state"]}
-
-    @routes.get("/releases/{release}/manifest")
-    def send_manifest(release: str, who: Annotated[Visitor, visitor]) -> Response:
-        bundle = counter.bundle(access.paid(who.holder, release))
-        return Response((bundle / MANIFEST).read_bytes(), media_type="application/json")
-
-    @routes.get("/releases/{release}/bundle.zip")
-    def send_bundle(release: str, who: Annotated[Visitor, visitor]) -> Response:
-        bundle = counter.bundle(access.paid(who.holder, release))
-        return Response(files.zipped(bundle), media_type="application/zip")
-
-    @routes.get("/releases/{release}/payload/{file}")
-    def send_payload(release: str, file: str, who: Annotated[Visitor, visitor]) -> Response:
-        content, kind = files.payload(counter.bundle(access.paid(who.holder, release)), file)
-        return Response(content, media_type=kind)
-
-    return routes
-
-
 def _asked(form: Form) -> AskBody:
     """Return what a form asks for; the rules are those of the API."""
-    products = form.fields.get("products", [])
     labels = form.number("label_epsilon")
-    return AskBody.model_validate(
-        {
-            "epsilon": form.number("epsilon"),
-            "clusters": form.whole("clusters"),
+    asked: dict[str, object] = {
+        "epsilon": form.number("epsilon"),
+        "delta": form.number("delta"),
+        "clusters": form.whole("clusters"),
+        "label_epsilon": labels,
+        "tier": form.text("tier") or Tier.GLOBAL.value,
+    }
+    if asked["tier"] != Tier.INSTANCE.value:  # of these the other tier has no choice
+        products = form.fields.get("products", [])
+        asked |= {
             "products": [*products, *(["labels"] if labels is not None else [])],
             "by": form.text("by") or None,
-            "label_epsilon": labels,
+            "normalise": form.checked("normalise"),
+            "clusters_by_group": form.checked("clusters_by_group"),
         }
-    )
+    return AskBody.model_validate(asked)

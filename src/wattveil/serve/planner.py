@@ -1,7 +1,8 @@
-"""Plans for quotes: what a release would be worth. They cost time, and nothing else."""
+"""Plans for quotes, and checks of bundles: they cost time, and nothing else."""
 
 import threading
 from collections import OrderedDict
+from pathlib import Path
 from typing import Any
 
 from wattveil.publish.request import ReleaseRequest
@@ -31,6 +32,22 @@ class Planner:
         with self._lock:
             if (known := self._known.get(key)) is not None:
                 return known
+        found = self._asked(task)  # what cannot be planned cannot be released
+        with self._lock:
+            self._known[key] = found
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        return found
+
+    def verify(self, bundle: Path) -> dict[str, Any]:
+        """Return the verdict on a bundle that somebody sent."""
+        return self._asked({"do": "verify", "bundle": str(bundle)})
+
+    def stop(self) -> None:
+        """End the process."""
+        self._helper.stop()
+
+    def _asked(self, task: dict[str, Any]) -> dict[str, Any]:
         if not self._room.acquire(blocking=False):
             raise Problem(Code.BUSY)
         try:
@@ -40,14 +57,5 @@ class Planner:
         finally:
             self._room.release()
         if not found.pop("done"):
-            # What cannot be planned cannot be released; its rule was looked at before.
             raise Problem(Code.INVALID_REQUEST, errors=[])
-        with self._lock:
-            self._known[key] = found
-            if len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
         return found
-
-    def stop(self) -> None:
-        """End the process."""
-        self._helper.stop()

@@ -1,15 +1,15 @@
-"""Releases as those who paid for them see them."""
+"""Releases as those see them who paid for them, or with whom they are shared."""
 
 import json
 import re
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, bindparam
+from sqlalchemy import Connection, bindparam, exists, or_, select
 
 from wattveil.serve.ledger.charges import CHARGED, Charge, charge_of
 from wattveil.serve.ledger.journal import Kind
-from wattveil.serve.ledger.tables import dataset, entry, principal
+from wattveil.serve.ledger.tables import dataset, entry, principal, share
 
 _NUMBER = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,17})")
 
@@ -45,11 +45,16 @@ def find_paid(connection: Connection, release_id: str) -> Paid | None:
     return None if row is None else _paid_of(row)
 
 
-def paid_by(connection: Connection, name: str | None, *, most: int) -> list[Paid]:
-    """Return the latest charges, of one principal or of all."""
-    latest = _PAID.order_by(entry.c.at.desc()).limit(most)
-    if name is not None:
-        latest = latest.where(principal.c.name == name)
+def shown_to(connection: Connection, name: str, *, most: int) -> list[Paid]:
+    """Return the latest charges of a principal, and those that are shared with it."""
+    reader = select(principal.c.id).where(principal.c.name == name).scalar_subquery()
+    shared = exists().where(
+        share.c.book_id == entry.c.book_id,
+        share.c.seq == entry.c.seq,
+        or_(share.c.principal_id.is_(None), share.c.principal_id == reader),
+    )
+    mine = _PAID.where(or_(entry.c.principal_id == reader, shared))
+    latest = mine.order_by(entry.c.at.desc()).limit(most)
     return [_paid_of(row) for row in connection.execute(latest)]
 
 

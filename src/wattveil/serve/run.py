@@ -15,7 +15,8 @@ from starlette.types import ASGIApp
 
 from wattveil.errors import InvalidParameterError
 from wattveil.serve.app import make_app
-from wattveil.serve.house import FIRST_ADMIN, House
+from wattveil.serve.house import House
+from wattveil.serve.people import FIRST_ADMIN
 
 _GRACE_SECONDS = 10
 """For requests that are under way when the server is told to end."""
@@ -34,10 +35,7 @@ def run(
     say: Callable[[str], None],
 ) -> None:
     """Serve a data folder. Returns when the server was told to end and has let go of everything."""
-    certificate, key = tls
-    if (certificate is None) != (key is None):
-        rule = "given together"
-        raise InvalidParameterError("tls_certificate, tls_key", rule, "one of them")
+    way = transport(tls, behind_proxy)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump of memory would hold tokens
     data.mkdir(mode=0o700, exist_ok=True)
@@ -46,19 +44,27 @@ def run(
     with _listening(host, port) as listener, House.open(data, database) as house:
         if house.first_token is not None:
             say(f"Token of {FIRST_ADMIN}, shown this once: {house.first_token}")
-        scheme = "http" if certificate is None else "https"
+        scheme = "http" if tls == (None, None) else "https"
         say(f"Serving {data} at {scheme}://{host}:{listener.getsockname()[1]}")
-        config = configured(
-            make_app(house),
-            proxy_headers=behind_proxy is not None,
-            forwarded_allow_ips=behind_proxy,
-            ssl_certfile=certificate,
-            ssl_keyfile=key,
-        )
+        config = configured(make_app(house), **way)
         asyncio.run(uvicorn.Server(config).serve(sockets=[listener]))
 
 
-def configured(app: ASGIApp, **transport: Any) -> uvicorn.Config:  # noqa: ANN401 - uvicorn's own
+def transport(tls: tuple[Path | None, Path | None], behind_proxy: str | None) -> dict[str, Any]:
+    """Return uvicorn's options for certificate and key, and for a proxy that is believed."""
+    certificate, key = tls
+    if (certificate is None) != (key is None):
+        rule = "given together"
+        raise InvalidParameterError("tls_certificate, tls_key", rule, "one of them")
+    return {
+        "proxy_headers": behind_proxy is not None,
+        "forwarded_allow_ips": behind_proxy,
+        "ssl_certfile": certificate,
+        "ssl_keyfile": key,
+    }
+
+
+def configured(app: ASGIApp, **way: Any) -> uvicorn.Config:  # noqa: ANN401 - uvicorn's own
     """Return how uvicorn serves us: it says and writes down nothing by itself."""
     return uvicorn.Config(
         app,
@@ -70,7 +76,7 @@ def configured(app: ASGIApp, **transport: Any) -> uvicorn.Config:  # noqa: ANN40
         limit_concurrency=_MOST_CONNECTIONS,
         h11_max_incomplete_event_size=_MOST_HEADER_BYTES,
         timeout_graceful_shutdown=_GRACE_SECONDS,
-        **transport,
+        **way,
     )
 
 

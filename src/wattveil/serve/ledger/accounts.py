@@ -7,7 +7,7 @@ from sqlalchemy import Connection, bindparam, select, update
 
 from wattveil.privacy.guarantee import Tier
 from wattveil.serve.ledger.amounts import MEASURES, Amounts
-from wattveil.serve.ledger.tables import account
+from wattveil.serve.ledger.tables import account, dataset, principal
 
 CAPS = tuple(f"{measure}_cap" for measure in MEASURES)
 SPENT = tuple(f"{measure}_spent" for measure in MEASURES)
@@ -26,6 +26,15 @@ class Account:
         """What may still be spent."""
         return self.caps - self.spent
 
+    @property
+    def share_spent(self) -> float:
+        """How much of the measure of which the least is left has been spent, from 0 to 1.
+
+        Amounts add up and epsilon does not: twice the releases have less than twice the epsilon.
+        """
+        pairs = zip(self.spent.values, self.caps.values, strict=True)
+        return max((spent / cap for spent, cap in pairs if cap), default=0.0)
+
     def epsilon(self, delta: float) -> float:
         """Return the epsilon at delta of all that was spent; what is promised follows the caps."""
         return self.spent.composition.epsilon(delta)
@@ -37,6 +46,16 @@ def read_accounts(connection: Connection, book_id: int) -> dict[tuple[Tier, int 
         (Tier(row[1]), row[2]): Account(row[0], Amounts(*row[3:7]), Amounts(*row[7:]))
         for row in connection.execute(_READ, {"book": book_id})
     }
+
+
+def named_accounts(connection: Connection, name: str) -> list[tuple[Tier, str | None, Account]]:
+    """Return the accounts of a data set: tier, whose (None: of everybody together), account."""
+    book_id = select(dataset.c.book_id).where(dataset.c.name == name)
+    accounts = read_accounts(connection, connection.execute(book_id).scalar_one())
+    known = connection.execute(select(principal.c.id, principal.c.name))
+    names = {row.id: row.name for row in known}
+    found = [(tier, names.get(owner), one) for (tier, owner), one in accounts.items()]
+    return sorted(found, key=lambda one: (one[0].value, one[1] or ""))
 
 
 def spend(connection: Connection, amounts: Mapping[int, Amounts]) -> None:

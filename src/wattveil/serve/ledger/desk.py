@@ -129,6 +129,13 @@ def charge_all(
     return outcomes
 
 
+def already_paid(connection: Connection, place: Place, order: Order) -> tuple[bool, bool]:
+    """Whether the data set, and the principal, have paid for this request before."""
+    found = _read_answered(connection, place.book_id, {order.request_sha256})
+    answered = found.get(order.request_sha256)
+    return answered is not None, answered is not None and place.principal_id in answered.paid_by
+
+
 def _charge(session: Session, desk: _Desk, place: Place, order: Order) -> dict[str, Any] | Refusal:
     """Admit an order whose key is new, and return its entry."""
     if (refused := desk.refusal(place, order)) is not None:

@@ -34,7 +34,7 @@ from wattveil.serve.ledger.accounts import Account, read_accounts
 from wattveil.serve.ledger.acts import PrincipalKind
 from wattveil.serve.ledger.amounts import Allowance
 from wattveil.serve.ledger.charges import Charge, Release
-from wattveil.serve.ledger.desk import Place
+from wattveil.serve.ledger.desk import Place, already_paid
 from wattveil.serve.ledger.engine import cause_of, connect, database_url
 from wattveil.serve.ledger.journal import Session
 from wattveil.serve.ledger.migrate import migrate
@@ -247,6 +247,15 @@ class Ledger:
             owner = acts.principal_id(connection, whose)
             found = read_accounts(connection, book_id)
         return found.get((tier, None)), found.get((tier, owner))
+
+    def already_paid(self, order: Order) -> tuple[bool, bool]:
+        """Whether the data set, and the principal, have paid for this request before.
+
+        Whoever has does not pay for it again, whatever the key.
+        """
+        place = self._place(order)
+        with self.reading() as connection:
+            return already_paid(connection, place, order)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:

@@ -160,3 +160,27 @@ registration = Table(
     Column("profiles_file", Text, nullable=False),
     Column("customer_list_file", Text),
 )
+
+act = Table(
+    "act",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("at", Text, nullable=False),
+    # An administrator, or whoever sits at the machine itself.
+    Column("by", Text, nullable=False),
+    Column("what", Text, nullable=False),
+    Column("principal_id", Integer, ForeignKey("principal.id"), nullable=False),
+)
+
+share = Table(
+    "share",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("book_id", Integer, nullable=False),
+    Column("seq", BigInteger, nullable=False),
+    # With whom; none: with everybody who has a token.
+    Column("principal_id", Integer, ForeignKey("principal.id")),
+    Column("at", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    ForeignKeyConstraint(["book_id", "seq"], ["entry.book_id", "entry.seq"]),
+)

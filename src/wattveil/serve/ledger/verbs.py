@@ -20,13 +20,13 @@ from wattveil.serve.ledger.witness import Witness
 def audit(data: Path, database: str | None) -> list[Finding]:
     """Check a ledger with all that belongs to it; the server may run meanwhile."""
     shelf = Shelf(data / SHELF) if (data / SHELF).is_dir() else None
-    with _reading(data, database) as engine:
+    with existing(data, database) as engine:
         return audit_ledger(engine, shelf=shelf, witness=Witness(data))
 
 
 def export(data: Path, database: str | None, out: Path) -> int:
     """Write every entry to a new file; return how many."""
-    with _reading(data, database) as engine:
+    with existing(data, database) as engine:
         return export_ledger(engine, out)
 
 
@@ -37,7 +37,7 @@ def accept(data: Path, database: str | None, *, by: str, reason: str) -> int:
 
 
 @contextmanager
-def _reading(data: Path, database: str | None) -> Iterator[Engine]:
+def existing(data: Path, database: str | None) -> Iterator[Engine]:
     """Connect to a ledger that exists, as it is."""
     _check_no_password(database)
     url = database_url(data, database)

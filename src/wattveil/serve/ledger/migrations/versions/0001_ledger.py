@@ -3,6 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
+from wattveil.serve.ledger.frozen import forbid
+
 revision = "0001"
 down_revision = None
 
@@ -40,34 +42,10 @@ def upgrade() -> None:
     sqlite = op.get_bind().dialect.name == "sqlite"
     for table, why in _FROZEN.items():
         for change in ("UPDATE", "DELETE"):
-            _forbid(table, change, why, sqlite=sqlite)
+            forbid(table, change, why, sqlite=sqlite)
     for table, (broken, why) in _RULES.items():
-        _forbid(table, "UPDATE", why, when=broken, sqlite=sqlite)
-        _forbid(table, "DELETE", f"no {table} is ever deleted", sqlite=sqlite)
-
-
-def _forbid(table: str, change: str, why: str, *, when: str = "", sqlite: bool) -> None:
-    name = f"{table}_no_{change.lower()}"
-    condition = f"WHEN ({when})" if when else ""
-    if sqlite:
-        op.execute(
-            f"CREATE TRIGGER {name} BEFORE {change} ON {table} {condition}"
-            f" BEGIN SELECT RAISE(ABORT, '{why}'); END"
-        )
-        return
-    op.execute(
-        f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS"
-        f" $$ BEGIN RAISE EXCEPTION '{why}'; END $$"
-    )
-    op.execute(
-        f"CREATE TRIGGER {name} BEFORE {change} ON {table}"
-        f" FOR EACH ROW {condition} EXECUTE FUNCTION {name}()"
-    )
-    if change == "DELETE":
-        op.execute(
-            f"CREATE TRIGGER {table}_no_truncate BEFORE TRUNCATE ON {table}"
-            f" FOR EACH STATEMENT EXECUTE FUNCTION {name}()"
-        )
+        forbid(table, "UPDATE", why, when=broken, sqlite=sqlite)
+        forbid(table, "DELETE", f"no {table} is ever deleted", sqlite=sqlite)
 
 
 def _make_tables() -> None:

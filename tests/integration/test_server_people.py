@@ -1,0 +1,188 @@
+"""Releases among people: shared, checked, asked for twice; and what owners see of it."""
+
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.servers import QUICK, Answer, Browser, Running, refused
+from wattveil import connect
+from wattveil.publish.cumulative import OTHER_TIER
+from wattveil.serve.guard import MOST_LARGE_BYTES
+from wattveil.serve.ledger.amounts import STEPS
+from wattveil.serve.ledger.audit import audit_export
+from wattveil.serve.problems import Code
+from wattveil.serve.shares import EVERYBODY
+
+
+def released(server: Running, key: str, epsilon: float) -> str:
+    """Return the id of a release of ann's that is there."""
+    ordered = server.order(key, {**QUICK, "epsilon": epsilon})
+    server.finished(ordered.json["id"])
+    return str(ordered.json["id"])
+
+
+def zipped(server: Running, release: str) -> bytes:
+    """Return a bundle of ann's as it is downloaded."""
+    return server.ask("GET", f"/v1/releases/{release}/bundle.zip", as_="ann").body
+
+
+def checked(server: Running, content: bytes) -> Answer:
+    """Have bytes checked, by somebody else."""
+    headers = {"Content-Type": "application/zip"}
+    return server.ask("POST", "/v1/verify", content, as_="bob", headers=headers)
+
+
+def test_a_statement_has_the_sum_of_the_ledger(server: Running) -> None:
+    """Two roads: the statement, and the entries up to its charge, added up by hand."""
+    release = released(server, "counted", 0.11)
+    manifest = server.ask("GET", f"/v1/releases/{release}/manifest", as_="ann").json
+    stated, seq = manifest["cumulative"], int(release.partition("-")[2])
+    entries = server.ask("GET", "/v1/admin/ledger?book=1").json["entries"][:seq]
+    assert (stated["ledger_seq"], stated["chain_head"]) == (seq, entries[-1]["row_sha256"])
+    whole = entries[1]["account_id"]  # its first cap follows the opening
+    paid = [one for one in entries if one["kind"] == "charge" and one["account_id"] == whole]
+    assert stated["releases"] == len(paid)
+    rho = sum(one["rho"] for one in paid)
+    assert int(stated["spent"]["rho_units"]) * STEPS["rho"] == rho * 10**18
+    assert stated["other_tier"] in OTHER_TIER.values()
+    assert "counted in cumulative" in manifest["other_releases_on_same_people"]
+    assert "Interactive" in manifest["deployment"]
+
+
+def test_a_release_is_shared_and_nothing_is_paid(server: Running) -> None:
+    """With one, with everybody; never by others, never twice, and what is not shared stays hid."""
+    release = released(server, "to-share", 0.12)
+    address, hidden = f"/v1/releases/{release}", server.ask("GET", "/v1/releases/9-9", as_="bob")
+    assert server.ask("GET", address, as_="bob").body == hidden.body
+    shares = f"{address}/shares"
+    assert server.ask("POST", shares, {"reader": "bob"}, as_="bob").body == hidden.body
+    budget = server.ask("GET", "/v1/datasets/homes/budget", as_="bob").body
+    connect(server.url, server.tokens["ann"]).release(release).share("bob")
+    assert server.ask("GET", f"{address}/manifest", as_="bob").status == 200
+    assert release in [
+        one["id"] for one in server.ask("GET", "/v1/releases", as_="bob").json["releases"]
+    ]
+    assert server.ask("GET", "/v1/datasets/homes/budget", as_="bob").body == budget
+    refused(server.ask("POST", shares, {"reader": EVERYBODY}, as_="bob"), Code.FORBIDDEN)
+    for reader in ("bob", "nobody"):
+        said = server.ask("POST", shares, {"reader": reader}, as_="ann")
+        assert refused(said, Code.INVALID_REQUEST).json["errors"][0]["field"] in (
+            "reader",
+            "principal",
+        )
+    server.admit("gil", epsilon=0.1)
+    assert server.ask("GET", address, as_="gil").body == hidden.body
+    ann = Browser(server, "ann")
+    assert ann.post(f"/releases/{release}/shares", reader=EVERYBODY).status == 303
+    assert ann.post(f"/releases/{release}/shares", reader=EVERYBODY).status == 422
+    assert b"everybody" in ann.get(f"/releases/{release}").body
+    assert server.ask("GET", address, as_="gil").status == 200
+    page = Browser(server, "gil").get(f"/releases/{release}").body
+    assert b"Share it" not in page
+
+
+def test_a_quote_says_what_is_paid_already(server: Running) -> None:
+    """Free for whoever has paid; of the others only the own account pays; on the page in words."""
+    body = {**QUICK, "epsilon": 0.13}
+
+    def quoted(name: str) -> object:
+        said = server.ask("POST", "/v1/datasets/homes/quotes", body, as_=name)
+        return said.json["already_paid"]
+
+    assert quoted("ann") == {"dataset": False, "own": False}
+    released(server, "known", 0.13)
+    assert quoted("ann") == {"dataset": True, "own": True}
+    assert quoted("bob") == {"dataset": True, "own": False}
+    asked = {"epsilon": "0.13", "clusters": "6", "products": "load"}
+    assert (
+        b"asking again is free"
+        in Browser(server, "ann").post("/datasets/homes/quote", **asked).body
+    )
+    assert (
+        b"Somebody has asked this"
+        in Browser(server, "bob").post("/datasets/homes/quote", **asked).body
+    )
+
+
+def test_a_bundle_is_checked(server: Running) -> None:
+    """A true one of this server, one whose numbers were changed, and bytes that are none."""
+    bundle = zipped(server, released(server, "to-check", 0.14))
+    verdict = checked(server, bundle).json
+    assert (verdict["accepted"], verdict["of_this_server"]) == (True, True)
+    assert any(one["check"] == "the sum with other releases" for one in verdict["findings"])
+    with zipfile.ZipFile(io.BytesIO(bundle)) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    for change, holds in (({}, True), ({"tables/groups.csv": b"other\n"}, False)):
+        verdict = checked(server, packed({**files, **change})).json
+        assert (verdict["accepted"], verdict["of_this_server"]) == (holds, holds)
+    owner = Browser(server, "ann")
+    assert b"Zipped bundle" in owner.get("/verify").body
+
+
+def packed(files: dict[str, bytes]) -> bytes:
+    """Return files as an archive."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"PK\x03\x04 no archive",
+        packed({"manifest.json": b"{}"})[:-9],
+        packed({"../manifest.json": b"{}"}),
+        packed({"/etc/manifest.json": b"{}"}),
+        packed({"a/b/manifest.json": b"{}"}),
+        packed({f"file_{number}": b"" for number in range(65)}),
+        packed({"bomb": bytes(2**20 + 1)}),
+        packed({"manifest.json": b"no json"}),
+    ],
+    ids=["empty", "cut", "truncated", "up", "root", "deep", "many", "bomb", "statement"],
+)
+def test_what_is_no_bundle_is_refused(
+    server: Running, content: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is written elsewhere, and nothing large is unpacked."""
+    monkeypatch.setattr("wattveil.serve.checking._MOST_UNPACKED_BYTES", 2**20)
+    headers = {"Content-Type": "application/zip"}
+    said = server.ask("POST", "/v1/verify", content, as_="bob", headers=headers)
+    refused(said, Code.INVALID_REQUEST)
+
+
+def test_a_bundle_may_be_large_and_nothing_else(server: Running) -> None:
+    """Up to a limit of its own, also for who is nobody."""
+    headers = {"Content-Type": "application/zip"}
+    large = bytes(MOST_LARGE_BYTES + 1)
+    refused(server.ask("POST", "/v1/verify", large, as_=None, headers=headers), Code.TOO_LARGE)
+    refused(server.ask("POST", "/v1/verify", b"x", as_=None, headers=headers), Code.UNAUTHORIZED)
+    ann = Browser(server, "ann")
+    sent = {"Cookie": ann.cookie, "X-Form-Word": "another"}
+    assert server.ask("POST", "/verify", b"x", as_=None, headers=sent).status == 403
+    sent["X-Form-Word"] = ann.word
+    assert b"zipped bundle" in server.ask("POST", "/verify", b"x", as_=None, headers=sent).body
+
+
+def test_owners_take_the_ledger_home(server: Running, tmp_path: Path) -> None:
+    """As a file that passes its audit; with what was refused, and what was done about people."""
+    refused(server.order("much", {**QUICK, "epsilon": 2.9}, as_="bob"), Code.BUDGET_REFUSED)
+    owner = Browser(server, "owner")
+    out = tmp_path / "ledger.jsonl"
+    out.write_bytes(owner.get("/ledger.jsonl").body)
+    assert all(finding.holds for finding in audit_export(out))
+    page = owner.get("/ledger").body.decode()
+    assert "budget does not cover the price" in page
+    assert "given a token" in page
+    acts = server.ask("GET", "/v1/admin/acts").json["acts"]
+    assert {"by": "owner", "what": "admitted", "name": "ann"}.items() <= next(
+        one for one in acts if one["name"] == "ann" and one["what"] == "admitted"
+    ).items()
+    assert server.tokens["ann"] not in json.dumps(acts)
+    ann = Browser(server, "ann")
+    assert ann.get("/ledger.jsonl").status == 403

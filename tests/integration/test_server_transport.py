@@ -1,0 +1,103 @@
+"""How requests arrive: by TLS of our own, or from a proxy that is believed, and from no other."""
+
+import datetime as dt
+import http.client
+import ipaddress
+import ssl
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tests.servers import Running, refused, serving
+from wattveil.errors import InvalidParameterError
+from wattveil.serve.access import Limits
+from wattveil.serve.limits import Rate
+from wattveil.serve.problems import Code
+from wattveil.serve.run import transport
+
+FEW = Limits(asking=Rate(1e9, 1e9), guessing=Rate(2, 1e-6))
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> tuple[Path, Path]:
+    """Return a certificate for the loopback that signs itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = dt.datetime.now(dt.UTC)
+    here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
+        .add_extension(here, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    files = tmp_path / "server.pem", tmp_path / "server.key"
+    files[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    files[1].write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return files
+
+
+def test_a_server_speaks_https_and_nothing_else(
+    tmp_path: Path, certificate: tuple[Path, Path]
+) -> None:
+    """The cookie is for https alone, and browsers are told to stay with it."""
+    (tmp_path / "data").mkdir()
+    with serving(tmp_path / "data", tls=certificate) as running:
+        trusted = ssl.create_default_context(cafile=certificate[0])
+        connection = http.client.HTTPSConnection("127.0.0.1", running.port, context=trusted)
+        sent = {"Content-Type": "application/x-www-form-urlencoded"}
+        connection.request("POST", "/sign-in", f"token={running.tokens['owner']}", sent)
+        answer = connection.getresponse()
+        assert answer.status == 303
+        assert "secure" in str(answer.headers["set-cookie"]).lower()
+        assert "max-age" in str(answer.headers["strict-transport-security"])
+        connection.close()
+        with pytest.raises((http.client.HTTPException, OSError)):
+            running.ask("GET", "/healthz", as_=None)
+    with pytest.raises(InvalidParameterError, match="together"):
+        transport((certificate[0], None), None)
+
+
+def guesses(server: Running, *addresses: str) -> list[int]:
+    """Come with false tokens, from addresses that somebody wrote into the request."""
+    return [
+        server.ask(
+            "GET", "/v1/me", as_=None, headers={"X-Forwarded-For": one, "Authorization": "Bearer x"}
+        ).status
+        for one in addresses
+    ]
+
+
+def test_a_proxy_that_is_named_is_believed(tmp_path: Path) -> None:
+    """Its word on address and scheme; each address behind it is slowed by itself."""
+    with serving(tmp_path, limits=FEW, behind_proxy="127.0.0.1") as running:
+        assert guesses(running, *["192.0.2.1"] * 3, "192.0.2.2") == [401, 401, 429, 401]
+        secure = running.ask("GET", "/healthz", headers={"X-Forwarded-Proto": "https"}).headers
+        assert "strict-transport-security" in secure
+        assert "strict-transport-security" not in running.ask("GET", "/healthz").headers
+
+
+@pytest.mark.parametrize("proxy", [None, "192.0.2.9"])
+def test_nobody_else_says_where_they_come_from(tmp_path: Path, proxy: str | None) -> None:
+    """Whoever writes another address each time is slowed all the same."""
+    with serving(tmp_path, limits=FEW, behind_proxy=proxy) as running:
+        different = [f"192.0.2.{number}" for number in range(1, 5)]
+        assert guesses(running, *different) == [401, 401, 429, 429]
+        plain = running.ask("GET", "/healthz", headers={"X-Forwarded-Proto": "https"}).headers
+        assert "strict-transport-security" not in plain
+        refused(running.ask("GET", "/v1/me", as_=None), Code.BUSY)

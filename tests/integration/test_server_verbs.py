@@ -1,0 +1,53 @@
+"""Verbs of owners: the API from a terminal, with a token that is never on the command line."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.released import some_profiles
+from tests.servers import Running, put_profiles
+from wattveil.cli import app
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    """Run an owner's verb; return its exit code and what it printed."""
+    result = CliRunner().invoke(app, ["admin", *arguments], terminal_width=200)
+    return result.exit_code, " ".join(result.output.replace("│", " ").split())
+
+
+def test_an_owner_does_everything_from_a_terminal(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Register, admit, set a budget, close; what the server refuses is said."""
+    file = put_profiles(server.house.folder, "terminal.parquet", some_profiles(25))
+    register = ("dataset", "--name", "terminal", "--file", file, "--clip-kw", "5", "--epsilon", "2")
+    groups = ("--group", "class=home,shop", "--title", "A town", "--url", server.url)
+    monkeypatch.delenv("WATTVEIL_TOKEN", raising=False)
+    assert run(*register, *groups)[0] == 2
+    monkeypatch.setenv("WATTVEIL_TOKEN", server.tokens["ann"])
+    code, said = run(*register, *groups)
+    assert (code, "forbidden" in said) == (1, True)
+    monkeypatch.setenv("WATTVEIL_TOKEN", server.tokens["owner"])
+    assert run(*register, "--group", "class", "--url", server.url)[0] == 2
+    assert run(*register, *groups) == (0, "terminal is registered.")
+    code, said = run("analyst", "--name", "tess", "--days", "3", "--url", server.url, "--json")
+    server.tokens["tess"] = json.loads(said)["token"]
+    spend = ("--dataset", "terminal", "--whose", "tess", "--reason", "thesis", "--url", server.url)
+    code, said = run("budget", *spend, "--epsilon", "-1")
+    assert (code, "invalid_request" in said) == (1, True), said
+    assert run("budget", *spend, "--epsilon", "1") == (0, "The budget is set.")
+    seen = server.ask("GET", "/v1/datasets/terminal", as_="tess").json
+    assert (seen["title"], seen["groups"]) == ("A town", {"class": ["home", "shop"]})
+    closing = ("close", "--dataset", "terminal", "--reason", "over", "--url", server.url)
+    assert run(*closing) == (0, "terminal is closed.")
+    assert server.ask("GET", "/v1/datasets/terminal", as_="tess").json["closed"] is True
+
+
+def test_tokens_are_in_no_help() -> None:
+    """No verb has an option for a secret."""
+    for verb in ("dataset", "analyst", "budget", "close", "token", "profiles"):
+        code, said = run(verb, "--help")
+        assert code == 0
+        assert "--token" not in said
+        assert "Example" in said
