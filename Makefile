@@ -8,12 +8,12 @@ LAZY := --no-compile # Python compiles what it imports; pip would compile three 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench soak check lint types machine-code format seal reproduction mutation pins clean
+.PHONY: help demo test bench soak check lint types machine-code format seal docs docs-serve figures reproduction notebooks mutation pins clean
 # Two cores: pip beside the distribution's packages, mypy beside the other checks.
 MAKEFLAGS += --jobs=2
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
 
 demo: $(VENV)/.runtime ## See Wattveil work: a private release of simulated customers
 	@$(BIN)/wattveil demo
@@ -66,8 +66,20 @@ format: $(VENV)/.dev ## Rewrite the code in the house style
 seal: $(VENV)/.dev ## List stale seals of proof pages; renew those read again: PAGES="docs/proofs/x.md"
 	@$(BIN)/python tools/seal_proofs.py $(if $(PAGES),--write $(PAGES))
 
+docs: $(VENV)/.dev ## Build the site into site/, offline; a broken link stops it
+	@$(BIN)/python -m zensical build --clean --strict
+
+docs-serve: $(VENV)/.dev ## Show the site at http://localhost:8000 while pages change
+	@$(BIN)/python -m zensical serve
+
+figures: $(VENV)/.dev $(VENV)/.browser ## Build the pictures of docs/images anew from runs (a minute or two)
+	@$(BIN)/python -m tools.build_figures
+
 reproduction: $(VENV)/.dev $(VENV)/.browser ## Draw the paper's figures anew into docs/reproduction.md (some minutes)
-	@$(BIN)/python tools/build_reproduction.py
+	@$(BIN)/python -m tools.build_reproduction
+
+notebooks: $(VENV)/.dev ## Make the examples' notebooks anew from their scripts
+	@$(BIN)/python tools/build_notebooks.py
 
 mutation: $(VENV)/.dev ## Mutate privacy/ and list the mutants no test kills (long)
 	@$(BIN)/mutmut run
@@ -79,7 +91,7 @@ pins: $(VENV)/.python ## Resolve the dependencies anew into requirements/
 	@rm -rf $(VENV)/pins && $(PYTHON) -m venv $(VENV)/pins
 	@$(VENV)/pins/bin/python -m pip --quiet install .
 	@$(call freeze,Runtime) > requirements/base.txt
-	@$(VENV)/pins/bin/python -m pip --quiet install --constraint requirements/base.txt '.[grid,opf,postgres,serve,spark,dev]'
+	@$(VENV)/pins/bin/python -m pip --quiet install --constraint requirements/base.txt '.[grid,opf,postgres,serve,spark,docs,dev]'
 	@$(call freeze,Runtime and the extras that the tests use) > requirements/dev.txt
 	@rm -rf $(VENV)/pins && wc -l requirements/*.txt
 
@@ -89,7 +101,7 @@ define freeze
 endef
 
 clean: ## Remove the environment and everything the tools left
-	rm -rf $(VENV) mutants dist .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) mutants dist site .cache .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests tools -name __pycache__ -type d -exec rm -rf {} +
 
 # --- the environment: stamps in .venv are older than their inputs when there is something to do ---

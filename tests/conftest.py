@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _TESTS = Path(__file__).parent
 _MARKED_FOLDERS = ("browser", "statistical")
-_UNTRACED_FOLDERS = ("browser", "property", "statistical")
+_UNTRACED_FOLDERS = ("browser", "docs", "property", "statistical")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -5,21 +5,12 @@ Chromium and kept as SVG. Customers are simulated: nobody is in them.
 """
 
 import os
-import re
-import shutil
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from itertools import count
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from urllib.parse import unquote
 from xml.sax.saxutils import escape
 
-from playwright.sync_api import sync_playwright
-from plotly.graph_objects import Figure
-from plotly.offline import get_plotlyjs
-
+from tools.drawing import COLUMNS, HEIGHT, WIDTH, Draw, chromium, drawing_in
 from wattveil.profiles.page import Shown, styled
 from wattveil.reproduce import FIGURES, Study
 from wattveil.reproduce.customers import LONDON
@@ -28,8 +19,7 @@ from wattveil.reproduce.page import Run
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, PICTURES = DOCS / "reproduction.md", DOCS / "reproduction"
-WIDTH, HEIGHT, TITLE = 460, 300, 26
-COLUMNS = 2
+TITLE = 26
 AMI = ("ami-scatter", "ami-performance", "histograms", "load-shapes")
 
 _HEAD = """# The paper's figures, redrawn
@@ -60,8 +50,6 @@ the folder that `WATTVEIL_DATA` names. Their classes are not known: the customer
 their neighbours count as outliers.
 """
 
-Draw = Callable[[Figure], str]
-
 
 def main() -> None:
     """Draw all figures and write the page."""
@@ -69,7 +57,8 @@ def main() -> None:
     runs = all_of(study, FIGURES)
     london = all_of(Study(data=LONDON), AMI) if "WATTVEIL_DATA" in os.environ else []
     PICTURES.mkdir(exist_ok=True)
-    with drawing() as draw:
+    with chromium() as browser:
+        draw = drawing_in(browser)
         for run in runs:
             (PICTURES / f"{run.figure.name}.svg").write_text(
                 picture(run.outcome.panels, draw), encoding="utf-8"
@@ -114,42 +103,6 @@ def table(own: Table) -> str:
     """Return a table as Markdown."""
     lines = [own.head, ["---"] * len(own.head), *own.rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-@contextmanager
-def drawing() -> Iterator[Draw]:
-    """Start Chromium with Plotly in it; what is given draws a figure as SVG."""
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        sys.exit("Chromium is needed to draw the pictures; on Debian: apt install chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        tab, numbers = browser.new_page(), count()
-        tab.add_script_tag(content=get_plotlyjs())
-
-        def draw(figure: Figure) -> str:
-            height = figure.layout.height or HEIGHT
-            width = COLUMNS * WIDTH if figure.layout.height else WIDTH
-            url = tab.evaluate(
-                "([figure, width, height]) => Plotly.toImage("
-                "JSON.parse(figure), {format: 'svg', width, height})",
-                [figure.to_json(), width, height],
-            )
-            return _lighter(unquote(url.split(",", 1)[1]), next(numbers))
-
-        yield draw
-        browser.close()
-
-
-def _lighter(svg: str, number: int) -> str:
-    """Say colours in few words, and put a number where Plotly has a random name.
-
-    The same figure is then the same file.
-    """
-    plain = r'style="(?:vector-effect: none; )?opacity: 1; stroke-width: 0(?:px)?;'
-    svg = re.sub(plain + r' fill: (rgb\([^)]*\)); fill-opacity: 1;"', r'fill="\1"', svg)
-    found = re.search(r'id="defs-(\w+)"', svg)
-    return svg.replace(found[1], f"figure{number}") if found else svg
 
 
 def picture(panels: Sequence[Shown], draw: Draw) -> str:

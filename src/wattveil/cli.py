@@ -55,9 +55,12 @@ class _Unloaded(TyperCommand):
         self, info_name: str | None, args: list[str], parent: object = None, **extra: object
     ) -> typer.Context:
         """Let the verb read its arguments; from here on it is the one that runs."""
-        load = cast("Any", self.callback)
-        context: typer.Context = load().make_context(info_name, args, parent, **extra)
+        context: typer.Context = self.loaded().make_context(info_name, args, parent, **extra)
         return context
+
+    def loaded(self) -> Any:  # noqa: ANN401 - a command, of Typer's own
+        """Return the verb itself."""
+        return cast("Any", self.callback)()
 
 
 def _add(group: typer.Typer, verb: str, module: str, summary: str) -> None:

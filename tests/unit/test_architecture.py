@@ -2,10 +2,12 @@
 
 import ast
 import io
+import re
 import shutil
 import subprocess
 import sys
 import tokenize
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -135,6 +137,17 @@ def test_files_are_short() -> None:
     """No source file is longer than one reader's patience."""
     lengths = {path: len(path.read_text().splitlines()) for path in SOURCE.rglob("*.py")}
     assert not {path: n for path, n in lengths.items() if n > MAX_FILE_LINES}
+
+
+def test_the_page_knows_every_layer() -> None:
+    """docs/architecture.md lists the layers as the contract has them, and every package."""
+    page = (REPOSITORY / "docs" / "architecture.md").read_text()
+    contracts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = [re.sub(r"[()]", "", layer) for layer in contracts["contracts"][0]["layers"]]
+    assert "\n".join(["```text", *layers, "```"]) in page
+    table = page.split("## Where each thing lives")[1].split("## What keeps")[0]
+    there = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert set(re.findall(r"`(\w+)`", table)) >= there - {"__init__", "__pycache__", "py"}
 
 
 def test_code_lines_counts_code_alone() -> None:

@@ -37,7 +37,9 @@ class Workshop:
         self.connection.execute("SET autoinstall_known_extensions = false")  # nothing is fetched
         self.connection.execute(f"SET memory_limit = '{memory_mb}MB'")
         self.connection.execute(f"SET temp_directory = {literal(str(self.folder / 'spill'))}")
-        self.connection.execute("SET enable_progress_bar = false")
+        bar = self.connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()
+        if bar == [(True,)]:  # in a notebook without ipywidgets DuckDB refuses to switch it off too
+            self.connection.execute("SET enable_progress_bar = false")
         # DuckDB cannot know how long a CSV file is. Joins here are written big JOIN small.
         self.connection.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
         self.close = weakref.finalize(self, _close, self.connection, self._folder)

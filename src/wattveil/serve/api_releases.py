@@ -31,12 +31,20 @@ def release_routes(house: House, access: Access) -> APIRouter:
 
     @routes.get("/releases")
     def list_releases(holder: Annotated[Holder, asking]) -> dict[str, object]:
+        """List one's own releases, the newest first.
+
+        Answer: `releases`, each as when it was ordered.
+        """
         with house.ledger.reading() as connection:
             latest = shown_to(connection, holder.name, most=_MOST_LISTED)
         return {"releases": [counter.release(paid) for paid in latest]}
 
     @routes.get("/releases/{release}")
     def read_release(release: str, holder: Annotated[Holder, asking]) -> dict[str, object]:
+        """Say how a release stands: state, request, price, names of tables.
+
+        Answer: as when it was ordered; `state` is computing, ok or failed; `tables` once it is ok.
+        """
         paid = access.paid(holder, release)
         said = counter.release(paid)
         if said["state"] == "ok":
@@ -47,6 +55,10 @@ def release_routes(house: House, access: Access) -> APIRouter:
     def share(
         release: str, body: ShareBody, holder: Annotated[Holder, asking]
     ) -> dict[str, object]:
+        """Let somebody else read a release, for good; free.
+
+        Answer: `id`, `reader`.
+        """
         paid = access.own_paid(holder, release)
         share_release(house.ledger, paid, reader=body.reader, by=holder.name)
         return {"id": paid.id, "reader": body.reader}
@@ -56,26 +68,34 @@ def release_routes(house: House, access: Access) -> APIRouter:
         bundle: Annotated[bytes, Body(media_type="application/zip")],
         _: Annotated[Holder, asking],
     ) -> dict[str, object]:
+        """Check a bundle, sent as a zip file, as `wattveil verify` does.
+
+        Answer: what was checked, and whether this server signed and charged it.
+        """
         return check_bundle(house, bundle)
 
     @routes.get("/releases/{release}/manifest")
     def read_manifest(release: str, holder: Annotated[Holder, asking]) -> Response:
+        """Fetch the release statement."""
         bundle = counter.bundle(access.paid(holder, release))
         return Response((bundle / MANIFEST).read_bytes(), media_type="application/json")
 
     @routes.get("/releases/{release}/report")
     def read_report(release: str, holder: Annotated[Holder, asking]) -> Response:
+        """Fetch the page for people."""
         bundle = counter.bundle(access.paid(holder, release))
         policy = {"Content-Security-Policy": REPORT_POLICY}
         return Response((bundle / "report.html").read_bytes(), 200, policy, "text/html")
 
     @routes.get("/releases/{release}/bundle.zip")
     def read_bundle(release: str, holder: Annotated[Holder, asking]) -> Response:
+        """Fetch all of it, for `wattveil verify` and `wattveil synthesize`."""
         bundle = counter.bundle(access.paid(holder, release))
         return Response(files.zipped(bundle), media_type="application/zip")
 
     @routes.get("/releases/{release}/payload/{file}")
     def read_payload(release: str, file: str, holder: Annotated[Holder, asking]) -> Response:
+        """Fetch one table, as `.csv`, `.json` or `.parquet`."""
         content, kind = files.payload(counter.bundle(access.paid(holder, release)), file)
         return Response(content, media_type=kind)
 

@@ -29,6 +29,11 @@ _PAGES = (asking_pages, release_pages, file_pages, check_pages, admin_pages, led
 
 def make_app(house: House, limits: Limits | None = None) -> Guard:
     """Return the application that serves a house."""
+    return Guard(make_api(house, limits))
+
+
+def make_api(house: House, limits: Limits | None = None) -> FastAPI:
+    """Return what is behind the guard; it describes itself at `/v1/openapi.json`."""
     app = FastAPI(
         title="Wattveil",
         openapi_url="/v1/openapi.json",
@@ -48,6 +53,10 @@ def make_app(house: House, limits: Limits | None = None) -> Guard:
 
     @app.get("/healthz")
     def is_well() -> dict[str, str]:
+        """Say that the server works; needs no token.
+
+        Answer: `status`.
+        """
         if not house.worker.is_well:
             raise Problem(Code.UNAVAILABLE)
         return {"status": "ok"}
@@ -55,7 +64,7 @@ def make_app(house: House, limits: Limits | None = None) -> Guard:
     for kind in (Problem, WattveilError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _say_problem)
     app.add_exception_handler(Exception, _say_nothing)
-    return Guard(app)
+    return app
 
 
 async def _say_problem(request: Request, error: Exception) -> Response:

@@ -30,7 +30,12 @@ class Product(StrEnum):
 class _Body(BaseModel):
     """Nothing is guessed: no text for a number, no field that nobody knows."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        use_attribute_docstrings=True,  # the reference of the API is made of them
+    )
 
 
 Choice = Annotated[Product, Field(strict=False)]
@@ -42,30 +47,41 @@ class AskBody(_Body):
     """A quote or a release that an analyst asks for."""
 
     epsilon: float
+    """Budget of the whole release: smaller protects more."""
     delta: float | None = None
     """None: that of the data set."""
     clusters: int = 6
+    """Number of kinds of customers."""
     products: Annotated[list[Choice], Field(max_length=10)] | None = None
     """None: all that the data set offers; labels only if a part of epsilon is set aside."""
     by: Text | None = None
+    """A public attribute of the data set, to release by."""
     clusters_by_group: bool = False
+    """Cluster each group by itself."""
     normalise: bool = False
+    """Cluster shapes, whatever the size."""
     label_epsilon: float | None = None
+    """Part of epsilon for a label of each customer."""
     tier: TierChoice = Tier.GLOBAL
+    """Which promise: global, or the paper's."""
 
 
 class AllowanceBody(_Body):
     """What may be spent in all."""
 
     epsilon: float
+    """In all, at the delta beside it."""
     delta: float
+    """What all promises together may miss by."""
     label_epsilon: float = 0.0
+    """Of it, for labels."""
 
 
 class DatasetBody(_Body):
     """A data set to register. All of it is public but for the names of the files."""
 
     name: Name
+    """How it is asked for: a-z, 0-9, dot, dash and underscore."""
     file: Text
     """A Parquet file of `wattveil profiles`, in the folder `profiles` of the server's data."""
     clip_kw: float
@@ -80,6 +96,7 @@ class DatasetBody(_Body):
         Product.LOAD,
         Product.SHARES,
     ]
+    """What analysts may ask for."""
     customer_list_file: Text | None = None
     """For labels: the public list of customers, one id a line, in the same folder."""
     customers: int = 1000
@@ -87,11 +104,17 @@ class DatasetBody(_Body):
     typical_kw: float = 0.5
     """A public guess of their median size; for plans alone."""
     title: Text = About.title
+    """What it is, in a line."""
     curator: Text = About.curator
+    """Who holds the data and publishes."""
     region: Text = About.region
+    """Where the customers live."""
     contact: Text = About.contact
+    """Whom to ask."""
     intended_use: Text = About.intended_use
+    """What releases are made for."""
     allowance: AllowanceBody | None = None
+    """What may be spent in all, by everybody together."""
     linked_to: Name | None = None
     """Instead of an allowance: a data set about the same people, whose budget it shares."""
 
@@ -100,8 +123,11 @@ class BudgetBody(_Body):
     """The cap of an account, from now on."""
 
     allowance: AllowanceBody
+    """What may be spent, from the first release on."""
     reason: Text
+    """Kept in the ledger."""
     tier: TierChoice = Tier.GLOBAL
+    """Which promise it is about."""
     whose: Name | None = None
     """None: the budget of everybody together."""
 
@@ -110,14 +136,18 @@ class PrincipalBody(_Body):
     """Somebody who may act or ask."""
 
     name: Name
+    """Of a-z, 0-9, dot, dash and underscore."""
     kind: KindChoice = PrincipalKind.ANALYST
+    """What the person may do."""
     token_days: int = USUAL_DAYS
+    """For how long the token is good."""
 
 
 class TokenBody(_Body):
     """A further token."""
 
     days: int = USUAL_DAYS
+    """For how long it is good."""
 
 
 class ShareBody(_Body):
@@ -131,3 +161,4 @@ class ReasonBody(_Body):
     """Why something is done for good."""
 
     reason: Text
+    """Kept in the ledger."""

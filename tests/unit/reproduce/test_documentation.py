@@ -6,7 +6,8 @@ from xml.etree import ElementTree as ET
 
 from plotly.graph_objects import Figure
 
-from tools.build_reproduction import HEIGHT, TITLE, WIDTH, on_london, page, picture, table
+from tools.build_reproduction import TITLE, on_london, page, picture, table
+from tools.drawing import HEIGHT, WIDTH
 from wattveil.profiles.page import Shown
 from wattveil.reproduce import FIGURES, Outcome, Study
 from wattveil.reproduce.figure import Table

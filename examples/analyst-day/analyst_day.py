@@ -1,0 +1,269 @@
+# %% [markdown]
+# # An analyst's day
+#
+# You study how three areas of a city use power. You never see a customer. You have what the
+# utility published, a folder, and a token for its server, where you may ask for more within a
+# budget.
+#
+# The customers are simulated. The first part plays the utility, so that the example runs by itself
+# on one machine; skip it at first reading.
+
+# %%
+import atexit
+import re
+import subprocess
+import sys
+import tempfile
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from plotly.graph_objects import Figure
+
+import wattveil
+from wattveil import Profiles
+from wattveil.errors import ServerRefusalError
+from wattveil.profiles import Grid
+from wattveil.publish import keys
+from wattveil.publish.bundle import read_manifest, read_table
+from wattveil.publish.plan import plan_release
+from wattveil.publish.produce import release_bundle
+from wattveil.publish.request import About, ReleaseRequest
+from wattveil.publish.synthetic import read_model
+from wattveil.publish.verify import verify_bundle
+from wattveil.simulate import simulate_attributes, simulate_kwh
+
+# A new folder for every run: nothing is ever written over.
+out = Path(tempfile.mkdtemp(prefix="analyst-day-", dir="."))
+
+# %% [markdown]
+# ## Behind the scenes: the utility
+#
+# Two areas have the same kinds of homes, the third has panels on six roofs of ten. The utility
+# publishes a signed folder, and starts a server with the same profiles. You see none of the exact
+# numbers that this part holds. Area and roof are public: they stand in registers, and were not read
+# off the load. The folder costs these people epsilon 2 and the server may spend 3 more: the ledger
+# counts what the server answers, and the utility adds what it published elsewhere.
+
+# %%
+AREAS = {
+    "harbour": {"couple": 0.6, "family": 0.4},
+    "old town": {"couple": 0.6, "family": 0.4},
+    "hillside": {"family": 0.4, "pv": 0.6},
+}
+HOMES = 200  # of each area
+
+
+def simulated_profiles() -> Profiles:
+    """Return the mean day of the homes of all areas, with area and roof of each."""
+    kwh, areas, roofs = [], [], []
+    for seed, (area, mix) in enumerate(AREAS.items()):
+        weeks = simulate_kwh(
+            customers=HOMES,
+            days=14,
+            start=date(2025, 5, 5),
+            timezone="Europe/London",
+            minutes=60,
+            mix=mix,
+            seed=seed,
+        )
+        kwh.append(weeks.reshape(HOMES, 14, 24).mean(axis=1))
+        areas += [area] * HOMES
+        known = simulate_attributes(customers=HOMES, mix=mix, seed=seed)
+        roofs += ["panels" if has_pv else "plain" for has_pv in known["has_pv"].to_pylist()]
+    return Profiles(
+        customer_ids=tuple(f"home {number}" for number in range(len(areas))),
+        load_kw=np.concatenate(kwh),  # kWh in an hour are kW
+        grid=Grid(),
+        timezone="Europe/London",
+        attributes={"area": tuple(areas), "roof": tuple(roofs)},
+    )
+
+
+private = simulated_profiles()
+request = ReleaseRequest(
+    epsilon=2.0,
+    delta=1e-6,
+    n_clusters=3,
+    clip_kw=5.0,
+    by="area",
+    levels=tuple(AREAS),
+    weights={"load": 3.0, "shares": 0.0},  # as much for the areas as for the kinds of customers
+    customers=len(private),
+    about=About(title="Homes by area, May 2025", curator="Example Power", region="nowhere"),
+)
+signing_key = keys.new_key()
+bundle = out / "published"
+release_bundle(private, plan_release(request, private.grid), bundle, key=signing_key)
+utility_key = signing_key.public_key()  # the utility has it on its web site
+
+data = out / "server"
+(data / "profiles").mkdir(parents=True)
+private.write_parquet(data / "profiles" / "homes.parquet")
+server = subprocess.Popen(
+    [sys.executable, "-m", "wattveil", "serve", "--data", str(data), "--port", "0"],
+    stdout=subprocess.PIPE,
+    stderr=(out / "server.log").open("w"),
+    text=True,
+)
+atexit.register(server.terminate)
+
+
+def printed(pattern: str) -> str:
+    """Return the part of the server's next line that has the pattern."""
+    line = server.stdout.readline() if server.stdout else ""
+    found = re.search(pattern, line)
+    if found is None:
+        raise RuntimeError(f"the server did not start: {line!r}")
+    return found[0]
+
+
+owner_token, url = printed(r"wattveil_\S+"), printed(r"http://\S+")
+owner = wattveil.connect(url, owner_token).transport
+owner.post(
+    "/v1/admin/datasets",
+    {
+        "name": "homes",
+        "file": "homes.parquet",
+        "clip_kw": 5.0,
+        "groups": {"roof": ["plain", "panels"]},
+        "customers": len(private),
+        "allowance": {"epsilon": 3.0, "delta": 1e-6},
+    },
+)
+my_token = owner.post("/v1/admin/principals", {"name": "ann"})["token"]
+owner.post(
+    "/v1/admin/datasets/homes/budgets",
+    {"whose": "ann", "allowance": {"epsilon": 1.0, "delta": 1e-6}, "reason": "a study"},
+)
+
+# %% [markdown]
+# ## Morning: is the folder what it says?
+#
+# Nothing of it is believed. `verify` recomputes the promise from the noise that was drawn, and the
+# signature tells who published it.
+
+# %%
+verdict = verify_bundle(bundle, trusted=utility_key)
+assert verdict.accepted
+print(f"All {len(verdict.findings)} checks hold.")
+print(read_manifest(bundle)["guarantee_text"])
+
+# %% [markdown]
+# ## Kinds of customers, with error bars
+#
+# Every number comes with its standard error, which is computed from the known noise. Twice that is
+# the usual bar.
+
+# %%
+centroids = read_table(bundle, "centroids").to_pylist()
+for kind in read_table(bundle, "cluster_sizes").to_pylist():
+    curve = [row for row in centroids if row["cluster"] == kind["cluster"]]
+    peak = max(curve, key=lambda row: row["load_kw"])
+    print(
+        f"kind {kind['cluster']}: {kind['customers']:.0f} ± {2 * kind['customers_std']:.0f} homes,"
+        f" peak {peak['load_kw']:.2f} ± {2 * peak['std_kw']:.2f} kW at {peak['time']}"
+    )
+
+# %% [markdown]
+# ## Do the areas differ?
+#
+# The noise of each group is drawn by itself, so the standard error of a difference is
+# √(a² + b²). Of 24 hours one or two are beyond two standard errors by chance, so ask for four.
+
+# %%
+shapes = read_table(bundle, "load_shapes").to_pylist()
+load_kw = {area: np.array([r["load_kw"] for r in shapes if r["group"] == area]) for area in AREAS}
+std_kw = {area: np.array([r["std_kw"] for r in shapes if r["group"] == area]) for area in AREAS}
+for one, other in (("harbour", "old town"), ("harbour", "hillside")):
+    difference = load_kw[other] - load_kw[one]
+    distance = difference / np.hypot(std_kw[one], std_kw[other])
+    hour = int(np.argmax(np.abs(distance)))
+    verdict_text = "differ" if abs(distance[hour]) > 4 else "cannot be told apart"
+    print(
+        f"{one} and {other} {verdict_text}: at {hour}:00 {difference[hour]:+.2f} kW,"
+        f" {abs(distance[hour]):.1f} standard errors"
+    )
+
+# %% [markdown]
+# ## As many customers as you like
+#
+# The published model draws synthetic customers. That is free: they are nobody, and drawing tells
+# nothing more. Use them for what curves cannot answer, such as how peaks are spread.
+
+# %%
+synthetic_kw, _ = read_model(bundle).sample(10_000, seed=1)
+peaks = synthetic_kw.max(axis=1)
+print(f"Half of the homes peak above {np.median(peaks):.2f} kW, one in ten above", end=" ")
+print(f"{np.percentile(peaks, 90):.2f} kW; {(synthetic_kw.min(axis=1) < 0).mean():.0%} feed in.")
+
+# %% [markdown]
+# ## Afternoon: a question of your own
+#
+# The folder says nothing of roofs. Ask the server: a quote is free, and says what error to expect.
+# The release is charged to your budget, once. The same question again gives the same answer.
+
+# %%
+homes = wattveil.connect(url, my_token).dataset("homes")
+question: dict[str, Any] = {"products": ["load"], "by": "roof", "epsilon": 0.8}
+expected = homes.quote(**question)["plan"]["parts"][0]["expected"][0]
+print(f"expect an {expected['quantity']} of about {expected['value']:.2f} {expected['unit']}")
+
+
+def spent() -> str:
+    """Say how much of the own budget is spent."""
+    own = homes.budget()["own"]
+    return f"epsilon {float(own['epsilon_spent']):.2f} of {float(own['epsilon_cap']):.2f}"
+
+
+release = homes.release(**question)
+print("released:", spent())
+assert homes.release(**question).id == release.id
+print("asked again, the same release:", spent())
+for row in release.table("load_shapes").to_pylist():
+    if row["time"] == "12:00":
+        print(f"{row['group']} at noon: {row['load_kw']:+.2f} ± {2 * row['std_kw']:.2f} kW")
+
+# %% [markdown]
+# Asking for more than is left is refused, in words that do not depend on any customer.
+
+# %%
+try:
+    homes.release(products=["load"], by="roof", epsilon=0.9)
+except ServerRefusalError as refusal:
+    print(refusal)
+server.terminate()
+server.wait()
+
+# %% [markdown]
+# ## The picture for the report
+
+# %%
+COLOURS = {"harbour": "37, 99, 168", "old town": "180, 83, 9", "hillside": "21, 128, 61"}
+hours = list(range(24))
+figure = Figure(
+    layout={
+        "title": {"text": "Mean load by area, as released, with bands of two standard errors"},
+        "template": "none",
+        "xaxis": {"title": {"text": "hour of the day"}},
+        "yaxis": {"title": {"text": "kW"}},
+    }
+)
+for area, colour in COLOURS.items():
+    low, high = load_kw[area] - 2 * std_kw[area], load_kw[area] + 2 * std_kw[area]
+    figure.add_scatter(
+        x=hours + hours[::-1],
+        y=[*high, *low[::-1]],
+        fill="toself",
+        fillcolor=f"rgba({colour}, 0.2)",
+        line={"width": 0},
+        showlegend=False,
+        hoverinfo="skip",
+    )
+    figure.add_scatter(x=hours, y=load_kw[area], name=area, line={"color": f"rgb({colour})"})
+figure.write_html(out / "areas.html")
+print(f"Look at {out}/areas.html, and at {bundle}/report.html")
+
+# %% tags=["active-ipynb"]
+# figure

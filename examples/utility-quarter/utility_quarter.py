@@ -1,0 +1,275 @@
+# %% [markdown]
+# # A utility's quarter
+#
+# You work in the data team of a utility. Every quarter you publish how your customers use power.
+# This example goes the whole way: an export with the faults that exports have, profiles with an
+# account of every reading, a plan before anything is spent, a signed release by group, a check that
+# anybody can repeat, and a ledger that says no when the year's budget is spent.
+#
+# The customers are simulated. Sixteen days stand for a quarter, so that it runs in seconds.
+
+# %%
+import hashlib
+import hmac
+import os
+import tempfile
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+from plotly.graph_objects import Figure
+
+from wattveil import Profiles, read_readings
+from wattveil.errors import ChargeRefusedError
+from wattveil.privacy.guarantee import Neighbours, Tier, Unit
+from wattveil.profiles import build_profiles
+from wattveil.profiles.quality import write_quality_page
+from wattveil.publish import keys
+from wattveil.publish.bundle import read_table
+from wattveil.publish.plan import plan_release
+from wattveil.publish.produce import release_bundle
+from wattveil.publish.request import About, ReleaseRequest
+from wattveil.publish.verify import verify_bundle
+from wattveil.serve.ledger.acts import PrincipalKind
+from wattveil.serve.ledger.amounts import Allowance
+from wattveil.serve.ledger.answer import Shelf, answer
+from wattveil.serve.ledger.charges import Charge
+from wattveil.serve.ledger.ledger import Ledger
+from wattveil.serve.ledger.pricing import order_release
+from wattveil.simulate import simulate_attributes, simulate_readings
+
+HOMES, ZONE, SEED = 500, "Europe/London", 1
+MIX = {"couple": 0.40, "family": 0.35, "pv": 0.25}
+
+# A new folder for every run: nothing is ever written over.
+out = Path(tempfile.mkdtemp(prefix="utility-quarter-", dir="."))
+
+# %% [markdown]
+# ## The export
+#
+# Meter systems send stamps twice, values that nobody can read, and a register that ran away. Some
+# customers have just moved in. Here is one of each, planted in a clean simulation.
+
+
+# %%
+def export(path: Path, first_day: date) -> None:
+    """Write a quarter as the meter system would: a CSV with faults."""
+    batches = simulate_readings(
+        customers=HOMES,
+        days=16,
+        start=first_day,
+        timezone=ZONE,
+        minutes=60,
+        mix=MIX,
+        seed=SEED,  # the same seed: the same people in every quarter
+    )
+    table = pa.Table.from_batches(batches).select(["customer_id", "start_utc", "kwh"])
+    pc.write_csv(table.slice(5 * 24), path)  # the first customer moved in on the sixth day
+    customer, stamp, kwh = (table[name][-1].as_py() for name in table.column_names)
+    other_day = stamp + timedelta(days=1)
+    with path.open("a") as file:
+        file.write(f"{customer},{stamp:%F %T}Z,{kwh}\n")  # the same reading twice
+        file.write(f"{customer},{other_day:%F} 25:61:00Z,0.4\n")  # no such time
+        file.write(f"{customer},{other_day:%F} 10:00:00Z,9999999999\n")  # a register ran away
+        file.write(f"{customer},{other_day:%F} 11:00:00Z,n/a\n")  # no number
+
+
+export(out / "winter.csv", date(2025, 1, 13))
+pq.write_table(simulate_attributes(customers=HOMES, mix=MIX, seed=SEED), out / "attributes.parquet")
+
+# %% [markdown]
+# ## Profiles, and what became of every reading
+#
+# Everything here is exact and stays in house: the page `quality.html` has a red band.
+# The rules (how many days a customer needs, what happens to duplicates) are fixed before you look.
+
+
+# %%
+def profiles_of(quarter: str) -> Profiles:
+    """Read an export, account for every row of it, and average each customer's days."""
+    readings = read_readings(out / f"{quarter}.csv", timezone=ZONE, minutes=60)
+    build = build_profiles(readings, least_days=14, attributes=out / "attributes.parquet")
+    write_quality_page(build, out / f"{quarter}-quality.html")
+    print(f"{quarter}:")
+    for label, rows in build.cells.report.lines():
+        print(f"  {rows:>9,} readings {label}")
+    for reason, customers in build.dropped.items():
+        print(f"  {customers:>9,} customers dropped: {reason}")
+    return build.profiles
+
+
+profiles = {"winter": profiles_of("winter")}
+
+# %% [markdown]
+# ## The plan: what it will be worth, before anything is spent
+#
+# A plan looks at public numbers only: about how many customers there are, and how large they are.
+# So one plan serves every quarter.
+
+# %%
+request = ReleaseRequest(
+    epsilon=1.0,
+    delta=1e-6,
+    n_clusters=3,
+    clip_kw=5.0,
+    by="class",
+    levels=tuple(MIX),  # a public list: one taken from the data would tell who is in them
+    weights={"clusters": 1, "load": 2, "shares": 1, "synthesis": 0},  # no synthetic customers
+    customers=HOMES,
+    about=About(title="Homes by quarter", curator="Example Power", region="nowhere"),
+)
+plan = plan_release(request, profiles["winter"].grid)
+for part in plan.parts:
+    for expected in plan.expected[part.name]:
+        print(f"{part.name:10} {expected.quantity}: about {expected}")
+
+# %% [markdown]
+# ## The year's budget
+#
+# All quarters are about the same people, so their privacy losses add up. The ledger keeps one book
+# for these people, with a promise for the whole year: epsilon 1.5. A release is charged first and
+# computed afterwards. Losses of Gaussian noise add up more slowly than epsilons do: two releases of
+# epsilon 1 fit into a year of epsilon 1.5.
+
+# %%
+YEAR = Allowance(epsilon=1.5, delta=1e-6)
+TEAM = "data-team"
+signing_key, fingerprint_key = keys.new_key(), os.urandom(32)
+house = out / "house"  # private: the ledger, and releases before they are published
+house.mkdir()
+shelf = Shelf(house / "releases")
+
+
+def register(ledger: Ledger, quarter: str, linked_to: str | None = None) -> None:
+    """Enter a quarter in the book of its people; the first quarter opens the book."""
+    content = profiles[quarter].load_kw.tobytes()
+    ledger.open_dataset(
+        quarter,
+        by=TEAM,
+        fingerprint=hmac.new(fingerprint_key, content, hashlib.sha256).hexdigest(),
+        unit=Unit.CUSTOMER,
+        neighbours=Neighbours.ZERO_OUT,
+        allowance=YEAR if linked_to is None else None,
+        linked_to=linked_to,
+    )
+
+
+def publish(ledger: Ledger, quarter: str) -> Path:
+    """Charge, compute, store; return the folder that may leave the house."""
+
+    def compute(_: Charge, place: Path) -> None:
+        release_bundle(profiles[quarter], plan, place, key=signing_key)
+
+    order = order_release(request, dataset=quarter, principal=TEAM, key=quarter)
+    bundle = shelf.find(answer(ledger, shelf, order, compute))
+    if bundle is None:
+        raise RuntimeError(f"the release of {quarter} failed; it stays paid")
+    return bundle
+
+
+def spent(ledger: Ledger) -> str:
+    """Say how much of the year is spent."""
+    year, _ = ledger.accounts("winter", TEAM, Tier.GLOBAL)
+    if year is None:
+        raise RuntimeError("the year has no account")
+    return f"epsilon {year.epsilon(YEAR.delta):.3f} of {YEAR.epsilon}"
+
+
+with Ledger.open(house) as ledger:
+    ledger.add_principal(TEAM, PrincipalKind.ADMIN)
+    register(ledger, "winter")
+    ledger.set_budget("winter", YEAR, by=TEAM, reason="the year 2025", whose=TEAM)
+    bundles = {"winter": publish(ledger, "winter")}
+    print("winter is released:", spent(ledger))
+    assert publish(ledger, "winter") == bundles["winter"]
+    print("winter, asked again, is the same folder:", spent(ledger))
+
+# %% [markdown]
+# ## Anybody checks it
+#
+# `verify` needs the folder and the public half of the key, not the data. It recomputes every
+# epsilon by two roads, and every number that follows from others.
+
+# %%
+verdict = verify_bundle(bundles["winter"], trusted=signing_key.public_key())
+assert verdict.accepted
+print(f"All {len(verdict.findings)} checks hold. What no check can prove:")
+for sentence in verdict.not_proved:
+    print("-", sentence)
+
+# %% [markdown]
+# ## The next quarter, and the question that is refused
+#
+# Spring fits into the year. Then the regulator asks for six kinds of customers instead of three:
+# a new release. The ledger refuses it before anything is computed, and says so in words that do
+# not depend on the data.
+
+# %%
+export(out / "spring.csv", date(2025, 4, 14))
+profiles["spring"] = profiles_of("spring")
+finer = replace(request, n_clusters=6)
+with Ledger.open(house) as ledger:
+    register(ledger, "spring", linked_to="winter")
+    bundles["spring"] = publish(ledger, "spring")
+    print("spring is released:", spent(ledger))
+    try:
+        ledger.charge(order_release(finer, dataset="spring", principal=TEAM, key="regulator"))
+    except ChargeRefusedError as refusal:
+        print("six kinds of customers:", refusal)
+    print("after the refusal:", spent(ledger))
+
+# %% [markdown]
+# ## What the public sees
+#
+# Mean load by class in both quarters, with the band of twice the standard error. Homes with panels
+# feed in more in spring; nobody had to see a home to know.
+
+# %%
+STYLES = {
+    "couple": ("#2563a8", "rgba(37, 99, 168, 0.2)"),
+    "pv": ("#15803d", "rgba(21, 128, 61, 0.2)"),
+}
+DASHES = {"winter": "solid", "spring": "dot"}
+figure = Figure(
+    layout={
+        "title": {"text": "Mean load by class, as released, with bands of two standard errors"},
+        "template": "none",
+        "xaxis": {"title": {"text": "hour of the day"}},
+        "yaxis": {"title": {"text": "kW"}},
+    }
+)
+for quarter, bundle in bundles.items():
+    shapes = read_table(bundle, "load_shapes").to_pylist()
+    for group, (line, band) in STYLES.items():
+        rows = [row for row in shapes if row["group"] == group]
+        hours = [row["slot"] for row in rows]
+        low = [row["load_kw"] - 2 * row["std_kw"] for row in rows]
+        high = [row["load_kw"] + 2 * row["std_kw"] for row in rows]
+        figure.add_scatter(
+            x=hours + hours[::-1],
+            y=high + low[::-1],
+            fill="toself",
+            fillcolor=band,
+            line={"width": 0},
+            showlegend=False,
+            hoverinfo="skip",
+        )
+        figure.add_scatter(
+            x=hours,
+            y=[row["load_kw"] for row in rows],
+            name=f"{group}, {quarter}",
+            line={"color": line, "dash": DASHES[quarter]},
+        )
+        noon = rows[12]
+        print(
+            f"{quarter}, {group}: {noon['load_kw']:+.2f} kW at noon, give or take"
+            f" {2 * noon['std_kw']:.2f}"
+        )
+figure.write_html(out / "quarters.html")
+print(f"Look at {out}/quarters.html, and at {bundles['spring']}/report.html")
+
+# %% tags=["active-ipynb"]
+# figure

@@ -1,0 +1,47 @@
+"""Pages of the reference that the code writes: a Markdown extension for the site.
+
+A page holds a line `<!-- generated: command-line -->`; the site shows there what the code says of
+itself at that moment. So a page cannot fall behind.
+"""
+
+import re
+from collections.abc import Callable
+
+from markdown import Extension, Markdown
+from markdown.preprocessors import Preprocessor
+
+from tools.reference.command_line import verbs
+from tools.reference.http import addresses
+from tools.reference.statement import fields
+
+GENERATED: dict[str, Callable[[], str]] = {
+    "command-line": verbs,
+    "http": addresses,
+    "statement": fields,
+}
+_MARK = re.compile(r"<!-- generated: ([a-z-]+) -->")
+_FIRST = 110
+"""Before the fences of code are looked for, so that generated ones are found too."""
+
+
+class _Fill(Preprocessor):
+    def run(self, lines: list[str]) -> list[str]:
+        """Put what the code says in place of the mark."""
+        filled: list[str] = []
+        for line in lines:
+            found = _MARK.fullmatch(line.strip())
+            filled += GENERATED[found[1]]().splitlines() if found else [line]
+        return filled
+
+
+class ReferenceExtension(Extension):
+    """Fills the marks of a page."""
+
+    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802 - Markdown calls it so
+        """Register with Markdown."""
+        md.preprocessors.register(_Fill(md), "reference", _FIRST)
+
+
+def makeExtension(**_: object) -> ReferenceExtension:  # noqa: N802 - Markdown looks for this name
+    """Return the extension."""
+    return ReferenceExtension()

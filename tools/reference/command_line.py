@@ -1,0 +1,58 @@
+"""The command line as a page: every verb with its options, as Typer knows them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+
+from tools.reference.table import table
+from wattveil.cli import app
+
+
+def verbs() -> str:
+    """Return every verb, its arguments, options, defaults and example, as Markdown."""
+    return "\n\n".join(_section(name, command) for name, command in commands(app))
+
+
+def commands(group: typer.Typer) -> Iterator[tuple[str, Any]]:
+    """Yield every verb with its name, as one would type it."""
+    yield from _below("wattveil", typer.main.get_command(group))
+
+
+def _below(name: str, command: Any) -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - Typer's own
+    if hasattr(command, "commands"):
+        for own, inner in command.commands.items():
+            yield from _below(f"{name} {own}", inner)
+    elif hasattr(command, "loaded"):
+        yield name, command.loaded()
+    else:
+        yield name, command
+
+
+def _section(name: str, command: Any) -> str:  # noqa: ANN401 - Typer's own
+    shown = [one for one in command.params if not one.hidden and one.name != "help"]
+    places = [one for one in shown if one.param_type_name == "argument"]
+    options = [one for one in shown if one.param_type_name == "option"]
+    usage = " ".join([name, *(one.name.upper() for one in places), "[OPTIONS]" if options else ""])
+    parts = [f"## {name}", command.help, f"```text\n{usage.strip()}\n```"]
+    if shown:
+        parts += [
+            table(["option", "default", "meaning"], [_row(one) for one in (*places, *options)])
+        ]
+    if command.epilog:
+        parts += [f"```sh\n{command.epilog.removeprefix('Example: ')}\n```"]
+    return "\n\n".join(parts)
+
+
+def _row(parameter: Any) -> list[str]:  # noqa: ANN401 - Typer's own
+    named = parameter.param_type_name == "option"
+    names = [*parameter.opts, *parameter.secondary_opts] if named else [parameter.name.upper()]
+    return [", ".join(f"`{name}`" for name in names), _default(parameter), parameter.help or ""]
+
+
+def _default(parameter: Any) -> str:  # noqa: ANN401 - Typer's own
+    if parameter.required:
+        return "needed"
+    if parameter.default in (None, False, (), []) or callable(parameter.default):
+        return ""
+    return f"`{parameter.default}`"
