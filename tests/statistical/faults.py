@@ -47,9 +47,10 @@ def weaker_noise(patch: Patch, factor: float = 0.5) -> None:
     patch.setattr(noise, "bernoulli", rarer)
     drawn = response._draw
 
-    def kept(channel: Channel, labels: IntArray) -> IntArray:
-        stays = coin(probability=1 - Fraction(factor), size=labels.size) & (labels != NO_DATA)
-        return np.where(stays, labels, drawn(channel, labels))
+    def kept(channel: Channel, labels: Secret[IntArray], words: IntArray) -> IntArray:
+        own = labels.reveal()
+        stays = coin(probability=1 - Fraction(factor), size=own.size) & (own != NO_DATA)
+        return np.where(stays, own, drawn(channel, labels, words))
 
     patch.setattr(response, "_draw", kept)
 

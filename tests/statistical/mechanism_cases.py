@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tests.counting import gaussian_histogram
 from tests.responding import randomised_response
 from tests.statistical.harness import one_hot, promise, renew
 from tests.statistical.transcripts import shape_transcript
@@ -14,7 +15,6 @@ from wattveil.privacy.guarantee import Neighbours, Tier
 from wattveil.privacy.mechanisms.cells import NO_DATA
 from wattveil.privacy.mechanisms.gaussian import (
     gaussian_answer,
-    gaussian_histogram,
     gaussian_sum,
 )
 from wattveil.privacy.mechanisms.modulo import modulo_labels

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tests.counting import gaussian_histogram
 from tests.statistical.harness import (
     MARGIN,
     accepts,
@@ -31,7 +32,6 @@ from wattveil.privacy.mechanisms import quantile
 from wattveil.privacy.mechanisms.gaussian import (
     NoisyVector,
     gaussian_answer,
-    gaussian_histogram,
     gaussian_sum,
 )
 from wattveil.privacy.mechanisms.moments import gaussian_second_moment

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests.counting import gaussian_histogram
 from tests.responding import randomised_response
 from tests.statistical.harness import promise
 from tests.statistical.transcripts import shape_transcript
@@ -15,7 +16,6 @@ from wattveil.privacy.mechanisms.cells import NO_DATA
 from wattveil.privacy.mechanisms.gaussian import (
     NoisyVector,
     gaussian_answer,
-    gaussian_histogram,
     gaussian_sum,
 )
 from wattveil.privacy.mechanisms.modulo import modulo_labels

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.counting import gaussian_histogram
 from tests.responding import randomised_response
 from tests.statistical.harness import (
     accepts,
@@ -23,7 +24,6 @@ from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Tier
 from wattveil.privacy.mechanisms.gaussian import (
     gaussian_answer,
-    gaussian_histogram,
     gaussian_sum,
 )
 from wattveil.privacy.mechanisms.modulo import modulo_labels

@@ -117,9 +117,11 @@ def test_an_audit_catches_a_channel_that_claims_less(monkeypatch: pytest.MonkeyP
 def test_an_audit_catches_another_law_without_data(monkeypatch: pytest.MonkeyPatch) -> None:
     """Customers without data drawn as if they had label 0: the last row does not match."""
     draw = response._draw
-    monkeypatch.setattr(
-        response, "_draw", lambda channel, labels: draw(channel, np.where(labels < 0, 0, labels))
-    )
+
+    def as_if_of_the_first(channel: Channel, labels: Secret[IntArray], words: IntArray) -> IntArray:
+        return draw(channel, Secret(np.maximum(labels.reveal(), 0)), words)
+
+    monkeypatch.setattr(response, "_draw", as_if_of_the_first)
     exceeds_claim(of_labels(CENTROIDS[2]))
 
 

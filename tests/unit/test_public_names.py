@@ -93,8 +93,9 @@ def test_no_seed_reaches_the_noise() -> None:
         "wattveil.grid.experiment.compare_on_feeder",  # who stands at which bus
         "wattveil.planning.kmeans.simulated_rows",  # made-up homes
         "wattveil.release.synthetic.LoadSynthesizer.sample",  # from what is released
-        "wattveil.synthesis.model.SyntheticModel._clusters",
+        "wattveil.synthesis.model.SyntheticModel._cluster_batch",
         "wattveil.synthesis.model.SyntheticModel._draw",
+        "wattveil.synthesis.model.SyntheticModel.batch",
         "wattveil.synthesis.model.SyntheticModel.batches",
         "wattveil.synthesis.model.SyntheticModel.sample",
         "wattveil.release.years.YearSynthesizer.sample",

@@ -15,7 +15,7 @@ from scipy.special import ndtr
 from wattveil import checks
 from wattveil.clustering.calendar import Calendar
 from wattveil.clustering.geometry import Floats
-from wattveil.clustering.group_table import UNLISTED, places_among
+from wattveil.clustering.group_table import UNLISTED, Groups, places_among
 from wattveil.clustering.log_normal import (
     LogNormals,
     log_normal_grid,
@@ -93,12 +93,13 @@ class GroupSizes:
     """Of the mean size, what clipping may have taken, in kW: more is ruled out by the counts."""
 
 
-def group_cells(
-    groups: Sequence[Hashable] | None, levels: Sequence[Hashable], *, customers: int
-) -> NDArray[np.int64]:
-    """Return the place of each customer's group among the levels, or `NOWHERE`."""
-    own = [*levels[:1]] * customers if groups is None else groups
-    return places_among(own, levels, field="groups", n_rows=customers)
+def group_cells(groups: Groups, customers: int, *, levels: Sequence[Hashable]) -> NDArray[np.int64]:
+    """Return the place of each customer's group among the levels, or `NOWHERE`.
+
+    ``groups`` has one attribute, or none: then everybody is in the first level.
+    """
+    name, own = next(iter(groups.items()), ("groups", [*levels[:1]] * customers))
+    return places_among(own, levels, field=name, n_rows=customers)
 
 
 def checked_limits(

@@ -6,7 +6,7 @@ a table is the cluster. All that is done to noisy counts here is post-processing
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,8 @@ from wattveil.errors import InvalidParameterError
 
 Groups = Mapping[str, Sequence[Hashable]]
 """Attribute to values: those of each customer, or those that exist."""
+
+_Values = TypeVar("_Values")
 
 UNLISTED = -1
 """The place of a customer with a value that is not listed."""
@@ -58,11 +60,15 @@ class GroupTable:
                 raise InvalidParameterError(f"levels[{name!r}]", rule, values)
         return cls(public, (*map(len, public.values()), n_clusters))
 
-    def places(self, groups: Groups, *, n_rows: int) -> Counts:
-        """Return the group of each customer, counted through all combinations, or `UNLISTED`."""
+    def checked(self, groups: Mapping[str, _Values]) -> Mapping[str, _Values]:
+        """Accept values for each attribute of the table, and for no other."""
         if set(groups) != set(self.levels):
             rule = f"values for each of {sorted(self.levels)}"
             raise InvalidParameterError("groups", rule, sorted(groups))
+        return groups
+
+    def places(self, groups: Groups, n_rows: int) -> Counts:
+        """Return the group of each customer, counted through all combinations, or `UNLISTED`."""
         places = np.zeros(n_rows, dtype=np.int64)
         listed = np.ones(n_rows, dtype=np.bool_)
         for name, values in self.levels.items():
@@ -76,10 +82,14 @@ class GroupTable:
 class ConsistentShares:
     """Counts that fit together, and shares with standard errors."""
 
-    counts: Floats
+    consistent_counts: Floats
+    """The nearest counts of at least 0 that add up to ``totals`` in every group; not unbiased."""
     totals: Floats
+    """Customers in each group: as given, or the sum of its noisy counts, at least 0."""
     shares: Floats
+    """``consistent_counts`` over ``totals``; equal shares where the total is 0."""
     shares_std: Floats
+    """Standard error of each share from the known noise, to first order, at most 1."""
 
 
 def consistent_shares(counts: Floats, *, std: float, totals: Floats | None) -> ConsistentShares:
@@ -101,7 +111,9 @@ def consistent_shares(counts: Floats, *, std: float, totals: Floats | None) -> C
     some = sums[..., None] > 0.0
     shares = np.where(some, consistent / np.where(some, sums[..., None], 1.0), 1 / counts.shape[-1])
     errors = share_errors(shares, sums, std=std, known_totals=totals is not None)
-    return ConsistentShares(counts=consistent, totals=sums, shares=shares, shares_std=errors)
+    return ConsistentShares(
+        consistent_counts=consistent, totals=sums, shares=shares, shares_std=errors
+    )
 
 
 def share_errors(shares: Floats, totals: Floats, *, std: float, known_totals: bool) -> Floats:

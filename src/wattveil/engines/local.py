@@ -1,18 +1,23 @@
 """Customers in the memory of this process."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from wattveil.compiled import over_spans
 from wattveil.engines.rows import Rows
+from wattveil.errors import InvalidParameterError
 
 Columns = TypeVarTuple("Columns")
 Found = TypeVarTuple("Found")
+Column = TypeVar("Column")
+Other = TypeVar("Other")
 _Result = TypeVar("_Result")
-_Array = TypeVar("_Array")
 
 
 class LocalRows(Rows[*Columns]):
@@ -27,6 +32,20 @@ class LocalRows(Rows[*Columns]):
         """How many numbers a customer has in the first column."""
         return int(self._arrays[0].shape[1])
 
+    def beside(self, other: Rows[Other], *, field: str) -> "LocalRows[*Columns, Other]":
+        """Return the same customers with one more column."""
+        if not isinstance(other, LocalRows):
+            raise InvalidParameterError(field, "in memory, as the load is", type(other).__name__)
+        (column,) = other.columns
+        if len(column) != len(self._arrays[0]):  # how many there are is not said
+            rule = "one value for each customer"
+            raise InvalidParameterError(field, rule, "another number of them")
+        return LocalRows(*self.columns, column)
+
+    def each(self: "LocalRows[Column]", work: Callable[[Column], Other]) -> "LocalRows[Other]":
+        """Return what a function makes of the one column; every customer stays."""
+        return self.map(lambda column: (work(column),))
+
     def map(self, work: Callable[[*Columns], tuple[*Found]]) -> "LocalRows[*Found]":
         """Return what a function makes of the customers; it may leave some out."""
         blocks = self._over_blocks(work)
@@ -39,6 +58,19 @@ class LocalRows(Rows[*Columns]):
         """Return the sum over all blocks of what a function returns of each."""
         return sum(self._over_blocks(work), np.zeros(size, dtype=np.int64))
 
+    def in_order(self) -> "LocalRows[*Columns]":
+        """Return the customers sorted by the first column."""
+        order = np.argsort(self._arrays[0], kind="stable")
+        return LocalRows(*(column[order] for column in self._arrays))
+
+    def here(self) -> tuple[*Columns]:
+        """Return the columns."""
+        return self.columns
+
+    def write_parquet(self, path: str | Path, names: Sequence[str]) -> None:
+        """Write the columns to a file."""
+        pq.write_table(pa.table([*map(pa.array, self._arrays)], names=list(names)), path)
+
     def _over_blocks(self, work: Callable[[*Columns], _Result]) -> list[_Result]:
         """Call a function for blocks of customers, in threads."""
 
@@ -49,6 +81,6 @@ class LocalRows(Rows[*Columns]):
         return over_spans(len(self._arrays[0]), of_span)
 
 
-def as_rows(data: ArrayLike | Rows[_Array], read: Callable[[ArrayLike], _Array]) -> Rows[_Array]:
+def as_rows(data: object | Rows[Column], read: Callable[[Any], Column]) -> Rows[Column]:
     """Return customers where they are: an engine's as they come, others read into memory."""
     return data if isinstance(data, Rows) else LocalRows(read(data))

@@ -1,18 +1,24 @@
 """`Rows`: customers in some place, one entry a customer in each of a few columns."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Generic, NoReturn, TypeVarTuple
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Generic, NoReturn, TypeVar, TypeVarTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Columns = TypeVarTuple("Columns")
 Found = TypeVarTuple("Found")
+Column = TypeVar("Column")
+Other = TypeVar("Other")
+
+Texts = NDArray[np.object_]
+"""Ids, or values of an attribute: strings, None where there is none."""
 
 
 class Rows(ABC, Generic[*Columns]):
-    """Customers in some place: private, and seen through `map` and `add_up` alone.
+    """Customers in some place: private, and worked on where they are.
 
     A function gets one array for each column, the first axis of which is the customers of a block.
     How customers are divided into blocks is up to the engine, and a block may be empty; so what is
@@ -23,6 +29,20 @@ class Rows(ABC, Generic[*Columns]):
     @abstractmethod
     def width(self) -> int:
         """How many numbers a customer has in the first column: a public fact."""
+
+    @abstractmethod
+    def beside(self, other: "Rows[Other]", *, field: str) -> "Rows[*Columns, Other]":
+        """Return the same customers with one more column, of rows from the same table.
+
+        ``field`` is what an error calls the other rows if they are about others.
+        """
+
+    @abstractmethod
+    def each(self: "Rows[Column]", work: Callable[[Column], Other]) -> "Rows[Other]":
+        """Return what a function makes of the one column; every customer stays.
+
+        So columns of the same table still fit beside it, which `map` does not promise.
+        """
 
     @abstractmethod
     def map(self, work: Callable[[*Columns], tuple[*Found]]) -> "Rows[*Found]":
@@ -37,6 +57,18 @@ class Rows(ABC, Generic[*Columns]):
         Sums wrap at 2^63, like any int64.
         """
 
+    @abstractmethod
+    def in_order(self) -> "Rows[*Columns]":
+        """Return the customers sorted by the first column: the order then tells no more than it."""
+
+    @abstractmethod
+    def here(self) -> tuple[*Columns]:
+        """Return the columns as arrays of this process: for what is released, never for data."""
+
+    @abstractmethod
+    def write_parquet(self, path: str | Path, names: Sequence[str]) -> None:
+        """Write the columns under these names, from where they are: a new file, or a folder."""
+
     def __repr__(self) -> str:
         """Say nothing: not the values, not the number of customers."""
         return "Rows(…)"
@@ -44,3 +76,8 @@ class Rows(ABC, Generic[*Columns]):
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         """Refuse pickling and copying: a function must not take customers to another machine."""
         raise TypeError("rows of customers cannot be pickled or copied")
+
+
+def text_column(values: Iterable[object]) -> Texts:
+    """Return values as a column of strings."""
+    return np.array([str(value) for value in values], dtype=np.object_)

@@ -4,28 +4,40 @@ A task that is run twice, because a machine was lost or was slow, finds the same
 Spark takes those of one of them. Noise is drawn by the kernel, on the driver, once for each charge.
 """
 
+import re
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from typing import Any, TypeVarTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar, TypeVarTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pyspark.errors import PythonException
 from pyspark.sql import DataFrame
+from pyspark.sql.types import DataType, StructField, StructType
 
 from wattveil.compiled import stay_in_one_thread
 from wattveil.engines.rows import Rows
-from wattveil.errors import InvalidDataError
+from wattveil.errors import InvalidDataError, InvalidParameterError
 
 Columns = TypeVarTuple("Columns")
 Found = TypeVarTuple("Found")
+Column = TypeVar("Column")
+Other = TypeVar("Other")
 
-_TYPES = {("f", 1): "double", ("f", 2): "array<double>", ("i", 1): "bigint"}
+_TYPES = {
+    ("f", 1): "double",
+    ("f", 2): "array<double>",
+    ("i", 1): "bigint",
+    ("O", 1): "string",
+}
 _FEW_NUMBERS = 4096
 _ADDERS = 16
 """Partial sums of more than a few numbers are added up by so many tasks before the driver does."""
+_BROKEN_RULE = re.compile(r"InvalidDataError: the data break the rule '(.*)'")
 
 
 class SparkRows(Rows[*Columns]):
@@ -34,27 +46,86 @@ class SparkRows(Rows[*Columns]):
     Parameters
     ----------
     frame : DataFrame
-        One row a customer. A column has one number a customer, or an array of them. Reading it
-        twice must give the same rows: no `sample`, no `limit`.
+        One row a customer. A column has one number or text a customer, or an array of numbers.
+        Reading it twice must give the same rows: no `sample`, no `limit`.
     nobody : arrays without rows
         The type of each column and the length of its arrays, which are public:
         ``SparkRows(frame.select("load_kw"), np.zeros((0, 24)))``.
     """
 
     def __init__(self, frame: DataFrame, *nobody: *Columns) -> None:
-        self._frame = frame
+        self._names = _plain_names(len(frame.columns))
+        self._frame = self._table = frame.toDF(*self._names)
         self._nobody: Any = nobody
+        self._parent: object = None
+
+    @classmethod
+    def columns_of(
+        cls, frame: DataFrame, nobody: Mapping[str, NDArray[Any]]
+    ) -> "dict[str, SparkRows[Any]]":
+        """Return columns of one table by name; they fit beside each other."""
+        plain = _plain_names(len(nobody))
+        table = frame.select(*map(_quoted, nobody)).toDF(*plain)
+        columns = [
+            cls._of(table, table, [n], [one]) for n, one in zip(plain, nobody.values(), strict=True)
+        ]
+        return dict(zip(nobody, columns, strict=True))
+
+    @classmethod
+    def _of(
+        cls, frame: DataFrame, table: DataFrame, names: Sequence[str], nobody: Sequence[Any]
+    ) -> "SparkRows[*tuple[Any, ...]]":
+        """Return some columns of a frame, whose rows are those of a table, one for one."""
+        rows: SparkRows[*tuple[Any, ...]] = SparkRows(frame, *nobody)
+        rows._frame, rows._table, rows._names = frame, table, [*names]
+        return rows
 
     @property
     def width(self) -> int:
         """How many numbers a customer has in the first column."""
         return int(self._nobody[0].shape[1])
 
+    @property
+    def frame(self) -> DataFrame:
+        """The columns as a DataFrame, for the house."""
+        return self._frame.select(*self._names)
+
+    def beside(self, other: Rows[Other], *, field: str) -> "SparkRows[*Columns, Other]":
+        """Return the same customers with one more column, an unchanged one of the same table."""
+        if not isinstance(other, SparkRows) or other._frame is not self._table:  # noqa: SLF001 - of our own kind
+            raise InvalidParameterError(field, "a column of the same table", type(other).__name__)
+        names, nobody = other._names, other._nobody  # noqa: SLF001 - of our own kind
+        names, nobody = [*self._names, *names], [*self._nobody, *nobody]
+        both: Any = self._of(self._frame, self._table, names, nobody)
+        return both  # type: ignore[no-any-return]  # one column more than self has
+
+    def each(self: "SparkRows[Column]", work: Callable[[Column], Other]) -> "SparkRows[Other]":
+        """Return what a function makes of the one column; every customer stays."""
+        (name,), (nobody,) = self._names, self._nobody
+        found: Any = work(nobody)
+
+        def of_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            stay_in_one_thread()
+            for batch in batches:
+                place = batch.schema.get_field_index(name)
+                with _no_row_in_errors():
+                    made = _column(work(_array(batch.column(place), nobody)))  # type: ignore[arg-type]
+                yield batch.set_column(place, name, made)
+
+        kind = DataType.fromDDL(_TYPES[found.dtype.kind, found.ndim])
+        fields = self._frame.schema.fields
+        schema = StructType(
+            [StructField(name, kind) if one.name == name else one for one in fields]
+        )
+        frame = self._frame.mapInArrow(of_partition, schema)
+        made: Any = self._of(frame, self._table, [name], [found])
+        return made  # type: ignore[no-any-return]  # one column
+
     def map(self, work: Callable[[*Columns], tuple[*Found]]) -> "SparkRows[*Found]":
         """Return what a function makes of the customers; executors keep it."""
         on_batch = _on_batch(work, self._nobody)
         found: Any = work(*self._nobody)
-        names = [f"column_{place}" for place in range(len(found))]
+        names = _plain_names(len(found))
 
         def of_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             stay_in_one_thread()
@@ -64,8 +135,9 @@ class SparkRows(Rows[*Columns]):
 
         types = [_TYPES[array.dtype.kind, array.ndim] for array in found]
         schema = ", ".join(map(" ".join, zip(names, types, strict=True)))
-        frame = self._frame.mapInArrow(of_partition, schema).persist()
+        frame = self.frame.mapInArrow(of_partition, schema).persist()
         mapped: SparkRows[*Found] = SparkRows(frame, *found)
+        mapped._parent = self  # what executors keep of it serves until they keep this
         weakref.finalize(mapped, _forget, frame).atexit = False
         return mapped
 
@@ -82,10 +154,66 @@ class SparkRows(Rows[*Columns]):
         def of_sums(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield _sum((_integers(one) for batch in batches for one in batch[0].to_pylist()), size)
 
-        partial_sums = self._frame.mapInArrow(of_partition, "totals binary")
+        partial_sums = self.frame.mapInArrow(of_partition, "totals binary")
         if size > _FEW_NUMBERS:
             partial_sums = partial_sums.repartition(_ADDERS).mapInArrow(of_sums, "totals binary")
-        return sum((_integers(row.totals) for row in partial_sums.collect()), _zeros(size))
+        with errors_of_executors():
+            collected = partial_sums.collect()
+        self._parent = None
+        return sum((_integers(row.totals) for row in collected), _zeros(size))
+
+    def in_order(self) -> "SparkRows[*Columns]":
+        """Return the customers sorted by the first column."""
+        ordered = SparkRows(self.frame.sort(self._names[0]), *self._nobody)
+        ordered._parent = self
+        return ordered
+
+    def here(self) -> tuple[*Columns]:
+        """Return the columns as arrays of the driver."""
+        with errors_of_executors():
+            table = self.frame.toArrow()
+        columns = [column.combine_chunks() for column in table.columns]
+        found: Any = tuple(map(_array, columns, self._nobody))
+        return found  # type: ignore[no-any-return]  # of the types of `nobody`
+
+    def write_parquet(self, path: str | Path, names: Sequence[str]) -> None:
+        """Let executors write the columns to a new folder."""
+        with errors_of_executors():
+            self.frame.toDF(*names).write.parquet(str(path))
+
+
+@contextmanager
+def errors_of_executors() -> Iterator[None]:
+    """Turn an executor's word that the data break a rule into the error it was."""
+    try:
+        yield
+    except PythonException as error:
+        found = _BROKEN_RULE.search(str(error))
+        if found is None:
+            raise
+        rule = found[1]
+    else:
+        return
+    raise InvalidDataError(rule, [])  # without the executor's traceback
+
+
+@contextmanager
+def _no_row_in_errors() -> Iterator[None]:
+    """Let an error say which rule is broken, and nothing of a row, before it travels."""
+    try:
+        yield
+    except InvalidDataError as error:
+        raise InvalidDataError(error.rule, []) from None
+
+
+def _plain_names(columns: int) -> list[str]:
+    """Return names in which PySpark sees no dots and quotes: it misreads those of others."""
+    return [f"column_{place}" for place in range(columns)]
+
+
+def _quoted(name: str) -> str:
+    """Write the name of a column as Spark takes it for one, dots and all."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 def _on_batch(
@@ -94,7 +222,8 @@ def _on_batch(
     """Return the function for a batch of Arrow."""
 
     def on_batch(batch: pa.RecordBatch) -> Any:  # noqa: ANN401 - what the function returns
-        return work(*map(_array, batch.columns, nobody))
+        with _no_row_in_errors():
+            return work(*map(_array, batch.columns, nobody))
 
     return on_batch
 
@@ -114,7 +243,7 @@ def _array(column: pa.Array, nobody: NDArray[Any]) -> NDArray[Any]:
 def _column(array: NDArray[Any]) -> pa.Array:
     """Return an array as a column of Arrow."""
     if array.ndim == 1:
-        return pa.array(array)
+        return pa.array(array, pa.string() if array.dtype.kind == "O" else None)
     ends = np.arange(len(array) + 1, dtype=np.int32) * np.int32(array.shape[1])
     return pa.ListArray.from_arrays(ends, np.ascontiguousarray(array).ravel())
 

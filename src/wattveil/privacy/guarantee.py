@@ -11,7 +11,7 @@ put back.
 import dataclasses
 import decimal
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self
@@ -128,12 +128,7 @@ class Guarantee:
         The plain sum of epsilons and of deltas, rounded up; it holds for any mechanisms.
         `accounting.Composition` gives less for Gaussian ones.
         """
-        parts = self._alike(*others)
-        return replace(
-            self,
-            epsilon=rounding.sum_up(*(part.epsilon for part in parts)),
-            delta=rounding.sum_up(*(part.delta for part in parts)),
-        )
+        return self._together(others, lambda amounts: rounding.sum_up(*amounts))
 
     def compose_disjoint(self, *others: Self) -> Self:
         """Return the promise of releases on disjoint groups of people (parallel).
@@ -141,12 +136,7 @@ class Guarantee:
         The groups must be fixed by public attributes, so that no change of a customer's data moves
         the customer to another group.
         """
-        parts = self._alike(*others)
-        return replace(
-            self,
-            epsilon=max(part.epsilon for part in parts),
-            delta=max(part.delta for part in parts),
-        )
+        return self._together(others, max)
 
     def to_json(self) -> dict[str, str]:
         """Return the fields as strings; floats in the shortest form that reads back exactly."""
@@ -182,10 +172,12 @@ class Guarantee:
         delta = rounding.up(factor * self.delta * (1.0 + 2.0**-50))
         return 2.0 * self.epsilon, delta, Neighbours.REPLACE_ONE
 
-    def _alike(self, *others: Self) -> tuple[Self, ...]:
-        """Refuse to add up promises of different kinds; tiers never mix."""
+    def _together(self, others: tuple[Self, ...], add: Callable[[list[float]], float]) -> Self:
+        """Add up promises; refuse those of different kinds: tiers never mix."""
+        parts = (self, *others)
         for field in ("tier", "neighbours", "unit"):
-            kinds = {getattr(part, field).value for part in (self, *others)}
+            kinds = {getattr(part, field).value for part in parts}
             if len(kinds) > 1:
                 raise InvalidParameterError(field, "the same in every part", sorted(kinds))
-        return (self, *others)
+        epsilon, delta = (add([getattr(p, name) for p in parts]) for name in ("epsilon", "delta"))
+        return replace(self, epsilon=epsilon, delta=delta)

@@ -9,8 +9,9 @@ There is no seed. A test puts a source of its own in place with `rehearse`; ever
 it is there is marked, and `Released.publish` refuses what is marked.
 """
 
+import hmac
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
@@ -96,6 +97,17 @@ def uniform_below(*, bound: int, size: int) -> NDArray[np.int64]:
     while (unfair := words > last_fair).any():
         words[unfair] = _source.get().words(int(unfair.sum()))
     return (words % np.uint64(bound)).astype(np.int64)
+
+
+def keyed_below(names: Iterable[str], *, key: bytes, bound: int) -> NDArray[np.int64]:
+    """Return an integer in [0, bound) for each name: the same whenever it is asked for again.
+
+    The last word of HMAC-SHA256 of the name, for a bound that divides 2^64: to whoever does not
+    have the key, as good as drawn by `uniform_below`.
+    """
+    codes = [name.encode("utf-8", "surrogatepass") for name in names]
+    digests = b"".join(hmac.digest(key, code, "sha256")[-8:] for code in codes)
+    return (np.frombuffer(digests, dtype="<u8") % np.uint64(bound)).astype(np.int64)
 
 
 def bernoulli(*, probability: Fraction, size: int) -> NDArray[np.bool_]:

@@ -2,9 +2,10 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +16,19 @@ from wattveil.errors import InvalidDataError, InvalidFileError, InvalidParameter
 from wattveil.ingest.options import known_zone
 from wattveil.profiles.grid import Grid
 
-_METADATA = b"wattveil.profiles"
+METADATA = "wattveil.profiles"
+SPARK_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
 _VERSION = 1
+_Kept = TypeVar("_Kept")
+_Kept_co = TypeVar("_Kept_co", covariant=True)
 _ID, _LOAD, _SHARE = "customer_id", "load_kw", "estimated_share"
+
+
+class ReadsProfiles(Protocol[_Kept_co]):
+    """An engine: where customers may be kept instead of in memory."""
+
+    def read_profiles(self, path: str | Path) -> _Kept_co:
+        """Return the profiles of a file or folder, kept by the engine."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -86,36 +97,50 @@ class Profiles:
         }
         if self.estimated_share is not None:
             columns[_SHARE] = pa.array(self.estimated_share)
-        record = {
-            "version": _VERSION,
-            "grid": self.grid.to_json(),
-            "labels": self.grid.labels,
-            "timezone": self.timezone,
-            "attributes": list(self.attributes),
-            "rules": dict(self.rules),
-            "account": dict(self.account),
-        }
-        return pa.table(columns).replace_schema_metadata({_METADATA: json.dumps(record).encode()})
+        record = profiles_record(
+            grid=self.grid,
+            timezone=self.timezone,
+            attributes=list(self.attributes),
+            rules=self.rules,
+            account=self.account,
+        )
+        return pa.table(columns).replace_schema_metadata({METADATA: record})
 
     def write_parquet(self, path: str | Path) -> None:
         """Write the profiles to a Parquet file."""
         pq.write_table(self.to_arrow(), path)
 
+    @overload
     @classmethod
-    def read_parquet(cls, path: str | Path) -> "Profiles":
-        """Read profiles from a Parquet file that `write_parquet` wrote."""
+    def read_parquet(cls, path: str | Path, *, engine: None = None) -> "Profiles": ...
+
+    @overload
+    @classmethod
+    def read_parquet(cls, path: str | Path, *, engine: "ReadsProfiles[_Kept]") -> _Kept: ...
+
+    @classmethod
+    def read_parquet(
+        cls, path: str | Path, *, engine: "ReadsProfiles[_Kept] | None" = None
+    ) -> "Profiles | _Kept":
+        """Read profiles from a Parquet file that `write_parquet` wrote, or from Spark's folder.
+
+        With an engine, such as `SparkEngine(session)`, customers stay where it keeps them: what it
+        returns can be given to releases as these profiles can.
+        """
+        if engine is not None:
+            return engine.read_profiles(path)
         try:
             table = pq.read_table(path)
         except FileNotFoundError as error:
             raise InvalidFileError(path, "file", "a file that exists", "none") from error
         except (OSError, pa.ArrowException) as error:
             raise InvalidFileError(path, "content", "a Parquet file", str(error)) from error
-        metadata = (table.schema.metadata or {}).get(_METADATA)
-        if metadata is None:
+        record = _record_in(table.schema)
+        if record is None:
             expected = "a file made by `wattveil profiles`"
             raise InvalidFileError(path, "schema metadata", expected, "none")
         try:
-            return cls._from_arrow(table, json.loads(metadata))
+            return cls._from_arrow(table, json.loads(record))
         except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
             raise InvalidFileError(path, "content", "profiles", str(error)) from error
 
@@ -123,7 +148,7 @@ class Profiles:
     def are_in(path: str | Path) -> bool:
         """Whether `write_parquet` wrote the file; of others nothing is said."""
         try:
-            return _METADATA in (pq.read_schema(path).metadata or {})
+            return read_record(path) is not None
         except (OSError, pa.ArrowException):
             return False
 
@@ -151,3 +176,48 @@ class Profiles:
             rules=rules,
             account=account,
         )
+
+
+def profiles_record(
+    *,
+    grid: Grid,
+    timezone: str,
+    attributes: Sequence[str],
+    rules: Mapping[str, object],
+    account: Mapping[str, object],
+) -> str:
+    """Write what a file says of its profiles beside the rows, under the name `METADATA`."""
+    return json.dumps(
+        {
+            "version": _VERSION,
+            "grid": grid.to_json(),
+            "labels": grid.labels,
+            "timezone": timezone,
+            "attributes": list(attributes),
+            "rules": dict(rules),
+            "account": dict(account),
+        }
+    )
+
+
+def read_record(path: str | Path) -> str | None:
+    """Return what a file or folder says of its profiles; None if it says nothing of any."""
+    return _record_in(_schema_of(Path(path)))
+
+
+def _record_in(schema: pa.Schema) -> str | None:
+    """Find the record; Spark has no place for it but beside a column."""
+    metadata = schema.metadata or {}
+    if METADATA.encode() in metadata:
+        return str(metadata[METADATA.encode()].decode())
+    if SPARK_METADATA not in metadata:
+        return None
+    fields = {field["name"]: field for field in json.loads(metadata[SPARK_METADATA])["fields"]}
+    found: str | None = fields.get(_LOAD, {}).get("metadata", {}).get(METADATA)
+    return found
+
+
+def _schema_of(path: Path) -> pa.Schema:
+    """Read the schema of a file, or of the first file in a folder."""
+    first = min(path.glob("*.parquet"), default=path) if path.is_dir() else path
+    return pq.read_schema(first)

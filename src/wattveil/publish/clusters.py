@@ -76,8 +76,7 @@ class Clusters(Part):
         request = work.request
         asked = _estimator(Ask(request=request, allotment=allotment, grid=work.profiles.grid))
         if request.clusters_by_group:
-            classes = np.array(work.groups, dtype=object)
-            work.kmeans = private_kmeans_by_class(asked, work.rows, classes, request.levels)
+            work.kmeans = private_kmeans_by_class(asked, work.rows, work.groups, request.levels)
         else:
             work.kmeans = {EVERYBODY[0]: asked.fit(work.rows)}
         runs = tuple(

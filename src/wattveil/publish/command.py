@@ -13,6 +13,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from wattveil import checks
+from wattveil.engines.choice import ENGINE_HELP, MASTER_HELP, chosen_engine
+from wattveil.engines.kept import KeptProfiles
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Profiles
@@ -36,7 +38,7 @@ _FIRST_TIME = " (the first time on a machine, compiling takes about half a minut
 
 def release(
     context: typer.Context,
-    profiles: Annotated[Path, typer.Argument(help="Parquet file of `wattveil profiles`; private.")],
+    profiles: Annotated[Path, typer.Argument(help="Parquet of `wattveil profiles`; private.")],
     *,
     out: Annotated[Path, typer.Option(help="New folder for the bundle.")] = Path("bundle"),
     epsilon: Annotated[
@@ -92,6 +94,8 @@ def release(
     registry: Annotated[
         Path | None, typer.Option(help="YAML file for the OpenDP registry of deployments.")
     ] = None,
+    engine: Annotated[str, typer.Option(help=ENGINE_HELP)] = "local",
+    master: Annotated[str | None, typer.Option(help=MASTER_HELP)] = None,
     plan: Annotated[
         bool, typer.Option("--plan", help="Show cost and expected errors, and stop.")
     ] = False,
@@ -101,7 +105,8 @@ def release(
     """Release load profiles under one budget, as a folder anybody may read and check."""
     console = Console(stderr=as_json)
     with refusals(context):
-        rows = Profiles.read_parquet(profiles)
+        spark = chosen_engine(engine, master)
+        rows = Profiles.read_parquet(profiles) if spark is None else spark.read_profiles(profiles)
         if (epsilon is None) == (target_error is None):
             raise InvalidParameterError("epsilon, target_error", "given, one of them", epsilon)
         request = ReleaseRequest(
@@ -220,7 +225,7 @@ def _check_places(out: Path, registry: Path | None, tier: Tier) -> None:
         raise InvalidParameterError("registry", "a new file in a folder that exists", str(registry))
 
 
-def _check_attribute(rows: Profiles, request: ReleaseRequest) -> None:
+def _check_attribute(rows: Profiles | KeptProfiles, request: ReleaseRequest) -> None:
     """Refuse a wrong name before the plan, which takes a while."""
     if request.by is not None:
         _ = Work(profiles=rows, request=request).groups

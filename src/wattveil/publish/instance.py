@@ -9,15 +9,17 @@ from dataclasses import replace
 import numpy as np
 
 from wattveil.clustering.group_sizes import EVERYBODY
+from wattveil.errors import InvalidParameterError
 from wattveil.instance.kmeans import LeaveOneOutKMeans
 from wattveil.privacy.guarantee import Tier
+from wattveil.profiles import Profiles
 from wattveil.publish import columns
 from wattveil.publish.clusters import centroid_layout
 from wattveil.publish.labels import label_layout
 from wattveil.publish.parts import Allotment, Choice, Part, ReleasedPart, Run, Work
 from wattveil.publish.request import ReleaseRequest
 from wattveil.publish.tables import Layout
-from wattveil.release.labels import pseudonyms
+from wattveil.release.labels import fresh_pseudonyms
 
 
 class InstanceClusters(Part):
@@ -35,14 +37,17 @@ class InstanceClusters(Part):
 
     def release(self, work: Work, allotment: Allotment) -> ReleasedPart:
         """Fit once, for centroids and labels."""
-        request, promise = work.request, allotment.guarantee
+        request, promise, profiles = work.request, allotment.guarantee, work.profiles
+        if not isinstance(profiles, Profiles):
+            rule = "local in the instance tier, whose noise needs all customers at once"
+            raise InvalidParameterError("engine", rule, "another")
         fit = LeaveOneOutKMeans(
             n_clusters=request.n_clusters,
             epsilon_c=promise.epsilon,
             delta_c=promise.delta,
             epsilon_l=label_epsilon(request),
             clip_kw=request.clip_kw,
-        ).fit(work.profiles.load_kw)
+        ).fit(profiles.load_kw)
         work.leave_one_out = fit
         (layout,) = self.layouts(work.choice)
         means = layout.within(fit.cluster_centers_)
@@ -77,10 +82,11 @@ class InstanceLabels(Part):
 
     def release(self, work: Work, allotment: Allotment) -> ReleasedPart:
         """Return the labels under pseudonyms, in their order."""
-        fit, request, ids = work.leave_one_out, work.request, work.profiles.customer_ids
-        if fit is None:
+        fit, request, profiles = work.leave_one_out, work.request, work.profiles
+        if fit is None or not isinstance(profiles, Profiles):
             raise ValueError("the clusters come first")
-        names = ids if request.real_ids else tuple(pseudonyms(ids))
+        ids = profiles.customer_ids
+        names = ids if request.real_ids else tuple(fresh_pseudonyms()(ids))
         order = sorted(range(len(names)), key=names.__getitem__)
         counts = np.bincount(fit.labels_, minlength=request.n_clusters).astype(np.float64)
         labels, sizes = self.layouts(work.choice)

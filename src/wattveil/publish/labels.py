@@ -70,7 +70,7 @@ class Shares(Part):
         """Release a table of groups by clusters."""
         request, kmeans = work.request, work.kmeans[EVERYBODY[0]]
         released = cluster_shares(
-            kmeans.comparable(work.rows),
+            work.rows.each(kmeans.comparable),
             centroids=kmeans.cluster_centers_,
             groups={str(request.by): work.groups},
             levels={str(request.by): request.levels},
@@ -122,10 +122,11 @@ class Labels(Part):
 
     def release(self, work: Work, allotment: Allotment) -> ReleasedPart:
         """Release the labels and the channel they came through."""
+        rows, customer_ids = work.listed
         released = work.kmeans[EVERYBODY[0]].release_labels(
-            work.listed_rows,
+            rows,
             epsilon=allotment.guarantee.epsilon,
-            customer_ids=work.customer_list,
+            customer_ids=customer_ids,
             real_ids=work.request.real_ids,
         )
         labels, sizes = self.layouts(work.choice)
@@ -136,7 +137,7 @@ class Labels(Part):
             allotment=allotment,
             runs=(Run(group=None, spends=released.spends),),
             tables=(
-                labels.filled(released.ids, released.labels),
+                labels.filled(*released.table.here()),
                 sizes.filled(released.sizes, std),
             ),
             channel=tuple(tuple(row) for row in released.channel.parts.tolist()),

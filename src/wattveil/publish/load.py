@@ -93,8 +93,11 @@ class Load(Part):
     def release(self, work: Work, allotment: Allotment) -> ReleasedPart:
         """Release the mean load of each group, and sort it."""
         grid, request = work.profiles.grid, work.request
+        rows, cells = work.rows, grid.cells
+        if grid.closing_midnight:  # it repeats the first column
+            rows = rows.each(lambda load_kw: load_kw[:, :cells])
         released = load_duration_curve(
-            work.rows[:, : grid.cells],  # a closing midnight repeats the first column
+            rows,
             groups=None if request.by is None else work.groups,
             levels=request.levels or EVERYBODY,
             epsilon=allotment.guarantee.epsilon,

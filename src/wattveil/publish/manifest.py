@@ -19,6 +19,7 @@ from typing import Any
 
 import jsonschema
 
+from wattveil.engines.kept import KeptProfiles
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.budget import Spend
 from wattveil.privacy.guarantee import Tier
@@ -59,7 +60,7 @@ Manifest = dict[str, Any]
 
 
 def build_statement(
-    profiles: Profiles,
+    profiles: Profiles | KeptProfiles,
     plan: ReleasePlan,
     parts: Sequence[ReleasedPart],
     cumulative: Cumulative | None = None,
@@ -119,7 +120,8 @@ def fixed_words(
         "deployment": _DEPLOYMENT.format(asked=_BY_A_SERVER if counted else _ONCE),
         "implementation": {
             "sampler": "OpenDP discrete Gaussian; exact rational draws for labels",
-            "random_numbers": "OpenSSL and the operating system; no seed",
+            "random_numbers": "OpenSSL and the operating system; labels drawn on Spark: HMAC-SHA256"
+            " under a key from there; no seed",
             "floating_point": _INTEGER_SUMS if is_global else _FLOATING_CENTROIDS,
             "timing": _ON_A_TICK
             if counted
@@ -139,7 +141,7 @@ def part_words(part: Part, choice: Choice) -> dict[str, Any]:
     return {**record, "documents": list(part.documents)} if part.documents else record
 
 
-def check_public(profiles: Profiles, request: ReleaseRequest) -> None:
+def check_public(profiles: Profiles | KeptProfiles, request: ReleaseRequest) -> None:
     """Refuse, before anything is spent, public choices that a statement has no room for."""
     schema = _schema()
     asked = {**schema["properties"]["public_inputs"], "$defs": schema["$defs"]}
@@ -221,7 +223,7 @@ def _mechanism(spend: Spend, tier: Tier) -> dict[str, object]:
     return record
 
 
-def _public_inputs(profiles: Profiles, request: ReleaseRequest) -> dict[str, object]:
+def _public_inputs(profiles: Profiles | KeptProfiles, request: ReleaseRequest) -> dict[str, object]:
     """Return every choice of the curator, in the order in which it matters."""
     rules = profiles.rules
     reading = rules.get("readings")

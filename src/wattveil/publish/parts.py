@@ -10,11 +10,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
 from wattveil.clustering.geometry import Floats
 from wattveil.clustering.offsets import comparable_rows
+from wattveil.engines.inputs import Load, Values, load_rows
+from wattveil.engines.kept import KeptProfiles
+from wattveil.engines.rows import Rows
 from wattveil.errors import InvalidParameterError
 from wattveil.instance.kmeans import LeaveOneOutKMeans
 from wattveil.privacy.accounting import Composition
@@ -99,7 +103,7 @@ class ReleasedPart:
 class Work:
     """What the parts of one release share. The rows are private."""
 
-    profiles: Profiles
+    profiles: Profiles | KeptProfiles
     request: ReleaseRequest
     kmeans: dict[Hashable, PrivateKMeans] = field(default_factory=dict)
     """Released clusters, of each group or of everybody, for the parts that stand on them."""
@@ -114,31 +118,37 @@ class Work:
         return Choice(request=self.request, grid=self.profiles.grid)
 
     @property
-    def rows(self) -> Floats:
+    def rows(self) -> Rows[Floats]:
         """The customers' load, each scaled back to the public bound."""
-        load_kw, clip_kw = self.profiles.load_kw, self.request.clip_kw
-        if clip_kw is None:
-            return load_kw
-        # Row by row, to the last bit: the parts may take each row for its customer's own.
-        longest = clip_kw * math.sqrt(load_kw.shape[1])
-        return comparable_rows(load_kw, normalise=False, longest=longest)
+        return self._scaled_back(self.profiles.load_kw)
 
     @property
-    def listed_rows(self) -> Floats:
-        """A row for each customer on the public list; NaN for one without a profile.
+    def listed(self) -> tuple[Rows[Floats], Values]:
+        """A row for each customer on the public list, NaN for one without a profile; and the ids.
 
         Who has readings enough for a profile is private: so a label is drawn for everybody listed.
         """
+        if isinstance(self.profiles, KeptProfiles):
+            kept = self.profiles.listed(self.customer_list)
+            return self._scaled_back(kept.load_kw), kept.customer_ids
         place = {name: row for row, name in enumerate(self.profiles.customer_ids)}
         rows = np.full((len(self.customer_list), self.profiles.load_kw.shape[1]), np.nan)
         found = [(i, place[name]) for i, name in enumerate(self.customer_list) if name in place]
         if found:
             listed, own = map(list, zip(*found, strict=True))
-            rows[listed] = self.rows[own]
-        return rows
+            rows[listed] = self.profiles.load_kw[own]
+        return self._scaled_back(rows), self.customer_list
+
+    def _scaled_back(self, load_kw: Load) -> Rows[Floats]:
+        rows, clip_kw = load_rows(load_kw), self.request.clip_kw
+        if clip_kw is None:
+            return rows
+        # Row by row, to the last bit: the parts may take each row for its customer's own.
+        longest = clip_kw * math.sqrt(rows.width)
+        return rows.each(partial(comparable_rows, normalise=False, longest=longest))
 
     @property
-    def groups(self) -> Sequence[str | None]:
+    def groups(self) -> Values:
         """Each customer's value of the public attribute."""
         name, known = self.request.by, self.profiles.attributes
         if name is None or name not in known:

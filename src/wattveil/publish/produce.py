@@ -5,6 +5,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from wattveil.engines.kept import KeptProfiles
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Profiles
@@ -36,7 +37,7 @@ def check_list(request: ReleaseRequest, customer_list: Sequence[str]) -> None:
 
 
 def release_parts(
-    profiles: Profiles,
+    profiles: Profiles | KeptProfiles,
     plan: ReleasePlan,
     *,
     customer_list: Sequence[str] = (),
@@ -55,7 +56,7 @@ def release_parts(
 
 
 def release_bundle(
-    profiles: Profiles,
+    profiles: Profiles | KeptProfiles,
     plan: ReleasePlan,
     out: Path,
     *,

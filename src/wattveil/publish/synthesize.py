@@ -6,7 +6,7 @@ Free: what is drawn from a released model tells nothing more about anybody.
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import pyarrow as pa
 import pyarrow.csv as pc
@@ -17,12 +17,17 @@ from rich.markup import escape
 
 from wattveil import checks
 from wattveil.clustering.geometry import Floats
+from wattveil.engines.choice import ENGINE_HELP, MASTER_HELP, chosen_engine
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.sensitivity import IntArray
 from wattveil.profiles import Grid, Profiles
 from wattveil.publish.bundle import read_manifest
 from wattveil.publish.synthetic import read_model
+from wattveil.synthesis.model import BATCH, n_batches
 from wattveil.terminal import refusals, working
+
+if TYPE_CHECKING:  # pyspark is an extra
+    from wattveil.engines.spark_engine import SparkEngine
 
 EPILOG = "Example: wattveil synthesize bundle --customers 100000 --out synthetic.parquet"
 
@@ -31,8 +36,9 @@ _FIRST_SECOND = 978_307_200
 """2001-01-01 00:00 UTC, a Monday: an average day has no date, and Green Button needs one."""
 _ESPI, _ATOM = "http://naesb.org/espi", "http://www.w3.org/2005/Atom"
 
-Batches = Iterator[tuple[list[str], IntArray, Floats]]
-"""Ids, clusters and load of some customers at a time."""
+Batch = tuple[list[str], IntArray, Floats]
+"""Ids, clusters and load of some customers."""
+Batches = Iterator[Batch]
 
 
 def synthesize(
@@ -43,60 +49,78 @@ def synthesize(
         Path, typer.Option(help="New .parquet, .csv, .dss (OpenDSS) or .xml (Green Button) file.")
     ],
     seed: Annotated[int, typer.Option(help="The same seed gives the same customers.")] = 1,
+    engine: Annotated[str, typer.Option(help=ENGINE_HELP)] = "local",
+    master: Annotated[str | None, typer.Option(help=MASTER_HELP)] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that exists.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was written as JSON.")
     ] = False,
 ) -> None:
-    """Draw synthetic customers from the model of a bundle: free, they are nobody."""
+    """Draw synthetic customers from the model of a bundle: free, they are nobody.
+
+    With --engine spark, --out is a folder of Parquet files that executors write.
+    """
     console = Console(stderr=as_json)
     with refusals(), working(console) as started:
         if out.exists() and not force:
             raise InvalidParameterError("out", "a new file unless --force is given", str(out))
+        spark = chosen_engine(engine, master)
         started("drawing customers")
-        write_customers(bundle, out, customers=customers, seed=seed)
+        write_customers(bundle, out, customers=customers, seed=seed, engine=spark)
     if as_json:
         typer.echo(json.dumps({"out": str(out), "customers": customers, "seed": seed}, indent=2))
     else:
         console.print(f"{customers:,} synthetic customers in {escape(str(out))}.")
 
 
-def write_customers(bundle: Path, out: Path, *, customers: int, seed: int) -> None:
+def write_customers(
+    bundle: Path, out: Path, *, customers: int, seed: int, engine: "SparkEngine | None" = None
+) -> None:
     """Write so many customers; the file appears under its name when it is complete."""
-    if out.suffix not in _WRITERS:
-        raise InvalidParameterError("out", f"a file that ends in one of {[*_WRITERS]}", str(out))
+    kinds = [*_WRITERS] if engine is None else [".parquet"]
+    if out.suffix not in kinds:
+        raise InvalidParameterError("out", f"a file that ends in one of {kinds}", str(out))
     checks.integer("customers", customers, least=1, most=_MOST_CUSTOMERS)
     model, public = read_model(bundle), read_manifest(bundle)["public_inputs"]
-    grid = Grid.from_json(public["grid"])
+    grid, timezone = Grid.from_json(public["grid"]), public["timezone"]
 
-    def batches() -> Batches:
-        first = 0
-        for load_kw, clusters in model.batches(customers, seed=seed):
-            ids = [f"S{number:09}" for number in range(first, first + len(load_kw))]
-            yield ids, clusters, load_kw
-            first += len(load_kw)
+    def batch(number: int) -> Batch:
+        load_kw, clusters = model.batch(number, customers, seed=seed)
+        first = number * BATCH
+        return [f"S{place:09}" for place in range(first, first + len(load_kw))], clusters, load_kw
 
+    if engine is not None:
+        engine.write_profiles(
+            lambda number: _profiles(batch(number), grid, timezone), n_batches(customers), out
+        )
+        return
     part = out.with_name(out.name + ".part")
     try:
-        _WRITERS[out.suffix](part, batches(), grid, public["timezone"])
+        _WRITERS[out.suffix](part, map(batch, range(n_batches(customers))), grid, timezone)
         part.replace(out)
     finally:
         part.unlink(missing_ok=True)
 
 
+def _profiles(batch: Batch, grid: Grid, timezone: str) -> Profiles:
+    """Return some customers as `wattveil profiles` would: whatever takes those takes these."""
+    ids, clusters, load_kw = batch
+    return Profiles(
+        customer_ids=tuple(ids),
+        load_kw=load_kw,
+        grid=grid,
+        timezone=timezone,
+        attributes={"cluster": tuple(map(str, clusters.tolist()))},
+        rules={"synthetic": True},
+    )
+
+
 def _write_parquet(path: Path, batches: Batches, grid: Grid, timezone: str) -> None:
-    """Write profiles, as `wattveil profiles` does: whatever takes those takes these."""
+    """Write profiles."""
     writer: pq.ParquetWriter | None = None
     try:
-        for ids, clusters, load_kw in batches:
-            table = Profiles(
-                customer_ids=tuple(ids),
-                load_kw=load_kw,
-                grid=grid,
-                timezone=timezone,
-                attributes={"cluster": tuple(map(str, clusters.tolist()))},
-                rules={"synthetic": True},
-            ).to_arrow()
+        for batch in batches:
+            table = _profiles(batch, grid, timezone).to_arrow()
             writer = writer or pq.ParquetWriter(path, table.schema, compression="zstd")
             writer.write_table(table)
     finally:

@@ -3,11 +3,11 @@
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from wattveil import checks
 from wattveil.clustering.calendar import whole_days
 from wattveil.clustering.duration_curves import sort_curves
 from wattveil.clustering.geometry import Floats
 from wattveil.clustering.group_sizes import EVERYBODY
+from wattveil.engines.inputs import Load, Values, load_rows
 from wattveil.privacy.budget import Spend
 from wattveil.privacy.guarantee import Guarantee
 from wattveil.release.shapes import LoadShapes, ask_means
@@ -29,9 +29,9 @@ class LoadDuration:
 
 
 def load_duration_curve(
-    load_kw: Floats,
+    load_kw: Load,
     *,
-    groups: Sequence[Hashable] | None = None,
+    groups: Values | None = None,
     levels: Sequence[Hashable] = EVERYBODY,
     epsilon: float,
     delta: float,
@@ -55,11 +55,11 @@ def load_duration_curve(
     ----------------
     That of `load_shapes`: the same asks; sorting is post-processing.
     """
-    columns = checks.columns("load_kw", checks.numbers("load_kw", load_kw))
-    n_days = whole_days(columns, slots_per_day)
+    rows = load_rows(load_kw)
+    n_days = whole_days(rows.width, slots_per_day)
     promise, limits = (epsilon, delta), (clip_kw, plausible_kw)
     shapes, means, calendar = ask_means(
-        load_kw, groups, levels, promise=promise, limits=limits, n_days=n_days
+        rows, groups, levels, promise=promise, limits=limits, n_days=n_days
     )
     curves, errors = sort_curves(means, calendar)
     return LoadDuration(

@@ -25,7 +25,7 @@ from wattveil.clustering.calendar import row_basis, tiled_library, whole_days
 from wattveil.clustering.cells import Cells, Statistics
 from wattveil.clustering.codebook import make_codebook, shapes_per_level
 from wattveil.clustering.geometry import Floats, checked_library
-from wattveil.clustering.group_table import places_among
+from wattveil.clustering.group_sizes import group_cells
 from wattveil.clustering.look_back import look_back
 from wattveil.clustering.merge import merge_cells, shrink_together, told_apart
 from wattveil.clustering.sizes import (
@@ -36,6 +36,7 @@ from wattveil.clustering.sizes import (
     size_levels,
 )
 from wattveil.clustering.tuning import choose_tuning
+from wattveil.engines.inputs import Load, Values, load_rows, with_places
 from wattveil.engines.local import as_rows
 from wattveil.engines.rows import Rows
 from wattveil.errors import InvalidDataError, InvalidParameterError
@@ -170,10 +171,10 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
     def release_labels(
         self,
-        X: ArrayLike,  # noqa: N803 - scikit-learn's name
+        X: Load,  # noqa: N803 - scikit-learn's name
         *,
         epsilon: float,
-        customer_ids: Sequence[object],
+        customer_ids: Values,
         real_ids: bool = False,
         design: Literal["cheapest", "response"] = "cheapest",
     ) -> ReleasedLabels:
@@ -184,7 +185,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         """
         check_is_fitted(self)
         return release_labels(
-            self.comparable(self._rows(X, reset=False)),
+            as_rows(X, partial(self._rows, reset=False)).each(self.comparable),
             centroids=self.cluster_centers_,
             sizes=self.cluster_sizes_,
             epsilon=epsilon,
@@ -348,7 +349,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
 
 def private_kmeans_by_class(
-    estimator: PrivateKMeans, load_kw: ArrayLike, classes: ArrayLike, levels: Sequence[Hashable]
+    estimator: PrivateKMeans, load_kw: Load, classes: Values, levels: Sequence[Hashable]
 ) -> dict[Hashable, PrivateKMeans]:
     """Release the clusters of each public class of customers, each with the whole budget.
 
@@ -361,9 +362,10 @@ def private_kmeans_by_class(
     The caller ensures that a customer's class is public. Then all releases together satisfy the
     guarantee of one: a customer is in one of them (parallel composition).
     """
-    rows = checks.matrix("load_kw", load_kw)
-    values = np.asarray(classes).tolist()
-    place_of = places_among(values, levels, field="classes", n_rows=len(rows))
-    return {
-        level: clone(estimator).fit(rows[place_of == place]) for place, level in enumerate(levels)
-    }
+    rows = load_rows(load_kw)
+    table = with_places(rows, {"classes": classes}, partial(group_cells, levels=levels))
+
+    def of_class(place: int) -> Rows[Floats]:
+        return table.map(lambda load_kw, own: (load_kw[own == place],))
+
+    return {level: clone(estimator).fit(of_class(place)) for place, level in enumerate(levels)}

@@ -5,8 +5,9 @@ and of what is public. It leaves through a channel that keeps it as right as eps
 """
 
 import hmac
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -16,6 +17,9 @@ from wattveil import checks
 from wattveil.clustering import label_channel
 from wattveil.clustering.debias import debiased_counts, nearest_with_total
 from wattveil.clustering.lloyd import assign
+from wattveil.engines.inputs import Load, Values, load_rows
+from wattveil.engines.local import LocalRows, as_rows
+from wattveil.engines.rows import Rows, Texts, text_column
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy import rounding
 from wattveil.privacy.accounting import Composition
@@ -33,10 +37,9 @@ from wattveil.release.promise import global_promise
 class ReleasedLabels:
     """Released labels. Everything in it may be published."""
 
-    ids: tuple[str, ...]
-    """Pseudonyms of this release, or the real ids if they were asked for; sorted."""
-    labels: IntArray
-    """The randomised label of each customer, in the order of ``ids``."""
+    table: Rows[Texts, IntArray]
+    """Pseudonyms of this release, or the real ids if they were asked for, sorted; and the
+    randomised label of each customer. Kept where the customers are."""
     centroids: FloatArray
     """The released centroids that the labels are about."""
     channel: Channel
@@ -56,6 +59,20 @@ class ReleasedLabels:
     spends: tuple[Spend, ...]
 
     @property
+    def ids(self) -> tuple[str, ...]:
+        """Pseudonyms or ids, sorted."""
+        return tuple(self.table.here()[0])
+
+    @property
+    def labels(self) -> IntArray:
+        """The label of each customer, in the order of ``ids``."""
+        return self.table.here()[1]
+
+    def write_parquet(self, path: str | Path) -> None:
+        """Write ids and labels: a file, or the folder of an engine that has them elsewhere."""
+        self.table.write_parquet(path, ("customer", "label"))
+
+    @property
     def replace_one(self) -> Guarantee:
         """The promise when a customer's data are replaced by any other data: 2 epsilon at most."""
         own = self.channel.epsilon(Neighbours.REPLACE_ONE)
@@ -64,12 +81,12 @@ class ReleasedLabels:
 
 
 def release_labels(
-    load_kw: ArrayLike,
+    load_kw: Load,
     *,
     centroids: ArrayLike,
     sizes: ArrayLike,
     epsilon: float,
-    customer_ids: Sequence[object],
+    customer_ids: Values,
     real_ids: bool = False,
     design: Literal["cheapest", "response"] = "cheapest",
 ) -> ReleasedLabels:
@@ -78,7 +95,8 @@ def release_labels(
     Parameters
     ----------
     load_kw : array of shape (customers, columns)
-        One row a customer. A row with NaN or infinity is a customer without data.
+        One row a customer. A row with NaN or infinity is a customer without data. `Rows` are left
+        where their engine has them, and so are the labels.
     centroids : array of shape (clusters, columns)
         Released before, or public.
     sizes : array of shape (clusters,)
@@ -87,7 +105,8 @@ def release_labels(
     epsilon : float
         The budget of this release.
     customer_ids : sequence
-        One a row, no two the same: the public list of customers.
+        One a row, no two the same: the public list of customers. With `Rows`, a column of the same
+        table.
     real_ids : bool
         Publish these ids as they are. Otherwise an id is replaced by HMAC-SHA256 under a key that
         is drawn for this release and kept by nobody: neither two releases nor a release and the
@@ -105,48 +124,53 @@ def release_labels(
     The caller ensures that ``centroids``, ``sizes`` and ``customer_ids`` are public or released.
     Then the release is (epsilon, 0)-DP for zero-out of one customer, whatever ``load_kw``: one
     `channel_response` on labels each of which depends on its own row; the rest is post-processing.
+    Where an engine keeps the customers it is one `keyed_response`, whose promise is computational.
     """
-    rows = checks.numbers("load_kw", load_kw)
     centres, weights = label_channel.checked_clusters(
         checks.numbers("centroids", centroids), checks.numbers("sizes", sizes)
     )
-    labels = nearest_centroid(rows, centres)
+    labels = load_rows(load_kw).each(lambda rows: nearest_centroid(rows, centres).reveal())
     epsilon = checks.positive_epsilon("epsilon", epsilon)
-    names = [str(name) for name in customer_ids]
-    if len(names) != len(rows) or len(set(names)) != len(names):
-        raise InvalidParameterError("customer_ids", "one a row, no two the same", len(names))
+    listed = labels.beside(as_rows(customer_ids, text_column), field="customer_ids")
     channel = label_design(centres, weights, epsilon=epsilon, design=design)
     budget = Budget(global_promise(epsilon=epsilon, delta=0.0), response_epsilon=epsilon)
-    drawn = response.channel_response(
-        labels, channel=channel, budget=budget, tag="labels"
-    ).publish()
-
-    names = names if real_ids else pseudonyms(names)
-    order = sorted(range(len(names)), key=names.__getitem__)  # the order tells no more than the ids
-    table = channel.parts / PARTS
-    observed = np.bincount(drawn, minlength=len(centres)).astype(np.float64)
-    counts, std = debiased_counts(observed, table[:-1], prior=weights)
-    customers = max(len(rows), 1)
+    names_of = text_column if real_ids else fresh_pseudonyms()
+    if isinstance(listed, LocalRows):
+        own, names = listed.columns
+        if len(set(names)) != len(names):
+            raise InvalidParameterError("customer_ids", "one a row, no two the same", "repeated")
+        drawn = response.channel_response(Secret(own), channel=channel, budget=budget, tag="labels")
+        table: Rows[Texts, IntArray] = LocalRows(names_of(names), drawn.publish())
+    else:
+        draw = response.keyed_response(channel=channel, budget=budget, tag="labels")
+        table = listed.map(lambda own, names: (names_of(names), draw(Secret(own), names)))
+    n_labels, shares = len(centres), channel.parts / PARTS
+    observed = table.add_up(lambda _, own: np.bincount(own, minlength=n_labels), size=n_labels)
+    counts, std = debiased_counts(observed.astype(np.float64), shares[:-1], prior=weights)
+    customers = max(int(observed.sum()), 1)
     return ReleasedLabels(
-        ids=tuple(names[i] for i in order),
-        labels=drawn[order],
+        table=table.in_order(),  # the order tells no more than the ids
         centroids=centres,
         channel=channel,
         sizes=counts,
         sizes_std=std,
         shares=nearest_with_total(counts / customers, np.array(1.0)),
         shares_std=std / customers,
-        absent_as=debiased_counts(table[-1], table[:-1], prior=weights)[0],
+        absent_as=debiased_counts(shares[-1], shares[:-1], prior=weights)[0],
         guarantee=budget.guarantee,
         spends=budget.spends,
     )
 
 
-def pseudonyms(names: Sequence[str]) -> list[str]:
-    """Return HMAC-SHA256 of each name under a key that is drawn now and kept by nobody."""
+def fresh_pseudonyms() -> Callable[[Iterable[str]], Texts]:
+    """Return HMAC-SHA256 of names, under a key that is drawn now and is nowhere but in it."""
     key = response.fresh_key().publish()
-    codes = [name.encode("utf-8", "surrogatepass") for name in names]
-    return [hmac.digest(key, code, "sha256").hex()[:32] for code in codes]  # no two alike
+
+    def pseudonyms(names: Iterable[str]) -> Texts:
+        codes = [name.encode("utf-8", "surrogatepass") for name in names]
+        return text_column(hmac.digest(key, code, "sha256").hex()[:32] for code in codes)
+
+    return pseudonyms
 
 
 def composed_guarantee(first: Budget, *others: Budget, delta: float) -> Guarantee:

@@ -12,8 +12,8 @@ from wattveil.clustering import group_sizes
 from wattveil.clustering.calendar import Calendar, public_calendar
 from wattveil.clustering.geometry import Floats
 from wattveil.clustering.group_means import GroupMeans, filter_means
-from wattveil.clustering.group_sizes import EVERYBODY, NOWHERE
-from wattveil.engines.local import LocalRows
+from wattveil.clustering.group_sizes import EVERYBODY
+from wattveil.engines.inputs import Load, Values, load_rows, with_places
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee
@@ -55,9 +55,9 @@ class LoadShapes:
 
 
 def load_shapes(
-    load_kw: Floats,
+    load_kw: Load,
     *,
-    groups: Sequence[Hashable] | None = None,
+    groups: Values | None = None,
     levels: Sequence[Hashable] = EVERYBODY,
     epsilon: float,
     delta: float,
@@ -70,7 +70,7 @@ def load_shapes(
     ----------
     load_kw : (customers, slots of the day)
         One row a customer, in kW (not W, not kWh a day). A row with NaN or infinity contributes
-        nothing, by rule.
+        nothing, by rule. `Rows` are left where their engine has them.
     groups : one label a customer, or None
         A public attribute: class, ZIP code, feeder. None puts everybody into the first level.
     levels : labels
@@ -99,8 +99,8 @@ def load_shapes(
 
 
 def ask_means(
-    load_kw: Floats,
-    groups: Sequence[Hashable] | None,
+    load_kw: Load,
+    groups: Values | None,
     levels: Sequence[Hashable],
     *,
     promise: tuple[float, float],
@@ -114,13 +114,11 @@ def ask_means(
     """
     epsilon = checks.positive_epsilon("epsilon", promise[0])
     guarantee = global_promise(epsilon=epsilon, delta=checks.probability("delta", promise[1]))
-    rows = checks.numbers("load_kw", load_kw)
-    columns = checks.columns("load_kw", rows)
-    cells = group_sizes.group_cells(groups, levels, customers=len(rows))
+    rows = load_rows(load_kw)
+    own = {} if groups is None else {"groups": groups}
+    table = with_places(rows, own, partial(group_sizes.group_cells, levels=levels))
     clip_kw, edges = group_sizes.checked_limits(*limits)
     budget = Budget(guarantee)
-    cells[~np.isfinite(rows).all(axis=1)] = NOWHERE
-    table = LocalRows(rows, cells)
     n_groups = len(levels)
 
     def count(
@@ -131,7 +129,7 @@ def ask_means(
 
     total, _ = count("number of customers", TOTAL_SHARE, lambda _, own: np.minimum(own, 0), 1)
     mu = math.sqrt(2.0 * budget.rho_units / accounting.RHO_UNITS)
-    calendar = public_calendar(columns, n_days=n_days, signal=float(total[0]) * mu)
+    calendar = public_calendar(rows.width, n_days=n_days, signal=float(total[0]) * mu)
 
     size_of = partial(group_sizes.size_cells, edges=edges, calendar=calendar)
     counts, counts_std = count("sizes", SIZE_SHARE, size_of, n_groups * (edges.size + 1))

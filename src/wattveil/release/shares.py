@@ -1,7 +1,7 @@
 """How many customers of each cluster live where: a table of clusters by public groups."""
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,13 +10,14 @@ from numpy.typing import ArrayLike
 from wattveil import checks
 from wattveil.clustering.group_table import (
     UNLISTED,
+    ConsistentShares,
     Groups,
     GroupTable,
     checked_counts,
     consistent_shares,
 )
 from wattveil.clustering.lloyd import checked_points
-from wattveil.engines.local import LocalRows
+from wattveil.engines.inputs import Load, Values, load_rows, with_places
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee
 from wattveil.privacy.mechanisms.cells import NO_DATA
@@ -27,7 +28,7 @@ from wattveil.release.promise import global_promise
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ClusterShares:
+class ClusterShares(ConsistentShares):
     """A released table. The axes are the attributes of ``levels``, in order, then the clusters."""
 
     levels: dict[str, tuple[Hashable, ...]]
@@ -35,23 +36,15 @@ class ClusterShares:
     """Noisy counts as they were drawn: unbiased, not whole, may be negative."""
     counts_std: float
     """Standard deviation of the noise of each of ``counts``."""
-    consistent_counts: FloatArray
-    """The nearest counts of at least 0 that add up to ``totals`` in every group; not unbiased."""
-    totals: FloatArray
-    """Customers in each group: as given, or the sum of its noisy counts, at least 0."""
-    shares: FloatArray
-    """``consistent_counts`` over ``totals``; equal shares where the total is 0."""
-    shares_std: FloatArray
-    """Standard error of each share from the known noise, to first order, at most 1."""
     guarantee: Guarantee
     spends: tuple[Spend, ...]
 
 
 def cluster_shares(
-    load_kw: ArrayLike,
+    load_kw: Load,
     *,
     centroids: ArrayLike,
-    groups: Groups,
+    groups: Mapping[str, Values],
     levels: Groups,
     epsilon: float,
     delta: float,
@@ -63,11 +56,12 @@ def cluster_shares(
     ----------
     load_kw : array of shape (customers, columns)
         One row a customer. A row with NaN or infinity is a customer without data and counts
-        nowhere.
+        nowhere. `Rows` are left where their engine has them.
     centroids : array of shape (clusters, columns)
         Released before, or public. A customer belongs to the nearest.
     groups : mapping of attribute to values
-        For each attribute (area, class) the value of each customer.
+        For each attribute (area, class) the value of each customer; a column of the same engine
+        where ``load_kw`` is `Rows`.
     levels : mapping of attribute to values
         The public list of values of each attribute; the groups are all their combinations. A
         customer with a value that is not listed counts in no group, and nothing says so.
@@ -81,21 +75,20 @@ def cluster_shares(
     ----------------
     The caller ensures that all but ``load_kw`` and ``groups`` are public or released. Then the
     release is (epsilon, delta)-DP for zero-out of one customer: a customer is in one cell at most,
-    so one `gaussian_histogram` over all cells serves all groups (parallel composition); the rest is
+    so one count over all cells serves all groups (parallel composition); the rest is
     post-processing. Every cell is released, empty ones too.
     """
-    rows = checks.matrix("load_kw", load_kw)
+    rows = load_rows(load_kw)
     centres = checked_points(checks.numbers("centroids", centroids), field="centroids")
     table = GroupTable.of(levels, n_clusters=len(centres))
     given = None if totals is None else checked_counts("totals", totals, table.shape[:-1])
-    places = table.places(groups, n_rows=len(rows))
 
     def cell_of(load_kw: FloatArray, places: IntArray) -> tuple[IntArray]:
         labels = nearest_centroid(load_kw, centres).reveal()
         inside = (labels != NO_DATA) & (places != UNLISTED)
         return (np.where(inside, places * len(centres) + labels, NO_DATA),)
 
-    cells = LocalRows(rows, places).map(cell_of)
+    cells = with_places(rows, table.checked(groups), table.places).map(cell_of)
     checks.positive_epsilon("epsilon", epsilon)
     checks.probability("delta", delta)
     budget = Budget(global_promise(epsilon=epsilon, delta=delta))
@@ -108,10 +101,7 @@ def cluster_shares(
         levels=table.levels,
         counts=counts,
         counts_std=std,
-        consistent_counts=consistent.counts,
-        totals=consistent.totals,
-        shares=consistent.shares,
-        shares_std=consistent.shares_std,
         guarantee=budget.guarantee,
         spends=budget.spends,
+        **vars(consistent),
     )

@@ -83,16 +83,11 @@ class LoadSynthesizer(PrivateKMeans):
         slots_per_day: int | None = None,
         centroids: ArrayLike | None = None,
     ) -> None:
-        super().__init__(
-            n_clusters=n_clusters,
-            epsilon=epsilon,
-            delta=delta,
-            clip_kw=clip_kw,
-            plausible_kw=plausible_kw,
-            n_customers=n_customers,
-            public_library=public_library,
-            slots_per_day=slots_per_day,
-        )
+        super().__init__(n_clusters=n_clusters, epsilon=epsilon, delta=delta, clip_kw=clip_kw)
+        self.plausible_kw = plausible_kw
+        self.n_customers = n_customers
+        self.public_library = public_library
+        self.slots_per_day = slots_per_day
         self.load_transform = load_transform
         self.alpha_kw = alpha_kw
         self.centroids = centroids

@@ -20,7 +20,7 @@ from wattveil.errors import InvalidParameterError
 from wattveil.synthesis.coordinates import Coordinates, TransformName
 from wattveil.synthesis.margins import expected_sizes, quantile_maps
 
-_BATCH = 65_536
+BATCH = 65_536
 """Customers drawn at a time. Each span of a batch has a random stream of its own, so the sample
 depends neither on how it is taken nor on the threads."""
 _FARTHEST = 6.0
@@ -70,7 +70,8 @@ class SyntheticModel:
         """
         load_kw = np.empty((checks.integer("n_customers", n_customers, least=0), self.n_columns))
         clusters = np.empty(n_customers, dtype=np.int64)
-        for first, own in self._clusters(n_customers, seed=seed, by=by):
+        for first in range(0, n_customers, BATCH):
+            own = self._cluster_batch(first, n_customers, seed=seed, by=by)
             clusters[first : first + own.size] = own
             self._draw(own, seed, first, load_kw[first : first + own.size])
         return load_kw, clusters
@@ -79,10 +80,18 @@ class SyntheticModel:
         self, n_customers: int, *, seed: int, by: Sequence[float] | None = None
     ) -> Iterator[tuple[Floats, Counts]]:
         """Yield what `sample` returns in parts, in memory that does not grow."""
-        for first, own in self._clusters(n_customers, seed=seed, by=by):
-            load_kw = np.empty((own.size, self.n_columns))
-            self._draw(own, seed, first, load_kw)
-            yield load_kw, own
+        for number in range(n_batches(n_customers)):
+            yield self.batch(number, n_customers, seed=seed, by=by)
+
+    def batch(
+        self, number: int, n_customers: int, *, seed: int, by: Sequence[float] | None = None
+    ) -> tuple[Floats, Counts]:
+        """Return one batch of what `sample` returns; each can be drawn without the others."""
+        first = number * BATCH
+        own = self._cluster_batch(first, n_customers, seed=seed, by=by)
+        load_kw = np.empty((own.size, self.n_columns))
+        self._draw(own, seed, first, load_kw)
+        return load_kw, own
 
     @property
     def n_columns(self) -> int:
@@ -180,19 +189,16 @@ class SyntheticModel:
         total = float(weights.sum())
         return weights / total if total > 0.0 else np.full(weights.size, 1.0 / weights.size)
 
-    def _clusters(
-        self, n_customers: int, *, seed: int, by: Sequence[float] | None
-    ) -> Iterator[tuple[int, Counts]]:
-        """Yield the first place of each batch and the clusters of its customers."""
-        checks.integer("n_customers", n_customers, least=0)
+    def _cluster_batch(
+        self, first: int, n_customers: int, *, seed: int, by: Sequence[float] | None
+    ) -> Counts:
+        """Return the clusters of the customers of the batch that begins at this place."""
         checks.integer("seed", seed, least=0)
         ends = np.cumsum(_apportion(n_customers, self._mix(by)))
-        stride = _stride(n_customers)
-        for first in range(0, n_customers, _BATCH):
-            # A stride coprime to n visits every place once: clusters are mixed, and exact in all.
-            rows = np.arange(first, min(first + _BATCH, n_customers), dtype=np.int64)
-            clusters = np.searchsorted(ends, rows * stride % n_customers, side="right")
-            yield first, clusters.astype(np.int64)
+        # A stride coprime to n visits every place once: clusters are mixed, and exact in all.
+        rows = np.arange(first, min(first + BATCH, n_customers), dtype=np.int64)
+        places = rows * _stride(n_customers) % n_customers
+        return np.searchsorted(ends, places, side="right").astype(np.int64)
 
     def _draw(self, clusters: Counts, seed: int, batch: int, load_kw: Floats) -> None:
         """Fill the load of the customers of one batch."""
@@ -206,6 +212,11 @@ class SyntheticModel:
             _load_of_scores(own, clusters[first:last], factors, tables, longest)
 
         over_spans(clusters.size, draw)
+
+
+def n_batches(n_customers: int) -> int:
+    """Return in how many batches so many customers are drawn."""
+    return -(-checks.integer("n_customers", n_customers, least=0) // BATCH)
 
 
 def _apportion(n_customers: int, weights: Floats) -> Counts:

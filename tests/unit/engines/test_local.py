@@ -2,13 +2,16 @@
 
 import copy
 import itertools
+from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
 from wattveil.compiled import over_spans
 from wattveil.engines.local import LocalRows, as_rows
+from wattveil.engines.rows import text_column
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -77,3 +80,11 @@ def test_spans_of_a_span_are_the_same_spans(load_kw: Floats) -> None:
     assert spans[0][0] == 0
     assert all(a[1] == b[0] for a, b in itertools.pairwise(spans))
     assert spans[-1][1] == len(load_kw) * 100
+
+
+def test_rows_are_put_in_order_and_written(tmp_path: Path) -> None:
+    """By the first column, the others with it; the file has the names that were given."""
+    rows = LocalRows(text_column(["b", "c", "a"]), np.array([2, 3, 1])).in_order()
+    rows.write_parquet(tmp_path / "rows.parquet", ["name", "number"])
+    written = pq.read_table(tmp_path / "rows.parquet").to_pydict()
+    assert written == {"name": ["a", "b", "c"], "number": [1, 2, 3]}

@@ -1,9 +1,7 @@
 """Customers in Spark: the same integers as in memory, to the bit, however they are divided."""
 
 import functools
-import re
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +11,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.transcripts import record, replay
 from wattveil import LoadSynthesizer, PrivateKMeans
-from wattveil.engines import session
 from wattveil.engines import spark as module
 from wattveil.engines.local import LocalRows
 from wattveil.engines.spark import SparkRows
@@ -22,7 +19,6 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 CUSTOMERS, FEW, SLOTS = 1500, 7, 24
-PAGE = Path(__file__).parents[3] / "docs" / "spark.md"
 
 
 @pytest.fixture(scope="module")
@@ -130,14 +126,3 @@ def test_a_row_of_another_length_is_refused(spark: SparkSession) -> None:
         frame = spark.createDataFrame([([1.0, 2.0, 3.0],), (bad,)], "load_kw array<double>")
         with pytest.raises(Exception, match="an array of 3 numbers for each customer"):
             SparkRows(frame, np.zeros((0, 3))).add_up(_steps, size=3)
-
-
-def test_the_page_runs(
-    spark: SparkSession, frame: DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The example of docs/spark.md, at a master that is here; its fence keeps it from test_docs."""
-    [block] = re.findall(r"```py\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
-    frame.write.parquet(str(tmp_path / "profiles"))
-    monkeypatch.setattr(session, "spark_session", lambda _: spark)
-    block = block.replace('"profiles"', repr(str(tmp_path / "profiles")))
-    exec(compile(block, str(PAGE), "exec"), {})  # noqa: S102 - our own page

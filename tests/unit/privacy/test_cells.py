@@ -6,11 +6,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from tests.counting import gaussian_histogram
 from wattveil.errors import InvalidDataError
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms.cells import check_cells
-from wattveil.privacy.mechanisms.gaussian import gaussian_histogram
 from wattveil.privacy.mechanisms.response import channel_response, response_channel
 from wattveil.privacy.secret import Secret
 

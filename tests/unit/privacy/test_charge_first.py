@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.counting import gaussian_histogram
 from tests.responding import randomised_response
 from wattveil.errors import BudgetExceededError, InvalidDataError, WattveilError
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee, Tier
-from wattveil.privacy.mechanisms.gaussian import gaussian_answer, gaussian_histogram, gaussian_sum
+from wattveil.privacy.mechanisms.gaussian import gaussian_answer, gaussian_sum
 from wattveil.privacy.mechanisms.modulo import modulo_labels
 from wattveil.privacy.mechanisms.moments import gaussian_second_moment
 from wattveil.privacy.mechanisms.quantile import noisy_quantile

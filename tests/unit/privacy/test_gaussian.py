@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.counting import gaussian_histogram
 from wattveil.errors import BudgetExceededError, InvalidParameterError
 from wattveil.privacy import noise
 from wattveil.privacy.budget import Budget
@@ -16,7 +17,6 @@ from wattveil.privacy.mechanisms import gaussian
 from wattveil.privacy.mechanisms.gaussian import (
     NoisyVector,
     gaussian_answer,
-    gaussian_histogram,
     gaussian_sum,
 )
 from wattveil.privacy.mechanisms.moments import gaussian_second_moment

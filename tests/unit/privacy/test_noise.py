@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.counting import gaussian_histogram
 from tests.responding import randomised_response
 from wattveil.errors import InvalidParameterError, RehearsalError
 from wattveil.privacy import noise
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Tier
-from wattveil.privacy.mechanisms.gaussian import gaussian_answer, gaussian_histogram, gaussian_sum
+from wattveil.privacy.mechanisms.gaussian import gaussian_answer, gaussian_sum
 from wattveil.privacy.mechanisms.modulo import modulo_labels
 from wattveil.privacy.mechanisms.moments import gaussian_second_moment
 from wattveil.privacy.mechanisms.quantile import noisy_quantile

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from tests.counting import gaussian_histogram
 from tests.responding import keep_probability
 from wattveil import calibration
 from wattveil.errors import (
@@ -18,7 +19,7 @@ from wattveil.errors import (
 from wattveil.privacy import accounting, noise
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier
-from wattveil.privacy.mechanisms.gaussian import gaussian_histogram, gaussian_sum
+from wattveil.privacy.mechanisms.gaussian import gaussian_sum
 from wattveil.privacy.mechanisms.modulo import modulo_labels
 from wattveil.privacy.mechanisms.quantile import noisy_quantile
 from wattveil.privacy.secret import Secret

@@ -4,9 +4,10 @@ The second road to e^epsilon is Python's decimal arithmetic, whose exp is correc
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -16,17 +17,21 @@ from wattveil.errors import BudgetExceededError, InvalidParameterError, Rehearsa
 from wattveil.privacy import noise
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee, Neighbours
+from wattveil.privacy.mechanisms import response as module
 from wattveil.privacy.mechanisms.response import (
     PARTS,
     Channel,
     channel_response,
     fresh_key,
+    keyed_response,
     response_channel,
 )
 from wattveil.privacy.noise import NoiseSource
 from wattveil.privacy.secret import Secret
+from wattveil.privacy.sensitivity import IntArray
 
 Ample = Callable[..., Budget]
+KeyedDraw = Callable[[Secret[IntArray], Iterable[str]], IntArray]
 GRID = [(k, e) for k in (2, 3, 6, 50) for e in (1e-9, 1e-3, 0.5, 1.0, 3.0, 20.0, 200.0)]
 
 
@@ -331,3 +336,70 @@ def test_nobody_has_no_labels(ample: Ample) -> None:
     )
     assert released.publish().size == 0
     assert budget.spends[0].response_epsilon == pytest.approx(1.0, rel=1e-15)
+
+
+# --- labels drawn elsewhere ----------------------------------------------------------------------
+
+
+def _keyed(ample: Ample, channel: Channel, monkeypatch: pytest.MonkeyPatch) -> KeyedDraw:
+    """Return the function that draws, under a known key."""
+
+    class Known:
+        def publish(self) -> bytes:
+            return b"key"
+
+    monkeypatch.setattr(module, "fresh_key", Known)
+    return keyed_response(channel=channel, budget=ample(), tag="t")
+
+
+def test_a_keyed_word_is_the_end_of_a_digest(ample: Ample, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Label by label from the definition of HMAC and of the channel, in Python's integers."""
+    rows = [[5, 2, 1], [2, 4, 2], [1, 1, 6], [2, 2, 4]]
+    names, labels = [f"id {i}" for i in range(200)], [i % 4 - 1 for i in range(200)]
+    drawn = _keyed(ample, channel_of(*rows), monkeypatch)(Secret(np.array(labels)), names)
+    inner, outer = (bytes(b ^ pad for b in b"key".ljust(64, b"\0")) for pad in (0x36, 0x5C))
+    for name, label, found in zip(names, labels, drawn.tolist(), strict=True):
+        digest = sha256(outer + sha256(inner + name.encode()).digest()).digest()
+        eighth = int.from_bytes(digest[-8:], "little") % PARTS // (PARTS // 8)
+        assert found == sum(eighth >= end for end in np.cumsum(rows[label])[:-1])
+
+
+def test_keyed_labels_come_again_in_any_order(ample: Ample) -> None:
+    """Asked twice, in other blocks and another order: each customer has the same label."""
+    channel = response_channel(n_labels=3, epsilon=0.5, neighbours=Neighbours.ZERO_OUT)
+    budget = ample()
+    draw = keyed_response(channel=channel, budget=budget, tag="t")
+    names, labels = np.array([f"{i}" for i in range(100)]), np.arange(100) % 3
+    once = draw(Secret(labels), names)
+    order = np.random.default_rng(1).permutation(100)
+    parts = [draw(Secret(labels[part]), names[part]) for part in np.array_split(order, 7)]
+    assert np.concatenate(parts).tolist() == once[order].tolist()
+    assert draw(Secret(labels[:0]), names[:0]).size == 0
+    assert [spend.response_epsilon for spend in budget.spends] == [
+        channel.epsilon(Neighbours.ZERO_OUT)
+    ]
+
+
+def test_keyed_labels_follow_the_channel(ample: Ample) -> None:
+    """Of 100,000 customers of a row its shares come out, and not those of the next row."""
+    rows = [[5, 2, 1], [2, 4, 2], [1, 1, 6], [2, 2, 4]]
+    draw = keyed_response(channel=channel_of(*rows), budget=ample(), tag="t")
+    counts = np.bincount(draw(Secret(np.zeros(100_000, np.int64)), map(str, range(100_000))))
+
+    def misfit(row: list[int]) -> float:
+        expected = np.array(row) * 100_000 / 8
+        return float((np.square(counts - expected) / expected).sum())
+
+    assert misfit(rows[0]) < 27.7 < misfit(rows[3])  # chi-square of 2 degrees, 1e-6
+
+
+def test_a_keyed_channel_is_charged_first_and_never_rehearsed(
+    promise: Callable[..., Guarantee], ample: Ample, seeded: Callable[[int], NoiseSource]
+) -> None:
+    """Beyond the grant there is no key; a rehearsed key does not leave."""
+    channel = channel_of([5, 2, 1], [2, 4, 2], [1, 1, 6], [2, 2, 4])
+    budget = Budget(promise(epsilon=1.0, delta=0.0), response_epsilon=1.0)
+    with pytest.raises(BudgetExceededError):
+        keyed_response(channel=channel, budget=budget, tag="t")
+    with noise.rehearse(seeded(1)), pytest.raises(RehearsalError):
+        keyed_response(channel=channel, budget=ample(), tag="t")

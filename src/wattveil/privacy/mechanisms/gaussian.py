@@ -18,7 +18,6 @@ from wattveil.errors import InvalidParameterError
 from wattveil.privacy import accounting, noise, sensitivity
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Neighbours
-from wattveil.privacy.mechanisms.cells import check_cells
 from wattveil.privacy.secret import Released, Secret
 from wattveil.privacy.sensitivity import Box, Ellipsoid, FloatArray, IntArray, Region
 
@@ -79,28 +78,6 @@ def gaussian_sum(
 
     spend = Spend(tag=tag, mechanism="gaussian_sum", rho_units=rho_units)
     return gaussian_cell_sums(totals, spend, budget, region=region, shape=(1, columns))
-
-
-def gaussian_histogram(
-    cells: Secret[IntArray], *, n_cells: int, rho_units: int, budget: Budget, tag: str
-) -> Released[NoisyVector]:
-    """Release how many customers fall into each cell; `NO_DATA` falls into none.
-
-    With one cell this is the number of customers.
-
-    Formal guarantee
-    ----------------
-    The caller ensures that a customer has at most one entry in ``cells``. Then as `gaussian_sum`,
-    with squared sensitivity 1 (zero-out) or 2 (replace-one, two cells or more). Proof:
-    docs/proofs/gaussian-sum.md.
-    """
-
-    def totals() -> IntArray:
-        values = check_cells(cells, n_cells)
-        return cell_sums(np.ones((values.size, 1)), values, region=ONE_CUSTOMER, n_cells=n_cells)
-
-    spend = Spend(tag=tag, mechanism="gaussian_histogram", rho_units=rho_units)
-    return gaussian_cell_sums(totals, spend, budget, region=ONE_CUSTOMER, shape=(n_cells, 1))
 
 
 def gaussian_cell_sums(

@@ -1,5 +1,6 @@
 """Randomised labels: one public label a customer, each drawn by itself through a public channel."""
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -95,10 +96,34 @@ def channel_response(
     neighbours, with epsilon = ``channel.epsilon(neighbours)``, which is what is charged. Proof:
     docs/proofs/randomised-response.md.
     """
-    cost = channel.epsilon(budget.guarantee.neighbours)
-    spend = budget.charge(Spend(tag=tag, mechanism="channel_response", response_epsilon=cost))
-    drawn = _draw(channel, check_cells(labels, len(channel.parts) - 1, field="labels"))
+    spend = _charge(channel, budget, tag)
+    words = noise.uniform_below(bound=PARTS, size=np.size(labels.reveal()))
+    drawn = _draw(channel, labels, words)
     return Released(value=drawn, spends=(spend,), rehearsal=noise.is_rehearsal())
+
+
+def keyed_response(
+    *, channel: Channel, budget: Budget, tag: str
+) -> Callable[[Secret[IntArray], Iterable[str]], IntArray]:
+    """Charge for labels that are drawn elsewhere; return the function that draws them.
+
+    It takes the labels of some customers and their ids, and may be run again: a customer's word is
+    a function of the id and of a key, which is drawn here, known to this function alone, and must
+    stay in the house as the data do.
+
+    Formal guarantee
+    ----------------
+    As `channel_response`, for whoever cannot tell HMAC-SHA256 under a random key from random words,
+    and if each customer has one id, and each id one label. Proof:
+    docs/proofs/randomised-response.md.
+    """
+    _charge(channel, budget, tag)
+    key = fresh_key().publish()
+
+    def draw(labels: Secret[IntArray], names: Iterable[str]) -> IntArray:
+        return _draw(channel, labels, noise.keyed_below(names, key=key, bound=PARTS))
+
+    return draw
 
 
 def fresh_key() -> Released[bytes]:
@@ -112,11 +137,16 @@ def fresh_key() -> Released[bytes]:
     return Released(value=key, spends=(), rehearsal=noise.is_rehearsal())
 
 
-def _draw(channel: Channel, labels: IntArray) -> IntArray:
+def _charge(channel: Channel, budget: Budget, tag: str) -> Spend:
+    cost = channel.epsilon(budget.guarantee.neighbours)
+    return budget.charge(Spend(tag=tag, mechanism="channel_response", response_epsilon=cost))
+
+
+def _draw(channel: Channel, labels: Secret[IntArray], words: IntArray) -> IntArray:
     """Draw one label a customer, from one word a customer, whatever the true label is."""
-    words = noise.uniform_below(bound=PARTS, size=labels.size)
-    drawn = np.zeros_like(labels)
+    own = check_cells(labels, len(channel.parts) - 1, field="labels")
+    drawn = np.zeros_like(own)
     for ends in np.cumsum(channel.parts, axis=1).T[:-1]:
-        drawn += words >= ends[labels]  # `NO_DATA` = -1 is the last row
+        drawn += words >= ends[own]  # `NO_DATA` = -1 is the last row
     drawn.setflags(write=False)
     return drawn

@@ -1,0 +1,60 @@
+"""What a release is given: the load of customers, and the place of each one's group."""
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from wattveil import checks
+from wattveil.clustering.geometry import Floats
+from wattveil.clustering.group_table import UNLISTED
+from wattveil.engines.local import LocalRows, as_rows
+from wattveil.engines.rows import Rows, Texts
+from wattveil.errors import InvalidParameterError
+
+Load = ArrayLike | Rows[Floats]
+"""One row a customer: a matrix, or what an engine keeps."""
+Places = NDArray[np.int64]
+Values = Sequence[Hashable] | NDArray[Any] | Rows[Texts]
+"""What customers have of an attribute: one value each, or a column that an engine keeps."""
+
+
+def load_rows(load_kw: Load) -> Rows[Floats]:
+    """Accept a matrix of real numbers, or what an engine keeps."""
+    return as_rows(load_kw, partial(checks.matrix, "load_kw"))
+
+
+def with_places(
+    load_kw: Rows[Floats],
+    groups: Mapping[str, Values],
+    find: Callable[[Any, int], Places],
+) -> Rows[Floats, Places]:
+    """Return the load of customers with the place of each one's group, or `UNLISTED`.
+
+    ``find`` tells the places from the values of each attribute and the number of customers; the
+    place of a customer must depend on that customer's own values alone. A customer whose load has
+    NaN or infinity has no data, and no place.
+    """
+
+    def placed(rows: Floats, values: Mapping[str, Any]) -> tuple[Floats, Places]:
+        has_data = np.isfinite(rows).all(axis=1)
+        return rows, np.where(has_data, find(values, len(rows)), UNLISTED)
+
+    if isinstance(load_kw, LocalRows):
+        if any(isinstance(values, Rows) for values in groups.values()):
+            raise InvalidParameterError("groups", "in memory, as load_kw is", "elsewhere")
+        (rows,) = load_kw.columns
+        return LocalRows(*placed(rows, groups))
+    names = list(groups)
+    table: Any = load_kw
+    for values in groups.values():
+        if not isinstance(values, Rows):
+            rule = "columns of the engine that keeps load_kw"
+            raise InvalidParameterError("groups", rule, type(values).__name__)
+        table = table.beside(values, field="groups")
+    mapped: Rows[Floats, Places] = table.map(
+        lambda rows, *values: placed(rows, dict(zip(names, values, strict=True)))
+    )
+    return mapped

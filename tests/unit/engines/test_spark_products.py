@@ -1,0 +1,241 @@
+"""Every product on Spark: the integers of one machine, labels that a retry does not change."""
+
+import datetime as dt
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from tests.released import no_rehearsal
+from tests.transcripts import record, replay
+from wattveil import YearSynthesizer, cluster_shares, load_duration_curve, release_labels
+from wattveil.cli import app
+from wattveil.clustering.tuning import Tuning, choose_tuning
+from wattveil.engines import session
+from wattveil.engines.local import LocalRows
+from wattveil.engines.rows import Rows
+from wattveil.engines.spark import SparkRows
+from wattveil.engines.spark_engine import SparkEngine, SparkProfiles
+from wattveil.errors import InvalidDataError, InvalidFileError, InvalidParameterError
+from wattveil.privacy.budget import Budget
+from wattveil.profiles import Grid, Profiles, Split
+from wattveil.release import kmeans
+from wattveil.synthesis.calendar import typical_days
+
+Floats = NDArray[np.float64]
+
+PAGE = Path(__file__).parents[3] / "docs" / "spark.md"
+CUSTOMERS = 90
+LEVELS = ("home", "shop")
+CENTROIDS = np.array([[0.2] * 24, [2.0] * 24])
+
+
+@pytest.fixture(scope="module")
+def profiles() -> Profiles:
+    """Return customers of two attributes, one of them with a name that SQL would misread."""
+    load_kw = np.random.default_rng(7).lognormal(-1.0, 1.0, size=(CUSTOMERS, 24))
+    load_kw[10:20, 12] *= -1.0
+    return Profiles(
+        customer_ids=tuple(f"meter {number:03}" for number in range(CUSTOMERS)),
+        load_kw=load_kw,
+        grid=Grid(),
+        timezone="Europe/London",
+        attributes={
+            "class": tuple(("home", "shop", None)[number % 3] for number in range(CUSTOMERS)),
+            "area.of `town`": tuple(str(number % 2) for number in range(CUSTOMERS)),
+        },
+        rules={"least_days": 14},
+    )
+
+
+@pytest.fixture(scope="module")
+def path(profiles: Profiles, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of these profiles."""
+    path = tmp_path_factory.mktemp("lake") / "profiles.parquet"
+    profiles.write_parquet(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def kept(spark: SparkSession, path: Path) -> SparkProfiles:
+    """Return them on Spark."""
+    return Profiles.read_parquet(path, engine=SparkEngine(spark))
+
+
+@pytest.mark.parametrize(
+    "release",
+    [
+        lambda who: load_duration_curve(
+            who.load_kw, groups=who.attributes["class"], levels=LEVELS, epsilon=2.0, delta=1e-6
+        ),
+        lambda who: cluster_shares(
+            who.load_kw,
+            centroids=CENTROIDS,
+            groups=who.attributes,
+            levels={"class": LEVELS, "area.of `town`": ("0", "1")},
+            epsilon=2.0,
+            delta=1e-6,
+        ),
+    ],
+    ids=["duration", "shares"],
+)
+def test_groups_have_the_same_integers(
+    release: Callable[[object], object], profiles: Profiles, kept: SparkProfiles
+) -> None:
+    """The same call for profiles in memory and on Spark; no number differs."""
+    draws = record(lambda: release(profiles))
+    again = replay(lambda: release(kept), draws)
+    assert [draw.exact.tolist() for draw in again] == [draw.exact.tolist() for draw in draws]
+
+
+def test_years_have_the_same_integers(spark: SparkSession) -> None:
+    """Rows of many days: the typical days, of which a model is made, and the days around them."""
+    hours = np.random.default_rng(8).lognormal(-1.0, 1.0, size=(40, 14 * 4))
+    hours[3, 5] = np.nan
+    years = YearSynthesizer(
+        first_day=dt.date(2024, 1, 1),
+        n_clusters=1,
+        epsilon=8.0,
+        slots_per_day=4,
+        split=Split.WEEKDAY_WEEKEND,
+    ).fit(hours)
+    calendar = years._calendar(hours.shape[1])
+    frame = spark.createDataFrame([(row,) for row in hours.tolist()], "hours array<double>")
+    rows = SparkRows(frame, np.zeros((0, hours.shape[1])))
+    (typical,) = rows.map(lambda hours_kw: (typical_days(hours_kw, calendar),)).here()
+    assert np.array_equal(typical, typical_days(hours, calendar), equal_nan=True)
+
+    def release(customers: Rows[Floats]) -> None:
+        years._release_days(customers, calendar, Budget(years.guarantee()))
+
+    draws = record(lambda: release(LocalRows(hours)))
+    again = replay(lambda: release(rows), draws)
+    assert [draw.exact.tolist() for draw in again] == [draw.exact.tolist() for draw in draws]
+    assert len(draws) == 4
+
+
+def test_labels_stay_the_same_when_tasks_run_again(kept: SparkProfiles) -> None:
+    """One charge, one key: read three times, from caches and without, no label moves."""
+    released = release_labels(
+        kept.load_kw,
+        centroids=CENTROIDS,
+        sizes=[1.0, 1.0],
+        epsilon=0.5,
+        customer_ids=kept.customer_ids,
+    )
+    first = (released.ids, released.labels.tolist())
+    table = released.table
+    assert isinstance(table, SparkRows)
+    table.frame.sparkSession.catalog.clearCache()
+    again = table.frame.repartition(5).sort("column_0").toArrow().to_pydict()
+    assert again == {"column_0": list(first[0]), "column_1": first[1]}
+    assert len(set(first[0])) == CUSTOMERS
+    assert list(first[0]) == sorted(first[0])
+    assert len(released.spends) == 1
+
+
+def test_an_error_of_an_executor_is_ours_and_names_no_row(kept: SparkProfiles) -> None:
+    """The rule arrives; which rows broke it stays where they are. Other errors are not hidden."""
+
+    def picky(_: Floats) -> NDArray[np.int64]:
+        raise InvalidDataError("a rule that 'all' break", ["meter 007"])
+
+    with pytest.raises(InvalidDataError, match="the data break the rule 'a rule that 'all' break'"):
+        kept.load_kw.add_up(lambda rows: picky(rows) if len(rows) else np.zeros(1, int), size=1)
+    with pytest.raises(Exception, match="ZeroDivisionError"):
+        kept.load_kw.add_up(lambda rows: np.array([1 // (len(rows) - len(rows))]), size=1)
+
+
+def test_columns_of_another_table_do_not_fit(kept: SparkProfiles) -> None:
+    """Nor does a column that was changed: which row is whose would be a guess."""
+    other = SparkProfiles.of(kept.frame.select("*"), kept.record)
+    changed = kept.load_kw.each(lambda rows: rows + 1.0)
+    strangers: list[Any] = [other.customer_ids, changed]
+    for stranger in strangers:
+        with pytest.raises(InvalidParameterError, match="a column of the same table"):
+            kept.load_kw.beside(stranger, field="ids")
+
+
+def test_what_is_no_table_of_profiles_is_refused(
+    spark: SparkSession, kept: SparkProfiles, tmp_path: Path
+) -> None:
+    """No table, no record, a customer twice: before anything is released."""
+    engine = SparkEngine(spark)
+    with pytest.raises(InvalidFileError, match="a Parquet table"):
+        engine.read_profiles(tmp_path / "nothing")
+    twice = kept.frame.union(kept.frame.limit(1)).coalesce(1)
+    twice.write.parquet(str(tmp_path / "plain"))
+    with pytest.raises(InvalidFileError, match="made by `wattveil profiles`"):
+        engine.read_profiles(tmp_path / "plain")
+    one = next((tmp_path / "plain").glob("*.parquet"))
+    metadata = {"wattveil.profiles": json.dumps(kept.record)}
+    pq.write_table(pq.read_table(one).replace_schema_metadata(metadata), tmp_path / "twice.parquet")
+    with pytest.raises(InvalidDataError, match="one profile a customer"):
+        engine.read_profiles(tmp_path / "twice.parquet")
+
+
+@pytest.fixture
+def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let K-means go through the customers a few times only: more would tell no more of Spark."""
+
+    def fewest(signal: float, *, n_slots: int, n_clusters: int) -> Tuning:
+        chosen = choose_tuning(signal, n_slots=n_slots, n_clusters=n_clusters)
+        return replace(chosen, coarse_steps=1, refine_steps=1)
+
+    monkeypatch.setattr(kmeans, "choose_tuning", fewest)
+
+
+@pytest.mark.usefixtures("spark", "few_steps")
+def test_a_bundle_is_made_checked_and_drawn_from(path: Path, tmp_path: Path) -> None:
+    """`release`, `verify` and `synthesize` with --engine spark; a customer without profile too."""
+    names = [f"meter {number:03}" for number in range(CUSTOMERS)]
+    (tmp_path / "list.txt").write_text("\n".join([*names, "meter without data"]))
+    spark_options = ["--engine", "spark", "--master", "local[1]"]
+    bundle = str(tmp_path / "bundle")
+    asked = "--epsilon 6 --clusters 2 --clip-kw 10 --by class --levels home,shop --label-epsilon 1"
+    listed = ["--customer-list", str(tmp_path / "list.txt")]
+    run = CliRunner()
+    with no_rehearsal():
+        made = run.invoke(
+            app,
+            ["release", str(path), *asked.split(), *listed, "--out", bundle, *spark_options],
+        )
+    assert made.exit_code == 0, made.output
+    labels = pq.read_table(tmp_path / "bundle" / "tables" / "labels.parquet")
+    assert labels.num_rows == CUSTOMERS + 1
+    checked = run.invoke(app, ["verify", bundle])
+    assert checked.exit_code == 0, checked.output
+    here, there = (str(tmp_path / f"{where}.parquet") for where in ("here", "there"))
+    draw = ["synthesize", bundle, "--customers", "70000", "--out"]
+    assert run.invoke(app, [*draw, here]).exit_code == 0
+    assert run.invoke(app, [*draw, there, *spark_options]).exit_code == 0
+    one, two = Profiles.read_parquet(here), Profiles.read_parquet(there)
+    order = np.argsort(two.customer_ids)
+    assert [two.customer_ids[place] for place in order] == list(one.customer_ids)
+    assert np.array_equal(two.load_kw[order], one.load_kw)
+    assert (one.grid, one.timezone, one.rules) == (two.grid, two.timezone, two.rules)
+
+
+@pytest.mark.usefixtures("few_steps")
+def test_the_page_runs(
+    spark: SparkSession, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The example of docs/spark.md, at a master that is here; its fence keeps it from test_docs."""
+    [block] = re.findall(r"```py\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+    monkeypatch.setattr(session, "spark_session", lambda _: spark)
+    written = tmp_path / "labels"
+    block = block.replace('"profiles"', repr(str(path))).replace('"labels"', repr(str(written)))
+    exec(compile(block, str(PAGE), "exec"), {})  # noqa: S102 - our own page
+    table = pq.read_table(written).to_pydict()
+    assert table["customer"] == sorted(table["customer"])
+    assert set(table["label"]) <= set(range(6))
+    assert len(table["label"]) == CUSTOMERS
