@@ -8,7 +8,7 @@ LAZY := --no-compile # Python compiles what it imports; pip would compile three 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench soak check lint types machine-code format seal docs docs-serve figures reproduction notebooks mutation pins clean
+.PHONY: help demo test bench soak cluster check lint types machine-code format seal docs docs-serve figures reproduction notebooks mutation pins clean
 # Two cores: pip beside the distribution's packages, mypy beside the other checks.
 MAKEFLAGS += --jobs=2
 
@@ -27,16 +27,20 @@ test: $(VENV)/.browser $(VENV)/.java check machine-code ## Check, run every test
 	@$(BIN)/coverage report --omit='*/wattveil/privacy/*,*/wattveil/release/*,*/wattveil/instance/*' --fail-under=90
 
 bench: $(VENV)/.dev ## Measure speed against named peers, as ratios in one run (long)
-	@for script in benchmarks/bench_*.py; do echo "==> $$script"; $(BIN)/python $$script || exit 1; done
+	@for script in benchmarks/bench_*.py; do echo "==> $$script"; PYTHONPATH=. $(BIN)/python $$script || exit 1; done
 
-soak: $(VENV)/.dev ## Statistical tests and audits on twenty times the samples, 10,000 broken files a reader, 1,000 kills (long)
+soak: $(VENV)/.dev ## Statistical tests and audits on twenty times the samples, 10,000 broken files a reader, 1,000 kills, 20 clusters (long)
 	@WATTVEIL_SOAK=20 $(BIN)/pytest -n 2 --timeout=0 tests/statistical
 	@echo "==> audit lower bounds beside the claims"
 	@PYTHONPATH=. WATTVEIL_SOAK=20 $(BIN)/python benchmarks/audit_table.py
 	@$(BIN)/python benchmarks/fuzz_readers.py
 	@WATTVEIL_FUZZ=10000 $(BIN)/pytest -n 2 --timeout=0 tests/integration/test_ingest_fuzz.py
 	@WATTVEIL_KILLS=1000 WATTVEIL_CLIENT_SECONDS=600 $(BIN)/pytest --timeout=0 tests/integration/test_ledger_crashes.py
+	@WATTVEIL_CLUSTERS=20 $(BIN)/pytest --timeout=0 tests/integration/test_spark_cluster.py
 	@WATTVEIL_HISTORIES=2000 $(BIN)/pytest --timeout=0 tests/property/test_ledger_properties.py
+
+cluster: $(VENV)/.dev $(VENV)/.java ## Start Spark on this machine: a master and two workers, until Ctrl-C
+	@$(BIN)/python -m tests.spark_cluster
 
 check: types lint ## Lint, formatting, types, import contracts, dependencies
 

@@ -96,7 +96,7 @@ def profiles_of(quarter: str) -> Profiles:
     print(f"{quarter}:")
     for label, rows in build.cells.report.lines():
         print(f"  {rows:>9,} readings {label}")
-    for reason, customers in build.dropped.items():
+    for reason, customers in build.account.customers_dropped.items():
         print(f"  {customers:>9,} customers dropped: {reason}")
     return build.profiles
 

@@ -97,7 +97,7 @@ _add(
     app, "demo", "publish.demo", "From simulated meters to a release, synthetic customers, checks."
 )
 _add(app, "simulate", "simulate.command", "Readings of made-up customers.")
-_add(app, "profiles", "profiles.command", "Meter readings to one load profile a customer.")
+_add(app, "profiles", "engines.command", "Meter readings to one load profile a customer.")
 _add(
     app, "release", "publish.command", "Load profiles to a folder that anybody may read and check."
 )

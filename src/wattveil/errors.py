@@ -5,6 +5,7 @@
     WattveilError
     ├── InvalidParameterError   a public argument breaks its rule (also a ValueError)
     ├── InvalidFileError        a file is not what it should be; quotes it (a ValueError)
+    │   └── NoUsableReadingError    no row of it can stay
     ├── InvalidDataError        rows break a rule; names them: stays in house (a ValueError)
     ├── BudgetExceededError     the grant does not cover the charge; nothing was computed
     ├── RehearsalError          something drawn from a test source was about to leave
@@ -52,6 +53,10 @@ class InvalidFileError(WattveilError, ValueError):
         self.expected = expected
         self.found = found
         super().__init__(f"{path}, {where}: expected {expected}, found {found!r}")
+
+
+class NoUsableReadingError(InvalidFileError):
+    """No row of a source can stay."""
 
 
 class InvalidDataError(WattveilError, ValueError):

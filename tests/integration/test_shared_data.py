@@ -73,8 +73,8 @@ def test_london_hourly_is_read_whole() -> None:
     report = build.cells.report
     assert report.rows_in == 352_177 * 24
     assert list(report.dropped) == ["no value"]
-    assert build.customers_in == 1_014
-    assert build.dropped == {"readings on fewer than 14 days": 1}
+    assert build.account.customers_in == 1_014
+    assert build.account.customers_dropped == {"readings on fewer than 14 days": 1}
     tariffs = build.profiles.attributes["stdorToU"]
     assert set(tariffs) == {"Std", "ToU"}
     evening = build.profiles.load_kw.mean(axis=0)[18:21].mean()

@@ -136,6 +136,18 @@ def read_readings(
         register_rollover=register_rollover,
         skip_lines=skip_lines,
     )
+    return open_readings(source, options, sql=sql, problems_to=problems_to, memory_mb=memory_mb)
+
+
+def open_readings(
+    source: str | Path | Sequence[str | Path],
+    options: ReadOptions,
+    *,
+    sql: str | None = None,
+    problems_to: str | Path | None = None,
+    memory_mb: int = 600,
+) -> Readings:
+    """Do what `read_readings` does, by rules that were checked."""
     if problems_to is not None and Path(problems_to).suffix not in {".csv", ".parquet"}:
         raise InvalidParameterError("problems_to", "a .csv or .parquet file", str(problems_to))
     workshop = Workshop(checks.integer("memory_mb", memory_mb, least=_LEAST_MEMORY_MB))
@@ -196,17 +208,12 @@ def _complete(
         found = find_layout(opened.scan.names, options, path=path)
         rows = find_rows(connection, opened.scan, found, options, path)
         lengths = _lengths(connection, rows, path)
-    if opened.passed_over:
-        names = ", ".join(path.name for path in opened.passed_over[:_SHOWN_FILES])
-        more = len(opened.passed_over) - _SHOWN_FILES
-        tail = f" and {more} more" if more > 0 else ""
-        guess = f"files: {names}{tail} are not meter data, by their names"
-        rows = replace(rows, guesses=(*rows.guesses, guess))
+    guesses = (*rows.guesses, *passed_over_guesses(opened.passed_over))
     if options.meters is not None:
-        _add_meters(connection, options.meters)
+        add_meters(connection, options.meters)
     return Source(
         files=opened.files,
-        rows=rows,
+        rows=replace(rows, guesses=guesses),
         unit=found.unit,
         options=options,
         lengths=lengths,
@@ -215,19 +222,32 @@ def _complete(
     )
 
 
+def passed_over_guesses(passed_over: Sequence[Path]) -> tuple[str, ...]:
+    """Say which files of a folder are not read."""
+    if not passed_over:
+        return ()
+    names = ", ".join(path.name for path in passed_over[:_SHOWN_FILES])
+    more = len(passed_over) - _SHOWN_FILES
+    tail = f" and {more} more" if more > 0 else ""
+    return (f"files: {names}{tail} are not meter data, by their names",)
+
+
 def _lengths(connection: duckdb.DuckDBPyConnection, rows: Rows, path: str) -> tuple[int, ...]:
     """Return the interval lengths that occur."""
     if rows.minutes is not None:
         return (rows.minutes,)
-    query = f"SELECT DISTINCT minutes FROM ({rows.sql()}) WHERE minutes IN {schema.ALLOWED_MINUTES}"
-    found = sorted(int(row[0]) for row in connection.execute(query).fetchall())
+    return allowed_lengths(connection.execute(rows.lengths_sql()).fetchall(), path)
+
+
+def allowed_lengths(found: Sequence[Sequence[int]], path: str) -> tuple[int, ...]:
+    """Accept the interval lengths that occur; there must be one."""
     if not found:
         expected = f"intervals of {schema.ALLOWED_MINUTES} minutes"
         raise InvalidFileError(path, "interval lengths", expected, "none")
-    return tuple(found)
+    return tuple(int(row[0]) for row in found)
 
 
-def _add_meters(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+def add_meters(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
     """Make the table of meters; a meter of two customers is an error in the list."""
     reader = "read_parquet" if path.suffix == ".parquet" else "read_csv"
     extra = "" if reader == "read_parquet" else ", all_varchar = true, header = true"

@@ -3,8 +3,9 @@
 import csv
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
@@ -46,6 +47,17 @@ class IngestReport:
         if accounted != self.rows_in:
             raise AssertionError(f"{self.rows_in} rows came in, {accounted} are accounted for")
 
+    def plus(self, other: "IngestReport") -> "IngestReport":
+        """Return the account of both readings, as one of the source that this one names."""
+        return replace(
+            self,
+            rows_in=self.rows_in + other.rows_in,
+            rows_out=self.rows_out + other.rows_out,
+            dropped=dict(Counter(self.dropped) + Counter(other.dropped)),
+            merged=dict(Counter(self.merged) + Counter(other.merged)),
+            notes=dict(Counter(self.notes) + Counter(other.notes)),
+        )
+
     def to_json(self) -> dict[str, object]:
         """Return the report as JSON values. Counts are exact: it stays in house."""
         return {
@@ -58,6 +70,12 @@ class IngestReport:
             "guesses": list(self.guesses),
             "options": dict(self.options),
         }
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> "IngestReport":
+        """Read a report from its JSON values."""
+        files, guesses = tuple(record["files"]), tuple(record["guesses"])
+        return cls(**{**record, "files": files, "guesses": guesses})
 
     def lines(self) -> list[tuple[str, int]]:
         """Return the report in words, the rows read first."""

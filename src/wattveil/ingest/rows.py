@@ -72,6 +72,11 @@ class Rows:
         """Whether rows may differ in quality."""
         return isinstance(self.table, LongTable) and self.table.quality is not None
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the source that are read."""
+        return tuple(dict.fromkeys(name for name in self._roles() if name is not None))
+
     def sql(self, *, in_order: bool = False) -> str:
         """Write the SELECT; ``in_order`` adds ``source_row``."""
         scan = numbered(self.scan) if in_order else self.scan.sql
@@ -106,6 +111,13 @@ class Rows:
         )
         return PlainRows(sql, stamp)
 
+    def lengths_sql(self) -> str:
+        """Write the SELECT of the interval lengths that occur in the column of a long table."""
+        return f"""
+            SELECT DISTINCT minutes FROM (SELECT {self._minutes()} AS minutes FROM {self.scan.sql})
+            WHERE minutes IN {schema.ALLOWED_MINUTES} ORDER BY minutes
+        """
+
     def range_sql(self) -> str | None:
         """Write the SELECT of the first and last stamp, if the files' own statistics know them."""
         if isinstance(self.table, WideTable) or not self.stamp.typed:
@@ -119,9 +131,6 @@ class Rows:
 
     def _long(self, table: LongTable, scan: str, *, in_order: bool) -> str:
         value = ident(table.value)
-        minutes = f"{self.minutes}::SMALLINT"
-        if table.minutes is not None:
-            minutes = f"try_cast({ident(table.minutes)} AS SMALLINT)"
         channel = f"{schema.NET}::TINYINT"
         if table.channel is not None:
             channel = f"{_coded(table.channel, schema.CHANNEL_WORDS, 'NULL')}::TINYINT"
@@ -135,7 +144,7 @@ class Rows:
                    {self.stamp.sql} AS stamp_us,
                    {self._number(value)} AS value,
                    {value} AS value_written,
-                   {minutes} AS minutes,
+                   {self._minutes()} AS minutes,
                    {channel} AS channel,
                    {quality} AS quality,
                    false AS beyond_day,
@@ -202,6 +211,22 @@ class Rows:
                 FROM {scan}
             )
         """
+
+    def _roles(self) -> tuple[str | None, ...]:
+        table = self.table
+        match table:
+            case LongTable():
+                others = (table.meter, table.channel, table.quality, table.minutes)
+                return (table.customer, *table.stamp, table.value, *others)
+            case WideTable():
+                return (table.customer, table.date, *table.slots)
+            case MatrixTable():
+                return (table.stamp, *table.customers)
+
+    def _minutes(self) -> str:
+        if isinstance(self.table, LongTable) and self.table.minutes is not None:
+            return f"try_cast({ident(self.table.minutes)} AS SMALLINT)"
+        return f"{self.minutes}::SMALLINT"
 
     def _name(self, name: str) -> str:
         """Write a name column; text files pad with blanks, and one home must not become two."""

@@ -42,6 +42,7 @@ class Scan:
     types: dict[str, str]  # by column
     is_text: bool  # every column is text (CSV, database rows)
     csv_call: str | None = None  # of a CSV file, the call that lacks columns
+    order: tuple[str, ...] = ()  # columns that tell the order of appearance, if rows lost it
 
     @property
     def names(self) -> list[str]:
@@ -82,9 +83,9 @@ def kind_of(files: list[Path]) -> Kind:
 
 def scan_csv(files: list[Path], *, skip_lines: int) -> Scan:
     """Describe CSV files with one header for all; every field stays text until it is checked."""
-    delimiter, names = _header(files[0], skip_lines)
+    delimiter, names = header_of(files[0], skip_lines)
     for path in files[1:]:
-        if (header := _header(path, skip_lines)) != (delimiter, names):
+        if (header := header_of(path, skip_lines)) != (delimiter, names):
             found = header[0].join(header[1])
             raise InvalidFileError(
                 path, f"line {skip_lines + 1}", f"the header of {files[0]}", found
@@ -102,6 +103,22 @@ def scan_csv(files: list[Path], *, skip_lines: int) -> Scan:
     )
     types = dict.fromkeys(names, "VARCHAR")
     return Scan(f"{call}, columns = {_struct(types)})", types, is_text=True, csv_call=call)
+
+
+def header_of(path: Path, skip_lines: int) -> tuple[str, list[str]]:
+    """Read the delimiter and the column names of a CSV file."""
+    lines = io.StringIO(_head(path), newline=None).read().split("\n")[skip_lines:]
+    where = f"line {skip_lines + 1}"
+    if not lines or not lines[0].strip():
+        raise InvalidFileError(path, where, "a header with column names", "an empty line")
+    delimiter = max(_DELIMITERS, key=lines[0].count)
+    if delimiter not in lines[0]:
+        raise InvalidFileError(path, where, "columns parted by , ; | or tab", lines[0][:200])
+    names = [name.strip() for name in next(csv.reader([lines[0]], delimiter=delimiter))]
+    lowered = [name.lower() for name in names]
+    if "" in names or len(set(lowered)) < len(names):
+        raise InvalidFileError(path, where, "column names that differ", lines[0][:200])
+    return delimiter, names
 
 
 def typed_csv(scan: Scan, types: dict[str, str]) -> str:
@@ -124,7 +141,8 @@ def numbered(scan: Scan) -> str:
     Numbered right on the scan: behind a filter or a join DuckDB does not keep the order.
     """
     columns = ", ".join(ident(name) for name in scan.names)
-    return f"(SELECT {columns}, row_number() OVER () AS source_row FROM {scan.sql})"
+    order = "ORDER BY " + ", ".join(ident(name) for name in scan.order) if scan.order else ""
+    return f"(SELECT {columns}, row_number() OVER ({order}) AS source_row FROM {scan.sql})"
 
 
 @contextmanager
@@ -190,19 +208,3 @@ def _kind(path: Path) -> Kind:
     if start.startswith("<"):
         return Kind.GREEN_BUTTON
     return Kind.NEM12 if _NEM12.match(start) else Kind.CSV
-
-
-def _header(path: Path, skip_lines: int) -> tuple[str, list[str]]:
-    """Read the delimiter and the column names."""
-    lines = io.StringIO(_head(path), newline=None).read().split("\n")[skip_lines:]
-    where = f"line {skip_lines + 1}"
-    if not lines or not lines[0].strip():
-        raise InvalidFileError(path, where, "a header with column names", "an empty line")
-    delimiter = max(_DELIMITERS, key=lines[0].count)
-    if delimiter not in lines[0]:
-        raise InvalidFileError(path, where, "columns parted by , ; | or tab", lines[0][:200])
-    names = [name.strip() for name in next(csv.reader([lines[0]], delimiter=delimiter))]
-    lowered = [name.lower() for name in names]
-    if "" in names or len(set(lowered)) < len(names):
-        raise InvalidFileError(path, where, "column names that differ", lines[0][:200])
-    return delimiter, names

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from wattveil.errors import InvalidFileError
+from wattveil.errors import NoUsableReadingError
 from wattveil.ingest import energy, schema
 from wattveil.ingest.judge import Judgement
 from wattveil.ingest.options import MeasuredIn
@@ -282,8 +282,8 @@ def _total(readings: Readings, rest: str) -> int:
     return int(readings.connection.execute(query).fetchall()[0][0])
 
 
-def _nothing(readings: Readings) -> InvalidFileError:
+def _nothing(readings: Readings) -> NoUsableReadingError:
     dropped = dict(readings.report.dropped)
-    return InvalidFileError(
+    return NoUsableReadingError(
         readings.source.files[0], "all rows", "a reading that can stay", dropped
     )

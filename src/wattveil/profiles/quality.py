@@ -18,22 +18,25 @@ _SHADES = ((5, 95, "rgba(37, 99, 168, 0.15)"), (25, 75, "rgba(37, 99, 168, 0.30)
 
 def write_quality_page(build: ProfileBuild, path: str | Path) -> None:
     """Write the page, with all it needs inside."""
-    report, profiles = build.cells.report, build.profiles
+    account, profiles = build.account, build.profiles
+    report = account.readings
     more = f" and {len(report.files) - 1} more" if len(report.files) > 1 else ""
     facts = [
         (f"{report.rows_in:,}", "readings"),
         (f"{report.rows_out / max(report.rows_in, 1):.2%}", "of them used"),
-        (f"{build.customers_in:,}", "customers"),
+        (f"{account.customers_in:,}", "customers"),
         (f"{len(profiles):,}", "profiles"),
         (f"{profiles.grid.columns}", f"columns, {profiles.timezone}"),
     ]
     in_no_profile = [
-        ("of these: in two cells of the grid, so in no profile", build.cells.straddling),
-        ("of these: longer than a cell of the grid, so in no profile", build.cells.too_long),
+        ("of these: in two cells of the grid, so in no profile", account.straddling),
+        ("of these: longer than a cell of the grid, so in no profile", account.too_long),
     ]
     readings = report.lines() + [line for line in in_no_profile if line[1]]
-    customers = [("named in the source", build.customers_in)]
-    customers += [(f"dropped: {reason}", count) for reason, count in build.dropped.items()]
+    customers = [("named in the source", account.customers_in)]
+    customers += [
+        (f"dropped: {reason}", count) for reason, count in account.customers_dropped.items()
+    ]
     customers.append(("profiles", len(profiles)))
     tables = _shares("What became of every reading", readings)
     tables += _shares("What became of every customer", customers)

@@ -165,13 +165,13 @@ def test_customers_are_left_out_for_a_reason_each(source: Path) -> None:
     path = _write(source, [*rows, *torn, ("empty", _FIRST, float("nan"))])
     build = build_profiles(read_readings(path), least_days=10, longest_gap_hours=29.5)
     assert build.profiles.customer_ids == ("full",)
-    assert build.dropped == {
+    assert build.account.customers_dropped == {
         "no usable reading": 2,
         "readings on fewer than 10 days": 1,
         "a cell of the grid without reading": 1,
         "a gap of more than 29.5 hours": 1,
     }
-    assert build.customers_in == 6
+    assert build.account.customers_in == 6
     assert build.profiles.rules["least_days"] == 10
     kept = build_profiles(read_readings(path), least_days=10, longest_gap_hours=30)
     assert kept.profiles.customer_ids == ("full", "gap")

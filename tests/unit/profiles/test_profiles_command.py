@@ -10,9 +10,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from wattveil.engines.command import profiles
 from wattveil.ingest import read_readings
 from wattveil.profiles import Profiles, build_profiles
-from wattveil.profiles.command import profiles
 from wattveil.profiles.quality import missing_share
 
 _FIRST = dt.datetime(2013, 1, 7, tzinfo=dt.UTC)
@@ -133,7 +133,7 @@ def test_too_little_memory_is_told(
     def fail(*_: object, **__: object) -> None:
         raise duckdb.OutOfMemoryException
 
-    monkeypatch.setattr("wattveil.profiles.command.build_profiles", fail)
+    monkeypatch.setattr("wattveil.engines.command.build_by_rules", fail)
     result = CliRunner().invoke(app, [str(source), "--out", str(tmp_path / "p.parquet")])
     assert result.exit_code == 1
     assert "--memory-mb 600" in result.output

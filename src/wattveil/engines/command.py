@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import duckdb
 import numpy as np
@@ -16,12 +16,19 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from wattveil import checks
+from wattveil.engines.choice import ENGINE_HELP, MASTER_HELP, Engine, chosen_engine
 from wattveil.errors import InvalidParameterError, WattveilError
-from wattveil.ingest import Readings, read_readings
-from wattveil.profiles.build import ProfileBuild, build_profiles
+from wattveil.ingest import Readings
+from wattveil.ingest.options import ReadOptions
+from wattveil.ingest.read import open_readings
+from wattveil.profiles.account import ProfileRules, WrittenProfiles
+from wattveil.profiles.build import ProfileBuild, build_by_rules
 from wattveil.profiles.grid import Grid, Split
 from wattveil.profiles.quality import write_quality_page
-from wattveil.terminal import check_folders
+from wattveil.terminal import check_folders, working
+
+if TYPE_CHECKING:  # pyspark is an extra
+    from wattveil.engines.spark_engine import SparkEngine
 
 EPILOG = (
     "Example: wattveil profiles readings.parquet --timezone Europe/London --out profiles.parquet"
@@ -35,7 +42,7 @@ def profiles(
         list[str], typer.Argument(help="Files, folders or globs; with --sql, one database.")
     ],
     *,
-    out: Annotated[Path, typer.Option(help="Parquet file for the profiles.")],
+    out: Annotated[str, typer.Option(help="Parquet file for the profiles; on Spark, a folder.")],
     sql: Annotated[str | None, typer.Option(help="Query whose rows are the readings.")] = None,
     timezone: Annotated[str | None, typer.Option(help="IANA zone of the profile's hours.")] = None,
     stamps_in: Annotated[
@@ -81,54 +88,70 @@ def profiles(
     closing_midnight: Annotated[
         bool, typer.Option(help="Add 24:00 as a last column: the paper's d = 25.")
     ] = False,
+    engine: Annotated[str, typer.Option(help=ENGINE_HELP)] = "local",
+    master: Annotated[str | None, typer.Option(help=MASTER_HELP)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the account as JSON.")] = False,
 ) -> None:
-    """Turn meter readings into one load profile a customer, and say what was left out and why."""
+    """Turn meter readings into one load profile a customer, and say what was left out and why.
+
+    With --engine spark, --out is a folder; --sql, --report and --problems-to are for one machine.
+    """
     console, errors = Console(stderr=as_json), Console(stderr=True)
     try:
-        written = {"out": out, "report": report, "problems_to": problems_to}
-        check_folders(written)
+        written = {"out": Path(out), "report": report, "problems_to": problems_to}
+        if engine == Engine.SPARK:
+            _check_options({"sql": sql, "report": report, "problems_to": problems_to})
+        else:
+            check_folders(written)
+        spark = chosen_engine(engine, master)
         grid = Grid(
             minutes=grid_minutes,
             split=checks.enum_value("split", split, Split),
             closing_midnight=closing_midnight,
         )
-        with _progress(console) as watch:
-            readings = read_readings(
-                source if sql is None else _one(source),
-                sql=sql,
-                timezone=stamps_in or timezone,
-                layout=layout,
-                columns=_columns(column or []),
-                unit=unit,
-                minutes=minutes,
-                stamp=stamp,
-                stamp_format=stamp_format,
-                day_slots=day_slots,
-                period=period,
-                conflicts=conflicts,
-                estimated=estimated,
-                meters=meters,
-                register_rollover=register_rollover,
-                skip_lines=skip_lines,
-                problems_to=problems_to,
-                memory_mb=memory_mb,
-            )
-            _check_sources_stay(written, readings)
-            for guess in readings.guesses:
-                console.print(f"[yellow]guessed[/] {escape(guess)}", highlight=False)
-            watch(readings)
-            build = build_profiles(
-                readings,
-                grid=grid,
-                timezone=timezone,
-                least_days=least_days,
-                longest_gap_hours=longest_gap_hours,
-                attributes=attributes,
-            )
-        build.profiles.write_parquet(out)
-        if report is not None:
-            write_quality_page(build, report)
+        options = ReadOptions.from_text(
+            timezone=stamps_in or timezone,
+            layout=layout,
+            columns=_columns(column or []),
+            unit=unit,
+            minutes=minutes,
+            stamp=stamp,
+            stamp_format=stamp_format,
+            day_slots=day_slots,
+            period=period,
+            conflicts=conflicts,
+            estimated=estimated,
+            meters=meters,
+            register_rollover=register_rollover,
+            skip_lines=skip_lines,
+        )
+        rules = ProfileRules(
+            grid=grid,
+            timezone=timezone or stamps_in or "UTC",
+            least_days=least_days,
+            longest_gap_hours=longest_gap_hours,
+        )
+        if spark is not None:
+            with working(console) as say:
+                say("on Spark")
+                made = _on_spark(
+                    spark, source, options, rules, out=out, attributes=attributes, mb=memory_mb
+                )
+        else:
+            with _progress(console) as watch:
+                readings = open_readings(
+                    source if sql is None else _one(source),
+                    options,
+                    sql=sql,
+                    problems_to=problems_to,
+                    memory_mb=memory_mb,
+                )
+                _check_sources_stay(written, readings)
+                for guess in readings.guesses:
+                    console.print(f"[yellow]guessed[/] {escape(guess)}", highlight=False)
+                watch(readings)
+                build = build_by_rules(readings, rules, attributes=attributes)
+            made = _write(build, rules, out, report)
     except InvalidParameterError as error:
         raise typer.BadParameter(str(error)) from error
     except duckdb.OutOfMemoryException as error:
@@ -138,9 +161,34 @@ def profiles(
         errors.print(f"[red]Error:[/] {escape(str(error))}", highlight=False)
         raise typer.Exit(1) from error
     if as_json:
-        typer.echo(json.dumps(_as_json(build, out), indent=2))
+        typer.echo(json.dumps(made.to_json(), indent=2))
     else:
-        _show(console, build, out)
+        _show(console, made)
+
+
+def _check_options(one_machine: Mapping[str, object]) -> None:
+    """Refuse on Spark what is for one machine."""
+    for name, value in one_machine.items():
+        if value is not None:
+            raise InvalidParameterError(name, "left out with --engine spark", str(value))
+
+
+def _on_spark(
+    spark: "SparkEngine",
+    source: list[str],
+    options: ReadOptions,
+    rules: ProfileRules,
+    *,
+    out: str,
+    attributes: Path | None,
+    mb: int,
+) -> WrittenProfiles:
+    """Let executors do it."""
+    from wattveil.engines.profiles import profiles_on_spark  # noqa: PLC0415 - an extra
+
+    return profiles_on_spark(
+        spark.session, source, options, rules, out=out, attributes=attributes, memory_mb=mb
+    )
 
 
 def _one(source: list[str]) -> str:
@@ -196,44 +244,47 @@ def _progress(console: Console) -> Iterator[Callable[[Readings], None]]:
             poller.join()
 
 
-def _as_json(build: ProfileBuild, out: Path) -> dict[str, object]:
-    return {
-        "private": True,
-        "out": str(out),
-        "customers": build.customers_in,
-        "profiles": len(build.profiles),
-        "columns": build.profiles.grid.columns,
-        "timezone": build.profiles.timezone,
-        "rules": dict(build.profiles.rules),
-        "account": dict(build.profiles.account),
-    }
+def _write(
+    build: ProfileBuild, rules: ProfileRules, out: str, report: Path | None
+) -> WrittenProfiles:
+    build.profiles.write_parquet(out)
+    if report is not None:
+        write_quality_page(build, report)
+    mean_kw = build.profiles.load_kw.mean(axis=1)
+    return WrittenProfiles(
+        path=out,
+        rules=rules,
+        account=build.account,
+        median_kw=float(np.median(mean_kw)) if mean_kw.size else None,
+        largest_kw=float(mean_kw.max()) if mean_kw.size else None,
+    )
 
 
-def _show(console: Console, build: ProfileBuild, out: Path) -> None:
-    console.print(build.cells.report.table())
+def _show(console: Console, made: WrittenProfiles) -> None:
+    account, grid = made.account, made.rules.grid
+    console.print(account.readings.table())
     table = Table("", "customers", title="Customers", title_justify="left")
     table.columns[1].justify = "right"
-    table.add_row("named in the source", f"{build.customers_in:,}")
-    for reason, customers in build.dropped.items():
+    table.add_row("named in the source", f"{account.customers_in:,}")
+    for reason, customers in account.customers_dropped.items():
         table.add_row(f"dropped: {reason}", f"{customers:,}")
-    table.add_row("profiles", f"{len(build.profiles):,}")
+    table.add_row("profiles", f"{account.profiles:,}")
     console.print(table)
     for readings, where in (
-        (build.cells.straddling, "lie in two cells of the grid"),
-        (build.cells.too_long, "are longer than a cell of the grid"),
+        (account.straddling, "lie in two cells of the grid"),
+        (account.too_long, "are longer than a cell of the grid"),
     ):
         if readings:
             console.print(f"[yellow]{readings:,} readings {where}[/] and are in no profile.")
-    if len(build.profiles):
-        mean_kw = build.profiles.load_kw.mean(axis=1)
+    if made.median_kw is not None:
         console.print(  # whoever mistook Wh for kWh sees it here
-            f"The median customer has {np.median(mean_kw):.3g} kW on average, the largest"
-            f" {mean_kw.max():.3g} kW."
+            f"The median customer has {made.median_kw:.3g} kW on average, the largest"
+            f" {made.largest_kw:.3g} kW."
         )
     else:
         console.print("[yellow]No customer is left:[/] the table above counts them by reason.")
     console.print(
-        f"{len(build.profiles):,} profiles of {build.profiles.grid.columns} columns"
-        f" ({build.profiles.timezone}) in {escape(str(out))}."
+        f"{account.profiles:,} profiles of {grid.columns} columns"
+        f" ({made.rules.timezone}) in {escape(made.path)}."
         " [red]Private:[/] exact, not protected."
     )

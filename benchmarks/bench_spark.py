@@ -1,0 +1,201 @@
+"""Spark against one machine: what a round costs, what a second worker brings, what a reading costs.
+
+    PYTHONPATH=. python benchmarks/bench_spark.py --customers 1000 --days 365
+
+Everything runs on this machine, on a cluster of a master and one or two workers of one core each
+(`tests.spark_cluster`). Clocks are of little use on a machine that does other work, so processor
+time is counted as well: of the driver, of the master and of all that the workers started. Profiles
+of both roads must be the same to the bit. A quarter of the customers goes first, to warm up, and
+does not count. The last lines scale the cost of a reading up.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import duckdb
+import numpy as np
+
+from tests.spark_cluster import Cluster, spark_cluster
+from wattveil.engines.local import LocalRows
+from wattveil.profiles import Grid, Profiles
+from wattveil.profiles.account import ProfileRules
+
+_ROUNDS, _SLOTS, _WARM_UP = 10, 24, 3
+_RULES = ProfileRules(
+    grid=Grid(), timezone="America/Chicago", least_days=14, longest_gap_hours=None
+)
+_CUSTOMER_DAYS = 100_000_000
+_METERS, _QUARTERS_A_YEAR = 10_000_000, 4 * 8760
+_CORES = 320
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    """Measure, in processes of their own, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--customers", type=int, default=1000)
+    parser.add_argument("--days", type=int, default=365)
+    parser.add_argument("--job", nargs=3, metavar=("MASTER", "SOURCE", "OUT"), default=None)
+    arguments = parser.parse_args()
+    if arguments.job is not None:
+        _job(*arguments.job)
+        return
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        source = _make_readings(folder / "all", arguments.customers, arguments.days)
+        _make_readings(folder / "quarter", arguments.customers // 4, arguments.days)
+        readings = 24 * arguments.customers * arguments.days
+        here = _here(source)
+        _print("one machine", here, readings)
+        for workers in (1, 2):
+            with spark_cluster(workers) as cluster:
+                there = _there(cluster, source, folder / f"out-{workers}")
+            _print(f"{workers} worker(s)", there, readings)
+            made = Profiles.read_parquet(folder / f"out-{workers}-all")
+            assert made.load_kw.tobytes() == here["profiles"].load_kw.tobytes()
+        _print_scaled(there["cpu"] / readings)
+
+
+def _make_readings(source: Path, customers: int, days: int) -> Path:
+    """Write hourly readings, a file a month as a lake has them, each by time and customer."""
+    source.mkdir()
+    for first in range(0, days, 30):
+        last = min(first + 30, days)
+        duckdb.sql(f"""
+            COPY (
+                SELECT 'C' || lpad(c::VARCHAR, 8, '0') AS customer_id,
+                       make_timestamptz(1672531200000000 + h * 3600000000) AS start_utc,
+                       round(0.2 + abs(sin(h * 0.7)) + hash(c, h) % 1000 / 1000, 3) AS kwh
+                FROM range({24 * first}, {24 * last}) AS hours(h), range({customers}) AS homes(c)
+                ORDER BY h, c
+            ) TO '{source}/{first:04}.parquet' (FORMAT parquet)
+        """)
+    return source
+
+
+def _here(source: Path) -> dict:
+    """Make profiles in this process, in one thread."""
+    from wattveil.ingest import read_readings  # noqa: PLC0415 - timed apart from Spark's job
+    from wattveil.profiles.build import build_by_rules  # noqa: PLC0415
+
+    readings = read_readings(source, minutes=60, timezone=_RULES.timezone)
+    readings.connection.execute("SET threads = 1")
+    began, cpu = time.perf_counter(), time.process_time()
+    profiles = build_by_rules(readings, _RULES).profiles
+    clock, cpu = time.perf_counter() - began, time.process_time() - cpu
+    rounds = _rounds(LocalRows(_customers()))
+    return {"clock": clock, "cpu": cpu, "profiles": profiles, "round": rounds}
+
+
+def _there(cluster: Cluster, source: Path, out: Path) -> dict:
+    """Make profiles on the cluster, with a driver of its own."""
+    command = [sys.executable, __file__, "--job", cluster.master, str(source), str(out)]
+    conf = "--conf spark.ui.enabled=false --conf spark.driver.host=127.0.0.1"
+    conf += " --conf spark.executor.memory=768m --conf spark.sql.shuffle.partitions=8"
+    environment = {**os.environ, "PYSPARK_SUBMIT_ARGS": f"{conf} pyspark-shell"}
+    ran = subprocess.run(  # noqa: S603 - ourselves
+        command, env=environment, capture_output=True, text=True, check=False
+    )
+    if ran.returncode:
+        raise RuntimeError(ran.stderr[-3000:])
+    return json.loads(ran.stdout.splitlines()[-1])
+
+
+def _job(master: str, source: str, out: str) -> None:
+    """Do the work of a driver."""
+    from wattveil.engines.profiles import profiles_on_spark  # noqa: PLC0415
+    from wattveil.engines.session import spark_session  # noqa: PLC0415
+    from wattveil.engines.spark import SparkRows  # noqa: PLC0415
+    from wattveil.ingest.options import ReadOptions  # noqa: PLC0415
+
+    session = spark_session(master)
+    session.sparkContext.setLogLevel("ERROR")
+    rows = session.createDataFrame(
+        [(row,) for row in _customers().tolist()], "load_kw array<double>"
+    ).persist()
+    rounds = _rounds(SparkRows(rows, np.zeros((0, _SLOTS))))
+    rows.unpersist()
+    options = ReadOptions.from_text(minutes=60, timezone=_RULES.timezone)
+    top = int(os.environ["WATTVEIL_BENCH_PID"])
+    found = {"round": rounds}
+    for name in ("quarter", "all"):
+        began, cpu = time.perf_counter(), _cpu_of(top)
+        path = Path(source).with_name(name)
+        profiles_on_spark(session, path, options, _RULES, out=f"{out}-{name}")
+        found |= {"clock": time.perf_counter() - began, "cpu": _cpu_of(top) - cpu}
+    sys.stdout.write(json.dumps(found) + "\n")
+    session.stop()
+
+
+def _customers() -> np.ndarray:
+    return np.random.default_rng(1).lognormal(size=(2000, _SLOTS))
+
+
+def _rounds(rows: object) -> float:
+    """Return the median clock of an ask that adds 24 whole numbers of every customer up."""
+
+    def steps(load: np.ndarray) -> np.ndarray:
+        return np.trunc(load * 2**30).astype(np.int64).sum(axis=0)
+
+    clocks = []
+    for _ in range(_WARM_UP + _ROUNDS):
+        began = time.perf_counter()
+        rows.add_up(steps, size=_SLOTS)
+        clocks.append(time.perf_counter() - began)
+    return statistics.median(clocks[_WARM_UP:])
+
+
+def _cpu_of(top: int) -> float:
+    """Return the processor time of a process and all below it, ended ones that were waited for too.
+
+    Of the cluster they are all below this process; a worker's executors are below the worker.
+    """
+    children: dict[int, list[int]] = {}
+    times: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(") ")[2].split()
+            except OSError:
+                continue  # gone meanwhile
+            children.setdefault(int(fields[1]), []).append(int(entry.name))
+            times[int(entry.name)] = sum(map(int, fields[11:15]))
+    total, waiting = 0, [top]
+    while waiting:
+        process = waiting.pop()
+        total += times.get(process, 0)
+        waiting += children.get(process, [])
+    return total / _TICKS
+
+
+def _print(place: str, found: dict, readings: int) -> None:
+    sys.stdout.write(
+        f"{place:12} | {readings:,} readings: {found['clock']:.1f} s by the clock,"
+        f" {found['cpu']:.1f} s of processor, {1e6 * found['cpu'] / readings:.2f} us a reading"
+        f" | a round {1e3 * found['round']:.1f} ms\n"
+    )
+    sys.stdout.flush()
+
+
+def _print_scaled(cpu_a_reading: float) -> None:
+    for what, readings in (
+        (f"{_CUSTOMER_DAYS:,} customer-days of hours", 24 * _CUSTOMER_DAYS),
+        (f"{_METERS:,} meters, a year of quarters", _METERS * _QUARTERS_A_YEAR),
+    ):
+        hours = cpu_a_reading * readings / 3600
+        sys.stdout.write(
+            f"scaled up: {what}: {readings:,} readings, {hours:,.0f} core hours,"
+            f" {hours / _CORES:,.1f} hours on {_CORES} cores\n"
+        )
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("WATTVEIL_BENCH_PID", str(os.getpid()))
+    main()
