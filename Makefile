@@ -29,7 +29,7 @@ test: $(VENV)/.browser $(VENV)/.java check machine-code ## Check, run every test
 bench: $(VENV)/.dev ## Measure speed against named peers, as ratios in one run (long)
 	@for script in benchmarks/bench_*.py; do echo "==> $$script"; PYTHONPATH=. $(BIN)/python $$script || exit 1; done
 
-soak: $(VENV)/.dev ## Statistical tests and audits on twenty times the samples, 10,000 broken files a reader, 1,000 kills, 20 clusters (long)
+soak: $(VENV)/.dev ## Statistical tests on twenty times the samples, 10,000 broken files a reader, 1,000 kills, 20 clusters, 1,000,000 requests (long)
 	@WATTVEIL_SOAK=20 $(BIN)/pytest -n 2 --timeout=0 tests/statistical
 	@echo "==> audit lower bounds beside the claims"
 	@PYTHONPATH=. WATTVEIL_SOAK=20 $(BIN)/python benchmarks/audit_table.py
@@ -38,6 +38,8 @@ soak: $(VENV)/.dev ## Statistical tests and audits on twenty times the samples, 
 	@WATTVEIL_KILLS=1000 WATTVEIL_CLIENT_SECONDS=600 $(BIN)/pytest --timeout=0 tests/integration/test_ledger_crashes.py
 	@WATTVEIL_CLUSTERS=20 $(BIN)/pytest --timeout=0 tests/integration/test_spark_cluster.py
 	@WATTVEIL_HISTORIES=2000 $(BIN)/pytest --timeout=0 tests/property/test_ledger_properties.py
+	@WATTVEIL_SERVER_KILLS=1000 WATTVEIL_DATABASE_KILLS=100 WATTVEIL_CLIENT_SECONDS=600 $(BIN)/pytest --timeout=0 -rP tests/integration/test_server_crashes.py
+	@WATTVEIL_REQUESTS=25000 WATTVEIL_SEEDS=40 $(BIN)/pytest -n 2 --timeout=0 -rP tests/integration/test_server_fuzz.py
 
 cluster: $(VENV)/.dev $(VENV)/.java ## Start Spark on this machine: a master and two workers, until Ctrl-C
 	@$(BIN)/python -m tests.spark_cluster

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +158,7 @@ def fill(ledger: Ledger, entries: int) -> None:
     last: list[Head] = []
     with writing(ledger.engine).begin() as connection:
         made = rows(Head(*connection.execute(book.select()).one()[3:5]))
-        while batch := [row for row, _ in zip(made, range(10_000), strict=False)]:
+        while batch := list(islice(made, 10_000)):
             connection.execute(insert(entry), batch)
         spent = {"rho_spent": PRICE.rho * entries, "eta_spent": PRICE.eta * entries}
         connection.execute(update(account).where(account.c.id <= 2).values(**spent))  # noqa: PLR2004
@@ -196,13 +197,13 @@ def main() -> int:
                 )
             elif not missing_programs():
                 with (
-                    postgres_server(durable=True) as address,
-                    Ledger.open(folder, address) as ledger,
+                    postgres_server(durable=True) as server,
+                    Ledger.open(folder, server.address) as ledger,
                 ):
                     done = compare(
                         part,
                         ledger,
-                        lambda: bare_postgresql(address, options.bare),
+                        lambda: bare_postgresql(server.address, options.bare),
                         options.charges,
                     )
                     holds.append(done)

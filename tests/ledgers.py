@@ -1,6 +1,11 @@
 """Small ledgers for tests: an owner, two analysts, one data set, and orders of a given price."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, event, text
 
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
 from wattveil.publish.findings import Finding
@@ -9,6 +14,7 @@ from wattveil.serve.ledger.acts import PrincipalKind
 from wattveil.serve.ledger.amounts import Allowance, Amounts
 from wattveil.serve.ledger.audit import audit_ledger
 from wattveil.serve.ledger.charges import Charge
+from wattveil.serve.ledger.engine import writing
 from wattveil.serve.ledger.ledger import Ledger
 from wattveil.serve.ledger.order import Order
 
@@ -104,3 +110,50 @@ def write_payload(path: Path, text: str) -> None:
 def compute(paid: Charge, path: Path) -> None:
     """Draw nothing, and leave what the request said."""
     write_payload(path, paid.request)
+
+
+@contextmanager
+def full_disk(engine: Engine) -> Iterator[None]:
+    """Let the database say that the disk is full: by its own limit, or by its own error."""
+    if engine.dialect.name == "sqlite":
+
+        def limit(connection: Any, pages: int) -> None:  # noqa: ANN401 - of any driver
+            connection.execute(f"PRAGMA max_page_count = {pages}")
+
+        def on_checkout(connection: Any, *_: object) -> None:  # noqa: ANN401
+            limit(connection, 1)  # as many as there are
+
+        event.listen(engine, "checkout", on_checkout)
+        yield
+        event.remove(engine, "checkout", on_checkout)
+        event.listen(engine, "checkout", lambda connection, *_: limit(connection, 2**30))
+        return
+    with writing(engine).begin() as connection:
+        connection.execute(
+            text(
+                "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS"
+                " $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = '53100'; END $$"
+            )
+        )
+        on = "CREATE TRIGGER full_disk BEFORE INSERT ON entry EXECUTE FUNCTION full_disk()"
+        connection.execute(text(on))
+    yield
+    with writing(engine).begin() as connection:
+        connection.execute(text("DROP TRIGGER full_disk ON entry"))
+
+
+@contextmanager
+def read_only(engine: Engine) -> Iterator[None]:
+    """Let the database refuse every change."""
+    sqlite = engine.dialect.name == "sqlite"
+
+    def forbid(connection: Any, *_: object) -> None:  # noqa: ANN401 - of any driver
+        connection.execute(
+            "PRAGMA query_only = ON" if sqlite else "SET default_transaction_read_only = on"
+        )
+        connection.commit()
+
+    event.listen(engine, "checkout", forbid)
+    yield
+    event.remove(engine, "checkout", forbid)
+    engine.dispose()  # its connections keep what they were told

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,8 +39,8 @@ def database() -> Iterator[str]:
     pytest.importorskip("psycopg", reason="the extra 'postgres' is not installed")
     if missing := missing_programs():
         pytest.skip(f"PostgreSQL is not on the path: {missing}")
-    with postgres_server() as address:
-        yield address
+    with postgres_server() as server:
+        yield server.address
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -67,7 +68,21 @@ def ledger(place: Place) -> Iterator[Ledger]:
 @pytest.fixture(scope="session")
 def workers() -> Iterator[Workers]:
     """Start a process that forks workers: `tests/ledger_worker.py`."""
-    command = [sys.executable, str(_REPOSITORY / "tests" / "ledger_worker.py")]
+    with talking_to("ledger_worker.py") as tell:
+        yield lambda *tasks: tell(tasks)
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Callable[[object], Any]]:
+    """Start a process that forks servers: `tests/server_worker.py`."""
+    with talking_to("server_worker.py") as tell:
+        yield tell
+
+
+@contextmanager
+def talking_to(script: str) -> Iterator[Callable[[object], Any]]:
+    """Run a script of the tests; yield what sends it a line of JSON and returns its answer."""
+    command = [sys.executable, str(_REPOSITORY / "tests" / script)]
     path = os.pathsep.join([str(_REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])])
     with subprocess.Popen(
         command,
@@ -80,11 +95,10 @@ def workers() -> Iterator[Workers]:
         assert stdin is not None
         assert stdout is not None
 
-        def run(*tasks: dict[str, Any]) -> list[dict[str, Any]]:
-            stdin.write(json.dumps(tasks) + "\n")
+        def tell(task: object) -> Any:  # noqa: ANN401 - whatever the script says
+            stdin.write(json.dumps(task) + "\n")
             stdin.flush()
-            said: list[dict[str, Any]] = json.loads(stdout.readline())
-            return said
+            return json.loads(stdout.readline())
 
-        yield run
+        yield tell
         stdin.close()

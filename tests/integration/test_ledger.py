@@ -37,6 +37,7 @@ from wattveil.privacy import noise
 from wattveil.privacy.guarantee import Neighbours, Tier
 from wattveil.publish.plan import plan_release
 from wattveil.publish.produce import release_bundle
+from wattveil.serve.ledger import replay
 from wattveil.serve.ledger.acts import PrincipalKind
 from wattveil.serve.ledger.amounts import Amounts
 from wattveil.serve.ledger.answer import Shelf, answer, finish, resume
@@ -405,8 +406,14 @@ def test_tables_of_newer_software_are_refused(place: Place) -> None:
         place.open()
 
 
-def test_the_audit_finds_every_planted_fault(ledger: Ledger) -> None:
-    """With the guards taken away, each kind of damage is found; and nothing before it."""
+def test_the_audit_finds_every_planted_fault(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the guards taken away, each kind of damage is found; and nothing before it.
+
+    Whether entries are taken one by one, as on the first page, or all at once: the two charges are
+    a page of their own if a page has two entries.
+    """
     ledger.charge(order("a", request=1))
     ledger.charge(order("b", request=1, principal="bob"))
     ledger.store(ledger.charge(order("a", request=1)), Release(state=State.FAILED))
@@ -419,6 +426,10 @@ def test_the_audit_finds_every_planted_fault(ledger: Ledger) -> None:
         "UPDATE book SET head_seq = head_seq - 1": "no entry is missing at the end",
         "UPDATE entry SET source_seq = 2 WHERE seq = 6": "every release belongs to a charge",
         "UPDATE entry SET own_account_id = NULL WHERE seq = 6": "from the right accounts",
+        "UPDATE entry SET own_account_id = account_id WHERE seq = 5": "from the right accounts",
+        "UPDATE entry SET account_id = 3 WHERE seq = 5": "from the right accounts",
+        "UPDATE entry SET prev_sha256 = row_sha256 WHERE seq = 6": "the chain of every book",
+        "UPDATE entry SET rho = -rho WHERE seq = 5": "accounts hold",
         "UPDATE entry SET account_id = NULL WHERE seq = 5": "every draw was paid for",
         "UPDATE entry SET rho = 4000000000000 WHERE seq = 5": "no account was ever above its cap",
         "UPDATE release SET seq = 6": "every release belongs to a charge",
@@ -428,8 +439,23 @@ def test_the_audit_finds_every_planted_fault(ledger: Ledger) -> None:
             connection.execute(text(fault))
             said = _broken_within(connection)
             assert any(found in check for check in said), (fault, said)
+            with monkeypatch.context() as small:
+                small.setattr(replay, "_PAGE", 2)
+                assert _broken_within(connection) == said
             connection.rollback()
     assert broken(ledger) == []
+    monkeypatch.setattr(replay, "_PAGE", 2)
+    monkeypatch.setattr(replay.Replay, "_take", _only_acts)
+    assert broken(ledger) == []
+
+
+def _only_acts(self: replay.Replay, row: replay.Row, _: str) -> None:
+    """Take what is no charge, so that the test sees charges taken a page at a time."""
+    assert row[replay.COLUMNS.index("kind")] != "charge"
+    _TAKE(self, row, row[-1])
+
+
+_TAKE = replay.Replay._take
 
 
 def _drop_guards(ledger: Ledger) -> None:

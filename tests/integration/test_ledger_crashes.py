@@ -8,17 +8,24 @@ import shutil
 import signal
 import sqlite3
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event, func, select, text
+from sqlalchemy import func, select
 
 from tests.integration.conftest import Place, Workers
-from tests.ledgers import ALLOWANCE, broken, order, populate, share_of, whole
+from tests.ledgers import (
+    ALLOWANCE,
+    broken,
+    full_disk,
+    order,
+    populate,
+    read_only,
+    share_of,
+    whole,
+)
 from wattveil.errors import (
     ChargeRefusedError,
     InvalidParameterError,
@@ -26,7 +33,7 @@ from wattveil.errors import (
     LedgerUnavailableError,
 )
 from wattveil.serve.ledger.amounts import Allowance, Amounts
-from wattveil.serve.ledger.engine import FILE, writing
+from wattveil.serve.ledger.engine import FILE
 from wattveil.serve.ledger.ledger import Ledger
 from wattveil.serve.ledger.tables import entry, release
 
@@ -181,52 +188,15 @@ def test_a_full_disk_is_a_refusal(place: Place) -> None:
         assert broken(ledger) == []
 
 
-@contextmanager
-def full_disk(engine: Engine) -> Iterator[None]:
-    """Let the database say that the disk is full: by its own limit, or by its own error."""
-    if engine.dialect.name == "sqlite":
-
-        def limit(connection: Any, pages: int) -> None:  # noqa: ANN401 - of any driver
-            connection.execute(f"PRAGMA max_page_count = {pages}")
-
-        def on_checkout(connection: Any, *_: object) -> None:  # noqa: ANN401
-            limit(connection, 1)  # as many as there are
-
-        event.listen(engine, "checkout", on_checkout)
-        yield
-        event.remove(engine, "checkout", on_checkout)
-        event.listen(engine, "checkout", lambda connection, *_: limit(connection, 2**30))
-        return
-    with writing(engine).begin() as connection:
-        connection.execute(
-            text(
-                "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS"
-                " $$ BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = '53100'; END $$"
-            )
-        )
-        on = "CREATE TRIGGER full_disk BEFORE INSERT ON entry EXECUTE FUNCTION full_disk()"
-        connection.execute(text(on))
-    yield
-    with writing(engine).begin() as connection:
-        connection.execute(text("DROP TRIGGER full_disk ON entry"))
-
-
 def test_a_read_only_database_is_a_refusal(place: Place) -> None:
     """Nothing is charged, and the message says why."""
     with place.open() as ledger:
         populate(ledger)
-
-        def forbid(connection: Any, *_: object) -> None:  # noqa: ANN401 - of any driver
-            if ledger.engine.dialect.name == "sqlite":
-                connection.execute("PRAGMA query_only = ON")
-            else:
-                connection.execute("SET default_transaction_read_only = on")
-                connection.commit()
-
-        event.listen(ledger.engine, "checkout", forbid)
-        with pytest.raises(LedgerUnavailableError, match="the database is read-only"):
-            ledger.charge(order("a"))
-        assert whole(ledger).spent == Amounts()
+        with read_only(ledger.engine):
+            with pytest.raises(LedgerUnavailableError, match="the database is read-only"):
+                ledger.charge(order("a"))
+            assert whole(ledger).spent == Amounts()
+        ledger.charge(order("a"))
 
 
 def test_a_database_that_is_gone_is_a_refusal(tmp_path: Path) -> None:

@@ -111,6 +111,13 @@ def test_a_quote_is_the_price_and_costs_nothing(server: Running) -> None:
     assert said["price"]["rho"] == str(release_price(request).rho)
     assert said["plan"]["parts"][0]["expected"][0]["value"] > 0.0
     assert server.ask("GET", "/v1/datasets/homes/budget", as_="bob").body == before
+    most = {**QUICK, "epsilon": float(said["largest_epsilon"])}
+    assert (
+        server.ask("POST", "/v1/datasets/homes/quotes", most, as_="bob").json["more_of_this_kind"][
+            "own"
+        ]
+        == 1
+    )
     again = server.ask("POST", "/v1/datasets/homes/quotes", QUICK, as_="bob").json
     assert again["plan"] == said["plan"]
 

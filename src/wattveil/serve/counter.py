@@ -13,7 +13,7 @@ from wattveil.serve.house import House
 from wattveil.serve.ledger.accounts import Account, named_accounts
 from wattveil.serve.ledger.amounts import MEASURES, Amounts
 from wattveil.serve.ledger.charges import State
-from wattveil.serve.ledger.pricing import order_release, release_price
+from wattveil.serve.ledger.pricing import largest_epsilon, order_release, release_price
 from wattveil.serve.problems import Code, Problem
 from wattveil.serve.releases import Paid, find_paid
 from wattveil.serve.tokens import Holder
@@ -48,8 +48,10 @@ class Counter:
         """Return price and expected error of a release; nothing is spent."""
         request = dataset.request(body)
         price = release_price(request)
-        accounts = self.house.ledger.accounts(dataset.name, holder.name, request.tier)
-        left = [0 if one is None else one.left.covers(price) for one in accounts]
+        whole, own = self.house.ledger.accounts(dataset.name, holder.name, request.tier)
+        largest = None
+        if whole is not None and own is not None:
+            largest = largest_epsilon(request, whole.left.least(own.left))
         paid_already = self.house.ledger.already_paid(
             order_release(request, dataset=dataset.name, principal=holder.name, key="quote")
         )
@@ -60,7 +62,8 @@ class Counter:
             "delta": repr(request.delta),
             "price": _amounts(price),
             "already_paid": dict(zip(("dataset", "own"), paid_already, strict=True)),
-            "more_of_this_kind": {"dataset": left[0], "own": left[1]},
+            "more_of_this_kind": {"dataset": _covered(whole, price), "own": _covered(own, price)},
+            "largest_epsilon": None if largest is None else repr(largest),
             "plan": self.house.planner.plan(request, dataset.public["grid"]),
         }
 
@@ -104,6 +107,11 @@ class Counter:
         if stored.state is not State.OK or found is None:
             raise Problem(Code.FAILED)
         return found
+
+
+def _covered(account: Account | None, price: Amounts) -> int:
+    """Return how often an account can pay a price."""
+    return 0 if account is None else account.left.covers(price)
 
 
 def _amounts(amounts: Amounts) -> dict[str, str]:

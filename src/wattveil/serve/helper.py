@@ -5,6 +5,7 @@ about a release. Whatever else it would say, warnings and errors that may quote 
 It ends with the server, when its input ends.
 """
 
+import errno
 import json
 import os
 import sys
@@ -16,6 +17,9 @@ from typing import Any
 
 _ROOM_FOR_OTHERS = 5
 """Added to its niceness: whoever waits for a page goes first."""
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+"""The disk is full, or cannot be written: no matter of rows, and over one day."""
 
 
 def plan(task: dict[str, Any]) -> dict[str, object]:
@@ -55,6 +59,17 @@ def verify(task: dict[str, Any]) -> dict[str, object]:
     return verify_bundle(Path(task["bundle"])).to_json()
 
 
+def answered(task: dict[str, Any]) -> dict[str, object]:
+    """Do a task; what it raises may quote rows, so all that is said of it is that it failed."""
+    try:
+        work = {"plan": plan, "release": release, "verify": verify}[task["do"]]
+        return {"done": True, **work(task)}
+    except OSError as error:
+        return {"done": False, "no_room": error.errno in _NO_ROOM}
+    except Exception:  # noqa: BLE001
+        return {"done": False}
+
+
 def main() -> None:
     """Do tasks until there are no more."""
     answers = os.fdopen(os.dup(1), "w")
@@ -63,12 +78,7 @@ def main() -> None:
         os.dup2(nowhere, stream)
     os.nice(_ROOM_FOR_OTHERS)
     for task in _tasks():
-        try:
-            answer = {"plan": plan, "release": release, "verify": verify}[task["do"]](task)
-            said = {"done": True, **answer}
-        except Exception:  # noqa: BLE001 - whatever it is, it may quote rows
-            said = {"done": False}
-        answers.write(json.dumps(said) + "\n")
+        answers.write(json.dumps(answered(task)) + "\n")
         answers.flush()
 
 

@@ -32,7 +32,7 @@ def ledger_pages(house: House, access: Access, sessions: Sessions) -> APIRouter:
     @routes.get("/ledger")
     def show_ledger(
         who: Annotated[Visitor, visitor],
-        before: Annotated[str, Query(max_length=40)] = "9999",
+        before: Annotated[str, Query(max_length=40, pattern=r"^[0-9T:.+-]*$")] = "9999",
     ) -> HTMLResponse:
         who.check_admin()
         latest = _ENTRIES.where(entry.c.at < before).limit(_MOST_ENTRIES)

@@ -34,7 +34,10 @@ class Code(Enum):
     INVALID_REQUEST = (422, "the request breaks a rule")
     UNAUTHORIZED = (401, "a token is needed, and it must be good")
     FORBIDDEN = (403, "not for this token, or there is no such thing")
-    BUDGET_REFUSED = (403, "the budget does not cover the price; nothing was spent")
+    BUDGET_REFUSED = (
+        403,
+        "the budget does not cover the price; nothing was spent; a quote says what fits",
+    )
     REFUSED = (403, "the charge is refused; nothing was spent")
     NOT_FOUND = (404, "there is no such thing here")
     METHOD_NOT_ALLOWED = (405, "not done with this method")

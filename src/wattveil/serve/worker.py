@@ -7,6 +7,7 @@ is stored on the next tick of a slow clock.
 """
 
 import logging
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -87,7 +88,7 @@ class Worker:
                     finish(self._ledger, self._shelf, paid, self._compute)
             except _Stopped:
                 return
-            except Exception as error:  # noqa: BLE001 - the ledger, most likely; it may come back
+            except (Exception, _NoRoom) as error:  # noqa: BLE001 - disk or ledger may come back
                 _LOG.error("storing failed: %s", type(error).__name__)
                 self._waiting.put(paid)  # still paid, still to be done
                 self._stopping.wait(_PAUSE_SECONDS)
@@ -108,12 +109,21 @@ class Worker:
     def _asked(self, paid: Charge, draft: Path) -> bool:
         for _ in range(_TRIES):
             try:
-                return self._helper.ask(self._task(paid, draft))["done"] is True
+                said = self._helper.ask(self._task(paid, draft))
             except HelperDiedError:
                 if self._stopping.is_set():
                     raise _Stopped from None
+                continue
+            if said.get("no_room"):
+                shutil.rmtree(draft, ignore_errors=True)
+                raise _NoRoom
+            return said["done"] is True
         return False
 
 
 class _Stopped(BaseException):
     """The server stops: nothing is known of the computation, so nothing is stored about it."""
+
+
+class _NoRoom(BaseException):
+    """The disk is full: the charge is still to be computed, and nothing is stored about it."""

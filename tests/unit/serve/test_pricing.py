@@ -18,6 +18,7 @@ from wattveil.publish.request import About, ReleaseRequest
 from wattveil.serve.ledger.amounts import Allowance, Amounts
 from wattveil.serve.ledger.pricing import (
     canonical_request,
+    largest_epsilon,
     order_release,
     read_request,
     release_price,
@@ -159,3 +160,44 @@ def test_a_canonical_request_reads_back(request_: ReleaseRequest) -> None:
     found = read_request(record)
     assert canonical(canonical_request(found)) == canonical(canonical_request(request_))
     assert release_price(found) == release_price(request_)
+
+
+LOAD = ReleaseRequest(
+    epsilon=1.0, delta=1e-6, weights={"clusters": 0.0, "synthesis": 0.0, "shares": 0.0}
+)
+LABELLED = replace(PLAIN, label_epsilon=0.5)
+
+
+@pytest.mark.parametrize(
+    ("asked", "left"),
+    [
+        (LOAD, Allowance(epsilon=1.0, delta=1e-6).caps),
+        (PLAIN, Allowance(epsilon=4.0, delta=1e-6).caps),
+        (LABELLED, Allowance(epsilon=2.0, delta=1e-6, label_epsilon=0.5).caps),
+        (LOAD, replace(Allowance(epsilon=1.0, delta=1e-6).caps, eta=50_000)),
+    ],
+    ids=["load", "all parts", "labels", "eta"],
+)
+def test_all_that_is_left_can_be_spent(asked: ReleaseRequest, left: Amounts) -> None:
+    """The largest epsilon fits, a little more does not, and where one began does not matter."""
+    found = largest_epsilon(asked, left)
+    assert found is not None
+    assert release_price(replace(asked, epsilon=found)).fits(left)
+    assert not release_price(replace(asked, epsilon=found * 1.0001)).fits(left)
+    assert largest_epsilon(replace(asked, epsilon=0.9), left) == found
+
+
+def test_nothing_can_be_bought_with_nothing() -> None:
+    """No epsilon fits if a measure is used up, or if the labels alone cost too much."""
+    caps = Allowance(epsilon=2.0, delta=1e-6, label_epsilon=0.25).caps
+    for left in (Amounts(), replace(caps, rho=0), replace(caps, eta=0)):
+        assert largest_epsilon(LOAD, left) is None
+    assert largest_epsilon(LABELLED, caps) is None
+
+
+def test_a_whole_budget_goes_in_one_release() -> None:
+    """A thousandth of epsilon is kept for grids: hardly more than that cannot be asked for."""
+    for epsilon in (0.1, 1.0, 10.0):
+        found = largest_epsilon(PLAIN, Allowance(epsilon=epsilon, delta=1e-6).caps)
+        assert found is not None
+        assert 0.998 * epsilon < found < epsilon

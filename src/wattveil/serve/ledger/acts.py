@@ -34,6 +34,7 @@ def add_principal(session: Session, name: str, kind: PrincipalKind) -> int:
 
 def disable_principal(session: Session, name: str) -> None:
     """Refuse a principal from now on; what it was given stays readable."""
+    check_name("principal", name)
     row = update(principal).where(principal.c.name == name, principal.c.disabled_at.is_(None))
     if session.connection.execute(row.values(disabled_at=now())).rowcount != 1:
         raise InvalidParameterError("principal", "somebody who is known and not disabled", name)
@@ -177,6 +178,7 @@ def count_as_lost(session: Session, books: Sequence[int], *, by: str, reason: st
 
 def principal_id(connection: Connection, name: str) -> int:
     """Return the number of a principal."""
+    check_name("principal", name)  # some databases cannot even compare what is no text
     found = connection.execute(select(principal.c.id).where(principal.c.name == name)).scalar()
     if found is None:
         raise InvalidParameterError("principal", "somebody who is known", name)

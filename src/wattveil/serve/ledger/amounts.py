@@ -96,6 +96,10 @@ class Amounts:
         """Whether no measure is larger than the other's."""
         return all(map(int.__le__, self.values, other.values))
 
+    def least(self, other: "Amounts") -> "Amounts":
+        """Return the smaller one of each measure: what two accounts both have left."""
+        return Amounts(*map(min, self.values, other.values))
+
     def covers(self, price: "Amounts") -> int:
         """Return how often the price can be paid from this."""
         pairs = zip(self.values, price.values, strict=True)

@@ -29,4 +29,10 @@ def seal(values: tuple[object, ...]) -> str:
     return hashlib.sha256((_LINES % values).encode()).hexdigest()
 
 
+def seals(rows: list[tuple[object, ...]]) -> list[str]:
+    """Return the hashes of many entries, each followed by the hash that it claims to have."""
+    return [hashlib.sha256((_LINES_OF_ROW % row).encode()).hexdigest() for row in rows]
+
+
 _LINES = "\n".join(["%s"] * len(SEALED))
+_LINES_OF_ROW = f"{_LINES}%.0s"  # nothing of the last value

@@ -38,7 +38,7 @@ from wattveil.serve.ledger.desk import Place, already_paid
 from wattveil.serve.ledger.engine import cause_of, connect, database_url
 from wattveil.serve.ledger.journal import Session
 from wattveil.serve.ledger.migrate import migrate
-from wattveil.serve.ledger.order import Order
+from wattveil.serve.ledger.order import Order, check_name
 from wattveil.serve.ledger.tables import dataset, release
 from wattveil.serve.ledger.witness import Witness
 from wattveil.serve.ledger.writer import Writer
@@ -269,6 +269,7 @@ class Ledger:
             raise LedgerUnavailableError(cause_of(error)) from None
 
     def _book(self, name: str) -> int:
+        check_name("dataset", name)
         with self.reading() as connection:
             found = connection.execute(select(dataset.c.book_id).where(dataset.c.name == name))
             book_id = found.scalar()

@@ -5,19 +5,29 @@ part then spends from a budget of just that grant. So the sum of the grants boun
 spends, whatever the data, and it is a function of public parameters.
 """
 
+import decimal
+import json
+import math
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import lru_cache
 from typing import Any
 
+from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
 from wattveil.publish.plan import split_budget
 from wattveil.publish.request import DEFAULT_WEIGHTS, About, ReleaseRequest
-from wattveil.serve.ledger.amounts import Amounts
-from wattveil.serve.ledger.order import Order
+from wattveil.serve.ledger.amounts import MEASURES, Amounts
+from wattveil.serve.ledger.order import Order, canonical_text
 
 _VERSION = "1"
 """Of the canonical request. It names the format, not the software: a release stays free for those
 who have it after an upgrade."""
+
+_TRIES = 12
+_CLOSE, _AIM = 1.0 - 2e-6, 1.0 - 1e-6
+"""Of what is left: so much of it is all of it, and what is aimed at."""
+_SHORT_DOWN = decimal.Context(prec=6, rounding=decimal.ROUND_FLOOR)
 
 
 def order_release(request: ReleaseRequest, *, dataset: str, principal: str, key: str) -> Order:
@@ -36,7 +46,56 @@ def order_release(request: ReleaseRequest, *, dataset: str, principal: str, key:
 
 def release_price(request: ReleaseRequest) -> Amounts:
     """Return what a release costs."""
+    return _price(canonical_text("request", canonical_request(request)))
+
+
+@lru_cache(maxsize=1000)
+def _price(text: str) -> Amounts:
+    """Compute a price once: it takes longer than all else that an order needs."""
+    request = read_request(json.loads(text))
     return Amounts.price(allotment.grant for allotment in split_budget(request).values())
+
+
+def largest_epsilon(request: ReleaseRequest, left: Amounts) -> float | None:
+    """Return the largest epsilon at which such a release is covered by what is left, or None.
+
+    The price grows with epsilon, like epsilon or like its square. So the logarithm of the tightest
+    measure is followed to 0 by the secant, and the result is rounded down to six digits. What is
+    found depends on the kind of the request and on what is left, not on the epsilon it asks for.
+    """
+    epsilon, slope, best = left.composition.epsilon(request.delta), 2.0, 0.0
+    before: tuple[float, float] | None = None
+    for _ in range(_TRIES):
+        tight = _tightness(request, epsilon, left)
+        if not 0.0 < tight < math.inf:
+            break
+        best = max(best, epsilon) if tight <= 1.0 else best
+        if _CLOSE <= tight <= 1.0:
+            break
+        here = (math.log(epsilon), math.log(tight))
+        if before is not None and before[0] != here[0]:
+            slope = min(max((here[1] - before[1]) / (here[0] - before[0]), 0.5), 3.0)
+        before = here
+        epsilon *= (_AIM / tight) ** (1.0 / slope)
+    short = float(_SHORT_DOWN.create_decimal_from_float(best))
+    return short if short > 0.0 else None
+
+
+def _tightness(request: ReleaseRequest, epsilon: float, left: Amounts) -> float:
+    """Return the largest share of what is left that a release takes; infinite if it never fits."""
+    try:
+        price = release_price(replace(request, epsilon=epsilon))
+    except InvalidParameterError:  # nothing is left, or too little for its labels or parts
+        return math.inf
+    fixed = ("delta",) if request.label_epsilon is None else ("delta", "epsilon")
+    shares = [0.0]
+    for measure in MEASURES:
+        cost, have = getattr(price, measure), getattr(left, measure)
+        if cost > have and (have == 0 or measure in fixed):
+            return math.inf
+        if cost and measure not in fixed:
+            shares.append(cost / have)
+    return max(shares)
 
 
 def canonical_request(request: ReleaseRequest) -> dict[str, object]:

@@ -1,0 +1,172 @@
+"""A disk that is full, a database that cannot be written or is an old one: nothing is answered."""
+
+import asyncio
+import errno
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine
+
+from tests.ledgers import broken, full_disk, read_only
+from tests.odd_requests import Sent
+from tests.servers import QUICK, put_profiles
+from tests.twins import Got, Indoors, Twin, furnish, indoors, opened
+from wattveil.errors import LedgerBehindError
+from wattveil.serve import helper, worker
+from wattveil.serve.house import House
+from wattveil.serve.ledger.engine import FILE
+from wattveil.serve.problems import Code, Problem
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Twin]:
+    """Serve a data set to two analysts."""
+    monkeypatch.setattr(worker, "_PAUSE_SECONDS", 0.01)
+    put_profiles(tmp_path)
+    with indoors(), opened(tmp_path) as running:
+        asyncio.run(furnish([running], datasets=("homes",)))
+        yield running
+        assert broken(running.house.ledger) == []
+
+
+def ask(server: Twin, method: str, path: str, body: object = None, key: str = "k") -> Got:
+    """Send a request of ann's."""
+    headers = (
+        ("Authorization", "Bearer <token-ann>"),
+        ("Content-Type", "application/json"),
+        ("Idempotency-Key", key),
+    )
+    content = b"" if body is None else json.dumps(body).encode()
+    return asyncio.run(server.ask(Sent(method, path, "", headers, content)))
+
+
+def order(server: Twin, number: int = 0) -> Got:
+    """Ask for a release; each number is another one, with a key of its own."""
+    body = {**QUICK, "epsilon": 0.05 + number * 1e-6}
+    return ask(server, "POST", "/v1/datasets/homes/releases", body, f"key-{number}")
+
+
+def budget(server: Twin) -> bytes:
+    """Return what was spent."""
+    return ask(server, "GET", "/v1/datasets/homes/budget").body
+
+
+def state(server: Twin, got: Got) -> str:
+    """Return how far a release is."""
+    found: str = json.loads(ask(server, "GET", got.header("location")).body)["state"]
+    return found
+
+
+@pytest.mark.parametrize("trouble", [full_disk, read_only])
+def test_a_database_that_cannot_be_written_answers_nothing(
+    server: Twin, trouble: Callable[[Engine], AbstractContextManager[None]]
+) -> None:
+    """The documented 503, nothing spent, reading goes on; afterwards the same key is charged.
+
+    A disk that is full still has the room that was set aside before: it takes an order or two.
+    """
+    with trouble(server.house.ledger.engine):
+        number, before = 0, budget(server)
+        while (got := order(server, number)).status == 202 and number < 20:
+            number, before = number + 1, budget(server)
+        for refused in (got, order(server, number)):
+            assert refused.status == Code.UNAVAILABLE.status
+            assert json.loads(refused.body) == Problem(Code.UNAVAILABLE).body
+            assert refused.header("retry-after") == "5"
+        assert budget(server) == before
+    done = order(server, number)
+    assert done.status == 202
+    server.settle()
+    assert state(server, done) == "ok"
+    assert len(server.house.ledger.payloads()) == number + 1
+
+
+def test_a_release_waits_until_it_can_be_stored(
+    server: Twin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Charged and drawn, and then the database is read-only: nothing leaves before it is stored."""
+    ledger, draw = server.house.ledger, Indoors.ask
+    trouble = read_only(ledger.engine)
+    pending: list[int] = []
+
+    def draw_into_trouble(self: Indoors, task: dict[str, Any]) -> dict[str, Any]:
+        pending.append(len(ledger.pending()))
+        if len(pending) > 1:
+            trouble.__exit__(None, None, None)
+        said = draw(self, task)
+        if len(pending) == 1:
+            trouble.__enter__()
+        return said
+
+    monkeypatch.setattr(Indoors, "ask", draw_into_trouble)
+    done = order(server)
+    server.settle()
+    assert pending == [1, 1]
+    assert state(server, done) == "ok"
+
+
+def test_a_full_disk_is_no_failed_computation(
+    server: Twin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bundle that found no room is drawn anew once there is some; it is paid once."""
+    tried: list[Path] = []
+    draw = Indoors.ask
+
+    def no_room_twice(self: Indoors, task: dict[str, Any]) -> dict[str, Any]:
+        tried.append(Path(task["out"]))
+        if len(tried) > 2:
+            return draw(self, task)
+        tried[-1].mkdir()  # what was written until the disk was full
+        return {"done": False, "no_room": True}
+
+    monkeypatch.setattr(Indoors, "ask", no_room_twice)
+    done = order(server)
+    server.settle()
+    assert state(server, done) == "ok"
+    assert [path.exists() for path in tried] == [False, False, True]
+
+
+def test_the_helper_says_that_there_is_no_room_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A full disk is no matter of rows; everything else stays in house."""
+    said = {
+        OSError(errno.ENOSPC, "No space left on device"): {"done": False, "no_room": True},
+        OSError(errno.EACCES, "customer 4711"): {"done": False, "no_room": False},
+        ValueError("row 17 of customer 4711"): {"done": False},
+    }
+    for error, expected in said.items():
+
+        def fail(_: object, error: Exception = error) -> None:
+            raise error
+
+        monkeypatch.setattr(helper, "release", fail)
+        assert helper.answered({"do": "release"}) == expected
+
+
+def test_a_server_does_not_start_on_an_old_backup_or_on_nothing(tmp_path: Path) -> None:
+    """The database was put back, or is gone, and the file of heads knows of more."""
+    put_profiles(tmp_path)
+    backup = tmp_path / "backup"
+    with indoors(), opened(tmp_path) as running:
+        asyncio.run(furnish([running], datasets=("homes",)))
+        with (
+            closing(sqlite3.connect(tmp_path / FILE)) as source,
+            closing(sqlite3.connect(backup)) as target,
+        ):
+            source.backup(target)
+        assert order(running).status == 202
+        running.settle()
+    for stale in tmp_path.glob(f"{FILE}*"):
+        stale.unlink()
+    with pytest.raises(LedgerBehindError, match="the database holds 0"):
+        House.open(tmp_path)
+    shutil.copy(backup, tmp_path / FILE)
+    with pytest.raises(LedgerBehindError, match="wattveil admin ledger accept"):
+        House.open(tmp_path)
