@@ -71,6 +71,10 @@ class Indoors:
 
     gate = threading.Lock()
 
+    def __init__(self, *, most_seconds: float = threading.TIMEOUT_MAX) -> None:
+        """Take what a helper takes; nothing here runs long."""
+        assert most_seconds > 0.0
+
     def ask(self, task: dict[str, Any]) -> dict[str, Any]:
         """Plan at once; draw when nobody asks."""
         if task["do"] == "plan":

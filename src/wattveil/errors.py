@@ -115,12 +115,12 @@ class LedgerUnavailableError(WattveilError):
 class LedgerBehindError(WattveilError):
     """The database has lost charges: an old backup was restored, or a replica fell behind."""
 
-    def __init__(self, book: int, seen: int, found: int) -> None:
+    def __init__(self, book: int, seen: int, found: int, *, what: str = "entries") -> None:
         self.book = book
         self.seen = seen
         self.found = found
         super().__init__(
-            f"the ledger is not the one last seen: book {book} had {seen:,} entries, and the"
+            f"the ledger is not the one last seen: book {book} had {seen:,} {what}, and the"
             f" database holds {found:,} of them. Restore the newest database, or let"
             " `wattveil admin ledger accept` count as spent whatever may be lost"
         )

@@ -39,7 +39,7 @@ from wattveil.publish.plan import plan_release
 from wattveil.publish.produce import release_bundle
 from wattveil.serve.ledger import replay
 from wattveil.serve.ledger.acts import PrincipalKind
-from wattveil.serve.ledger.amounts import Amounts
+from wattveil.serve.ledger.amounts import Allowance, Amounts
 from wattveil.serve.ledger.answer import Shelf, answer, finish, resume
 from wattveil.serve.ledger.audit import audit_connection
 from wattveil.serve.ledger.charges import Charge, Release, State
@@ -256,6 +256,18 @@ def test_i9_a_failure_is_paid_and_says_nothing(ledger: Ledger, tmp_path: Path) -
     assert broken(ledger) == []
 
 
+def test_i9_a_ledger_that_fails_is_no_failed_draw(ledger: Ledger, tmp_path: Path) -> None:
+    """What could not even be begun is not stored as failed: it stays to be done."""
+
+    def fail(_: Charge, __: Path) -> None:
+        raise LedgerUnavailableError("gone")
+
+    shelf = Shelf(tmp_path / "releases")
+    with pytest.raises(LedgerUnavailableError):
+        answer(ledger, shelf, order("a"), fail)
+    assert answer(ledger, shelf, order("a"), compute).state is State.OK
+
+
 def test_i10_tiers_have_accounts_of_their_own(ledger: Ledger) -> None:
     """The instance tier is opened by a recorded act, for the data set, then for an analyst."""
     with pytest.raises(InvalidParameterError, match="tier must be open"):
@@ -341,6 +353,15 @@ def test_names_are_given_once(ledger: Ledger) -> None:
         ledger.disable_principal("ann")
     with pytest.raises(InvalidParameterError, match="one that is registered"):
         ledger.charge(order("a", dataset="barns"))
+
+
+def test_what_is_no_name_reaches_no_transaction_of_others(ledger: Ledger) -> None:
+    """PostgreSQL would refuse all that shares the commit."""
+    small = Allowance(epsilon=0.1, delta=1e-6)
+    with pytest.raises(InvalidParameterError, match="1 to 63 of a-z"):
+        ledger.disable_principal("ann\0")
+    with pytest.raises(InvalidParameterError, match="1 to 63 of a-z"):
+        ledger.set_budget("homes", small, by="owner", reason="x", whose="ann\0")
 
 
 def test_a_crash_is_resumed(place: Place) -> None:

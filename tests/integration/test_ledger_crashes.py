@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 
 from tests.integration.conftest import Place, Workers
 from tests.ledgers import (
@@ -32,14 +32,20 @@ from wattveil.errors import (
     LedgerBehindError,
     LedgerUnavailableError,
 )
+from wattveil.privacy.guarantee import Tier
 from wattveil.serve.ledger.amounts import Allowance, Amounts
-from wattveil.serve.ledger.engine import FILE
+from wattveil.serve.ledger.charges import Release, State
+from wattveil.serve.ledger.engine import FILE, writing
 from wattveil.serve.ledger.ledger import Ledger
 from wattveil.serve.ledger.tables import entry, release
 
 KILLS = int(os.environ.get("WATTVEIL_KILLS", "8"))
 CLIENT_SECONDS = float(os.environ.get("WATTVEIL_CLIENT_SECONDS", "1.5"))
 CLIENTS = 32
+_UNFREEZE = {
+    "sqlite": "DROP TRIGGER release_no_delete",
+    "postgresql": "DROP TRIGGER release_no_delete ON release",
+}
 
 
 def test_a_killed_worker_leaves_no_answer_unpaid_and_none_twice(
@@ -127,13 +133,14 @@ def test_an_old_backup_does_not_start(tmp_path: Path) -> None:
     """A database that was put back is refused; once accepted, what it may have lost is spent."""
     with Ledger.open(tmp_path) as ledger:
         populate(ledger)
-        ledger.charge(order("a", price=share_of(10)))
+        pending = ledger.charge(order("a", price=share_of(10)))
         with (
             closing(sqlite3.connect(tmp_path / FILE)) as source,
             closing(sqlite3.connect(tmp_path / "backup")) as target,
         ):
             source.backup(target)
         ledger.charge(order("b", price=share_of(10)))
+        ledger.store(pending, Release(state=State.FAILED))
     for stale in tmp_path.glob(f"{FILE}-*"):
         stale.unlink()
     shutil.copy(tmp_path / "backup", tmp_path / FILE)
@@ -145,9 +152,40 @@ def test_an_old_backup_does_not_start(tmp_path: Path) -> None:
         Ledger.open(tmp_path)
     assert Ledger.accept(tmp_path, by="owner", reason="the disk was lost") == 1
     with Ledger.open(tmp_path) as ledger:
-        assert whole(ledger).left == Amounts()
+        for account in ledger.accounts("homes", "ann", Tier.GLOBAL):
+            assert account is not None
+            assert account.left == Amounts()
+        # Its release is lost, and may have left: a second draw would be one too many.
+        assert ledger.release_of(pending) == Release(state=State.FAILED)
+        assert ledger.pending() == []
         with pytest.raises(ChargeRefusedError, match="data set's budget"):
             ledger.charge(order("b", price=share_of(10)))
+        assert broken(ledger) == []
+
+
+def test_a_backup_that_lacks_a_release_does_not_start(place: Place) -> None:
+    """No entry is lost, so no head; but the charge would be drawn for a second time (I4)."""
+    with place.open() as ledger:
+        populate(ledger)
+        kept, lost = ledger.charge(order("a")), ledger.charge(order("b"))
+        for paid in (kept, lost):
+            ledger.store(paid, Release(state=State.FAILED))
+        heads = ledger._witness.path.read_text()
+    assert heads.count("1 stored") == 2
+    assert place.folder.joinpath("ledger.heads").read_text().count("1 stored 2") == 1
+    place.open().close()
+    with place.open() as ledger, writing(ledger.engine).begin() as connection:
+        connection.execute(text(_UNFREEZE[connection.dialect.name]))
+        connection.execute(release.delete().where(release.c.seq == lost.seq))
+    for by in ("ann", "nobody"):
+        with pytest.raises(LedgerBehindError, match="had 2 releases, and the database holds 1"):
+            place.open()
+        with pytest.raises(InvalidParameterError, match="an administrator"):
+            Ledger.accept(place.folder, place.database, by=by, reason="restored")
+    assert Ledger.accept(place.folder, place.database, by="owner", reason="restored") == 1
+    with place.open() as ledger:
+        assert ledger.release_of(lost) == Release(state=State.FAILED)
+        assert whole(ledger).left == Amounts()
         assert broken(ledger) == []
 
 

@@ -168,7 +168,7 @@ def test_what_is_not_ones_own_looks_as_if_it_were_not_there(server: Running) -> 
     )
     assert [one.body for one in hidden] == [one.body for one in missing]
     assert {one.status for one in hidden} == {403}
-    mine = server.order("mine", QUICK).json["id"]
+    mine = server.order("mine", {**QUICK, "epsilon": 0.16}).json["id"]
     theirs, nobodys = (
         server.ask("GET", f"/v1/releases/{name}", as_="bob") for name in (mine, "9-999")
     )

@@ -44,6 +44,15 @@ def test_a_form_of_another_site_does_nothing(server: Running) -> None:
     assert "eve" not in names
 
 
+def test_another_site_signs_nobody_in(server: Running) -> None:
+    """It would have them act, and register data, under a name of its own."""
+    body = f"token={server.tokens['ann']}".encode()
+    for site, status in (("cross-site", 403), ("same-site", 403), ("same-origin", 303)):
+        headers = {"Sec-Fetch-Site": site}
+        said = server.ask("POST", "/sign-in", body, as_=None, headers=headers)
+        assert (said.status, "set-cookie" in said.headers) == (status, status == 303)
+
+
 def test_pages_of_owners_are_for_owners(server: Running) -> None:
     """An analyst is told no, on a page."""
     ann = Browser(server, "ann")

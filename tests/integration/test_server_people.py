@@ -143,8 +143,9 @@ def packed(files: dict[str, bytes]) -> bytes:
         packed({f"file_{number}": b"" for number in range(65)}),
         packed({"bomb": bytes(2**20 + 1)}),
         packed({"manifest.json": b"no json"}),
+        packed({"tables": b"", "tables/groups.csv": b""}),
     ],
-    ids=["empty", "cut", "truncated", "up", "root", "deep", "many", "bomb", "statement"],
+    ids=["empty", "cut", "truncated", "up", "root", "deep", "many", "bomb", "statement", "both"],
 )
 def test_what_is_no_bundle_is_refused(
     server: Running, content: bytes, monkeypatch: pytest.MonkeyPatch

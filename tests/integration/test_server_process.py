@@ -16,7 +16,7 @@ import pytest
 
 import wattveil
 from tests.servers import QUICK, put_profiles, registration, serving
-from wattveil.errors import ServerRefusalError
+from wattveil.errors import InvalidParameterError, ServerRefusalError
 from wattveil.serve.house import House
 from wattveil.serve.run import run
 from wattveil.serve.transport import Transport
@@ -114,6 +114,18 @@ def test_a_server_that_is_told_to_end_lets_go_of_everything(tmp_path: Path) -> N
     assert set(threading.enumerate()) <= before
     with House.open(tmp_path / "server") as house:
         assert house.first_token is None
+
+
+def test_a_folder_has_one_server(tmp_path: Path) -> None:
+    """A second one would clear away what the first one computes; afterwards it may start."""
+    with House.open(tmp_path) as house:
+        draft = house.shelf.folder / "1-5-draft"
+        draft.mkdir()
+        with pytest.raises(InvalidParameterError, match="no other server serves"):
+            House.open(tmp_path)
+        assert draft.is_dir()
+    House.open(tmp_path).close()
+    assert not draft.exists()
 
 
 def test_a_helper_ends_with_its_server_whatever_it_is_doing() -> None:

@@ -11,6 +11,7 @@ from wattveil.serve.limits import Limiter, Rate
 from wattveil.serve.pages import Form
 from wattveil.serve.pages_admin import read_groups
 
+_FINITE = st.floats(allow_nan=False, allow_infinity=False)
 _NAMES = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=8)
 
 
@@ -29,7 +30,7 @@ def test_a_form_of_any_bytes_is_read_or_refused(body: bytes) -> None:
         assert form.checked(name) == (name in form.fields)
 
 
-@given(st.dictionaries(_NAMES, st.one_of(st.floats(allow_nan=False), st.integers(0, 10**18))))
+@given(st.dictionaries(_NAMES, st.one_of(_FINITE, st.integers(0, 10**18))))
 def test_a_form_says_what_was_typed(sent: dict[str, float | int]) -> None:
     """Every number comes back, to the last bit."""
     form = Form(urlencode({name: repr(value) for name, value in sent.items()}).encode())
@@ -37,6 +38,12 @@ def test_a_form_says_what_was_typed(sent: dict[str, float | int]) -> None:
         assert form.number(name) == float(value)
         if isinstance(value, int):
             assert form.whole(name) == value
+
+
+@pytest.mark.parametrize("text", ["1_0", "\u0661", "\uff11", "nan", "inf", "0x1", "1e", "."])
+def test_what_only_python_takes_for_a_number_stays_text(text: str) -> None:
+    """It is refused where the rule of its field stands."""
+    assert Form(urlencode({"epsilon": text}).encode()).number("epsilon") == text
 
 
 @given(

@@ -216,6 +216,14 @@ def test_the_plan_of_clusters_says_when_they_are_too_many(monkeypatch: pytest.Mo
     assert few.signal == pytest.approx(many.signal * 1e-4)
 
 
+def test_more_clusters_than_customers_can_be_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exact clusters then lose nothing, so that no loss can be compared with theirs."""
+    monkeypatch.setattr(kmeans, "_RUNS", 1)
+    plan = plan_kmeans(PrivateKMeans(n_clusters=6), n_customers=5)
+    assert plan.expected_loss == math.inf
+    assert math.isfinite(plan.expected_error)
+
+
 @pytest.mark.parametrize("field", ["n_customers", "n_slots"])
 def test_the_plan_of_clusters_refuses_nonsense(field: str) -> None:
     """By name."""

@@ -38,7 +38,7 @@ class KMeansPlan:
     """nu = n mu / K. Below 10 little more than one mean can be told; above 300 the noise hardly
     shows."""
     expected_loss: float
-    """Median accuracy loss (r(private) - r(exact)) / r(exact)."""
+    """Median accuracy loss (r(private) - r(exact)) / r(exact); infinite if r(exact) = 0."""
     expected_error: float
     """Median of `centroid_error`: in kW, with ``normalise`` in units of a row's length."""
     clusters_told_apart: int
@@ -83,7 +83,9 @@ def plan_kmeans(
             run = clone(rehearsal).fit(rows)
             nearest = run.cluster_centers_[assign(exact, run.cluster_centers_)]
             runs.append(run)
-            losses.append(float(np.square(exact - nearest).sum(axis=1).mean()) / best - 1.0)
+            loss = float(np.square(exact - nearest).sum(axis=1).mean())
+            # As many clusters as customers lose nothing: whatever is lost is infinitely more.
+            losses.append(loss / best - 1.0 if best else math.inf)
             errors.append(centroid_error(exact, run.cluster_centers_))
     granted = sum(spend.rho_units for spend in runs[0].spends_)
     return KMeansPlan(

@@ -24,6 +24,9 @@ _PARTS = 2**62
 _TOLERANCE = 0.005
 """Privacy loss distributions round losses up to a grid: they come out a hair high."""
 
+_RESOLVED = 10.0
+"""Their tails are cut, and what is cut off counts as lost: nothing is said of a delta near that."""
+
 _MOST_LOSS = 50
 _SHORT_UP = decimal.Context(prec=9, rounding=decimal.ROUND_CEILING)
 
@@ -73,16 +76,15 @@ def _two_roads(
     yield Finding(f"{what}: epsilon and delta", total.delta(epsilon) <= delta, says)
     if not delta:  # labels alone, whose price is a plain epsilon
         return
+    road = f"{what}: by a second road"
     if losses is None:
-        yield Finding(
-            f"{what}: by a second road", holds=True, seen="not taken: epsilon is too large"
-        )
+        yield Finding(road, holds=True, seen="not taken: epsilon is too large")
+    elif delta < _RESOLVED * losses.get_delta_for_epsilon(math.inf):
+        yield Finding(road, holds=True, seen="not taken: delta is too small")
     else:
         other = float(losses.get_epsilon_for_delta(delta))
         agrees = other <= epsilon * (1.0 + _TOLERANCE) + 1e-3
-        yield Finding(
-            f"{what}: by a second road", agrees, f"privacy loss distributions {other:.6g}"
-        )
+        yield Finding(road, agrees, f"privacy loss distributions {other:.6g}")
 
 
 def _composition(parts: Sequence[Part]) -> Composition:

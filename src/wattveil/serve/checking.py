@@ -19,8 +19,10 @@ from wattveil.serve.problems import invalid
 
 _MOST_FILES = 64
 _MOST_UNPACKED_BYTES = 64 * 1024 * 1024
-_NAME = re.compile(r"(tables/)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}")
+_NAME = re.compile(r"(?!tables$)(tables/)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}")
 """Of a file in a bundle: there is one folder, and no way out of it."""
+_BOUNDED = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+"""Ways of packing of which no more is unpacked than is asked for."""
 
 _UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
 
@@ -44,17 +46,26 @@ def _unpacked(content: bytes) -> dict[str, bytes]:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = [one for one in archive.infolist() if not one.is_dir()]
             names = [one.filename for one in members]
-            # What a member says of its size is what is read of it at most.
             if (
                 len(members) > _MOST_FILES
                 or sum(one.file_size for one in members) > _MOST_UNPACKED_BYTES
+                or not {one.compress_type for one in members} <= _BOUNDED
                 or len(set(names)) < len(names)
                 or not all(_NAME.fullmatch(name) for name in names)
             ):
                 raise invalid(("bundle", "a zipped bundle of usual size"))
-            return {name: archive.read(name) for name in names}
+            return {one.filename: _content(archive, one) for one in members}
     except _UNREADABLE:
         raise invalid(("bundle", "a zipped bundle")) from None
+
+
+def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """Return a file of an archive: of one that is larger than it says no more is unpacked.
+
+    `ZipFile.read` unpacks up to 1 GiB first, and compares afterwards.
+    """
+    with archive.open(member) as file:
+        return file.read(member.file_size)
 
 
 def _is_ours(house: House, manifest: Manifest) -> bool:

@@ -9,13 +9,15 @@ from typing import Any
 
 
 class HelperDiedError(Exception):
-    """The process ended before it answered: killed, out of memory, or told to stop."""
+    """The process ended before it answered: killed, too slow, out of memory, or told to stop."""
 
 
 class Helper:
     """One process of `wattveil.serve.helper`; one task at a time, in the order of asking."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, most_seconds: float = threading.TIMEOUT_MAX) -> None:
+        """Start nothing yet; what takes longer than ``most_seconds`` is broken off."""
+        self._most_seconds = most_seconds
         self._turn = threading.Lock()
         self._starting = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
@@ -25,11 +27,16 @@ class Helper:
         """Hand over a task, and wait for its answer."""
         with self._turn:
             process = self._running()
+            clock = threading.Timer(self._most_seconds, process.kill)
+            clock.start()
             try:
                 print(json.dumps(task), file=process.stdin, flush=True)
                 answer = "" if process.stdout is None else process.stdout.readline()
             except OSError:
                 answer = ""
+            finally:
+                clock.cancel()
+                clock.join()
             if not answer.endswith("\n"):
                 _bury(process)  # its pipes close before it is gone: no further task may meet it
                 raise HelperDiedError

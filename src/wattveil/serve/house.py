@@ -8,9 +8,12 @@
     DIR/releases/        bundles that were drawn
     DIR/release.key      signs releases; release.key.pub is for everybody
     DIR/fingerprint.key  tells whether data are registered already
+    DIR/server.lock      held by the one server of the folder
 """
 
-from contextlib import ExitStack
+import fcntl
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,6 +34,7 @@ from wattveil.serve.worker import Worker
 
 SIGNING_KEY = "release.key"
 FINGERPRINT_KEY = "fingerprint.key"
+LOCK = "server.lock"
 
 TICK_SECONDS = 5.0
 """Of the clock on which releases appear."""
@@ -47,6 +51,8 @@ class House:
     planner: Planner
     first_token: str | None
     """The token of the first administrator; None but at the very first start."""
+    _opened: ExitStack
+    """What is let go of at the end: the ledger, then the folder."""
 
     @classmethod
     def open(
@@ -56,26 +62,27 @@ class House:
         if not folder.is_dir():
             raise InvalidParameterError("data", "a folder that exists", str(folder))
         folder = folder.absolute()
-        (folder / FOLDER).mkdir(mode=0o700, exist_ok=True)
-        if not (folder / SIGNING_KEY).exists():
-            keys.write_key(folder / SIGNING_KEY)
-        tokens.ensure_key(folder / FINGERPRINT_KEY)
         with ExitStack() as undo:
+            undo.enter_context(_held(folder))
+            (folder / FOLDER).mkdir(mode=0o700, exist_ok=True)
+            if not (folder / SIGNING_KEY).exists():
+                keys.write_key(folder / SIGNING_KEY)
+            tokens.ensure_key(folder / FINGERPRINT_KEY)
             ledger = undo.enter_context(Ledger.open(folder, database))
             first_token = ledger.write(people.first_token)
             shelf = Shelf(folder / SHELF)
             task = partial(_release_task, folder, ledger)
             worker = Worker(ledger, shelf, task, tick_seconds=tick_seconds)
             worker.start()
-            undo.pop_all()
-        return cls(
-            folder=folder,
-            ledger=ledger,
-            shelf=shelf,
-            worker=worker,
-            planner=Planner(),
-            first_token=first_token,
-        )
+            return cls(
+                folder=folder,
+                ledger=ledger,
+                shelf=shelf,
+                worker=worker,
+                planner=Planner(),
+                first_token=first_token,
+                _opened=undo.pop_all(),
+            )
 
     @property
     def fingerprint_key(self) -> bytes:
@@ -86,7 +93,7 @@ class House:
         """Stop computing, finish writing, let go of the database."""
         self.planner.stop()
         self.worker.stop()
-        self.ledger.close()
+        self._opened.close()
 
     def __enter__(self) -> Self:
         """Return itself."""
@@ -100,6 +107,21 @@ class House:
     ) -> None:
         """Close."""
         self.close()
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Hold a folder, until the process ends at the latest.
+
+    A second server would clear away what the first one computes.
+    """
+    with (folder / LOCK).open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            rule = "a folder that no other server serves"
+            raise InvalidParameterError("data", rule, str(folder)) from None
+        yield
 
 
 def _release_task(folder: Path, ledger: Ledger, paid: Charge, draft: Path) -> dict[str, object]:

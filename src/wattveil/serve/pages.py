@@ -1,5 +1,6 @@
 """What the pages share: templates, who is there, forms, refusals in words."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -33,6 +34,10 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+
+
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+"""Python reads more as a number: 1_0 as ten, and the digits of other scripts."""
 
 
 class SignInFirst(Exception):  # noqa: N818 - no error: the way to the door
@@ -70,10 +75,7 @@ class Form:
     def number(self, name: str) -> float | str | None:
         """Return a number; what is none goes on as text, and is refused where its rule stands."""
         text = self.text(name)
-        try:
-            return float(text) if text else None
-        except ValueError:
-            return text
+        return float(text) if _DECIMAL.fullmatch(text) else text or None
 
     def checked(self, name: str) -> bool:
         """Whether a box is checked: of others nothing is sent."""

@@ -13,6 +13,8 @@ from wattveil.serve.problems import Code, Problem
 from wattveil.serve.sessions import Sessions
 
 _KEPT = {"Cache-Control": "public, max-age=3600"}
+_FROM_HERE = ("same-origin", "none")
+"""What browsers say of a form that no other site has sent."""
 _KINDS = {".css": "text/css", ".js": "text/javascript"}
 
 
@@ -27,6 +29,8 @@ def door_pages(access: Access, sessions: Sessions) -> APIRouter:
 
     @routes.post("/sign-in")
     def sign_in(request: Request, form: SentForm) -> Response:
+        if request.headers.get("Sec-Fetch-Site", "none") not in _FROM_HERE:
+            raise Problem(Code.FORBIDDEN)  # another site would have somebody act under its name
         address = "" if request.client is None else request.client.host
         try:
             holder = access.by_token(form.text("token"), address)

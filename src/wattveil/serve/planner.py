@@ -15,12 +15,15 @@ _REMEMBERED = 1000
 _MOST_WAITING = 8
 """Plans take seconds: whoever would wait for more than these is asked to come later."""
 
+_MOST_SECONDS = 300.0
+"""For a plan or a check. A bundle that was made to take long must not end all quotes."""
+
 
 class Planner:
     """One process that plans, and what it said before."""
 
     def __init__(self) -> None:
-        self._helper = Helper()
+        self._helper = Helper(most_seconds=_MOST_SECONDS)
         self._room = threading.BoundedSemaphore(_MOST_WAITING)
         self._lock = threading.Lock()
         self._known: OrderedDict[str, dict[str, Any]] = OrderedDict()

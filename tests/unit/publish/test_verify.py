@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.released import broken
+from tests.released import broken, some_profiles
 from wattveil import cross_check
 from wattveil.errors import InvalidFileError
 from wattveil.privacy.guarantee import Tier
@@ -16,7 +16,8 @@ from wattveil.publish import verify_budget, verify_statement
 from wattveil.publish.bundle import MANIFEST, read_manifest
 from wattveil.publish.keys import read_public_key, write_key
 from wattveil.publish.manifest import Manifest
-from wattveil.publish.plan import split_budget
+from wattveil.publish.plan import plan_release, split_budget
+from wattveil.publish.produce import release_bundle
 from wattveil.publish.request import ReleaseRequest
 from wattveil.publish.verify import verify_bundle
 
@@ -384,6 +385,19 @@ def test_a_budget_beyond_reason_is_not_composed(whole: Path) -> None:
     findings = {one.check: one for one in verify_budget.budget_findings(manifest)}
     assert not findings["every draw costs what was charged"].holds
     assert "not taken" in findings["the release: by a second road"].seen
+
+
+def test_a_delta_below_what_distributions_resolve_is_no_lie(tmp_path: Path) -> None:
+    """The closed form holds at any delta; of a tiny one the second road says nothing."""
+    profiles = some_profiles()
+    alone = {"clusters": 0.0, "synthesis": 0.0, "shares": 0.0}
+    for delta, taken in ((1e-12, True), (1e-20, False)):
+        request = ReleaseRequest(epsilon=0.5, delta=delta, clip_kw=5.0, weights=alone)
+        out = tmp_path / repr(delta)
+        manifest = release_bundle(profiles, plan_release(request, profiles.grid), out)
+        findings = {one.check: one for one in verify_budget.budget_findings(manifest)}
+        assert all(one.holds for one in findings.values())
+        assert ("not taken" not in findings["the release: by a second road"].seen) == taken
 
 
 @pytest.mark.usefixtures("no_budget", "no_content")

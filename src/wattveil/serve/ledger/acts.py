@@ -10,6 +10,7 @@ from wattveil.privacy.guarantee import Neighbours, Tier, Unit
 from wattveil.serve.ledger.accounts import CAPS, SPENT, read_accounts
 from wattveil.serve.ledger.amounts import Allowance
 from wattveil.serve.ledger.chain import START
+from wattveil.serve.ledger.charges import Release, State, read_pending, store
 from wattveil.serve.ledger.journal import Kind, Session, now
 from wattveil.serve.ledger.order import canonical_text, check_key, check_name
 from wattveil.serve.ledger.tables import account, book, dataset, principal
@@ -154,31 +155,40 @@ def close_dataset(session: Session, name: str, *, by: str, reason: str) -> None:
 
 
 def count_as_lost(session: Session, books: Sequence[int], *, by: str, reason: str) -> None:
-    """Count all that the accounts of books have left as spent: entries may have been lost."""
+    """Count all that the accounts of books have left as spent: entries may have been lost.
+
+    So may releases. A charge without one may have been answered, and a second draw would be one
+    that nobody paid for: it ends as failed.
+    """
     connection = session.connection
     actor = _admin(connection, by)
     _check_reason(reason)
     present = set(connection.execute(select(book.c.id)).scalars())
     for book_id in sorted(present.intersection(books)):
         session.lock(book_id)
-        for (tier, owner), whole in read_accounts(connection, book_id).items():
-            if owner is not None:
-                continue
-            spent = dict(zip(SPENT, whole.caps.values, strict=True))
-            connection.execute(update(account).where(account.c.id == whole.id).values(**spent))
+        for (tier, _), one in read_accounts(connection, book_id).items():
+            spent = dict(zip(SPENT, one.caps.values, strict=True))
+            connection.execute(update(account).where(account.c.id == one.id).values(**spent))
             session.append(
                 book_id,
                 Kind.LOST,
                 principal_id=actor,
-                account_id=whole.id,
-                amounts=whole.left,
+                account_id=one.id,
+                amounts=one.left,
                 detail=canonical_text("detail", {"reason": reason, "tier": tier.value}),
             )
+    for paid in read_pending(connection):
+        if paid.book_id in books:
+            store(session, paid, Release(state=State.FAILED))
 
 
 def principal_id(connection: Connection, name: str) -> int:
-    """Return the number of a principal."""
-    check_name("principal", name)  # some databases cannot even compare what is no text
+    """Return the number of a principal.
+
+    What is no name is not looked up: PostgreSQL refuses some characters, and with them the whole
+    transaction, in which others may be.
+    """
+    check_name("principal", name)
     found = connection.execute(select(principal.c.id).where(principal.c.name == name)).scalar()
     if found is None:
         raise InvalidParameterError("principal", "somebody who is known", name)

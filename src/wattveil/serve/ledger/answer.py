@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
+from wattveil.errors import LedgerUnavailableError
 from wattveil.serve.ledger.charges import Charge, Release, State
 from wattveil.serve.ledger.ledger import Ledger
 from wattveil.serve.ledger.order import Order
@@ -69,6 +70,8 @@ def finish(ledger: Ledger, shelf: Shelf, paid: Charge, compute: Compute) -> Rele
         outcome = Release(
             state=State.OK, payload_ref=draft.name, payload_sha256=folder_sha256(draft)
         )
+    except LedgerUnavailableError:
+        raise  # nothing is known of the draw: it stays to be done
     except Exception:  # noqa: BLE001 - whatever it is, it may quote rows
         outcome = Release(state=State.FAILED)
     stored = ledger.store(paid, outcome)

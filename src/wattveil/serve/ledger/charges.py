@@ -57,6 +57,7 @@ def store(session: Session, paid: Charge, outcome: Release) -> Release:
     if drawn is None or drawn.kind != Kind.CHARGE or drawn.source_seq is not None:
         raise InvalidParameterError("charge", "in the ledger, and one that pays for noise", place)
     connection.execute(insert(release), {**place, **vars(outcome), "stored_at": now()})
+    session.stored[paid.book_id] += 1
     return outcome
 
 

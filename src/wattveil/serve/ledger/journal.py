@@ -1,5 +1,6 @@
 """Entries of a book, appended under its lock."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -40,6 +41,8 @@ class Session:
     """The books that are locked here, and their heads by now."""
     found: dict[int, Head] = field(default_factory=dict)
     """Their heads when they were locked."""
+    stored: Counter[int] = field(default_factory=Counter)
+    """How many releases were stored here, by book."""
 
     def lock(self, book_id: int) -> Head:
         """Lock a book until the transaction ends, and return its head.

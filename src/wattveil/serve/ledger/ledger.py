@@ -40,7 +40,7 @@ from wattveil.serve.ledger.journal import Session
 from wattveil.serve.ledger.migrate import migrate
 from wattveil.serve.ledger.order import Order, check_name
 from wattveil.serve.ledger.tables import dataset, release
-from wattveil.serve.ledger.witness import Witness
+from wattveil.serve.ledger.witness import Witness, count_stored
 from wattveil.serve.ledger.writer import Writer
 
 T = TypeVar("T")
@@ -55,6 +55,8 @@ class Ledger:
     def __init__(self, engine: Engine, witness: Witness) -> None:
         self.engine = engine
         self._witness = witness
+        with engine.connect() as connection:
+            witness.stored = count_stored(connection)
         self._writer = Writer(engine, witness)
         self._places: dict[tuple[str, str], Place] = {}
 
@@ -88,16 +90,15 @@ class Ledger:
         engine, witness = _open(folder, database)
         with engine.connect() as connection:
             lost = sorted(witness.behind(connection))
-        seen = dict(witness.heads)
+        seen = dict(witness.heads), dict(witness.stored)
         for book_id in lost:
             witness.heads.pop(book_id, None)
         with cls(engine, witness) as ledger:
             try:
                 ledger._writer.run(partial(acts.count_as_lost, books=lost, by=by, reason=reason))
             except BaseException:
-                witness.heads = (
-                    seen  # nothing was accepted: the ledger must not start the next time
-                )
+                # Nothing was accepted: the ledger must not start the next time.
+                witness.heads, witness.stored = seen
                 raise
         return len(lost)
 

@@ -1,8 +1,10 @@
 """A file beside the database that remembers how far the ledger had come.
 
 A database that is restored from an old backup has forgotten charges: their budget could be spent a
-second time. So after every commit the heads of the books are written to this file, which is no part
-of the database or its backups, and a ledger that has fallen behind it does not start.
+second time. One that has forgotten releases alone would draw for their charges a second time. So
+after every commit the heads of the books, and how many releases each has, are written to this file,
+which is no part of the database or its backups, and a ledger that has fallen behind it does not
+start.
 
 The file is not forced to disk each time. A power cut may take its last lines, and then it reaches
 less far back than it could: it never claims more than was durable.
@@ -14,23 +16,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TextIO
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from wattveil.errors import LedgerBehindError
 from wattveil.serve.ledger.chain import Head
-from wattveil.serve.ledger.tables import book, entry
+from wattveil.serve.ledger.tables import book, entry, release
 
 FILE = "ledger.heads"
 
 _LINE = re.compile(r"^([0-9]+) ([0-9]+) ([0-9a-f]{64})$", re.MULTILINE)
+_STORED = re.compile(r"^([0-9]+) stored ([0-9]+)$", re.MULTILINE)
 
 
 class Witness:
-    """The heads that were durable, on disk and in memory."""
+    """The heads and numbers of releases that were durable, on disk and in memory."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
-        self.heads = self._read()
+        # A line that was cut short, by a crash or a full disk, counts for nothing.
+        text = self.path.read_text() if self.path.exists() else ""
+        self.heads = {int(key): Head(int(seq), sha) for key, seq, sha in _LINE.findall(text)}
+        self.stored = {int(key): int(count) for key, count in _STORED.findall(text)}
 
     def behind(self, connection: Connection) -> dict[int, LedgerBehindError]:
         """Return the books of which the database does not hold what was seen."""
@@ -42,41 +48,46 @@ class Witness:
             found = connection.execute(select(entry.c.row_sha256).where(*place)).scalar()
             if found != seen.sha256:
                 lost[book_id] = LedgerBehindError(book_id, seen.seq, books.get(book_id, 0))
+        stored = count_stored(connection)
+        for book_id, count in self.stored.items():
+            if (found := stored.get(book_id, 0)) < count and book_id not in lost:
+                lost[book_id] = LedgerBehindError(book_id, count, found, what="releases")
         for book_id, entries in books.items():
             if not self.heads:  # the file is new: nothing is known of this database
                 lost[book_id] = LedgerBehindError(book_id, 0, entries)
         return lost
 
-    def record(self, heads: Mapping[int, Head]) -> None:
-        """Remember heads that are durable now."""
+    def record(self, heads: Mapping[int, Head], stored: Mapping[int, int]) -> None:
+        """Remember heads that are durable now, and how many more releases are."""
         changed = {key: head for key, head in heads.items() if self.heads.get(key) != head}
-        if changed:
+        counts = {key: self.stored.get(key, 0) + more for key, more in stored.items()}
+        if changed or counts:
             with _open_for_owner(self.path, os.O_APPEND) as file:
-                file.write(_lines(changed))
+                file.write(_lines(changed, counts))
             self.heads.update(changed)
+            self.stored.update(counts)
 
     def close(self) -> None:
-        """Keep one line a book, forced to disk."""
+        """Keep what was last said of each book, forced to disk."""
         short = self.path.with_suffix(".new")
         with _open_for_owner(short, os.O_TRUNC) as file:
-            file.write(_lines(self.heads))
+            file.write(_lines(self.heads, self.stored))
             file.flush()
             os.fsync(file.fileno())
         short.replace(self.path)
 
-    def _read(self) -> dict[int, Head]:
-        heads: dict[int, Head] = {}
-        if self.path.exists():
-            # A line that was cut short, by a crash or a full disk, counts for nothing.
-            for key, seq, sha256 in _LINE.findall(self.path.read_text()):
-                heads[int(key)] = Head(int(seq), sha256)
-        return heads
+
+def count_stored(connection: Connection) -> dict[int, int]:
+    """Return how many releases each book has."""
+    rows = select(release.c.book_id, func.count()).group_by(release.c.book_id)
+    return {int(book_id): int(count) for book_id, count in connection.execute(rows)}
 
 
 def _open_for_owner(path: Path, how: int) -> TextIO:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o600), "w")
 
 
-def _lines(heads: Mapping[int, Head]) -> str:
+def _lines(heads: Mapping[int, Head], stored: Mapping[int, int]) -> str:
     """Begin on a new line: the last one may have been cut short."""
-    return "".join(f"\n{key} {head.seq} {head.sha256}\n" for key, head in heads.items())
+    last = [f"\n{key} {head.seq} {head.sha256}\n" for key, head in heads.items()]
+    return "".join([*last, *(f"\n{key} stored {count}\n" for key, count in stored.items())])

@@ -109,7 +109,7 @@ class Writer:
                 session = Session(connection, seen=self._witness.heads)
                 outcomes = _outcomes(session, jobs)
                 session.write_heads()
-            self._witness.record(session.heads)
+            self._witness.record(session.heads, session.stored)
         except Exception as error:  # noqa: BLE001 - it is handed to those who wait
             outcomes = [_shown(error)] * len(jobs)
         for job, outcome in zip(jobs, outcomes, strict=True):
@@ -133,13 +133,15 @@ def _outcomes(session: Session, jobs: Sequence[_Job]) -> list[object]:
 
 def _attempt(session: Session, work: Callable[[Session], object]) -> object:
     """Run a job by itself: its refusal undoes what it did, and nothing else."""
-    heads = dict(session.heads)
+    heads, stored = dict(session.heads), dict(session.stored)
     try:
         with session.connection.begin_nested():
             return work(session)
     except WattveilError as refusal:
         session.heads.clear()
         session.heads.update(heads)
+        session.stored.clear()
+        session.stored.update(stored)
         return refusal
 
 
