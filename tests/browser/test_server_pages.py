@@ -40,6 +40,21 @@ def looked_at(page: Page, name: str, width: int) -> None:
         page.screenshot(path=f"{SHOTS}/{name}.png", full_page=True)
 
 
+def look_at_the_books(owner: Page) -> None:
+    """See in the ledger what was done, and on the bars of the accounts how full they are."""
+    owner.click("text=Ledger")
+    said = owner.locator("section").first.inner_text()
+    assert "zoe, global tier: epsilon 2.0" in said
+    assert "global tier: epsilon 1.5" in said
+    looked_at(owner, "ledger", 1280)
+    owner.click("text=Administration")
+    gauge = owner.locator(".gauge", has_text="zoe")
+    share = gauge.locator("meter").evaluate("bar => bar.value")
+    assert 0.5 < share < 0.75  # shares add up, epsilon does not: its own share is 0.75
+    assert f"{100 * share:.0f} % spent" in gauge.inner_text()
+    assert "epsilon 1.5 so far, 2 at the end" in gauge.inner_text()
+
+
 def test_owner_and_analyst_do_their_work(browser: Browser, server: Running) -> None:
     """Register, admit, set a budget; sign in elsewhere, see a quote move, release, see plots."""
     put_profiles(server.house.folder, "town.parquet", some_profiles(50))
@@ -98,10 +113,6 @@ def test_owner_and_analyst_do_their_work(browser: Browser, server: Running) -> N
     ann.context.clear_cookies()
     ann.locator("#epsilon").fill("1.7")
     ann.wait_for_selector("text=You are signed out")
-    owner.click("text=Ledger")
-    said = owner.locator("section").first.inner_text()
-    assert "zoe, global tier: epsilon 2.0" in said
-    assert "global tier: epsilon 1.5" in said
-    looked_at(owner, "ledger", 1280)
+    look_at_the_books(owner)
     own = (f"{server.url}/", "data:")
     assert [one for one in owner_heard + ann_heard if not one.startswith(own)] == []

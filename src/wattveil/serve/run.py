@@ -37,6 +37,7 @@ def run(
     """Serve a data folder. Returns when the server was told to end and has let go of everything."""
     way = transport(tls, behind_proxy)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # its steps would bury the first token
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump of memory would hold tokens
     data.mkdir(mode=0o700, exist_ok=True)
     for told in (signal.SIGINT, signal.SIGTERM):
