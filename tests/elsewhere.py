@@ -39,6 +39,10 @@ class ElsewhereRows(Rows[*Columns]):
         both: Any = [*self._columns, *other._columns]
         return ElsewhereRows(*both)
 
+    def has_repeats(self) -> bool:
+        """Whether a value of the first column occurs twice."""
+        return len(set(self._columns[0])) != len(self._columns[0])
+
     def each(self: "ElsewhereRows[Column]", work: Callable[[Column], Other]) -> Rows[Other]:
         """Return what a function makes of the one column."""
         return self.map(lambda column: (work(column),))

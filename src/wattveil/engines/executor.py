@@ -5,6 +5,7 @@ is one set of rules. These functions are sent to executors; none of them runs on
 """
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -114,7 +115,9 @@ PROFILE_COLUMNS = (
 
 
 def _workshop(memory_mb: int) -> Workshop:
-    workshop = Workshop(memory_mb)
+    # A task that is killed cleans nothing up. Spark does, in folders of its own.
+    folders = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")
+    workshop = Workshop(memory_mb, within=folders[os.getpid() % len(folders)] or None)
     workshop.connection.execute("SET threads = 1")  # Spark gives a task one core
     return workshop
 

@@ -42,6 +42,10 @@ class LocalRows(Rows[*Columns]):
             raise InvalidParameterError(field, rule, "another number of them")
         return LocalRows(*self.columns, column)
 
+    def has_repeats(self) -> bool:
+        """Whether a value of the first column occurs twice."""
+        return len(set(self._arrays[0])) != len(self._arrays[0])
+
     def each(self: "LocalRows[Column]", work: Callable[[Column], Other]) -> "LocalRows[Other]":
         """Return what a function makes of the one column; every customer stays."""
         return self.map(lambda column: (work(column),))

@@ -38,6 +38,10 @@ class Rows(ABC, Generic[*Columns]):
         """
 
     @abstractmethod
+    def has_repeats(self) -> bool:
+        """Whether a value of the first column occurs twice, or is missing: the house may know."""
+
+    @abstractmethod
     def each(self: "Rows[Column]", work: Callable[[Column], Other]) -> "Rows[Other]":
         """Return what a function makes of the one column; every customer stays.
 

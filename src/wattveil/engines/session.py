@@ -14,10 +14,14 @@ LEAST_JAVA = 17
 
 
 def spark_session(master: str) -> SparkSession:
-    """Return a session at a master: ``local[2]``, ``spark://host:7077``, ``yarn``."""
+    """Return a session at a master: ``local[2]``, ``spark://host:7077``, ``yarn``.
+
+    Without Spark's pages: they show whoever asks how many customers every step had, exactly.
+    """
     check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # executors have what we have
-    return SparkSession.builder.master(master).appName("wattveil").getOrCreate()
+    builder = SparkSession.builder.master(master).appName("wattveil")
+    return builder.config("spark.ui.enabled", "false").getOrCreate()
 
 
 def check_java() -> None:

@@ -99,6 +99,12 @@ class SparkRows(Rows[*Columns]):
         both: Any = self._of(self._frame, self._table, names, nobody)
         return both  # type: ignore[no-any-return]  # one column more than self has
 
+    def has_repeats(self) -> bool:
+        """Whether a value of the first column occurs twice, or is missing; executors count."""
+        name = self._names[0]
+        counted = self.frame.groupBy(name).count()
+        return not counted.filter(f"count > 1 OR {name} IS NULL").isEmpty()
+
     def each(self: "SparkRows[Column]", work: Callable[[Column], Other]) -> "SparkRows[Other]":
         """Return what a function makes of the one column; every customer stays."""
         (name,), (nobody,) = self._names, self._nobody
@@ -146,6 +152,9 @@ class SparkRows(Rows[*Columns]):
     ) -> NDArray[np.int64]:
         """Return the sum over all blocks of what a function returns of each."""
         on_batch = _on_batch(work, self._nobody)
+        # Public numbers that the function finds when it needs them, such as eigenvectors, are found
+        # here and travel with it: executors might find others in the last bits.
+        work(*self._nobody)
 
         def of_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             stay_in_one_thread()
@@ -163,8 +172,13 @@ class SparkRows(Rows[*Columns]):
         return sum((_integers(row.totals) for row in collected), _zeros(size))
 
     def in_order(self) -> "SparkRows[*Columns]":
-        """Return the customers sorted by the first column."""
-        ordered = SparkRows(self.frame.sort(self._names[0]), *self._nobody)
+        """Return the customers sorted by the first column, in one partition.
+
+        Spark would draw the borders of several from a sample of the rows as they lie: the files
+        that are written would tell how customers were kept.
+        """
+        frame = self.frame.repartition(1).sortWithinPartitions(self._names[0])
+        ordered = SparkRows(frame, *self._nobody)
         ordered._parent = self
         return ordered
 
@@ -231,13 +245,20 @@ def _on_batch(
 def _array(column: pa.Array, nobody: NDArray[Any]) -> NDArray[Any]:
     """Return a column as an array of its own, of the type and width of an empty one."""
     if nobody.ndim == 1:
-        return np.array(column.to_numpy(zero_copy_only=False), dtype=nobody.dtype)
+        return _values(column, nobody)
     width = nobody.shape[1]
     lengths = pc.fill_null(pc.list_value_length(column), -1)
-    if not pc.all(pc.equal(lengths, width)).as_py():
+    if pc.any(pc.not_equal(lengths, width)).as_py():  # None without rows
         raise InvalidDataError(f"an array of {width} numbers for each customer", [])
-    flat = column.flatten().to_numpy(zero_copy_only=False)  # null is NaN
-    return np.array(flat, dtype=nobody.dtype).reshape(-1, width)
+    return _values(column.flatten(), nobody).reshape(-1, width)  # null is NaN
+
+
+def _values(column: pa.Array, nobody: NDArray[Any]) -> NDArray[Any]:
+    """Return values as an array of the type of an empty one."""
+    try:
+        return np.array(column.to_numpy(zero_copy_only=False), dtype=nobody.dtype)
+    except (TypeError, ValueError):  # NumPy quotes the value
+        raise InvalidDataError(f"values that can be read as {nobody.dtype}", []) from None
 
 
 def _column(array: NDArray[Any]) -> pa.Array:

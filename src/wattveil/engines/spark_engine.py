@@ -37,7 +37,7 @@ class SparkEngine:
     def read_profiles(self, path: str | Path) -> "SparkProfiles":
         """Read profiles that `wattveil profiles` wrote; no row comes to the driver.
 
-        A customer with two profiles is refused.
+        A customer with two profiles is refused, and a profile without a customer.
         """
         try:
             frame = self.session.read.parquet(str(path))
@@ -51,9 +51,10 @@ class SparkEngine:
         if text is None:
             expected = "a table made by `wattveil profiles`"
             raise InvalidFileError(path, "schema metadata", expected, "none")
-        if not frame.groupBy(_ID).count().filter("count > 1").isEmpty():
+        profiles = SparkProfiles.of(frame, json.loads(text))
+        if profiles.customer_ids.has_repeats():
             raise InvalidDataError("one profile a customer", [])
-        return SparkProfiles.of(frame, json.loads(text))
+        return profiles
 
     def write_profiles(
         self, block: Callable[[int], Profiles], n_blocks: int, path: str | Path

@@ -27,10 +27,13 @@ _FIRST_OF_1970 = dt.date(1970, 1, 1)
 
 
 class Workshop:
-    """A DuckDB connection with a folder of its own, both gone when the owner is."""
+    """A DuckDB connection with a folder of its own, both gone when the owner is.
 
-    def __init__(self, memory_mb: int) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="wattveil-")
+    The folder is made ``within`` another, or where the system has temporary ones.
+    """
+
+    def __init__(self, memory_mb: int, *, within: str | None = None) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="wattveil-", dir=within)
         self.folder = Path(self._folder.name)
         self.connection = duckdb.connect()
         self.connection.execute("SET TimeZone = 'UTC'")

@@ -41,9 +41,13 @@ PROOFS = {
     "gaussian_cell_sums": "docs/proofs/gaussian-sum.md",
     "gaussian_answer": "docs/proofs/coloured-gaussian.md",
     "channel_response": "docs/proofs/randomised-response.md",
+    "keyed_response": "docs/proofs/randomised-response.md",
     "modulo_labels": "docs/proofs/modulo-labels.md",
 }
 """Every mechanism that a statement may name, and where it is proved."""
+
+THROUGH_A_CHANNEL = ("channel_response", "keyed_response")
+"""Those that draw labels: in memory, and by executors, whose promise is computational."""
 
 READING_RULES = (
     "unit",

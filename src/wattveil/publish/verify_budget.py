@@ -17,6 +17,7 @@ from wattveil.privacy import rounding
 from wattveil.privacy.accounting import RHO_UNITS, Composition
 from wattveil.privacy.guarantee import Guarantee
 from wattveil.publish.findings import Finding, gathered
+from wattveil.publish.manifest import THROUGH_A_CHANNEL
 from wattveil.publish.verify_cumulative import cumulative_finding
 
 _PARTS = 2**62
@@ -121,7 +122,7 @@ def _draw_problems(where: str, part: Part, mechanism: Part) -> Iterator[str]:
     """Recompute the price of one draw."""
     if "gaussian" in mechanism:
         yield from _gaussian_problems(where, mechanism)
-    elif mechanism["mechanism"] == "channel_response":
+    elif mechanism["mechanism"] in THROUGH_A_CHANNEL:
         cost = channel_epsilon(part.get("channel", []))
         if cost > _number(mechanism["response_epsilon"]) * (1.0 + 1e-12):
             yield f"{where}: the channel costs {cost:.6g}"

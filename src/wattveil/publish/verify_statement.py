@@ -10,7 +10,7 @@ from wattveil import checks
 from wattveil.privacy.guarantee import Guarantee, Tier
 from wattveil.publish import keys
 from wattveil.publish.findings import Finding, gathered
-from wattveil.publish.manifest import PROOFS
+from wattveil.publish.manifest import PROOFS, THROUGH_A_CHANNEL
 from wattveil.publish.plan import split_budget, wanted_parts
 from wattveil.publish.request import About, ReleaseRequest
 
@@ -86,7 +86,7 @@ def _global_contradictions(part: dict[str, Any], public: dict[str, Any]) -> Iter
     """Compare the draws of a part with those that it takes."""
     name = part["name"]
     used = [one["mechanism"] for run in part["runs"] for one in run["mechanisms"]]
-    if not {*used} <= {"gaussian_histogram", "gaussian_cell_sums", "channel_response"}:
+    if not {*used} <= {"gaussian_histogram", "gaussian_cell_sums", *THROUGH_A_CHANNEL}:
         yield f"{name}: a mechanism of the instance tier in a global release"
     for run in part["runs"]:
         tags = [one["tag"] for one in run["mechanisms"]]
@@ -97,9 +97,12 @@ def _global_contradictions(part: dict[str, Any], public: dict[str, Any]) -> Iter
         if {*tags} - due - more or len({*tags}) < len(tags):
             yield f"{name}: draws that such a part does not have"
     if name != "labels":
-        if "channel_response" in used or "channel" in part:
+        if {*used} & {*THROUGH_A_CHANNEL} or "channel" in part:
             yield f"{name}: labels leave in the part of that name only"
-    elif used != ["channel_response"] or part["epsilon"] != public["label_epsilon"]:
+    elif (
+        used not in [[one] for one in THROUGH_A_CHANNEL]
+        or part["epsilon"] != public["label_epsilon"]
+    ):
         yield "labels: not one channel at the epsilon that was asked for"
     elif len(part.get("channel", [])) != public["n_clusters"] + 1:
         yield "labels: the channel is of another number of clusters"

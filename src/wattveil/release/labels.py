@@ -131,14 +131,15 @@ def release_labels(
     )
     labels = load_rows(load_kw).each(lambda rows: nearest_centroid(rows, centres).reveal())
     epsilon = checks.positive_epsilon("epsilon", epsilon)
-    listed = labels.beside(as_rows(customer_ids, text_column), field="customer_ids")
+    ids = as_rows(customer_ids, text_column)
+    if ids.has_repeats():
+        raise InvalidParameterError("customer_ids", "one a row, no two the same", "repeated")
+    listed = labels.beside(ids, field="customer_ids")
     channel = label_design(centres, weights, epsilon=epsilon, design=design)
     budget = Budget(global_promise(epsilon=epsilon, delta=0.0), response_epsilon=epsilon)
     names_of = text_column if real_ids else fresh_pseudonyms()
     if isinstance(listed, LocalRows):
         own, names = listed.columns
-        if len(set(names)) != len(names):
-            raise InvalidParameterError("customer_ids", "one a row, no two the same", "repeated")
         drawn = response.channel_response(Secret(own), channel=channel, budget=budget, tag="labels")
         table: Rows[Texts, IntArray] = LocalRows(names_of(names), drawn.publish())
     else:

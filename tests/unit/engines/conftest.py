@@ -11,7 +11,7 @@ from wattveil.errors import MissingJavaError
 
 QUICK_START = (
     "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC'"
-    " --conf spark.ui.enabled=false --conf spark.sql.shuffle.partitions=4 pyspark-shell"
+    " --conf spark.sql.shuffle.partitions=4 pyspark-shell"
 )
 
 

@@ -110,7 +110,7 @@ def _labels(load_kw: Floats, *, epsilon: float, real_ids: bool = True) -> dict[s
         real_ids=real_ids,
     )
     assert list(released.ids) == sorted(released.ids)
-    assert [spend.tag for spend in released.spends] == ["labels"]
+    assert [(one.tag, one.mechanism) for one in released.spends] == [("labels", "keyed_response")]
     return dict(zip(released.ids, released.labels.tolist(), strict=True))
 
 

@@ -1,19 +1,24 @@
 """Customers in Spark: the same integers as in memory, to the bit, however they are divided."""
 
 import functools
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.transcripts import record, replay
 from wattveil import LoadSynthesizer, PrivateKMeans
+from wattveil.clustering.calendar import Calendar
 from wattveil.engines import spark as module
 from wattveil.engines.local import LocalRows
 from wattveil.engines.spark import SparkRows
+from wattveil.errors import InvalidDataError
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -118,6 +123,63 @@ def test_a_map_leaves_out_and_keeps_types(rows: SparkRows[Floats], load_kw: Floa
     kept = load_kw[np.isfinite(load_kw).all(axis=1)]
     found = rows.map(of_finite).add_up(together, size=3)
     assert found.tolist() == [len(kept), (kept < 0.0).sum(), len(kept)]
+
+
+def test_a_value_that_is_no_number_is_not_quoted(spark: SparkSession) -> None:
+    """Neither in the error nor in the executor's words behind it."""
+    frame = spark.createDataFrame(
+        [(["1.0", "flat 7"], "flat 7")], "load_kw array<string>, size string"
+    )
+    columns = SparkRows.columns_of(frame, {"load_kw": np.zeros((0, 2)), "size": np.zeros(0)})
+    for column in columns.values():
+        with pytest.raises(InvalidDataError, match="can be read as float64") as refused:
+            column.add_up(lambda rows: np.array([len(rows)]), size=1)
+        assert "flat 7" not in "".join(traceback.format_exception(refused.value))
+
+
+def test_public_numbers_are_found_once_and_travel(rows: SparkRows[Floats]) -> None:
+    """A basis that is found when it is needed is found on the driver, for all executors."""
+    calendar = Calendar(n_days=1, n_slots=SLOTS, n_coordinates=SLOTS)
+
+    def found_there(load: Floats) -> Integers:
+        missing = not {"slot_curves", "day_curves", "places", "colour"} <= {*vars(calendar)}
+        calendar.project(load)
+        return np.array([int(missing)])
+
+    assert rows.add_up(found_there, size=1).tolist() == [0]
+
+
+def test_nobody_comes_here(spark: SparkSession) -> None:
+    """No rows are rows of every length."""
+    empty = spark.createDataFrame([], "load_kw array<double>")
+    assert SparkRows(empty, np.zeros((0, SLOTS))).here()[0].shape == (0, SLOTS)
+
+
+def test_the_files_tell_nothing_of_how_customers_were_kept(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """One file in order, of whatever partitions: borders of several would be sampled from them."""
+    spark.conf.set("spark.sql.adaptive.coalescePartitions.enabled", "false")
+    try:
+        names = spark.range(100).selectExpr("sha2(cast(id AS string), 256) AS name")
+        written = []
+        for place, parts in enumerate((1, 5)):
+            rows = SparkRows(names.repartition(parts), np.zeros(0, dtype=np.object_)).in_order()
+            rows.write_parquet(tmp_path / str(place), ["customer"])
+            [file] = (tmp_path / str(place)).glob("*.parquet")
+            written.append(file)
+    finally:
+        spark.conf.unset("spark.sql.adaptive.coalescePartitions.enabled")
+    one, other = written
+    assert one.read_bytes() == other.read_bytes()
+    found = pq.read_table(one)["customer"].to_pylist()
+    assert found == sorted(found)
+    assert len(found) == 100
+
+
+def test_spark_shows_nobody_how_many_customers_there_are(spark: SparkSession) -> None:
+    """Its pages have the exact number of rows of every step, for whoever reaches the port."""
+    assert spark.sparkContext.uiWebUrl is None
 
 
 def test_a_row_of_another_length_is_refused(spark: SparkSession) -> None:

@@ -143,6 +143,23 @@ def test_labels_stay_the_same_when_tasks_run_again(kept: SparkProfiles) -> None:
     assert len(released.spends) == 1
 
 
+@pytest.mark.parametrize("second", ["a", None])
+def test_an_id_that_occurs_twice_is_refused(spark: SparkSession, second: str | None) -> None:
+    """On Spark as in memory, before a label is drawn: two rows would share one word."""
+    table = [("a", [0.2] * 24), (second, [2.0] * 24)]
+    frame = spark.createDataFrame(table, "id string, load_kw array<double>")
+    nobody = {"id": np.zeros(0, dtype=np.object_), "load_kw": np.zeros((0, 24))}
+    columns = SparkRows.columns_of(frame, nobody)
+    with pytest.raises(InvalidParameterError, match="customer_ids must be one a row"):
+        release_labels(
+            columns["load_kw"],
+            centroids=CENTROIDS,
+            sizes=[1.0, 1.0],
+            epsilon=0.5,
+            customer_ids=columns["id"],
+        )
+
+
 def test_an_error_of_an_executor_is_ours_and_names_no_row(kept: SparkProfiles) -> None:
     """The rule arrives; which rows broke it stays where they are. Other errors are not hidden."""
 
@@ -152,7 +169,7 @@ def test_an_error_of_an_executor_is_ours_and_names_no_row(kept: SparkProfiles) -
     with pytest.raises(InvalidDataError, match="the data break the rule 'a rule that 'all' break'"):
         kept.load_kw.add_up(lambda rows: picky(rows) if len(rows) else np.zeros(1, int), size=1)
     with pytest.raises(Exception, match="ZeroDivisionError"):
-        kept.load_kw.add_up(lambda rows: np.array([1 // (len(rows) - len(rows))]), size=1)
+        kept.load_kw.add_up(lambda rows: np.array([1 // (len(rows) == 0)]), size=1)
 
 
 def test_columns_of_another_table_do_not_fit(kept: SparkProfiles) -> None:
@@ -212,6 +229,7 @@ def test_a_bundle_is_made_checked_and_drawn_from(path: Path, tmp_path: Path) -> 
     assert made.exit_code == 0, made.output
     labels = pq.read_table(tmp_path / "bundle" / "tables" / "labels.parquet")
     assert labels.num_rows == CUSTOMERS + 1
+    assert "`keyed_response`" in (tmp_path / "bundle" / "CARD.md").read_text()
     checked = run.invoke(app, ["verify", bundle])
     assert checked.exit_code == 0, checked.output
     here, there = (str(tmp_path / f"{where}.parquet") for where in ("here", "there"))

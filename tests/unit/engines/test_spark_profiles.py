@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,14 @@ from zoneinfo import ZoneInfo
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from wattveil.cli import app
 from wattveil.engines import session
+from wattveil.engines.executor import Batches, _workshop
 from wattveil.engines.profiles import profiles_on_spark
 from wattveil.errors import InvalidFileError, InvalidParameterError, NoUsableReadingError
 from wattveil.ingest import read_readings
@@ -244,6 +247,19 @@ REFUSED = {
     "no row": (["id,timestamp,kwh"], NoUsableReadingError, "expected a reading, found 'none'"),
     "a matrix": (["timestamp,a,b", "2013-01-01 00:00,1,2"], InvalidParameterError, "long or wide"),
 }
+
+
+def test_readings_of_a_killed_task_are_removed_by_spark(spark: SparkSession) -> None:
+    """They are in a folder that goes with the executor, for its owner alone."""
+
+    def where(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            folder = _workshop(100).folder
+            said = f"{folder.parent.name} {folder.exists()}"
+            yield pa.RecordBatch.from_arrays([pa.array([said])], ["said"])
+
+    [row] = spark.range(1).mapInArrow(where, "said string").collect()
+    assert re.fullmatch(r"blockmgr-\S+ False", row.said)  # and without a kill it goes by itself
 
 
 @pytest.mark.parametrize("case", REFUSED)

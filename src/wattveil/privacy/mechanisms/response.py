@@ -96,7 +96,7 @@ def channel_response(
     neighbours, with epsilon = ``channel.epsilon(neighbours)``, which is what is charged. Proof:
     docs/proofs/randomised-response.md.
     """
-    spend = _charge(channel, budget, tag)
+    spend = _charge(channel, budget, tag, "channel_response")
     words = noise.uniform_below(bound=PARTS, size=np.size(labels.reveal()))
     drawn = _draw(channel, labels, words)
     return Released(value=drawn, spends=(spend,), rehearsal=noise.is_rehearsal())
@@ -117,7 +117,7 @@ def keyed_response(
     and if each customer has one id, and each id one label. Proof:
     docs/proofs/randomised-response.md.
     """
-    _charge(channel, budget, tag)
+    _charge(channel, budget, tag, "keyed_response")
     key = fresh_key().publish()
 
     def draw(labels: Secret[IntArray], names: Iterable[str]) -> IntArray:
@@ -137,9 +137,9 @@ def fresh_key() -> Released[bytes]:
     return Released(value=key, spends=(), rehearsal=noise.is_rehearsal())
 
 
-def _charge(channel: Channel, budget: Budget, tag: str) -> Spend:
+def _charge(channel: Channel, budget: Budget, tag: str, mechanism: str) -> Spend:
     cost = channel.epsilon(budget.guarantee.neighbours)
-    return budget.charge(Spend(tag=tag, mechanism="channel_response", response_epsilon=cost))
+    return budget.charge(Spend(tag=tag, mechanism=mechanism, response_epsilon=cost))
 
 
 def _draw(channel: Channel, labels: Secret[IntArray], words: IntArray) -> IntArray:
