@@ -10,6 +10,7 @@ import pytest
 from tests.statistical import faults
 from tests.statistical.harness import ALPHA, draws, promise
 from wattveil.clustering.transforms import clip_rms
+from wattveil.engines.local import LocalRows
 from wattveil.evaluation import audit
 from wattveil.evaluation.audit import audit_release
 from wattveil.evaluation.audit_canaries import ONE_RUN
@@ -103,8 +104,11 @@ def test_a_real_reading_among_the_synthetic_ones_is_caught(
     copied: list[float] = []
     fit, sample = LoadSynthesizer.fit, SyntheticModel.sample
 
-    def noticing(model: LoadSynthesizer, rows: Floats, y: object = None) -> LoadSynthesizer:
-        copied[:] = [float(clip_rms(rows, CLIP_KW)[-1, 0])]
+    def noticing(
+        model: LoadSynthesizer, rows: Floats | LocalRows[Floats], y: object = None
+    ) -> LoadSynthesizer:
+        (load_kw,) = rows.columns if isinstance(rows, LocalRows) else (rows,)
+        copied[:] = [float(clip_rms(load_kw, CLIP_KW)[-1, 0])]
         return fit(model, rows, y)
 
     def copying(model: SyntheticModel, *sizes: int, **seeds: Any) -> tuple[Floats, Any]:  # noqa: ANN401
@@ -145,7 +149,7 @@ def test_one_run_refutes_no_right_claim() -> None:
 @pytest.mark.parametrize(
     ("name", "canaries", "fault"),
     [
-        ("labels", 6_000, faults.weaker_noise),
+        ("labels", 12_000, faults.weaker_noise),
         ("shares", 400, faults.exact_count),
         ("shares", 400, faults.shared_noise),
         ("load", 400, faults.no_clipping),
