@@ -41,10 +41,15 @@ def test_copies_are_caught(real: Floats) -> None:
 
 
 def test_planted_outliers_are_not_found_again(real: Floats) -> None:
-    """None of 100 outliers lies near a synthetic customer, at epsilon 1; of copies all would."""
+    """Outliers in the data lie near a synthetic customer no oftener than others of their law.
+
+    A hundredth of either does by chance, at epsilon 1; of copies all would.
+    """
     lots = Lots(12)
-    outliers = lots.planted_outliers(real, 100)
+    outliers, others = (lots.planted_outliers(real, 100) for _ in range(2))
     rows = np.vstack([real, outliers])
     made = LoadSynthesizer(plausible_kw=(0.04, 400.0)).fit(rows).sample(20_000, seed=1)[0]
-    assert reconstructed_share(outliers, made) == 0.0
-    assert reconstructed_share(outliers, rows[lots.order(len(rows))]) == 1.0
+    assert reconstructed_share(outliers, made) < reconstructed_share(others, made) + 0.1
+    copies = rows[lots.order(len(rows))]
+    assert reconstructed_share(outliers, copies) == 1.0
+    assert reconstructed_share(others, copies) < 0.5
