@@ -13,7 +13,7 @@ from tests.spark_cluster import spark_cluster
 from wattveil.errors import MissingJavaError
 
 _REPOSITORY = Path(__file__).parents[2]
-_ROUNDS = int(os.environ.get("WATTVEIL_CLUSTERS", "1"))
+_ROUNDS = int(os.environ.get("WATTVEIL_CLUSTERS", "0"))
 _CONF = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
