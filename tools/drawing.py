@@ -18,10 +18,15 @@ COLUMNS = 2
 Draw = Callable[[Figure], str]
 
 
+def find_chromium() -> str | None:
+    """Return the distribution's Chromium, None if there is none."""
+    return shutil.which("chromium") or shutil.which("chromium-browser")
+
+
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Start the browser."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    program = find_chromium()
     if program is None:
         sys.exit("Chromium is needed to draw the pictures; on Debian: apt install chromium")
     with sync_playwright() as playwright:

@@ -13,11 +13,10 @@
 
 import fcntl
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from wattveil.errors import InvalidParameterError
@@ -41,7 +40,7 @@ TICK_SECONDS = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class House:
+class House(AbstractContextManager["House"]):
     """A server's ledger, shelf, worker and planner. Open it with `House.open`."""
 
     folder: Path
@@ -95,16 +94,7 @@ class House:
         self.worker.stop()
         self._opened.close()
 
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close."""
         self.close()
 

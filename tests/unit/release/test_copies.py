@@ -49,7 +49,7 @@ def test_planted_outliers_are_not_found_again(real: Floats) -> None:
     outliers, others = (lots.planted_outliers(real, 100) for _ in range(2))
     rows = np.vstack([real, outliers])
     made = LoadSynthesizer(plausible_kw=(0.04, 400.0)).fit(rows).sample(20_000, seed=1)[0]
-    assert reconstructed_share(outliers, made) < reconstructed_share(others, made) + 0.1
+    assert reconstructed_share(outliers, made) < reconstructed_share(others, made) + 0.07
     copies = rows[lots.order(len(rows))]
     assert reconstructed_share(outliers, copies) == 1.0
     assert reconstructed_share(others, copies) < 0.5

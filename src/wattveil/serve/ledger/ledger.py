@@ -18,10 +18,9 @@
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeVar
 
 from sqlalchemy import Connection, Engine, select
@@ -46,7 +45,7 @@ from wattveil.serve.ledger.writer import Writer
 T = TypeVar("T")
 
 
-class Ledger:
+class Ledger(AbstractContextManager["Ledger"]):
     """Every charge and every budget of a server; safe to use from many threads.
 
     Open it with `Ledger.open`. On SQLite one process serves; on PostgreSQL several may.
@@ -108,16 +107,7 @@ class Ledger:
         self._witness.close()
         self.engine.dispose()
 
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close."""
         self.close()
 
