@@ -24,9 +24,9 @@ AMI = ("ami-scatter", "ami-performance", "histograms", "load-shapes")
 
 _HEAD = """# The paper's figures, redrawn
 
-Every figure and number of Ravi et al., *Differentially Private K-means Clustering Applied to Meter
-Data Analysis and Synthesis*, beside what is true. `make reproduction` builds this page from a
-whole run of
+For readers of the paper, and for whoever wants to know how far it can be trusted. Every figure and
+number of Ravi et al., *Differentially Private K-means Clustering Applied to Meter Data Analysis and
+Synthesis*, beside what is true. `make reproduction` builds this page from a whole run of
 
 ```sh
 wattveil reproduce all --out figures
@@ -39,7 +39,14 @@ page is private and says so. The paper's customers are not public: these are
 are computed. Noise in figures is seeded and never published; products of Wattveil that appear in
 them (global tier, synthesis, duration curve) have no seed, so their numbers move a little from run
 to run. This run took {seconds:.0f} seconds on two cores that others used too. The paper's errors,
-line by line, are in [notation](notation.md).
+line by line, are in [the paper](understand/the-paper.md#what-is-wrong).
+
+The paper writes ε_c, δ_c for what centroids cost and ε_l, δ_l for labels; Δc is how far leaving out
+one customer moves the centroids, L are the customers whose label can change by it, Δ_l is the most
+labels that do. AMI is advanced metering infrastructure: smart meters. *White* noise is alike in all
+directions, *coloured* noise lies where customers differ. *True δ* is what the noise really has at
+the ε that is claimed. A loss is how much worse released centroids fit than exact ones: 0 is best.
+The paper's own method is of the [instance tier](instance-tier.md), not differential privacy.
 """
 
 _LONDON = """
@@ -83,12 +90,17 @@ def page(study: Study, runs: Sequence[Run]) -> str:
         parts += [
             f"## {run.figure.title}",
             f"**The paper.** {run.figure.paper}",
-            f"![{run.figure.title}](reproduction/{run.figure.name}.svg)",
+            f"![{in_words(run)}](reproduction/{run.figure.name}.svg)",
             f"**What we get.** {run.outcome.found}",
             f"**Where they differ, and why.** {run.outcome.differs}",
             *(table(own) for own in run.outcome.tables),
         ]
     return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def in_words(run: Run) -> str:
+    """Return what a picture shows, for those who do not see it."""
+    return "; ".join([run.figure.title, *(panel.title for panel in run.outcome.panels)])
 
 
 def on_london(runs: Sequence[Run]) -> str:

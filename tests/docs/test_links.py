@@ -1,5 +1,6 @@
 """Links, pictures and doors: nothing leads nowhere, every page is found, every picture is built."""
 
+import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from wattveil.reproduce import FIGURES
 
 DOORS = ["Start", "Guides", "Understand", "Reference"]
 MOST_BYTES = 1_000_000
+FEWEST_WORDS = 4
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -32,6 +34,21 @@ def test_a_broken_link_is_found() -> None:
     )
     expected = ["nowhere.md", "ledger.md#nowhere", "#nowhere", "nowhere.png", "nowhere.svg"]
     assert broken_links(text, DOCS) == expected
+
+
+def mute_pictures(text: str) -> list[str]:
+    """Return the pictures of a page whose words do not say what they show."""
+    found = re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", text)
+    return [target for words, target in found if len(words.split()) < FEWEST_WORDS]
+
+
+def test_pictures_have_words_for_those_who_do_not_see_them() -> None:
+    """Every picture says in words what it shows; one that does not, planted here, is found."""
+    assert mute_pictures("![](a.png) ![Figure](b.png) ![a curve with its band](c.png)") == [
+        "a.png",
+        "b.png",
+    ]
+    assert [name_of(page) for page in PAGES if mute_pictures(page.read_text())] == []
 
 
 def test_every_page_is_behind_one_of_four_doors() -> None:
@@ -54,7 +71,7 @@ def test_every_picture_has_a_builder() -> None:
     """`make figures` and `make reproduction` build each picture of docs; there is no other."""
     built = {IMAGES / name for name in PICTURES}
     built |= {DOCS / "reproduction" / f"{name}.svg" for name in FIGURES}
-    assert {path for path in DOCS.rglob("*.*") if path.suffix != ".md"} == built
+    assert {path for path in DOCS.rglob("*.*") if path.suffix not in {".md", ".css"}} == built
 
 
 @pytest.mark.parametrize("command", sorted({*PICTURES.values(), *PROFILES}))
