@@ -71,15 +71,19 @@ class Indoors:
 
     gate = threading.Lock()
 
-    def __init__(self, *, most_seconds: float = threading.TIMEOUT_MAX) -> None:
-        """Take what a helper takes; nothing here runs long."""
+    def __init__(
+        self, *, most_seconds: float = threading.TIMEOUT_MAX, most_bytes: int | None = None
+    ) -> None:
+        """Take what a helper takes; nothing here runs long or needs much."""
         assert most_seconds > 0.0
+        assert most_bytes is None or most_bytes > 0
 
-    def ask(self, task: dict[str, Any]) -> dict[str, Any]:
+    def ask(self, task: dict[str, Any], *, wait_seconds: float = -1) -> dict[str, Any]:
         """Plan at once; draw when nobody asks."""
+        assert wait_seconds  # nobody waits
         if task["do"] == "plan":
             return dict(_plan(canonical_text("task", task)))
-        if task["do"] == "verify":
+        if task["do"] in ("describe", "verify"):
             return helper.answered(task)
         with self.gate:
             out = Path(task["out"])

@@ -120,6 +120,8 @@ _add(admin, "token", "serve.verbs.token", "A new token, for an administrator who
 _add(admin, "profiles", "serve.verbs.profiles", "Files or a query, as one file of a server.")
 _add(admin, "dataset", "serve.verbs.dataset", "Register a data set at a server.")
 _add(admin, "analyst", "serve.verbs.analyst", "Admit somebody who may ask.")
+_add(admin, "revoke", "serve.verbs.revoke", "Make every token of somebody worthless.")
+_add(admin, "disable", "serve.verbs.disable", "Refuse somebody from now on, for good.")
 _add(admin, "budget", "serve.verbs.budget", "Say what may be spent, and by whom.")
 _add(admin, "close", "serve.verbs.close", "Have a data set answer nothing new.")
 _add(admin, "key", "publish.key_command", "Make a key to sign releases with, and its public half.")

@@ -43,7 +43,7 @@ def looked_at(page: Page, name: str, width: int) -> None:
 def look_at_the_books(owner: Page) -> None:
     """See in the ledger what was done, and on the bars of the accounts how full they are."""
     owner.click("text=Ledger")
-    said = owner.locator("section").first.inner_text()
+    said = owner.locator("h2:has-text('town') + section").inner_text()
     assert "zoe, global tier: epsilon 2.0" in said
     assert "global tier: epsilon 1.5" in said
     looked_at(owner, "ledger", 1280)

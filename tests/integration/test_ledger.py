@@ -214,6 +214,21 @@ def test_i6_a_reader_waits_for_the_draw_of_another(ledger: Ledger, tmp_path: Pat
     assert ledger.pending() == []
 
 
+def test_refusals_do_not_fill_the_disk(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The latest are kept; nothing of the ledger is forgotten."""
+    monkeypatch.setattr("wattveil.serve.ledger.desk.KEPT_REFUSALS", 3)
+    paid = ledger.charge(order("paid"))
+    asked = [order(f"k{number}", tier=Tier.INSTANCE) for number in range(5)]
+    for one in asked:
+        with pytest.raises(ChargeRefusedError):
+            ledger.charge(one)
+    with ledger.reading() as connection:
+        kept = connection.execute(select(refusal.c.request_sha256).order_by(refusal.c.id))
+        assert kept.scalars().all() == [one.request_sha256 for one in asked[2:]]
+    assert ledger.charge(order("paid")) == paid
+    assert broken(ledger) == []
+
+
 def test_i8_refusals_have_codes_and_an_order(ledger: Ledger) -> None:
     """Each reason has its code; amounts, names and data appear in none."""
     open_dataset(ledger, "shops", allowance=ALLOWANCE)
@@ -415,6 +430,30 @@ def test_the_tables_are_those_of_the_migrations(ledger: Ledger) -> None:
     """What Alembic made is what the code describes."""
     with ledger.engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+
+
+def test_tables_of_older_software_are_brought_up_to_date(place: Place) -> None:
+    """A ledger of the first version, with a charge: nothing of it changes, and the rest appears."""
+    with place.open() as ledger:
+        populate(ledger)
+        paid = ledger.charge(order("a"))
+        with writing(ledger.engine).begin() as connection:
+            for table in ("share", "act", "registration", "token"):
+                connection.execute(text(f"DROP TABLE {table}"))
+            if connection.dialect.name == "postgresql":
+                for name in (
+                    "share_no_update",
+                    "share_no_delete",
+                    "act_no_update",
+                    "act_no_delete",
+                ):
+                    connection.execute(text(f"DROP FUNCTION {name}()"))
+            connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+    with place.open() as ledger:
+        assert ledger.charge(order("a")) == paid
+        assert broken(ledger) == []
+        with ledger.engine.connect() as connection:
+            assert compare_metadata(MigrationContext.configure(connection), metadata) == []
 
 
 def test_tables_of_newer_software_are_refused(place: Place) -> None:

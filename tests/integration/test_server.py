@@ -383,6 +383,8 @@ def battery(server: Running) -> list[tuple[int, bytes]]:
         server.order("k", {"epsilon": 1.0, "by": "class", "clusters": 1001}),
         server.order("k", {"epsilon": 1.0, "by": "nothing"}),
         server.order("k", {"epsilon": 1e-12}),
+        server.order("k", {"epsilon": 1e-3}),
+        server.order("k", {"epsilon": 1.0, "label_epsilon": 0.9999999}),
         server.order("k", {"epsilon": 1.0, "label_epsilon": 2.0}),
         server.ask("POST", "/v1/datasets/homes/quotes", {"epsilon": -1.0}, as_="ann"),
     ]

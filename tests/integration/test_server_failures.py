@@ -5,6 +5,7 @@ import errno
 import json
 import shutil
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.servers import QUICK, put_profiles
 from tests.twins import Got, Indoors, Twin, furnish, indoors, opened
 from wattveil.errors import LedgerBehindError
 from wattveil.serve import helper, worker
+from wattveil.serve.counter import Counter
 from wattveil.serve.house import House
 from wattveil.serve.ledger.engine import FILE
 from wattveil.serve.problems import Code, Problem
@@ -123,7 +125,7 @@ def test_a_full_disk_is_no_failed_computation(
         if len(tried) > 2:
             return draw(self, task)
         tried[-1].mkdir()  # what was written until the disk was full
-        return {"done": False, "no_room": True}
+        return {"done": False, "not_now": True}
 
     monkeypatch.setattr(Indoors, "ask", no_room_twice)
     done = order(server)
@@ -132,13 +134,35 @@ def test_a_full_disk_is_no_failed_computation(
     assert [path.exists() for path in tried] == [False, False, True]
 
 
-def test_the_helper_says_that_there_is_no_room_and_nothing_else(
+def test_data_that_are_gone_cost_nothing(server: Twin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refused before the charge; what was drawn is still there; what was paid waits for them."""
+    first = order(server)
+    server.settle()
+    profiles, before = server.house.folder / "profiles" / "homes.parquet", budget(server)
+    away = profiles.rename(profiles.with_suffix(".away"))
+    refused = order(server, 1)
+    assert refused.status == Code.UNAVAILABLE.status
+    assert json.loads(refused.body) == Problem(Code.UNAVAILABLE).body
+    assert budget(server) == before
+    assert (order(server).status, state(server, first)) == (200, "ok")
+    monkeypatch.setattr(Counter, "_check_drawable", lambda *_: None)  # they went a moment later
+    paid = order(server, 2)
+    assert paid.status == 202
+    time.sleep(0.1)  # several tries
+    assert state(server, paid) == "computing"
+    away.rename(profiles)
+    server.settle()
+    assert state(server, paid) == "ok"
+
+
+def test_the_helper_says_that_a_disk_is_in_the_way_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A full disk is no matter of rows; everything else stays in house."""
+    """A disk that is full or gone is no matter of rows; everything else stays in house."""
     said = {
-        OSError(errno.ENOSPC, "No space left on device"): {"done": False, "no_room": True},
-        OSError(errno.EACCES, "customer 4711"): {"done": False, "no_room": False},
+        OSError(errno.ENOSPC, "No space left on device"): {"done": False, "not_now": True},
+        OSError(errno.ENOENT, "profiles/homes.parquet"): {"done": False, "not_now": True},
+        OSError(errno.EINVAL, "customer 4711"): {"done": False, "not_now": False},
         ValueError("row 17 of customer 4711"): {"done": False},
     }
     for error, expected in said.items():

@@ -1,10 +1,13 @@
 """Releases among people: shared, checked, asked for twice; and what owners see of it."""
 
+import hashlib
 import io
 import json
 import zipfile
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.servers import QUICK, Answer, Browser, Running, refused
@@ -115,9 +118,8 @@ def test_a_bundle_is_checked(server: Running) -> None:
     assert any(one["check"] == "the sum with other releases" for one in verdict["findings"])
     with zipfile.ZipFile(io.BytesIO(bundle)) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
-    for change, holds in (({}, True), ({"tables/groups.csv": b"other\n"}, False)):
-        verdict = checked(server, packed({**files, **change})).json
-        assert (verdict["accepted"], verdict["of_this_server"]) == (holds, holds)
+    verdict = checked(server, packed({**files, "tables/groups.csv": b"other\n"})).json
+    assert (verdict["accepted"], verdict["of_this_server"]) == (False, False)
     owner = Browser(server, "ann")
     assert b"Zipped bundle" in owner.get("/verify").body
 
@@ -129,6 +131,36 @@ def packed(files: dict[str, bytes]) -> bytes:
         for name, data in files.items():
             archive.writestr(name, data)
     return buffer.getvalue()
+
+
+def test_a_bundle_that_would_fill_the_memory_is_refused(server: Running) -> None:
+    """As many rows as stated, in a kilobyte or so; each has 64 MiB: its process has a limit."""
+    bundle = zipped(server, released(server, "to-burst", 0.15))
+    with zipfile.ZipFile(io.BytesIO(bundle)) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    name = "tables/load_shapes.parquet"
+    data = pq.read_table(io.BytesIO(files[name]))
+    long = pa.DictionaryArray.from_arrays([0] * data.num_rows, ["x" * 2**26])
+    bomb, place = io.BytesIO(), data.column_names.index("group")
+    pq.write_table(
+        data.set_column(place, "group", long),
+        bomb,
+        compression="zstd",
+        dictionary_pagesize_limit=2**30,
+        store_schema=False,  # of the dictionary nothing is said
+    )
+    assert pq.read_schema(bomb).field("group").type == pa.string()
+    files[name] = bomb.getvalue()
+    assert len(files[name]) < 2**16
+    manifest = json.loads(files["manifest.json"])
+    for entry in manifest["payload"]:
+        content = files[entry["path"]]
+        entry["bytes"], entry["sha256"] = len(content), hashlib.sha256(content).hexdigest()
+    del manifest["signature"]
+    files["manifest.json"] = json.dumps(manifest).encode()
+    verdict = checked(server, packed(files)).json
+    broken = {one["check"]: one["seen"] for one in verdict["findings"] if not one["holds"]}
+    assert broken == {"table load_shapes": "cannot be read: content"}
 
 
 @pytest.mark.parametrize(
@@ -180,6 +212,9 @@ def test_owners_take_the_ledger_home(server: Running, tmp_path: Path) -> None:
     page = owner.get("/ledger").body.decode()
     assert "budget does not cover the price" in page
     assert "given a token" in page
+    older = owner.get("/ledger?book=1&before=3").body.decode()
+    assert [f"<td>1-{seq}</td>" in older for seq in (1, 2, 3)] == [True, True, False]
+    assert "Older entries" not in older
     acts = server.ask("GET", "/v1/admin/acts").json["acts"]
     assert {"by": "owner", "what": "admitted", "name": "ann"}.items() <= next(
         one for one in acts if one["name"] == "ann" and one["what"] == "admitted"

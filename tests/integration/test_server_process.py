@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import wattveil
+from tests.ledgers import broken
 from tests.servers import QUICK, put_profiles, registration, serving
 from wattveil.errors import InvalidParameterError, ServerRefusalError
 from wattveil.serve.house import House
@@ -53,10 +54,29 @@ def started(folder: Path) -> Iterator[Process]:
         process.communicate()
 
 
-def test_a_server_that_was_killed_finishes_what_was_paid(tmp_path: Path) -> None:
-    """First start, token, order, kill -9, second start, the release."""
+def helper_of(process: subprocess.Popen[str]) -> int:
+    """Return the process that computes for a server; there is one once data are registered."""
+    for status in Path("/proc").glob("[0-9]*/status"):
+        try:
+            if f"PPid:\t{process.pid}\n" in status.read_text():
+                return int(status.parent.name)
+        except OSError:
+            continue  # it has ended meanwhile
+    raise AssertionError("no helper")
+
+
+def seconds_of(pid: int) -> float:
+    """Return how long a process has computed."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes as Linux does")
+@pytest.mark.parametrize("told", [signal.SIGKILL, signal.SIGTERM])
+def test_a_server_that_ends_in_a_computation_finishes_it_later(tmp_path: Path, told: int) -> None:
+    """First start, token, order, the end while it is computed, second start, the release."""
     folder = tmp_path / "server"
-    folder.mkdir()
+    folder.mkdir(mode=0o755)
     put_profiles(folder)
     with started(folder) as first:
         assert first.token is not None
@@ -66,9 +86,21 @@ def test_a_server_that_was_killed_finishes_what_was_paid(tmp_path: Path) -> None
         budget = {"allowance": {"epsilon": 1.0, "delta": 1e-6}, "reason": "r", "whose": "ann"}
         owner.post("/v1/admin/datasets/homes/budgets", budget)
         key = {"Idempotency-Key": "k"}
+        helper = helper_of(first.process)
+        computed = seconds_of(helper)
         ordered = Transport(first.url, token).post("/v1/datasets/homes/releases", QUICK, key)
         assert ordered["state"] == "computing"
-        first.process.kill()
+        while seconds_of(helper) < computed + 0.05:
+            time.sleep(0.005)
+        os.kill(helper, signal.SIGSTOP)  # in the middle of it, however fast it is
+        assert [path for path in (folder / "releases").iterdir() if path.name[0] != "."] == []
+        for _ in range(3):  # somebody is impatient
+            first.process.send_signal(told)
+            time.sleep(0.05)
+        assert first.process.wait(60) == (0 if told == signal.SIGTERM else -signal.SIGKILL)
+        if told == signal.SIGKILL:
+            os.kill(helper, signal.SIGCONT)  # it sees that its input has ended
+        assert (folder / "ledger.sqlite").stat().st_mode & 0o077 == 0
     with serving(folder, tokens={"owner": first.token, "ann": token}) as second:
         assert second.house.first_token is None  # printed once
         homes = wattveil.connect(second.url, token).dataset("homes")
@@ -77,6 +109,7 @@ def test_a_server_that_was_killed_finishes_what_was_paid(tmp_path: Path) -> None
         assert release.id == ordered["id"]
         assert homes.budget() == before
         assert release.table("load_shapes").num_rows == 24
+        assert broken(second.house.ledger) == []
         with pytest.raises(ServerRefusalError, match="budget_refused"):
             homes.release(**{**QUICK, "epsilon": 0.99})
 
@@ -91,6 +124,7 @@ def test_a_server_that_is_told_to_end_lets_go_of_everything(tmp_path: Path) -> N
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGTERM)
 
+    mask = os.umask(0o022)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     told = threading.Thread(target=end_it)
     told.start()
@@ -109,6 +143,7 @@ def test_a_server_that_is_told_to_end_lets_go_of_everything(tmp_path: Path) -> N
         told.join()
         for number, handler in handlers.items():
             signal.signal(number, handler)
+        os.umask(mask)
     assert ended.value.code == 0
     assert said[0].startswith("Token of owner")
     assert set(threading.enumerate()) <= before

@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from tests.released import some_profiles
 from tests.servers import Running, put_profiles
+from wattveil import Profiles
 from wattveil.cli import app
 
 
@@ -19,7 +20,7 @@ def run(*arguments: str) -> tuple[int, str]:
 def test_an_owner_does_everything_from_a_terminal(
     server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Register, admit, set a budget, close; what the server refuses is said."""
+    """Register, admit, budget, revoke, close, disable; what the server refuses is said."""
     file = put_profiles(server.house.folder, "terminal.parquet", some_profiles(25))
     register = ("dataset", "--name", "terminal", "--file", file, "--clip-kw", "5", "--epsilon", "2")
     groups = ("--group", "class=home,shop", "--title", "A town", "--url", server.url)
@@ -30,6 +31,8 @@ def test_an_owner_does_everything_from_a_terminal(
     assert (code, "forbidden" in said) == (1, True)
     monkeypatch.setenv("WATTVEIL_TOKEN", server.tokens["owner"])
     assert run(*register, "--group", "class", "--url", server.url)[0] == 2
+    # The process of the server, which is this one, reads no rows: another one does.
+    monkeypatch.setattr(Profiles, "read_parquet", None)
     assert run(*register, *groups) == (0, "terminal is registered.")
     code, said = run("analyst", "--name", "tess", "--days", "3", "--url", server.url, "--json")
     server.tokens["tess"] = json.loads(said)["token"]
@@ -39,14 +42,31 @@ def test_an_owner_does_everything_from_a_terminal(
     assert run("budget", *spend, "--epsilon", "1") == (0, "The budget is set.")
     seen = server.ask("GET", "/v1/datasets/terminal", as_="tess").json
     assert (seen["title"], seen["groups"]) == ("A town", {"class": ["home", "shop"]})
+    someone = ("--name", "tess", "--url", server.url)
+    assert run("revoke", *someone) == (0, "tess has no token that is good.")
+    assert server.ask("GET", "/v1/me", as_="tess").status == 401
+    again = server.ask("POST", "/v1/admin/principals/tess/tokens", {}).json
+    server.tokens["tess"] = again["token"]
+    assert server.ask("GET", "/v1/datasets/terminal", as_="tess").status == 200
     closing = ("close", "--dataset", "terminal", "--reason", "over", "--url", server.url)
     assert run(*closing) == (0, "terminal is closed.")
     assert server.ask("GET", "/v1/datasets/terminal", as_="tess").json["closed"] is True
+    code, said = run("disable", *someone, "--json")
+    assert (code, json.loads(said)) == (0, {"name": "tess", "disabled": True})
+    assert server.ask("GET", "/v1/me", as_="tess").status == 401
+    code, said = run("disable", *someone)
+    assert (code, "invalid_request" in said) == (1, True), said
+    acts = server.ask("GET", "/v1/admin/acts").json["acts"]
+    tess = [one["what"] for one in acts if one["name"] == "tess"]
+    assert tess[0] == "disabled"
+    assert "tokens taken away" in tess
 
 
 def test_tokens_are_in_no_help() -> None:
     """No verb has an option for a secret."""
-    for verb in ("dataset", "analyst", "budget", "close", "token", "profiles"):
+    for verb in (
+        *("dataset", "analyst", "revoke", "disable", "budget", "close", "token", "profiles"),
+    ):
         code, said = run(verb, "--help")
         assert code == 0
         assert "--token" not in said

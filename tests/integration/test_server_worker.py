@@ -16,8 +16,10 @@ def test_a_charge_outlives_helper_and_server(place: Place) -> None:
         furnish(first)
         ordered = first.order("k", QUICK)
         helper = first.house.worker._helper
-        while (killed := helper._process) is None:
-            time.sleep(0.01)
+        while not helper._turn.locked():  # it computes
+            time.sleep(0.001)
+        killed = helper._process
+        assert killed is not None
         killed.kill()
         while helper._process is killed:  # another one takes its place
             time.sleep(0.01)

@@ -120,6 +120,15 @@ def read_table(bundle: Path, name: str, *, csv_types: pa.Schema | None = None) -
         raise InvalidFileError(path, "content", f"a {kind} table", str(error)) from error
 
 
+def read_footer(bundle: Path, name: str) -> pq.FileMetaData:
+    """Read what the Parquet file of a table says of itself; none of its values."""
+    path = bundle / table_path(name, "parquet")
+    try:
+        return pq.read_metadata(path)
+    except (OSError, pa.ArrowException) as error:
+        raise InvalidFileError(path, "content", "a parquet table", str(error)) from error
+
+
 def _write_whole(out: Path, content: Mapping[str, bytes]) -> None:
     hidden = _hidden_folder(out)
     try:

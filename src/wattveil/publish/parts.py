@@ -72,6 +72,11 @@ class Expectation:
     """None: it cannot be known beforehand."""
     unit: str
 
+    def __post_init__(self) -> None:
+        """Take what is beyond all numbers for what it is: not known."""
+        if self.value is not None and not math.isfinite(self.value):
+            object.__setattr__(self, "value", None)
+
     def __str__(self) -> str:
         """Say it in words."""
         return self.unit if self.value is None else f"{self.value:.2g} {self.unit}"

@@ -23,6 +23,8 @@ _NAME_OF_GLOBAL = re.compile(r"differential(ly)?\W+priva", re.IGNORECASE)
 
 LEAST_SIZE_KW, MOST_SIZE_KW = 0.04, 40.0
 """Sizes of customers that are looked for, unless the public bound is larger."""
+_MOST_CLIP_KW = 4e9
+"""Up to which arithmetic is safe, see `clustering.sizes.checked_range`."""
 
 
 def _check_text(name: str, text: object) -> None:
@@ -117,7 +119,10 @@ class ReleaseRequest:
             },
         }
         if self.clip_kw is not None:
-            plain["clip_kw"] = checks.positive("clip_kw", self.clip_kw)
+            plain["clip_kw"] = clip_kw = checks.positive("clip_kw", self.clip_kw)
+            if clip_kw > _MOST_CLIP_KW:
+                rule = f"at most {_MOST_CLIP_KW:g}: sizes are looked for up to it"
+                raise InvalidParameterError("clip_kw", rule, self.clip_kw)
         if self.label_epsilon is not None:
             plain["label_epsilon"] = checks.positive_epsilon("label_epsilon", self.label_epsilon)
         for name, number in plain.items():  # as the statement writes them: 2 is 2.0

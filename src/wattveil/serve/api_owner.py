@@ -32,7 +32,7 @@ def owner_routes(house: House, access: Access) -> APIRouter:
 
         Answer: its public description.
         """
-        datasets.register(ledger, house.folder, body, by=holder.name, key=house.fingerprint_key)
+        datasets.register(ledger, house.folder, body, by=holder.name, look=house.look)
         return access.dataset(holder, body.name).description()
 
     @routes.post("/datasets/{dataset}/budgets")

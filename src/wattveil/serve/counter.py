@@ -7,6 +7,7 @@ from typing import Any
 
 from wattveil.privacy.guarantee import Tier
 from wattveil.publish.produce import check_list, read_customer_list
+from wattveil.publish.request import ReleaseRequest
 from wattveil.serve.bodies import AskBody
 from wattveil.serve.datasets import FOLDER, Dataset
 from wattveil.serve.house import House
@@ -64,18 +65,16 @@ class Counter:
             "already_paid": dict(zip(("dataset", "own"), paid_already, strict=True)),
             "more_of_this_kind": {"dataset": _covered(whole, price), "own": _covered(own, price)},
             "largest_epsilon": None if largest is None else repr(largest),
-            "plan": self.house.planner.plan(request, dataset.public["grid"]),
+            "plan": self.house.planner.plan(request, dataset.public["grid"], whose=holder.name),
         }
 
     def order(self, holder: Holder, dataset: Dataset, body: AskBody, key: str) -> Paid:
         """Charge for a release, and have it computed; or find the one of this key."""
         request = dataset.request(body)
-        if dataset.customer_list_file is not None:
-            path = self.house.folder / FOLDER / dataset.customer_list_file
-            check_list(request, read_customer_list(path))
-        if self.house.worker.is_full:
-            raise Problem(Code.BUSY)
         order = order_release(request, dataset=dataset.name, principal=holder.name, key=key)
+        drawn_before, _ = self.house.ledger.already_paid(order)
+        if not drawn_before:
+            self._check_drawable(dataset, request)
         charge = self.house.ledger.charge(order)
         if self.house.ledger.release_of(charge) is None:
             self.house.worker.take(charge)
@@ -84,6 +83,17 @@ class Counter:
         if paid is None:
             raise RuntimeError("a charge that was just made is not there")
         return paid
+
+    def _check_drawable(self, dataset: Dataset, request: ReleaseRequest) -> None:
+        """Refuse, before the charge, what could not be computed now. No row has a say in it."""
+        if self.house.worker.is_full:
+            raise Problem(Code.BUSY)
+        profiles, listed = dataset.profiles_file, dataset.customer_list_file
+        folder = self.house.folder / FOLDER
+        if not all((folder / name).is_file() for name in (profiles, listed or profiles)):
+            raise Problem(Code.UNAVAILABLE)
+        if listed is not None:
+            check_list(request, read_customer_list(folder / listed))
 
     def release(self, paid: Paid) -> dict[str, Any]:
         """Return what is known of a release."""

@@ -5,7 +5,7 @@ paid for, and its repetition no longer free.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from sqlalchemy import Connection, bindparam, insert, select
 
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
-from wattveil.publish.private_file import Description, describe
+from wattveil.publish.private_file import Description
 from wattveil.publish.produce import read_customer_list
 from wattveil.publish.request import DEFAULT_WEIGHTS, About, ReleaseRequest
 from wattveil.serve.bodies import AllowanceBody, AskBody, DatasetBody, Product
@@ -27,6 +27,9 @@ from wattveil.serve.ledger.tables import account, dataset, principal, registrati
 
 FOLDER = "profiles"
 """Where the owner puts files of profiles, in the data folder of a server."""
+
+Look = Callable[[Path, ReleaseRequest], Description]
+"""Says what may be known of a file of profiles, for requests like this one."""
 
 _ABOUT = ("title", "curator", "region", "contact", "intended_use")
 _OTHER_RELEASES = "those of this server are counted in cumulative; of others it does not know"
@@ -91,8 +94,8 @@ class Dataset:
         )
 
 
-def register(ledger: Ledger, folder: Path, body: DatasetBody, *, by: str, key: bytes) -> None:
-    """Look at the file, and open the data set in the ledger, with its public parameters."""
+def register(ledger: Ledger, folder: Path, body: DatasetBody, *, by: str, look: Look) -> None:
+    """Have the file looked at, and open the data set in the ledger, with its public parameters."""
     public = {
         name: value for name, value in body.model_dump(mode="json").items() if name in _PUBLIC
     }
@@ -104,7 +107,7 @@ def register(ledger: Ledger, folder: Path, body: DatasetBody, *, by: str, key: b
     allowance = None if body.allowance is None else allowance_of(body.allowance)
     if allowance is not None:
         _ = allowance.caps  # computed before anybody waits for the lock
-    found = _looked_at(file, body, public, key)
+    found = _looked_at(file, body, public, look)
 
     def act(session: Session) -> None:
         acts.open_dataset(
@@ -150,8 +153,8 @@ def admitted_to(connection: Connection, name: str) -> set[str]:
     return set(connection.execute(_ADMITTED, {"principal": name}).scalars())
 
 
-def _looked_at(file: Path, body: DatasetBody, public: Mapping[str, Any], key: bytes) -> Description:
-    """Read the file once, and try whether each kind of request could be answered with it."""
+def _looked_at(file: Path, body: DatasetBody, public: Mapping[str, Any], look: Look) -> Description:
+    """Have the file read once, and try whether each kind of request could be answered with it."""
     trial = Dataset(
         name=body.name,
         closed=False,
@@ -162,7 +165,7 @@ def _looked_at(file: Path, body: DatasetBody, public: Mapping[str, Any], key: by
     )
     asked = [AskBody(epsilon=1.0), *(AskBody(epsilon=1.0, by=name) for name in body.groups)]
     requests = [trial.request(one) for one in asked]
-    found = describe(file, key=key, request=requests[0])
+    found = look(file, requests[0])
     for name in body.groups:
         if name not in found.attributes:
             raise InvalidParameterError("groups", f"attributes, of {list(found.attributes)}", name)

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
 from typing import Any
 
 from starlette.datastructures import MutableHeaders
@@ -16,7 +17,8 @@ LARGE = "/v1/verify", "/verify"
 """Addresses to which a bundle is sent."""
 MOST_LARGE_BYTES = 16 * 1024 * 1024
 _MOST_LARGE = 4
-"""Large bodies that are held at once: they are read before anybody knows who sends them."""
+"""Large bodies that are held at once, until they are answered: they are read before anybody knows
+who sends them, and unpacked they are four times as large."""
 _MOST_SECONDS = 20.0
 """For a body to arrive."""
 
@@ -60,8 +62,9 @@ class Guard:
             await send(message)
 
         try:
-            body = await self._body(scope, receive)
-            await self._app(scope, _replay(body, receive), send_guarded)
+            with self._room(scope) as most_bytes:
+                body = await _whole_body(scope, receive, most_bytes)
+                await self._app(scope, _replay(body, receive), send_guarded)
         except Problem as problem:
             await problem.response()(scope, receive, send_guarded)
         except Exception as error:  # noqa: BLE001 - whatever it is, its text stays here
@@ -71,15 +74,17 @@ class Guard:
         route = getattr(scope.get("route"), "path", "-")
         _LOG.info("%s %s %s", scope["method"][:7] if status else "-", route, status)
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        """Read a body to its end; of large ones a few at a time."""
+    @contextmanager
+    def _room(self, scope: Scope) -> Iterator[int]:
+        """Make room for a body, until it is answered; return how large it may be."""
         if scope["path"] not in LARGE:
-            return await _whole_body(scope, receive, MOST_BYTES)
+            yield MOST_BYTES
+            return
         if self._large >= _MOST_LARGE:
             raise Problem(Code.BUSY)
         self._large += 1
         try:
-            return await _whole_body(scope, receive, MOST_LARGE_BYTES)
+            yield MOST_LARGE_BYTES
         finally:
             self._large -= 1
 

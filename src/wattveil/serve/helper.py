@@ -1,16 +1,19 @@
-"""A process of its own for what takes long: plans, checks, and releases from private rows.
+"""A process of its own for what takes long, and for private rows: plans, checks, releases.
 
-It reads a line of JSON a task and answers with one: what a plan or a verdict says, or one word
-about a release. Whatever else it would say, warnings and errors that may quote rows, goes nowhere.
-It ends with the server, when its input ends.
+It reads a line of JSON a task and answers with one: what a plan or a verdict says, what may be
+known of a file, or one word about a release. Whatever else it would say, warnings and errors that
+may quote rows, goes nowhere. It ends with the server, when its input ends. Started with a number,
+it has so many bytes of memory.
 """
 
 import errno
 import json
 import os
+import resource
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -18,8 +21,11 @@ from typing import Any
 _ROOM_FOR_OTHERS = 5
 """Added to its niceness: whoever waits for a page goes first."""
 
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
-"""The disk is full, or cannot be written: no matter of rows, and over one day."""
+_NOT_NOW = {
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS),
+    *(errno.ENOENT, errno.EACCES, errno.EIO, errno.ESTALE, errno.ENODEV, errno.ENXIO),
+}
+"""A disk is full, cannot be written, or is not there: no matter of rows, and over one day."""
 
 
 def plan(task: dict[str, Any]) -> dict[str, object]:
@@ -28,6 +34,24 @@ def plan(task: dict[str, Any]) -> dict[str, object]:
     from wattveil.serve.ledger.pricing import read_request  # noqa: PLC0415
 
     return plan_for(read_request(task["request"]), task["grid"]).to_json()
+
+
+def describe(task: dict[str, Any]) -> dict[str, object]:
+    """Return what may be known of a file of profiles, or the rule that it breaks."""
+    from wattveil.errors import InvalidFileError, InvalidParameterError  # noqa: PLC0415
+    from wattveil.publish import private_file  # noqa: PLC0415
+    from wattveil.serve.ledger.pricing import read_request  # noqa: PLC0415
+
+    key = Path(task["fingerprint_key"]).read_bytes()
+    try:
+        found = private_file.describe(
+            Path(task["profiles"]), key=key, request=read_request(task["request"])
+        )
+    except InvalidFileError as error:  # rules are public; what was found instead is not
+        return {"broken": ["file", error.expected]}
+    except InvalidParameterError as error:
+        return {"broken": [error.field, error.rule]}
+    return {"broken": None, "description": asdict(found)}
 
 
 def release(task: dict[str, Any]) -> dict[str, object]:
@@ -39,6 +63,8 @@ def release(task: dict[str, Any]) -> dict[str, object]:
     from wattveil.serve.ledger.pricing import read_request  # noqa: PLC0415
 
     listed = task["customer_list"]
+    with Path(task["profiles"]).open("rb"):
+        pass  # the reader would not tell a disk that is not there from a file that is wrong
     release_file(
         Path(task["profiles"]),
         read_request(task["request"]),
@@ -62,10 +88,10 @@ def verify(task: dict[str, Any]) -> dict[str, object]:
 def answered(task: dict[str, Any]) -> dict[str, object]:
     """Do a task; what it raises may quote rows, so all that is said of it is that it failed."""
     try:
-        work = {"plan": plan, "release": release, "verify": verify}[task["do"]]
-        return {"done": True, **work(task)}
+        tasks = {"plan": plan, "describe": describe, "release": release, "verify": verify}
+        return {"done": True, **tasks[task["do"]](task)}
     except OSError as error:
-        return {"done": False, "no_room": error.errno in _NO_ROOM}
+        return {"done": False, "not_now": error.errno in _NOT_NOW}
     except Exception:  # noqa: BLE001
         return {"done": False}
 
@@ -77,6 +103,8 @@ def main() -> None:
     for stream in (1, 2):
         os.dup2(nowhere, stream)
     os.nice(_ROOM_FOR_OTHERS)
+    for most_bytes in map(int, sys.argv[1:]):
+        resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, most_bytes))
     for task in _tasks():
         answers.write(json.dumps(answered(task)) + "\n")
         answers.flush()

@@ -21,13 +21,18 @@ from typing import Self
 
 from wattveil.errors import InvalidParameterError
 from wattveil.publish import keys
+from wattveil.publish.private_file import Description
+from wattveil.publish.request import ReleaseRequest
 from wattveil.serve import people, tokens
 from wattveil.serve.datasets import FOLDER, find_dataset
+from wattveil.serve.helpers import HelperBusyError, HelperDiedError
 from wattveil.serve.ledger.answer import SHELF, Shelf
 from wattveil.serve.ledger.charges import Charge
 from wattveil.serve.ledger.ledger import Ledger
+from wattveil.serve.ledger.pricing import canonical_request
 from wattveil.serve.ledger.totals import counted_with
 from wattveil.serve.planner import Planner
+from wattveil.serve.problems import Code, Problem, invalid
 from wattveil.serve.releases import find_paid
 from wattveil.serve.worker import Worker
 
@@ -83,10 +88,24 @@ class House(AbstractContextManager["House"]):
                 _opened=undo.pop_all(),
             )
 
-    @property
-    def fingerprint_key(self) -> bytes:
-        """The key of fingerprints."""
-        return (self.folder / FINGERPRINT_KEY).read_bytes()
+    def look(self, file: Path, request: ReleaseRequest) -> Description:
+        """Return what may be known of a file of profiles; the process that computes reads it."""
+        task = {
+            "do": "describe",
+            "profiles": str(file),
+            "fingerprint_key": str(self.folder / FINGERPRINT_KEY),
+            "request": canonical_request(request),
+        }
+        try:
+            said = self.worker.ask(task)
+        except (HelperBusyError, HelperDiedError):
+            raise Problem(Code.BUSY) from None
+        if not said["done"]:
+            raise Problem(Code.INTERNAL)
+        if said["broken"] is not None:
+            field, rule = said["broken"]
+            raise invalid((field, rule))
+        return Description(**said["description"])
 
     def close(self) -> None:
         """Stop computing, finish writing, let go of the database."""

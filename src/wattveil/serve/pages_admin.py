@@ -82,7 +82,7 @@ class _Acts:
             }
         )
         house = self._house
-        datasets.register(house.ledger, house.folder, body, by=by, key=house.fingerprint_key)
+        datasets.register(house.ledger, house.folder, body, by=by, look=house.look)
         return {"said": f"{body.name} is registered."}
 
     def _set_budget(self, form: Form, by: str) -> dict[str, object]:

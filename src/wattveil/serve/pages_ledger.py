@@ -3,11 +3,12 @@
 import json
 import shutil
 import tempfile
+from collections import defaultdict
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, HTMLResponse, Response
 
@@ -20,6 +21,8 @@ from wattveil.serve.ledger.tables import dataset, entry, principal, refusal
 from wattveil.serve.pages import Visitor, visiting
 from wattveil.serve.sessions import Sessions
 
+_LATEST = 50
+"""Of each book, at a first look."""
 _MOST_ENTRIES = 200
 _MOST_OTHERS = 50
 
@@ -32,20 +35,21 @@ def ledger_pages(house: House, access: Access, sessions: Sessions) -> APIRouter:
     @routes.get("/ledger")
     def show_ledger(
         who: Annotated[Visitor, visitor],
-        before: Annotated[str, Query(max_length=40, pattern=r"^[0-9T:.+-]*$")] = "9999",
+        book: Annotated[int | None, Query(ge=1, le=2**31 - 1)] = None,
+        before: Annotated[int, Query(ge=1, le=2**62)] = 2**62,
     ) -> HTMLResponse:
         who.check_admin()
-        latest = _ENTRIES.where(entry.c.at < before).limit(_MOST_ENTRIES)
         with house.ledger.reading() as connection:
-            entries = [dict(row) for row in connection.execute(latest).mappings()]
+            books = [
+                _book(connection, number, names, before, _LATEST if book is None else _MOST_ENTRIES)
+                for number, names in _names(connection).items()
+                if book in (None, number)
+            ]
             refused = [dict(row) for row in connection.execute(_REFUSED).mappings()]
             acts = people.latest_acts(connection, most=_MOST_OTHERS)
-        for one in entries:
-            one["said"] = _said(json.loads(one.pop("detail")))
         for one in refused:
             one["why"] = Refusal[one.pop("code").upper()].value
-        older = entries[-1]["at"] if len(entries) == _MOST_ENTRIES else None
-        return who.page("ledger.html", entries=entries, older=older, refused=refused, acts=acts)
+        return who.page("ledger.html", books=books, refused=refused, acts=acts)
 
     @routes.get("/ledger.jsonl")
     def send_ledger(who: Annotated[Visitor, visitor]) -> Response:
@@ -58,6 +62,26 @@ def ledger_pages(house: House, access: Access, sessions: Sessions) -> APIRouter:
         )
 
     return routes
+
+
+def _names(connection: Connection) -> dict[int, list[str]]:
+    """Return the names of the data sets of each book."""
+    names: dict[int, list[str]] = defaultdict(list)
+    for number, name in connection.execute(_BOOKS):
+        names[number].append(name)
+    return names
+
+
+def _book(
+    connection: Connection, number: int, names: list[str], before: int, most: int
+) -> dict[str, Any]:
+    """Return the latest entries of a book that come before one, by number: times may be equal."""
+    latest = _ENTRIES.where(entry.c.book_id == number, entry.c.seq < before).limit(most)
+    entries = [dict(row) for row in connection.execute(latest).mappings()]
+    for one in entries:
+        one["said"] = _said(json.loads(one.pop("detail")))
+    older = entries[-1]["seq"] if entries and entries[-1]["seq"] > 1 else None
+    return {"number": number, "names": ", ".join(names), "entries": entries, "older": older}
 
 
 def _said(detail: dict[str, Any]) -> str:
@@ -83,8 +107,9 @@ _ENTRIES = (
     )
     .join(principal, principal.c.id == entry.c.principal_id)
     .outerjoin(dataset, dataset.c.id == entry.c.dataset_id)
-    .order_by(entry.c.at.desc())
+    .order_by(entry.c.seq.desc())
 )
+_BOOKS = select(dataset.c.book_id, dataset.c.name).order_by(dataset.c.book_id, dataset.c.id)
 _REFUSED = (
     select(
         refusal.c.at,

@@ -48,7 +48,7 @@ class Code(Enum):
     TOO_LARGE = (413, "the request is too large")
     BUSY = (429, "too much at once; try again later")
     INTERNAL = (500, "an error of the server; nothing was answered")
-    UNAVAILABLE = (503, "the ledger cannot be used; nothing was answered")
+    UNAVAILABLE = (503, "ledger or data cannot be reached; nothing was answered")
 
     @property
     def status(self) -> int:

@@ -54,7 +54,7 @@ def shown_to(connection: Connection, name: str, *, most: int) -> list[Paid]:
         or_(share.c.principal_id.is_(None), share.c.principal_id == reader),
     )
     mine = _PAID.where(or_(entry.c.principal_id == reader, shared))
-    latest = mine.order_by(entry.c.at.desc()).limit(most)
+    latest = mine.order_by(*(entry.c[name].desc() for name in ("at", "book_id", "seq"))).limit(most)
     return [_paid_of(row) for row in connection.execute(latest)]
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import resource
 import signal
 import socket
@@ -17,6 +18,8 @@ from wattveil.errors import InvalidParameterError
 from wattveil.serve.app import make_app
 from wattveil.serve.house import House
 from wattveil.serve.people import FIRST_ADMIN
+
+_ENDINGS = (signal.SIGINT, signal.SIGTERM)
 
 _GRACE_SECONDS = 10
 """For requests that are under way when the server is told to end."""
@@ -39,8 +42,9 @@ def run(
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)  # its steps would bury the first token
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump of memory would hold tokens
+    os.umask(0o077)  # whoever made the folder: what is written there is for its owner alone
     data.mkdir(mode=0o700, exist_ok=True)
-    for told in (signal.SIGINT, signal.SIGTERM):
+    for told in _ENDINGS:
         signal.signal(told, _end)
     with _listening(host, port) as listener, House.open(data, database) as house:
         if house.first_token is not None:
@@ -82,7 +86,12 @@ def configured(app: ASGIApp, **way: Any) -> uvicorn.Config:  # noqa: ANN401 - uv
 
 
 def _end(_: int, __: FrameType | None) -> None:
-    """Leave by the way that closes everything; uvicorn has sent what was under way before."""
+    """Leave by the way that closes everything; uvicorn has sent what was under way before.
+
+    Whoever is impatient and says it again must not break off the closing.
+    """
+    for told in _ENDINGS:
+        signal.signal(told, signal.SIG_IGN)
     raise SystemExit(0)
 
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 from wattveil.serve.helpers import Helper, HelperDiedError
 from wattveil.serve.ledger.answer import Shelf, finish
@@ -29,6 +30,9 @@ _TRIES = 3
 
 _PAUSE_SECONDS = 2.0
 """Before a ledger that could not be written is tried again."""
+
+_MOST_WAITING_SECONDS = 50.0
+"""For the release that is being computed when something else is asked for; proxies wait 60."""
 
 Task = Callable[[Charge, Path], dict[str, object]]
 """What the helper is told to do for a charge: leave a bundle at a path."""
@@ -73,6 +77,10 @@ class Worker:
             self._known.add(place)
         self._waiting.put(paid)
 
+    def ask(self, task: dict[str, Any]) -> dict[str, Any]:
+        """Have the process that reads rows do something else, between two releases."""
+        return self._helper.ask(task, wait_seconds=_MOST_WAITING_SECONDS)
+
     def stop(self) -> None:
         """Stop at once: what is not stored is computed at the next start."""
         self._stopping.set()
@@ -88,7 +96,7 @@ class Worker:
                     finish(self._ledger, self._shelf, paid, self._compute)
             except _Stopped:
                 return
-            except (Exception, _NoRoom) as error:  # noqa: BLE001 - disk or ledger may come back
+            except (Exception, _NotNow) as error:  # noqa: BLE001 - disk or ledger may come back
                 _LOG.error("storing failed: %s", type(error).__name__)
                 self._waiting.put(paid)  # still paid, still to be done
                 self._stopping.wait(_PAUSE_SECONDS)
@@ -114,9 +122,9 @@ class Worker:
                 if self._stopping.is_set():
                     raise _Stopped from None
                 continue
-            if said.get("no_room"):
+            if said.get("not_now"):
                 shutil.rmtree(draft, ignore_errors=True)
-                raise _NoRoom
+                raise _NotNow
             return said["done"] is True
         return False
 
@@ -125,5 +133,5 @@ class _Stopped(BaseException):
     """The server stops: nothing is known of the computation, so nothing is stored about it."""
 
 
-class _NoRoom(BaseException):
-    """The disk is full: the charge is still to be computed, and nothing is stored about it."""
+class _NotNow(BaseException):
+    """A disk is full or not there: the charge is still to be computed, and nothing is stored."""

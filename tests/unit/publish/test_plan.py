@@ -1,6 +1,7 @@
 """One budget: how it is split, what is foreseen, and what a request may not be."""
 
 import decimal
+import math
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Grid
 from wattveil.publish import plan
+from wattveil.publish.parts import Expectation
 from wattveil.publish.plan import composed_epsilon, epsilon_for, plan_release, split_budget
 from wattveil.publish.request import About, ReleaseRequest
 
@@ -170,3 +172,12 @@ def test_words_of_the_publisher_are_one_line(text: str) -> None:
     """Refused before anything is spent: what cannot be written, and what could pass for our own."""
     with pytest.raises(InvalidParameterError, match="title must be one line"):
         About(title=text)
+
+
+def test_an_error_beyond_all_numbers_is_not_foreseen() -> None:
+    """JSON has no word for it, and a quote must not fail."""
+    assert Expectation("error of a load curve", math.inf, "kW").value is None
+    assert Expectation("error of a load curve", math.nan, "kW") == Expectation(
+        "error of a load curve", None, "kW"
+    )
+    assert Expectation("error of a load curve", 0.5, "kW").value == 0.5

@@ -16,7 +16,8 @@ from tests.released import EVERYTHING, broken, make_bundle, some_profiles
 from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Grid
 from wattveil.profiles.grid import Split
-from wattveil.publish.bundle import read_manifest
+from wattveil.publish import verify_tables
+from wattveil.publish.bundle import read_manifest, read_table
 from wattveil.publish.manifest import Manifest
 from wattveil.publish.plan import plan_release
 from wattveil.publish.produce import release_bundle
@@ -84,6 +85,61 @@ def test_a_table_of_another_shape_is_found(copy: Path, rewrite: Rewrite) -> None
     (copy / "tables/centroids.csv").write_bytes(b"")
     rehash(copy, rewrite)
     assert "cannot be read" in broken(copy)["table centroids"]
+
+
+_MANY = 500_000
+
+
+def constant(data: pa.Table, rows: int) -> pa.Table:
+    """Return a table that repeats the first row: a few bytes in a file, many in memory."""
+    return pa.table([pa.repeat(column[0], rows) for column in data], schema=data.schema)
+
+
+def understated(content: bytes, *, everywhere: bool) -> bytes:
+    """Return a Parquet file of so many rows whose footer says 72, once or wherever it says it."""
+    said, footer = varint(_MANY), content.rindex(b"PAR1") - 4
+    begin = footer - int.from_bytes(content[footer : footer + 4], "little")
+    assert content.count(said, begin, footer) > 2
+    lies = content[begin:footer].replace(said, b"\x90\x81\x00", -1 if everywhere else 1)
+    return content[:begin] + lies + content[footer:]
+
+
+def varint(number: int) -> bytes:
+    """Write a number as the footer does: zigzag, seven bits a byte."""
+    left, written = 2 * number, b""
+    while left > 127:
+        left, written = left >> 7, written + bytes([left & 127 | 128])
+    return written + bytes([left])
+
+
+@pytest.mark.usefixtures("no_budget", "no_pages")
+@pytest.mark.parametrize("bomb", ["rows", "groups", "one lie", "lies"])
+def test_no_value_is_read_of_a_file_that_says_too_much(
+    copy: Path, rewrite: Rewrite, bomb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Millions of rows in a few kilobytes; a footer that lies is found, or limits what is read."""
+    path = copy / "tables/centroids.parquet"
+    data = pq.read_table(path)
+    if bomb == "groups":
+        pq.write_table(constant(data, 300), path, row_group_size=1)
+    else:
+        pq.write_table(constant(data, _MANY), path, compression="zstd", row_group_size=_MANY)
+        assert path.stat().st_size < 2**17
+    if "lie" in bomb:
+        path.write_bytes(understated(path.read_bytes(), everywhere=bomb == "lies"))
+        assert pq.read_metadata(path).num_rows == 72
+    rehash(copy, rewrite)
+    read: list[int] = []
+
+    def reading(*given: Any, **options: Any) -> pa.Table:  # noqa: ANN401 - of `read_table`
+        table = read_table(*given, **options)
+        read.append(table.nbytes if given[1] == "centroids" else 0)
+        return table
+
+    monkeypatch.setattr(verify_tables, "read_table", reading)
+    words = {"lies": "", "groups": "300 rows, and 72", "rows": f"{_MANY} rows, and 72"}
+    assert words.get(bomb, "72 rows") in broken(copy)["table centroids"]
+    assert max(read) < 2**20
 
 
 def change(

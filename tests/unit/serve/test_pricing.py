@@ -17,6 +17,7 @@ from wattveil.publish.produce import release_bundle
 from wattveil.publish.request import About, ReleaseRequest
 from wattveil.serve.ledger.amounts import Allowance, Amounts
 from wattveil.serve.ledger.pricing import (
+    LEAST_PART_EPSILON,
     canonical_request,
     largest_epsilon,
     order_release,
@@ -201,3 +202,34 @@ def test_a_whole_budget_goes_in_one_release() -> None:
         found = largest_epsilon(PLAIN, Allowance(epsilon=epsilon, delta=1e-6).caps)
         assert found is not None
         assert 0.998 * epsilon < found < epsilon
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        replace(PLAIN, weights={"clusters": 0.0, "synthesis": 0.0, "shares": 0.0}),
+        replace(PLAIN, weights={"load": 0.0, "shares": 0.0}, n_clusters=2),
+        replace(INSTANCE, weights={}),
+    ],
+    ids=["load", "synthesis", "instance"],
+)
+def test_what_has_a_price_can_be_drawn(request_: ReleaseRequest, tmp_path: Path) -> None:
+    """The least epsilon that is admitted, at the least delta, is computed; below: no charge."""
+    parts = 1.01 if len(request_.weights) > 2 else 2.02
+    least = replace(request_, epsilon=parts * LEAST_PART_EPSILON, delta=1e-300)
+    assert release_price(least) != Amounts()
+    assert released(least, tmp_path / "bundle")["parts"]
+    with pytest.raises(InvalidParameterError, match=r"each part has 0\.001"):
+        release_price(replace(least, epsilon=0.4 * least.epsilon))
+
+
+def test_labels_leave_enough_for_the_rest() -> None:
+    """All of epsilon but a little is for labels: the rest is too small to be drawn."""
+    with pytest.raises(InvalidParameterError, match=r"each part has 0\.001"):
+        release_price(replace(PLAIN, label_epsilon=0.9999))
+
+
+def test_a_bound_beyond_all_sizes_is_refused() -> None:
+    """Where requests are made, so also when a data set is registered."""
+    with pytest.raises(InvalidParameterError, match="clip_kw"):
+        replace(PLAIN, clip_kw=1e10)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, func, insert, or_, select
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, or_, select
 
 from wattveil.errors import ChargeRefusedError, KeyConflictError
 from wattveil.privacy.guarantee import Tier
@@ -19,6 +19,10 @@ from wattveil.serve.ledger.charges import CHARGED, Charge, State, charge_of
 from wattveil.serve.ledger.journal import Kind, Session, now
 from wattveil.serve.ledger.order import Order
 from wattveil.serve.ledger.tables import book, dataset, entry, principal, refusal, release
+
+KEPT_REFUSALS = 10_000
+"""The latest ones, for people: whoever is refused for ever must not fill the disk. They are no part
+of the ledger."""
 
 
 class Refusal(StrEnum):
@@ -126,6 +130,7 @@ def charge_all(
         session.write(entries)
     if refusals:
         session.connection.execute(insert(refusal), refusals)
+        session.connection.execute(_FORGET, {"kept": KEPT_REFUSALS})
     return outcomes
 
 
@@ -231,6 +236,9 @@ _KNOWN = CHARGED.add_columns(
 ).where(
     entry.c.book_id == bindparam("book"),
     entry.c.request_key.in_(bindparam("keys", expanding=True)),
+)
+_FORGET = delete(refusal).where(
+    refusal.c.id <= select(func.max(refusal.c.id)).scalar_subquery() - bindparam("kept")
 )
 _ANSWERED = (
     select(entry.c.request_sha256, entry.c.principal_id, func.min(entry.c.seq))

@@ -24,6 +24,10 @@ _VERSION = "1"
 """Of the canonical request. It names the format, not the software: a release stays free for those
 who have it after an upgrade."""
 
+LEAST_PART_EPSILON = 1e-3
+"""Of each part of a release. The discrete Gaussian has a largest scale: at the smallest deltas
+estimators fail from a thirtieth of this on."""
+
 _TRIES = 12
 _CLOSE, _AIM = 1.0 - 2e-6, 1.0 - 1e-6
 """Of what is left: so much of it is all of it, and what is aimed at."""
@@ -52,8 +56,13 @@ def release_price(request: ReleaseRequest) -> Amounts:
 @lru_cache(maxsize=1000)
 def _price(text: str) -> Amounts:
     """Compute a price once: it takes longer than all else that an order needs."""
-    request = read_request(json.loads(text))
-    return Amounts.price(allotment.grant for allotment in split_budget(request).values())
+    allotments = split_budget(read_request(json.loads(text)))
+    least = min(allotment.guarantee.epsilon for allotment in allotments.values())
+    if least < LEAST_PART_EPSILON:
+        # The computation would refuse it after the charge: no noise of that size can be drawn.
+        rule = f"large enough that each part has {LEAST_PART_EPSILON:g} of it"
+        raise InvalidParameterError("epsilon, label_epsilon", rule, least)
+    return Amounts.price(allotment.grant for allotment in allotments.values())
 
 
 def largest_epsilon(request: ReleaseRequest, left: Amounts) -> float | None:
