@@ -20,7 +20,7 @@ from wattveil.engines.choice import ENGINE_HELP, MASTER_HELP, Engine, chosen_eng
 from wattveil.errors import InvalidParameterError, WattveilError
 from wattveil.ingest import Readings
 from wattveil.ingest.options import ReadOptions
-from wattveil.ingest.read import open_readings
+from wattveil.ingest.read import checked_memory, open_readings
 from wattveil.profiles.account import ProfileRules, WrittenProfiles
 from wattveil.profiles.build import ProfileBuild, build_by_rules
 from wattveil.profiles.grid import Grid, Split
@@ -184,10 +184,16 @@ def _on_spark(
     mb: int,
 ) -> WrittenProfiles:
     """Let executors do it."""
-    from wattveil.engines.profiles import profiles_on_spark  # noqa: PLC0415 - an extra
-
-    return profiles_on_spark(
-        spark.session, source, options, rules, out=out, attributes=attributes, memory_mb=mb
+    spark.check_new(out)
+    readings = spark.read_readings(source, options, memory_mb=checked_memory(mb))
+    build = readings.build(rules, attributes=attributes)
+    build.profiles.write_parquet(out)
+    return WrittenProfiles(
+        path=out,
+        rules=rules,
+        account=build.account,
+        median_kw=build.median_kw,
+        largest_kw=build.largest_kw,
     )
 
 

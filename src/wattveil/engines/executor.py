@@ -1,12 +1,12 @@
 """What an executor does with rows of readings: look at them, or make profiles of them.
 
-It puts the rows into a file of its own and then does what one machine does with any file. So there
+It puts the rows into files of its own and then does what one machine does with any file. So there
 is one set of rules. These functions are sent to executors; none of them runs on the driver.
 """
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wattveil.compiled import stay_in_one_thread
+from wattveil.engines.parcels import Batches, OnPartition, unpack
 from wattveil.errors import NoUsableReadingError
 from wattveil.ingest.layouts import Found
 from wattveil.ingest.options import MeasuredIn, ReadOptions
@@ -28,9 +29,6 @@ METER, OWNER = "wattveil meter", "wattveil customer"
 """Columns that the list of meters adds: the meter as the list has it, and whose it is."""
 
 ACCOUNT = "wattveil account"
-
-Batches = Iterable[pa.RecordBatch]
-OnPartition = Callable[[Batches], Iterator[pa.RecordBatch]]
 
 _ROWS_A_GROUP = 1 << 17
 
@@ -73,14 +71,14 @@ def find_lengths(rows: Rows, memory_mb: int) -> OnPartition:
     def lengths_of(batches: Batches) -> Iterator[pa.RecordBatch]:
         workshop = _workshop(memory_mb)
         if (part := _gather(batches, workshop)) is not None:
-            found = workshop.connection.sql(_read_from(rows, part).lengths_sql())
+            found = workshop.connection.sql(_read_from(rows, [part]).lengths_sql())
             yield from found.to_arrow_table().to_batches()
 
     return lengths_of
 
 
 def make_profiles(plan: Plan) -> OnPartition:
-    """Return the function that makes profiles of all rows of some customers.
+    """Return the function that makes profiles of all rows of some customers, which come in parcels.
 
     It yields a row a customer, and one more that has the account in place of a customer.
     """
@@ -88,10 +86,10 @@ def make_profiles(plan: Plan) -> OnPartition:
     def profiles_of(batches: Batches) -> Iterator[pa.RecordBatch]:
         stay_in_one_thread()
         workshop = _workshop(plan.memory_mb)
-        part = _gather(batches, workshop)
-        if part is None:
+        parts = unpack(batches, workshop.folder)
+        if not parts:
             return
-        readings = _readings(workshop, part, plan)
+        readings = _readings(workshop, parts, plan)
         try:
             build = build_by_rules(readings, plan.rules)
         except NoUsableReadingError:
@@ -141,21 +139,21 @@ def _gather(batches: Batches, workshop: Workshop) -> Path | None:
     return path
 
 
-def _read_from(rows: Rows, part: Path) -> Rows:
-    return replace(rows, scan=replace(rows.scan, sql=f"read_parquet({paths([part])})"))
+def _read_from(rows: Rows, parts: list[Path]) -> Rows:
+    return replace(rows, scan=replace(rows.scan, sql=f"read_parquet({paths(parts)})"))
 
 
-def _readings(workshop: Workshop, part: Path, plan: Plan) -> Readings:
-    """Open the rows of a partition as `read_readings` opens a file."""
-    rows = _read_from(plan.rows, part)
+def _readings(workshop: Workshop, parts: list[Path], plan: Plan) -> Readings:
+    """Open the rows of a partition as `read_readings` opens files."""
+    rows = _read_from(plan.rows, parts)
     if rows.has_days:
         add_midnights(workshop.connection, plan.options.timezone or "UTC")
     if plan.options.meters is not None:
         names = f"{ident(METER)} AS meter_id, {ident(OWNER)} AS customer_id"
-        listed = workshop.connection.read_parquet(str(part)).project(names)
+        listed = workshop.connection.read_parquet([str(part) for part in parts]).project(names)
         listed.filter("meter_id IS NOT NULL").distinct().create("meters")
     source = Source(
-        files=(part,), rows=rows, unit=plan.unit, options=plan.options, lengths=plan.lengths
+        files=tuple(parts), rows=rows, unit=plan.unit, options=plan.options, lengths=plan.lengths
     )
     return Readings(workshop, source)
 

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from wattveil.clustering.geometry import Floats
 from wattveil.engines.rows import Rows, Texts
@@ -27,3 +28,7 @@ class KeptProfiles(ABC):
     @abstractmethod
     def listed(self, customer_list: Sequence[str]) -> "KeptProfiles":
         """Return one profile for each customer on a public list: NaN for one without a profile."""
+
+    @abstractmethod
+    def write_parquet(self, path: str | Path) -> None:
+        """Write the profiles from where they are, to a new folder that `read_parquet` reads."""

@@ -1,36 +1,115 @@
 """Readings as Spark finds them: files in a lake, a table, a query."""
 
+import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.types import StringType, StructField, StructType
 
+from wattveil.engines.parcels import Batches, OnPartition
+from wattveil.engines.pieces import PLACE, Piece, cut, read_pieces, schema_of
+from wattveil.engines.spark import quoted
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.ingest.options import Conflicts, ReadOptions
 from wattveil.ingest.read import passed_over_guesses
 from wattveil.ingest.sources import Kind, header_of, kind_of, resolve, scan_csv
 
+_LOOKED_AT = 20_000  # rows, for what has to be guessed
+
 ORDER = ("wattveil file", "wattveil block", "wattveil row")
 """Columns of the order of appearance: file, place of the block in it, row of the block."""
 
-_ADDRESS = "://"
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
-@dataclass(frozen=True)
-class SparkSource:
-    """Rows for Spark to read; nothing is read yet."""
+def is_address(path: object) -> bool:
+    """Whether a path names a file system: ``s3a://…``, ``file:/…``; drives have one letter."""
+    return _ADDRESS.match(str(path)) is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparkSource(ABC):
+    """Rows for executors to read; nothing is read yet."""
+
+    names: tuple[str, ...]  # columns of the source, without those of the order
+    order: tuple[str, ...]  # columns that tell the order of appearance
+    files: tuple[str, ...]  # their names, for the report
+    passed_over: tuple[str, ...]  # the guess about files that are not read
+
+    @abstractmethod
+    def look(self, work: OnPartition, schema: str) -> DataFrame:
+        """Let one executor work on the first rows."""
+
+    @abstractmethod
+    def each(
+        self, work: OnPartition, schema: str, columns: Sequence[str], *, names: str | None = None
+    ) -> DataFrame:
+        """Let executors work on columns of all rows; that of ``names`` may be a dictionary."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsSource(SparkSource):
+    """Rows that Spark reads and hands to executors."""
 
     frame: DataFrame
     beginning: DataFrame  # what a look at the first rows looks at
-    names: tuple[str, ...]  # columns of the source, without those of `ORDER`
-    order: tuple[str, ...]
-    files: tuple[str, ...]  # their names, for the report
-    passed_over: tuple[str, ...]  # the guess about files that are not read
+
+    def look(self, work: OnPartition, schema: str) -> DataFrame:
+        """Let Spark find the first rows."""
+        first = self.beginning.select(*map(quoted, self.names)).limit(_LOOKED_AT)
+        return first.mapInArrow(work, schema)
+
+    def each(
+        self, work: OnPartition, schema: str, columns: Sequence[str], *, names: str | None = None
+    ) -> DataFrame:
+        """Let Spark hand the rows over."""
+        _ = names  # Spark has texts
+        return self.frame.select(*map(quoted, columns)).mapInArrow(work, schema)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FilesSource(SparkSource):
+    """Parquet files that executors read by themselves: `pieces` says why."""
+
+    session: SparkSession
+    paths: tuple[Path, ...]
+    schema: pa.Schema
+
+    def look(self, work: OnPartition, schema: str) -> DataFrame:
+        """Let an executor read the beginning of the first file."""
+        beginning = read_pieces([[Piece(0, self.paths[0], 0, 1)]], self._schema(self.names))
+
+        def on_first(numbers: Batches) -> Iterator[pa.RecordBatch]:
+            first = next((batch for batch in beginning(numbers) if batch.num_rows), None)
+            return work([] if first is None else [first.slice(0, _LOOKED_AT)])
+
+        return self.session.range(0, 1, 1, 1).mapInArrow(on_first, schema)
+
+    def each(
+        self, work: OnPartition, schema: str, columns: Sequence[str], *, names: str | None = None
+    ) -> DataFrame:
+        """Give every task its pieces of files."""
+        tasks = int(str(self.session.conf.get("spark.sql.shuffle.partitions")))
+        divided, read = cut(self.paths, tasks), self._schema(columns)
+        texts = {field.name for field in read if field.type in {pa.string(), pa.large_string()}}
+        rows_of = read_pieces(divided, read, names if names in texts else None)
+
+        def on_pieces(numbers: Batches) -> Iterator[pa.RecordBatch]:
+            return work(rows_of(numbers))
+
+        numbered = self.session.range(0, len(divided), 1, len(divided))
+        return numbered.mapInArrow(on_pieces, schema)
+
+    def _schema(self, columns: Sequence[str]) -> pa.Schema:
+        whole = pa.schema([*self.schema, *((name, pa.int64()) for name in PLACE)])
+        return pa.schema([whole.field(name) for name in columns])
 
 
 def open_source(
@@ -44,9 +123,9 @@ def open_source(
     if isinstance(source, DataFrame):
         return _table(source, options)
     parts = [source] if isinstance(source, (str, Path)) else list(source)
-    if any(_ADDRESS in str(part) for part in parts):
+    if any(map(is_address, parts)):
         return _addresses(session, [str(part) for part in parts])
-    return _files(session, parts)
+    return _files(session, parts, options)
 
 
 def _table(frame: DataFrame, options: ReadOptions) -> SparkSource:
@@ -55,7 +134,9 @@ def _table(frame: DataFrame, options: ReadOptions) -> SparkSource:
         rule = "drop or mean, as the rows of a table have no order"
         raise InvalidParameterError("conflicts", rule, options.conflicts.value)
     names = tuple(frame.columns)
-    return SparkSource(frame, frame, names, order=(), files=("table",), passed_over=())
+    return RowsSource(
+        frame=frame, beginning=frame, names=names, order=(), files=("table",), passed_over=()
+    )
 
 
 def _addresses(session: SparkSession, addresses: list[str]) -> SparkSource:
@@ -64,12 +145,25 @@ def _addresses(session: SparkSession, addresses: list[str]) -> SparkSource:
     return _in_order(frame, frame, files, ())
 
 
-def _files(session: SparkSession, parts: list[str | Path]) -> SparkSource:
+def _files(session: SparkSession, parts: list[str | Path], options: ReadOptions) -> SparkSource:
     passed_over: list[Path] = []
-    files = resolve(parts, passed_over)
-    kind = kind_of(files)
+    files = [path.resolve() for path in resolve(parts, passed_over)]
+    kind, names = kind_of(files), tuple(path.name for path in files)
+    guesses = passed_over_guesses(passed_over)
+    # A list of meters is joined by Spark, so Spark reads the rows.
+    if kind is Kind.PARQUET and options.meters is None:
+        schema = schema_of(files[0])
+        return FilesSource(
+            session=session,
+            paths=tuple(files),
+            schema=schema,
+            names=tuple(schema.names),
+            order=PLACE,
+            files=names,
+            passed_over=guesses,
+        )
     # Spark says where a row is from by the address of its file, and that is its order.
-    paths = [path.resolve().as_uri() for path in files]
+    paths = [path.as_uri() for path in files]
     if paths != sorted(paths):
         rule = "files in the order of their paths, which is that of appearance on Spark"
         raise InvalidParameterError("source", rule, [str(path) for path in files[:3]])
@@ -80,8 +174,7 @@ def _files(session: SparkSession, parts: list[str | Path]) -> SparkSource:
         frame, beginning = _csv(session, files, paths), _csv(session, files, paths[:1])
     else:
         raise InvalidFileError(files[0], "first bytes", "CSV or Parquet on Spark", str(kind))
-    names = tuple(path.name for path in files)
-    return _in_order(frame, beginning, names, passed_over_guesses(passed_over))
+    return _in_order(frame, beginning, names, guesses)
 
 
 def _csv(session: SparkSession, files: list[Path], paths: list[str]) -> DataFrame:
@@ -104,7 +197,14 @@ def _in_order(
             row: functions.monotonically_increasing_id(),
         }
     )
-    return SparkSource(placed, beginning, tuple(frame.columns), ORDER, files, passed_over)
+    return RowsSource(
+        frame=placed,
+        beginning=beginning,
+        names=tuple(frame.columns),
+        order=ORDER,
+        files=files,
+        passed_over=passed_over,
+    )
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType, StructField, StructType
 
 from wattveil.compiled import stay_in_one_thread
+from wattveil.engines.folders import write_folder
 from wattveil.engines.rows import Rows
 from wattveil.errors import InvalidDataError, InvalidParameterError
 
@@ -37,6 +38,7 @@ _TYPES = {
 _FEW_NUMBERS = 4096
 _ADDERS = 16
 """Partial sums of more than a few numbers are added up by so many tasks before the driver does."""
+_ROWS_A_FILE = 1_000_000
 _BROKEN_RULE = re.compile(r"InvalidDataError: the data break the rule '(.*)'")
 
 
@@ -58,6 +60,7 @@ class SparkRows(Rows[*Columns]):
         self._frame = self._table = frame.toDF(*self._names)
         self._nobody: Any = nobody
         self._parent: object = None
+        self._in_order = False
 
     @classmethod
     def columns_of(
@@ -65,7 +68,7 @@ class SparkRows(Rows[*Columns]):
     ) -> "dict[str, SparkRows[Any]]":
         """Return columns of one table by name; they fit beside each other."""
         plain = _plain_names(len(nobody))
-        table = frame.select(*map(_quoted, nobody)).toDF(*plain)
+        table = frame.select(*map(quoted, nobody)).toDF(*plain)
         columns = [
             cls._of(table, table, [n], [one]) for n, one in zip(plain, nobody.values(), strict=True)
         ]
@@ -84,6 +87,11 @@ class SparkRows(Rows[*Columns]):
     def width(self) -> int:
         """How many numbers a customer has in the first column."""
         return int(self._nobody[0].shape[1])
+
+    @property
+    def table(self) -> DataFrame:
+        """The table that this and all columns which fit beside it are of."""
+        return self._table
 
     @property
     def frame(self) -> DataFrame:
@@ -144,7 +152,7 @@ class SparkRows(Rows[*Columns]):
         frame = self.frame.mapInArrow(of_partition, schema).persist()
         mapped: SparkRows[*Found] = SparkRows(frame, *found)
         mapped._parent = self  # what executors keep of it serves until they keep this
-        weakref.finalize(mapped, _forget, frame).atexit = False
+        weakref.finalize(mapped, forget, frame).atexit = False
         return mapped
 
     def add_up(
@@ -172,20 +180,25 @@ class SparkRows(Rows[*Columns]):
         return sum((_integers(row.totals) for row in collected), _zeros(size))
 
     def in_order(self) -> "SparkRows[*Columns]":
-        """Return the customers sorted by the first column, in one partition.
+        """Return the customers sorted by the first column, in one partition unless they are many.
 
-        Spark would draw the borders of several from a sample of the rows as they lie: the files
-        that are written would tell how customers were kept.
+        In which of several a customer is, its value in that column alone decides. Spark would draw
+        their borders from a sample of the rows as they lie: the files that are written would tell
+        how customers were kept.
         """
-        frame = self.frame.repartition(1).sortWithinPartitions(self._names[0])
+        name = self._names[0]
+        partitions = 1 + self.frame.count() // _ROWS_A_FILE
+        frame = self.frame.repartition(partitions, name).sortWithinPartitions(name)
         ordered = SparkRows(frame, *self._nobody)
-        ordered._parent = self
+        ordered._parent, ordered._in_order = self, True
         return ordered
 
     def here(self) -> tuple[*Columns]:
         """Return the columns as arrays of the driver."""
         with errors_of_executors():
             table = self.frame.toArrow()
+        if self._in_order:
+            table = table.sort_by(self._names[0])
         columns = [column.combine_chunks() for column in table.columns]
         found: Any = tuple(map(_array, columns, self._nobody))
         return found  # type: ignore[no-any-return]  # of the types of `nobody`
@@ -193,7 +206,7 @@ class SparkRows(Rows[*Columns]):
     def write_parquet(self, path: str | Path, names: Sequence[str]) -> None:
         """Let executors write the columns to a new folder."""
         with errors_of_executors():
-            self.frame.toDF(*names).write.parquet(str(path))
+            write_folder(self.frame.toDF(*names), path)
 
 
 @contextmanager
@@ -225,7 +238,7 @@ def _plain_names(columns: int) -> list[str]:
     return [f"column_{place}" for place in range(columns)]
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     """Write the name of a column as Spark takes it for one, dots and all."""
     return "`" + name.replace("`", "``") + "`"
 
@@ -283,7 +296,7 @@ def _zeros(size: int) -> NDArray[np.int64]:
     return np.zeros(size, dtype=np.int64)
 
 
-def _forget(frame: DataFrame) -> None:
+def forget(frame: DataFrame) -> None:
     """Free what executors keep, if there are any left: the session may have ended in any way."""
     with suppress(Exception):
         frame.unpersist()

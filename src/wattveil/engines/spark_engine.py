@@ -1,25 +1,21 @@
-"""`SparkEngine`: profiles in a lake, read and written by executors."""
+"""`SparkEngine`: readings and profiles in a lake, read and written by executors."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sql
 
 from wattveil.compiled import stay_in_one_thread
-from wattveil.engines.kept import KeptProfiles
-from wattveil.engines.spark import SparkRows
+from wattveil.engines.folders import check_complete, check_new, write_folder
+from wattveil.engines.spark_profiles import ID, LOAD, SparkProfiles
+from wattveil.engines.spark_readings import SparkReadings
 from wattveil.errors import InvalidDataError, InvalidFileError
-from wattveil.profiles import Grid, Profiles
+from wattveil.ingest.options import ReadOptions
+from wattveil.profiles import Profiles
 from wattveil.profiles.table import METADATA, read_record
-
-_ID, _LOAD = "customer_id", "load_kw"
 
 
 class SparkEngine:
@@ -34,6 +30,22 @@ class SparkEngine:
     def __init__(self, session: SparkSession) -> None:
         self.session = session
 
+    def read_readings(
+        self,
+        source: str | Path | DataFrame | Sequence[str | Path],
+        options: ReadOptions,
+        *,
+        memory_mb: int,
+    ) -> SparkReadings:
+        """Name readings for executors to read: what `read_readings` does with this engine."""
+        return SparkReadings(
+            session=self.session, source=source, options=options, memory_mb=memory_mb
+        )
+
+    def check_new(self, path: str | Path) -> None:
+        """Refuse a folder that is there already, wherever that is."""
+        check_new(self.session, path)
+
     def read_profiles(self, path: str | Path) -> "SparkProfiles":
         """Read profiles that `wattveil profiles` wrote; no row comes to the driver.
 
@@ -45,8 +57,10 @@ class SparkEngine:
             raise InvalidFileError(
                 path, "content", "a Parquet table", error.getCondition()
             ) from error
-        said = frame.schema[_LOAD].metadata if _LOAD in frame.columns else {}
+        said = frame.schema[LOAD].metadata if LOAD in frame.columns else {}
         # Spark gives back what it wrote; what `write_parquet` wrote the driver looks up.
+        if METADATA in said:
+            check_complete(self.session, path)
         text = said.get(METADATA) or read_record(path)
         if text is None:
             expected = "a table made by `wattveil profiles`"
@@ -57,55 +71,22 @@ class SparkEngine:
         return profiles
 
     def write_profiles(
-        self, block: Callable[[int], Profiles], n_blocks: int, path: str | Path
+        self, block: Callable[[int], Profiles], n_blocks: int, path: str | Path, *, force: bool
     ) -> None:
         """Let executors make profiles that are nobody's, block by block, and write them."""
         record = block(0).to_arrow().schema.metadata[METADATA.encode()].decode()
         names = json.loads(record)["attributes"]
-        schema = ", ".join(f"`{name}` string" for name in (_ID, *names))
+        schema = ", ".join(f"`{name}` string" for name in (ID, *names))
 
         def of_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             stay_in_one_thread()
             for batch in batches:
                 for number in batch.column(0).to_pylist():
                     table = block(number).to_arrow()
-                    load = table[_LOAD].cast(pa.list_(pa.float64()))
-                    place = table.schema.get_field_index(_LOAD)
-                    yield from table.set_column(place, _LOAD, load).to_batches()
+                    load = table[LOAD].cast(pa.list_(pa.float64()))
+                    place = table.schema.get_field_index(LOAD)
+                    yield from table.set_column(place, LOAD, load).to_batches()
 
         numbers = self.session.range(0, n_blocks, 1, n_blocks)
-        made = numbers.mapInArrow(of_partition, f"{schema}, {_LOAD} array<double>")
-        made.withMetadata(_LOAD, {METADATA: record}).write.parquet(str(path), mode="overwrite")
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SparkProfiles(KeptProfiles):
-    """Profiles in a DataFrame."""
-
-    frame: DataFrame
-    record: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, frame: DataFrame, record: Mapping[str, Any]) -> "SparkProfiles":
-        """Return the profiles of a table, one row a customer, with what is said of them."""
-        grid = Grid.from_json(record["grid"])
-        texts = dict.fromkeys((_ID, *record["attributes"]), np.zeros(0, dtype=np.object_))
-        columns = SparkRows.columns_of(frame, {**texts, _LOAD: np.zeros((0, grid.columns))})
-        return cls(
-            frame=frame,
-            record=record,
-            customer_ids=columns[_ID],
-            load_kw=columns[_LOAD],
-            attributes={name: columns[name] for name in record["attributes"]},
-            grid=grid,
-            timezone=record["timezone"],
-            rules=record["rules"],
-        )
-
-    def listed(self, customer_list: Sequence[str]) -> "SparkProfiles":
-        """Return one profile for each customer on a public list: NaN for one without a profile."""
-        names = pa.table({_ID: pa.array(customer_list, pa.string())})
-        everybody = self.frame.sparkSession.createDataFrame(names)
-        nothing = sql.array_repeat(sql.lit(float("nan")), self.grid.columns)
-        joined = everybody.join(self.frame, _ID, "left")
-        return self.of(joined.withColumn(_LOAD, sql.coalesce(_LOAD, nothing)), self.record)
+        made = numbers.mapInArrow(of_partition, f"{schema}, {LOAD} array<double>")
+        write_folder(made.withMetadata(LOAD, {METADATA: record}), path, force=force)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Protocol, TypedDict, TypeVar, Unpack, overload
 
 import duckdb
 import pyarrow as pa
@@ -40,9 +41,55 @@ _STREAMING: dict[Kind, _StreamingReader] = {
     Kind.NEM12: nem12_batches,
 }
 
+_Kept = TypeVar("_Kept")
+_Kept_co = TypeVar("_Kept_co", covariant=True)
+
+
+class ReadsReadings(Protocol[_Kept_co]):
+    """An engine: where readings may be read instead of here."""
+
+    def read_readings(
+        self, source: str | Path | Sequence[str | Path], options: ReadOptions, *, memory_mb: int
+    ) -> _Kept_co:
+        """Return readings that the engine reads."""
+
+
+class _Given(TypedDict, total=False):
+    """What `read_readings` may be told."""
+
+    sql: str | None
+    layout: str | None
+    columns: Mapping[str, str] | None
+    unit: str | None
+    minutes: int | None
+    stamp: str | None
+    stamp_format: str | None
+    timezone: str | None
+    day_slots: str | None
+    period: tuple[str, str] | None
+    conflicts: str
+    estimated: str
+    meters: str | Path | None
+    register_rollover: float | None
+    skip_lines: int
+    problems_to: str | Path | None
+    memory_mb: int
+
+
+@overload
+def read_readings(
+    source: str | Path | Sequence[str | Path], *, engine: None = None, **given: Unpack[_Given]
+) -> Readings: ...
+
+
+@overload
+def read_readings(
+    source: object, *, engine: ReadsReadings[_Kept], **given: Unpack[_Given]
+) -> _Kept: ...
+
 
 def read_readings(
-    source: str | Path | Sequence[str | Path],
+    source: Any,  # an engine may know others
     *,
     sql: str | None = None,
     layout: str | None = None,
@@ -61,7 +108,8 @@ def read_readings(
     skip_lines: int = 0,
     problems_to: str | Path | None = None,
     memory_mb: int = 600,
-) -> Readings:
+    engine: ReadsReadings[_Kept] | None = None,
+) -> Readings | _Kept:
     """Read meter data of any known kind into one table.
 
     Parameters
@@ -113,7 +161,12 @@ def read_readings(
     problems_to
         CSV or Parquet file for the dropped and contradicting rows themselves.
     memory_mb
-        What DuckDB may use before it turns to the disk.
+        What DuckDB may use before it turns to the disk; with an engine, in each task.
+    engine
+        Where readings are read instead of here, such as `SparkEngine(session)`. ``source`` is then
+        long or wide tables in files that the driver and every executor see, addresses of Parquet
+        that Spark knows (``s3a://…``), or a DataFrame. What it returns can be given to
+        `profiles_from_readings`.
 
     Returns
     -------
@@ -136,7 +189,12 @@ def read_readings(
         register_rollover=register_rollover,
         skip_lines=skip_lines,
     )
-    return open_readings(source, options, sql=sql, problems_to=problems_to, memory_mb=memory_mb)
+    if engine is None:
+        return open_readings(source, options, sql=sql, problems_to=problems_to, memory_mb=memory_mb)
+    for name, value in {"sql": sql, "problems_to": problems_to}.items():
+        if value is not None:
+            raise InvalidParameterError(name, "left out with an engine", str(value))
+    return engine.read_readings(source, options, memory_mb=checked_memory(memory_mb))
 
 
 def open_readings(
@@ -150,9 +208,14 @@ def open_readings(
     """Do what `read_readings` does, by rules that were checked."""
     if problems_to is not None and Path(problems_to).suffix not in {".csv", ".parquet"}:
         raise InvalidParameterError("problems_to", "a .csv or .parquet file", str(problems_to))
-    workshop = Workshop(checks.integer("memory_mb", memory_mb, least=_LEAST_MEMORY_MB))
+    workshop = Workshop(checked_memory(memory_mb))
     opened = _query(workshop, source, sql) if sql else _files(workshop, source, options)
     return Readings(workshop, _complete(workshop.connection, opened, options, problems_to))
+
+
+def checked_memory(memory_mb: int) -> int:
+    """Accept what DuckDB can work with."""
+    return checks.integer("memory_mb", memory_mb, least=_LEAST_MEMORY_MB)
 
 
 class _Opened:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar, overload
 
 import duckdb
 import numpy as np
@@ -9,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from wattveil.errors import InvalidFileError
-from wattveil.ingest.options import Estimated
+from wattveil.ingest.options import Estimated, ReadOptions
 from wattveil.ingest.readings import Readings
 from wattveil.ingest.sources import duckdb_reads
 from wattveil.ingest.sql import ident, paths
@@ -20,6 +21,9 @@ from wattveil.profiles.grid import Grid
 from wattveil.profiles.table import Profiles
 
 NO_USABLE_READING = "no usable reading"
+
+_Kept = TypeVar("_Kept")
+_Kept_co = TypeVar("_Kept_co", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -37,15 +41,50 @@ class ProfileBuild:
     kept: NDArray[np.bool_]
 
 
+class KeptReadings(Protocol[_Kept_co]):
+    """Readings that an engine reads."""
+
+    @property
+    def options(self) -> ReadOptions:
+        """How they are read."""
+
+    def profiles(self, rules: ProfileRules, *, attributes: str | Path | None = None) -> _Kept_co:
+        """Return their profiles, which the engine keeps."""
+
+
+@overload
 def profiles_from_readings(
     readings: Readings,
+    *,
+    grid: Grid | None = ...,
+    timezone: str | None = ...,
+    least_days: int = ...,
+    longest_gap_hours: float | None = ...,
+    attributes: str | Path | None = ...,
+) -> Profiles: ...
+
+
+@overload
+def profiles_from_readings(
+    readings: KeptReadings[_Kept],
+    *,
+    grid: Grid | None = ...,
+    timezone: str | None = ...,
+    least_days: int = ...,
+    longest_gap_hours: float | None = ...,
+    attributes: str | Path | None = ...,
+) -> _Kept: ...
+
+
+def profiles_from_readings(
+    readings: Readings | KeptReadings[_Kept],
     *,
     grid: Grid | None = None,
     timezone: str | None = None,
     least_days: int = 14,
     longest_gap_hours: float | None = None,
     attributes: str | Path | None = None,
-) -> Profiles:
+) -> Profiles | _Kept:
     """Average the readings of each customer into one profile.
 
     A profile is the mean load in kW of each cell of the grid, in local time. A customer has one
@@ -55,7 +94,8 @@ def profiles_from_readings(
     Parameters
     ----------
     readings
-        What `read_readings` gave.
+        What `read_readings` gave. An engine's stay there, and so do the profiles: they have
+        `write_parquet`, and can be given to releases.
     grid
         Columns of the profile; an average day of 24 hours if left out.
     timezone
@@ -72,14 +112,16 @@ def profiles_from_readings(
     ``least_days`` and ``longest_gap_hours`` decide which customers stay. They are public parameters
     and stand in ``rules`` of the result; do not tune them by looking at it.
     """
-    return build_profiles(
-        readings,
-        grid=grid,
-        timezone=timezone,
+    options = readings.source.options if isinstance(readings, Readings) else readings.options
+    rules = ProfileRules(
+        grid=grid or Grid(),
+        timezone=timezone or options.timezone or "UTC",
         least_days=least_days,
         longest_gap_hours=longest_gap_hours,
-        attributes=attributes,
-    ).profiles
+    )
+    if isinstance(readings, Readings):
+        return build_by_rules(readings, rules, attributes=attributes).profiles
+    return readings.profiles(rules, attributes=attributes)
 
 
 def build_profiles(

@@ -18,6 +18,8 @@ from wattveil.profiles.grid import Grid
 
 METADATA = "wattveil.profiles"
 SPARK_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
+COMPLETE = "_SUCCESS"
+"""The file that Spark puts into a folder when all others are there."""
 _VERSION = 1
 _Kept = TypeVar("_Kept")
 _Kept_co = TypeVar("_Kept_co", covariant=True)
@@ -129,6 +131,8 @@ class Profiles:
         """
         if engine is not None:
             return engine.read_profiles(path)
+        if Path(path).is_dir() and not (Path(path) / COMPLETE).exists():
+            raise InvalidFileError(path, COMPLETE, "the mark of a complete folder", "none")
         try:
             table = pq.read_table(path)
         except FileNotFoundError as error:

@@ -38,7 +38,7 @@ _FIRST_TIME = " (the first time on a machine, compiling takes about half a minut
 
 def release(
     context: typer.Context,
-    profiles: Annotated[Path, typer.Argument(help="Parquet of `wattveil profiles`; private.")],
+    profiles: Annotated[str, typer.Argument(help="Parquet of `wattveil profiles`; private.")],
     *,
     out: Annotated[Path, typer.Option(help="New folder for the bundle.")] = Path("bundle"),
     epsilon: Annotated[

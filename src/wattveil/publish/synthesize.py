@@ -46,7 +46,7 @@ def synthesize(
     *,
     customers: Annotated[int, typer.Option(help="How many.")],
     out: Annotated[
-        Path, typer.Option(help="New .parquet, .csv, .dss (OpenDSS) or .xml (Green Button) file.")
+        str, typer.Option(help="New .parquet, .csv, .dss (OpenDSS) or .xml (Green Button) file.")
     ],
     seed: Annotated[int, typer.Option(help="The same seed gives the same customers.")] = 1,
     engine: Annotated[str, typer.Option(help=ENGINE_HELP)] = "local",
@@ -58,28 +58,36 @@ def synthesize(
 ) -> None:
     """Draw synthetic customers from the model of a bundle: free, they are nobody.
 
-    With --engine spark, --out is a folder of Parquet files that executors write.
+    With --engine spark, --out is a folder of Parquet files that executors write, at any address
+    that Spark knows; --force replaces all that is in it.
     """
     console = Console(stderr=as_json)
     with refusals(), working(console) as started:
-        if out.exists() and not force:
-            raise InvalidParameterError("out", "a new file unless --force is given", str(out))
         spark = chosen_engine(engine, master)
         started("drawing customers")
-        write_customers(bundle, out, customers=customers, seed=seed, engine=spark)
+        write_customers(bundle, out, customers=customers, seed=seed, engine=spark, force=force)
     if as_json:
-        typer.echo(json.dumps({"out": str(out), "customers": customers, "seed": seed}, indent=2))
+        typer.echo(json.dumps({"out": out, "customers": customers, "seed": seed}, indent=2))
     else:
-        console.print(f"{customers:,} synthetic customers in {escape(str(out))}.")
+        console.print(f"{customers:,} synthetic customers in {escape(out)}.")
 
 
 def write_customers(
-    bundle: Path, out: Path, *, customers: int, seed: int, engine: "SparkEngine | None" = None
+    bundle: Path,
+    out: str | Path,
+    *,
+    customers: int,
+    seed: int,
+    engine: "SparkEngine | None" = None,
+    force: bool = False,
 ) -> None:
     """Write so many customers; the file appears under its name when it is complete."""
+    path = Path(out)
     kinds = [*_WRITERS] if engine is None else [".parquet"]
-    if out.suffix not in kinds:
+    if path.suffix not in kinds:
         raise InvalidParameterError("out", f"a file that ends in one of {kinds}", str(out))
+    if engine is None and path.exists() and not force:
+        raise InvalidParameterError("out", "a new file unless --force is given", str(out))
     checks.integer("customers", customers, least=1, most=_MOST_CUSTOMERS)
     model, public = read_model(bundle), read_manifest(bundle)["public_inputs"]
     grid, timezone = Grid.from_json(public["grid"]), public["timezone"]
@@ -91,13 +99,16 @@ def write_customers(
 
     if engine is not None:
         engine.write_profiles(
-            lambda number: _profiles(batch(number), grid, timezone), n_batches(customers), out
+            lambda number: _profiles(batch(number), grid, timezone),
+            n_batches(customers),
+            out,
+            force=force,
         )
         return
-    part = out.with_name(out.name + ".part")
+    part = path.with_name(path.name + ".part")
     try:
-        _WRITERS[out.suffix](part, map(batch, range(n_batches(customers))), grid, timezone)
-        part.replace(out)
+        _WRITERS[path.suffix](part, map(batch, range(n_batches(customers))), grid, timezone)
+        part.replace(path)
     finally:
         part.unlink(missing_ok=True)
 

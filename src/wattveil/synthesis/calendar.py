@@ -13,6 +13,7 @@ from wattveil.compiled import compiled, over_spans
 from wattveil.errors import InvalidParameterError
 from wattveil.ingest.zones import DAY_US
 from wattveil.profiles.grid import Grid, Split
+from wattveil.synthesis.day_bases import day_bases
 
 MOST_SLOTS = 96
 _MOST_DAYS = 10 * 366
@@ -52,6 +53,14 @@ class YearCalendar:
         grid = Grid(split=self.split)
         first = (self.first_day - dt.date(1970, 1, 1)).days
         return grid.cell_of((first + np.arange(self.n_days)) * DAY_US) // grid.slots
+
+    @cached_property
+    def day_bases(self) -> tuple[Floats, Floats, Floats]:
+        """The public bases of a day: found once, and then sent to executors with the calendar.
+
+        Another machine might find eigenvectors that differ in their last bits.
+        """
+        return day_bases(self.n_slots)
 
 
 def fitting_calendar(

@@ -29,7 +29,8 @@ from wattveil.compiled import compiled
 from wattveil.synthesis import tuning
 from wattveil.synthesis.calendar import YearCalendar, saturated, whole_day
 from wattveil.synthesis.covariance import towards_identity
-from wattveil.synthesis.margins import add_cosines, margin_colour, margin_width, read_margins, waves
+from wattveil.synthesis.day_bases import day_axes
+from wattveil.synthesis.margins import add_cosines, margin_width, read_margins
 
 _ROOT_TWO = math.sqrt(2.0)
 _LAGS = (1, 7)
@@ -38,21 +39,6 @@ _SPREADS = (0.1, 4.0)
 _SPREAD_RATIO = 1.25
 _MOST_DECAY = 0.98
 _LEAST_SLOW, _MOST_SLOW = 0.05, 0.98
-
-
-def day_guess(n_slots: int) -> Floats:
-    """Return the public guess of the correlations within a day, (slots, slots)."""
-    hours = np.arange(n_slots) * 24.0 / n_slots
-    fading = tuning.DAY_PRIOR_PERSISTENCE ** np.abs(hours[:, None] - hours[None])
-    level, spread = tuning.DAY_PRIOR_LEVEL, tuning.DAY_PRIOR_SPREAD
-    shared: Floats = level + spread * fading
-    return shared + (1.0 - level - spread) * np.eye(n_slots)
-
-
-def day_axes(n_slots: int) -> tuple[Floats, Floats]:
-    """Return eigenvalues and eigenvectors (as rows) of the guess, largest first."""
-    values, vectors = np.linalg.eigh(day_guess(n_slots))
-    return values[::-1].copy(), np.ascontiguousarray(vectors[:, ::-1].T)
 
 
 def day_width(n_slots: int) -> int:
@@ -76,18 +62,15 @@ def day_features(
     Of customers with typical days. A row depends on that customer alone, to the last bit.
     """
     n_slots = calendar.n_slots
-    values, vectors = day_axes(n_slots)
-    colour, radius = margin_colour(n_slots)
     features = np.zeros((len(hours_kw), day_width(n_slots)))
     spreads = np.zeros((len(hours_kw), 2))
-    whiten = vectors / np.sqrt(values)[:, None]
-    margins = (waves(n_slots) / math.sqrt(n_slots), _ROOT_TWO * colour / radius)
+    whiten, curves, weights = calendar.day_bases
     gains, scale = _gains(n_slots), (tuning.DAY_SCALE, tuning.DAY_FLOOR)
     for i in range(len(hours_kw)):
         days = _offsets(hours_kw[i : i + 1], typical_kw[i], calendar.parts, scale)
         spreads[i] = _fill_moments(days, calendar.n_parts, whiten, gains, features[i])
         if spreads[i, 0] > 0.0:
-            _fill_margins(days, margins, gains[2], features[i])
+            _fill_margins(days, (curves, weights), gains[2], features[i])
         _clip_parts(features[i], n_slots, tuning.DAY_PARTS)
     return features, spreads
 

@@ -6,6 +6,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -52,12 +53,13 @@ _SOUND = [
 _usual = settings(max_examples=15, deadline=None)
 
 
-def _read(rows: Sequence[Row], **options: object) -> Readings:
+def _read(rows: Sequence[Row], **options: Any) -> Readings:  # noqa: ANN401 - named in the tests
     folder = tempfile.mkdtemp()
     path = Path(folder) / "mess.csv"
     lines = [",".join(row) for row in rows]
     path.write_text("\n".join(["id,timestamp,kwh", *lines]) + "\n", encoding="utf-8")
-    return read_readings(path, minutes=60, **options)  # type: ignore[arg-type] # named in the tests
+    readings: Readings = read_readings(path, minutes=60, **options)
+    return readings
 
 
 def _reference(  # noqa: C901, PLR0912 -- one branch a reason

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -24,7 +25,8 @@ from wattveil.engines import session
 from wattveil.engines.local import LocalRows
 from wattveil.engines.rows import Rows
 from wattveil.engines.spark import SparkRows
-from wattveil.engines.spark_engine import SparkEngine, SparkProfiles
+from wattveil.engines.spark_engine import SparkEngine
+from wattveil.engines.spark_profiles import SparkProfiles
 from wattveil.errors import InvalidDataError, InvalidFileError, InvalidParameterError
 from wattveil.privacy.budget import Budget
 from wattveil.profiles import Grid, Profiles, Split
@@ -232,11 +234,12 @@ def test_a_bundle_is_made_checked_and_drawn_from(path: Path, tmp_path: Path) -> 
     assert "`keyed_response`" in (tmp_path / "bundle" / "CARD.md").read_text()
     checked = run.invoke(app, ["verify", bundle])
     assert checked.exit_code == 0, checked.output
-    here, there = (str(tmp_path / f"{where}.parquet") for where in ("here", "there"))
+    here, there = str(tmp_path / "here.parquet"), f"{tmp_path.as_uri()}/there.parquet"
     draw = ["synthesize", bundle, "--customers", "70000", "--out"]
     assert run.invoke(app, [*draw, here]).exit_code == 0
     assert run.invoke(app, [*draw, there, *spark_options]).exit_code == 0
-    one, two = Profiles.read_parquet(here), Profiles.read_parquet(there)
+    assert run.invoke(app, [*draw, there, *spark_options]).exit_code == 2  # it is there
+    one, two = Profiles.read_parquet(here), Profiles.read_parquet(tmp_path / "there.parquet")
     order = np.argsort(two.customer_ids)
     assert [two.customer_ids[place] for place in order] == list(one.customer_ids)
     assert np.array_equal(two.load_kw[order], one.load_kw)
@@ -245,15 +248,26 @@ def test_a_bundle_is_made_checked_and_drawn_from(path: Path, tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("few_steps")
 def test_the_page_runs(
-    spark: SparkSession, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The example of docs/spark.md, at a master that is here; its fence keeps it from test_docs."""
     [block] = re.findall(r"```py\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
     monkeypatch.setattr(session, "spark_session", lambda _: spark)
-    written = tmp_path / "labels"
-    block = block.replace('"profiles"', repr(str(path))).replace('"labels"', repr(str(written)))
+    (tmp_path / "readings").mkdir()
+    duckdb.sql(f"""
+        COPY (
+            SELECT c AS id, make_timestamptz(1672531200000000 + h * 3600000000) AS start_utc,
+                   (1 + c % 7) * (1 + h % 24) / 10 AS kwh
+            FROM range({CUSTOMERS}) AS homes(c), range({24 * 14}) AS hours(h)
+        ) TO '{tmp_path}/readings/some.parquet' (FORMAT parquet)
+    """)
+    classes = [f"{number},{LEVELS[number % 2]}" for number in range(CUSTOMERS)]
+    (tmp_path / "classes.csv").write_text("\n".join(["customer_id,class", *classes]))
+    for name in ("readings", "classes.csv", "profiles", "labels"):
+        block = block.replace(f'"{name}"', repr(str(tmp_path / name)))
     exec(compile(block, str(PAGE), "exec"), {})  # noqa: S102 - our own page
-    table = pq.read_table(written).to_pydict()
+    assert len(Profiles.read_parquet(tmp_path / "profiles")) == CUSTOMERS
+    table = pq.read_table(tmp_path / "labels").to_pydict()
     assert table["customer"] == sorted(table["customer"])
     assert set(table["label"]) <= set(range(6))
     assert len(table["label"]) == CUSTOMERS

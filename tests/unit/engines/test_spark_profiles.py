@@ -12,13 +12,15 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
 
 from wattveil.cli import app
 from wattveil.engines import session
-from wattveil.engines.executor import Batches, _workshop
-from wattveil.engines.profiles import profiles_on_spark
+from wattveil.engines.executor import _workshop
+from wattveil.engines.parcels import Batches
+from wattveil.engines.spark_engine import SparkEngine
+from wattveil.engines.spark_readings import SparkBuild
 from wattveil.errors import InvalidFileError, InvalidParameterError, NoUsableReadingError
 from wattveil.ingest import read_readings
 from wattveil.ingest.options import ReadOptions
@@ -70,6 +72,20 @@ def _local_clock(folder: Path) -> Path:
     _write(folder / "source" / "b.csv", "id,timestamp,kwh", rest)
     (folder / "source" / "readme.md").write_text("not meter data")
     return folder / "source"
+
+
+def _clock_files(folder: Path) -> Path:
+    """Write the same as Parquet: in small row groups, in types that differ, names unlike."""
+    source = _local_clock(folder)
+    (folder / "files").mkdir()
+    for name, value in (("a", "kwh"), ("b", "try_cast(kwh AS DOUBLE)")):
+        duckdb.sql(f"""
+            COPY (
+                SELECT {value} AS kwh, id, timestamp FROM read_csv('{source}/{name}.csv',
+                    header = true, all_varchar = true)
+            ) TO '{folder}/files/{name}.parquet' (FORMAT parquet, ROW_GROUP_SIZE 2048)
+        """)
+    return folder / "files"
 
 
 def _channels(folder: Path) -> Path:
@@ -147,6 +163,11 @@ CASES: dict[str, tuple[Callable[[Path], Path], dict[str, Any], dict[str, Any]]] 
         {"estimated": "flag", "conflicts": "mean"},
         {"grid": Grid(split=Split.WEEKDAY_WEEKEND, minutes=30), "timezone": "Europe/London"},
     ),
+    "files of a local clock": (
+        _clock_files,
+        {"timezone": "Europe/London", "conflicts": "last"},
+        {"grid": Grid(minutes=30), "timezone": "America/Chicago"},
+    ),
     "registers": (
         _registers,
         {"unit": "register", "register_rollover": 100_000.0, "meters": "meters.csv"},
@@ -172,6 +193,18 @@ def _rules(given: dict[str, Any]) -> ProfileRules:
     return ProfileRules(**{**rules, **given})
 
 
+def _build(
+    session: SparkSession,
+    source: Path | list[Path] | DataFrame,
+    options: ReadOptions,
+    rules: ProfileRules,
+    *,
+    attributes: Path | None = None,
+) -> SparkBuild:
+    readings = SparkEngine(session).read_readings(source, options, memory_mb=300)
+    return readings.build(rules, attributes=attributes)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_profiles_and_accounts_are_those_of_one_machine(
     parted: SparkSession, tmp_path: Path, case: str
@@ -192,7 +225,8 @@ def test_profiles_and_accounts_are_those_of_one_machine(
     options = ReadOptions.from_text(**reading)
     rules = _rules({"timezone": options.timezone or "UTC", **given})
     out = tmp_path / "profiles"
-    made = profiles_on_spark(parted, source, options, rules, out=out, attributes=classes)
+    made = _build(parted, source, options, rules, attributes=classes)
+    made.profiles.write_parquet(out)
 
     here, there = build.profiles, Profiles.read_parquet(out)
     assert len(here) > 0
@@ -218,14 +252,15 @@ def test_a_table_is_a_source(parted: SparkSession, tmp_path: Path) -> None:
     frame = parted.read.parquet(str(source))
     rules = _rules({"timezone": "Europe/London"})
     options = ReadOptions.from_text(**reading)
-    made = profiles_on_spark(parted, frame, options, rules, out=tmp_path / "out")
+    made = _build(parted, frame, options, rules)
+    made.profiles.write_parquet(tmp_path / "out")
     there = Profiles.read_parquet(tmp_path / "out")
     assert there.load_kw.tobytes() == build.profiles.load_kw.tobytes()
     assert made.account.customers_dropped == build.account.customers_dropped
     assert made.account.readings.dropped == build.account.readings.dropped
     wrong = ReadOptions.from_text(conflicts="last")
     with pytest.raises(InvalidParameterError, match="drop or mean"):
-        profiles_on_spark(parted, frame, wrong, rules, out=tmp_path / "no")
+        _build(parted, frame, wrong, rules)
 
 
 REFUSED = {
@@ -271,8 +306,7 @@ def test_what_cannot_be_read_is_refused_in_our_words(
     source = _write(tmp_path / "readings.csv", lines[0], lines[1:])
     options = ReadOptions.from_text(minutes=60)
     with pytest.raises(error, match=words):
-        profiles_on_spark(parted, source, options, _rules({}), out=tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+        _build(parted, source, options, _rules({}))
 
 
 def test_files_come_in_the_order_of_their_paths(parted: SparkSession, tmp_path: Path) -> None:
@@ -283,11 +317,9 @@ def test_files_come_in_the_order_of_their_paths(parted: SparkSession, tmp_path: 
     ]
     options = ReadOptions.from_text(minutes=60)
     with pytest.raises(InvalidParameterError, match="order of their paths"):
-        profiles_on_spark(parted, files, options, _rules({}), out=tmp_path / "out")
+        _build(parted, files, options, _rules({}))
     with pytest.raises(InvalidParameterError, match="skip_lines must be 0 on Spark"):
-        profiles_on_spark(
-            parted, files, ReadOptions.from_text(skip_lines=1), _rules({}), out=tmp_path / "out"
-        )
+        _build(parted, files, ReadOptions.from_text(skip_lines=1), _rules({}))
 
 
 def test_the_verb(parted: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -290,5 +290,5 @@ def test_rules_are_checked_at_the_door(
 ) -> None:
     """A public parameter that breaks its rule is named, before any file is read."""
     with pytest.raises(InvalidParameterError) as caught:
-        read_readings(write("id,timestamp,kwh"), **options)  # type: ignore[arg-type] # on purpose
+        read_readings(write("id,timestamp,kwh"), **options)  # type: ignore[call-overload] # on purpose
     assert caught.value.field == field

@@ -75,7 +75,7 @@ def test_both_passes_agree(
 
     def build() -> ProfileBuild:
         return build_profiles(
-            read_readings(path, **options),  # type: ignore[arg-type]  # a table of options
+            read_readings(path, **options),  # type: ignore[call-overload]  # a table of options
             timezone="Europe/London",
             least_days=1,
             longest_gap_hours=24,

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import pickle
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from wattveil.errors import InvalidParameterError
 from wattveil.profiles import Split
 from wattveil.synthesis import days, tuning
 from wattveil.synthesis.calendar import YearCalendar, fitting_calendar, typical_days
+from wattveil.synthesis.day_bases import day_axes
 from wattveil.synthesis.days import DayToDay
 from wattveil.synthesis.margins import waves
 from wattveil.synthesis.model import SyntheticModel
@@ -51,7 +53,7 @@ def year_model(
         exports=np.array([0, 1]),
         most_kw=20.0,
     )
-    values, vectors = days.day_axes(SLOTS)
+    values, vectors = day_axes(SLOTS)
     curves = np.sqrt(values)[:, None] * vectors
     shape, level = curves.copy(), np.zeros_like(curves)
     shape[0], level[0] = 0.0, curves[0]
@@ -116,7 +118,7 @@ def test_day_features_by_a_second_road() -> None:
     rows[1, 5 * SLOTS] = np.nan
     typical = typical_days(rows, calendar)
     features, spreads = days.day_features(rows, typical, calendar)
-    values, vectors = days.day_axes(SLOTS)
+    values, vectors = day_axes(SLOTS)
     means = typical.reshape(3, 2, SLOTS)
     for row, own, mean, spread in zip(rows, features, means, spreads, strict=True):
         by_day = row.reshape(60, SLOTS).copy()
@@ -163,6 +165,20 @@ def test_a_customer_adds_at_most_length_one_of_its_own_data(rows: Floats) -> Non
         alone, own_spread = days.day_features(rows[i : i + 1], typical[i : i + 1], calendar)
         assert alone.tobytes() == features[i : i + 1].tobytes()
         assert own_spread.tobytes() == spreads[i : i + 1].tobytes()
+
+
+def test_bases_of_a_day_travel_with_the_calendar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever gets a calendar that was used finds the same numbers, whatever its eigenvectors."""
+    rows = np.random.default_rng(5).lognormal(size=(2, 14 * SLOTS))
+    calendar = calendar_of(14)
+    typical = typical_days(rows, calendar)
+    nobody = np.zeros((0, rows.shape[1])), np.zeros((0, typical.shape[1]))
+    days.day_features(*nobody, calendar)
+    sent = pickle.loads(pickle.dumps(calendar))  # noqa: S301 - our own
+    monkeypatch.setattr(np.linalg, "eigh", None)
+    found, _ = days.day_features(rows, typical, sent)
+    monkeypatch.undo()
+    assert found.tobytes() == days.day_features(rows, typical, calendar_of(14))[0].tobytes()
 
 
 def test_days_of_small_and_large_customers_are_alike() -> None:

@@ -9,10 +9,9 @@ import functools
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from unicodedata import category
 
 from pyspark.sql import Column, DataFrame, SparkSession, functions
 
@@ -26,7 +25,10 @@ from wattveil.engines.executor import (
     look,
     make_profiles,
 )
-from wattveil.engines.sources import SparkSource, open_source, spark_reads
+from wattveil.engines.parcels import PARCELS, SPACES, pack, partition_numbers
+from wattveil.engines.sources import RowsSource, SparkSource, open_source, spark_reads
+from wattveil.engines.spark import quoted
+from wattveil.engines.spark_profiles import SparkProfiles
 from wattveil.errors import InvalidParameterError, NoUsableReadingError
 from wattveil.ingest.layouts import Found, LongTable, MatrixTable, find_layout
 from wattveil.ingest.options import Conflicts, Estimated, ReadOptions, Stamp
@@ -35,56 +37,56 @@ from wattveil.ingest.readings import Workshop
 from wattveil.ingest.rows import Rows
 from wattveil.ingest.sources import Scan
 from wattveil.ingest.stamps import StampReader
-from wattveil.profiles.account import ProfileAccount, ProfileRules, WrittenProfiles
+from wattveil.profiles.account import ProfileAccount, ProfileRules
 from wattveil.profiles.build import attribute_table
-from wattveil.profiles.table import METADATA, profiles_record
+from wattveil.profiles.table import profiles_record
 
-_LOOKED_AT = 20_000  # rows, for what has to be guessed
-_SPACES = "".join(sign for sign in map(chr, range(1 << 16)) if category(sign) == "Zs")
-"""What DuckDB's trim takes off a name."""
+_COPIES = 4  # of the rows that are packed at once, while they are sorted
 
 
-def profiles_on_spark(
-    session: SparkSession,
-    source: str | Path | DataFrame | Sequence[str | Path],
-    options: ReadOptions,
-    rules: ProfileRules,
-    *,
-    out: str | Path,
-    attributes: str | Path | None = None,
-    memory_mb: int = 600,
-) -> WrittenProfiles:
-    """Average the readings of each customer into one profile, in executors.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SparkBuild:
+    """Profiles, with the account of how they came about; counts are exact, so in house only."""
 
-    Parameters
-    ----------
-    session
-        A Spark session; its executors need Wattveil.
-    source
-        Long or wide tables: files, folders and globs of CSV or Parquet that the driver and every
-        executor see, addresses of Parquet that Spark knows (``s3a://…``), or a DataFrame.
-    options, rules
-        As for `read_readings` and `profiles_from_readings`.
-    out
-        Folder for the profiles, in Parquet and in order of name; it must not be there yet.
-        `Profiles.read_parquet` reads it.
-    attributes
-        As for `profiles_from_readings`. It passes through the memory of the driver, as does the
-        list of meters.
-    memory_mb
-        What DuckDB may use in each task before it turns to the disk.
+    profiles: SparkProfiles
+    account: ProfileAccount
+    median_kw: float | None  # of the customers' mean loads; None without profiles
+    largest_kw: float | None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SparkReadings:
+    """Readings that executors read when profiles are made of them.
+
+    Long or wide tables: files, folders and globs of CSV or Parquet that the driver and every
+    executor see, addresses of Parquet that Spark knows (``s3a://…``), or a DataFrame.
     """
-    opened = open_source(session, source, options)
-    with spark_reads(opened.files[0]):
-        plan = _find_plan(opened, options, rules, memory_mb)
-        rows = _by_customer(session, opened, plan)
-        built = rows.mapInArrow(make_profiles(plan), PROFILE_COLUMNS).persist()
-        try:
-            account = _add_up(built, opened, plan)
-            profiles = built.where(functions.col(_quoted(ACCOUNT)).isNull()).drop(ACCOUNT)
-            return _write(profiles, account, plan, out=str(out), attributes=attributes)
-        finally:
-            built.unpersist()
+
+    session: SparkSession
+    source: str | Path | DataFrame | Sequence[str | Path]
+    options: ReadOptions
+    memory_mb: int
+
+    def profiles(
+        self, rules: ProfileRules, *, attributes: str | Path | None = None
+    ) -> SparkProfiles:
+        """Average the readings of each customer into one profile; executors keep them."""
+        return self.build(rules, attributes=attributes).profiles
+
+    def build(self, rules: ProfileRules, *, attributes: str | Path | None = None) -> SparkBuild:
+        """Do the same, with the account of every row."""
+        opened = open_source(self.session, self.source, self.options)
+        with spark_reads(opened.files[0]):
+            plan = _find_plan(opened, self.options, rules, self.memory_mb)
+            rows = _by_customer(self.session, opened, plan)
+            built = rows.mapInArrow(make_profiles(plan), PROFILE_COLUMNS).persist()
+            try:
+                account = _add_up(built, opened, plan)
+                rest = built.where(functions.col(quoted(ACCOUNT)).isNull()).drop(ACCOUNT)
+                return _with_attributes(rest, account, plan, attributes, kept=built)
+            except BaseException:
+                built.unpersist()
+                raise
 
 
 def _find_plan(
@@ -95,8 +97,7 @@ def _find_plan(
     found = find_layout(list(opened.names), options, path=name)
     if isinstance(found.table, MatrixTable):
         raise InvalidParameterError("layout", "long or wide on Spark", "matrix")
-    first = opened.beginning.select(*map(_quoted, opened.names)).limit(_LOOKED_AT)
-    looked = first.mapInArrow(look(found, options, memory_mb, name), "seen string").collect()
+    looked = opened.look(look(found, options, memory_mb, name), "seen string").collect()
     if not looked:
         raise NoUsableReadingError(name, "all rows", "a reading", "none")
     rows = _rows(json.loads(looked[0].seen), found, opened, options)
@@ -136,33 +137,42 @@ def _lengths(opened: SparkSource, rows: Rows, memory_mb: int) -> tuple[int, ...]
     """Return the interval lengths that occur."""
     if rows.minutes is not None or not isinstance(rows.table, LongTable):
         return (int(rows.minutes or 0),)
-    distinct = opened.frame.select(_quoted(str(rows.table.minutes))).distinct().repartition(1)
-    found = distinct.mapInArrow(find_lengths(rows, memory_mb), "minutes smallint").collect()
-    return allowed_lengths(found, opened.files[0])
+    column = str(rows.table.minutes)
+    found = opened.each(find_lengths(rows, memory_mb), "minutes smallint", [column])
+    return allowed_lengths(found.distinct().sort("minutes").collect(), opened.files[0])
 
 
 def _by_customer(session: SparkSession, opened: SparkSource, plan: Plan) -> DataFrame:
     """Bring the rows of each customer into one partition; only columns that are read travel."""
-    columns = dict.fromkeys((*plan.rows.columns, *plan.rows.scan.order))
-    rows = opened.frame.select(*map(_quoted, columns))
+    columns = list(dict.fromkeys((*plan.rows.columns, *plan.rows.scan.order)))
     table = plan.rows.table
     if isinstance(table, MatrixTable):
         raise TypeError("a matrix has no column of customers")  # refused before
-    if plan.options.meters is None:
-        return rows.repartition(_name(table.customer, plan.rows))
-    workshop = Workshop(plan.memory_mb)
-    add_meters(workshop.connection, plan.options.meters)
-    meters = workshop.connection.sql("SELECT meter_id, customer_id FROM meters").to_arrow_table()
-    listed = session.createDataFrame(meters.rename_columns([METER, OWNER]))
-    meter = table.meter if isinstance(table, LongTable) and table.meter else table.customer
-    joined = rows.join(listed, _name(meter, plan.rows) == functions.col(_quoted(METER)), "left")
-    return joined.repartition(functions.col(_quoted(OWNER)))
+    customer = table.customer
+    if plan.options.meters is not None and isinstance(opened, RowsSource):
+        workshop = Workshop(plan.memory_mb)
+        add_meters(workshop.connection, plan.options.meters)
+        meters = workshop.connection.sql("SELECT meter_id, customer_id FROM meters")
+        listed = session.createDataFrame(meters.to_arrow_table().rename_columns([METER, OWNER]))
+        meter = table.meter if isinstance(table, LongTable) and table.meter else table.customer
+        named = _name(meter, plan.rows) == functions.col(quoted(METER))
+        opened = replace(opened, frame=opened.frame.join(listed, named, "left"))
+        customer, columns = OWNER, [*columns, METER, OWNER]
+    partitions = int(str(session.conf.get("spark.sql.shuffle.partitions")))
+    packed = pack(
+        customer,
+        partition_numbers(session, partitions),
+        is_text=plan.rows.scan.is_text,
+        most_bytes=(plan.memory_mb << 20) // _COPIES,
+    )
+    parcels = opened.each(packed, PARCELS, columns, names=customer)
+    return parcels.repartition(partitions, "partition")
 
 
 def _add_up(built: DataFrame, opened: SparkSource, plan: Plan) -> ProfileAccount:
     """Build all profiles, which executors keep, and add the accounts of their partitions up."""
     found = (
-        built.where(functions.col(_quoted(ACCOUNT)).isNotNull()).select(_quoted(ACCOUNT)).collect()
+        built.where(functions.col(quoted(ACCOUNT)).isNotNull()).select(quoted(ACCOUNT)).collect()
     )
     records = [json.loads(row[0]) for row in found]
     accounts = (ProfileAccount.from_json(each["account"], each["profiles"]) for each in records)
@@ -179,15 +189,15 @@ def _add_up(built: DataFrame, opened: SparkSource, plan: Plan) -> ProfileAccount
     return replace(total, readings=report)
 
 
-def _write(
+def _with_attributes(
     profiles: DataFrame,
     account: ProfileAccount,
     plan: Plan,
-    *,
-    out: str,
     attributes: str | Path | None,
-) -> WrittenProfiles:
-    """Let executors write the profiles, each file with the whole record."""
+    *,
+    kept: DataFrame,
+) -> SparkBuild:
+    """Look attributes up, and put down what is said of the profiles."""
     names: list[str] = []
     if attributes is not None:
         workshop = Workshop(plan.memory_mb)
@@ -197,7 +207,7 @@ def _write(
             raise InvalidParameterError("attributes", "without columns of profiles", sorted(taken))
         listed = profiles.sparkSession.createDataFrame(table)
         profiles = profiles.join(listed, "customer_id", "left")
-    without = [functions.coalesce(_quoted(name), functions.lit("")) == "" for name in names]
+    without = [functions.coalesce(quoted(name), functions.lit("")) == "" for name in names]
     total = functions.aggregate("load_kw", functions.lit(0.0), lambda so_far, kw: so_far + kw)
     facts = profiles.select(
         (total / plan.rules.grid.columns).alias("kw"),
@@ -215,19 +225,16 @@ def _write(
         rules=plan.rules.to_json(account.readings),
         account=account.to_json(),
     )
-    columns = ["customer_id", *map(_quoted, names), "load_kw"] + ["estimated_share"] * flagged
-    ordered = profiles.select(*columns).sort("customer_id")
-    ordered.withMetadata("load_kw", {METADATA: record}).write.parquet(out)
-    return WrittenProfiles(
-        path=out, rules=plan.rules, account=account, median_kw=median_kw, largest_kw=largest_kw
+    columns = ["customer_id", *map(quoted, names), "load_kw"] + ["estimated_share"] * flagged
+    return SparkBuild(
+        profiles=SparkProfiles.of(profiles.select(*columns), json.loads(record), kept=kept),
+        account=account,
+        median_kw=median_kw,
+        largest_kw=largest_kw,
     )
 
 
 def _name(column: str, rows: Rows) -> Column:
     """Write a name as the rows of the source have it."""
-    name = functions.col(_quoted(column)).cast("string")
-    return functions.btrim(name, functions.lit(_SPACES)) if rows.scan.is_text else name
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+    name = functions.col(quoted(column)).cast("string")
+    return functions.btrim(name, functions.lit(SPACES)) if rows.scan.is_text else name

@@ -1,0 +1,66 @@
+"""`SparkProfiles`: profiles in a DataFrame."""
+
+import json
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+
+from wattveil.engines.folders import write_folder
+from wattveil.engines.kept import KeptProfiles
+from wattveil.engines.spark import SparkRows, forget
+from wattveil.profiles import Grid
+from wattveil.profiles.table import METADATA
+
+ID, LOAD = "customer_id", "load_kw"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SparkProfiles(KeptProfiles):
+    """Profiles in a DataFrame."""
+
+    frame: DataFrame
+    record: Mapping[str, Any]
+
+    @classmethod
+    def of(
+        cls, frame: DataFrame, record: Mapping[str, Any], *, kept: DataFrame | None = None
+    ) -> "SparkProfiles":
+        """Return the profiles of a table, one row a customer, with what is said of them.
+
+        ``kept`` is what executors keep for it, as long as anybody has a column of the table.
+        """
+        grid = Grid.from_json(record["grid"])
+        texts = dict.fromkeys((ID, *record["attributes"]), np.zeros(0, dtype=np.object_))
+        columns = SparkRows.columns_of(frame, {**texts, LOAD: np.zeros((0, grid.columns))})
+        if kept is not None:
+            weakref.finalize(columns[LOAD].table, forget, kept).atexit = False
+        return cls(
+            frame=frame,
+            record=record,
+            customer_ids=columns[ID],
+            load_kw=columns[LOAD],
+            attributes={name: columns[name] for name in record["attributes"]},
+            grid=grid,
+            timezone=record["timezone"],
+            rules=record["rules"],
+        )
+
+    def listed(self, customer_list: Sequence[str]) -> "SparkProfiles":
+        """Return one profile for each customer on a public list: NaN for one without a profile."""
+        names = pa.table({ID: pa.array(customer_list, pa.string())})
+        everybody = self.frame.sparkSession.createDataFrame(names)
+        nothing = sql.array_repeat(sql.lit(float("nan")), self.grid.columns)
+        joined = everybody.join(self.frame, ID, "left")
+        return self.of(joined.withColumn(LOAD, sql.coalesce(LOAD, nothing)), self.record)
+
+    def write_parquet(self, path: str | Path) -> None:
+        """Let executors write a new folder, in order of name, each file with the whole record."""
+        said = {METADATA: json.dumps(self.record)}
+        write_folder(self.frame.sort(ID).withMetadata(LOAD, said), path)
