@@ -1,5 +1,6 @@
 """What every test shares: its folder is its marker, and what makes many runs affordable."""
 
+import os
 import sys
 import threading
 from collections.abc import Generator, Iterator
@@ -11,9 +12,15 @@ import pytest
 from tests.many_runs import draw_in_blocks, remember_constants
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from tests.servers import Running
 
 _TESTS = Path(__file__).parent
+_QUICK_START = (
+    "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC'"
+    " --conf spark.sql.shuffle.partitions=4 pyspark-shell"
+)
 _MARKED_FOLDERS = ("browser", "statistical")
 _UNTRACED_FOLDERS = ("browser", "docs", "property", "statistical")
 
@@ -82,3 +89,20 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Running"]:
         furnish(running)
         yield running
         assert broken(running.house.ledger) == []
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator["SparkSession"]:
+    """Return a Spark session with one executor in this machine, for all tests of a process."""
+    from wattveil.engines.session import spark_session  # noqa: PLC0415 - most tests need no Spark
+    from wattveil.errors import MissingJavaError  # noqa: PLC0415
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(os.environ, "PYSPARK_SUBMIT_ARGS", _QUICK_START)
+        try:
+            session = spark_session("local[1]")
+        except MissingJavaError as error:
+            pytest.skip(str(error))
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()

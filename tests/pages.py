@@ -1,11 +1,10 @@
 """The pages of the documentation, read as the tests need them: blocks, headings, links."""
 
-import ast
 import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tools.reference import GENERATED
 from tools.reference.command_line import commands
@@ -39,19 +38,24 @@ def blocks(text: str) -> list[Block]:
     return [Block(language, body) for _, language, body in _FENCE.findall(text)]
 
 
-def lines_of_shell(text: str) -> Iterator[list[str]]:
-    """Yield the words of every command in a block, without its comments."""
+def commands_in(text: str) -> Iterator[str]:
+    """Yield every command of a block, as it is typed."""
     begun = ""
     for line in text.replace("\\\n", " ").splitlines():
         begun += line
         try:
-            words = shlex.split(begun, comments=True)
+            words = words_of(begun)
         except ValueError:  # a quoted text goes on in the next line
             begun += "\n"
             continue
-        begun = ""
         if words:
-            yield words
+            yield begun
+        begun = ""
+
+
+def words_of(command: str) -> list[str]:
+    """Return the words of a command, without its comment."""
+    return shlex.split(command, comments=True)
 
 
 def arguments_of_ours(words: list[str]) -> list[str] | None:
@@ -64,25 +68,18 @@ def arguments_of_ours(words: list[str]) -> list[str] | None:
     return words[1 : min(ends, default=len(words))]
 
 
-def parse(arguments: list[str]) -> None:
-    """Let the verb read its arguments as the program would, and run nothing."""
-    if "--help" in arguments:
-        arguments = [word for word in arguments if word != "--help"]
-        assert "wattveil " + " ".join(arguments) in _VERBS, arguments
-        return
+def verb_of(arguments: list[str]) -> tuple[Any, list[str]]:
+    """Return the verb that arguments begin with, as Typer knows it, and what follows it."""
     known = [name for name in _VERBS if name.split()[1:] == arguments[: len(name.split()) - 1]]
     assert known, f"no such verb: wattveil {shlex.join(arguments)}"
     name = max(known, key=len)
-    _VERBS[name].make_context(name, arguments[len(name.split()) - 1 :])
+    return _VERBS[name], arguments[len(name.split()) - 1 :]
 
 
-def wattveil_imports(text: str) -> list[str]:
-    """Return the statements of a block that import the package."""
-    return [
-        ast.unparse(node)
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Import | ast.ImportFrom) and "wattveil" in ast.unparse(node)
-    ]
+def parse(arguments: list[str]) -> None:
+    """Let the verb read its arguments as the program would, and run nothing."""
+    verb, rest = verb_of(arguments)
+    verb.make_context(verb.name, rest)
 
 
 def anchors(text: str) -> set[str]:

@@ -38,6 +38,11 @@ class PostgresServer:
         return f"postgresql://tester@/postgres?host={self._folder}"
 
     @property
+    def variables(self) -> dict[str, str]:
+        """Where its own programs look for it."""
+        return {"PGHOST": str(self._folder), "PGUSER": "tester"}
+
+    @property
     def _data(self) -> str:
         return f"{self._folder}/data"
 

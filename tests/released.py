@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from wattveil import Profiles, planning
+from wattveil.clustering.tuning import Tuning, choose_tuning
 from wattveil.planning import KMeansPlan, SyntheticPlan
 from wattveil.profiles import Grid
 from wattveil.publish.keys import read_key, write_key
@@ -17,6 +19,7 @@ from wattveil.publish.plan import plan_release
 from wattveil.publish.produce import release_bundle
 from wattveil.publish.request import ReleaseRequest
 from wattveil.publish.verify import verify_bundle
+from wattveil.release import kmeans
 from wattveil.simulate import simulate_load_kw
 
 LEVELS = ("home", "shop")
@@ -44,6 +47,16 @@ def some_profiles(customers: int = 300) -> Profiles:
         rules={"least_days": 14, "readings": {"unit": "kWh", "meters": "secret/meters.csv"}},
         account={"customers_dropped": {"a gap": 77}},
     )
+
+
+def walk_few_steps(patch: pytest.MonkeyPatch) -> None:
+    """Let K-means go through the customers a few times only: on Spark each time is a job."""
+
+    def fewest(signal: float, *, n_slots: int, n_clusters: int) -> Tuning:
+        chosen = choose_tuning(signal, n_slots=n_slots, n_clusters=n_clusters)
+        return replace(chosen, coarse_steps=1, refine_steps=1)
+
+    patch.setattr(kmeans, "choose_tuning", fewest)
 
 
 @contextmanager

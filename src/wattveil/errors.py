@@ -141,7 +141,10 @@ class MissingExtraError(WattveilError, ImportError):
 
     def __init__(self, feature: str, extra: str) -> None:
         self.extra = extra
-        super().__init__(f"{feature} needs the extra '{extra}': pip install 'wattveil[{extra}]'")
+        command = f"pip install --editable '.[{extra}]'"
+        super().__init__(
+            f"{feature} needs the extra '{extra}': {command} in the folder of the repository"
+        )
 
 
 class MissingJavaError(WattveilError):

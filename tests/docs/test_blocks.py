@@ -1,15 +1,20 @@
 """Documentation is run: every block of every page, in the order of the page.
 
-`python` and `console` are run; what one block makes, the next finds. `py` and `sh` are shown where
-running would need a cluster, a server or an hour: their imports are done, and their commands read
-by the program itself. Any other language is no code of ours.
+`python` and `console` are run; what one block makes, the next finds. `tests/shell.py` says how a
+line of `console` is done, and which lines are read instead. `sh` is for the few commands that take
+too long: they are listed here, each with its reason. Any other language is no code of ours.
 """
 
 import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from pyspark.sql import SparkSession
 
 from tests.pages import (
     PAGES,
@@ -17,24 +22,89 @@ from tests.pages import (
     Block,
     arguments_of_ours,
     blocks,
-    lines_of_shell,
+    commands_in,
     name_of,
     parse,
-    wattveil_imports,
+    words_of,
 )
-from wattveil.cli import app
+from tests.postgres import missing_programs, postgres_server
+from tests.released import walk_few_steps
+from tests.servers import furnish, serving
+from tests.shell import Shell, missing_on_this_machine, read_install
+from wattveil import planning
 
-LANGUAGES = {"python", "console", "py", "sh", "text", "json", "yaml", "sql", "csv", "bibtex", "ini"}
+LANGUAGES = {"python", "console", "sh", "text", "json", "yaml", "sql", "csv", "bibtex", "ini"}
+NOT_RUN = {
+    "wattveil reproduce all --out figures": "eight minutes; tests of reproduce draw each figure",
+}
 TARGETS = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), flags=re.MULTILINE))
 _CODE_OF_OURS = re.compile(r"^(wattveil |import wattveil|from wattveil)", re.MULTILINE)
+_OFFERED = "https://data.town.example"
+"""Where an analyst is told that the server is."""
+
+_REHEARSALS = {name: cache(getattr(planning, name)) for name in ("plan_kmeans", "plan_synthesizer")}
+"""They take seconds, see public numbers alone, and are the same for the same question."""
+
 CODED = [page for page in PAGES if blocks(page.read_text())]
 
 
+@pytest.mark.timeout(600)  # a page may start servers and a cluster, on a machine that may be busy
 @pytest.mark.parametrize("page", CODED, ids=name_of)
-def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_run(
+    page: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
     """A reader who types a page gets what the page says; its claims are asserted in it."""
+    code = blocks(page.read_text())
+    typed = "\n".join(text for language, text in code if language == "console")
+    if missing := missing_on_this_machine(typed):
+        pytest.skip(f"not on this machine: {missing}")
     monkeypatch.chdir(tmp_path)
-    run_page(blocks(page.read_text()), str(page))
+    for name, known in _REHEARSALS.items():
+        monkeypatch.setattr(planning, name, known)
+    if "--engine spark" in typed:
+        stand_in(request.getfixturevalue("spark"), tmp_path)
+        walk_few_steps(monkeypatch)
+    with a_database("createdb" in typed, monkeypatch), an_offer(code, monkeypatch) as offered:
+        run_page(offered, str(page), monkeypatch)
+
+
+def stand_in(spark: SparkSession, folder: Path) -> None:
+    """Let Spark read paths as this process does: it stands where its Java was started."""
+    context: Any = spark.sparkContext
+    hadoop = context._jvm.org.apache.hadoop.fs
+    files = hadoop.FileSystem.get(context._jsc.hadoopConfiguration())
+    files.setWorkingDirectory(hadoop.Path(str(folder)))
+
+
+@contextmanager
+def a_database(is_wanted: bool, environment: pytest.MonkeyPatch) -> Iterator[None]:  # noqa: FBT001 - of the page
+    """Start PostgreSQL for a page that makes a database, where its programs look for it."""
+    if not is_wanted:
+        yield
+        return
+    if missing := missing_programs():
+        pytest.skip(f"PostgreSQL is not on the path: {missing}")
+    with postgres_server() as database:
+        for name, value in database.variables.items():
+            environment.setenv(name, value)
+        yield
+
+
+@contextmanager
+def an_offer(code: list[Block], environment: pytest.MonkeyPatch) -> Iterator[list[Block]]:
+    """Play the administrator for a page whose reader was given an address and a token."""
+    if not any(_OFFERED in text for language, text in code if language == "python"):
+        yield code
+        return
+    folder = Path("elsewhere")
+    folder.mkdir()
+    with serving(folder) as server:
+        furnish(server)
+        environment.setenv("WATTVEIL_TOKEN", server.tokens["ann"])
+        yield [Block(one.language, one.text.replace(_OFFERED, server.url)) for one in code]
 
 
 @pytest.mark.parametrize(
@@ -43,10 +113,19 @@ def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         "```python\nx = 1\n```\n\n```python\nassert x == 2\n```\n",
         "```console\nwattveil verify nowhere\n```\n",
         "```console\nrm -rf nothing\n```\n",
-        "```sh\nwattveil release profiles.parquet --epsilon 1 --no-such-option\n```\n",
-        "```sh\nwattveil sell profiles.parquet\n```\n",
-        "```sh\nmake money\n```\n",
-        "```py\nfrom wattveil import sell\n```\n",
+        "```console\ncurl http://127.0.0.1:8400/healthz\n```\n",
+        "```console\nwattveil serve --no-such-option &\n```\n",
+        "```console\nexport WATTVEIL_TOKEN=wattveil_…\n```\n",
+        "```console\nexport DAY=$(no-such-program)\n```\n",
+        "```console\nwattveil verify nowhere | cat\n```\n",
+        "```console\nmake money\n```\n",
+        "```console\npip install --constraint requirements/dev.txt --editable '.[gold]'\n```\n",
+        "```console\npip install wattveil\n```\n",
+        "```console\npython examples/nothing.py\n```\n",
+        "```console\npytest tests/nothing\n```\n",
+        "```console\nkill %1\n```\n",
+        "```sh\nwattveil verify bundle\n```\n",
+        "```py\nimport os\n```\n",
         "```text\nimport wattveil\n```\n",
         "```\nwattveil verify bundle\n```\n",
         "```perl\n1\n```\n",
@@ -57,51 +136,45 @@ def test_a_block_that_does_not_work_is_found(
 ) -> None:
     """A planted fault of each kind is caught."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(BaseException):  # noqa: B017, PT011 - each kind fails in its own way
-        run_page(blocks(text), "planted")
+    with pytest.raises((AssertionError, IndexError)):
+        run_page(blocks(text), "planted", monkeypatch)
+
+
+def test_a_server_that_dies_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that was started, and is gone when the page ends, is a fault of the page."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(AssertionError, match="Serving nobody"), Shell(monkeypatch) as shell:
+        shell.start([sys.executable, "-c", "print('Serving nobody', flush=True)"])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_targets_exist(page: Path) -> None:
-    """Every `make` target that a page names is in the Makefile."""
+def test_targets_and_extras_exist(page: Path) -> None:
+    """Every `make` target and every `pip install` that the words of a page name."""
     assert set(re.findall(r"`make ([a-z-]+)", page.read_text())) <= TARGETS
+    for command in re.findall(r"`(pip install[^`]*)`", page.read_text()):
+        read_install(words_of(command))
 
 
-def run_page(code: list[Block], name: str) -> None:
-    """Run or read every block; names of Python live as long as the page."""
+def run_page(code: list[Block], name: str, environment: pytest.MonkeyPatch) -> None:
+    """Run every block; names of Python and what was started live as long as the page."""
     space: dict[str, object] = {"__name__": "__main__"}
-    for language, text in code:
-        match language:
-            case "python":
-                exec(compile(text, name, "exec"), space)  # noqa: S102 - our own documentation
-            case "console":
-                for words in lines_of_shell(text):
-                    run(words)
-            case "py":
-                for line in wattveil_imports(text):
-                    exec(line, {})  # noqa: S102 - our own documentation
-            case "sh":
-                for words in lines_of_shell(text):
-                    read(words)
-            case _:
-                assert language in LANGUAGES | {""}, language
-                assert not _CODE_OF_OURS.search(text)
+    with Shell(environment) as shell:
+        for language, text in code:
+            match language:
+                case "python":
+                    source = compile(shell.at_free_ports(text), name, "exec")
+                    exec(source, space)  # noqa: S102 - our own documentation
+                case "console":
+                    shell.type(text)
+                case "sh":
+                    read_only(text)
+                case _:
+                    assert language in LANGUAGES | {""}, language
+                    assert not _CODE_OF_OURS.search(text)
 
 
-def run(words: list[str]) -> None:
-    """Run a command of a page; `make` is only looked up."""
-    if words[0] == "make":
-        read(words)
-        return
-    arguments = arguments_of_ours(words)
-    assert arguments is not None, words
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.output
-
-
-def read(words: list[str]) -> None:
-    """Read a command of a page as the program would; other programs are left to the reader."""
-    if words[0] == "make":
-        assert {word for word in words[1:] if "=" not in word} <= TARGETS
-    elif (arguments := arguments_of_ours(words)) is not None:
-        parse(arguments)
+def read_only(text: str) -> None:
+    """Let the program read commands that are not run; only those of the list."""
+    for command in commands_in(text):
+        assert command in NOT_RUN, f"not run, and without a reason: {command}"
+        parse(arguments_of_ours(words_of(command)) or [])

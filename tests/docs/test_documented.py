@@ -11,13 +11,14 @@ import pytest
 import typer
 
 import wattveil
-from tests.pages import DOCS, REPOSITORY, arguments_of_ours, lines_of_shell, parse
+from tests.pages import DOCS, REPOSITORY, arguments_of_ours, commands_in, parse, words_of
 from tools.reference.command_line import commands, verbs
 from tools.reference.http import addresses, description
 from tools.reference.schema import fields_of
 from tools.reference.statement import fields, statement_schema
 from wattveil import errors
 from wattveil.cli import app
+from wattveil.serve.described import ROUTES
 from wattveil.serve.ledger.desk import Refusal
 from wattveil.serve.problems import Code
 
@@ -50,8 +51,8 @@ def undescribed(group: typer.Typer) -> list[str]:
 def _has_example(name: str, epilog: str | None) -> bool:
     if not epilog or not epilog.startswith(f"Example: {name}"):
         return False
-    for words in lines_of_shell(epilog.removeprefix("Example: ")):
-        parse(arguments_of_ours(words) or [])
+    for command in commands_in(epilog.removeprefix("Example: ")):
+        parse(arguments_of_ours(words_of(command)) or [])
     return True
 
 
@@ -146,7 +147,7 @@ def test_every_environment_variable_is_listed() -> None:
 
 
 def test_every_address_and_field_of_the_api_is_described() -> None:
-    """Each operation has its line, each field of each body its meaning."""
+    """Each operation has its line, each field of each body and answer its meaning."""
     api = description()
     assert [
         f"{method} {path}"
@@ -154,13 +155,14 @@ def test_every_address_and_field_of_the_api_is_described() -> None:
         for method, said in methods.items()
         if not said.get("description")
     ] == []
-    bodies = {
-        name: one for name, one in api["components"]["schemas"].items() if name.endswith("Body")
+    schemas = api["components"]["schemas"]
+    assert len([name for name in schemas if name.endswith("Body")]) >= 7
+    assert {said.answer.__name__ for said in ROUTES.values() if isinstance(said.answer, type)} <= {
+        *schemas
     }
-    assert len(bodies) >= 7
     assert [
         f"{name}.{one.path}"
-        for name, body in bodies.items()
+        for name, body in schemas.items()
         for one in fields_of(body)
         if not one.text
     ] == []

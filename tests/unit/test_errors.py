@@ -93,4 +93,7 @@ def test_missing_extra_says_how_to_install_it() -> None:
     """The text is the command that helps."""
     error = MissingExtraError("the map", "grid")
     assert error.extra == "grid"
-    assert str(error) == "the map needs the extra 'grid': pip install 'wattveil[grid]'"
+    assert str(error) == (
+        "the map needs the extra 'grid': pip install --editable '.[grid]'"
+        " in the folder of the repository"
+    )

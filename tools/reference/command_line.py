@@ -40,7 +40,7 @@ def _section(name: str, command: Any) -> str:  # noqa: ANN401 - Typer's own
             table(["option", "default", "meaning"], [_row(one) for one in (*places, *options)])
         ]
     if command.epilog:
-        parts += [f"```sh\n{command.epilog.removeprefix('Example: ')}\n```"]
+        parts += [f"```console\n{command.epilog.removeprefix('Example: ')}\n```"]
     return "\n\n".join(parts)
 
 

@@ -9,7 +9,9 @@ from typing import Any
 from tools.reference.schema import fields_of, kind_of
 from tools.reference.table import table
 from wattveil.serve.app import make_api
+from wattveil.serve.described import ANY
 from wattveil.serve.house import House
+from wattveil.serve.problems import MEDIA_TYPE
 
 
 def addresses() -> str:
@@ -20,20 +22,17 @@ def addresses() -> str:
         for path, methods in api["paths"].items()
         for method, said in methods.items()
     ]
-    parts.append("## Bodies")
+    parts.append("## Bodies and answers")
     names = api["components"]["schemas"]
     for name, schema in sorted(names.items()):
-        if name not in _OWN_ERRORS:
-            rows = [one.row for one in fields_of(schema)]
-            parts += [f"### {name}", schema.get("description", "")]
-            parts += [
-                table(["field", "value", "needed", "meaning"], rows) if rows else kind_of(schema)
-            ]
+        rows = [one.row for one in fields_of(schema)]
+        parts += [f"### {name}", schema.get("description", "")]
+        parts += [table(["field", "value", "needed", "meaning"], rows) if rows else kind_of(schema)]
     return "\n\n".join(parts)
 
 
-_OWN_ERRORS = ("HTTPValidationError", "ValidationError")
-"""FastAPI's; ours are problems, and another page lists them."""
+_ANYWHERE = {code.name.lower() for code in ANY}
+"""Problems that the page tells once."""
 
 
 @cache
@@ -53,8 +52,36 @@ def _operation(method: str, path: str, said: dict[str, Any]) -> str:
         parts.append(table(["parameter", "in", "value", "needed"], rows))
     bodies = said.get("requestBody", {}).get("content", {}).values()
     parts += [f"Body: {kind_of(body['schema'])}." for body in bodies]
-    good = ", ".join(code for code in said["responses"] if code.startswith("2"))
-    return "\n\n".join([*parts, f"Status: {good}."])
+    answers = [
+        f"{status} with {_content(answer['content'])}"
+        for status, answer in said["responses"].items()
+        if status.startswith("2")
+    ]
+    parts.append(f"Answer: {'; '.join(answers)}.")
+    problems = [
+        f"`{code}` ({status})"
+        for status, answer in said["responses"].items()
+        for code in problem_codes(answer)
+        if code not in _ANYWHERE
+    ]
+    parts += [f"Problems: {', '.join(problems)}."] if problems else []
+    return "\n\n".join(parts)
+
+
+def problem_codes(answer: dict[str, Any]) -> list[str]:
+    """Return the codes of the problems that an answer may be; none if it is what was asked for."""
+    said = answer["content"].get(MEDIA_TYPE)
+    if said is None:
+        return []
+    codes: list[str] = said["schema"]["allOf"][1]["properties"]["code"]["enum"]
+    return codes
+
+
+def _content(content: dict[str, Any]) -> str:
+    """Say what an answer holds: named fields, or a file."""
+    named = [kind_of(one["schema"]) for one in content.values() if "schema" in one]
+    kinds = [f"`{kind.partition(';')[0]}`" for kind in content]
+    return named[0] if named else f"a file ({' or '.join(kinds)})"
 
 
 def _given(parameter: dict[str, Any]) -> str:

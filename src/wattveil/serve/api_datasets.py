@@ -23,18 +23,12 @@ def dataset_routes(house: House, access: Access) -> APIRouter:
 
     @routes.get("/me")
     def who_am_i(holder: Annotated[Holder, asking]) -> dict[str, str]:
-        """Say whose token this is.
-
-        Answer: `name`, `kind`.
-        """
+        """Say whose token this is."""
         return {"name": holder.name, "kind": holder.kind.value}
 
     @routes.get("/datasets")
     def list_datasets(holder: Annotated[Holder, asking]) -> dict[str, object]:
-        """List the public descriptions of the data sets to which one is admitted.
-
-        Answer: `datasets`, each as below.
-        """
+        """List the public descriptions of the data sets to which one is admitted."""
         with house.ledger.reading() as connection:
             known = all_datasets(connection)
             seen = admitted_to(connection, holder.name)
@@ -44,30 +38,21 @@ def dataset_routes(house: House, access: Access) -> APIRouter:
 
     @routes.get("/datasets/{dataset}")
     def describe_dataset(dataset: str, holder: Annotated[Holder, asking]) -> dict[str, object]:
-        """Describe a data set: public bound, groups, products, grid.
-
-        Answer: `name`, `closed`, every public field of DatasetBody, and the `grid` of profiles.
-        """
+        """Describe a data set: public bound, groups, products, grid."""
         return access.dataset(holder, dataset).description()
 
     @routes.get("/datasets/{dataset}/budget")
     def read_budget(
         dataset: str, holder: Annotated[Holder, asking], tier: Tier = Tier.GLOBAL
     ) -> dict[str, object]:
-        """Say what may be spent and what was, by everybody and by oneself.
-
-        Answer: `tier`, `delta`, and the accounts `dataset` and `own`, null where there is none.
-        """
+        """Say what may be spent and what was, by everybody and by oneself."""
         return counter.budget(holder, access.dataset(holder, dataset), tier)
 
     @routes.post("/datasets/{dataset}/quotes")
     def make_quote(
         dataset: str, body: AskBody, holder: Annotated[Holder, asking]
     ) -> dict[str, object]:
-        """Price a question: split, expected error, how many more of it are left. Free.
-
-        Answer: `price`, `plan`, `more_of_this_kind` for `dataset` and `own`, and what was asked.
-        """
+        """Price a question: split, expected error, how many more of it are left. Free."""
         return counter.quote(holder, access.dataset(holder, dataset), body)
 
     @routes.post("/datasets/{dataset}/releases", status_code=202)
@@ -77,10 +62,7 @@ def dataset_routes(house: House, access: Access) -> APIRouter:
         holder: Annotated[Holder, asking],
         idempotency_key: Annotated[str, Header()],
     ) -> JSONResponse:
-        """Ask. 202 while it is computed, 200 once it is there; a key never pays twice.
-
-        Answer: `id`, `dataset`, `state`, `ordered_at`, `request`, `price`.
-        """
+        """Ask. 202 while it is computed, 200 once it is there; a key never pays twice."""
         key = check_key("Idempotency-Key", idempotency_key)
         paid = counter.order(holder, access.dataset(holder, dataset), body, key)
         said = counter.release(paid)

@@ -28,10 +28,7 @@ def owner_routes(house: House, access: Access) -> APIRouter:
 
     @routes.post("/datasets", status_code=201)
     def register_dataset(body: DatasetBody, holder: Annotated[Holder, acting]) -> dict[str, object]:
-        """Register a data set, for good, with what may be spent on it.
-
-        Answer: its public description.
-        """
+        """Register a data set, for good, with what may be spent on it."""
         datasets.register(ledger, house.folder, body, by=holder.name, look=house.look)
         return access.dataset(holder, body.name).description()
 
@@ -39,10 +36,7 @@ def owner_routes(house: House, access: Access) -> APIRouter:
     def set_budget(
         dataset: str, body: BudgetBody, holder: Annotated[Holder, acting]
     ) -> dict[str, object]:
-        """Set what may be spent, by everybody or by one person.
-
-        Answer: `dataset`, `tier`, `whose`.
-        """
+        """Set what may be spent, by everybody or by one person."""
         name = access.dataset(holder, dataset).name
         ledger.set_budget(
             name,
@@ -56,20 +50,14 @@ def owner_routes(house: House, access: Access) -> APIRouter:
 
     @routes.get("/datasets/{dataset}/accounts")
     def list_accounts(dataset: str, holder: Annotated[Holder, acting]) -> dict[str, object]:
-        """List the accounts of a data set: whose, of which tier, what was spent and may be.
-
-        Answer: `accounts`.
-        """
+        """List the accounts of a data set: whose, of which tier, what was spent and may be."""
         return {"accounts": Counter(house).accounts(access.dataset(holder, dataset))}
 
     @routes.post("/datasets/{dataset}/close")
     def close_dataset(
         dataset: str, body: ReasonBody, holder: Annotated[Holder, acting]
     ) -> dict[str, object]:
-        """Close a data set, for good. What it has answered stays.
-
-        Answer: `dataset`, `closed`.
-        """
+        """Close a data set, for good. What it has answered stays."""
         name = access.dataset(holder, dataset).name
         ledger.close_dataset(name, by=holder.name, reason=body.reason)
         return {"dataset": name, "closed": True}
@@ -82,7 +70,7 @@ def owner_routes(house: House, access: Access) -> APIRouter:
     ) -> dict[str, object]:
         """Read entries of the ledger, a thousand at a time.
 
-        Answer: `entries`; go on with `after` set to the last `seq`.
+        Go on with `after` set to the last `seq`.
         """
         columns = [entry.c[name] for name in (*SEALED, "row_sha256")]
         page = (

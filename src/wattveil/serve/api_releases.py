@@ -31,20 +31,14 @@ def release_routes(house: House, access: Access) -> APIRouter:
 
     @routes.get("/releases")
     def list_releases(holder: Annotated[Holder, asking]) -> dict[str, object]:
-        """List one's own releases, the newest first.
-
-        Answer: `releases`, each as when it was ordered.
-        """
+        """List one's own releases, the newest first."""
         with house.ledger.reading() as connection:
             latest = shown_to(connection, holder.name, most=_MOST_LISTED)
         return {"releases": [counter.release(paid) for paid in latest]}
 
     @routes.get("/releases/{release}")
     def read_release(release: str, holder: Annotated[Holder, asking]) -> dict[str, object]:
-        """Say how a release stands: state, request, price, names of tables.
-
-        Answer: as when it was ordered; `state` is computing, ok or failed; `tables` once it is ok.
-        """
+        """Say how a release stands: state, request, price, names of tables."""
         paid = access.paid(holder, release)
         said = counter.release(paid)
         if said["state"] == "ok":
@@ -55,10 +49,7 @@ def release_routes(house: House, access: Access) -> APIRouter:
     def share(
         release: str, body: ShareBody, holder: Annotated[Holder, asking]
     ) -> dict[str, object]:
-        """Let somebody else read a release, for good; free.
-
-        Answer: `id`, `reader`.
-        """
+        """Let somebody else read a release, for good; free."""
         paid = access.own_paid(holder, release)
         share_release(house.ledger, paid, reader=body.reader, by=holder.name)
         return {"id": paid.id, "reader": body.reader}
@@ -68,10 +59,7 @@ def release_routes(house: House, access: Access) -> APIRouter:
         bundle: Annotated[bytes, Body(media_type="application/zip")],
         _: Annotated[Holder, asking],
     ) -> dict[str, object]:
-        """Check a bundle, sent as a zip file, as `wattveil verify` does.
-
-        Answer: what was checked, and whether this server signed and charged it.
-        """
+        """Check a bundle, sent as a zip file, as `wattveil verify` does."""
         return check_bundle(house, bundle)
 
     @routes.get("/releases/{release}/manifest")

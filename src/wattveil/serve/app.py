@@ -12,6 +12,7 @@ from wattveil.serve.api_datasets import dataset_routes
 from wattveil.serve.api_owner import owner_routes
 from wattveil.serve.api_people import people_routes
 from wattveil.serve.api_releases import release_routes
+from wattveil.serve.described import DescribedApi
 from wattveil.serve.guard import Guard, unexpected
 from wattveil.serve.house import House
 from wattveil.serve.pages import SignInFirst, page, to_the_door
@@ -34,7 +35,7 @@ def make_app(house: House, limits: Limits | None = None) -> Guard:
 
 def make_api(house: House, limits: Limits | None = None) -> FastAPI:
     """Return what is behind the guard; it describes itself at `/v1/openapi.json`."""
-    app = FastAPI(
+    app = DescribedApi(
         title="Wattveil",
         openapi_url="/v1/openapi.json",
         docs_url=None,  # its page would fetch scripts from elsewhere
@@ -53,10 +54,7 @@ def make_api(house: House, limits: Limits | None = None) -> FastAPI:
 
     @app.get("/healthz")
     def is_well() -> dict[str, str]:
-        """Say that the server works; needs no token.
-
-        Answer: `status`.
-        """
+        """Say that the server works; needs no token."""
         if not house.worker.is_well:
             raise Problem(Code.UNAVAILABLE)
         return {"status": "ok"}

@@ -77,13 +77,9 @@ class AllowanceBody(_Body):
     """Of it, for labels."""
 
 
-class DatasetBody(_Body):
-    """A data set to register. All of it is public but for the names of the files."""
+class PublicChoices(_Body):
+    """What is public of a data set, and fixed for good."""
 
-    name: Name
-    """How it is asked for: a-z, 0-9, dot, dash and underscore."""
-    file: Text
-    """A Parquet file of `wattveil profiles`, in the folder `profiles` of the server's data."""
     clip_kw: float
     """The public bound on customers."""
     delta: float = 1e-6
@@ -97,8 +93,6 @@ class DatasetBody(_Body):
         Product.SHARES,
     ]
     """What analysts may ask for."""
-    customer_list_file: Text | None = None
-    """For labels: the public list of customers, one id a line, in the same folder."""
     customers: int = 1000
     """A public guess of how many there are; for plans alone."""
     typical_kw: float = 0.5
@@ -113,6 +107,17 @@ class DatasetBody(_Body):
     """Whom to ask."""
     intended_use: Text = About.intended_use
     """What releases are made for."""
+
+
+class DatasetBody(PublicChoices):
+    """A data set to register. All of it is public but for the names of the files."""
+
+    name: Name
+    """How it is asked for: a-z, 0-9, dot, dash and underscore."""
+    file: Text
+    """A Parquet file of `wattveil profiles`, in the folder `profiles` of the server's data."""
+    customer_list_file: Text | None = None
+    """For labels: the public list of customers, one id a line, in the same folder."""
     allowance: AllowanceBody | None = None
     """What may be spent in all, by everybody together."""
     linked_to: Name | None = None

@@ -17,7 +17,7 @@ from wattveil.privacy.guarantee import Neighbours, Tier, Unit
 from wattveil.publish.private_file import Description
 from wattveil.publish.produce import read_customer_list
 from wattveil.publish.request import DEFAULT_WEIGHTS, About, ReleaseRequest
-from wattveil.serve.bodies import AllowanceBody, AskBody, DatasetBody, Product
+from wattveil.serve.bodies import AllowanceBody, AskBody, DatasetBody, Product, PublicChoices
 from wattveil.serve.ledger import acts
 from wattveil.serve.ledger.amounts import Allowance
 from wattveil.serve.ledger.journal import Session
@@ -33,13 +33,6 @@ Look = Callable[[Path, ReleaseRequest], Description]
 
 _ABOUT = ("title", "curator", "region", "contact", "intended_use")
 _OTHER_RELEASES = "those of this server are counted in cumulative; of others it does not know"
-_PUBLIC = {*DatasetBody.model_fields} - {
-    "file",
-    "customer_list_file",
-    "allowance",
-    "linked_to",
-    "name",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,9 +89,7 @@ class Dataset:
 
 def register(ledger: Ledger, folder: Path, body: DatasetBody, *, by: str, look: Look) -> None:
     """Have the file looked at, and open the data set in the ledger, with its public parameters."""
-    public = {
-        name: value for name, value in body.model_dump(mode="json").items() if name in _PUBLIC
-    }
+    public = body.model_dump(mode="json", include={*PublicChoices.model_fields})
     file = _inside(folder, "file", body.file)
     if body.customer_list_file is not None:
         read_customer_list(_inside(folder, "customer_list_file", body.customer_list_file))

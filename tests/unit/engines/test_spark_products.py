@@ -2,13 +2,10 @@
 
 import datetime as dt
 import json
-import re
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -16,12 +13,10 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from tests.released import no_rehearsal
+from tests.released import no_rehearsal, walk_few_steps
 from tests.transcripts import record, replay
 from wattveil import YearSynthesizer, cluster_shares, load_duration_curve, release_labels
 from wattveil.cli import app
-from wattveil.clustering.tuning import Tuning, choose_tuning
-from wattveil.engines import session
 from wattveil.engines.local import LocalRows
 from wattveil.engines.rows import Rows
 from wattveil.engines.spark import SparkRows
@@ -30,12 +25,10 @@ from wattveil.engines.spark_profiles import SparkProfiles
 from wattveil.errors import InvalidDataError, InvalidFileError, InvalidParameterError
 from wattveil.privacy.budget import Budget
 from wattveil.profiles import Grid, Profiles, Split
-from wattveil.release import kmeans
 from wattveil.synthesis.calendar import typical_days
 
 Floats = NDArray[np.float64]
 
-PAGE = Path(__file__).parents[3] / "docs" / "spark.md"
 CUSTOMERS = 90
 LEVELS = ("home", "shop")
 CENTROIDS = np.array([[0.2] * 24, [2.0] * 24])
@@ -205,12 +198,7 @@ def test_what_is_no_table_of_profiles_is_refused(
 @pytest.fixture
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let K-means go through the customers a few times only: more would tell no more of Spark."""
-
-    def fewest(signal: float, *, n_slots: int, n_clusters: int) -> Tuning:
-        chosen = choose_tuning(signal, n_slots=n_slots, n_clusters=n_clusters)
-        return replace(chosen, coarse_steps=1, refine_steps=1)
-
-    monkeypatch.setattr(kmeans, "choose_tuning", fewest)
+    walk_few_steps(monkeypatch)
 
 
 @pytest.mark.usefixtures("spark", "few_steps")
@@ -244,30 +232,3 @@ def test_a_bundle_is_made_checked_and_drawn_from(path: Path, tmp_path: Path) -> 
     assert [two.customer_ids[place] for place in order] == list(one.customer_ids)
     assert np.array_equal(two.load_kw[order], one.load_kw)
     assert (one.grid, one.timezone, one.rules) == (two.grid, two.timezone, two.rules)
-
-
-@pytest.mark.usefixtures("few_steps")
-def test_the_page_runs(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The example of docs/spark.md, at a master that is here; its fence keeps it from test_docs."""
-    [block] = re.findall(r"```py\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
-    monkeypatch.setattr(session, "spark_session", lambda _: spark)
-    (tmp_path / "readings").mkdir()
-    duckdb.sql(f"""
-        COPY (
-            SELECT c AS id, make_timestamptz(1672531200000000 + h * 3600000000) AS start_utc,
-                   (1 + c % 7) * (1 + h % 24) / 10 AS kwh
-            FROM range({CUSTOMERS}) AS homes(c), range({24 * 14}) AS hours(h)
-        ) TO '{tmp_path}/readings/some.parquet' (FORMAT parquet)
-    """)
-    classes = [f"{number},{LEVELS[number % 2]}" for number in range(CUSTOMERS)]
-    (tmp_path / "classes.csv").write_text("\n".join(["customer_id,class", *classes]))
-    for name in ("readings", "classes.csv", "profiles", "labels"):
-        block = block.replace(f'"{name}"', repr(str(tmp_path / name)))
-    exec(compile(block, str(PAGE), "exec"), {})  # noqa: S102 - our own page
-    assert len(Profiles.read_parquet(tmp_path / "profiles")) == CUSTOMERS
-    table = pq.read_table(tmp_path / "labels").to_pydict()
-    assert table["customer"] == sorted(table["customer"])
-    assert set(table["label"]) <= set(range(6))
-    assert len(table["label"]) == CUSTOMERS
