@@ -21,7 +21,7 @@ _LOCKS = ("revoke", "disable", "tokens", "close")
 _CHOICES: dict[str, tuple[object, ...]] = {
     "products": (["clusters"], ["labels"], ["load", "labels"], [], ["load", "load"], None),
     "by": ("class", "street", "none"),
-    "clusters": (3, 0, 1, 1001),
+    "clusters": (3, 0, 1, 101, 1001),
     "tier": ("instance", "none"),
     "delta": (1e-6, 1e-9, 0.0, 1.0),
     "label_epsilon": (0.1, 9.0),

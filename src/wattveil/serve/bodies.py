@@ -50,8 +50,8 @@ class AskBody(_Body):
     """Budget of the whole release: smaller protects more."""
     delta: float | None = None
     """None: that of the data set."""
-    clusters: int = 6
-    """Number of kinds of customers."""
+    clusters: Annotated[int, Field(ge=1, le=100)] = 6
+    """Number of kinds of customers; a thousand would keep everybody else waiting for minutes."""
     products: Annotated[list[Choice], Field(max_length=10)] | None = None
     """None: all that the data set offers; labels only if a part of epsilon is set aside."""
     by: Text | None = None
