@@ -99,6 +99,7 @@ def spark() -> Iterator["SparkSession"]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(os.environ, "PYSPARK_SUBMIT_ARGS", _QUICK_START)
+        patch.chdir(_TESTS.parent)  # where executors look for `tests`
         try:
             session = spark_session("local[1]")
         except MissingJavaError as error:

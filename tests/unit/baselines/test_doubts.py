@@ -227,7 +227,7 @@ def test_diffprivlib_is_asked_in_its_own_interpreter(
 @pytest.mark.parametrize(
     ("models", "kind", "words"),
     [
-        ("raise ImportError", MissingExtraError, r"pip install 'wattveil\[bench\]'"),
+        ("raise ImportError", MissingExtraError, r"pip install --editable '\.\[bench\]'"),
         ("raise RuntimeError('broken inside')", WattveilError, "broken inside"),
     ],
 )

@@ -20,6 +20,9 @@ from wattveil.simulate import simulate_load_kw
 
 HOMES = simulate_load_kw(customers=80)
 WIDE = CliRunner(env={"COLUMNS": "250"})
+FILTER_RUNS = 12
+"""Coloured noise has hardly more than one direction: a single draw is below 0.3 of its own size in
+one run of fifteen."""
 
 
 def profiles(load_kw: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Profiles:
@@ -44,14 +47,18 @@ def with_panels() -> Profiles:
 
 def test_a_filter_takes_white_noise_away_and_coloured_noise_less() -> None:
     """At the same guarantee; the figures agree with the curves that were released."""
-    found = filter_attack(profiles(HOMES), n_clusters=2, epsilon=1.0, delta=1e-6).found
-    white, coloured = found["white"], found["coloured"]
+    runs = [
+        filter_attack(profiles(HOMES), n_clusters=2, epsilon=1.0, delta=1e-6).found
+        for _ in range(FILTER_RUNS)
+    ]
+    white, coloured = runs[0]["white"], runs[0]["coloured"]
     assert white.removed == pytest.approx(0.8, abs=0.01)  # lines through five slots: a mean of five
     assert coloured.removed < white.removed - 0.2
     assert coloured.noise_kw < 0.5 * white.noise_kw
-    for each in (white, coloured):
-        noise = each.released_kw - filter_attack_exact()
-        assert 0.3 * each.noise_kw < np.sqrt(np.square(noise).mean()) < 3.0 * each.noise_kw
+    exact = filter_attack_exact()
+    for colour, said in (("white", white), ("coloured", coloured)):
+        noise = [run[colour].released_kw - exact for run in runs]
+        assert 0.4 * said.noise_kw < np.sqrt(np.square(noise).mean()) < 2.5 * said.noise_kw
 
 
 def filter_attack_exact() -> np.ndarray[tuple[int], np.dtype[np.float64]]:
