@@ -6,9 +6,11 @@ are looked at, whatever the annotation says.
 """
 
 import math
+import re
 from collections.abc import Callable
 from enum import StrEnum
 from numbers import Integral, Real
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -120,6 +122,17 @@ def decimal(field: str, text: object) -> float:
     if repr(value) != text or not math.isfinite(value):
         raise InvalidParameterError(field, "a finite decimal number as written by repr", text)
     return value
+
+
+def is_address(path: object) -> bool:
+    """Whether a path names a file system: ``s3a://…``, ``file:/…``; drives have one letter."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(path)) is not None
+
+
+def local_path(field: str, path: Path) -> None:
+    """Refuse an address: as a path it would name a folder such as ``s3a:`` on this machine."""
+    if is_address(path):
+        raise InvalidParameterError(field, "a path on this machine, not an address", str(path))
 
 
 def _number(field: str, value: object, rule: str, accepts: Callable[[float], bool]) -> float:

@@ -102,6 +102,7 @@ def profiles(
         if engine == Engine.SPARK:
             _check_options({"sql": sql, "report": report, "problems_to": problems_to})
         else:
+            checks.local_path("out", Path(out))
             check_folders(written)
         spark = chosen_engine(engine, master)
         grid = Grid(

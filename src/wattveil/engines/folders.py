@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from wattveil.errors import InvalidFileError, InvalidParameterError
-from wattveil.profiles.table import COMPLETE
+from wattveil.profiles.table import COMPLETE, incomplete
 
 
 def check_new(session: SparkSession, path: str | Path) -> None:
@@ -22,6 +22,32 @@ def check_new(session: SparkSession, path: str | Path) -> None:
         raise InvalidParameterError("out", "at an address that Spark knows", str(path)) from error
     if taken:
         raise _taken(path)
+
+
+def read_folder(session: SparkSession, *paths: str | Path, above: Path | None = None) -> DataFrame:
+    """Open Parquet where Spark finds it, and say in our words why it does not.
+
+    Folders below the one ``above`` are named ``column=value``, and these are columns too.
+    """
+    reader = session.read if above is None else session.read.option("basePath", f"file://{above}")
+    try:
+        return reader.parquet(*map(str, paths))
+    except PySparkException as error:
+        found: object = error.getCondition()
+        reason: Exception = error
+    except Py4JJavaError as error:
+        found, reason = error.java_exception.toString().partition("\n")[0], error
+    raise InvalidFileError(
+        paths[0], "content", "a Parquet table that Spark finds", found
+    ) from reason
+
+
+def is_free(session: SparkSession, path: str | Path) -> bool:
+    """Whether there is nothing, or nothing but what a job that died left: files of hidden names."""
+    if not _is_there(session, path):
+        return True
+    inside = session.read.format("binaryFile").option("recursiveFileLookup", "true")
+    return inside.load(str(path)).select("path").isEmpty()
 
 
 def write_folder(frame: DataFrame, path: str | Path, *, force: bool = False) -> None:
@@ -37,7 +63,7 @@ def write_folder(frame: DataFrame, path: str | Path, *, force: bool = False) -> 
 def check_complete(session: SparkSession, path: str | Path) -> None:
     """Refuse a folder that its writer did not finish: some customers would be missing."""
     if not _is_there(session, f"{path}/{COMPLETE}"):
-        raise InvalidFileError(path, COMPLETE, "the mark of a complete folder", "none")
+        raise incomplete(path)
 
 
 def _is_there(session: SparkSession, path: str | Path) -> bool:

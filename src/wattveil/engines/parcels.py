@@ -15,14 +15,26 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession, functions
 
+from wattveil.errors import InvalidParameterError
+
 PARCELS = "partition bigint, rows binary"
 
 SPACES = "".join(sign for sign in map(chr, range(1 << 16)) if category(sign) == "Zs")
 """What DuckDB's trim takes off a name."""
 _NUMBERS_A_PARTITION = 40
+_MOST_BYTES = 1 << 29  # Arrow and Java count the bytes of texts and parcels in 31 bits
 
 Batches = Iterable[pa.RecordBatch]
 OnPartition = Callable[[Batches], Iterator[pa.RecordBatch]]
+
+
+def shuffle_partitions(session: SparkSession) -> int:
+    """Return into how many partitions rows are sent; some houses leave it to their Spark."""
+    name = "spark.sql.shuffle.partitions"
+    found = str(session.conf.get(name))
+    if not found.isdecimal():
+        raise InvalidParameterError(name, "a whole number, set in the session", found)
+    return int(found)
 
 
 def partition_numbers(session: SparkSession, partitions: int) -> list[int]:
@@ -53,7 +65,7 @@ def pack(customer: str, numbers: Sequence[int], *, is_text: bool, most_bytes: in
         for batch in batches:
             held.append(batch)
             held_bytes += batch.nbytes
-            if held_bytes >= most_bytes:
+            if held_bytes >= min(most_bytes, _MOST_BYTES):
                 yield _parcels(held, customer, partition_of, numbers)
                 held, held_bytes = [], 0
         if held:

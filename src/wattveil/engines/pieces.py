@@ -4,7 +4,7 @@ Spark would hand every row from Java to Python, which costs some times what all 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +16,8 @@ PLACE = ("wattveil file", "wattveil row")
 """Columns of the order of appearance: number of the file, number of the row in it."""
 
 _LEAST_BYTES, _MOST_BYTES = 4 << 20, 128 << 20  # of a task, as Spark has them
-_ROWS_AT_ONCE = 1 << 17
+_ROWS_AT_ONCE, _VALUES_AT_ONCE = 1 << 17, 1 << 20  # a wide table has hundreds of values a row
+_TEXTS = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass(frozen=True)
@@ -25,23 +26,24 @@ class Piece:
 
     file: int
     path: Path
-    part: int
-    parts: int
+    size: int  # of the file, in bytes
+    part: int = 0
+    parts: int = 1
 
 
-def cut(files: Sequence[Path], tasks: int) -> list[list[Piece]]:
-    """Divide files among about so many tasks: large ones are cut, small ones put together."""
-    sizes = [path.stat().st_size for path in files]
+def cut(files: Sequence[Piece], tasks: int) -> list[list[Piece]]:
+    """Divide whole files among about so many tasks: large are cut, small ones put together."""
+    sizes = [whole.size for whole in files]
     most = min(max(sum(sizes) // tasks, _LEAST_BYTES), _MOST_BYTES)
     divided: list[list[Piece]] = [[]]
     room = most
-    for number, (path, size) in enumerate(zip(files, sizes, strict=True)):
+    for whole, size in zip(files, sizes, strict=True):
         parts = -(-size // most)
         for part in range(parts):
             if divided[-1] and room < size // parts:
                 divided.append([])
                 room = most
-            divided[-1].append(Piece(number, path, part, parts))
+            divided[-1].append(replace(whole, part=part, parts=parts))
             room -= size // parts
     return divided
 
@@ -52,7 +54,8 @@ def read_pieces(
     """Return the function that reads the pieces of tasks, which are given by number.
 
     The schema says which columns there shall be, those of `PLACE` too. Of the column ``text`` the
-    dictionary of the file is kept: it is most of the work to make one.
+    dictionary of the file is kept: it is most of the work to make one. A file that is written anew
+    in the meantime is refused: rows of some pieces would be of the old one, others of the new.
     """
 
     def rows_of(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -79,12 +82,16 @@ def schema_of(path: Path) -> pa.Schema:
 
 def _read(piece: Piece, schema: pa.Schema, text: str | None) -> Iterator[pa.RecordBatch]:
     wanted = [name for name in schema.names if name not in PLACE]
+    at_once = min(_ROWS_AT_ONCE, max(_VALUES_AT_ONCE // len(schema), 1))
     try:
+        if (size := piece.path.stat().st_size) != piece.size:
+            expected = f"{piece.size} bytes, as when the job began"
+            raise InvalidFileError(piece.path, "size", expected, size)
         with pq.ParquetFile(piece.path, read_dictionary=[text] if text else None) as file:
             groups = file.metadata.num_row_groups
             first, last = (groups * edge // piece.parts for edge in (piece.part, piece.part + 1))
             row = sum(file.metadata.row_group(group).num_rows for group in range(first))
-            for batch in file.iter_batches(_ROWS_AT_ONCE, range(first, last), wanted):
+            for batch in file.iter_batches(at_once, range(first, last), wanted):
                 yield _placed(batch, schema, text, (piece.file, row))
                 row += batch.num_rows
     except (KeyError, OSError, pa.ArrowException) as error:
@@ -105,6 +112,9 @@ def _placed(
     arrays = []
     for field in schema:
         array = made[field.name]() if field.name in made else batch.column(field.name)
-        kept = field.name == text and pa.types.is_dictionary(array.type)
-        arrays.append(array if kept else array.cast(field.type))
+        if field.name != text:
+            array = array.cast(field.type)
+        elif array.type != _TEXTS:  # another file has names of another type
+            array = array.cast(pa.string()).dictionary_encode()
+        arrays.append(array)
     return pa.RecordBatch.from_arrays(arrays, schema.names)

@@ -1,6 +1,5 @@
 """Readings as Spark finds them: files in a lake, a table, a query."""
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,10 +9,12 @@ from pathlib import Path, PurePosixPath
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession, functions
+from pyspark.sql import DataFrame, Row, SparkSession, functions
 from pyspark.sql.types import StringType, StructField, StructType
 
-from wattveil.engines.parcels import Batches, OnPartition
+from wattveil.checks import is_address
+from wattveil.engines.folders import read_folder
+from wattveil.engines.parcels import Batches, OnPartition, shuffle_partitions
 from wattveil.engines.pieces import PLACE, Piece, cut, read_pieces, schema_of
 from wattveil.engines.spark import quoted
 from wattveil.errors import InvalidFileError, InvalidParameterError
@@ -26,12 +27,7 @@ _LOOKED_AT = 20_000  # rows, for what has to be guessed
 ORDER = ("wattveil file", "wattveil block", "wattveil row")
 """Columns of the order of appearance: file, place of the block in it, row of the block."""
 
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
-
-
-def is_address(path: object) -> bool:
-    """Whether a path names a file system: ``s3a://…``, ``file:/…``; drives have one letter."""
-    return _ADDRESS.match(str(path)) is not None
+_PATTERN_SIGNS = str.maketrans({sign: f"\\{sign}" for sign in "{}[]*?\\"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +40,8 @@ class SparkSource(ABC):
     passed_over: tuple[str, ...]  # the guess about files that are not read
 
     @abstractmethod
-    def look(self, work: OnPartition, schema: str) -> DataFrame:
-        """Let one executor work on the first rows."""
+    def look(self, work: OnPartition, schema: str) -> list[Row]:
+        """Let one executor work on the first rows, wherever they are; return what it finds."""
 
     @abstractmethod
     def each(
@@ -61,10 +57,13 @@ class RowsSource(SparkSource):
     frame: DataFrame
     beginning: DataFrame  # what a look at the first rows looks at
 
-    def look(self, work: OnPartition, schema: str) -> DataFrame:
-        """Let Spark find the first rows."""
-        first = self.beginning.select(*map(quoted, self.names)).limit(_LOOKED_AT)
-        return first.mapInArrow(work, schema)
+    def look(self, work: OnPartition, schema: str) -> list[Row]:
+        """Let Spark find the first rows: elsewhere if there are none at the beginning."""
+        for frame in (self.beginning, self.frame):
+            first = frame.select(*map(quoted, self.names)).limit(_LOOKED_AT)
+            if found := first.mapInArrow(work, schema).collect():
+                return found
+        return []
 
     def each(
         self, work: OnPartition, schema: str, columns: Sequence[str], *, names: str | None = None
@@ -79,25 +78,23 @@ class FilesSource(SparkSource):
     """Parquet files that executors read by themselves: `pieces` says why."""
 
     session: SparkSession
-    paths: tuple[Path, ...]
+    whole: tuple[Piece, ...]  # the files, as the driver saw them
     schema: pa.Schema
 
-    def look(self, work: OnPartition, schema: str) -> DataFrame:
-        """Let an executor read the beginning of the first file."""
-        beginning = read_pieces([[Piece(0, self.paths[0], 0, 1)]], self._schema(self.names))
+    def look(self, work: OnPartition, schema: str) -> list[Row]:
+        """Let an executor read files until it has enough rows."""
+        rows_of = read_pieces([self.whole], self._schema(self.names))
 
         def on_first(numbers: Batches) -> Iterator[pa.RecordBatch]:
-            first = next((batch for batch in beginning(numbers) if batch.num_rows), None)
-            return work([] if first is None else [first.slice(0, _LOOKED_AT)])
+            return work(_first_rows(rows_of(numbers)))
 
-        return self.session.range(0, 1, 1, 1).mapInArrow(on_first, schema)
+        return self.session.range(0, 1, 1, 1).mapInArrow(on_first, schema).collect()
 
     def each(
         self, work: OnPartition, schema: str, columns: Sequence[str], *, names: str | None = None
     ) -> DataFrame:
         """Give every task its pieces of files."""
-        tasks = int(str(self.session.conf.get("spark.sql.shuffle.partitions")))
-        divided, read = cut(self.paths, tasks), self._schema(columns)
+        divided, read = cut(self.whole, shuffle_partitions(self.session)), self._schema(columns)
         texts = {field.name for field in read if field.type in {pa.string(), pa.large_string()}}
         rows_of = read_pieces(divided, read, names if names in texts else None)
 
@@ -140,22 +137,24 @@ def _table(frame: DataFrame, options: ReadOptions) -> SparkSource:
 
 
 def _addresses(session: SparkSession, addresses: list[str]) -> SparkSource:
-    frame = session.read.parquet(*addresses)
+    frame = read_folder(session, *addresses)
     files = tuple(PurePosixPath(file).name for file in sorted(frame.inputFiles()))
     return _in_order(frame, frame, files, ())
 
 
 def _files(session: SparkSession, parts: list[str | Path], options: ReadOptions) -> SparkSource:
     passed_over: list[Path] = []
-    files = [path.resolve() for path in resolve(parts, passed_over)]
-    kind, names = kind_of(files), tuple(path.name for path in files)
+    found = resolve(parts, passed_over)
+    files, names = [path.resolve() for path in found], tuple(path.name for path in found)
+    kind = kind_of(files)
     guesses = passed_over_guesses(passed_over)
-    # A list of meters is joined by Spark, so Spark reads the rows.
-    if kind is Kind.PARQUET and options.meters is None:
+    above = _above_values(files[0])
+    # Spark joins a list of meters and knows the columns of folders, so there it reads the rows.
+    if kind is Kind.PARQUET and options.meters is None and above is None:
         schema = schema_of(files[0])
         return FilesSource(
             session=session,
-            paths=tuple(files),
+            whole=tuple(Piece(n, path, path.stat().st_size) for n, path in enumerate(files)),
             schema=schema,
             names=tuple(schema.names),
             order=PLACE,
@@ -163,18 +162,25 @@ def _files(session: SparkSession, parts: list[str | Path], options: ReadOptions)
             passed_over=guesses,
         )
     # Spark says where a row is from by the address of its file, and that is its order.
-    paths = [path.as_uri() for path in files]
-    if paths != sorted(paths):
+    if files != sorted(files):
         rule = "files in the order of their paths, which is that of appearance on Spark"
         raise InvalidParameterError("source", rule, [str(path) for path in files[:3]])
+    # Spark takes a name as it is, "%20" too, but for the signs of a pattern.
+    paths = [f"file://{str(path).translate(_PATTERN_SIGNS)}" for path in files]
     if kind is Kind.PARQUET:
-        frame, beginning = session.read.parquet(*paths), session.read.parquet(paths[0])
+        frame, beginning = (read_folder(session, *some, above=above) for some in (paths, paths[:1]))
     elif kind is Kind.CSV:
         scan_csv(files, skip_lines=0)  # refuses files that do not belong together
         frame, beginning = _csv(session, files, paths), _csv(session, files, paths[:1])
     else:
         raise InvalidFileError(files[0], "first bytes", "CSV or Parquet on Spark", str(kind))
     return _in_order(frame, beginning, names, guesses)
+
+
+def _above_values(path: Path) -> Path | None:
+    """Return the folder above those that are named ``column=value``; None if there are none."""
+    named = [folder for folder in path.parents if "=" in folder.name]
+    return named[-1].parent if named else None
 
 
 def _csv(session: SparkSession, files: list[Path], paths: list[str]) -> DataFrame:
@@ -188,11 +194,18 @@ def _csv(session: SparkSession, files: list[Path], paths: list[str]) -> DataFram
 def _in_order(
     frame: DataFrame, beginning: DataFrame, files: tuple[str, ...], passed_over: tuple[str, ...]
 ) -> SparkSource:
-    """Give every row its place. A block is read from its first row on; so the number grows."""
+    """Give every row its place. A block is read from its first row on; so the number grows.
+
+    Files are in the order of Python's paths, folder by folder, whatever signs are in their names.
+    """
     file, block, row = ORDER
+    plus_stays = functions.replace(
+        functions.col("_metadata.file_path"), *map(functions.lit, ("+", "%2B"))
+    )
+    name = functions.url_decode(plus_stays)
     placed = frame.withColumns(
         {
-            file: functions.col("_metadata.file_path"),
+            file: functions.translate(name, "/", "\1"),
             block: functions.col("_metadata.file_block_start"),
             row: functions.monotonically_increasing_id(),
         }
@@ -205,6 +218,16 @@ def _in_order(
         files=files,
         passed_over=passed_over,
     )
+
+
+def _first_rows(batches: Batches) -> Iterator[pa.RecordBatch]:
+    """Give as many rows as are looked at."""
+    left = _LOOKED_AT
+    for batch in batches:
+        yield batch.slice(0, left)
+        left -= min(batch.num_rows, left)
+        if not left:
+            return
 
 
 @contextmanager

@@ -2,17 +2,23 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
-from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from wattveil.compiled import stay_in_one_thread
-from wattveil.engines.folders import check_complete, check_new, write_folder
-from wattveil.engines.spark_profiles import ID, LOAD, SparkProfiles
+from wattveil.engines.folders import (
+    check_complete,
+    check_new,
+    is_free,
+    read_folder,
+    write_folder,
+)
+from wattveil.engines.spark_profiles import ID, LOAD, SparkProfiles, record_of
 from wattveil.engines.spark_readings import SparkReadings
-from wattveil.errors import InvalidDataError, InvalidFileError
+from wattveil.errors import InvalidDataError, InvalidFileError, InvalidParameterError
 from wattveil.ingest.options import ReadOptions
 from wattveil.profiles import Profiles
 from wattveil.profiles.table import METADATA, read_record
@@ -51,19 +57,15 @@ class SparkEngine:
 
         A customer with two profiles is refused, and a profile without a customer.
         """
-        try:
-            frame = self.session.read.parquet(str(path))
-        except AnalysisException as error:
-            raise InvalidFileError(
-                path, "content", "a Parquet table", error.getCondition()
-            ) from error
-        said = frame.schema[LOAD].metadata if LOAD in frame.columns else {}
+        frame = read_folder(self.session, path)
         # Spark gives back what it wrote; what `write_parquet` wrote the driver looks up.
-        if METADATA in said:
+        if (text := record_of(frame)) is not None:
             check_complete(self.session, path)
-        text = said.get(METADATA) or read_record(path)
+        else:
+            with suppress(OSError, pa.ArrowException):
+                text = read_record(path)
         if text is None:
-            expected = "a table made by `wattveil profiles`"
+            expected = "a table made by `wattveil profiles`, on Spark or in a file of the driver"
             raise InvalidFileError(path, "schema metadata", expected, "none")
         profiles = SparkProfiles.of(frame, json.loads(text))
         if profiles.customer_ids.has_repeats():
@@ -73,7 +75,13 @@ class SparkEngine:
     def write_profiles(
         self, block: Callable[[int], Profiles], n_blocks: int, path: str | Path, *, force: bool
     ) -> None:
-        """Let executors make profiles that are nobody's, block by block, and write them."""
+        """Let executors make profiles that are nobody's, block by block, and write them.
+
+        With ``force`` they take the place of such profiles, or of what a job that died left there.
+        """
+        if force and not (is_free(self.session, path) or self._are_synthetic(path)):
+            rule = "a new folder, or with --force one of synthetic customers"
+            raise InvalidParameterError("out", rule, str(path))
         record = block(0).to_arrow().schema.metadata[METADATA.encode()].decode()
         names = json.loads(record)["attributes"]
         schema = ", ".join(f"`{name}` string" for name in (ID, *names))
@@ -90,3 +98,11 @@ class SparkEngine:
         numbers = self.session.range(0, n_blocks, 1, n_blocks)
         made = numbers.mapInArrow(of_partition, f"{schema}, {LOAD} array<double>")
         write_folder(made.withMetadata(LOAD, {METADATA: record}), path, force=force)
+
+    def _are_synthetic(self, path: str | Path) -> bool:
+        """Whether a folder has customers that are nobody's, and nothing that Spark cannot read."""
+        try:
+            text = record_of(read_folder(self.session, path))
+        except InvalidFileError:
+            return False
+        return text is not None and "synthetic" in json.loads(text)["rules"]

@@ -21,6 +21,13 @@ from wattveil.profiles.table import METADATA
 ID, LOAD = "customer_id", "load_kw"
 
 
+def record_of(frame: DataFrame) -> str | None:
+    """Return what Spark keeps beside a column about profiles that it wrote; None of others."""
+    said = frame.schema[LOAD].metadata if LOAD in frame.columns else {}
+    found: str | None = said.get(METADATA)
+    return found
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SparkProfiles(KeptProfiles):
     """Profiles in a DataFrame."""

@@ -25,7 +25,7 @@ from wattveil.engines.executor import (
     look,
     make_profiles,
 )
-from wattveil.engines.parcels import PARCELS, SPACES, pack, partition_numbers
+from wattveil.engines.parcels import PARCELS, SPACES, pack, partition_numbers, shuffle_partitions
 from wattveil.engines.sources import RowsSource, SparkSource, open_source, spark_reads
 from wattveil.engines.spark import quoted
 from wattveil.engines.spark_profiles import SparkProfiles
@@ -97,7 +97,7 @@ def _find_plan(
     found = find_layout(list(opened.names), options, path=name)
     if isinstance(found.table, MatrixTable):
         raise InvalidParameterError("layout", "long or wide on Spark", "matrix")
-    looked = opened.look(look(found, options, memory_mb, name), "seen string").collect()
+    looked = opened.look(look(found, options, memory_mb, name), "seen string")
     if not looked:
         raise NoUsableReadingError(name, "all rows", "a reading", "none")
     rows = _rows(json.loads(looked[0].seen), found, opened, options)
@@ -158,7 +158,7 @@ def _by_customer(session: SparkSession, opened: SparkSource, plan: Plan) -> Data
         named = _name(meter, plan.rows) == functions.col(quoted(METER))
         opened = replace(opened, frame=opened.frame.join(listed, named, "left"))
         customer, columns = OWNER, [*columns, METER, OWNER]
-    partitions = int(str(session.conf.get("spark.sql.shuffle.partitions")))
+    partitions = shuffle_partitions(session)
     packed = pack(
         customer,
         partition_numbers(session, partitions),

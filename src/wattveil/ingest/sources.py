@@ -53,7 +53,9 @@ class Scan:
 def resolve(source: str | Path | Sequence[str | Path], passed_over: list[Path]) -> list[Path]:
     """Find the files: a path, a folder, a glob, or a list of any of these.
 
-    Files of a folder whose names are not those of meter data are added to ``passed_over``.
+    Files of a folder whose names are not those of meter data are added to ``passed_over``. So are
+    those in ``_temporary`` and the like: programs that write to lakes hide there what is not (or no
+    longer) of the table, behind names that begin with ``_`` or a dot.
     """
     if isinstance(source, Sequence) and not isinstance(source, str):
         return [path for part in source for path in resolve(part, passed_over)]
@@ -62,7 +64,7 @@ def resolve(source: str | Path | Sequence[str | Path], passed_over: list[Path]) 
         return [path]
     if path.is_dir():
         inside = sorted(file for file in path.rglob("*") if file.is_file())
-        found = [file for file in inside if _READABLE.search(file.name)]
+        found = [file for file in inside if _is_meter_data(file.relative_to(path))]
         passed_over.extend(sorted(set(inside) - set(found)))
     else:
         names = sorted(glob.glob(str(source), recursive=True))  # noqa: PTH207 -- may be absolute
@@ -70,6 +72,12 @@ def resolve(source: str | Path | Sequence[str | Path], passed_over: list[Path]) 
     if not found:
         raise InvalidFileError(source, "source", "at least one file of readings", "none")
     return found
+
+
+def _is_meter_data(path: Path) -> bool:
+    """Tell from a name within a folder whether it is one of meter data."""
+    hidden = any(part.startswith(("_", ".")) for part in path.parts)
+    return not hidden and _READABLE.search(path.name) is not None
 
 
 def kind_of(files: list[Path]) -> Kind:

@@ -61,7 +61,7 @@ def hours_from_readings(
     Parameters
     ----------
     readings
-        What `read_readings` gave.
+        What `read_readings` gave, in memory.
     first_day, n_days
         Which local days. Readings of other days are left out.
     minutes
@@ -75,6 +75,9 @@ def hours_from_readings(
     twice is the mean of both; the one they skip is NaN. Every customer named in the readings has a
     row, in order of name.
     """
+    if type(readings) is not Readings:
+        rule = "read in memory, without an engine"
+        raise InvalidParameterError("readings", rule, type(readings).__name__)
     if minutes not in _MINUTES:
         raise InvalidParameterError("minutes", f"one of {_MINUTES}", minutes)
     if minutes % readings.base_minutes or max(readings.source.lengths) > minutes:

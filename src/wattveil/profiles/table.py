@@ -131,14 +131,16 @@ class Profiles:
         """
         if engine is not None:
             return engine.read_profiles(path)
-        if Path(path).is_dir() and not (Path(path) / COMPLETE).exists():
-            raise InvalidFileError(path, COMPLETE, "the mark of a complete folder", "none")
         try:
             table = pq.read_table(path)
         except FileNotFoundError as error:
             raise InvalidFileError(path, "file", "a file that exists", "none") from error
         except (OSError, pa.ArrowException) as error:
             raise InvalidFileError(path, "content", "a Parquet file", str(error)) from error
+        # Folders of others, such as pyarrow, have no mark that tells whether they are complete.
+        by_spark = SPARK_METADATA in (table.schema.metadata or {})
+        if by_spark and Path(path).is_dir() and not (Path(path) / COMPLETE).exists():
+            raise incomplete(path)
         record = _record_in(table.schema)
         if record is None:
             expected = "a file made by `wattveil profiles`"
@@ -202,6 +204,12 @@ def profiles_record(
             "account": dict(account),
         }
     )
+
+
+def incomplete(path: str | Path) -> InvalidFileError:
+    """Return the error about a folder that Spark may not have finished."""
+    expected = "the file that Spark writes last; without it customers may be missing"
+    return InvalidFileError(path, COMPLETE, expected, "none")
 
 
 def read_record(path: str | Path) -> str | None:

@@ -14,6 +14,7 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from wattveil import checks
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.publish.keys import canonical, sign
 from wattveil.publish.manifest import Manifest, check_schema
@@ -31,6 +32,7 @@ def table_path(name: str, kind: str) -> str:
 
 def check_out(out: Path) -> None:
     """Refuse, before the work, a place where no bundle can be written."""
+    checks.local_path("out", out)
     if out.exists():
         raise InvalidParameterError("out", "a new folder: a bundle is never changed", str(out))
     if not out.absolute().parent.is_dir():

@@ -59,7 +59,7 @@ def synthesize(
     """Draw synthetic customers from the model of a bundle: free, they are nobody.
 
     With --engine spark, --out is a folder of Parquet files that executors write, at any address
-    that Spark knows; --force replaces all that is in it.
+    that Spark knows; --force replaces such a folder, and nothing that is of another kind.
     """
     console = Console(stderr=as_json)
     with refusals(), working(console) as started:
@@ -86,6 +86,8 @@ def write_customers(
     kinds = [*_WRITERS] if engine is None else [".parquet"]
     if path.suffix not in kinds:
         raise InvalidParameterError("out", f"a file that ends in one of {kinds}", str(out))
+    if engine is None:
+        checks.local_path("out", path)
     if engine is None and path.exists() and not force:
         raise InvalidParameterError("out", "a new file unless --force is given", str(out))
     checks.integer("customers", customers, least=1, most=_MOST_CUSTOMERS)

@@ -1,21 +1,29 @@
 """Folders of a lake: on another file system than the driver's, taken, half-written, unknown."""
 
+import datetime as dt
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from wattveil import profiles_from_readings, read_readings
+from wattveil import hours_from_readings, profiles_from_readings, read_readings
 from wattveil.cli import app
 from wattveil.engines import session
+from wattveil.engines.parcels import shuffle_partitions
+from wattveil.engines.pieces import Piece, cut, read_pieces, schema_of
+from wattveil.engines.sources import open_source
 from wattveil.engines.spark import SparkRows
 from wattveil.engines.spark_engine import SparkEngine
 from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.ingest.options import ReadOptions
 from wattveil.profiles import Grid, Profiles
 
 HOMES = 5
@@ -43,7 +51,13 @@ def _readings(folder: Path) -> Path:
 
 def _block(number: int) -> Profiles:
     names = tuple(f"S{number}{place}" for place in range(3))
-    return Profiles(customer_ids=names, load_kw=np.ones((3, 24)), grid=Grid(), timezone="UTC")
+    return Profiles(
+        customer_ids=names,
+        load_kw=np.ones((3, 24)),
+        grid=Grid(),
+        timezone="UTC",
+        rules={"synthetic": True},
+    )
 
 
 def _broken_block(number: int) -> Profiles:
@@ -93,10 +107,81 @@ def test_a_folder_that_was_not_finished_is_told(
     assert len(Profiles.read_parquet(tmp_path / "some.parquet")) == 9
     engine.read_profiles(out)
     (tmp_path / "some.parquet" / "_SUCCESS").unlink()
-    with pytest.raises(InvalidFileError, match="_SUCCESS: expected the mark of a complete folder"):
+    with pytest.raises(
+        InvalidFileError, match="_SUCCESS: expected the file that Spark writes last"
+    ):
         engine.read_profiles(out)
     with pytest.raises(InvalidFileError, match="_SUCCESS"):
         Profiles.read_parquet(tmp_path / "some.parquet")
+
+
+def test_a_folder_of_others_needs_no_mark(tmp_path: Path) -> None:
+    """Only Spark marks what it has finished: pyarrow, pandas and DuckDB do not."""
+    for number in range(2):
+        _block(number).write_parquet(tmp_path / f"{number}.parquet")
+    assert len(Profiles.read_parquet(tmp_path)) == 6
+
+
+def test_force_replaces_synthetic_customers_and_nothing_else(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A folder of readings, of files in folders or of real profiles stays, and so does a file."""
+    engine = SparkEngine(spark)
+    (tmp_path / "readings.parquet" / "2024").mkdir(parents=True)
+    _readings(tmp_path / "readings.parquet" / "2024")
+    (tmp_path / "profiles.parquet").mkdir()
+    replace(_block(1), rules={}).write_parquet(tmp_path / "profiles.parquet" / "1.parquet")
+    _block(1).write_parquet(tmp_path / "file.parquet")
+    before = sorted(tmp_path.rglob("*"))
+    for name in ("readings.parquet", "profiles.parquet", "file.parquet"):
+        with pytest.raises(InvalidParameterError, match="with --force one of synthetic customers"):
+            engine.write_profiles(_block, 1, tmp_path / name, force=True)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_addresses_at_which_nothing_is(spark: SparkSession, tmp_path: Path) -> None:
+    """They are refused in our words, by whatever name."""
+    engine = SparkEngine(spark)
+    for address in (f"{tmp_path.as_uri()}/none", "nowhere://lake/none"):
+        with pytest.raises(InvalidFileError, match="a Parquet table that Spark finds"):
+            engine.read_profiles(address)
+        with pytest.raises(InvalidFileError, match="a Parquet table that Spark finds"):
+            profiles_from_readings(read_readings(address, engine=engine))
+    readings = read_readings(_readings(tmp_path).as_uri(), engine=engine)
+    with pytest.raises(InvalidParameterError, match="readings must be read in memory"):
+        hours_from_readings(readings, first_day=dt.date(2023, 1, 1), n_days=1)  # type: ignore[arg-type]
+    with pytest.raises(InvalidFileError, match="on Spark or in a file of the driver"):
+        engine.read_profiles(f"{tmp_path.as_uri()}/readings.parquet")
+
+
+def test_folders_named_after_a_value_are_a_column(spark: SparkSession, tmp_path: Path) -> None:
+    """Without it the channels of a meter would be taken for one: both roads have it."""
+    for channel in ("delivered", "received"):
+        folder = tmp_path / "r [1]" / f"channel={channel}"
+        folder.mkdir(parents=True)
+        _readings(folder)
+    source = tmp_path / "r [1]"
+    here = read_readings(source, minutes=60).source.rows.scan.names
+    assert open_source(spark, source, ReadOptions.from_text()).names == tuple(here)
+    assert "channel" in here
+
+
+def test_a_number_of_partitions_is_needed() -> None:
+    """Some houses leave it to their Spark, which says it by a word."""
+    session: Any = SimpleNamespace(conf={"spark.sql.shuffle.partitions": "auto"})
+    with pytest.raises(InvalidParameterError, match=r"partitions must be a whole number.*'auto'"):
+        shuffle_partitions(session)
+
+
+def test_a_file_that_is_written_anew_is_not_read_on(tmp_path: Path) -> None:
+    """Rows of the old file and of the new one would be mixed."""
+    path = _readings(tmp_path)
+    whole, schema = Piece(0, path, path.stat().st_size), schema_of(path)
+    numbers = pa.record_batch({"id": [0]})
+    assert sum(map(len, read_pieces(cut([whole], 2), schema)([numbers]))) == HOMES * 24 * 20
+    later = replace(whole, size=whole.size + 1)
+    with pytest.raises(InvalidFileError, match="bytes, as when the job began, found"):
+        list(read_pieces([[later]], schema)([numbers]))
 
 
 def test_many_labels_are_in_files_by_their_names_alone(

@@ -45,7 +45,10 @@ def _write(path: Path, header: str, lines: list[str]) -> Path:
 
 
 def _local_clock(folder: Path) -> Path:
-    """Write two files with the repeated hour, duplicates, conflicts, gaps and bad rows."""
+    """Write two files with the repeated hour, duplicates, conflicts, gaps and bad rows.
+
+    Before them is one without rows; their names are such as Spark and DuckDB might misread.
+    """
     draw = np.random.default_rng(1)
     lines = [
         f"{' ' if home == 3 else ''}home {home},{stamp},{draw.random():.7f}"
@@ -68,23 +71,36 @@ def _local_clock(folder: Path) -> Path:
     ]
     rest = [*again, *differ, *bad]
     draw.shuffle(rest)
-    _write(folder / "source" / "a.csv", "id,timestamp,kwh", lines)
-    _write(folder / "source" / "b.csv", "id,timestamp,kwh", rest)
-    (folder / "source" / "readme.md").write_text("not meter data")
-    return folder / "source"
+    source = folder / "100%20 [été]+{x}"
+    _write(source / "a 0.csv", "id,timestamp,kwh", [])
+    _write(source / "z.csv", "id,timestamp,kwh", lines)
+    _write(source / "é.csv", "id,timestamp,kwh", rest)
+    (source / "readme.md").write_text("not meter data")
+    return source
 
 
 def _clock_files(folder: Path) -> Path:
-    """Write the same as Parquet: in small row groups, in types that differ, names unlike."""
-    source = _local_clock(folder)
-    (folder / "files").mkdir()
-    for name, value in (("a", "kwh"), ("b", "try_cast(kwh AS DOUBLE)")):
+    """Write the same as Parquet: in small row groups, in types that differ, names unlike.
+
+    The first has no rows, the last has numbers for names and is a link, and one is half-written.
+    """
+    source = _local_clock(folder).rename(folder / "texts")
+    (folder / "files" / "_temporary").mkdir(parents=True)
+    (folder / "files" / "_temporary" / "half.parquet").write_bytes(b"PAR1")
+    number = "try_cast(kwh AS DOUBLE)"
+    for name, text, kwh, home in (
+        ("files/0", "a 0", "kwh", "id"),
+        ("files/a", "z", "kwh", "id"),
+        ("files/b", "é", number, "id"),
+        ("elsewhere", "é", number, "7"),
+    ):
         duckdb.sql(f"""
             COPY (
-                SELECT {value} AS kwh, id, timestamp FROM read_csv('{source}/{name}.csv',
+                SELECT {kwh} AS kwh, {home} AS id, timestamp FROM read_csv('{source}/{text}.csv',
                     header = true, all_varchar = true)
-            ) TO '{folder}/files/{name}.parquet' (FORMAT parquet, ROW_GROUP_SIZE 2048)
+            ) TO '{folder}/{name}.parquet' (FORMAT parquet, ROW_GROUP_SIZE 2048)
         """)
+    (folder / "files" / "c.parquet").symlink_to(folder / "elsewhere.parquet")
     return folder / "files"
 
 

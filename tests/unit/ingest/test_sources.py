@@ -265,6 +265,18 @@ def test_files_that_are_passed_over_are_named(write: Write) -> None:
     assert guess == "files: NOTES.doc, b.bak, c.bak and 1 more are not meter data, by their names"
 
 
+def test_what_a_lake_hides_is_passed_over(write: Write, tmp_path: Path) -> None:
+    """Files that a job has not finished, or that are of its log, are no readings."""
+    path = write("id,timestamp,kwh", "a,2013-01-01 00:00,1")
+    for name in ("_temporary", "_delta_log", ".hidden"):
+        (tmp_path / name / "0").mkdir(parents=True)
+        (tmp_path / name / "0" / "part.parquet").write_bytes(b"PAR1")
+    (tmp_path / "_b.csv").write_text("half")
+    readings = read_readings(tmp_path, minutes=60)
+    assert readings.source.files == (path,)
+    assert "part.parquet" in readings.guesses[-1]
+
+
 def test_the_simulator_leaves_nothing_to_guess(tmp_path: Path) -> None:
     """Simulated readings are a table of readings: every row is read, no column is guessed."""
     path = tmp_path / "readings.parquet"

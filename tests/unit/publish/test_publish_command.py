@@ -110,6 +110,7 @@ def test_an_error_can_be_asked_for_instead() -> None:
     [
         (["--out", "."], "out must be a new folder"),
         (["--out", "no/such/bundle"], "out must be in a folder that exists"),
+        (["--out", "s3a://lake/bundle"], "out must be a path on this machine, not an address"),
         (["--registry", "no/such.yaml"], "registry must be a new file in a folder that exists"),
         (["--registry", "profiles.parquet"], "registry must be a new file"),
         (["--tier", "instance", "--registry", "r.yaml"], "registry must be for the global tier"),
