@@ -56,7 +56,7 @@ def test_a_filter_takes_white_noise_away_and_coloured_noise_less() -> None:
     assert coloured.removed < white.removed - 0.2
     assert coloured.noise_kw < 0.5 * white.noise_kw
     exact = filter_attack_exact()
-    for colour, said in (("white", white), ("coloured", coloured)):
+    for colour, said in runs[0].items():
         noise = [run[colour].released_kw - exact for run in runs]
         assert 0.4 * said.noise_kw < np.sqrt(np.square(noise).mean()) < 2.5 * said.noise_kw
 
