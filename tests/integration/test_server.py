@@ -307,6 +307,9 @@ def test_every_answer_has_the_headers(server: Running) -> None:
         ({"name": "Homes!"}, "dataset"),
         ({"name": "homes"}, "dataset"),
         ({"file": "../server.key"}, "file"),
+        ({"file": "a" * 300}, "file"),  # longer than a file system has names
+        ({"file": "."}, "file"),
+        ({"file": "a\0"}, "file"),
         ({"file": "none.parquet"}, "file"),
         ({"file": "customers.txt"}, "file"),
         ({"clip_kw": 0.0}, "clip_kw"),

@@ -164,11 +164,11 @@ def _looked_at(file: Path, body: DatasetBody, public: Mapping[str, Any], look: L
 
 
 def _inside(folder: Path, field: str, name: str) -> Path:
-    """Return a file of the folder of profiles; a name is no way out of it."""
-    path = folder / FOLDER / name
-    if "/" in name or "\\" in name or "\0" in name or name in ("", ".", "..") or not path.is_file():
+    """Return a file of the folder of profiles; whatever is no name of one leads nowhere."""
+    found = [path for path in (folder / FOLDER).iterdir() if path.name == name and path.is_file()]
+    if not found:
         raise InvalidParameterError(field, "the name of a file in the folder of profiles", name)
-    return path
+    return found[0]
 
 
 def _dataset_of(row: Any) -> Dataset:  # noqa: ANN401 - a row of `_DATASET`
