@@ -29,6 +29,8 @@ try:
 except ImportError:
     sys.exit("Schemathesis is not installed: this check is skipped. pip install schemathesis")
 
+schemathesis.serializer.alias("application/zip", "application/octet-stream")
+
 DONE = (200, 201, 202)
 ENDS_IT = ("revoke", "disable", "close")
 """After these there would be nobody left to ask, and nothing to ask for."""
