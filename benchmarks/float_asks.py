@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 
 from wattveil.clustering import offsets
 from wattveil.clustering.cells import Cells, Statistics
-from wattveil.engines.local import LocalRows
+from wattveil.engines.rows import Rows
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget, Spend
-from wattveil.privacy.secret import Secret
 from wattveil.release import kmeans
 
 Floats = NDArray[np.float64]
@@ -25,7 +24,7 @@ Floats = NDArray[np.float64]
 def without_grid(generator: np.random.Generator) -> Iterator[None]:
     """Let releases inside the block ask without grid, with noise from a generator."""
 
-    def asks(rows: Secret[LocalRows[Floats]], budget: Budget) -> FloatAsks:
+    def asks(rows: Rows[Floats], budget: Budget) -> FloatAsks:
         return FloatAsks(rows, budget, generator)
 
     with mock.patch.object(kmeans, "Asks", asks):
@@ -49,10 +48,8 @@ def grid_with_noise_of(generator: np.random.Generator) -> Iterator[None]:
 class FloatAsks:
     """Same questions as `wattveil.release.asks.Asks`, in the same order."""
 
-    def __init__(
-        self, rows: Secret[LocalRows[Floats]], budget: Budget, generator: np.random.Generator
-    ) -> None:
-        self._rows = rows.reveal().columns[0]
+    def __init__(self, rows: Rows[Floats], budget: Budget, generator: np.random.Generator) -> None:
+        (self._rows,) = rows.here()
         self._budget = budget
         self._generator = generator
 
@@ -69,6 +66,12 @@ class FloatAsks:
         """Return a noisy histogram of sizes and its standard deviation."""
         cells = offsets.size_cells(self._rows, edges, coordinates=coordinates)
         return self._noisy(np.bincount(cells, minlength=edges.size + 1), rho_units, "sizes")
+
+    def costs(self, centroids: Floats, features: Floats, *, rho_units: int) -> Floats:
+        """Return the noisy sum of the clipped features of the customers' costs."""
+        found = offsets.cost_features(self._rows, centroids, features)
+        found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1.0)
+        return self._noisy(found.sum(axis=0), rho_units, "choice of merge")[0]
 
     def step(
         self,

@@ -22,9 +22,11 @@ from tests.statistical.harness import draws as sample_size
 from tests.transcripts import Draw, privacy_loss, record, replay, squared_signal
 from wattveil.clustering import merge
 from wattveil.cross_check import composed_epsilon
+from wattveil.engines.local import LocalRows
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.sensitivity import FloatArray
+from wattveil.release.asks import Asks
 from wattveil.release.kmeans import PrivateKMeans
 from wattveil.release.promise import global_promise
 from wattveil.release.shapes import load_shapes
@@ -41,7 +43,10 @@ Pair = Callable[[], tuple[list[Draw], list[Draw]]]
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, constants_once: None) -> None:  # noqa: ARG001 - used
-    """Spend no time on what no loss depends on: restarts see released numbers only."""
+    """Spend no time on what no loss depends on: restarts see released numbers only.
+
+    With one merge there is no choice to ask for: that ask is measured by itself.
+    """
     monkeypatch.setattr(merge, "_RESTARTS", 1)
 
 
@@ -64,10 +69,19 @@ def shapes_of_two_groups(rows: Any) -> object:  # noqa: ANN401 - a matrix
     return load_shapes(rows, groups=groups, levels="ab", **PROMISE)
 
 
+def choice_of_merge(rows: FloatArray) -> object:
+    """Ask by how much one centroid costs less than another, in 20 features, with the budget."""
+    budget = Budget(global_promise(**PROMISE))
+    sets = np.array([CENTROIDS, 0.5 * CENTROIDS])
+    asks = Asks(LocalRows(rows), budget)
+    return asks.costs(sets, np.full((2, 20), 0.1), rho_units=budget.rho_units)
+
+
 RELEASES: dict[str, Pair] = {
     "clusters": partial(
         with_and_without_a_giant, lambda rows: PrivateKMeans(n_clusters=2, **PROMISE).fit(rows)
     ),
+    "choice of merge": partial(with_and_without_a_giant, choice_of_merge),
     "load shapes": partial(with_and_without_a_giant, shapes_of_two_groups),
     "synthetic customers": partial(
         with_and_without_a_giant,  # centroids are given: how they are found is measured above

@@ -45,6 +45,16 @@ def nearest_offsets(
     return labels, shell_of, offsets
 
 
+def cost_features(rows: Floats, centroids: Floats, features: Floats) -> Floats:
+    """Return what each row's costs d_m = min_k |z - c_mk|^2 under M sets of centroids amount to.
+
+    ``sum_m (d_m - d_1) features_mq``, added in the order of m. ``centroids`` is (M, K, r).
+    """
+    found = np.empty((len(rows), features.shape[1]))
+    _fill_costs(rows, centroids.reshape(-1, centroids.shape[2]), features, found)
+    return found
+
+
 def size_cells(rows: Floats, edges: Floats, *, coordinates: int) -> Counts:
     """Return between which bounds the length of each row's first coordinates lies."""
 
@@ -155,3 +165,27 @@ def _fill_offsets(
                 shell += 1
             labels[i] = k
             shell_of[i] = shell
+
+
+@compiled
+def _fill_costs(rows: Floats, centroids: Floats, features: Floats, found: Floats) -> None:
+    """Fill the cost features of each row."""
+    n_sets, n_features = features.shape
+    n_clusters = centroids.shape[0] // n_sets
+    columns = np.zeros((rows.shape[1], BLOCK))
+    distances = np.empty((centroids.shape[0], BLOCK))
+    costs = np.empty((n_sets, BLOCK))
+    for begin in range(0, rows.shape[0], BLOCK):
+        end = min(begin + BLOCK, rows.shape[0])
+        block_distances(rows, (begin, end), centroids, columns, distances)
+        costs[:] = np.inf
+        for m in range(n_sets):
+            for k in range(m * n_clusters, (m + 1) * n_clusters):
+                for b in range(BLOCK):
+                    costs[m, b] = min(costs[m, b], distances[k, b])
+        for b in range(end - begin):
+            for q in range(n_features):
+                total = 0.0
+                for m in range(1, n_sets):
+                    total += (costs[m, b] - costs[0, b]) * features[m, q]
+                found[begin + b, q] = total

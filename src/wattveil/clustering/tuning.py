@@ -61,6 +61,17 @@ MERGED_RADIUS = 0.85
 RADIUS_DAMPING = 0.7
 """Exponent by which a radius follows the shell quantile."""
 
+OWN_SPREAD = 0.5
+"""Of a cell's squared radius: what its customers add to the spread of the merged cluster."""
+
+CHOICE_SHARE = 0.05
+"""Of rho for the choice among local optima of the merge (`choice`), if there is any."""
+
+MOST_MERGES = 12
+PLAUSIBLE = 2.0
+"""So many local optima at most are compared, those whose cost, as foreseen, is within so many
+standard deviations of the cheapest."""
+
 LEVEL_RATIO = 1.8
 """Between neighbouring size levels of the codebook."""
 

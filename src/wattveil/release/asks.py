@@ -130,6 +130,17 @@ class Asks:
         ask = Ask(tag="sizes", rho_units=rho_units, n_cells=edges.size + 1)
         return release_asks(self._rows, size_of, [ask], self._budget)[0]
 
+    def costs(self, centroids: Floats, features: Floats, *, rho_units: int) -> Floats:
+        """Release the sum of the features of the customers' costs under sets of centroids."""
+
+        def cost_of(rows: Floats) -> Added:
+            found = offsets.cost_features(rows, centroids, features)
+            return [(np.zeros(len(rows), dtype=np.int64), found)]
+
+        n_features = features.shape[1]
+        ask = Ask(tag="choice of merge", rho_units=rho_units, n_cells=1, n_features=n_features)
+        return release_asks(self._rows, cost_of, [ask], self._budget)[0][0].ravel()
+
     def step(
         self,
         cells: Cells,

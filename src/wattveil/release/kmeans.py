@@ -23,18 +23,13 @@ from wattveil.clustering import cells as filtering
 from wattveil.clustering import offsets, tuning
 from wattveil.clustering.calendar import row_basis, tiled_library, whole_days
 from wattveil.clustering.cells import Cells, Statistics
+from wattveil.clustering.choice import open_question
 from wattveil.clustering.codebook import make_codebook, shapes_per_level
 from wattveil.clustering.geometry import Floats, checked_library
 from wattveil.clustering.group_sizes import group_cells
 from wattveil.clustering.look_back import look_back
-from wattveil.clustering.merge import merge_cells, shrink_together, told_apart
-from wattveil.clustering.sizes import (
-    SizeLevels,
-    checked_range,
-    one_level,
-    size_edges,
-    size_levels,
-)
+from wattveil.clustering.merge import local_optima, shrink_together, told_apart
+from wattveil.clustering.sizes import SizeLevels, checked_range, one_level, size_edges, size_levels
 from wattveil.clustering.tuning import choose_tuning
 from wattveil.engines.inputs import Load, Values, load_rows, with_places
 from wattveil.engines.local import as_rows
@@ -261,30 +256,25 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         colour = filtering.noise_colour(how.coordinates, how.colour)
         coarse = tuning.split_units(budget.share(share * tuning.COARSE_SHARE), how.coarse_steps)
         for step, units in enumerate(coarse):
-            seen = asks.step(
-                cells,
-                colour=colour,
-                shells=(),
-                rho_units=tuning.counts_and_sums(units, tuning.COARSE_COUNT_PART),
-                tag=f"coarse step {step + 1}",
-            )
+            parts = tuning.counts_and_sums(units, tuning.COARSE_COUNT_PART)
+            tag = f"coarse step {step + 1}"
+            seen = asks.step(cells, colour=colour, shells=(), rho_units=parts, tag=tag)
             cells = filtering.update(cells, seen, step=step, colour=colour)
-        cells = merge_cells(
-            codebook.confirmed(cells),
-            self.n_clusters,
-            median_size=math.exp(sizes.log_median),
-            customers=0.5 * (customers + sizes.total),
+        merges = local_optima(codebook.confirmed(cells), self.n_clusters)
+        question = open_question(merges, std=1.0 / (mu * math.sqrt(tuning.CHOICE_SHARE)))
+        if question is not None:
+            units = budget.share(share * tuning.CHOICE_SHARE)
+            told = asks.costs(question.centroids, question.features, rho_units=units)
+            merges = [question.best(told)]
+        cells = merges[0].clusters(
+            median_size=math.exp(sizes.log_median), customers=0.5 * (customers + sizes.total)
         )
         left = granted - sum(spend.rho_units for spend in budget.spends)
         steps: list[tuple[Cells, Statistics]] = []
         for step, units in enumerate(tuning.split_units(left, how.refine_steps)):
-            seen = asks.step(
-                cells,
-                colour=colour,
-                shells=how.shells,
-                rho_units=tuning.counts_and_sums(units, tuning.REFINE_COUNT_PART),
-                tag=f"refining step {step + 1}",
-            )
+            parts = tuning.counts_and_sums(units, tuning.REFINE_COUNT_PART)
+            tag = f"refining step {step + 1}"
+            seen = asks.step(cells, colour=colour, shells=how.shells, rho_units=parts, tag=tag)
             steps += [(cells, seen)]
             cells = filtering.update(cells, seen, step=step, colour=colour)
             cells = filtering.follow_shells(cells, seen, how)

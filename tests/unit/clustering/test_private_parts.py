@@ -17,9 +17,10 @@ from wattveil.clustering.geometry import (
     public_basis,
     shape_library,
 )
-from wattveil.clustering.merge import merge_cells, shrink_together, told_apart
+from wattveil.clustering.merge import local_optima, shrink_together, told_apart
 from wattveil.clustering.offsets import (
     comparable_rows,
+    cost_features,
     nearest_offsets,
     project_rows,
     size_cells,
@@ -191,6 +192,34 @@ def test_size_cells_by_digitize() -> None:
     assert np.array_equal(size_cells(rows, edges, coordinates=4), expected)
 
 
+def test_cost_features_by_differences_of_squares() -> None:
+    """The cost of each row under each set, beside the first set's, times the features."""
+    generator = np.random.default_rng(3)
+    rows, centroids = generator.normal(size=(101, 9)), generator.normal(size=(4, 3, 9))
+    features = generator.normal(size=(4, 2))
+    apart = np.square(rows[:, None, None] - centroids).sum(axis=3)
+    costs = apart.min(axis=2)
+    expected = (costs - costs[:, :1]) @ features
+    found = cost_features(rows, centroids, features)
+    assert found == pytest.approx(expected)
+    # Features that add up to 0 do not see what is common to all sets.
+    features -= features.mean(axis=0)
+    assert cost_features(rows, centroids, features) == pytest.approx(costs @ features)
+
+
+def test_cost_features_of_a_row_have_the_same_bits_in_any_company() -> None:
+    """Alone, in another order, in another block: lemma 1 of the proof of the transcript."""
+    generator = np.random.default_rng(4)
+    rows, centroids = generator.normal(size=(301, 9)), generator.normal(size=(5, 3, 9))
+    features = generator.normal(size=(5, 4))
+    found = cost_features(rows, centroids, features)
+    order = generator.permutation(301)
+    assert np.array_equal(cost_features(rows[order], centroids, features), found[order])
+    for i in (0, 7, 63, 64, 300):
+        alone = cost_features(rows[i : i + 1], centroids, features)
+        assert np.array_equal(alone, found[i : i + 1])
+
+
 # --- the filter -----------------------------------------------------------------------------------
 
 
@@ -291,7 +320,7 @@ def test_unconfirmed_level_is_emptied() -> None:
 def test_merge_finds_groups_and_ignores_unconfirmed_cells() -> None:
     """Two groups of cells and a far one that holds nobody."""
     cells = some_cells([[0, 0], [0.2, 0], [5, 5], [5.2, 5], [99, 99]], [10, 30, 20, 20, -5])
-    merged = merge_cells(cells, 2, median_size=1.0, customers=80.0)
+    merged = local_optima(cells, 2)[0].clusters(median_size=1.0, customers=80.0)
     order = merged.middles[:, 0].argsort()
     assert merged.middles[order] == pytest.approx(np.array([[0.15, 0.0], [5.1, 5.0]]))
     assert merged.counts[order] == pytest.approx([40.0, 40.0])
@@ -301,7 +330,8 @@ def test_merge_finds_groups_and_ignores_unconfirmed_cells() -> None:
 def test_merge_with_too_little_confirmed_takes_all() -> None:
     """As many clusters as asked for, whatever the counts say."""
     cells = some_cells(np.eye(4), [-1.0, -2.0, -3.0, 0.0])
-    assert merge_cells(cells, 3, median_size=1.0, customers=1.0).middles.shape == (3, 4)
+    merged = local_optima(cells, 3)[0].clusters(median_size=1.0, customers=1.0)
+    assert merged.middles.shape == (3, 4)
 
 
 def test_clusters_within_their_noise_shrink_together() -> None:

@@ -3,6 +3,7 @@
 import math
 import pickle
 from collections.abc import Callable, Hashable
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -15,6 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.homes import simulated_homes
 from tests.transcripts import Draw, record, replay, squared_signal
 from wattveil import compiled
+from wattveil.clustering import tuning
 from wattveil.clustering.lloyd import k_means
 from wattveil.errors import InvalidDataError, InvalidParameterError, RehearsalError
 from wattveil.privacy import accounting, noise
@@ -187,15 +189,37 @@ def recorded(name: str) -> tuple[PrivateKMeans, list[Draw]]:
 def test_no_customer_moves_a_transcript_by_more_than_the_grant(
     load_kw: Floats, canary: Floats, name: str
 ) -> None:
-    """For the same released numbers, the asks with and without a customer differ by s^2 <= mu^2."""
+    """Each ask, after the same released numbers, differs by s^2 <= mu^2 with and without one."""
     km, draws = recorded(name)
     with_canary = replay(lambda: km.fit(np.vstack([load_kw[:7], canary, load_kw[7:]])), draws)
     grant = 2.0 * Budget(km.guarantee()).rho_units / accounting.RHO_UNITS
-    moved = squared_signal(draws, with_canary)
-    assert moved <= grant
+    assert squared_signal(draws, with_canary) <= grant
     far_outside = np.abs(canary).max() > 1e4 and len(SETTINGS[name]) == 2
-    if far_outside:  # clipped in every ask: it uses all it may
-        assert moved > 0.999 * grant
+    for one, other, spend in zip(draws, with_canary, km.spends_, strict=True):
+        apart = sum(int(step) ** 2 for step in (one.exact - other.exact).ravel())
+        moved = apart / Fraction(one.sigma) ** 2  # to the last bit
+        granted = Fraction(2 * spend.rho_units, accounting.RHO_UNITS)
+        assert moved <= granted
+        # Clipped, it uses all it may; but if all merges have the centroid next to it.
+        assert moved > 0.999 * granted or not far_outside or one.tag == "choice of merge"
+
+
+def test_choice_of_merge_is_asked_and_paid_where_it_is_open() -> None:
+    """A round cloud can be divided in many ways; two far groups cannot."""
+    generator = np.random.default_rng(3)
+    cloud = 1.0 + 0.3 * generator.normal(size=(3000, 24))
+    groups = np.repeat([[0.2] * 24, [1.5] * 12 + [0.1] * 12], 1500, axis=0)
+    choice = [
+        [spend for spend in km.spends_ if spend.tag == "choice of merge"]
+        for km in (
+            PrivateKMeans(n_clusters=6, epsilon=8.0).fit(cloud),
+            PrivateKMeans(n_clusters=2, epsilon=8.0, normalise=True).fit(groups),
+        )
+    ]
+    assert not choice[1]
+    (asked,) = choice[0]
+    granted = Budget(PrivateKMeans(epsilon=8.0).guarantee()).rho_units
+    assert asked.rho_units == pytest.approx(tuning.CHOICE_SHARE * granted, rel=1e-9)
 
 
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
