@@ -1,10 +1,11 @@
 """K-means of daily load under global differential privacy.
 
-The data are asked four kinds of questions, each a noisy sum (`asks`): how many customers; of what
-size; where they are among public shapes at the sizes found (coarse stage); and, around K merged
-middles, where each cluster's middle is (refining stage). Everything between the asks is arithmetic
-on released and public numbers: `wattveil.clustering` has geometry, sizes, codebook, cells (the
-filter) and merge, and in tuning every constant that was chosen by measurement.
+The data are asked five kinds of questions, each a noisy sum (`asks`): how many customers; of what
+size; where they are among public shapes at the sizes found (coarse stage); which of the merges to K
+clusters fits them, if that is open; and where each cluster's middle is (refining stage). Everything
+between the asks is arithmetic on released and public numbers: `wattveil.clustering` has geometry,
+sizes, codebook, cells (the filter), merge and choice, and in tuning every constant that was chosen
+by measurement.
 """
 
 import math
