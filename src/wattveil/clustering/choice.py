@@ -1,25 +1,25 @@
 """Which of several merges to refine: what the coarse stage knows of it, and what to ask the data.
 
 Post-processing: it sees released numbers only. Under noise the cheapest merge of the cells need not
-be the best for the customers, and no number of refining steps leads from one local optimum to
-another. So the data are asked. With merges m = 1 … M of centroids c_mk, a customer x costs::
+be the best for the customers, and refining seldom leads from a bad one to a good one. So the data
+are asked. With merges m = 1 … M of centroids c_mk, a customer x costs::
 
     d_m(x) = min_k |x - c_mk|^2,    f(x) = d(x) - mean_m d_m(x)
 
 and the best merge has the least total F = sum_x f(x). The coarse stage foresees it by its cells:
-with middles z_j (of variance V_j) and counts n_j (of variance s_j^2), F is ``sum_j n_j f(z_j)``, of
-covariance ::
+with middles z_j (of variance V_j) and counts n_j (of variance s_j^2), F is ``sum_j n_j f(z_j)``, to
+first order of covariance ::
 
     L = sum_j s_j^2 f_j f_j' + n_j^2 4 G_j V_j G_j',    G_jm = c_m(z_j) - mean_m c_m(z_j)
 
-The directions in which L is largest, eigenvectors U, are what is worth asking for: the sum of
-``U' f(x) / B``, clipped to length 1. More directions, or a longer B, cost more noise; fewer, or a
-shorter one, leave more open. The question is the one that leaves the least variance by what is
-foreseen. Its answer y moves F by ``U l / (l + e^2) (y - U' F)``, l being the eigenvalues and e the
-error of the answer: noise and clipping.
+Asked is the sum of ``U' f(x) / B``, clipped to length 1: the eigenvectors U of L are the directions
+in which F is open. A long B costs noise, a short one cuts customers off; taken is the one that
+leaves the least variance by what is foreseen. The answer y, in the unit of F, moves it by
+``U l / (l + e^2) (y - U' F)``, l being the eigenvalues and e the error of the answer: noise and
+clipping.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,7 +32,7 @@ from wattveil.clustering.merge import Merge, own_spread
 _BOUNDS = np.geomspace(0.01, 20.0, 50)
 """Values of B that are tried, in the largest spread of a cell's customers."""
 _LEAST = 1e-9
-"""What is divided by is no smaller than this part of what is measured."""
+"""Of the largest eigenvalue or spread: less is nothing."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -71,41 +71,37 @@ class Question:
 
 
 def open_question(merges: Sequence[Merge], *, std: float) -> Question | None:
-    """Return what to ask about the merges, the cheapest first; None if one is surely the best.
+    """Return what to ask about merges of the same cells, the cheapest first; None if none is open.
 
     ``std`` is of the noise of an answer to which each customer adds a vector of length 1 at most.
     """
     merges = _plausible(merges[: tuning.MOST_MERGES])
-    if len(merges) < 2:
-        return None
     costs, covariance, widths = _foreseen(merges)
     counts = merges[0].cells.counts
     values, vectors = np.linalg.eigh(covariance)
-    values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+    is_open = values > _LEAST * values[-1]
+    if not is_open.any():  # f of a merge alone is 0
+        return None
+    values, vectors = values[is_open], vectors[:, is_open]
+    seen = costs @ vectors
+    width = np.einsum("mq,jmn,nq->j", vectors, widths, vectors)
+    spread = np.sqrt(np.square(seen).sum(axis=1) + np.maximum(width, 0.0))
+    spread = np.maximum(spread, _LEAST * spread.max())
 
-    def possible() -> Iterator[tuple[float, int, float, float]]:
-        """Yield the variance that is left open, q, B and e^2 of every question that is tried."""
-        for q in range(1, len(merges)):
-            chosen = vectors[:, :q]
-            width = np.einsum("mq,jmn,nq->j", chosen, widths, chosen)
-            spread = np.sqrt(np.square(costs @ chosen).sum(axis=1) + np.maximum(width, 0.0))
-            spread = np.maximum(spread, _LEAST * np.abs(costs).max())
-            for bound in _BOUNDS * spread.max():
-                # The costs of a cell's customers are taken to fall off as exp(-|f| / spread).
-                lost = float(counts @ (spread * np.exp(-bound / spread)))
-                error = (bound * std) ** 2 + lost**2 / q
-                left = (values[:q] * error / (values[:q] + error)).sum() + values[q:].sum()
-                yield float(left), q, float(bound), error
+    def left_open(bound: float) -> tuple[float, float, float]:
+        # The costs of a cell's customers are taken to fall off as exp(-|f| / spread).
+        lost = float(counts @ (spread * np.exp(-bound / spread)))
+        error = (bound * std) ** 2 + lost**2 / values.size
+        return float((values * error / (values + error)).sum()), bound, error
 
-    _, q, bound, error = min(possible())
-    seen = costs @ vectors[:, :q]
+    _, bound, error = min(left_open(float(bound)) for bound in _BOUNDS * spread.max())
     kept = np.minimum(1.0, bound / np.maximum(np.linalg.norm(seen, axis=1), _LEAST * bound))
     return Question(
         merges=merges,
         foreseen=counts @ costs,
-        directions=vectors[:, :q],
+        directions=vectors,
         bound=bound,
-        gains=values[:q] / (values[:q] + error),
+        gains=values / (values + error),
         clipped=counts @ ((1.0 - kept)[:, None] * seen),
     )
 
@@ -120,7 +116,10 @@ def _plausible(merges: Sequence[Merge]) -> Sequence[Merge]:
 
 
 def _foreseen(merges: Sequence[Merge]) -> tuple[Floats, Floats, Floats]:
-    """Return f_j (J, M), L (M, M), and the covariance of f over each cell's customers (J, M, M)."""
+    """Return f_j (J, M), L (M, M), and the covariance of f in each cell (J, M, M).
+
+    The last is of a customer around the middle that was released: its own spread, and the error.
+    """
     cells = merges[0].cells
     nearest = np.stack([merge.centroids[merge.labels] for merge in merges], axis=1)
     costs = np.square(cells.middles[:, None] - nearest).sum(axis=2)

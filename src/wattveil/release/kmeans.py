@@ -262,9 +262,9 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             seen = asks.step(cells, colour=colour, shells=(), rho_units=parts, tag=tag)
             cells = filtering.update(cells, seen, step=step, colour=colour)
         merges = local_optima(codebook.confirmed(cells), self.n_clusters)
-        question = open_question(merges, std=1.0 / (mu * math.sqrt(tuning.CHOICE_SHARE)))
+        units = max(budget.share(share * tuning.CHOICE_SHARE), 1)
+        question = open_question(merges, std=math.sqrt(accounting.RHO_UNITS / (2.0 * units)))
         if question is not None:
-            units = budget.share(share * tuning.CHOICE_SHARE)
             told = asks.costs(question.centroids, question.features, rho_units=units)
             merges = [question.best(told)]
         cells = merges[0].clusters(
@@ -292,7 +292,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             return one_level(_SHAPE_LENGTH, customers)
         least, most = (kw * math.sqrt(n_slots) for kw in checked_range(self.plausible_kw))
         edges = size_edges(least, most, signal=customers * mu)
-        share = float(np.clip((10.0 / (customers * mu)) ** 2, *tuning.SIZE_SHARE))
+        share = float(np.clip((10.0 / max(customers * mu, 1.0)) ** 2, *tuning.SIZE_SHARE))
         counts, std = asks.sizes(
             edges,
             coordinates=min(_SIZE_COORDINATES, n_slots),

@@ -1,5 +1,7 @@
 """Which merge is refined: what is foreseen of it, what is asked, what the answer decides."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -26,7 +28,7 @@ def rectangle(width: float, height: float) -> list[Merge]:
     return local_optima(cells_at(corners), 2)
 
 
-def brute_costs(rows: Floats, merges: list[Merge] | tuple[Merge, ...]) -> Floats:
+def brute_costs(rows: Floats, merges: Sequence[Merge]) -> Floats:
     """Return d_m(x) for every row and merge, one at a time."""
     return np.array(
         [
@@ -41,7 +43,7 @@ def brute_costs(rows: Floats, merges: list[Merge] | tuple[Merge, ...]) -> Floats
 
 def answer_of(rows: Floats, question: Question) -> Floats:
     """Return the exact answer of some customers."""
-    costs = brute_costs(rows, list(question.merges))
+    costs = brute_costs(rows, question.merges)
     features = (costs - costs.mean(axis=1, keepdims=True)) @ question.features
     clipped = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1.0)
     total: Floats = clipped.sum(axis=0)
@@ -66,8 +68,41 @@ def test_nothing_is_asked_when_one_merge_is_surely_the_best() -> None:
     """Two groups far apart have one optimum; a long rectangle has a second that is implausible."""
     groups = np.array([[0.0, 0.0], [0.1, 0.0], [9.0, 9.0], [9.1, 9.0]])
     assert open_question(local_optima(cells_at(groups), 2), std=1.0) is None
-    assert open_question(rectangle(2.0, 1.0), std=1.0) is None
+    assert len(rectangle(1.4, 1.0)) == 2
+    assert open_question(rectangle(1.4, 1.0), std=1.0) is None
     assert open_question(rectangle(1.05, 1.0), std=1.0) is not None
+
+
+@pytest.mark.parametrize("counts_std", [2.0, 5.0, 12.0])
+def test_merges_within_two_standard_deviations_are_compared(counts_std: float) -> None:
+    """The cost of the tall merge less that of the wide one: 4 n (w^2 - h^2), its error by hand."""
+    for width in np.linspace(1.01, 1.6, 25):
+        corners = np.array([[x, y] for x in (-width, width) for y in (-1.0, 1.0)])
+        cells = cells_at(corners, counts_std=counts_std)
+        merges = local_optima(cells, 2)
+        if len(merges) == 1:
+            continue
+        more = 400.0 * (width**2 - 1.0)
+        # A corner costs one merge h^2 and the other w^2: counts, then a middle's two coordinates.
+        variance = 4 * counts_std**2 * (width**2 - 1.0) ** 2
+        variance += 4 * 100.0**2 * 4 * np.array([width**2, 1.0]) @ cells.variance[0]
+        question = open_question(merges, std=1.0)
+        assert (question is not None) == (more <= 2.0 * np.sqrt(variance))
+
+
+def test_merges_that_differ_for_nobody_are_not_compared() -> None:
+    """The same merge twice: nothing is open, and nothing is divided by nothing."""
+    same = rectangle(1.05, 1.0)[0]
+    assert open_question([same, same], std=1.0) is None
+
+
+def test_directions_see_differences_alone() -> None:
+    """Three merges of which two are one: a single direction, without what is common to all."""
+    beside, above = rectangle(1.05, 1.0)
+    question = open_question([beside, above, above], std=1.0)
+    assert question is not None
+    assert question.directions.shape == (3, 1)
+    assert question.features.sum() == pytest.approx(0.0, abs=1e-9 * np.abs(question.features).max())
 
 
 def test_the_answer_decides_a_tie() -> None:
@@ -85,10 +120,10 @@ def test_the_answer_decides_a_tie() -> None:
 def test_an_answer_of_noise_leaves_the_cheapest() -> None:
     """The less an answer can tell, the less it is heard."""
     merges = rectangle(1.05, 1.0)
+    question = open_question(merges, std=1e6)
+    assert question is not None
+    assert question.gains.max() < 1e-4
     for sign in (-1.0, 1.0):
-        question = open_question(merges, std=1e6)
-        assert question is not None
-        assert question.gains.max() < 1e-4
         assert question.best(np.array([sign * 1e6])) is merges[0]
 
 
@@ -105,7 +140,7 @@ def test_an_exact_answer_finds_the_least_true_cost(seed: int) -> None:
     numbers = generator.integers(1, 300, size=14)
     rows = np.repeat(middles, numbers, axis=0)
     rows += 0.1 * generator.normal(size=rows.shape)
-    costs = brute_costs(rows, list(question.merges))
+    costs = brute_costs(rows, question.merges)
     assert (
         np.linalg.norm(
             (costs - costs.mean(axis=1, keepdims=True)) @ question.features, axis=1
@@ -144,7 +179,7 @@ def test_what_clipping_takes_is_foreseen() -> None:
     question = open_question(merges, std=1e4)  # so much noise that clipping pays
     assert question is not None
     rows = np.repeat(merges[0].cells.middles, 100, axis=0)
-    costs = brute_costs(rows, list(question.merges))
+    costs = brute_costs(rows, question.merges)
     seen = (costs - costs.mean(axis=1, keepdims=True)) @ question.features
     assert np.linalg.norm(seen, axis=1).max() > 1.0
     heard = question.bound * answer_of(rows, question) + question.clipped
