@@ -32,6 +32,22 @@ def without_grid(generator: np.random.Generator) -> Iterator[None]:
 
 
 @contextmanager
+def with_noise_of(seed: int) -> Iterator[None]:
+    """Let asks of the same tag have the same noise in every release inside such a block."""
+
+    class SeededAsks(FloatAsks):
+        def _noisy(self, exact: Floats, rho_units: int, tag: str) -> tuple[Floats, float]:
+            self._generator = np.random.default_rng([seed, *tag.encode()])
+            return super()._noisy(exact, rho_units, tag)
+
+    def asks(rows: Rows[Floats], budget: Budget) -> FloatAsks:
+        return SeededAsks(rows, budget, np.random.default_rng(seed))
+
+    with mock.patch.object(kmeans, "Asks", asks):
+        yield
+
+
+@contextmanager
 def grid_with_noise_of(generator: np.random.Generator) -> Iterator[None]:
     """Let releases inside the block keep the grid, with a generator's noise rounded to it.
 
