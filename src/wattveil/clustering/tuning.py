@@ -3,6 +3,8 @@
 None of them touches the guarantee: they decide how a granted budget is divided and how released
 numbers are read. What each brings was measured as the geometric mean of the accuracy loss over
 seven data sets of 1,000 to 4,200 customers at epsilon 0.3 / 1 / 3; "full" is .243 / .101 / .048.
+Four coarse steps, the second look (`DRIFTS`) and the choice came later: what they bring is beside
+them.
 """
 
 from collections.abc import Iterator
@@ -66,9 +68,10 @@ OWN_SPREAD = 0.5
 
 CHOICE_SHARE = 0.05
 """Of rho for the choice among local optima of the merge (`choice`), if there is any. Under the same
-noise the mean loss is .91 of that of the cheapest merge, the median .96, and half as many runs are
-above three medians + 0.02 (16 cells of 901 to 11,627 customers, epsilon 1 to 10, 24 runs; on 16
-cells of less signal .99 and 1.00). With 0.1 .89 and .97, and with less signal .99 and 1.01."""
+noise the mean loss is .87 of that of the cheapest merge, the median .91, and 12 in place of 31 of
+1,080 runs are above three medians + 0.02; with little signal .98, 1.00, and 3 in place of 4 of 960
+(`benchmarks/bench_choice.py --runs 60`). With a share of 0.1 means were 2 % lower and medians
+higher."""
 
 MOST_MERGES = 12
 PLAUSIBLE = 2.0
