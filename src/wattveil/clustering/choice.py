@@ -12,9 +12,12 @@ first order of covariance ::
 
     L = sum_j s_j^2 f_j f_j' + n_j^2 4 G_j V_j G_j',    G_jm = c_m(z_j) - mean_m c_m(z_j)
 
+with c_m(z_j) the centroid of merge m that cell j belongs to.
+
 Asked is the sum of ``U' f(x) / B``, clipped to length 1: the eigenvectors U of L are the directions
-in which F is open. A long B costs noise, a short one cuts customers off; taken is the one that
-leaves the least variance by what is foreseen. The answer y, in the unit of F, moves it by
+in which F is open. (They are orthogonal to (1, …, 1): it does not matter what is subtracted from
+all d_m.) A large B costs noise, a small one cuts customers off; taken is the one that leaves the
+least variance by what is foreseen. The answer y, in the unit of F, moves it by
 ``U l / (l + e^2) (y - U' F)``, l being the eigenvalues and e the error of the answer: noise and
 clipping.
 """

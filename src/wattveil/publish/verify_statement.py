@@ -27,8 +27,8 @@ _ASKS = {
     "labels": {"labels"},
 }
 """What no part of a global release can be made without: a draw left unstated is missed."""
-_STEP = re.compile("(coarse|refining) step [0-9]{1,3}: (counts|offsets)")
-"""Of clusters there are more draws: as many steps as the software takes."""
+_FURTHER = re.compile("(coarse|refining) step [0-9]{1,3}: (counts|offsets)|choice of merge")
+"""Of clusters there may be more draws: further steps, and the choice of a merge if it was open."""
 
 
 def consistency(manifest: dict[str, Any]) -> Finding:
@@ -93,7 +93,7 @@ def _global_contradictions(part: dict[str, Any], public: dict[str, Any]) -> Iter
         due = _ASKS[name] | ({"sizes"} if name == "clusters" and not public["normalise"] else set())
         if missing := sorted(due - {*tags}):
             yield f"{name}: no draw is stated for {missing}"
-        more = {tag for tag in tags if name == "clusters" and _STEP.fullmatch(tag)}
+        more = {tag for tag in tags if name == "clusters" and _FURTHER.fullmatch(tag)}
         if {*tags} - due - more or len({*tags}) < len(tags):
             yield f"{name}: draws that such a part does not have"
     if name != "labels":

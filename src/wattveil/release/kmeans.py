@@ -1,6 +1,6 @@
 """K-means of daily load under global differential privacy.
 
-The data are asked five kinds of questions, each a noisy sum (`asks`): how many customers; of what
+The data are asked five things, each by noisy sums (`asks`): how many customers; of what
 size; where they are among public shapes at the sizes found (coarse stage); which of the merges to K
 clusters fits them, if that is open; and where each cluster's middle is (refining stage). Everything
 between the asks is arithmetic on released and public numbers: `wattveil.clustering` has geometry,

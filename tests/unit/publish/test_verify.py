@@ -364,6 +364,20 @@ def test_a_false_statement_is_found(
     assert words in broken(copy)[check]
 
 
+def test_the_choice_of_a_merge_is_stated_once_or_not_at_all(whole: Path) -> None:
+    """Clusters may have asked for it; no other part does, and nobody twice."""
+
+    def agrees(name: str, times: int) -> bool:
+        manifest = read_manifest(whole)
+        run = part(manifest, name)["runs"][0]
+        others = [one for one in run["mechanisms"] if one["tag"] != "choice of merge"]
+        run["mechanisms"] = others + times * [{**others[-1], "tag": "choice of merge"}]
+        return verify_statement.consistency(manifest).holds
+
+    assert [agrees("clusters", times) for times in range(3)] == [True, True, False]
+    assert [agrees("load", times) for times in range(2)] == [True, False]
+
+
 def test_the_second_road_finds_an_understated_budget_by_itself(whole: Path) -> None:
     """Half the noise that is stated: the distributions of the mechanisms say so."""
     manifest = read_manifest(whole)
