@@ -1,9 +1,9 @@
 """Compiled loops, and threads to run them in."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import local
-from typing import ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 
@@ -29,17 +29,21 @@ def compiled(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _R
 
 
 def over_spans(n_rows: int, work: Callable[[int, int, int], _Result]) -> list[_Result]:
-    """Call ``work(span, first, last)`` for consecutive spans of rows; results in span order.
-
-    A thread that has spans of its own already, or must be alone, works on them by itself.
-    """
+    """Call ``work(span, first, last)`` for consecutive spans of rows; results in span order."""
     n_spans = max(1, min(_SPANS, n_rows // _SMALLEST_SPAN))
     edges = [n_rows * span // n_spans for span in range(n_spans + 1)]
-    spans = (range(n_spans), edges[:-1], edges[1:])
-    if n_spans == 1 or getattr(_thread, "is_alone", False):
-        return list(map(work, *spans))
+    return in_threads(work, range(n_spans), edges[:-1], edges[1:])
+
+
+def in_threads(work: Callable[..., _Result], *arguments: Sequence[Any]) -> list[_Result]:
+    """Call a function for each set of arguments; results in their order.
+
+    A thread that is called by such a function, or must be alone, works on them by itself.
+    """
+    if len(arguments[0]) == 1 or getattr(_thread, "is_alone", False):
+        return list(map(work, *arguments))
     with ThreadPoolExecutor(THREADS, initializer=stay_in_one_thread) as threads:
-        return list(threads.map(work, *spans))
+        return list(threads.map(work, *arguments))
 
 
 def stay_in_one_thread() -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from wattveil.compiled import over_spans
+from wattveil.compiled import in_threads, over_spans
 from wattveil.engines.rows import Rows
 from wattveil.errors import InvalidParameterError
 
@@ -21,16 +21,32 @@ _Result = TypeVar("_Result")
 
 
 class LocalRows(Rows[*Columns]):
-    """Customers in arrays, one a column, of the same length."""
+    """Customers in arrays, one a column, of the same length.
+
+    What `map` makes stays in the blocks in which it was made: joined, it would be there twice for a
+    moment. Sums do not need it joined; what does asks for `columns`.
+    """
 
     def __init__(self, *columns: *Columns) -> None:
-        self.columns = columns
-        self._arrays: Any = columns
+        self._blocks: list[Any] = [columns]
+
+    @property
+    def columns(self) -> tuple[*Columns]:
+        """The columns, each in one array."""
+        if len(self._blocks) > 1:
+            joined = (np.concatenate(parts) for parts in zip(*self._blocks, strict=True))
+            self._blocks = [tuple(joined)]
+        columns: tuple[*Columns] = self._blocks[0]
+        return columns
+
+    @property
+    def _arrays(self) -> Any:  # noqa: ANN401 - arrays of any kind
+        return self.columns
 
     @property
     def width(self) -> int:
         """How many numbers a customer has in the first column."""
-        return int(self._arrays[0].shape[1])
+        return int(self._blocks[0][0].shape[1])
 
     def beside(self, other: Rows[Other], *, field: str) -> "LocalRows[*Columns, Other]":
         """Return the same customers with one more column."""
@@ -52,9 +68,14 @@ class LocalRows(Rows[*Columns]):
 
     def map(self, work: Callable[[*Columns], tuple[*Found]]) -> "LocalRows[*Found]":
         """Return what a function makes of the customers; it may leave some out."""
-        blocks = self._over_blocks(work)
-        found: Any = [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
-        return LocalRows(*found)
+
+        def whole(*columns: *Columns) -> tuple[Any, ...]:  # compiled loops are for whole rows
+            return tuple(map(np.ascontiguousarray, work(*columns)))
+
+        blocks = self._over_blocks(whole)
+        found: LocalRows[*Found] = LocalRows(*blocks[0])
+        found._blocks = blocks
+        return found
 
     def add_up(
         self, work: Callable[[*Columns], NDArray[np.int64]], *, size: int
@@ -77,6 +98,8 @@ class LocalRows(Rows[*Columns]):
 
     def _over_blocks(self, work: Callable[[*Columns], _Result]) -> list[_Result]:
         """Call a function for blocks of customers, in threads."""
+        if len(self._blocks) > 1:
+            return in_threads(lambda block: work(*block), self._blocks)
 
         def of_span(_: int, first: int, last: int) -> _Result:
             block: Any = [column[first:last] for column in self._arrays]

@@ -109,7 +109,8 @@ class Asks:
 
     def keep_coordinates(self, coordinates: int) -> None:
         """Ask about the first coordinates only from now on."""
-        self._rows = self._rows.map(lambda rows: (rows[:, :coordinates].copy(),))
+        if coordinates < self._rows.width:
+            self._rows = self._rows.map(lambda rows: (rows[:, :coordinates].copy(),))
 
     def customers(self, *, rho_units: int) -> tuple[float, float]:
         """Release the number of customers; return it with its standard deviation."""

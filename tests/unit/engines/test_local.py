@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,34 @@ def test_a_map_keeps_the_order_and_may_leave_out(load_kw: Floats) -> None:
     places, rows = mapped.columns
     assert places.tolist() == np.flatnonzero(load_kw[:, 0] > 0.0).tolist()
     assert np.array_equal(rows, load_kw[places, :2])
+
+
+def test_sums_of_a_map_are_those_of_its_columns(load_kw: Floats) -> None:
+    """In blocks as they were made, mapped once more, or joined: the same whole numbers."""
+
+    def steps(rows: Floats) -> Integers:
+        return np.asarray(np.trunc(rows * 2**20).astype(np.int64).sum(axis=0))
+
+    def smaller(rows: Floats) -> tuple[Floats]:
+        return (0.5 * rows[rows[:, 1] < 1.0, :2],)
+
+    mapped = LocalRows(load_kw).map(smaller).map(smaller)
+    expected = 0.25 * load_kw[(load_kw[:, 1] < 1.0), :2]
+    assert mapped.width == 2
+    assert mapped.add_up(steps, size=2).tolist() == steps(expected).tolist()
+    assert np.array_equal(mapped.columns[0], expected)
+    assert mapped.add_up(steps, size=2).tolist() == steps(expected).tolist()
+
+
+def test_a_map_holds_what_it_makes_once() -> None:
+    """Beside the rows there is their image, and hardly more."""
+    rows = LocalRows(np.ones((100_000, 24)))
+    tracemalloc.start()
+    mapped = rows.map(lambda load_kw: (2.0 * load_kw,))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.2 * 100_000 * 24 * 8
+    assert mapped.width == 24
 
 
 def test_rows_of_an_engine_stay_where_they_are(load_kw: Floats) -> None:
