@@ -43,13 +43,15 @@ def solve(feeder: Feeder, active: Floats, reactive: Floats, held: Floats) -> Flo
         continue_on_batch_error=True,
     )
     node, line, source = (result[name] for name in _SEEN)
-    with np.errstate(invalid="ignore"):  # a snapshot without a solution has any bits here
+    # A snapshot without a solution has any bits here.
+    with np.errstate(invalid="ignore", over="ignore"):
         angle_deg = np.degrees(node["u_angle"])
+        loss_kw = (line["p_from"] + line["p_to"]).sum(axis=1) / 1e3
     flow = Flow(
         voltage_pu=node["u_pu"],
         angle_deg=angle_deg,
         current_a=np.maximum(line["i_from"], line["i_to"]),
-        loss_kw=(line["p_from"] + line["p_to"]).sum(axis=1) / 1e3,
+        loss_kw=loss_kw,
         source_kw=source["p"][:, 0] / 1e3,
         source_kvar=source["q"][:, 0] / 1e3,
         failures={},
