@@ -33,7 +33,7 @@ Two = tuple[Floats, Floats]
 CUSTOMERS, SLOTS = 100_000, 96
 LOOPED = 2000
 """Customers that a loop is timed on."""
-SYNTHETIC, RELEASES = 20_000, 9
+SYNTHETIC, RELEASES = 20_000, 3
 GENERATOR = np.random.default_rng(0)
 
 
