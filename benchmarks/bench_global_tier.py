@@ -111,7 +111,7 @@ def accuracy(plan: Plan) -> None:
     """Print and record the loss of ours and of rivals on every data set and epsilon."""
     cases = [case for case in ACCURACY if plan.full or case.n_customers < LARGE]
     least, most = plan.customers
-    say("median loss: ours / best rival; * = the constants were chosen without this data set\n")
+    say("median loss: ours / best rival; * = few constants were chosen with this data set\n")
     say(f"| data | P | runs | {' | '.join(f'epsilon {epsilon:g}' for epsilon in EPSILONS)} |")
     say("|---" * (3 + len(EPSILONS)) + "|")
     for case in cases:

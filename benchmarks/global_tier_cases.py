@@ -32,11 +32,11 @@ class Case:
     make: Callable[[], Floats]
     is_shape: bool = False
     is_fresh: bool = False
-    """Whether the constants were chosen without it."""
+    """Whether the constants were chosen without it, but the coarse steps and the choice's share."""
 
     @property
     def label(self) -> str:
-        """Name, number of customers, and a star if the constants were chosen without it."""
+        """Name, number of customers, and a star if it is fresh."""
         return f"{self.name}{' *' if self.is_fresh else ''} | {self.n_customers:,}"
 
     def rows(self) -> Floats:

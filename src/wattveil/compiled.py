@@ -38,7 +38,7 @@ def over_spans(n_rows: int, work: Callable[[int, int, int], _Result]) -> list[_R
 def in_threads(work: Callable[..., _Result], *arguments: Sequence[Any]) -> list[_Result]:
     """Call a function for each set of arguments; results in their order.
 
-    A thread that is called by such a function, or must be alone, works on them by itself.
+    A thread that works on such arguments already, or must be alone, goes through them by itself.
     """
     if len(arguments[0]) == 1 or getattr(_thread, "is_alone", False):
         return list(map(work, *arguments))

@@ -262,7 +262,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             seen = asks.step(cells, colour=colour, shells=(), rho_units=parts, tag=tag)
             cells = filtering.update(cells, seen, step=step, colour=colour)
         merges = local_optima(codebook.confirmed(cells), self.n_clusters)
-        units = max(budget.share(share * tuning.CHOICE_SHARE), 1)
+        units = max(budget.share(share * tuning.CHOICE_SHARE), 1)  # 0 would have no noise scale
         question = open_question(merges, std=math.sqrt(accounting.RHO_UNITS / (2.0 * units)))
         if question is not None:
             told = asks.costs(question.centroids, question.features, rho_units=units)
