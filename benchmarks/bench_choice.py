@@ -15,7 +15,7 @@ import numpy as np
 from float_asks import with_noise_of
 from global_tier_cases import MEASURED, Case, accuracy_loss, fitted, made_up, rows_of, say
 
-from wattveil.release import kmeans
+from wattveil.clustering import choice
 
 K = 6
 SIGNAL: list[tuple[Case, tuple[float, ...]]] = [
@@ -51,7 +51,7 @@ def losses(case: Case, epsilon: float, seeds: range, *, asked: bool) -> list[flo
     """Return the loss of some runs, each with noise of its own seed."""
 
     def one(seed: int) -> float:
-        silent = mock.patch.object(kmeans, "open_question", return_value=None)
+        silent = mock.patch.object(choice, "open_question", return_value=None)
         with with_noise_of(seed), nullcontext() if asked else silent:
             return accuracy_loss(case, fitted(case, epsilon, K).cluster_centers_, K)
 

@@ -40,6 +40,13 @@ class Codebook:
         return replace(seen, counts=counts)
 
 
+def full_length(shapes: Floats) -> Floats:
+    """Return shapes in working coordinates at length 1, but for those that they hardly see."""
+    lengths = np.linalg.norm(shapes, axis=1, keepdims=True)
+    scaled: Floats = shapes / np.maximum(lengths, _SHORTEST)
+    return scaled
+
+
 def shapes_per_level(how: Tuning, sizes: SizeLevels) -> list[int]:
     """Return how many library shapes stand at each size level, from small to large."""
     if sizes.levels.size == 1:
@@ -53,8 +60,7 @@ def make_codebook(shapes: Floats, sizes: SizeLevels, how: Tuning) -> Codebook:
 
     Customers are expected evenly over the shapes of a level.
     """
-    lengths = np.linalg.norm(shapes, axis=1, keepdims=True)
-    shapes = shapes / np.maximum(lengths, _SHORTEST)
+    shapes = full_length(shapes)
     numbers = np.minimum(shapes_per_level(how, sizes), len(shapes))
     level = np.repeat(sizes.levels, numbers)
     expected = np.repeat(sizes.customers / numbers, numbers)

@@ -15,20 +15,15 @@ from wattveil.publish.plan import split_budget, wanted_parts
 from wattveil.publish.request import About, ReleaseRequest
 
 _ASKS = {
-    "clusters": {
-        f"{stage} step 1: {what}"
-        for stage in ("coarse", "refining")
-        for what in ("counts", "offsets")
-    }
-    | {"number of customers"},
     "synthesis": {"customers by cluster and export", "lengths", "moments", "margins"},
     "load": {"number of customers", "sizes", "customers by group", "sums of load"},
     "shares": {"clusters by group"},
     "labels": {"labels"},
 }
 """What no part of a global release can be made without: a draw left unstated is missed."""
-_FURTHER = re.compile("(coarse|refining) step [0-9]{1,3}: (counts|offsets)|choice of merge")
-"""Of clusters there may be more draws: further steps, and the choice of a merge if it was open."""
+_FURTHER = re.compile("(middle|coarse|refining) step [0-9]{1,3}: (counts|offsets)|choice of merge")
+"""Of clusters there may be more draws: further steps, those around the middle of everybody if there
+is little signal, and the choice of a merge if it was open."""
 
 
 def consistency(manifest: dict[str, Any]) -> Finding:
@@ -82,6 +77,14 @@ def _run_contradictions(part: dict[str, Any], public: dict[str, Any]) -> Iterato
                 yield f"{part['name']}: another proof than that of {mechanism['mechanism']}"
 
 
+def _clusters_due(public: dict[str, Any]) -> set[str]:
+    """Return the draws that no clusters can be made without."""
+    # One cluster with little signal is the middle of everybody, for which no cells are counted.
+    stages = ("coarse", "refining") if public["n_clusters"] > 1 else ("refining",)
+    steps = {f"{stage} step 1: {what}" for stage in stages for what in ("counts", "offsets")}
+    return steps | {"number of customers"} | (set() if public["normalise"] else {"sizes"})
+
+
 def _global_contradictions(part: dict[str, Any], public: dict[str, Any]) -> Iterator[str]:
     """Compare the draws of a part with those that it takes."""
     name = part["name"]
@@ -90,7 +93,7 @@ def _global_contradictions(part: dict[str, Any], public: dict[str, Any]) -> Iter
         yield f"{name}: a mechanism of the instance tier in a global release"
     for run in part["runs"]:
         tags = [one["tag"] for one in run["mechanisms"]]
-        due = _ASKS[name] | ({"sizes"} if name == "clusters" and not public["normalise"] else set())
+        due = _clusters_due(public) if name == "clusters" else _ASKS[name]
         if missing := sorted(due - {*tags}):
             yield f"{name}: no draw is stated for {missing}"
         more = {tag for tag in tags if name == "clusters" and _FURTHER.fullmatch(tag)}

@@ -21,15 +21,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from wattveil import checks
 from wattveil.clustering import cells as filtering
-from wattveil.clustering import offsets, tuning
+from wattveil.clustering import offsets, stages, tuning
 from wattveil.clustering.calendar import row_basis, tiled_library, whole_days
-from wattveil.clustering.cells import Cells, Statistics
-from wattveil.clustering.choice import open_question
+from wattveil.clustering.cells import Cells
+from wattveil.clustering.choice import chosen
 from wattveil.clustering.codebook import make_codebook, shapes_per_level
 from wattveil.clustering.geometry import Floats, checked_library
 from wattveil.clustering.group_sizes import group_cells
-from wattveil.clustering.look_back import look_back
 from wattveil.clustering.merge import local_optima, shrink_together, told_apart
+from wattveil.clustering.middle import join_middle, public_middle, widened
 from wattveil.clustering.sizes import SizeLevels, checked_range, one_level, size_edges, size_levels
 from wattveil.clustering.tuning import choose_tuning
 from wattveil.engines.inputs import Load, Values, load_rows, with_places
@@ -239,48 +239,51 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
         granted = budget.share(share)
         mu = math.sqrt(2.0 * granted / accounting.RHO_UNITS)
-        customers = float(self.n_customers or 0)
+        customers, customers_std = float(self.n_customers or 0), 0.0
         if self.n_customers is None:
-            customers = asks.customers(rho_units=budget.share(share * tuning.COUNT_SHARE))[0]
+            units = budget.share(share * tuning.COUNT_SHARE)
+            customers, customers_std = asks.customers(rho_units=units)
         customers = max(customers, 1.0)  # a noisy count may be negative
-        how = choose_tuning(
-            customers * mu / self.n_clusters, n_slots=n_slots, n_clusters=self.n_clusters
-        )
+        signal = customers * mu
+        how = choose_tuning(signal / self.n_clusters, n_slots=n_slots, n_clusters=self.n_clusters)
         sizes = self._sizes(asks, granted, n_slots=n_slots, customers=customers, mu=mu)
+        size = math.exp(sizes.log_median)
         further = max(max(shapes_per_level(how, sizes)) - len(library), 0)
         library = np.vstack([library, tiled_library(n_slots, n_days, further)])
 
         asks.keep_coordinates(how.coordinates)
         basis = basis[: how.coordinates]
-        codebook = make_codebook(library @ basis.T, sizes, how)
-        cells = codebook.cells
+        shapes = library @ basis.T
         colour = filtering.noise_colour(how.coordinates, how.colour)
-        coarse = tuning.split_units(budget.share(share * tuning.COARSE_SHARE), how.coarse_steps)
-        for step, units in enumerate(coarse):
-            parts = tuning.counts_and_sums(units, tuning.COARSE_COUNT_PART)
-            tag = f"coarse step {step + 1}"
-            seen = asks.step(cells, colour=colour, shells=(), rho_units=parts, tag=tag)
-            cells = filtering.update(cells, seen, step=step, colour=colour)
-        merges = local_optima(codebook.confirmed(cells), self.n_clusters)
-        units = max(budget.share(share * tuning.CHOICE_SHARE), 1)  # 0 would have no noise scale
-        question = open_question(merges, std=math.sqrt(accounting.RHO_UNITS / (2.0 * units)))
-        if question is not None:
-            told = asks.costs(question.centroids, question.features, rho_units=units)
-            merges = [question.best(told)]
-        cells = merges[0].clusters(
-            median_size=math.exp(sizes.log_median), customers=0.5 * (customers + sizes.total)
-        )
-        left = granted - sum(spend.rho_units for spend in budget.spends)
-        steps: list[tuple[Cells, Statistics]] = []
-        for step, units in enumerate(tuning.split_units(left, how.refine_steps)):
-            parts = tuning.counts_and_sums(units, tuning.REFINE_COUNT_PART)
-            tag = f"refining step {step + 1}"
-            seen = asks.step(cells, colour=colour, shells=how.shells, rho_units=parts, tag=tag)
-            steps += [(cells, seen)]
-            cells = filtering.update(cells, seen, step=step, colour=colour)
-            cells = filtering.follow_shells(cells, seen, how)
-        cells = look_back(cells, steps, colour=colour)
-        if self.normalise:
+
+        def left() -> int:
+            return granted - (budget.rho_units - budget.remaining_rho_units)
+
+        for_middle = tuning.middle_share(signal)
+        middle = None
+        if for_middle:
+            public = public_middle(shapes, size=size, customers=customers, std=customers_std)
+            units, counting = int(for_middle * left()), self.n_customers is None
+            middle = stages.middle_stage(
+                asks.step, public, size=size, counting=counting, colour=colour, units=units
+            )
+        if middle is not None and self.n_clusters == 1:
+            cells = widened(middle, size=size)
+        else:
+            rest = share * (1.0 - for_middle)
+            coarse = make_codebook(shapes, sizes, how)
+            units = budget.share(rest * tuning.COARSE_SHARE)
+            cells = stages.coarse_stage(
+                asks.step, coarse.cells, colour=colour, how=how, units=units
+            )
+            merges = local_optima(coarse.confirmed(cells), self.n_clusters - (middle is not None))
+            units = max(budget.share(rest * tuning.CHOICE_SHARE), 1)  # 0 would have no noise scale
+            std = math.sqrt(accounting.RHO_UNITS / (2.0 * units))
+            merge = chosen(merges, std=std, ask=partial(asks.costs, rho_units=units))
+            cells = merge.clusters(median_size=size, customers=0.5 * (customers + sizes.total))
+            cells = cells if middle is None else join_middle(cells, middle)
+        cells = stages.refining_stage(asks.step, cells, colour=colour, how=how, units=left())
+        if self.normalise and middle is None:
             cells = shrink_together(cells)
         self._set_released(cells, sizes, basis)
 
@@ -292,7 +295,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             return one_level(_SHAPE_LENGTH, customers)
         least, most = (kw * math.sqrt(n_slots) for kw in checked_range(self.plausible_kw))
         edges = size_edges(least, most, signal=customers * mu)
-        share = float(np.clip((10.0 / max(customers * mu, 1.0)) ** 2, *tuning.SIZE_SHARE))
+        share = tuning.size_share(customers * mu, range_ratio=most / least)
         counts, std = asks.sizes(
             edges,
             coordinates=min(_SIZE_COORDINATES, n_slots),

@@ -378,6 +378,24 @@ def test_the_choice_of_a_merge_is_stated_once_or_not_at_all(whole: Path) -> None
     assert [agrees("load", times) for times in range(2)] == [True, False]
 
 
+def test_steps_around_the_middle_of_everybody_belong_to_clusters(whole: Path) -> None:
+    """With little signal there are some; one cluster of everybody needs no coarse ones."""
+
+    def agrees(name: str, *, coarse: bool, n_clusters: int) -> bool:
+        manifest = read_manifest(whole)
+        manifest["public_inputs"]["n_clusters"] = n_clusters
+        run = part(manifest, name)["runs"][0]
+        kept = [one for one in run["mechanisms"] if coarse or "coarse" not in one["tag"]]
+        middle = [{**kept[-1], "tag": f"middle step 1: {what}"} for what in ("counts", "offsets")]
+        run["mechanisms"] = kept + middle
+        return f"{name}: " not in verify_statement.consistency(manifest).seen
+
+    assert agrees("clusters", coarse=True, n_clusters=4)
+    assert not agrees("clusters", coarse=False, n_clusters=4)
+    assert agrees("clusters", coarse=False, n_clusters=1)
+    assert not agrees("load", coarse=True, n_clusters=4)
+
+
 def test_the_second_road_finds_an_understated_budget_by_itself(whole: Path) -> None:
     """Half the noise that is stated: the distributions of the mechanisms say so."""
     manifest = read_manifest(whole)

@@ -171,6 +171,8 @@ CANARIES = {
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "weak": {"n_clusters": 5, "epsilon": 2.0},
+    "middle of everybody": {"n_clusters": 5, "epsilon": 0.2, "n_customers": 400},
+    "one cluster": {"n_clusters": 1, "epsilon": 0.2, "n_customers": 400},
     "shapes": {"n_clusters": 5, "epsilon": 2.0, "normalise": True},
     "shells and colour": {"n_clusters": 2, "epsilon": 8.0},
     "all coordinates": {"n_clusters": 2, "epsilon": 100.0, "normalise": True},
@@ -214,7 +216,7 @@ def test_choice_of_merge_is_asked_and_paid_where_it_is_open(
         foreseen.append(std)
         return open_question(merges, std=std) if len(foreseen) < 3 else None
 
-    monkeypatch.setattr("wattveil.release.kmeans.open_question", watched)
+    monkeypatch.setattr("wattveil.clustering.choice.open_question", watched)
     settings: dict[str, Any] = {"n_clusters": 5, "epsilon": 2.0}
     budget = Budget(PrivateKMeans(**settings).guarantee())
     for model, share in (

@@ -1,0 +1,156 @@
+"""The middle of everybody: where it begins, what it may spend, and that one mean is no better."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from wattveil.baselines import private_mean
+from wattveil.baselines.loss import clustering_loss
+from wattveil.baselines.outcome import PublicChoices
+from wattveil.calibration import gaussian_s
+from wattveil.clustering import tuning
+from wattveil.clustering.cells import Cells
+from wattveil.clustering.geometry import public_basis, shape_library
+from wattveil.clustering.middle import join_middle, public_middle, widened
+from wattveil.release.kmeans import PrivateKMeans
+
+Floats = NDArray[np.float64]
+PROMISE: dict[str, Any] = {"epsilon": 0.3, "delta": 1e-6}
+
+
+def around_one_shape(n_customers: int) -> Floats:
+    """Return customers without clusters: one daily curve, and noise."""
+    hours = np.arange(24.0)
+    curve = 0.35 + np.exp(-np.square((hours - 19.5) / 3.4)) + 0.5 * np.exp(-np.square(hours - 7.5))
+    noise = np.random.default_rng(2).standard_normal((n_customers, 24))
+    spread = 0.15 * math.sqrt(np.mean(np.square(curve)))
+    rows: Floats = curve + spread * noise
+    return rows
+
+
+def four_cells() -> Cells:
+    """Return clusters of 1, 2, 3 and 4 customers."""
+    counts = np.array([1.0, 2.0, 3.0, 4.0])
+    return Cells(
+        middles=np.arange(12.0).reshape(4, 3),
+        radii=np.array([0.1, 0.2, 0.4, 0.8]),
+        counts=counts,
+        counts_variance=np.square(counts),
+        variance=np.ones((4, 3)),
+    )
+
+
+def test_it_begins_at_the_mean_of_common_shapes() -> None:
+    """At the size given, as uncertain as the constant says."""
+    shapes = shape_library(24, 20) @ public_basis(24)[:9].T
+    middle = public_middle(shapes, size=3.0, customers=200.0, std=50.0)
+    mean = sum(shapes[i] for i in range(12)) / 12.0
+    assert middle.middles[0] == pytest.approx(3.0 * mean / math.dist(mean, np.zeros(9)))
+    assert middle.variance.sum() == pytest.approx((3.0 * tuning.MIDDLE_SPREAD) ** 2)
+    assert (middle.counts[0], middle.counts_variance[0]) == (200.0, 2500.0)
+
+
+def test_shapes_that_cancel_make_no_absurd_middle() -> None:
+    """Own public shapes may be of any sign."""
+    shapes = np.array([[1.0, 0.0], [-1.0, 1e-12]])
+    middle = public_middle(shapes, size=2.0, customers=10.0, std=0.0)
+    assert np.abs(middle.middles).max() < 1e-9
+
+
+def test_it_is_one_more_cluster() -> None:
+    """Of the average count, and no wider than the usual one."""
+    middle = public_middle(np.eye(3), size=1.0, customers=10.0, std=1.0)
+    joined = join_middle(four_cells(), middle)
+    assert np.array_equal(joined.middles[:4], four_cells().middles)
+    assert np.array_equal(joined.middles[4], middle.middles[0])
+    assert np.array_equal(joined.variance[4], middle.variance[0])
+    assert joined.radii[4] == pytest.approx(0.3)  # the median of the others
+    assert (joined.counts[4], joined.counts_variance[4]) == (2.5, 7.5)
+    assert widened(middle, size=2.0).radii == pytest.approx(2.0 * tuning.MIDDLE_RADII[0])
+
+
+@given(signal=st.floats(1e-6, 1e9), ratio=st.floats(4.0, 1e18))
+def test_shares_are_shares(signal: float, ratio: float) -> None:
+    """Number, sizes and middle leave something to the stages after them."""
+    of_sizes = tuning.size_share(signal, range_ratio=ratio)
+    assert tuning.SIZE_SHARE[0] <= of_sizes <= tuning.SIZE_SHARE[1]
+    assert 0.0 <= tuning.middle_share(signal) <= 1.0
+    assert tuning.middle_share(2.0 * signal) <= tuning.middle_share(signal)
+
+
+def test_shares_by_hand() -> None:
+    """At the signals that the constants name."""
+    half, none = tuning.MIDDLE_SIGNAL
+    assert tuning.middle_share(half) == 0.5
+    assert tuning.middle_share(none) == 0.0
+    assert tuning.size_share(20.0, range_ratio=1000.0) == pytest.approx(0.25)
+    assert tuning.size_share(20.0, range_ratio=1e9) == pytest.approx(0.25)
+    assert tuning.size_share(20.0, range_ratio=10.0) == pytest.approx(0.25 / 3.0)
+    assert tuning.size_share(40.0, range_ratio=1000.0) == pytest.approx(0.0625)
+
+
+@pytest.mark.parametrize("counting", [False, True], ids=["number public", "number bought"])
+def test_steps_are_charged_where_there_is_little_signal(*, counting: bool) -> None:
+    """A share of what number and sizes left, in three steps; none with more signal."""
+    rows = around_one_shape(150)
+    n_customers = None if counting else 150
+    for epsilon, steps in ((0.3, 3), (8.0, 0)):
+        km = PrivateKMeans(n_clusters=3, epsilon=epsilon, n_customers=n_customers).fit(rows)
+        of_middle = [one for one in km.spends_ if one.tag.startswith("middle step")]
+        before = [one for one in km.spends_ if one.tag in {"number of customers", "sizes"}]
+        if counting and epsilon < 1.0:
+            continue  # the noisy number decides
+        assert len(of_middle) == 2 * steps
+        if steps:
+            left = sum(one.rho_units for one in km.spends_) - sum(one.rho_units for one in before)
+            share = tuning.middle_share(150 * gaussian_s(epsilon=epsilon, delta=1e-6))
+            assert sum(one.rho_units for one in of_middle) / left == pytest.approx(share, rel=0.05)
+        assert len(km.cluster_centers_) == 3
+
+
+def median_losses(rows: Floats, *, normalise: bool) -> tuple[float, float]:
+    """Return the median r of ours and of one mean profile, told the same facts."""
+    usual_kw = float(np.median(np.sqrt(np.mean(np.square(rows), axis=1))))
+    model = PrivateKMeans(
+        n_clusters=6,
+        n_customers=len(rows),
+        plausible_kw=(usual_kw / 2.0, 2.0 * usual_kw),
+        normalise=normalise,
+        **PROMISE,
+    )
+    ours = [clustering_loss(rows, model.fit(rows).cluster_centers_) for _ in range(60)]
+    public = PublicChoices.taken_from(rows, 6)
+    generator = np.random.default_rng(0)
+    means = [
+        [
+            clustering_loss(
+                rows,
+                private_mean.fit(
+                    rows, public=public, generator=generator, relative_radius=radius, **PROMISE
+                ).centroids_kw,
+            )
+            for _ in range(60)
+        ]
+        for radius in (0.35, 0.6, 1.2)
+    ]
+    return float(np.median(ours)), min(float(np.median(one)) for one in means)
+
+
+def test_one_mean_profile_is_no_better_where_there_are_no_clusters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With 100 customers at epsilon 0.3. Without the middle of everybody, shapes do no better."""
+    rows = around_one_shape(100)
+    ours, mean = median_losses(rows, normalise=False)
+    assert ours < mean
+    shapes = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    ours, mean = median_losses(shapes, normalise=True)
+    assert ours < 0.88 * mean
+    monkeypatch.setattr(tuning, "middle_share", lambda _: 0.0)
+    without, mean = median_losses(shapes, normalise=True)
+    assert without > 0.88 * mean
