@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import measured_homes as measured
@@ -21,6 +21,7 @@ DELTA = 1e-6
 SEED = 101
 FRESH_SEED = 9001  # random kinds that nobody looked at while constants were chosen
 MILLION = 1_000_000
+BALLS = ("ball", "evening ball", "night ball", "panel ball", "flat ball", "business ball")
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,14 @@ class Case:
 
 
 def made_up(name: str, n_customers: int, *, n_slots: int = 24) -> Case:
-    """Return a made-up case: res, shape, mix, gp, gp shape, ball or ball shape."""
+    """Return a made-up case: res, shape, mix, gp or a ball, the last two also as shapes."""
     kind = name.removesuffix(" shape")
     makers: dict[str, Callable[[], Floats]] = {
         "res": lambda: six_kinds(n_customers, SEED),
         "shape": lambda: six_kinds(n_customers, SEED),
         "mix": lambda: six_kinds(n_customers, SEED, mixed=True),
         "gp": lambda: random_kinds(n_customers, FRESH_SEED),
-        "ball": lambda: one_kind(n_customers, SEED),
+        **{ball: partial(one_kind, n_customers, SEED, kind=i) for i, ball in enumerate(BALLS)},
     }
     make = makers[kind]
     if n_slots != measured.N_HOURS:

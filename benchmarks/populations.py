@@ -49,10 +49,10 @@ def random_kinds(n_customers: int, seed: int) -> Floats:
     return _noisy(shapes, sizes, correlation=correlation, spread=spread, generator=generator)
 
 
-def one_kind(n_customers: int, seed: int) -> Floats:
-    """Return a ball around one shape: customers without clusters."""
+def one_kind(n_customers: int, seed: int, *, kind: int = 0) -> Floats:
+    """Return a ball around one of the six shapes: customers without clusters."""
     generator = np.random.default_rng(seed)
-    shape = _six_shapes()[0]
+    shape = _six_shapes()[kind]
     spread = 0.15 * np.sqrt(np.mean(np.square(shape)))
     return shape + spread * generator.standard_normal((n_customers, shape.size))
 

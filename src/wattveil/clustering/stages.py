@@ -47,7 +47,7 @@ def middle_stage(
         parts = tuning.counts_and_sums(of_step, count_part)
         tag = f"middle step {step + 1}"
         seen = ask(middle, colour=colour, shells=(), rho_units=parts, tag=tag)
-        middle = filtering.update(middle, seen, step=0, colour=colour)  # nobody can change cells
+        middle = filtering.update(middle, seen, step=step, colour=colour)
     return middle
 
 

@@ -1,11 +1,11 @@
 """K-means of daily load under global differential privacy.
 
-The data are asked five things, each by noisy sums (`asks`): how many customers; of what
-size; where they are among public shapes at the sizes found (coarse stage); which of the merges to K
-clusters fits them, if that is open; and where each cluster's middle is (refining stage). Everything
-between the asks is arithmetic on released and public numbers: `wattveil.clustering` has geometry,
-sizes, codebook, cells (the filter), merge and choice, and in tuning every constant that was chosen
-by measurement.
+The data are asked six things, each by noisy sums (`asks`): how many customers; of what
+size; where the middle of everybody is, if there is little signal; where they are among public
+shapes at the sizes found (coarse stage); which of the merges to K clusters fits them, if that is
+open; and where each cluster's middle is (refining stage). Everything between the asks is arithmetic
+on released and public numbers: `wattveil.clustering` has geometry, sizes, middle, codebook, cells
+(the filter), stages, merge and choice, and in tuning every constant that was chosen by measurement.
 """
 
 import math

@@ -14,9 +14,10 @@ from wattveil.baselines.loss import clustering_loss
 from wattveil.baselines.outcome import PublicChoices
 from wattveil.calibration import gaussian_s
 from wattveil.clustering import tuning
-from wattveil.clustering.cells import Cells
+from wattveil.clustering.cells import Cells, Statistics
 from wattveil.clustering.geometry import public_basis, shape_library
 from wattveil.clustering.middle import join_middle, public_middle, widened
+from wattveil.clustering.stages import middle_stage
 from wattveil.release.kmeans import PrivateKMeans
 
 Floats = NDArray[np.float64]
@@ -94,23 +95,52 @@ def test_shares_by_hand() -> None:
     assert tuning.size_share(40.0, range_ratio=1000.0) == pytest.approx(0.0625)
 
 
-@pytest.mark.parametrize("counting", [False, True], ids=["number public", "number bought"])
-def test_steps_are_charged_where_there_is_little_signal(*, counting: bool) -> None:
-    """A share of what number and sizes left, in three steps; none with more signal."""
-    rows = around_one_shape(150)
-    n_customers = None if counting else 150
-    for epsilon, steps in ((0.3, 3), (8.0, 0)):
-        km = PrivateKMeans(n_clusters=3, epsilon=epsilon, n_customers=n_customers).fit(rows)
-        of_middle = [one for one in km.spends_ if one.tag.startswith("middle step")]
-        before = [one for one in km.spends_ if one.tag in {"number of customers", "sizes"}]
-        if counting and epsilon < 1.0:
-            continue  # the noisy number decides
-        assert len(of_middle) == 2 * steps
-        if steps:
-            left = sum(one.rho_units for one in km.spends_) - sum(one.rho_units for one in before)
-            share = tuning.middle_share(150 * gaussian_s(epsilon=epsilon, delta=1e-6))
-            assert sum(one.rho_units for one in of_middle) / left == pytest.approx(share, rel=0.05)
-        assert len(km.cluster_centers_) == 3
+@pytest.mark.parametrize(("epsilon", "steps"), [(0.3, 3), (8.0, 0)])
+def test_steps_are_charged_where_there_is_little_signal(epsilon: float, steps: int) -> None:
+    """A share of what the sizes left, in three steps; none with more signal."""
+    km = PrivateKMeans(n_clusters=3, epsilon=epsilon, n_customers=150).fit(around_one_shape(150))
+    of_middle = [one.rho_units for one in km.spends_ if one.tag.startswith("middle step")]
+    of_sizes = [one.rho_units for one in km.spends_ if one.tag == "sizes"]
+    left = sum(one.rho_units for one in km.spends_) - sum(of_sizes)
+    share = tuning.middle_share(150 * gaussian_s(epsilon=epsilon, delta=1e-6))
+    assert len(of_middle) == 2 * steps
+    assert sum(of_middle) / left == pytest.approx(share, rel=0.01)
+    assert len(km.cluster_centers_) == 3
+
+
+@pytest.mark.parametrize("counting", [False, True])
+def test_stage_goes_where_the_customers_are(*, counting: bool) -> None:
+    """Asked without noise, in three radii; the number is asked for unless it is public."""
+    target = np.array([0.3, 0.1, 0.15])
+    asked: list[tuple[float, tuple[int, int]]] = []
+
+    def ask(
+        cells: Cells,
+        /,
+        *,
+        colour: Floats,
+        shells: tuple[float, ...],
+        rho_units: tuple[int, int],
+        tag: str,
+    ) -> Statistics:
+        asked.append((float(cells.radii[0]), rho_units))
+        assert (shells, tag) == ((), f"middle step {len(asked)}")
+        offset = (target - cells.middles[0]) / (cells.radii[0] * colour)
+        offset /= max(1.0, float(np.linalg.norm(offset)))
+        sums = 500.0 * offset[None]
+        return Statistics(counts=np.array([[500.0]]), counts_std=1e-9, sums=sums, sums_std=1e-6)
+
+    middle = public_middle(np.eye(3), size=0.5, customers=400.0, std=100.0)
+    found = middle_stage(
+        ask, middle, size=0.5, counting=counting, colour=np.ones(3), units=3_000_001
+    )
+    assert found.counts[0] == pytest.approx(500.0)
+    assert found.middles[0] == pytest.approx(target, abs=1e-6)
+    radii, units = zip(*asked, strict=True)
+    assert radii == pytest.approx([0.5 * radius for radius in tuning.MIDDLE_RADII])
+    assert sum(map(sum, units)) == 3_000_001
+    part = tuning.REFINE_COUNT_PART if counting else tuning.KNOWN_COUNT_PART
+    assert units[0][0] / sum(units[0]) == pytest.approx(part, rel=1e-4)
 
 
 def median_losses(rows: Floats, *, normalise: bool) -> tuple[float, float]:
