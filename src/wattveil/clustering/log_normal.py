@@ -19,9 +19,6 @@ _MEDIAN = (0.25, 0.2)
 halves of the range. With (0, 0.5), 100 customers at epsilon 0.1 had losses of K-means up to 1,600:
 the fit ran away upwards. With this they stay below 11, and from 1,000 customers on nothing changes.
 """
-_WIDE = 3.0
-"""Half of a range, in logarithms, that was not chosen for the customers at hand. The middle of a
-narrower one was: the median is expected less far below it."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -79,19 +76,23 @@ def penalty(log_edges: Floats, median: tuple[float, float], spread: tuple[float,
     return np.asarray(away + np.square((np.log(spreads) - spread[0]) / spread[1]))
 
 
-def public_penalty(log_edges: Floats) -> Floats:
-    """Return the penalty of what is expected of sizes before anything is seen."""
+def public_penalty(log_edges: Floats, *, below: float = _MEDIAN[0]) -> Floats:
+    """Return the penalty of what is expected of sizes before anything is seen.
+
+    ``below`` is how far below the middle of the range the median is expected, in halves of it.
+    """
     half = 0.5 * (log_edges[-1] - log_edges[0])
-    below = _MEDIAN[0] * half * min(1.0, half / _WIDE)
-    expected = 0.5 * (log_edges[0] + log_edges[-1]) - below
+    expected = 0.5 * (log_edges[0] + log_edges[-1]) - below * half
     return penalty(log_edges, (expected, _MEDIAN[1] * half), _LOG_SPREAD)
 
 
-def fit_log_normal(counts: Floats, log_edges: Floats, std: float) -> tuple[float, float, float]:
+def fit_log_normal(
+    counts: Floats, log_edges: Floats, std: float, *, below: float = _MEDIAN[0]
+) -> tuple[float, float, float]:
     """Return log median, log spread and number of customers of the likeliest log-normal."""
     found = log_normals(counts, log_edges, std=std)
     medians, spreads = log_normal_grid(log_edges)
-    misfit = found.misfit + public_penalty(log_edges)
+    misfit = found.misfit + public_penalty(log_edges, below=below)
     i, j = np.unravel_index(misfit.argmin(), misfit.shape)
     return float(medians[i, 0]), float(spreads[j]), float(found.total[i, j])
 

@@ -3,8 +3,8 @@
 Post-processing: it sees public shapes and released numbers only. With little signal K clusters cost
 K times the noise variance of one mean, and on customers without clusters one mean profile is the
 better answer. So part of the budget finds the middle of all customers first, as one cell that is
-filtered like all cells, and refining begins with it as one of the K clusters: whatever the others
-are, no customer is farther from the nearest centroid than from that middle.
+filtered like all cells, and refining begins with it as one of the K clusters: at that time no
+customer is farther from the nearest middle than from that of everybody, whatever the others are.
 """
 
 from dataclasses import replace
@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from wattveil.clustering import tuning
-from wattveil.clustering.cells import Cells, start_cells
+from wattveil.clustering.cells import Cells, smoothness, start_cells
 from wattveil.clustering.codebook import full_length
 from wattveil.clustering.geometry import Floats
 
@@ -37,14 +37,31 @@ def public_middle(shapes: Floats, *, size: float, customers: float, std: float) 
 
 
 def join_middle(clusters: Cells, middle: Cells) -> Cells:
-    """Return the clusters and the middle as one more, expected to have as many customers."""
+    """Return the clusters and the middle as one more.
+
+    It may be next to all customers, or to hardly any.
+    """
+    n_clusters, total = len(clusters.counts) + 1, clusters.counts.sum()
     return Cells(
         middles=np.vstack([clusters.middles, middle.middles]),
         radii=np.append(clusters.radii, min(middle.radii[0], np.median(clusters.radii))),
-        counts=np.append(clusters.counts, clusters.counts.mean()),
-        counts_variance=np.append(clusters.counts_variance, clusters.counts_variance.mean()),
+        counts=np.append((1.0 - 1.0 / n_clusters) * clusters.counts, total / n_clusters),
+        counts_variance=np.append(
+            clusters.counts_variance, np.square(tuning.MERGED_COUNT_PRIOR[0] * total)
+        ),
         variance=np.vstack([clusters.variance, middle.variance]),
     )
+
+
+def doubt_middle(cells: Cells) -> Cells:
+    """Return refined clusters of which the last began as the middle, with an honest error of it.
+
+    The filter knows how surely the middle of everybody was found. A cluster's middle is that of its
+    own customers: if there are clusters, they are anywhere within the usual width of one.
+    """
+    width = tuning.CENTRE_SPREAD * np.median(cells.radii[:-1])
+    own = np.square(width) * smoothness(cells.middles.shape[1])
+    return replace(cells, variance=np.vstack([cells.variance[:-1], cells.variance[-1] + own]))
 
 
 def widened(middle: Cells, *, size: float) -> Cells:

@@ -22,6 +22,10 @@ level far out is costly, as a cluster's weight in the loss grows with the square
 standard deviations one run in 24 spent its clusters on empty space."""
 _LEAST_IN_TAIL = 8.0
 """Customers in a believed tail, times 1 / mu."""
+_BELOW, _WIDE = 0.25, 6.0
+"""How far below the middle of a plausible range the median is expected, in halves of the range, if
+the logarithm of most / least is as much as this. A narrower range was chosen for the customers at
+hand: its middle is nearer to them."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,7 +82,8 @@ def size_levels(counts: Floats, edges: Floats, *, std: float, mu: float) -> Size
         Gaussian signal of the whole release, for the least customers a level is worth.
     """
     log_edges = np.log(edges)
-    median, spread, total = fit_log_normal(counts, log_edges, std)
+    narrowness = min(1.0, (log_edges[-1] - log_edges[0]) / _WIDE)
+    median, spread, total = fit_log_normal(counts, log_edges, std, below=_BELOW * narrowness)
     fewest = _LEAST_IN_TAIL / mu
 
     tail = np.cumsum(counts[::-1])[::-1][1:]

@@ -15,7 +15,8 @@ COUNT_SHARE = 0.01
 """Of rho for the number of customers, unless it is public. Given or bought: no difference."""
 
 SIZE_SHARE = (0.05, 0.25)
-"""Least and largest share of rho for the sizes; between them (10 / (n mu))^2."""
+"""Least and largest share of rho for the sizes; between them (10 / (n mu))^2. The largest is for a
+wide range."""
 
 WIDE_RANGE = 1000.0
 """Most by least plausible size. Sizes that are known better beforehand are worth less of rho."""
@@ -24,6 +25,9 @@ MIDDLE_SIGNAL = (9.0, 30.0)
 """Signals n mu at which half of what is left is for the middle of everybody, and from which on
 nothing is. Without it one mean profile loses less on customers without clusters where n mu is below
 10, by a fifth to two fifths (`benchmarks/bench_global_tier.py trivial`)."""
+
+MOST_FOR_MIDDLE = 0.9
+"""The largest share for it: the stages after it need some budget to be asked at all."""
 
 MIDDLE_RADII = (0.35, 0.25, 0.15)
 """Clip radius of its steps, in sizes: as it is known better, offsets from it are shorter. With one
@@ -173,7 +177,7 @@ def size_share(signal: float, *, range_ratio: float) -> float:
 def middle_share(signal: float) -> float:
     """Return the share for the middle of everybody, by n mu: of rho without number and sizes."""
     half, none = MIDDLE_SIGNAL
-    return 1.0 / (1.0 + (signal / half) ** 2) if signal < none else 0.0
+    return min(MOST_FOR_MIDDLE, 1.0 / (1.0 + (signal / half) ** 2)) if signal < none else 0.0
 
 
 def split_units(units: int, parts: int) -> Iterator[int]:

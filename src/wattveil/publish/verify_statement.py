@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -77,12 +77,19 @@ def _run_contradictions(part: dict[str, Any], public: dict[str, Any]) -> Iterato
                 yield f"{part['name']}: another proof than that of {mechanism['mechanism']}"
 
 
-def _clusters_due(public: dict[str, Any]) -> set[str]:
-    """Return the draws that no clusters can be made without."""
-    # One cluster with little signal is the middle of everybody, for which no cells are counted.
-    stages = ("coarse", "refining") if public["n_clusters"] > 1 else ("refining",)
-    steps = {f"{stage} step 1: {what}" for stage in stages for what in ("counts", "offsets")}
-    return steps | {"number of customers"} | (set() if public["normalise"] else {"sizes"})
+def _clusters_due(tags: Sequence[str], public: dict[str, Any]) -> set[str]:
+    """Return the draws that no such clusters can be made without."""
+    # With little signal the middle of everybody is asked for, in three steps; one cluster is then
+    # that middle, for which no cells are counted.
+    steps = {"refining": 1, "middle": 3 if any("middle" in tag for tag in tags) else 0}
+    steps["coarse"] = 0 if steps["middle"] and public["n_clusters"] == 1 else 1
+    due = {
+        f"{stage} step {step + 1}: {what}"
+        for stage, number in steps.items()
+        for step in range(number)
+        for what in ("counts", "offsets")
+    }
+    return due | {"number of customers"} | (set() if public["normalise"] else {"sizes"})
 
 
 def _global_contradictions(part: dict[str, Any], public: dict[str, Any]) -> Iterator[str]:
@@ -93,7 +100,7 @@ def _global_contradictions(part: dict[str, Any], public: dict[str, Any]) -> Iter
         yield f"{name}: a mechanism of the instance tier in a global release"
     for run in part["runs"]:
         tags = [one["tag"] for one in run["mechanisms"]]
-        due = _clusters_due(public) if name == "clusters" else _ASKS[name]
+        due = _clusters_due(tags, public) if name == "clusters" else _ASKS[name]
         if missing := sorted(due - {*tags}):
             yield f"{name}: no draw is stated for {missing}"
         more = {tag for tag in tags if name == "clusters" and _FURTHER.fullmatch(tag)}

@@ -29,7 +29,7 @@ from wattveil.clustering.codebook import make_codebook, shapes_per_level
 from wattveil.clustering.geometry import Floats, checked_library
 from wattveil.clustering.group_sizes import group_cells
 from wattveil.clustering.merge import local_optima, shrink_together, told_apart
-from wattveil.clustering.middle import join_middle, public_middle, widened
+from wattveil.clustering.middle import doubt_middle, join_middle, public_middle, widened
 from wattveil.clustering.sizes import SizeLevels, checked_range, one_level, size_edges, size_levels
 from wattveil.clustering.tuning import choose_tuning
 from wattveil.engines.inputs import Load, Values, load_rows, with_places
@@ -70,7 +70,8 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         scales nobody: what one customer can do is bounded anyway.
     plausible_kw : (float, float)
         Public range of customers' root-mean-square load, in which sizes are looked for. A wide
-        range costs next to nothing; the wrong unit (W, kWh a day) costs the release.
+        range costs next to nothing, unless customers are few (n mu below 20); the wrong unit (W,
+        kWh a day) costs the release.
     n_customers : int or None
         The number of customers if it is public; None spends 1 % of the budget on it.
     normalise : bool
@@ -231,9 +232,11 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         n_days = whole_days(n_slots, self.slots_per_day or n_slots)
         library = checked_library(self.public_library, n_slots)
         basis = row_basis(n_slots, n_days)
-        longest = self._longest(n_slots)
         project = partial(
-            offsets.project_rows, basis=basis, normalise=self.normalise, longest=longest
+            offsets.project_rows,
+            basis=basis,
+            normalise=self.normalise,
+            longest=self._longest(n_slots),
         )
         asks = Asks(load_kw.map(lambda rows: (project(rows),)), budget)
 
@@ -283,7 +286,9 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             cells = merge.clusters(median_size=size, customers=0.5 * (customers + sizes.total))
             cells = cells if middle is None else join_middle(cells, middle)
         cells = stages.refining_stage(asks.step, cells, colour=colour, how=how, units=left())
-        if self.normalise and middle is None:
+        if middle is not None and self.n_clusters > 1:
+            cells = doubt_middle(cells)
+        elif self.normalise and middle is None:
             cells = shrink_together(cells)
         self._set_released(cells, sizes, basis)
 
@@ -296,11 +301,8 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         least, most = (kw * math.sqrt(n_slots) for kw in checked_range(self.plausible_kw))
         edges = size_edges(least, most, signal=customers * mu)
         share = tuning.size_share(customers * mu, range_ratio=most / least)
-        counts, std = asks.sizes(
-            edges,
-            coordinates=min(_SIZE_COORDINATES, n_slots),
-            rho_units=int(share * granted),
-        )
+        smooth, units = min(_SIZE_COORDINATES, n_slots), int(share * granted)
+        counts, std = asks.sizes(edges, coordinates=smooth, rho_units=units)
         return size_levels(counts, edges, std=std, mu=mu)
 
     def _set_released(self, cells: Cells, sizes: SizeLevels, basis: Floats) -> None:

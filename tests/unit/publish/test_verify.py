@@ -379,21 +379,32 @@ def test_the_choice_of_a_merge_is_stated_once_or_not_at_all(whole: Path) -> None
 
 
 def test_steps_around_the_middle_of_everybody_belong_to_clusters(whole: Path) -> None:
-    """With little signal there are some; one cluster of everybody needs no coarse ones."""
+    """With little signal there are three; one cluster of everybody needs no coarse ones then."""
 
-    def agrees(name: str, *, coarse: bool, n_clusters: int) -> bool:
+    def agrees(name: str, *, middle: int, coarse: bool, n_clusters: int = 4) -> bool:
         manifest = read_manifest(whole)
         manifest["public_inputs"]["n_clusters"] = n_clusters
         run = part(manifest, name)["runs"][0]
         kept = [one for one in run["mechanisms"] if coarse or "coarse" not in one["tag"]]
-        middle = [{**kept[-1], "tag": f"middle step 1: {what}"} for what in ("counts", "offsets")]
-        run["mechanisms"] = kept + middle
+        steps = [
+            {**kept[-1], "tag": f"middle step {step + 1}: {what}"}
+            for step in range(middle)
+            for what in ("counts", "offsets")
+        ]
+        run["mechanisms"] = kept + steps
         return f"{name}: " not in verify_statement.consistency(manifest).seen
 
-    assert agrees("clusters", coarse=True, n_clusters=4)
-    assert not agrees("clusters", coarse=False, n_clusters=4)
-    assert agrees("clusters", coarse=False, n_clusters=1)
-    assert not agrees("load", coarse=True, n_clusters=4)
+    assert [agrees("clusters", middle=n, coarse=True) for n in range(4)] == [
+        True,
+        False,
+        False,
+        True,
+    ]
+    assert not agrees("clusters", middle=3, coarse=False)
+    assert agrees("clusters", middle=3, coarse=False, n_clusters=1)
+    assert not agrees("clusters", middle=0, coarse=False, n_clusters=1)
+    assert agrees("clusters", middle=0, coarse=True, n_clusters=1)
+    assert not agrees("load", middle=3, coarse=True)
 
 
 def test_the_second_road_finds_an_understated_budget_by_itself(whole: Path) -> None:
