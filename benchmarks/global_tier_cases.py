@@ -33,7 +33,7 @@ class Case:
     make: Callable[[], Floats]
     is_shape: bool = False
     is_fresh: bool = False
-    """Whether the constants were chosen without it, but the coarse steps and the choice's share."""
+    """Whether the constants were chosen without it, but coarse steps, choice's share and middle."""
 
     @property
     def label(self) -> str:
