@@ -14,6 +14,8 @@ from wattveil.clustering import tuning
 from wattveil.clustering.cells import Cells, Statistics
 from wattveil.clustering.geometry import Floats
 from wattveil.clustering.look_back import look_back
+from wattveil.clustering.merge import shrink_together
+from wattveil.clustering.middle import doubt_middle
 from wattveil.clustering.tuning import Tuning
 
 
@@ -72,3 +74,16 @@ def refining_stage(ask: AskStep, cells: Cells, *, colour: Floats, how: Tuning, u
         cells = filtering.update(cells, seen, step=step, colour=colour)
         cells = filtering.follow_shells(cells, seen, how)
     return look_back(cells, steps, colour=colour)
+
+
+def last_look(cells: Cells, *, is_shape: bool, has_middle: bool, std: float) -> Cells:
+    """Return refined clusters as far as they differ by more than noise, with honest errors.
+
+    ``std`` is of the number of customers, 0 if it is public: all counts took it for granted.
+    """
+    if has_middle and len(cells.counts) > 1:
+        cells = doubt_middle(cells)
+    elif is_shape and not has_middle:
+        cells = shrink_together(cells)
+    in_common = np.square(std / len(cells.counts))
+    return replace(cells, counts_variance=cells.counts_variance + in_common)

@@ -28,8 +28,8 @@ from wattveil.clustering.choice import chosen
 from wattveil.clustering.codebook import make_codebook, shapes_per_level
 from wattveil.clustering.geometry import Floats, checked_library
 from wattveil.clustering.group_sizes import group_cells
-from wattveil.clustering.merge import local_optima, shrink_together, told_apart
-from wattveil.clustering.middle import doubt_middle, join_middle, public_middle, widened
+from wattveil.clustering.merge import local_optima, told_apart
+from wattveil.clustering.middle import join_middle, public_middle, widened
 from wattveil.clustering.sizes import SizeLevels, checked_range, one_level, size_edges, size_levels
 from wattveil.clustering.tuning import choose_tuning
 from wattveil.engines.inputs import Load, Values, load_rows, with_places
@@ -286,10 +286,9 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             cells = merge.clusters(median_size=size, customers=0.5 * (customers + sizes.total))
             cells = cells if middle is None else join_middle(cells, middle)
         cells = stages.refining_stage(asks.step, cells, colour=colour, how=how, units=left())
-        if middle is not None and self.n_clusters > 1:
-            cells = doubt_middle(cells)
-        elif self.normalise and middle is None:
-            cells = shrink_together(cells)
+        cells = stages.last_look(
+            cells, is_shape=self.normalise, has_middle=middle is not None, std=customers_std
+        )
         self._set_released(cells, sizes, basis)
 
     def _sizes(

@@ -17,7 +17,7 @@ from wattveil.clustering import tuning
 from wattveil.clustering.cells import Cells, Statistics
 from wattveil.clustering.geometry import public_basis, shape_library
 from wattveil.clustering.middle import doubt_middle, join_middle, public_middle, widened
-from wattveil.clustering.stages import middle_stage
+from wattveil.clustering.stages import last_look, middle_stage
 from wattveil.privacy.budget import Budget
 from wattveil.release.kmeans import PrivateKMeans
 
@@ -84,6 +84,15 @@ def test_its_error_is_that_of_a_cluster() -> None:
     more = doubted.variance[3] - four_cells().variance[3]
     assert more.sum() == pytest.approx((tuning.CENTRE_SPREAD * 0.2) ** 2)
     assert np.array_equal(doubted.middles, four_cells().middles)
+
+
+def test_counts_err_by_the_number_of_customers_in_common() -> None:
+    """Divided over the clusters; nothing is added where the number is public."""
+    cells = four_cells()
+    bought = last_look(cells, is_shape=False, has_middle=False, std=40.0)
+    assert bought.counts_variance == pytest.approx(cells.counts_variance + 100.0)
+    public = last_look(cells, is_shape=False, has_middle=False, std=0.0)
+    assert np.array_equal(public.counts_variance, cells.counts_variance)
 
 
 @pytest.mark.parametrize("normalise", [False, True])

@@ -1,6 +1,7 @@
 """The numeric parts of the global tier, each against a plain computation of the same thing."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -342,5 +343,7 @@ def test_clusters_within_their_noise_shrink_together() -> None:
     sure = some_cells([[0.0, 9.0], [9.0, 0.0], [9.0, 0.001]], [10.0, 10.0, 5.0], spread=1e-3)
     assert shrink_together(sure).middles == pytest.approx(sure.middles, abs=1e-5)
     assert told_apart(sure) == 2
+    doubtful = replace(sure, counts_variance=np.square(sure.counts))  # each may be empty
+    assert told_apart(doubtful) == 1
     same = some_cells([[1.0], [1.0]], [1.0, 1.0])
     assert shrink_together(same).middles.tolist() == [[1.0], [1.0]]
