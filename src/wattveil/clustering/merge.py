@@ -125,9 +125,9 @@ def told_apart(cells: Cells) -> int:
     """Return how many groups of clusters remain when those within their noise are joined.
 
     Two middles are told apart when their distance exceeds twice its standard deviation. A cluster
-    whose count is within twice its standard deviation of 0 may be empty, and tells nothing.
+    whose count is within its standard deviation of 0 may be empty, and tells nothing.
     """
-    there = cells.counts > 2.0 * np.sqrt(cells.counts_variance)
+    there = cells.counts > np.sqrt(cells.counts_variance)
     middles, error = cells.middles[there], cells.variance[there].sum(axis=1)
     apart = np.square(middles[:, None] - middles[None]).sum(axis=2)
     joined = apart <= 4.0 * (error[:, None] + error[None])

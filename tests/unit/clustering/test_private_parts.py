@@ -342,8 +342,9 @@ def test_clusters_within_their_noise_shrink_together() -> None:
     assert told_apart(noisy) == 1
     sure = some_cells([[0.0, 9.0], [9.0, 0.0], [9.0, 0.001]], [10.0, 10.0, 5.0], spread=1e-3)
     assert shrink_together(sure).middles == pytest.approx(sure.middles, abs=1e-5)
-    assert told_apart(sure) == 2
-    doubtful = replace(sure, counts_variance=np.square(sure.counts))  # each may be empty
-    assert told_apart(doubtful) == 1
+    assert told_apart(sure) == 1  # each may be empty
+    assert told_apart(replace(sure, counts_variance=np.ones(3))) == 2
+    assert told_apart(replace(sure, counts_variance=np.array([1.0, 1.0, 99.0]))) == 2
+    assert told_apart(replace(sure, counts_variance=np.array([999.0, 1.0, 1.0]))) == 1
     same = some_cells([[1.0], [1.0]], [1.0, 1.0])
     assert shrink_together(same).middles.tolist() == [[1.0], [1.0]]
