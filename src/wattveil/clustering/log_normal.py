@@ -76,23 +76,23 @@ def penalty(log_edges: Floats, median: tuple[float, float], spread: tuple[float,
     return np.asarray(away + np.square((np.log(spreads) - spread[0]) / spread[1]))
 
 
-def public_penalty(log_edges: Floats, *, below: float = _MEDIAN[0]) -> Floats:
+def public_penalty(log_edges: Floats, *, lowered: float = 1.0) -> Floats:
     """Return the penalty of what is expected of sizes before anything is seen.
 
-    ``below`` is how far below the middle of the range the median is expected, in halves of it.
+    ``lowered`` is the part of the usual distance from the middle of the range down to the median.
     """
     half = 0.5 * (log_edges[-1] - log_edges[0])
-    expected = 0.5 * (log_edges[0] + log_edges[-1]) - below * half
+    expected = 0.5 * (log_edges[0] + log_edges[-1]) - lowered * _MEDIAN[0] * half
     return penalty(log_edges, (expected, _MEDIAN[1] * half), _LOG_SPREAD)
 
 
 def fit_log_normal(
-    counts: Floats, log_edges: Floats, std: float, *, below: float = _MEDIAN[0]
+    counts: Floats, log_edges: Floats, std: float, *, lowered: float = 1.0
 ) -> tuple[float, float, float]:
     """Return log median, log spread and number of customers of the likeliest log-normal."""
     found = log_normals(counts, log_edges, std=std)
     medians, spreads = log_normal_grid(log_edges)
-    misfit = found.misfit + public_penalty(log_edges, below=below)
+    misfit = found.misfit + public_penalty(log_edges, lowered=lowered)
     i, j = np.unravel_index(misfit.argmin(), misfit.shape)
     return float(medians[i, 0]), float(spreads[j]), float(found.total[i, j])
 

@@ -23,7 +23,7 @@ _COMMON_SHAPES = 12
 def public_middle(shapes: Floats, *, size: float, customers: float, std: float) -> Cells:
     """Return one cell of all customers around the mean of public shapes, before anything is asked.
 
-    ``shapes`` are in working coordinates, the most common first; ``std`` is of their number.
+    ``shapes`` are in working coordinates, the most common first; ``std`` is that of ``customers``.
     """
     mean = shapes[:_COMMON_SHAPES].mean(axis=0, keepdims=True)
     radius = tuning.MIDDLE_RADII[0]

@@ -22,10 +22,9 @@ level far out is costly, as a cluster's weight in the loss grows with the square
 standard deviations one run in 24 spent its clusters on empty space."""
 _LEAST_IN_TAIL = 8.0
 """Customers in a believed tail, times 1 / mu."""
-_BELOW, _WIDE = 0.25, 6.0
-"""How far below the middle of a plausible range the median is expected, in halves of the range, if
-the logarithm of most / least is as much as this. A narrower range was chosen for the customers at
-hand: its middle is nearer to them."""
+_WIDE = 6.0
+"""Logarithm of most / least of a plausible range that was not chosen for the customers at hand. The
+middle of a narrower one is nearer to their median."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -82,8 +81,8 @@ def size_levels(counts: Floats, edges: Floats, *, std: float, mu: float) -> Size
         Gaussian signal of the whole release, for the least customers a level is worth.
     """
     log_edges = np.log(edges)
-    narrowness = min(1.0, (log_edges[-1] - log_edges[0]) / _WIDE)
-    median, spread, total = fit_log_normal(counts, log_edges, std, below=_BELOW * narrowness)
+    width = min(1.0, float(log_edges[-1] - log_edges[0]) / _WIDE)
+    median, spread, total = fit_log_normal(counts, log_edges, std, lowered=width)
     fewest = _LEAST_IN_TAIL / mu
 
     tail = np.cumsum(counts[::-1])[::-1][1:]

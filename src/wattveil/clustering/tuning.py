@@ -23,8 +23,8 @@ WIDE_RANGE = 1000.0
 
 MIDDLE_SIGNAL = (9.0, 30.0)
 """Signals n mu at which half of what is left is for the middle of everybody, and from which on
-nothing is. Without it one mean profile loses less on customers without clusters where n mu is below
-10, by a fifth to two fifths (`benchmarks/bench_global_tier.py trivial`)."""
+nothing is. Before it was there, one mean profile lost a fifth to two fifths less on customers
+without clusters where n mu is below 10."""
 
 MOST_FOR_MIDDLE = 0.9
 """The largest share for it: the stages after it need some budget to be asked at all."""

@@ -394,12 +394,7 @@ def test_steps_around_the_middle_of_everybody_belong_to_clusters(whole: Path) ->
         run["mechanisms"] = kept + steps
         return f"{name}: " not in verify_statement.consistency(manifest).seen
 
-    assert [agrees("clusters", middle=n, coarse=True) for n in range(4)] == [
-        True,
-        False,
-        False,
-        True,
-    ]
+    assert [n for n in range(4) if agrees("clusters", middle=n, coarse=True)] == [0, 3]
     assert not agrees("clusters", middle=3, coarse=False)
     assert agrees("clusters", middle=3, coarse=False, n_clusters=1)
     assert not agrees("clusters", middle=0, coarse=False, n_clusters=1)
