@@ -187,20 +187,24 @@ def test_clusters(*, normalise: bool) -> None:
     """Error of the centroids and accuracy loss on homes that the plan has not seen, as planned."""
     estimator = PrivateKMeans(n_clusters=5, epsilon=2.0, normalise=normalise, clip_kw=2.0)
     plan = plan_kmeans(estimator, n_customers=1500)
-    errors, losses = [], []
+    errors, losses, apart = [], [], []
     for seed in range(70, 74):
         load_kw = simulated_homes(1500, seed=seed)
         rows = estimator.comparable(load_kw)
         rows = rows[np.isfinite(rows).all(axis=1)]
         best = k_means(rows, 5, seed=0, n_init=5).loss
         for _ in range(CLUSTER_RUNS // 4):
-            centroids = clone(estimator).fit(load_kw).cluster_centers_
+            run = clone(estimator).fit(load_kw)
+            centroids = run.cluster_centers_
+            apart.append(run.n_told_apart_)
             errors.append(centroid_error(rows, centroids))
             distances = np.square(rows[:, None] - centroids).sum(axis=2).min(axis=1)
             losses.append(float(distances.mean()) / best - 1.0)
     near(plan.expected_error, np.median(errors))
     near(1.0 + plan.expected_loss, 1.0 + np.median(losses))
-    assert plan.clusters_told_apart == 5
+    # The smallest group has 20 to 40 homes, and its count a standard deviation of 20: 4 or 5.
+    least, most = np.quantile(apart, [0.1, 0.9])
+    assert least <= plan.clusters_told_apart <= most
 
 
 @pytest.mark.usefixtures("constants_once")
