@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
 from threadpoolctl import threadpool_limits
 
 from wattveil.clustering import tuning
@@ -122,13 +121,18 @@ def shrink_together(cells: Cells) -> Cells:
 
 
 def told_apart(cells: Cells) -> int:
-    """Return how many groups of clusters remain when those within their noise are joined.
+    """Return how many clusters there are of which every two differ by more than noise.
 
-    Two middles are told apart when their distance exceeds twice its standard deviation. A cluster
-    whose count is within its standard deviation of 0 may be empty, and tells nothing.
+    The surest are taken first. Two middles are told apart when their distance exceeds twice its
+    standard deviation. A cluster whose count is within its standard deviation of 0 may be empty,
+    and tells nothing.
     """
     there = cells.counts > np.sqrt(cells.counts_variance)
     middles, error = cells.middles[there], cells.variance[there].sum(axis=1)
     apart = np.square(middles[:, None] - middles[None]).sum(axis=2)
-    joined = apart <= 4.0 * (error[:, None] + error[None])
-    return int(connected_components(joined, directed=False)[0]) if there.any() else 1
+    differ = apart > 4.0 * (error[:, None] + error[None])
+    taken: list[int] = []
+    for cluster in np.argsort(error, kind="stable"):
+        if differ[cluster, taken].all():
+            taken.append(int(cluster))
+    return max(len(taken), 1)

@@ -57,10 +57,12 @@ def doubt_middle(cells: Cells) -> Cells:
     """Return refined clusters of which the last began as the middle, with an honest error of it.
 
     The filter knows how surely the middle of everybody was found. A cluster's middle is that of its
-    own customers: if there are clusters, they are anywhere within the usual width of one.
+    own customers: if there are clusters, they are anywhere within the usual width of one, or as far
+    off as the next cluster is, on its other side. So it is never told apart from that one.
     """
     width = tuning.CENTRE_SPREAD * np.median(cells.radii[:-1])
-    own = np.square(width) * smoothness(cells.middles.shape[1])
+    next_one = np.square(cells.middles[:-1] - cells.middles[-1]).sum(axis=1).min()
+    own = np.maximum(np.square(width), next_one) * smoothness(cells.middles.shape[1])
     return replace(cells, variance=np.vstack([cells.variance[:-1], cells.variance[-1] + own]))
 
 

@@ -95,7 +95,7 @@ CHOICE_SHARE = 0.05
 """Of rho for the choice among local optima of the merge (`choice`), if there is any. Under the same
 noise the mean loss is .87 of that of the cheapest merge, the median .91, and 12 in place of 31 of
 1,080 runs are above three medians + 0.02; with little signal .98, 1.00, and 3 in place of 4 of 960
-(`benchmarks/bench_choice.py --runs 60`)."""
+(`benchmarks/bench_stages.py choice --runs 60`)."""
 
 MOST_MERGES = 12
 PLAUSIBLE = 2.0

@@ -1,6 +1,7 @@
 """The middle of everybody: where it begins, what it may spend, and that one mean is no better."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from wattveil.calibration import gaussian_s
 from wattveil.clustering import tuning
 from wattveil.clustering.cells import Cells, Statistics
 from wattveil.clustering.geometry import public_basis, shape_library
+from wattveil.clustering.merge import told_apart
 from wattveil.clustering.middle import doubt_middle, join_middle, public_middle, widened
 from wattveil.clustering.stages import last_look, middle_stage
 from wattveil.privacy.budget import Budget
@@ -78,12 +80,17 @@ def test_it_is_one_more_cluster() -> None:
 
 
 def test_its_error_is_that_of_a_cluster() -> None:
-    """The width of the others is added to what the filter says, for the last alone."""
-    doubted = doubt_middle(four_cells())
-    assert np.array_equal(doubted.variance[:3], four_cells().variance[:3])
-    more = doubted.variance[3] - four_cells().variance[3]
-    assert more.sum() == pytest.approx((tuning.CENTRE_SPREAD * 0.2) ** 2)
-    assert np.array_equal(doubted.middles, four_cells().middles)
+    """Beside what the filter says the width of the others, or as far as the next, for it alone."""
+    apart = four_cells()
+    near = replace(apart, middles=np.vstack([apart.middles[:3], apart.middles[2] + 1e-3]))
+    for cells, more in ((apart, 3 * 3.0**2), (near, (tuning.CENTRE_SPREAD * 0.2) ** 2)):
+        doubted = doubt_middle(cells)
+        assert np.array_equal(doubted.variance[:3], cells.variance[:3])
+        assert (doubted.variance[3] - cells.variance[3]).sum() == pytest.approx(more)
+        assert np.array_equal(doubted.middles, cells.middles)
+    sure = replace(apart, variance=np.zeros((4, 3)), counts_variance=np.zeros(4))
+    assert told_apart(sure) == 4
+    assert told_apart(doubt_middle(sure)) == 3  # it is joined with the next
 
 
 def test_counts_err_by_the_number_of_customers_in_common() -> None:

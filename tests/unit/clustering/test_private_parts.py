@@ -346,5 +346,11 @@ def test_clusters_within_their_noise_shrink_together() -> None:
     assert told_apart(replace(sure, counts_variance=np.ones(3))) == 2
     assert told_apart(replace(sure, counts_variance=np.array([1.0, 1.0, 99.0]))) == 2
     assert told_apart(replace(sure, counts_variance=np.array([999.0, 1.0, 1.0]))) == 1
+    between = replace(
+        some_cells([[0.0], [5.0], [10.0]], [9.0, 9.0, 9.0], spread=0.1), counts_variance=np.ones(3)
+    )
+    assert told_apart(between) == 3
+    doubtful = replace(between, variance=np.array([[0.1], [40.0], [0.1]]))
+    assert told_apart(doubtful) == 2  # what may be either of two does not make them one
     same = some_cells([[1.0], [1.0]], [1.0, 1.0])
     assert shrink_together(same).middles.tolist() == [[1.0], [1.0]]
