@@ -287,7 +287,7 @@ def robustness(plan: Plan) -> None:
         for loss in one["ours"]
     ]
     above = sum(loss > 3.0 * target + 0.02 for loss, target in wanted)
-    say(f"{above} of {len(wanted)} above 3 medians of the research prototype + 0.02")
+    say(f"{above} of {len(wanted)} above 3 targets + 0.02")
 
 
 # --- sweep ----------------------------------------------------------------------------------------

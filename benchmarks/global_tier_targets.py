@@ -1,6 +1,6 @@
 """Accuracy loss that the global tier has to reach: K = 6, delta = 1e-6, medians of 20 runs.
 
-Measured on the research prototype before the product was written, with floating-point noise, on the
+Measured on a study that came before the program, with floating-point noise, on the
 same customers as `global_tier_cases`. The goal is to stay within 10 %.
 """
 

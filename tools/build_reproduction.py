@@ -38,7 +38,7 @@ page is private and says so. The paper's customers are not public: these are
 {customers}. Dashed curves are the paper's claims, solid ones
 are computed. Noise in figures is seeded and never published; products of Wattveil that appear in
 them (global tier, synthesis, duration curve) have no seed, so their numbers move a little from run
-to run. This run took {seconds:.0f} seconds on two cores that others used too. The paper's errors,
+to run. This run took {seconds:.0f} seconds on two busy cores. The paper's errors,
 line by line, are in [the paper](understand/the-paper.md#what-is-wrong).
 
 The paper writes ε_c, δ_c for what centroids cost and ε_l, δ_l for labels; Δc is how far leaving out

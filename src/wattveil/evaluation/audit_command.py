@@ -40,7 +40,13 @@ def audit(
     ] = 1e-6,
     clusters: Annotated[int, typer.Option(help="Number of kinds of customers.")] = 6,
     clip_kw: Annotated[float | None, typer.Option(help="Public bound on customers.")] = None,
-    tier: Annotated[str, typer.Option(help="global, or instance: the paper's promise.")] = "global",
+    tier: Annotated[
+        str,
+        typer.Option(
+            help="global: differential privacy; instance: the paper's weaker promise,"
+            " for this data set alone."
+        ),
+    ] = "global",
     normalise: Annotated[
         bool, typer.Option("--normalise", help="Cluster shapes, whatever the size.")
     ] = False,

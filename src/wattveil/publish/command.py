@@ -52,7 +52,13 @@ def release(
     clip_kw: Annotated[
         float | None, typer.Option(help="Public bound; larger customers are scaled back to it.")
     ] = None,
-    tier: Annotated[str, typer.Option(help="global, or instance: the paper's promise.")] = "global",
+    tier: Annotated[
+        str,
+        typer.Option(
+            help="global: differential privacy; instance: the paper's weaker promise,"
+            " for this data set alone."
+        ),
+    ] = "global",
     normalise: Annotated[
         bool, typer.Option("--normalise", help="Cluster shapes, whatever the size.")
     ] = False,

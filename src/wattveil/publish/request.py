@@ -76,7 +76,8 @@ class ReleaseRequest:
     clusters_by_group
         Cluster each group by itself.
     label_epsilon
-        The part of epsilon for one label a customer; None releases no labels.
+        The part of epsilon for one label a customer. None releases no labels in the global tier;
+        the instance tier always has labels, and None is half of epsilon for them.
     real_ids
         Publish labels under the customers' own ids instead of pseudonyms.
     weights

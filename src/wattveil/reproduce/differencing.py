@@ -54,7 +54,7 @@ def run(study: Study) -> Outcome:
             "The algebra is the paper's and holds whatever P is. Rounding blurs it in large"
             " groups, which is no protection: it averages out over repeated questions. The"
             f" largest share of one customer in these groups is {max(shares):.0%}; the rule"
-            f" allows less than {_SHARE:.0%}."
+            f" allows at most {_SHARE:.0%}."
         ),
     )
 
