@@ -28,7 +28,7 @@ SNAPSHOTS, SAMPLE = 10_000, 100
 ALPHA_KW = 15.0
 CLUSTERS = 6
 CUSTOMERS = 20_000
-RELEASES = 5
+RELEASES = 15
 NO_NOISE = 1e6  # an epsilon that promises nothing
 GENERATOR = np.random.default_rng(0)
 
