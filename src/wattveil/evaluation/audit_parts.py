@@ -116,7 +116,7 @@ class ReleaseWorlds:
         return np.array(seen)
 
     def _clipped(self, readings: Floats) -> Floats:
-        """Return the readings scaled back to the public bound, as every part sees them."""
+        """Return the readings scaled back to the public bound, as the clusters see them."""
         clip_kw = self.plan.request.clip_kw
         return readings if clip_kw is None else clip_rms(readings[None, :], clip_kw)[0]
 

@@ -212,7 +212,8 @@ def _load(tables: Mapping[str, Table]) -> Iterator[str]:
     if clipped > _MUCH_CLIPPED:
         words += (
             f" <b>{clipped:.0%} or more of the customers of a group were scaled back</b>: the range"
-            " of sizes that was looked at does not fit them, and the means are too low."
+            " of sizes that was looked at, or the public bound on customers, does not fit them, and"
+            " the means may be too low."
         )
     yield _section("Load", words, f"<div class='charts'>{charts}</div>")
 
