@@ -99,7 +99,9 @@ def release(
     plan: Annotated[
         bool, typer.Option("--plan", help="Show cost and expected errors, and stop.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask; for scripts, where nobody can be asked.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print plan or result as JSON.")] = False,
 ) -> None:
     """Release load profiles under one budget, as a folder anybody may read and check."""
@@ -138,6 +140,7 @@ def release(
         if not plan:
             _check_places(out, registry, request.tier)
             check_list(request, listed)
+            _check_answer(yes=yes)
         _check_attribute(rows, request)
         with working(console) as started:
             if target_error is not None:
@@ -153,8 +156,8 @@ def release(
             show_plan(console, planned)
         if plan:
             return
-        if _at_terminal() and not yes:
-            typer.confirm("Spend this budget?", abort=True, err=as_json)
+        if not yes:
+            typer.confirm("Spend this budget?", abort=True, err=True)
         with working(console) as started:
             note = _FIRST_TIME if request.tier is Tier.INSTANCE else ""
             manifest = release_bundle(
@@ -198,9 +201,15 @@ def show_plan(console: Console, plan: ReleasePlan) -> None:
     )
 
 
-def _at_terminal() -> bool:
-    """Whether there is a person who could answer."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
+def _check_answer(*, yes: bool) -> None:
+    """Refuse before the plan what nobody could agree to after it."""
+    if not yes and not _can_ask():
+        raise InvalidParameterError("yes", "given where nobody can be asked", yes)
+
+
+def _can_ask() -> bool:
+    """Whether there is a person who could answer; what else is piped does not matter."""
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def _released(manifest: Manifest, out: Path) -> dict[str, object]:
