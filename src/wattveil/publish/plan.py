@@ -7,7 +7,7 @@ of the whole release (docs/proofs/accounting.md, section 5).
 
 import decimal
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 
 from wattveil import calibration, checks
@@ -90,12 +90,25 @@ def plan_release(request: ReleaseRequest, grid: Grid) -> ReleasePlan:
     )
 
 
-def wanted_parts(request: ReleaseRequest) -> tuple[Part, ...]:
-    """Return the parts that the request asks for, in the order in which they are released."""
+def wanted_parts(
+    request: ReleaseRequest, *, products: Collection[str] | None = None
+) -> tuple[Part, ...]:
+    """Return the parts that the request asks for, in the order in which they are released.
+
+    One that is asked for by name and cannot be had is refused: the rest would be charged without
+    it. ``products`` are the names, for whoever chose parts so; None takes those given a weight.
+    """
     known = GLOBAL_PARTS if request.tier is Tier.GLOBAL else INSTANCE_PARTS
+    field, wishes = "products", products
+    if wishes is None:
+        field, wishes = "share", [part for part, weight in request.weights.items() if weight > 0.0]
     parts = tuple(part for part in known if part.wanted(request))
+    for part in known:
+        if part.name in wishes and part not in parts:
+            rule = f"without {part.name}, which needs {part.needs}"
+            raise InvalidParameterError(field, rule, [*wishes])
     if not parts:
-        raise InvalidParameterError("share", "above 0 for at least one part", dict(request.weights))
+        raise InvalidParameterError(field, "such that there is at least one part", [*wishes])
     return parts
 
 

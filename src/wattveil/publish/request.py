@@ -147,7 +147,7 @@ class ReleaseRequest:
         if len(set(self.levels)) < len(self.levels):
             raise InvalidParameterError("levels", "each value once", self.levels)
         if self.clusters_by_group and (not self.by or self.label_epsilon is not None):
-            rule = "with --by, and without labels: labels belong to clusters of all customers"
+            rule = "given with by, and without labels: those belong to clusters of all customers"
             raise InvalidParameterError("clusters_by_group", rule, self.clusters_by_group)
 
     def _check_labels(self) -> None:

@@ -14,7 +14,13 @@ from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Grid
 from wattveil.publish import plan
 from wattveil.publish.parts import Expectation
-from wattveil.publish.plan import composed_epsilon, epsilon_for, plan_release, split_budget
+from wattveil.publish.plan import (
+    composed_epsilon,
+    epsilon_for,
+    plan_release,
+    split_budget,
+    wanted_parts,
+)
 from wattveil.publish.request import About, ReleaseRequest
 
 PLAIN = ReleaseRequest(epsilon=1.0, delta=1e-6)
@@ -157,6 +163,40 @@ def test_a_release_of_nothing_is_refused() -> None:
     """Every part switched off."""
     with pytest.raises(InvalidParameterError, match="at least one part"):
         split_budget(replace(PLAIN, weights={"clusters": 0.0, "load": 0.0}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "products", "refusal"),
+    [
+        ({"weights": {"shares": 3.0}}, None, "share must be without shares, which needs by"),
+        (
+            {"weights": {"synthesis": 1.0}, "normalise": True},
+            None,
+            "share must be without synthesis, which needs clusters of all customers, and no norm",
+        ),
+        (
+            {"weights": {"synthesis": 1.0, "clusters": 0.0}},
+            None,
+            "share must be without synthesis",
+        ),
+        ({}, ["load", "shares"], "products must be without shares, which needs by"),
+        ({}, ["labels"], "products must be without labels, which needs label_epsilon"),
+        ({"weights": {"clusters": 0.0, "load": 0.0}}, [], "products must be such that there is at"),
+    ],
+)
+def test_what_is_asked_for_by_name_and_cannot_be_had_is_refused(
+    changes: dict[str, object], products: list[str] | None, refusal: str
+) -> None:
+    """In the words of whoever asked: the rest would be charged, and the wish forgotten."""
+    request = replace(PLAIN, **changes)  # type: ignore[arg-type]  # fields of the case
+    with pytest.raises(InvalidParameterError, match=refusal):
+        wanted_parts(request, products=products)
+
+
+def test_what_goes_without_saying_is_left_out_where_it_cannot_be_had() -> None:
+    """Nobody asked for shares by name, so that there are no groups is no mistake."""
+    for request in (PLAIN, replace(PLAIN, weights={"shares": 0.0, "load": 2.0})):
+        assert [part.name for part in wanted_parts(request)] == ["clusters", "synthesis", "load"]
 
 
 def test_a_delta_too_large_to_split_is_refused() -> None:

@@ -148,6 +148,12 @@ def test_an_error_can_be_asked_for_instead() -> None:
         (["--clusters", "0"], "Invalid value for --clusters: n_clusters must be"),
         (["--by", "class"], "Invalid value for --by, --levels: by, levels must be given together"),
         (["--share", "maps=1"], "share must be for one of"),
+        (["--share", "shares=3"], "for --share: share must be without shares, which needs by"),
+        (["--normalise", "--share", "synthesis=1"], "share must be without synthesis, which needs"),
+        (
+            ["--clusters-by-group"],
+            "for --clusters-by-group: clusters_by_group must be given with by",
+        ),
         (["--target-error", "0.1kW"], "epsilon, target_error must be given, one of them"),
         (["--by", "street", "--levels", "a,b"], "by must be an attribute of the profiles"),
         (["--delta", "2"], "delta must be above 0 and below 1"),
