@@ -6,7 +6,7 @@ from html import escape
 import plotly.graph_objects as go
 import plotly.offline
 
-from wattveil.publish import figures
+from wattveil.publish import columns, figures
 from wattveil.publish.card import citation
 from wattveil.publish.cumulative import sentences
 from wattveil.publish.manifest import Manifest
@@ -148,7 +148,7 @@ def _clusters(statement: Manifest, tables: Mapping[str, Table]) -> Iterator[str]
         _chart(f"Cluster {curve.name}{count}", figures.one_curve(curve, unit=unit))
         for curve, count in zip(figures.curves(centroids), counts, strict=False)
     )
-    banded = "std_kw" in centroids.data.column_names
+    banded = columns.curve_names(centroids)[1] in centroids.data.column_names
     words = "The typical day of each kind of customer."
     words += " The band is two standard errors either way." if banded else ""
     words += " Curves are scaled: they show shape, not size." if normalised else ""
