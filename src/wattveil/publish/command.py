@@ -3,7 +3,6 @@
 import json
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +21,7 @@ from wattveil.publish import keys
 from wattveil.publish.bundle import check_out
 from wattveil.publish.manifest import Manifest
 from wattveil.publish.parts import Work
-from wattveil.publish.plan import ReleasePlan, epsilon_for, plan_release
+from wattveil.publish.plan import ReleasePlan, plan_for_error, plan_release
 from wattveil.publish.produce import check_list, read_customer_list, release_bundle
 from wattveil.publish.registry import registry_record
 from wattveil.publish.request import About, ReleaseRequest
@@ -143,13 +142,12 @@ def release(
             _check_answer(yes=yes)
         _check_attribute(rows, request)
         with working(console) as started:
-            if target_error is not None:
+            if target_error is None:
+                started("planning")
+                planned = plan_release(request, rows.grid)
+            else:
                 started("looking for epsilon")
-                target_kw = _kilowatts(target_error)
-                solved = epsilon_for(request, target_kw, rows.grid)
-                request = replace(request, epsilon=solved)
-            started("planning")
-            planned = plan_release(request, rows.grid)
+                planned = plan_for_error(request, _kilowatts(target_error), rows.grid)
         if plan and as_json:
             typer.echo(json.dumps(planned.to_json(), indent=2))
         if not as_json:
