@@ -34,7 +34,7 @@ _ABOVE = Column(name="clipped_share", text="share of the customers above it", le
 _ABOVE_STD = Column(name="clipped_share_std", text="its standard error", least=0.0)
 _HIDDEN = Column(
     name="hidden_kw",
-    text="what customers above it whom the noise hides may add to a mean, at most (97.5 %)",
+    text="what customers above it may add to a mean beyond its band, at most (97.5 %)",
     unit="kW",
     least=0.0,
 )

@@ -206,8 +206,8 @@ def _load(tables: Mapping[str, Table]) -> Iterator[str]:
     clipped = max(share - 2.0 * std for share, std in pairs)
     words = (
         "The mean day, and the load of all customers together from its highest to its lowest. Bands"
-        " are two standard errors either way. They hold noise, not giants: a few very large"
-        f" customers whom the noise hides could add up to {hidden:.2g} kW to a mean."
+        " are two standard errors either way. They hold noise, not giants: customers who were"
+        f" scaled back, and a few whom the noise hides, could add up to {hidden:.2g} kW to a mean."
     )
     if clipped > _MUCH_CLIPPED:
         words += (
