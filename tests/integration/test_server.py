@@ -244,7 +244,12 @@ def test_no_customer_is_in_ledger_log_or_release(
         ({"clusters": 6.5}, "clusters"),
         ({"clusters": 101}, "clusters"),
         ({"products": ["everything"]}, "products.0"),
-        ({"products": []}, "share"),
+        ({"products": []}, "products"),
+        ({"products": ["load", "shares"]}, "products"),
+        ({"products": ["load", "shares"], "by": "class"}, "products"),
+        ({"products": ["clusters", "synthesis"], "normalise": True}, "products"),
+        ({"products": ["clusters", "labels"]}, "products"),
+        ({"clusters_by_group": True}, "clusters_by_group"),
         ({"by": "zip"}, "by"),
         ({"label_epsilon": 0.1}, "label_epsilon"),
         ({"tier": "none"}, "tier"),
@@ -260,6 +265,7 @@ def test_a_request_that_breaks_a_rule_is_told_the_field(
     body = {**QUICK, **change}
     said = refused(server.order("never", body), Code.INVALID_REQUEST)
     assert field in [one["field"] for one in said.json["errors"]]
+    assert "--" not in str(said.json)
     quoted = server.ask("POST", "/v1/datasets/homes/quotes", body, as_="ann")
     assert quoted.body == said.body
 

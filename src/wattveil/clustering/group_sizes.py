@@ -23,7 +23,7 @@ from wattveil.clustering.log_normal import (
     penalty,
     public_penalty,
 )
-from wattveil.clustering.sizes import checked_range
+from wattveil.clustering.sizes import LEAST_KW, checked_range
 from wattveil.errors import InvalidParameterError
 
 EVERYBODY = ("all",)
@@ -103,21 +103,27 @@ def group_cells(groups: Groups, customers: int, *, levels: Sequence[Hashable]) -
 
 
 def checked_limits(
-    clip_kw: float | None, plausible_kw: tuple[float, float]
-) -> tuple[float | None, Floats]:
-    """Accept a bound within the plausible range, and return it with the bounds of the size cells.
+    clip_kw: float | None, most_clip_kw: float | None, plausible_kw: tuple[float, float]
+) -> tuple[tuple[float, float], Floats]:
+    """Return the range in which clip radii are chosen, and the bounds of the size cells.
 
-    They are geometric between the plausible sizes. A bound outside would leave open how many
-    customers are above it.
+    Those are geometric between the plausible sizes. A given radius outside would leave open how
+    many customers are above it.
     """
     least, most = checked_range(plausible_kw)
     edges = np.geomspace(least, most, round(math.log(most / least) / math.log(_SIZE_RATIO)) + 1)
+    if most_clip_kw is not None:
+        most_kw = checks.positive("most_clip_kw", most_clip_kw)
+        if clip_kw is not None or most_kw < LEAST_KW:
+            rule = f"at least {LEAST_KW:g}, and left out beside clip_kw"
+            raise InvalidParameterError("most_clip_kw", rule, most_clip_kw)
+        return (0.0, most_kw), edges
     if clip_kw is None:
-        return None, edges
+        return (0.0, math.inf), edges
     if not least <= checks.positive("clip_kw", clip_kw) <= most:
         rule = f"within plausible_kw, {least:g} to {most:g}"
         raise InvalidParameterError("clip_kw", rule, clip_kw)
-    return clip_kw, edges
+    return (clip_kw, clip_kw), edges
 
 
 def size_cells(
@@ -143,12 +149,12 @@ def read_sizes(
     edges: Floats,
     *,
     sums_std: float,
-    clip_kw: float | None,
+    within: tuple[float, float],
 ) -> GroupSizes:
     """Fit log-normals to each group's noisy size counts and choose its clip radius.
 
     The radius has the least ``3 (sums_std R)^2 + (0.5 n E(size - R)+)^2``: noise that the filter
-    leaves against bias that the correction misses. ``clip_kw`` overrides the choice.
+    leaves against bias that the correction misses. It is moved into the range ``within``.
 
     Parameters
     ----------
@@ -174,13 +180,11 @@ def read_sizes(
     excess = np.cumsum((tails * widths)[:, ::-1], axis=1)[:, ::-1] - tails * widths
     everything = customers * math.exp(fine[0]) + excess[:, 0]
     risk = _FILTERED * np.square(sums_std * np.exp(fine)) + np.square(UNCORRECTED * excess)
-    chosen = risk.argmin(axis=1)
-    if clip_kw is not None:
-        chosen = np.full_like(chosen, np.abs(fine - math.log(clip_kw)).argmin())
+    radii = np.clip(np.exp(fine[risk.argmin(axis=1)]), *within)
+    chosen = np.abs(fine - np.log(radii)[:, None]).argmin(axis=1)
     rows = np.arange(customers.size)
     inside = np.maximum(everything - excess[rows, chosen], 1e-9)
     correction = np.minimum(everything / inside, _MOST_CORRECTION)
-    radii = np.exp(fine[chosen]) if clip_kw is None else np.full(customers.size, clip_kw)
     typical_error, unsure = _errors(chances, clipped[:, chosen], clipped[:, -1])
     cells_above = np.maximum(edges.size - np.searchsorted(log_edges, fine[chosen]), 1)
     return GroupSizes(

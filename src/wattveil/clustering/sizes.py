@@ -22,6 +22,8 @@ level far out is costly, as a cluster's weight in the loss grows with the square
 standard deviations one run in 24 spent its clusters on empty space."""
 _LEAST_IN_TAIL = 8.0
 """Customers in a believed tail, times 1 / mu."""
+LEAST_KW, MOST_KW = 1e-9, 4e9
+"""Sizes in kW between which arithmetic is safe."""
 _WIDE = 6.0
 """Logarithm of most / least of a plausible range that was not chosen for the customers at hand. The
 middle of a narrower one is nearer to their median."""
@@ -42,8 +44,11 @@ class SizeLevels:
 def checked_range(plausible_kw: Sequence[float]) -> tuple[float, float]:
     """Accept a public range of sizes in kW in which arithmetic is safe."""
     kws = [checks.positive("plausible_kw", kw) for kw in plausible_kw]
-    if len(kws) != 2 or not 1e-9 <= kws[0] <= kws[1] / 4.0 <= 1e9:
-        rule = "(least, most) with most at least 4 times least, between 1e-9 and 4e9 kW"
+    if len(kws) != 2 or not LEAST_KW <= kws[0] <= kws[1] / 4.0 <= MOST_KW / 4.0:
+        rule = (
+            "(least, most) with most at least 4 times least,"
+            f" between {LEAST_KW:g} and {MOST_KW:g} kW"
+        )
         raise InvalidParameterError("plausible_kw", rule, plausible_kw)
     return kws[0], kws[1]
 

@@ -16,6 +16,7 @@ from wattveil.clustering.transforms import clip_rms
 from wattveil.evaluation.canaries import giant
 from wattveil.privacy.guarantee import Guarantee, Tier
 from wattveil.profiles import Profiles
+from wattveil.publish import columns
 from wattveil.publish.parts import ReleasedPart
 from wattveil.publish.plan import ReleasePlan, composed_epsilon, split_budget, wanted_parts
 from wattveil.publish.produce import release_parts
@@ -99,7 +100,8 @@ class ReleaseWorlds:
     def _nearest_cluster(self, centroids: Table) -> int:
         """Return the cluster whose released centroid is nearest to the canary."""
         readings = self._clipped(giant(self.profiles.load_kw.shape[1]))
-        curves = centroids.data["load_kw"].to_numpy().reshape(-1, readings.size)
+        name, _ = columns.curve_names(centroids)
+        curves = centroids.data[name].to_numpy().reshape(-1, readings.size)
         return int(np.argmin(np.linalg.norm(curves - readings, axis=1)))
 
     def _look_at(self, part: ReleasedPart, nearest: int) -> Floats:
@@ -116,7 +118,7 @@ class ReleaseWorlds:
         return np.array(seen)
 
     def _clipped(self, readings: Floats) -> Floats:
-        """Return the readings scaled back to the public bound, as every part sees them."""
+        """Return the readings scaled back to the public bound, as the clusters see them."""
         clip_kw = self.plan.request.clip_kw
         return readings if clip_kw is None else clip_rms(readings[None, :], clip_kw)[0]
 

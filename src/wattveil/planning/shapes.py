@@ -48,6 +48,7 @@ def plan_load_shapes(
     log_spread: float = _LOG_SPREAD,
     n_slots: int = 24,
     clip_kw: float | None = None,
+    most_clip_kw: float | None = None,
     plausible_kw: tuple[float, float] = (0.04, 40.0),
 ) -> LoadPlan:
     """Return the error that `load_shapes` is expected to have.
@@ -56,16 +57,15 @@ def plan_load_shapes(
     ----------
     customers : one number a group
         Public or guessed; for equal groups, the same number for each.
-    epsilon, delta, clip_kw, plausible_kw
+    epsilon, delta, clip_kw, most_clip_kw, plausible_kw
         As in `load_shapes`.
     typical_kw, log_spread : float
         Median size of a customer, and standard deviation of the logarithm of sizes.
     n_slots : int
         Slots of the day.
     """
-    means, _, clip = _walk(
-        customers, (epsilon, delta), (typical_kw, log_spread), (clip_kw, plausible_kw), (n_slots, 1)
-    )
+    sizes, limits = (typical_kw, log_spread), (clip_kw, most_clip_kw, plausible_kw)
+    means, _, clip = _walk(customers, (epsilon, delta), sizes, limits, (n_slots, 1))
     return LoadPlan(error_kw=_slot_error(means), clip_kw=clip)
 
 
@@ -79,6 +79,7 @@ def plan_load_duration(
     n_slots: int = 24,
     slots_per_day: int = 24,
     clip_kw: float | None = None,
+    most_clip_kw: float | None = None,
     plausible_kw: tuple[float, float] = (0.04, 40.0),
 ) -> LoadPlan:
     """Return the error that `load_duration_curve` is expected to have, in kW of the whole group.
@@ -86,7 +87,7 @@ def plan_load_duration(
     ``n_slots`` is the length of the curve, 8,760 for a year; the rest as in `plan_load_shapes`.
     """
     n_days = whole_days(checks.integer("n_slots", n_slots, least=1), slots_per_day)
-    sizes, limits = (typical_kw, log_spread), (clip_kw, plausible_kw)
+    sizes, limits = (typical_kw, log_spread), (clip_kw, most_clip_kw, plausible_kw)
     means, calendar, clip = _walk(customers, (epsilon, delta), sizes, limits, (n_slots, n_days))
     _, errors = sort_curves(means, calendar)
     error = np.sqrt(np.square(errors).mean(axis=1)) * np.array(customers)
@@ -97,7 +98,7 @@ def _walk(
     customers: Sequence[int],
     promise: tuple[float, float],
     spread_of_sizes: tuple[float, float],
-    limits: tuple[float | None, tuple[float, float]],
+    limits: tuple[float | None, float | None, tuple[float, float]],
     length: tuple[int, int],
 ) -> tuple[GroupMeans, Calendar, Floats]:
     """Return what a release is expected to find: curves with errors, coordinates, radii."""
@@ -105,7 +106,7 @@ def _walk(
         raise InvalidParameterError("customers", "one number a group, at least one", customers)
     number = np.array([checks.integer("customers", n, least=1) for n in customers], dtype=float)
     typical, spread = (checks.positive("typical_kw, log_spread", x) for x in spread_of_sizes)
-    clip_kw, edges = checked_limits(*limits)
+    within, edges = checked_limits(*limits)
     n_slots, n_days = checks.integer("n_slots", length[0], least=1), length[1]
     epsilon = checks.positive_epsilon("epsilon", promise[0])
     delta = checks.probability("delta", promise[1])
@@ -117,7 +118,7 @@ def _walk(
         1.0 / (mu * math.sqrt(share)) for share in (SIZE_SHARE, COUNT_SHARE, SUMS_SHARE)
     )
     sizes = read_sizes(
-        (counts, std), (number, counted_std), edges, sums_std=sums_std, clip_kw=clip_kw
+        (counts, std), (number, counted_std), edges, sums_std=sums_std, within=within
     )
     means = expected_means(sums_std, sizes=sizes, calendar=calendar)
     return means, calendar, sizes.radii

@@ -41,10 +41,9 @@ class Clusters(Part):
         """Return curves and sizes of the clusters of everybody, or of each group."""
         request = choice.request
         levels = request.levels if request.clusters_by_group else EVERYBODY
-        load, std = columns.LOAD_KW, columns.STD_KW
+        curve = columns.LOAD_KW, columns.STD_KW
         if request.normalise:
-            load = replace(load, text="mean load over the length of a customer's row", unit="")
-            std = replace(std, unit="")
+            curve = columns.SHAPE, columns.SHAPE_STD
         groups, clusters = columns.crossed(levels, request.n_clusters)
         sizes = Layout(
             name="cluster_sizes",
@@ -52,7 +51,7 @@ class Clusters(Part):
             keys={columns.GROUP: groups, columns.CLUSTER: clusters},
             values=(replace(columns.CUSTOMERS, least=0.0), columns.CUSTOMERS_STD),
         )
-        return centroid_layout(choice, levels, (load, std)), sizes
+        return centroid_layout(choice, levels, curve), sizes
 
     def expected(self, ask: Ask) -> tuple[Expectation, ...]:
         """Rehearse on simulated customers."""

@@ -3,7 +3,6 @@
 import json
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +21,7 @@ from wattveil.publish import keys
 from wattveil.publish.bundle import check_out
 from wattveil.publish.manifest import Manifest
 from wattveil.publish.parts import Work
-from wattveil.publish.plan import ReleasePlan, epsilon_for, plan_release
+from wattveil.publish.plan import ReleasePlan, plan_for_error, plan_release
 from wattveil.publish.produce import check_list, read_customer_list, release_bundle
 from wattveil.publish.registry import registry_record
 from wattveil.publish.request import About, ReleaseRequest
@@ -105,7 +104,9 @@ def release(
     plan: Annotated[
         bool, typer.Option("--plan", help="Show cost and expected errors, and stop.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask; for scripts, where nobody can be asked.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print plan or result as JSON.")] = False,
 ) -> None:
     """Release load profiles under one budget, as a folder anybody may read and check."""
@@ -144,23 +145,23 @@ def release(
         if not plan:
             _check_places(out, registry, request.tier)
             check_list(request, listed)
+            _check_answer(yes=yes)
         _check_attribute(rows, request)
         with working(console) as started:
-            if target_error is not None:
+            if target_error is None:
+                started("planning")
+                planned = plan_release(request, rows.grid)
+            else:
                 started("looking for epsilon")
-                target_kw = _kilowatts(target_error)
-                solved = epsilon_for(request, target_kw, rows.grid)
-                request = replace(request, epsilon=solved)
-            started("planning")
-            planned = plan_release(request, rows.grid)
+                planned = plan_for_error(request, _kilowatts(target_error), rows.grid)
         if plan and as_json:
             typer.echo(json.dumps(planned.to_json(), indent=2))
         if not as_json:
             show_plan(console, planned)
         if plan:
             return
-        if _at_terminal() and not yes:
-            typer.confirm("Spend this budget?", abort=True, err=as_json)
+        if not yes:
+            typer.confirm("Spend this budget?", abort=True, err=True)
         with working(console) as started:
             note = _FIRST_TIME if request.tier is Tier.INSTANCE else ""
             manifest = release_bundle(
@@ -204,9 +205,15 @@ def show_plan(console: Console, plan: ReleasePlan) -> None:
     )
 
 
-def _at_terminal() -> bool:
-    """Whether there is a person who could answer."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
+def _check_answer(*, yes: bool) -> None:
+    """Refuse before the plan what nobody could agree to after it."""
+    if not yes and not _can_ask():
+        raise InvalidParameterError("yes", "given where nobody can be asked", yes)
+
+
+def _can_ask() -> bool:
+    """Whether there is a person who could answer; what else is piped does not matter."""
+    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def _released(manifest: Manifest, out: Path) -> dict[str, object]:

@@ -20,7 +20,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from wattveil.clustering.geometry import Floats
-from wattveil.clustering.transforms import clip_rms
 from wattveil.ingest import read_readings
 from wattveil.profiles import Profiles, profiles_from_readings
 from wattveil.profiles.text import line_of
@@ -79,7 +78,7 @@ def demo(
         with _step(console, 5, "Checked, as anybody can without the data"):
             verdict = verify_bundle(out)
         _show_checks(console, verdict, out)
-        story = _story(out, clip_rms(profiles.load_kw, _CLIP_KW), synthetic)
+        story = _story(out, profiles.load_kw, synthetic)
     if as_json:
         outcome = {
             "out": str(out),
@@ -153,7 +152,7 @@ def _show(console: Console, out: Path, manifest: Manifest, story: list[dict[str,
         "what a reader learns",
         "released",
         "true",
-        title=f"Known only here: the truth, of customers scaled back to {_CLIP_KW:g} kW",
+        title="Known only here: the truth",
         title_justify="left",
     )
     for fact in story:

@@ -8,6 +8,7 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 from pyarrow import compute
 
+from wattveil.publish import columns
 from wattveil.publish.manifest import Manifest
 from wattveil.publish.tables import Table
 
@@ -45,7 +46,8 @@ def curves(table: Table) -> list[Curve]:
     names = groups if clusters is None else _names(groups, clusters)
     numbers = _ranks(groups) if clusters is None else clusters
     along = data.get("time") or [str(rank) for rank in data["rank"]]
-    errors = data.get("std_kw")
+    load, std = columns.curve_names(table)
+    errors = data.get(std)
     rows_of: dict[str, list[int]] = {}
     for row, name in enumerate(names):
         rows_of.setdefault(name, []).append(row)
@@ -54,7 +56,7 @@ def curves(table: Table) -> list[Curve]:
             name=name,
             number=numbers[rows[0]],
             along=[along[row] for row in rows],
-            load=np.array([data["load_kw"][row] for row in rows]),
+            load=np.array([data[load][row] for row in rows]),
             std=None if errors is None else np.array([errors[row] for row in rows]),
         )
         for name, rows in rows_of.items()

@@ -30,6 +30,7 @@ class Shares(Part):
     """How many customers of each cluster are in each group."""
 
     name = "shares"
+    needs = "by, and clusters of all customers"
     postprocessing = ("shares: the nearest shares of at least 0 that add up to 1 in a group",)
 
     def wanted(self, request: ReleaseRequest) -> bool:
@@ -95,6 +96,7 @@ class Labels(Part):
     """One randomised label for each customer on the public list."""
 
     name = "labels"
+    needs = "label_epsilon"
     postprocessing = ("sizes from labels: label counts corrected for the channel",)
 
     def wanted(self, request: ReleaseRequest) -> bool:

@@ -7,6 +7,7 @@ import numpy as np
 from wattveil import planning
 from wattveil.clustering.geometry import Floats
 from wattveil.clustering.group_sizes import EVERYBODY
+from wattveil.engines.inputs import load_rows
 from wattveil.publish import columns
 from wattveil.publish.parts import (
     Allotment,
@@ -22,14 +23,18 @@ from wattveil.publish.request import ReleaseRequest
 from wattveil.publish.tables import Column, Layout
 from wattveil.release.duration import load_duration_curve
 
+_SIZE = "root-mean-square load, with quick changes counted more"
 _BOUND = Column(
-    name="clip_kw", text="size above which customers were scaled back", unit="kW", least=0.0
+    name="clip_kw",
+    text=f"size ({_SIZE}) above which customers were scaled back",
+    unit="kW",
+    least=0.0,
 )
 _ABOVE = Column(name="clipped_share", text="share of the customers above it", least=0.0, most=1.0)
 _ABOVE_STD = Column(name="clipped_share_std", text="its standard error", least=0.0)
 _HIDDEN = Column(
     name="hidden_kw",
-    text="what customers above it whom the noise hides may add to a mean, at most (97.5 %)",
+    text="what customers above it may add to a mean beyond its band, at most (97.5 %)",
     unit="kW",
     least=0.0,
 )
@@ -42,6 +47,7 @@ class Load(Part):
     name = "load"
     postprocessing = (
         "mean load: noisy sums filtered with the known noise, over noisy counts",
+        "what scaling customers back takes from a mean load is put back as far as noisy sizes tell",
         "load duration: the mean load of a group sorted, times its noisy count",
     )
 
@@ -62,7 +68,6 @@ class Load(Part):
                 columns.TIME: np.array(grid.labels)[slots],
             },
             values=(columns.LOAD_KW, columns.STD_KW),
-            most_rms=choice.request.clip_kw,
         )
         sizes = Layout(
             name="groups",
@@ -87,13 +92,18 @@ class Load(Part):
             customers=[max(ask.request.customers // groups, 1)] * groups,
             typical_kw=ask.request.typical_kw,
             n_slots=ask.grid.cells,
+            most_clip_kw=ask.request.clip_kw,
+            plausible_kw=ask.request.plausible_kw,
         )
         return (Expectation("error of a mean load", float(plan.error_kw.max()), "kW"),)
 
     def release(self, work: Work, allotment: Allotment) -> ReleasedPart:
-        """Release the mean load of each group, and sort it."""
+        """Release the mean load of each group, and sort it.
+
+        Customers come as they are: scaled back beforehand, nobody would be seen above the bound.
+        """
         grid, request = work.profiles.grid, work.request
-        rows, cells = work.rows, grid.cells
+        rows, cells = load_rows(work.profiles.load_kw), grid.cells
         if grid.closing_midnight:  # it repeats the first column
             rows = rows.each(lambda load_kw: load_kw[:, :cells])
         released = load_duration_curve(
@@ -102,17 +112,17 @@ class Load(Part):
             levels=request.levels or EVERYBODY,
             epsilon=allotment.guarantee.epsilon,
             delta=allotment.guarantee.delta,
+            most_clip_kw=request.clip_kw,
             plausible_kw=request.plausible_kw,
             slots_per_day=grid.slots,
         )
         shapes, (load, groups, duration) = released.shapes, self.layouts(work.choice)
-        means = load.within(shapes.mean_kw)
         return ReleasedPart(
             name=self.name,
             allotment=allotment,
             runs=(Run(group=None, spends=released.spends),),
             tables=(
-                load.filled(means.ravel(), shapes.std_kw.ravel()),
+                load.filled(shapes.mean_kw.ravel(), shapes.std_kw.ravel()),
                 groups.filled(
                     shapes.customers,
                     shapes.customers_std,
@@ -122,7 +132,7 @@ class Load(Part):
                     shapes.hidden_kw,
                 ),
                 duration.filled(
-                    duration_kw(means, shapes.customers).ravel(), released.std_kw.ravel()
+                    duration_kw(shapes.mean_kw, shapes.customers).ravel(), released.std_kw.ravel()
                 ),
             ),
         )

@@ -166,6 +166,8 @@ class Part(ABC):
     """One part of a release."""
 
     name: str
+    needs: str = ""
+    """Without what it cannot be had, in words."""
     documents: tuple[str, ...] = ()
     """Files it leaves beside its tables."""
     postprocessing: tuple[str, ...] = ()

@@ -7,8 +7,10 @@ of the whole release (docs/proofs/accounting.md, section 5).
 
 import decimal
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
+
+import numpy as np
 
 from wattveil import calibration, checks
 from wattveil.errors import InvalidParameterError
@@ -34,6 +36,8 @@ _HELD_BACK = 1e-6
 """Share of the budget that is held back when parts do not fit."""
 _LEAST_TARGET_EPSILON, _MOST_TARGET_EPSILON = 0.01, 50.0
 """Between these an epsilon is looked for: below, nothing is released; above, little is promised."""
+_NEARBY, _A_LITTLE = 0.4, 1.02
+"""Errors at epsilons within about this logarithm tell where a target is met; one step beyond it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,12 +94,25 @@ def plan_release(request: ReleaseRequest, grid: Grid) -> ReleasePlan:
     )
 
 
-def wanted_parts(request: ReleaseRequest) -> tuple[Part, ...]:
-    """Return the parts that the request asks for, in the order in which they are released."""
+def wanted_parts(
+    request: ReleaseRequest, *, products: Collection[str] | None = None
+) -> tuple[Part, ...]:
+    """Return the parts that the request asks for, in the order in which they are released.
+
+    One that is asked for by name and cannot be had is refused: the rest would be charged without
+    it. ``products`` are the names, for whoever chose parts so; None takes those given a weight.
+    """
     known = GLOBAL_PARTS if request.tier is Tier.GLOBAL else INSTANCE_PARTS
+    field, wishes = "products", products
+    if wishes is None:
+        field, wishes = "share", [part for part, weight in request.weights.items() if weight > 0.0]
     parts = tuple(part for part in known if part.wanted(request))
+    for part in known:
+        if part.name in wishes and part not in parts:
+            rule = f"without {part.name}, which needs {part.needs}"
+            raise InvalidParameterError(field, rule, [*wishes])
     if not parts:
-        raise InvalidParameterError("share", "above 0 for at least one part", dict(request.weights))
+        raise InvalidParameterError(field, "such that there is at least one part", [*wishes])
     return parts
 
 
@@ -140,31 +157,58 @@ def split_budget(request: ReleaseRequest) -> dict[str, Allotment]:
     return found
 
 
-def epsilon_for(request: ReleaseRequest, target_kw: float, grid: Grid) -> float:
-    """Return the epsilon at which the worst expected error in kW falls to the target.
+def plan_for_error(request: ReleaseRequest, target_kw: float, grid: Grid) -> ReleasePlan:
+    """Return the plan of the least epsilon whose worst expected error in kW meets the target.
 
-    By bisection on a logarithmic scale. Plans rehearse with noise of their own, so the answer has
-    two digits and is rounded up.
+    By bisection on a logarithmic scale. Plans rehearse with noise of their own, so all errors on
+    the way say where the target is met, not the last alone. Epsilon has two digits, rounded up, and
+    is raised until a plan meets the target: that very one is returned, as another may miss it.
     """
     target = checks.positive("target_error", target_kw)
-    low = max(_LEAST_TARGET_EPSILON, 1.01 * (request.label_epsilon or 0.0))
+    least = low = max(_LEAST_TARGET_EPSILON, 1.01 * (request.label_epsilon or 0.0))
     high = _MOST_TARGET_EPSILON
-    if (left := _worst_error_kw(replace(request, epsilon=high), grid)) > target:
-        rule = f"at least the {left:.2g} kW that epsilon = {high:g} leaves"
-        raise InvalidParameterError("target_error", rule, target_kw)
+    seen: dict[float, float] = {}
+
+    def planned(epsilon: float) -> ReleasePlan | None:
+        """Plan, and remember the error; None if it is above the target."""
+        plan = plan_release(replace(request, epsilon=epsilon), grid)
+        seen[epsilon] = _worst_error_kw(plan)
+        return plan if seen[epsilon] <= target else None
+
+    if planned(high) is None:
+        raise _out_of_reach(target_kw, seen[high])
     while high / low > 1.05:  # noqa: PLR2004 - half of the second digit
         middle = math.sqrt(low * high)
-        enough = _worst_error_kw(replace(request, epsilon=middle), grid) <= target
-        low, high = (low, middle) if enough else (middle, high)
-    return float(_TWO_DIGITS_UP.create_decimal(high))
+        low, high = (middle, high) if planned(middle) is None else (low, middle)
+    epsilon = max(_crossing(seen, target, near=high), least)
+    while (plan := planned(float(_TWO_DIGITS_UP.create_decimal(epsilon)))) is None:
+        epsilon *= _A_LITTLE
+        if epsilon > _MOST_TARGET_EPSILON:
+            raise _out_of_reach(target_kw, seen[_MOST_TARGET_EPSILON])
+    return plan
 
 
-def _worst_error_kw(request: ReleaseRequest, grid: Grid) -> float:
+def _crossing(seen: Mapping[float, float], target: float, *, near: float) -> float:
+    """Return where a line through the logarithms of errors meets the target; near ones count."""
+    away = np.log([epsilon / near for epsilon in seen])
+    errors = np.log([error / target for error in seen.values()])
+    weights = np.exp(-0.25 * np.square(away / _NEARBY))  # polyfit squares them
+    slope, height = np.polyfit(away, errors, 1, w=weights).tolist()
+    if slope >= 0.0:  # noise alone
+        return near
+    return near * math.exp(min(max(-height / slope, -_NEARBY), _NEARBY))
+
+
+def _out_of_reach(target_kw: float, left: float) -> InvalidParameterError:
+    rule = f"at least the {left:.2g} kW that epsilon = {_MOST_TARGET_EPSILON:g} leaves"
+    return InvalidParameterError("target_error", rule, target_kw)
+
+
+def _worst_error_kw(plan: ReleasePlan) -> float:
     """Return the largest error in kW that any part is expected to have."""
-    expected = plan_release(request, grid).expected
     errors = [
         one.value
-        for part in expected.values()
+        for part in plan.expected.values()
         for one in part
         if one.unit == "kW" and one.value is not None
     ]

@@ -6,7 +6,7 @@ from html import escape
 import plotly.graph_objects as go
 import plotly.offline
 
-from wattveil.publish import figures
+from wattveil.publish import columns, figures
 from wattveil.publish.card import citation
 from wattveil.publish.cumulative import sentences
 from wattveil.publish.manifest import Manifest
@@ -148,7 +148,7 @@ def _clusters(statement: Manifest, tables: Mapping[str, Table]) -> Iterator[str]
         _chart(f"Cluster {curve.name}{count}", figures.one_curve(curve, unit=unit))
         for curve, count in zip(figures.curves(centroids), counts, strict=False)
     )
-    banded = "std_kw" in centroids.data.column_names
+    banded = columns.curve_names(centroids)[1] in centroids.data.column_names
     words = "The typical day of each kind of customer."
     words += " The band is two standard errors either way." if banded else ""
     words += " Curves are scaled: they show shape, not size." if normalised else ""
@@ -206,13 +206,14 @@ def _load(tables: Mapping[str, Table]) -> Iterator[str]:
     clipped = max(share - 2.0 * std for share, std in pairs)
     words = (
         "The mean day, and the load of all customers together from its highest to its lowest. Bands"
-        " are two standard errors either way. They hold noise, not giants: a few very large"
-        f" customers whom the noise hides could add up to {hidden:.2g} kW to a mean."
+        " are two standard errors either way. They hold noise, not giants: customers who were"
+        f" scaled back, and a few whom the noise hides, could add up to {hidden:.2g} kW to a mean."
     )
     if clipped > _MUCH_CLIPPED:
         words += (
             f" <b>{clipped:.0%} or more of the customers of a group were scaled back</b>: the range"
-            " of sizes that was looked at does not fit them, and the means are too low."
+            " of sizes that was looked at, or the public bound on customers, does not fit them, and"
+            " the means may be too low."
         )
     yield _section("Load", words, f"<div class='charts'>{charts}</div>")
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 from wattveil import checks
+from wattveil.clustering.sizes import LEAST_KW, MOST_KW
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Tier
 
@@ -23,8 +24,6 @@ _NAME_OF_GLOBAL = re.compile(r"differential(ly)?\W+priva", re.IGNORECASE)
 
 LEAST_SIZE_KW, MOST_SIZE_KW = 0.04, 40.0
 """Sizes of customers that are looked for, unless the public bound is larger."""
-_MOST_CLIP_KW = 4e9
-"""Up to which arithmetic is safe, see `clustering.sizes.checked_range`."""
 
 
 def _check_text(name: str, text: object) -> None:
@@ -69,7 +68,8 @@ class ReleaseRequest:
     tier
         ``global`` is differential privacy, ``instance`` the paper's weaker promise.
     n_clusters, clip_kw, normalise
-        As in `PrivateKMeans`. Every part sees customers scaled back to ``clip_kw``.
+        As in `PrivateKMeans`. Parts see customers scaled back to ``clip_kw``; the load sees all of
+        them, so that it can say how many are larger, and scales them back to ``clip_kw`` at most.
     by, levels
         A public attribute of the customers, and the public list of its values: load shapes and
         cluster shares are released for each.
@@ -121,8 +121,8 @@ class ReleaseRequest:
         }
         if self.clip_kw is not None:
             plain["clip_kw"] = clip_kw = checks.positive("clip_kw", self.clip_kw)
-            if clip_kw > _MOST_CLIP_KW:
-                rule = f"at most {_MOST_CLIP_KW:g}: sizes are looked for up to it"
+            if not LEAST_KW <= clip_kw <= MOST_KW:
+                rule = f"between {LEAST_KW:g} and {MOST_KW:g}: sizes are looked for up to it"
                 raise InvalidParameterError("clip_kw", rule, self.clip_kw)
         if self.label_epsilon is not None:
             plain["label_epsilon"] = checks.positive_epsilon("label_epsilon", self.label_epsilon)
@@ -148,7 +148,7 @@ class ReleaseRequest:
         if len(set(self.levels)) < len(self.levels):
             raise InvalidParameterError("levels", "each value once", self.levels)
         if self.clusters_by_group and (not self.by or self.label_epsilon is not None):
-            rule = "with --by, and without labels: labels belong to clusters of all customers"
+            rule = "given with by, and without labels: those belong to clusters of all customers"
             raise InvalidParameterError("clusters_by_group", rule, self.clusters_by_group)
 
     def _check_labels(self) -> None:

@@ -36,6 +36,7 @@ class Synthesis(Part):
     """A model of the customers around each released centroid: `LoadSynthesizer`."""
 
     name = "synthesis"
+    needs = "clusters of all customers, and no normalise"
     documents = (MODEL,)
     postprocessing = ("synthetic customers: drawn from the released model",)
 

@@ -20,6 +20,7 @@ from wattveil.clustering.group_table import consistent_shares
 from wattveil.clustering.label_channel import checked_clusters
 from wattveil.errors import InvalidFileError
 from wattveil.privacy.guarantee import Tier
+from wattveil.publish import columns
 from wattveil.publish.findings import Finding, gathered
 from wattveil.publish.load import duration_kw
 from wattveil.publish.parts import Choice
@@ -128,7 +129,8 @@ def _noise_std(gaussian: dict[str, Any]) -> float:
 
 def _label_sizes(tables: Tables, stated: list[list[str]], choice: Choice) -> Iterator[str]:
     n_clusters = choice.request.n_clusters
-    centroids = _column(tables["centroids"], "load_kw").reshape(n_clusters, -1)
+    curves, _ = columns.curve_names(tables["centroids"])
+    centroids = _column(tables["centroids"], curves).reshape(n_clusters, -1)
     _, weights = checked_clusters(centroids, _column(tables["cluster_sizes"], "customers"))
     parts = np.array([[int(chance) for chance in row] for row in stated[:-1]], dtype=np.float64)
     observed = np.bincount(_column(tables["labels"], "label"), minlength=n_clusters)

@@ -37,6 +37,7 @@ def load_duration_curve(
     delta: float,
     slots_per_day: int = 24,
     clip_kw: float | None = None,
+    most_clip_kw: float | None = None,
     plausible_kw: tuple[float, float] = (0.04, 40.0),
 ) -> LoadDuration:
     """Release the load duration curve of each group of customers.
@@ -48,7 +49,7 @@ def load_duration_curve(
         8,760 for a year.
     slots_per_day : int
         So many columns are a day.
-    groups, levels, epsilon, delta, clip_kw, plausible_kw
+    groups, levels, epsilon, delta, clip_kw, most_clip_kw, plausible_kw
         As in `load_shapes`.
 
     Formal guarantee
@@ -57,7 +58,7 @@ def load_duration_curve(
     """
     rows = load_rows(load_kw)
     n_days = whole_days(rows.width, slots_per_day)
-    promise, limits = (epsilon, delta), (clip_kw, plausible_kw)
+    promise, limits = (epsilon, delta), (clip_kw, most_clip_kw, plausible_kw)
     shapes, means, calendar = ask_means(
         rows, groups, levels, promise=promise, limits=limits, n_days=n_days
     )

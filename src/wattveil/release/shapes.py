@@ -62,6 +62,7 @@ def load_shapes(
     epsilon: float,
     delta: float,
     clip_kw: float | None = None,
+    most_clip_kw: float | None = None,
     plausible_kw: tuple[float, float] = (0.04, 40.0),
 ) -> LoadShapes:
     """Release the mean load of each group of customers, under global differential privacy.
@@ -83,6 +84,8 @@ def load_shapes(
         within ``plausible_kw``; larger customers are scaled back to it. None chooses a bound for
         each group by its released sizes, which is right unless a handful of giants has most of the
         load.
+    most_clip_kw : float or None
+        Public bound on what is chosen, where ``clip_kw`` is None.
     plausible_kw : (float, float)
         Public range in which sizes are looked for. A wide one costs next to nothing in the mean,
         but ``hidden_kw`` grows with its upper end.
@@ -94,7 +97,7 @@ def load_shapes(
     is proved in docs/proofs/gaussian-sum.md, their adaptive composition in
     docs/proofs/adaptive-transcript.md.
     """
-    limits = (clip_kw, plausible_kw)
+    limits = (clip_kw, most_clip_kw, plausible_kw)
     return ask_means(load_kw, groups, levels, promise=(epsilon, delta), limits=limits)[0]
 
 
@@ -104,22 +107,21 @@ def ask_means(
     levels: Sequence[Hashable],
     *,
     promise: tuple[float, float],
-    limits: tuple[float | None, tuple[float, float]],
+    limits: tuple[float | None, float | None, tuple[float, float]],
     n_days: int = 1,
 ) -> tuple[LoadShapes, GroupMeans, Calendar]:
     """Release the mean of each group, in kW and in public coordinates.
 
-    ``promise`` is epsilon and delta, ``limits`` are clip_kw and plausible_kw. All checks come
-    before any charge.
+    ``promise`` is epsilon and delta, ``limits`` are clip_kw, most_clip_kw and plausible_kw. All
+    checks come before any charge.
     """
     epsilon = checks.positive_epsilon("epsilon", promise[0])
     guarantee = global_promise(epsilon=epsilon, delta=checks.probability("delta", promise[1]))
     rows = load_rows(load_kw)
     own = {} if groups is None else {"groups": groups}
     table = with_places(rows, own, partial(group_sizes.group_cells, levels=levels))
-    clip_kw, edges = group_sizes.checked_limits(*limits)
-    budget = Budget(guarantee)
-    n_groups = len(levels)
+    within, edges = group_sizes.checked_limits(*limits)
+    budget, n_groups = Budget(guarantee), len(levels)
 
     def count(
         tag: str, share: float, cells_of: Callable[[Floats, IntArray], IntArray], n_cells: int
@@ -136,7 +138,7 @@ def ask_means(
     counted = count("customers by group", COUNT_SHARE, lambda _, own: own, n_groups)
     by_size = counts.reshape(n_groups, -1), counts_std
     sums_std = 1.0 / (mu * math.sqrt(SUMS_SHARE))
-    sizes = group_sizes.read_sizes(by_size, counted, edges, sums_std=sums_std, clip_kw=clip_kw)
+    sizes = group_sizes.read_sizes(by_size, counted, edges, sums_std=sums_std, within=within)
 
     def coordinates_of(rows: Floats, own: IntArray) -> Added:
         return [(own, calendar.project(rows)[0] / sizes.radii[own, None])]

@@ -53,7 +53,8 @@ class AskBody(_Body):
     clusters: Annotated[int, Field(ge=1, le=100)] = 6
     """Number of kinds of customers; a thousand would keep everybody else waiting for minutes."""
     products: Annotated[list[Choice], Field(max_length=10)] | None = None
-    """None: all that the data set offers; labels only if a part of epsilon is set aside."""
+    """None: all that the data set offers and the rest of the question allows; shares need `by`,
+    labels a part of epsilon. One that is named and cannot be had is refused."""
     by: Text | None = None
     """A public attribute of the data set, to release by."""
     clusters_by_group: bool = False

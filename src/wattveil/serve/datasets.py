@@ -14,6 +14,7 @@ from sqlalchemy import Connection, bindparam, insert, select
 
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
+from wattveil.publish.plan import wanted_parts
 from wattveil.publish.private_file import Description
 from wattveil.publish.produce import read_customer_list
 from wattveil.publish.request import DEFAULT_WEIGHTS, About, ReleaseRequest
@@ -66,7 +67,7 @@ class Dataset:
         if body.by is not None and body.by not in self.public["groups"]:
             raise InvalidParameterError("by", f"one of {[*self.public['groups']]}", body.by)
         left_out = {part: 0.0 for part in DEFAULT_WEIGHTS if Product(part) not in wanted}
-        return ReleaseRequest(
+        request = ReleaseRequest(
             epsilon=body.epsilon,
             delta=self.public["delta"] if body.delta is None else body.delta,
             n_clusters=body.clusters,
@@ -85,6 +86,8 @@ class Dataset:
                 other_releases_on_same_people=_OTHER_RELEASES,
             ),
         )
+        wanted_parts(request, products=body.products or ())
+        return request
 
 
 def register(ledger: Ledger, folder: Path, body: DatasetBody, *, by: str, look: Look) -> None:

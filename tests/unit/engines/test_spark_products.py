@@ -209,7 +209,7 @@ def test_a_bundle_is_made_checked_and_drawn_from(path: Path, tmp_path: Path) -> 
     spark_options = ["--engine", "spark", "--master", "local[1]"]
     bundle = str(tmp_path / "bundle")
     asked = "--epsilon 6 --clusters 2 --clip-kw 10 --by class --levels home,shop --label-epsilon 1"
-    listed = ["--customer-list", str(tmp_path / "list.txt")]
+    listed = ["--customer-list", str(tmp_path / "list.txt"), "--yes"]
     run = CliRunner()
     with no_rehearsal():
         made = run.invoke(

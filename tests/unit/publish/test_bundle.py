@@ -63,6 +63,24 @@ def test_numbers_leave_with_noise(whole: Path) -> None:
     assert not np.isclose(released, exact[1::3].mean(axis=0), rtol=1e-9).any()
 
 
+def test_the_load_tells_of_customers_above_the_public_bound(tmp_path: Path) -> None:
+    """A third has 30 kW, the bound is 5: how many they are and what they add, not what is left."""
+    homes = some_profiles()
+    load_kw = np.where(np.arange(300)[:, None] % 3 == 0, 30.0, 1.0) * np.linspace(0.7, 1.3, 24)
+    request = replace(LIGHT, by=None, levels=(), epsilon=8.0)
+    manifest = release_bundle(
+        replace(homes, load_kw=load_kw), plan_release(request, Grid()), tmp_path / "bundle"
+    )
+    (group,) = read_table(tmp_path / "bundle", "groups").to_pylist()
+    assert group["clip_kw"] <= 5.0
+    assert group["clipped_share"] == pytest.approx(1 / 3, abs=0.1)
+    shape = read_table(tmp_path / "bundle", "load_shapes").to_pydict()
+    most = np.mean(shape["load_kw"]) + 2.0 * max(shape["std_kw"]) + group["hidden_kw"]
+    assert most >= load_kw.mean() > 5.0
+    assert verify_bundle(tmp_path / "bundle").accepted
+    assert any("is put back" in step for step in manifest["parts"][0]["postprocessing"])
+
+
 def test_the_schema_is_a_list_of_what_may_be_said(whole: Path) -> None:
     """A field more anywhere, and the statement is refused: rows, hashes, iterations."""
     manifest = read_manifest(whole)

@@ -1,21 +1,32 @@
 """One budget: how it is split, what is foreseen, and what a request may not be."""
 
 import decimal
+import itertools
 import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.released import EVERYTHING, no_rehearsal
+from wattveil import planning
 from wattveil.errors import InvalidParameterError
+from wattveil.planning import KMeansPlan
 from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Grid
 from wattveil.publish import plan
 from wattveil.publish.parts import Expectation
-from wattveil.publish.plan import composed_epsilon, epsilon_for, plan_release, split_budget
+from wattveil.publish.plan import (
+    composed_epsilon,
+    plan_for_error,
+    plan_release,
+    split_budget,
+    wanted_parts,
+)
 from wattveil.publish.request import About, ReleaseRequest
+from wattveil.release.kmeans import PrivateKMeans
 
 PLAIN = ReleaseRequest(epsilon=1.0, delta=1e-6)
 
@@ -101,8 +112,54 @@ def test_epsilon_is_solved_for() -> None:
         assert value is not None
         return value
 
-    found = epsilon_for(request, 0.02, Grid())
+    found = plan_for_error(request, 0.02, Grid()).request.epsilon
     assert error(found) <= 0.02 < error(0.9 * found)
+
+
+def test_a_plan_for_a_target_meets_it_and_varies_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rehearsals differ by 3 %: the plan that is shown meets the target, epsilon varies by less.
+
+    When the last comparison alone decided, 4 of 10 plans missed it, and epsilon varied by 7 %.
+    """
+    draws = np.random.default_rng(11)
+
+    def rehearsed(estimator: PrivateKMeans, **_: object) -> KMeansPlan:
+        error = 0.1 * (estimator.epsilon / 4.0) ** -0.38 * math.exp(0.03 * draws.normal())
+        return KMeansPlan(
+            asks={}, signal=1.0, expected_loss=0.1, expected_error=error, clusters_told_apart=3
+        )
+
+    monkeypatch.setattr(planning, "plan_kmeans", rehearsed)
+    request = replace(PLAIN, weights={"load": 0.0, "synthesis": 0.0})
+    plans = [plan_for_error(request, 0.1, Grid()) for _ in range(40)]
+    errors = [one.expected["clusters"][0].value for one in plans]
+    assert max(error for error in errors if error is not None) <= 0.1
+    found = np.array([one.request.epsilon for one in plans])
+    assert 3.9 < found.mean() < 4.4
+    assert found.std() < 0.05 * found.mean()
+
+
+@pytest.mark.parametrize("slope", [0.0, 1e-3])
+def test_targets_at_the_edge_of_reach(slope: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where noise decides alone, the search ends: with a plan that meets the target, or a no."""
+    errors = itertools.chain([0.1], itertools.repeat(0.1 + slope))
+    monkeypatch.setattr(
+        planning,
+        "plan_kmeans",
+        lambda *_, **__: KMeansPlan(
+            asks={},
+            signal=1.0,
+            expected_loss=0.1,
+            expected_error=next(errors),
+            clusters_told_apart=3,
+        ),
+    )
+    request = replace(PLAIN, weights={"load": 0.0, "synthesis": 0.0})
+    if slope:
+        with pytest.raises(InvalidParameterError, match=r"at least the 0\.1 kW that epsilon = 50"):
+            plan_for_error(request, 0.1, Grid())
+    else:
+        assert plan_for_error(request, 0.1, Grid()).request.epsilon < 0.02
 
 
 @pytest.mark.parametrize(
@@ -118,7 +175,7 @@ def test_targets_out_of_reach_are_refused(
 ) -> None:
     """With what epsilon 50 would leave; and where no error in kW is known beforehand."""
     with pytest.raises(InvalidParameterError, match=rule):
-        epsilon_for(replace(PLAIN, **changes), target, Grid())  # type: ignore[arg-type]  # checked by the class
+        plan_for_error(replace(PLAIN, **changes), target, Grid())  # type: ignore[arg-type]  # checked by the class
 
 
 @pytest.mark.parametrize(
@@ -157,6 +214,40 @@ def test_a_release_of_nothing_is_refused() -> None:
     """Every part switched off."""
     with pytest.raises(InvalidParameterError, match="at least one part"):
         split_budget(replace(PLAIN, weights={"clusters": 0.0, "load": 0.0}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "products", "refusal"),
+    [
+        ({"weights": {"shares": 3.0}}, None, "share must be without shares, which needs by"),
+        (
+            {"weights": {"synthesis": 1.0}, "normalise": True},
+            None,
+            "share must be without synthesis, which needs clusters of all customers, and no norm",
+        ),
+        (
+            {"weights": {"synthesis": 1.0, "clusters": 0.0}},
+            None,
+            "share must be without synthesis",
+        ),
+        ({}, ["load", "shares"], "products must be without shares, which needs by"),
+        ({}, ["labels"], "products must be without labels, which needs label_epsilon"),
+        ({"weights": {"clusters": 0.0, "load": 0.0}}, [], "products must be such that there is at"),
+    ],
+)
+def test_what_is_asked_for_by_name_and_cannot_be_had_is_refused(
+    changes: dict[str, object], products: list[str] | None, refusal: str
+) -> None:
+    """In the words of whoever asked: the rest would be charged, and the wish forgotten."""
+    request = replace(PLAIN, **changes)  # type: ignore[arg-type]  # fields of the case
+    with pytest.raises(InvalidParameterError, match=refusal):
+        wanted_parts(request, products=products)
+
+
+def test_what_goes_without_saying_is_left_out_where_it_cannot_be_had() -> None:
+    """Nobody asked for shares by name, so that there are no groups is no mistake."""
+    for request in (PLAIN, replace(PLAIN, weights={"shares": 0.0, "load": 2.0})):
+        assert [part.name for part in wanted_parts(request)] == ["clusters", "synthesis", "load"]
 
 
 def test_a_delta_too_large_to_split_is_refused() -> None:

@@ -1,9 +1,11 @@
 """The verbs `release`, `verify` and `admin key`, as a person or a script uses them."""
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -15,7 +17,8 @@ from wattveil.publish import command
 from wattveil.publish.bundle import MANIFEST, read_manifest
 
 LIGHT = ["--share", "clusters=0"]
-COMMAND = ["release", "profiles.parquet", "--epsilon", "2", "--clusters", "3"]
+ASKING = ["release", "profiles.parquet", "--epsilon", "2", "--clusters", "3"]
+COMMAND = [*ASKING, "--yes"]
 
 
 @pytest.fixture(autouse=True)
@@ -89,12 +92,37 @@ def test_the_plan_stops_before_anything_is_spent() -> None:
 
 def test_a_person_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """At a terminal: no means no, yes means yes, and --yes does not ask."""
-    monkeypatch.setattr(command, "_at_terminal", lambda: True)
-    assert "Spend this budget?" in run(*COMMAND, *LIGHT, code=1, answer="n\n")
+    monkeypatch.setattr(command, "_can_ask", lambda: True)
+    assert "Spend this budget?" in run(*ASKING, *LIGHT, code=1, answer="n\n")
     assert not Path("bundle").exists()
-    run(*COMMAND, *LIGHT, answer="y\n")
+    run(*ASKING, *LIGHT, answer="y\n")
     assert Path("bundle").exists()
-    assert "Spend" not in run(*COMMAND, *LIGHT, "--yes", "--out", "second")
+    assert "Spend" not in run(*COMMAND, *LIGHT, "--out", "second")
+
+
+@pytest.mark.parametrize("answer", ["n\n", "y\n", None])
+def test_nothing_is_spent_where_nobody_can_be_asked(
+    answer: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer from a pipe is nobody's: refused before the plan; a plan needs no answer."""
+    monkeypatch.setattr(command, "release_bundle", lambda *_, **__: pytest.fail("spent"))
+    run(*ASKING, *LIGHT, "--plan", answer=answer)
+    monkeypatch.setattr(command, "plan_release", lambda *_: pytest.fail("planned"))
+    for style in ([], ["--json"]):
+        told = run(*ASKING, *LIGHT, *style, code=2, answer=answer)
+        assert "Invalid value for --yes: yes must be given where nobody can be asked" in told
+
+
+@pytest.mark.parametrize("stdin", [True, False, None])
+def test_who_is_asked_sits_at_the_standard_input(
+    stdin: bool | None,  # noqa: FBT001 - of the case
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A terminal there is enough, wherever the rest goes; without any, there is nobody."""
+    terminal = None if stdin is None else SimpleNamespace(isatty=lambda: stdin)
+    monkeypatch.setattr(sys, "stdin", terminal)
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(isatty=lambda: False))
+    assert command._can_ask() == bool(stdin)
 
 
 def test_an_error_can_be_asked_for_instead() -> None:
@@ -120,6 +148,12 @@ def test_an_error_can_be_asked_for_instead() -> None:
         (["--clusters", "0"], "Invalid value for --clusters: n_clusters must be"),
         (["--by", "class"], "Invalid value for --by, --levels: by, levels must be given together"),
         (["--share", "maps=1"], "share must be for one of"),
+        (["--share", "shares=3"], "for --share: share must be without shares, which needs by"),
+        (["--normalise", "--share", "synthesis=1"], "share must be without synthesis, which needs"),
+        (
+            ["--clusters-by-group"],
+            "for --clusters-by-group: clusters_by_group must be given with by",
+        ),
         (["--target-error", "0.1kW"], "epsilon, target_error must be given, one of them"),
         (["--by", "street", "--levels", "a,b"], "by must be an attribute of the profiles"),
         (["--delta", "2"], "delta must be above 0 and below 1"),
@@ -153,7 +187,7 @@ def test_the_first_compilation_is_announced(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(command, "release_bundle", silent)
     monkeypatch.setattr(command, "working", lambda _: nullcontext(told.append))
     for tier in ("instance", "global"):
-        run("release", "profiles.parquet", "--epsilon", "30", "--tier", tier, code=1)
+        run("release", "profiles.parquet", "--epsilon", "30", "--tier", tier, "--yes", code=1)
     (first, second) = (what for what in told if what.startswith("clusters"))
     assert "compiling" in first
     assert second == "clusters"
@@ -174,7 +208,7 @@ def test_spaces_between_levels_do_not_matter() -> None:
 
 def test_a_target_is_a_number_of_kilowatts() -> None:
     """Nothing else."""
-    told = run("release", "profiles.parquet", "--target-error", "much", code=2)
+    told = run("release", "profiles.parquet", "--target-error", "much", "--yes", code=2)
     assert "such as 0.1kW" in " ".join(told.replace("│", " ").split())
 
 

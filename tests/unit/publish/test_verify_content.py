@@ -383,6 +383,19 @@ def test_releases_of_every_kind_are_accepted(tmp_path: Path, request_: ReleaseRe
     assert not broken(tmp_path / "bundle")
 
 
+@pytest.mark.usefixtures("no_budget")
+def test_shapes_are_no_kilowatts(tmp_path: Path) -> None:
+    """Normalised curves have columns without a unit, and labels are checked against them."""
+    request = replace(EVERYTHING, normalise=True, by=None, levels=(), weights={"load": 0.0})
+    (clusters, _) = make_bundle(tmp_path / "bundle", request)["parts"]
+    own = {one["name"]: one for one in clusters["tables"][0]["columns"]}
+    assert list(own)[-2:] == ["shape", "shape_std"]
+    assert not {"unit"} & {*own["shape"], *own["shape_std"]}
+    assert not broken(tmp_path / "bundle")
+    page = (tmp_path / "bundle" / "report.html").read_text(encoding="utf-8")
+    assert "The band is two standard errors either way. Curves are scaled" in page
+
+
 @pytest.mark.usefixtures("no_budget", "no_pages")
 def test_releases_of_whole_weeks_are_accepted(tmp_path: Path) -> None:
     """Of long rows fewer coordinates are asked for than there are slots: that is no fault."""

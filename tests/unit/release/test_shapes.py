@@ -212,6 +212,20 @@ def test_a_given_clip_is_kept() -> None:
     assert np.abs(wide.mean_kw - rows.mean()).max() < 6.0 * wide.std_kw.max()
 
 
+@pytest.mark.usefixtures("constants_once")
+def test_a_bound_on_the_clip_hides_nobody() -> None:
+    """Two thirds are above the bound: their share is said, and what they may add to the mean."""
+    generator = np.random.default_rng(7)
+    day = np.linspace(0.6, 1.4, 24)
+    rows = np.where(generator.random(2000) < 0.67, generator.uniform(15.0, 35.0, 2000), 5.0)
+    load_kw = rows[:, None] * day
+    found = [release(load_kw, most_clip_kw=10.0) for _ in range(RUNS // 2)]
+    assert {shape.clip_kw[0] for shape in found} == {10.0}
+    assert np.abs([shape.clipped_share[0] - 0.67 for shape in found]).max() < 0.1
+    most = [f.mean_kw.mean() + f.hidden_kw[0] + 2.0 * f.std_kw.max() for f in found]
+    assert np.mean(np.array(most) >= load_kw.mean()) > 0.9
+
+
 def test_a_row_is_the_same_alone_and_beside_others() -> None:
     """What a customer contributes depends on that customer alone, to the last bit."""
     rows = np.random.default_rng(5).normal(size=(700, 24))
@@ -246,6 +260,7 @@ def test_two_releases_differ() -> None:
         *(("epsilon", bad) for bad in (0.0, -1.0, math.nan, "1", True)),
         *(("delta", bad) for bad in (0.0, 1.0, math.nan)),
         *(("clip_kw", bad) for bad in (0.0, -2.0, math.inf, 40.1, 0.039)),
+        *(("most_clip_kw", bad) for bad in (0.0, -2.0, math.nan, 1e-10)),
         *(("plausible_kw", bad) for bad in ((1.0, 2.0), (0.0, 5.0), (2.0, math.inf))),
         *(("levels", bad) for bad in ([], ["a", "a"])),
         *(("groups", bad) for bad in ([], ["a", "b"])),

@@ -97,6 +97,14 @@ def test_the_same_request_in_other_words_is_the_same() -> None:
     assert first.request_sha256 == second.request_sha256
 
 
+def test_a_part_that_cannot_be_had_has_no_weight() -> None:
+    """So what is read back asks for nothing that the first request did not, and costs the same."""
+    record = canonical_request(PLAIN)
+    assert record["weights"]["shares"] == "0.0"  # type: ignore[index]
+    assert canonical_request(read_request(record)) == record
+    assert canonical_request(replace(PLAIN, weights={"shares": 0.0})) == record
+
+
 @pytest.mark.parametrize(
     "change",
     [

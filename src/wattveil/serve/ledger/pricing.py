@@ -15,7 +15,7 @@ from typing import Any
 
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
-from wattveil.publish.plan import split_budget
+from wattveil.publish.plan import split_budget, wanted_parts
 from wattveil.publish.request import DEFAULT_WEIGHTS, About, ReleaseRequest
 from wattveil.serve.ledger.amounts import MEASURES, Amounts
 from wattveil.serve.ledger.order import Order, canonical_text
@@ -110,11 +110,14 @@ def _tightness(request: ReleaseRequest, epsilon: float, left: Amounts) -> float:
 def canonical_request(request: ReleaseRequest) -> dict[str, object]:
     """Return every choice of a request, defaults filled in, floats as the text that ``repr`` gives.
 
-    Two requests that ask for the same thing in other words are the same here.
+    Two requests that ask for the same thing in other words are the same here. A part that cannot be
+    had with the rest has no weight.
     """
     fields = asdict(request)
     fields["tier"] = request.tier.value
-    fields["weights"] = {part: float(request.weight(part)) for part in DEFAULT_WEIGHTS}
+    parts = {part.name for part in wanted_parts(request)}
+    weights = {part: request.weight(part) if part in parts else 0.0 for part in DEFAULT_WEIGHTS}
+    fields["weights"] = weights
     return {"version": _VERSION, **_as_text(fields)}
 
 
