@@ -279,7 +279,7 @@ def _show(console: Console, made: WrittenProfiles) -> None:
     console.print(table)
     for readings, where in (
         (account.straddling, "lie in two cells of the grid"),
-        (account.too_long, "are longer than a cell of the grid"),
+        (account.unfit, "have a length that no cell of the grid is a multiple of"),
     ):
         if readings:
             console.print(f"[yellow]{readings:,} readings {where}[/] and are in no profile.")

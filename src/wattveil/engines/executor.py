@@ -163,7 +163,7 @@ def _all_dropped(readings: Readings) -> ProfileAccount:
     return ProfileAccount(
         readings=readings.report,
         straddling=0,
-        too_long=0,
+        unfit=0,
         profiles=0,
         customers_dropped={NO_USABLE_READING: customers} if customers else {},
     )

@@ -7,7 +7,6 @@ No row comes to the driver; executors write the profiles.
 
 import functools
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -102,7 +101,7 @@ def _find_plan(
         raise NoUsableReadingError(name, "all rows", "a reading", "none")
     rows = _rows(json.loads(looked[0].seen), found, opened, options)
     lengths = _lengths(opened, rows, memory_mb)
-    rules.check_lengths(lengths, math.gcd(*lengths))
+    rules.check_lengths(lengths)
     return Plan(
         rows=rows,
         unit=found.unit,
