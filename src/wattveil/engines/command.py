@@ -56,6 +56,7 @@ def profiles(
     minutes: Annotated[int | None, typer.Option(help="Length of the intervals.")] = None,
     stamp: Annotated[str | None, typer.Option(help="start or end of the interval.")] = None,
     stamp_format: Annotated[str | None, typer.Option(help="As for strptime.")] = None,
+    decimal: Annotated[str | None, typer.Option(help="point or comma, in values.")] = None,
     day_slots: Annotated[str | None, typer.Option(help="Wide tables: clock or elapsed.")] = None,
     period: Annotated[
         tuple[str, str] | None, typer.Option(help="First day, and day after the last.")
@@ -118,6 +119,7 @@ def profiles(
             minutes=minutes,
             stamp=stamp,
             stamp_format=stamp_format,
+            decimal=decimal,
             day_slots=day_slots,
             period=period,
             conflicts=conflicts,

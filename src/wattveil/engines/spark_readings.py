@@ -29,8 +29,9 @@ from wattveil.engines.sources import RowsSource, SparkSource, open_source, spark
 from wattveil.engines.spark import quoted
 from wattveil.engines.spark_profiles import SparkProfiles
 from wattveil.errors import InvalidParameterError, NoUsableReadingError
+from wattveil.ingest.decimals import Decimals
 from wattveil.ingest.layouts import Found, LongTable, MatrixTable, find_layout
-from wattveil.ingest.options import Conflicts, Estimated, ReadOptions, Stamp
+from wattveil.ingest.options import Conflicts, DecimalMark, Estimated, ReadOptions, Stamp
 from wattveil.ingest.read import add_meters, allowed_lengths
 from wattveil.ingest.readings import Workshop
 from wattveil.ingest.rows import Rows
@@ -114,14 +115,14 @@ def _find_plan(
 
 def _rows(seen: dict[str, Any], found: Found, opened: SparkSource, options: ReadOptions) -> Rows:
     """Put together what the names of the columns and what a look at the rows told."""
-    types = seen["types"]
+    types, mark = seen["types"], seen["mark"]
     rows = Rows(
         scan=Scan("", types, is_text=all(kind == "VARCHAR" for kind in types.values())),
         table=found.table,
         stamp=StampReader(**seen["stamp"]),
         end_stamped=found.stamp is Stamp.END,
         minutes=seen["minutes"],
-        decimal_comma=seen["decimal_comma"],
+        decimals=Decimals(DecimalMark(mark), options.decimal is not None) if mark else None,
         guesses=(*seen["guesses"], *opened.passed_over),
     )
     read = {column: types[column] for column in rows.columns}

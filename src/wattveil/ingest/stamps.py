@@ -79,10 +79,11 @@ def text_stamp(
     """Read a column of text, by the format given or the one that fits the whole sample best."""
     text = f"trim({column})"
     if given is not None:
-        aware = "%z" in given
-        kind = "TIMESTAMPTZ" if aware else "TIMESTAMP"
+        has_offset = "%z" in given
+        kind = "TIMESTAMPTZ" if has_offset else "TIMESTAMP"
         sql = f"epoch_us(try_strptime({text}, {literal(given)})::{kind})"
-        return StampReader(sql, aware=aware, writes=None if aware else _writes(given))
+        aware = has_offset or re.search(r"[^%]Z$", given) is not None
+        return StampReader(sql, aware=aware, writes=None if has_offset else _writes(given))
     counts = {
         pattern: sum(re.fullmatch(pattern, stamp) is not None for stamp in sample)
         for pattern in (_NAIVE, _AWARE, _EPOCH)
@@ -105,7 +106,9 @@ def text_stamp(
         whole = f"regexp_replace({whole}, '^(.{{8,10}}[ T][0-9]+:[0-9]+)( ?[-+ZU])', '\\1:00\\2')"
         slow = f"epoch_us(try_cast({whole} AS TIMESTAMPTZ))"
     sql = f"CASE {fast} WHEN regexp_full_match({text}, '{best}') THEN {slow} END"
-    return StampReader(sql, aware=best == _AWARE, writes=_writes(form))
+    aware = best == _AWARE
+    guess = f"stamp: {'instants, with' if aware else 'time on a clock, without'} an offset from UTC"
+    return StampReader(sql, aware=aware, writes=_writes(form), guess=guess)
 
 
 def _writes(form: str | None) -> str | None:
