@@ -117,7 +117,7 @@ def _rows(seen: dict[str, Any], found: Found, opened: SparkSource, options: Read
     """Put together what the names of the columns and what a look at the rows told."""
     types, mark = seen["types"], seen["mark"]
     rows = Rows(
-        scan=Scan("", types, is_text=all(kind == "VARCHAR" for kind in types.values())),
+        scan=Scan("", types),
         table=found.table,
         stamp=StampReader(**seen["stamp"]),
         end_stamped=found.stamp is Stamp.END,
@@ -155,14 +155,13 @@ def _by_customer(session: SparkSession, opened: SparkSource, plan: Plan) -> Data
         meters = workshop.connection.sql("SELECT meter_id, customer_id FROM meters")
         listed = session.createDataFrame(meters.to_arrow_table().rename_columns([METER, OWNER]))
         meter = table.meter if isinstance(table, LongTable) and table.meter else table.customer
-        named = _name(meter, plan.rows) == functions.col(quoted(METER))
+        named = _name(meter) == functions.col(quoted(METER))
         opened = replace(opened, frame=opened.frame.join(listed, named, "left"))
         customer, columns = OWNER, [*columns, METER, OWNER]
     partitions = shuffle_partitions(session)
     packed = pack(
         customer,
         partition_numbers(session, partitions),
-        is_text=plan.rows.scan.is_text,
         most_bytes=(plan.memory_mb << 20) // _COPIES,
     )
     parcels = opened.each(packed, PARCELS, columns, names=customer)
@@ -234,7 +233,6 @@ def _with_attributes(
     )
 
 
-def _name(column: str, rows: Rows) -> Column:
-    """Write a name as the rows of the source have it."""
-    name = functions.col(quoted(column)).cast("string")
-    return functions.btrim(name, functions.lit(SPACES)) if rows.scan.is_text else name
+def _name(column: str) -> Column:
+    """Write a name as `Rows` does."""
+    return functions.btrim(functions.col(quoted(column)).cast("string"), functions.lit(SPACES))

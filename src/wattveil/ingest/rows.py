@@ -209,7 +209,7 @@ class Rows:
                        {ident(table.stamp)}::VARCHAR AS stamp_written,
                        {"source_row," if in_order else ""}
                        unnest([{values}]) AS value_written,
-                       unnest({literals(list(table.customers))}) AS meter,
+                       trim(unnest({literals(list(table.customers))})) AS meter,
                        unnest(range({len(table.customers)})) AS place
                 FROM {scan}
             )
@@ -232,8 +232,8 @@ class Rows:
         return f"{self.minutes}::SMALLINT"
 
     def _name(self, name: str) -> str:
-        """Write a name column; text files pad with blanks, and one home must not become two."""
-        return f"trim({ident(name)})" if self.scan.is_text else f"{ident(name)}::VARCHAR"
+        """Write a name column; some sources pad with blanks, and one home must not become two."""
+        return f"trim({ident(name)}::VARCHAR)"
 
     def _number(self, value: str) -> str:
         return self.decimals.number(value) if self.decimals else f"try_cast({value} AS DOUBLE)"

@@ -40,7 +40,6 @@ class Scan:
 
     sql: str
     types: dict[str, str]  # by column
-    is_text: bool  # every column is text (CSV, database rows)
     csv_call: str | None = None  # of a CSV file, the call that lacks columns
     order: tuple[str, ...] = ()  # columns that tell the order of appearance, if rows lost it
 
@@ -110,7 +109,7 @@ def scan_csv(files: list[Path], *, skip_lines: int) -> Scan:
         f" compression = '{compression}'"
     )
     types = dict.fromkeys(names, "VARCHAR")
-    return Scan(f"{call}, columns = {_struct(types)})", types, is_text=True, csv_call=call)
+    return Scan(f"{call}, columns = {_struct(types)})", types, csv_call=call)
 
 
 def header_of(path: Path, skip_lines: int) -> tuple[str, list[str]]:
@@ -140,7 +139,7 @@ def scan_parquet(connection: duckdb.DuckDBPyConnection, files: list[Path]) -> Sc
     with duckdb_reads(files):
         described = connection.execute(f"DESCRIBE SELECT * FROM {sql}").fetchall()
     types = {str(row[0]): str(row[1]) for row in described}
-    return Scan(sql, types, is_text=all(kind == "VARCHAR" for kind in types.values()))
+    return Scan(sql, types)
 
 
 def numbered(scan: Scan) -> str:

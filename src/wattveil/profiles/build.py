@@ -211,7 +211,7 @@ def attribute_table(connection: duckdb.DuckDBPyConnection, path: Path) -> pa.Tab
     if key is None:
         expected = "a column customer_id or meter_id"
         raise InvalidFileError(path, "header", expected, table.column_names)
-    names = [str(name) for name in table[key].to_pylist()]
+    names = [str(name).strip(" ") for name in table[key].to_pylist()]
     if len(set(names)) < len(names):
         twice = next(name for place, name in enumerate(names) if name in names[:place])
         raise InvalidFileError(path, f"column {ident(key)}", "each customer once", twice)

@@ -139,8 +139,8 @@ def count_plain_rows(readings: Readings, target: str, calendar: Calendar) -> boo
             """)
     except InvalidFileError:  # a field is not of its type; the other pass finds out which
         return False
-    blanks = "customer_id <> trim(customer_id)" if rows.scan.is_text else "false"
     doubtful = "slot IS NULL OR customer_id IS NULL OR customer_id = ''"
+    blanks = "customer_id <> trim(customer_id)"
     too_much = "slot >= 0 AND isfinite(units) IS NOT TRUE"
     return not _any(readings, f"FROM {ident(target)} WHERE {doubtful} OR {blanks} OR {too_much}")
 
