@@ -96,6 +96,7 @@ def profiles(
     """Turn meter readings into one load profile a customer, and say what was left out and why.
 
     With --engine spark, --out is a folder; --sql, --report and --problems-to are for one machine.
+    If no customer is left, --out is not written and the command fails.
     """
     console, errors = Console(stderr=as_json), Console(stderr=True)
     try:
@@ -167,6 +168,9 @@ def profiles(
         typer.echo(json.dumps(made.to_json(), indent=2))
     else:
         _show(console, made)
+    if not made.account.profiles:
+        errors.print("[red]Error:[/] no customer is left, so there are no profiles to write.")
+        raise typer.Exit(1)
 
 
 def _check_options(one_machine: Mapping[str, object]) -> None:
@@ -190,7 +194,8 @@ def _on_spark(
     spark.check_new(out)
     readings = spark.read_readings(source, options, memory_mb=checked_memory(mb))
     build = readings.build(rules, attributes=attributes)
-    build.profiles.write_parquet(out)
+    if build.account.profiles:
+        build.profiles.write_parquet(out)
     return WrittenProfiles(
         path=out,
         rules=rules,
@@ -256,7 +261,8 @@ def _progress(console: Console) -> Iterator[Callable[[Readings], None]]:
 def _write(
     build: ProfileBuild, rules: ProfileRules, out: str, report: Path | None
 ) -> WrittenProfiles:
-    build.profiles.write_parquet(out)
+    if build.account.profiles:
+        build.profiles.write_parquet(out)
     if report is not None:
         write_quality_page(build, report)
     mean_kw = build.profiles.load_kw.mean(axis=1)
@@ -285,13 +291,12 @@ def _show(console: Console, made: WrittenProfiles) -> None:
     ):
         if readings:
             console.print(f"[yellow]{readings:,} readings {where}[/] and are in no profile.")
-    if made.median_kw is not None:
-        console.print(  # whoever mistook Wh for kWh sees it here
-            f"The median customer has {made.median_kw:.3g} kW on average, the largest"
-            f" {made.largest_kw:.3g} kW."
-        )
-    else:
-        console.print("[yellow]No customer is left:[/] the table above counts them by reason.")
+    if not account.profiles:
+        return
+    console.print(  # whoever mistook Wh for kWh sees it here
+        f"The median customer has {made.median_kw:.3g} kW on average, the largest"
+        f" {made.largest_kw:.3g} kW."
+    )
     console.print(
         f"{account.profiles:,} profiles of {grid.columns} columns"
         f" ({made.rules.timezone}) in {escape(made.path)}."

@@ -369,6 +369,9 @@ def test_the_verb(parted: SparkSession, tmp_path: Path, monkeypatch: pytest.Monk
     assert printed["here"] == printed["there"]
     here, there = (Profiles.read_parquet(tmp_path / place) for place in printed)
     assert here.load_kw.tobytes() == there.load_kw.tobytes()
+    nobody = [*words, "--out", str(tmp_path / "none"), *more, "--least-days", "300"]
+    assert CliRunner().invoke(app, nobody).exit_code == 1
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize(

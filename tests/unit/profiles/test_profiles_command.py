@@ -147,3 +147,21 @@ def test_readings_that_no_cell_can_take_are_told(
         file.write("\na,2013-01-08 12:30,7\n")
     result = CliRunner().invoke(app, [str(source), "--out", str(tmp_path / "p.parquet")])
     assert "1 readings lie in two cells" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_no_customer_left_is_a_failure(
+    app: typer.Typer, source: Path, tmp_path: Path, *, as_json: bool
+) -> None:
+    """The account and the page say why; nothing is written that a release could take for data."""
+    out, page = tmp_path / "p.parquet", tmp_path / "quality.html"
+    words = [str(source), "--out", str(out), "--least-days", "300", "--report", str(page)]
+    result = CliRunner().invoke(app, [*words, "--json"] if as_json else words)
+    assert result.exit_code == 1
+    assert "no customer is left" in " ".join(result.stderr.split())
+    assert not out.exists()
+    assert "readings on fewer than 300 days" in page.read_text(encoding="utf-8")
+    if as_json:
+        assert json.loads(result.stdout)["profiles"] == 0
+    else:
+        assert "readings on fewer than 300 days" in " ".join(result.stdout.split())
