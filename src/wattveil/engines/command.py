@@ -1,6 +1,7 @@
 """The verb `profiles`: meter data in, one load profile a customer out."""
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from rich.table import Table
 
 from wattveil import checks
 from wattveil.engines.choice import ENGINE_HELP, MASTER_HELP, Engine, chosen_engine
-from wattveil.errors import InvalidParameterError, WattveilError
+from wattveil.errors import InvalidFileError, InvalidParameterError, WattveilError
 from wattveil.ingest import Readings
 from wattveil.ingest.options import ReadOptions
 from wattveil.ingest.read import checked_memory, open_readings
@@ -157,12 +158,12 @@ def profiles(
                 build = build_by_rules(readings, rules, attributes=attributes)
             made = _write(build, rules, out, report)
     except InvalidParameterError as error:
-        raise typer.BadParameter(str(error)) from error
+        raise typer.BadParameter(_said(error)) from error
     except duckdb.OutOfMemoryException as error:
         errors.print(f"[red]Error:[/] more than --memory-mb {memory_mb} is needed.")
         raise typer.Exit(1) from error
     except (WattveilError, OSError, duckdb.Error) as error:
-        errors.print(f"[red]Error:[/] {escape(str(error))}", highlight=False)
+        errors.print(f"[red]Error:[/] {escape(_said(error))}", highlight=False)
         raise typer.Exit(1) from error
     if as_json:
         typer.echo(json.dumps(made.to_json(), indent=2))
@@ -171,6 +172,27 @@ def profiles(
     if not made.account.profiles:
         errors.print("[red]Error:[/] no customer is left, so there are no profiles to write.")
         raise typer.Exit(1)
+
+
+def _said(error: Exception) -> str:
+    """Return a message in which the arguments that it advises are options of the verb."""
+    match error:
+        case InvalidFileError():
+            expected = _as_options(error.expected)
+            return str(InvalidFileError(error.path, error.where, expected, error.found))
+        case InvalidParameterError():
+            return str(InvalidParameterError(error.field, _as_options(error.rule), error.value))
+        case _:
+            return str(error)
+
+
+def _as_options(advice: str) -> str:
+    advice = re.sub(r"columns=\{'(\w+)': …\}", r"--column \1=NAME", advice)
+    return re.sub(
+        r"\b([a-z_]+)=(?:(…|\d+)|'(\w+)')",
+        lambda found: f"--{found[1].replace('_', '-')} {found[2] or found[3]}",
+        advice,
+    )
 
 
 def _check_options(one_machine: Mapping[str, object]) -> None:

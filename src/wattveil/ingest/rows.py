@@ -22,7 +22,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from wattveil.errors import InvalidFileError
+from wattveil.errors import InvalidFileError, NoUsableReadingError
 from wattveil.ingest import schema
 from wattveil.ingest.decimals import Decimals, find_mark
 from wattveil.ingest.layouts import Found, LongTable, MatrixTable, Table, WideTable
@@ -310,12 +310,14 @@ def _find_stamp(
     text = ident(columns[0])
     if len(columns) > 1:
         text = "(" + " || ' ' || ".join(f"trim({ident(name)}::VARCHAR)" for name in columns) + ")"
-    drawn = connection.execute(f"""
-        SELECT stamp FROM (SELECT trim({text}) AS stamp FROM {scan.sql} LIMIT {_SAMPLE_ROWS})
-        WHERE stamp <> ''
-    """).fetchall()
-    sample = [str(row[0]) for row in drawn]
-    return text_stamp(connection, text, sample, given=options.stamp_format, path=path)
+    drawn = connection.execute(
+        f"SELECT trim({text}) FROM {scan.sql} LIMIT {_SAMPLE_ROWS}"
+    ).fetchall()
+    if not drawn:
+        raise NoUsableReadingError(path, "all rows", "a reading", "none")
+    sample = [str(row[0]) for row in drawn if row[0]]
+    where = "column " + " and ".join(ident(name) for name in columns)
+    return text_stamp(connection, text, sample, given=options.stamp_format, path=path, where=where)
 
 
 def _infer_minutes(connection: duckdb.DuckDBPyConnection, rows: Rows, path: str) -> int:

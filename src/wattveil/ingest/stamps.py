@@ -75,6 +75,7 @@ def text_stamp(
     *,
     given: str | None,
     path: object,
+    where: str,
 ) -> StampReader:
     """Read a column of text, by the format given or the one that fits the whole sample best."""
     text = f"trim({column})"
@@ -90,7 +91,7 @@ def text_stamp(
     }
     best = max(counts, key=lambda pattern: counts[pattern])
     if 2 * counts[best] <= len(sample):
-        return _formatted(connection, text, sample, path)
+        return _formatted(connection, text, sample, path, where)
     if best == _EPOCH:
         return _epoch(f"CASE WHEN regexp_full_match({text}, '{_EPOCH}') THEN {text}::BIGINT END")
     form = _usual_format(sample)
@@ -149,7 +150,7 @@ def _epoch(number: str) -> StampReader:
 
 
 def _formatted(
-    connection: duckdb.DuckDBPyConnection, text: str, sample: list[str], path: object
+    connection: duckdb.DuckDBPyConnection, text: str, sample: list[str], path: object, where: str
 ) -> StampReader:
     """Find the format that reads most of the sample; refuse to choose between two."""
     # try_strptime wants a constant format, so each format is a column of its own.
@@ -162,7 +163,7 @@ def _formatted(
     if 2 * most <= len(sample) or len(best) > 1:
         fitting = f" (it may be any of {best})" if most else ""
         expected = f"time stamps of a known format, or stamp_format=…{fitting}"
-        raise InvalidFileError(path, f"column {text}", expected, shown)
+        raise InvalidFileError(path, where, expected, shown)
     sql = f"epoch_us(try_strptime({text}, {literal(best[0])}))"
     guess = f"stamp_format: {best[0]}"
     return StampReader(sql, aware=False, writes=_writes(best[0]), guess=guess)
