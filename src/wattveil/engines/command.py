@@ -1,6 +1,7 @@
 """The verb `profiles`: meter data in, one load profile a customer out."""
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from rich.table import Table
 
 from wattveil import checks
 from wattveil.engines.choice import ENGINE_HELP, MASTER_HELP, Engine, chosen_engine
-from wattveil.errors import InvalidParameterError, WattveilError
+from wattveil.errors import InvalidFileError, InvalidParameterError, WattveilError
 from wattveil.ingest import Readings
 from wattveil.ingest.options import ReadOptions
 from wattveil.ingest.read import checked_memory, open_readings
@@ -56,6 +57,7 @@ def profiles(
     minutes: Annotated[int | None, typer.Option(help="Length of the intervals.")] = None,
     stamp: Annotated[str | None, typer.Option(help="start or end of the interval.")] = None,
     stamp_format: Annotated[str | None, typer.Option(help="As for strptime.")] = None,
+    decimal: Annotated[str | None, typer.Option(help="point or comma, in values.")] = None,
     day_slots: Annotated[str | None, typer.Option(help="Wide tables: clock or elapsed.")] = None,
     period: Annotated[
         tuple[str, str] | None, typer.Option(help="First day, and day after the last.")
@@ -95,6 +97,7 @@ def profiles(
     """Turn meter readings into one load profile a customer, and say what was left out and why.
 
     With --engine spark, --out is a folder; --sql, --report and --problems-to are for one machine.
+    If no customer is left, --out is not written and the command fails.
     """
     console, errors = Console(stderr=as_json), Console(stderr=True)
     try:
@@ -118,6 +121,7 @@ def profiles(
             minutes=minutes,
             stamp=stamp,
             stamp_format=stamp_format,
+            decimal=decimal,
             day_slots=day_slots,
             period=period,
             conflicts=conflicts,
@@ -154,17 +158,41 @@ def profiles(
                 build = build_by_rules(readings, rules, attributes=attributes)
             made = _write(build, rules, out, report)
     except InvalidParameterError as error:
-        raise typer.BadParameter(str(error)) from error
+        raise typer.BadParameter(_said(error)) from error
     except duckdb.OutOfMemoryException as error:
         errors.print(f"[red]Error:[/] more than --memory-mb {memory_mb} is needed.")
         raise typer.Exit(1) from error
     except (WattveilError, OSError, duckdb.Error) as error:
-        errors.print(f"[red]Error:[/] {escape(str(error))}", highlight=False)
+        errors.print(f"[red]Error:[/] {escape(_said(error))}", highlight=False)
         raise typer.Exit(1) from error
     if as_json:
         typer.echo(json.dumps(made.to_json(), indent=2))
     else:
         _show(console, made)
+    if not made.account.profiles:
+        errors.print("[red]Error:[/] no customer is left, so there are no profiles to write.")
+        raise typer.Exit(1)
+
+
+def _said(error: Exception) -> str:
+    """Return a message in which the arguments that it advises are options of the verb."""
+    match error:
+        case InvalidFileError():
+            expected = _as_options(error.expected)
+            return str(InvalidFileError(error.path, error.where, expected, error.found))
+        case InvalidParameterError():
+            return str(InvalidParameterError(error.field, _as_options(error.rule), error.value))
+        case _:
+            return str(error)
+
+
+def _as_options(advice: str) -> str:
+    advice = re.sub(r"columns=\{'(\w+)': …\}", r"--column \1=NAME", advice)
+    return re.sub(
+        r"\b([a-z_]+)=(?:(…|\d+)|'(\w+)')",
+        lambda found: f"--{found[1].replace('_', '-')} {found[2] or found[3]}",
+        advice,
+    )
 
 
 def _check_options(one_machine: Mapping[str, object]) -> None:
@@ -188,7 +216,8 @@ def _on_spark(
     spark.check_new(out)
     readings = spark.read_readings(source, options, memory_mb=checked_memory(mb))
     build = readings.build(rules, attributes=attributes)
-    build.profiles.write_parquet(out)
+    if build.account.profiles:
+        build.profiles.write_parquet(out)
     return WrittenProfiles(
         path=out,
         rules=rules,
@@ -254,7 +283,8 @@ def _progress(console: Console) -> Iterator[Callable[[Readings], None]]:
 def _write(
     build: ProfileBuild, rules: ProfileRules, out: str, report: Path | None
 ) -> WrittenProfiles:
-    build.profiles.write_parquet(out)
+    if build.account.profiles:
+        build.profiles.write_parquet(out)
     if report is not None:
         write_quality_page(build, report)
     mean_kw = build.profiles.load_kw.mean(axis=1)
@@ -279,17 +309,16 @@ def _show(console: Console, made: WrittenProfiles) -> None:
     console.print(table)
     for readings, where in (
         (account.straddling, "lie in two cells of the grid"),
-        (account.too_long, "are longer than a cell of the grid"),
+        (account.unfit, "have a length that no cell of the grid is a multiple of"),
     ):
         if readings:
             console.print(f"[yellow]{readings:,} readings {where}[/] and are in no profile.")
-    if made.median_kw is not None:
-        console.print(  # whoever mistook Wh for kWh sees it here
-            f"The median customer has {made.median_kw:.3g} kW on average, the largest"
-            f" {made.largest_kw:.3g} kW."
-        )
-    else:
-        console.print("[yellow]No customer is left:[/] the table above counts them by reason.")
+    if not account.profiles:
+        return
+    console.print(  # whoever mistook Wh for kWh sees it here
+        f"The median customer has {made.median_kw:.3g} kW on average, the largest"
+        f" {made.largest_kw:.3g} kW."
+    )
     console.print(
         f"{account.profiles:,} profiles of {grid.columns} columns"
         f" ({made.rules.timezone}) in {escape(made.path)}."

@@ -57,7 +57,7 @@ def look(found: Found, options: ReadOptions, memory_mb: int, name: str) -> OnPar
                 "types": scan.types,
                 "stamp": asdict(rows.stamp),
                 "minutes": rows.minutes,
-                "decimal_comma": rows.decimal_comma,
+                "mark": rows.decimals.mark if rows.decimals else None,
                 "guesses": rows.guesses,
             }
             yield pa.RecordBatch.from_arrays([pa.array([json.dumps(seen)])], ["seen"])
@@ -163,7 +163,7 @@ def _all_dropped(readings: Readings) -> ProfileAccount:
     return ProfileAccount(
         readings=readings.report,
         straddling=0,
-        too_long=0,
+        unfit=0,
         profiles=0,
         customers_dropped={NO_USABLE_READING: customers} if customers else {},
     )

@@ -49,14 +49,14 @@ def partition_numbers(session: SparkSession, partitions: int) -> list[int]:
     return sorted(number for _, number in found)
 
 
-def pack(customer: str, numbers: Sequence[int], *, is_text: bool, most_bytes: int) -> OnPartition:
+def pack(customer: str, numbers: Sequence[int], *, most_bytes: int) -> OnPartition:
     """Return the function that packs rows by the customer that a column names.
 
-    Blanks around a name do not count in a table of texts. Rows without a name go together.
+    Blanks around a name do not count. Rows without a name go together.
     """
 
     def partition_of(name: object) -> int:
-        text = str(name).strip(SPACES) if is_text else str(name)
+        text = str(name).strip(SPACES)
         return zlib.crc32(text.encode("utf-8", "surrogatepass")) % len(numbers)
 
     def packed(batches: Batches) -> Iterator[pa.RecordBatch]:

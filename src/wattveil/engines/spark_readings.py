@@ -7,7 +7,6 @@ No row comes to the driver; executors write the profiles.
 
 import functools
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,8 +29,9 @@ from wattveil.engines.sources import RowsSource, SparkSource, open_source, spark
 from wattveil.engines.spark import quoted
 from wattveil.engines.spark_profiles import SparkProfiles
 from wattveil.errors import InvalidParameterError, NoUsableReadingError
+from wattveil.ingest.decimals import Decimals
 from wattveil.ingest.layouts import Found, LongTable, MatrixTable, find_layout
-from wattveil.ingest.options import Conflicts, Estimated, ReadOptions, Stamp
+from wattveil.ingest.options import Conflicts, DecimalMark, Estimated, ReadOptions, Stamp
 from wattveil.ingest.read import add_meters, allowed_lengths
 from wattveil.ingest.readings import Workshop
 from wattveil.ingest.rows import Rows
@@ -102,7 +102,7 @@ def _find_plan(
         raise NoUsableReadingError(name, "all rows", "a reading", "none")
     rows = _rows(json.loads(looked[0].seen), found, opened, options)
     lengths = _lengths(opened, rows, memory_mb)
-    rules.check_lengths(lengths, math.gcd(*lengths))
+    rules.check_lengths(lengths)
     return Plan(
         rows=rows,
         unit=found.unit,
@@ -115,14 +115,14 @@ def _find_plan(
 
 def _rows(seen: dict[str, Any], found: Found, opened: SparkSource, options: ReadOptions) -> Rows:
     """Put together what the names of the columns and what a look at the rows told."""
-    types = seen["types"]
+    types, mark = seen["types"], seen["mark"]
     rows = Rows(
-        scan=Scan("", types, is_text=all(kind == "VARCHAR" for kind in types.values())),
+        scan=Scan("", types),
         table=found.table,
         stamp=StampReader(**seen["stamp"]),
         end_stamped=found.stamp is Stamp.END,
         minutes=seen["minutes"],
-        decimal_comma=seen["decimal_comma"],
+        decimals=Decimals(DecimalMark(mark), options.decimal is not None) if mark else None,
         guesses=(*seen["guesses"], *opened.passed_over),
     )
     read = {column: types[column] for column in rows.columns}
@@ -155,14 +155,13 @@ def _by_customer(session: SparkSession, opened: SparkSource, plan: Plan) -> Data
         meters = workshop.connection.sql("SELECT meter_id, customer_id FROM meters")
         listed = session.createDataFrame(meters.to_arrow_table().rename_columns([METER, OWNER]))
         meter = table.meter if isinstance(table, LongTable) and table.meter else table.customer
-        named = _name(meter, plan.rows) == functions.col(quoted(METER))
+        named = _name(meter) == functions.col(quoted(METER))
         opened = replace(opened, frame=opened.frame.join(listed, named, "left"))
         customer, columns = OWNER, [*columns, METER, OWNER]
     partitions = shuffle_partitions(session)
     packed = pack(
         customer,
         partition_numbers(session, partitions),
-        is_text=plan.rows.scan.is_text,
         most_bytes=(plan.memory_mb << 20) // _COPIES,
     )
     parcels = opened.each(packed, PARCELS, columns, names=customer)
@@ -234,7 +233,6 @@ def _with_attributes(
     )
 
 
-def _name(column: str, rows: Rows) -> Column:
-    """Write a name as the rows of the source have it."""
-    name = functions.col(quoted(column)).cast("string")
-    return functions.btrim(name, functions.lit(SPACES)) if rows.scan.is_text else name
+def _name(column: str) -> Column:
+    """Write a name as `Rows` does."""
+    return functions.btrim(functions.col(quoted(column)).cast("string"), functions.lit(SPACES))

@@ -34,14 +34,3 @@ def possible(energy: str, minutes: str) -> str:
 def units(energy: str) -> str:
     """Write the whole units of an energy in kWh, as a double."""
     return f"round(({energy}) * {UNITS_A_KWH}::DOUBLE)"
-
-
-def piece(energy: str, place: str, pieces: str) -> str:
-    """Write one of several nearly equal pieces of an energy, in kWh.
-
-    They are whole units and add up to all of it, so that it does not matter into how many a reading
-    is cut: the pieces that others need leave no trace.
-    """
-    whole = units(energy)
-    before, after = (f"floor({whole} * {count} / {pieces})" for count in (place, f"({place} + 1)"))
-    return f"(({after} - {before}) / {UNITS_A_KWH})"

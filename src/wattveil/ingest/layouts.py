@@ -49,7 +49,8 @@ _STAMP_START = [
 _STAMP_END = ["end_utc", "interval_end", "end_time", "end", "read_end"]
 _DATE = ["date", "day", "interval_reading_date", "reading_date", "read_date"]
 _TIME = ["time", "start_time", "hour_minute"]
-_VALUE = ["kwh", "value", "consumption", "usage", "energy", "kw", "wh", "reading", "register"]
+_RUNNING = "register"  # a state, or what an interval added to it: taken for neither by its name
+_VALUE = ["kwh", "value", "consumption", "usage", "energy", "kw", "wh", "reading", _RUNNING]
 _CHANNEL = ["channel", "flow_direction", "direction", "flow"]
 _QUALITY = ["quality", "status", "read_quality", "quality_flag", "estimated"]
 _MINUTES = ["minutes", "interval_minutes", "interval_length", "duration_minutes", "duration"]
@@ -307,6 +308,8 @@ class _Search:
         value = given or likely[0]
         if given is None:
             self.guesses.append(f"value: column {value!r}")
+        if self.plain[value] == _RUNNING and self.options.unit is None:
+            raise self.refuse(f"unit=… for {value!r}: 'register' if it is a running total")
         suffix = _VALUE_SUFFIX.search(self.plain[value])
         words = {"kw": MeasuredIn.KW, "wh": MeasuredIn.WH, "kwh": MeasuredIn.KWH}
         return value, self._unit(words[suffix[2]] if suffix else MeasuredIn.KWH)

@@ -44,6 +44,13 @@ class Stamp(StrEnum):
     END = "end"
 
 
+class DecimalMark(StrEnum):
+    """What parts whole numbers from fractions, where values are texts."""
+
+    POINT = "point"
+    COMMA = "comma"
+
+
 class Conflicts(StrEnum):
     """What becomes of two different values for one interval."""
 
@@ -78,6 +85,7 @@ class ReadOptions:
     minutes: int | None = None
     stamp: Stamp | None = None
     stamp_format: str | None = None
+    decimal: DecimalMark | None = None
     timezone: str | None = None
     day_slots: DaySlots | None = None
     period: tuple[dt.date, dt.date] | None = None
@@ -119,6 +127,7 @@ class ReadOptions:
         minutes: int | None = None,
         stamp: str | None = None,
         stamp_format: str | None = None,
+        decimal: str | None = None,
         timezone: str | None = None,
         day_slots: str | None = None,
         period: tuple[str, str] | None = None,
@@ -136,6 +145,7 @@ class ReadOptions:
             minutes=minutes,
             stamp=_optional("stamp", stamp, Stamp),
             stamp_format=stamp_format,
+            decimal=_optional("decimal", decimal, DecimalMark),
             timezone=timezone,
             day_slots=_optional("day_slots", day_slots, DaySlots),
             period=None if period is None else _period(period),

@@ -64,6 +64,7 @@ class _Given(TypedDict, total=False):
     minutes: int | None
     stamp: str | None
     stamp_format: str | None
+    decimal: str | None
     timezone: str | None
     day_slots: str | None
     period: tuple[str, str] | None
@@ -98,6 +99,7 @@ def read_readings(
     minutes: int | None = None,
     stamp: str | None = None,
     stamp_format: str | None = None,
+    decimal: str | None = None,
     timezone: str | None = None,
     day_slots: str | None = None,
     period: tuple[str, str] | None = None,
@@ -134,7 +136,11 @@ def read_readings(
     stamp
         Whether a stamp names the ``start`` or the ``end`` of its interval.
     stamp_format
-        Format of the stamps, as for ``strptime``.
+        Format of the stamps, as for ``strptime``. With ``%z``, or with a ``Z`` at its end, they are
+        instants; with any other, the time on a clock.
+    decimal
+        What values that are texts have before their fractions: a ``point`` or a ``comma``. The
+        other sign then parts groups of thousands. Left out, 1,500 is refused where it may be both.
     timezone
         Zone of stamps without offset; left out, they are UTC. A local time that clocks skip is
         dropped. One that they show twice goes to its first and second pass in turn, by order of
@@ -180,6 +186,7 @@ def read_readings(
         minutes=minutes,
         stamp=stamp,
         stamp_format=stamp_format,
+        decimal=decimal,
         timezone=timezone,
         day_slots=day_slots,
         period=period,

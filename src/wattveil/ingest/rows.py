@@ -22,10 +22,11 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from wattveil.errors import InvalidFileError
+from wattveil.errors import InvalidFileError, NoUsableReadingError
 from wattveil.ingest import schema
+from wattveil.ingest.decimals import Decimals, find_mark
 from wattveil.ingest.layouts import Found, LongTable, MatrixTable, Table, WideTable
-from wattveil.ingest.options import DaySlots, ReadOptions, Stamp
+from wattveil.ingest.options import DaySlots, DecimalMark, ReadOptions, Stamp
 from wattveil.ingest.sources import Scan, numbered, typed_csv
 from wattveil.ingest.sql import choose, ident, literals
 from wattveil.ingest.stamps import StampReader, text_stamp, typed_stamp
@@ -54,7 +55,7 @@ class Rows:
     stamp: StampReader
     end_stamped: bool
     minutes: int | None  # None: a column of the table
-    decimal_comma: bool
+    decimals: Decimals | None  # None: values are numbers
     guesses: tuple[str, ...]
 
     @property
@@ -95,7 +96,9 @@ class Rows:
         is cheap. The scan of a CSV file fails on a value that is no number.
         """
         table = self.table
-        if not isinstance(table, LongTable) or len(table.stamp) > 1 or self.decimal_comma:
+        if not isinstance(table, LongTable) or len(table.stamp) > 1:
+            return None
+        if self.decimals is not None and self.decimals.mark is DecimalMark.COMMA:
             return None
         if table.meter or table.channel or table.quality or table.minutes or not self.stamp.writes:
             return None
@@ -122,7 +125,7 @@ class Rows:
         """Write the SELECT of the first and last stamp, if the files' own statistics know them."""
         if isinstance(self.table, WideTable) or not self.stamp.typed:
             return None
-        column = ident(_first_columns(self.table)[0][0])
+        column = ident(_stamps_and_values(self.table)[0][0])
         first, last = (self.stamp.sql.replace(column, name) for name in ("first", "last"))
         return f"""
             SELECT {first}, {last}
@@ -206,7 +209,7 @@ class Rows:
                        {ident(table.stamp)}::VARCHAR AS stamp_written,
                        {"source_row," if in_order else ""}
                        unnest([{values}]) AS value_written,
-                       unnest({literals(list(table.customers))}) AS meter,
+                       trim(unnest({literals(list(table.customers))})) AS meter,
                        unnest(range({len(table.customers)})) AS place
                 FROM {scan}
             )
@@ -229,34 +232,36 @@ class Rows:
         return f"{self.minutes}::SMALLINT"
 
     def _name(self, name: str) -> str:
-        """Write a name column; text files pad with blanks, and one home must not become two."""
-        return f"trim({ident(name)})" if self.scan.is_text else f"{ident(name)}::VARCHAR"
+        """Write a name column; some sources pad with blanks, and one home must not become two."""
+        return f"trim({ident(name)}::VARCHAR)"
 
     def _number(self, value: str) -> str:
-        if self.decimal_comma:
-            return f"try_cast(replace({value}, ',', '.') AS DOUBLE)"
-        return f"try_cast({value} AS DOUBLE)"
+        return self.decimals.number(value) if self.decimals else f"try_cast({value} AS DOUBLE)"
 
 
 def find_rows(
     connection: duckdb.DuckDBPyConnection, scan: Scan, found: Found, options: ReadOptions, path: str
 ) -> Rows:
-    """Complete a layout with what only the data can tell: stamps, decimal comma, minutes."""
-    stamps, value = _first_columns(found.table)
+    """Complete a layout with what only the data can tell: stamps, decimal mark, minutes."""
+    stamps, values = _stamps_and_values(found.table)
     stamp = _find_stamp(connection, scan, stamps, options, path)
     if isinstance(found.table, WideTable) and found.table.day_slots is DaySlots.ELAPSED:
         add_midnights(connection, options.timezone or "UTC")
         stamp = replace(stamp, aware=True)
-    commas = scan.is_text and _has_decimal_commas(connection, scan, value)
     guesses = list(found.guesses) + ([stamp.guess] if stamp.guess else [])
-    if commas:
-        guesses.append("values: decimal comma")
+    decimals = None
+    if all(scan.types[name] == "VARCHAR" for name in values):
+        mark = options.decimal or find_mark(connection, scan, values, _SAMPLE_ROWS, path)
+        decimals = Decimals(mark, groups=options.decimal is not None)
+        if options.decimal is None:
+            guesses.append(f"values: decimal {mark.value}")
     if not stamp.aware and options.timezone is None:
         guesses.append("timezone: UTC, as stamps carry no offset and no timezone is given")
     minutes = options.minutes
     if isinstance(found.table, WideTable):
         minutes = found.table.minutes
-    rows = Rows(scan, found.table, stamp, found.stamp is Stamp.END, minutes, commas, tuple(guesses))
+    end = found.stamp is Stamp.END
+    rows = Rows(scan, found.table, stamp, end, minutes, decimals, tuple(guesses))
     if minutes is None and not (isinstance(found.table, LongTable) and found.table.minutes):
         minutes = _infer_minutes(connection, rows, path)
         guess = f"minutes: {minutes}, the commonest distance of two stamps of a customer"
@@ -280,15 +285,15 @@ def add_midnights(connection: duckdb.DuckDBPyConnection, zone: str) -> None:
     connection.unregister("midnights_made")
 
 
-def _first_columns(table: Table) -> tuple[tuple[str, ...], str]:
-    """Return the columns of the stamp, and the first of values."""
+def _stamps_and_values(table: Table) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the columns of the stamp, and those of values."""
     match table:
         case LongTable():
-            return table.stamp, table.value
+            return table.stamp, (table.value,)
         case WideTable():
-            return (table.date,), table.slots[0]
+            return (table.date,), table.slots
         case MatrixTable():
-            return (table.stamp,), table.customers[0]
+            return (table.stamp,), table.customers
 
 
 def _find_stamp(
@@ -305,21 +310,14 @@ def _find_stamp(
     text = ident(columns[0])
     if len(columns) > 1:
         text = "(" + " || ' ' || ".join(f"trim({ident(name)}::VARCHAR)" for name in columns) + ")"
-    drawn = connection.execute(f"""
-        SELECT stamp FROM (SELECT trim({text}) AS stamp FROM {scan.sql} LIMIT {_SAMPLE_ROWS})
-        WHERE stamp <> ''
-    """).fetchall()
-    sample = [str(row[0]) for row in drawn]
-    return text_stamp(connection, text, sample, given=options.stamp_format, path=path)
-
-
-def _has_decimal_commas(connection: duckdb.DuckDBPyConnection, scan: Scan, value: str) -> bool:
-    """Tell 0,25 from 0.25: at least half of the sample has a comma between digits."""
-    row = connection.execute(rf"""
-        SELECT count(*) FILTER (WHERE regexp_full_match(trim(v), '-?\d*,\d+')), count(v)
-        FROM (SELECT {ident(value)} AS v FROM {scan.sql} LIMIT {_SAMPLE_ROWS})
-    """).fetchall()[0]
-    return bool(row[0] and 2 * int(row[0]) >= int(row[1]))
+    drawn = connection.execute(
+        f"SELECT trim({text}) FROM {scan.sql} LIMIT {_SAMPLE_ROWS}"
+    ).fetchall()
+    if not drawn:
+        raise NoUsableReadingError(path, "all rows", "a reading", "none")
+    sample = [str(row[0]) for row in drawn if row[0]]
+    where = "column " + " and ".join(ident(name) for name in columns)
+    return text_stamp(connection, text, sample, given=options.stamp_format, path=path, where=where)
 
 
 def _infer_minutes(connection: duckdb.DuckDBPyConnection, rows: Rows, path: str) -> int:

@@ -22,6 +22,8 @@ _HEAD_BYTES = 1 << 20
 _DELIMITERS = ",;\t|"
 _PARQUET_MAGIC = b"PAR1"
 _READABLE = re.compile(r"\.(csv|txt|tsv|parquet|pq|xml|nem12)(\.(gz|zst|zstd))?$", re.IGNORECASE)
+_EXCEL_FIRST = re.compile(r'"?sep=.?"?\s*', re.IGNORECASE)
+_UTF_16 = re.compile(rb"\xff\xfe|\xfe\xff|[^\0]\0[^\0]\0|\0[^\0]\0[^\0]")
 _NEM12 = re.compile(r"\s*(100,NEM12|200,)", re.IGNORECASE)
 
 
@@ -40,7 +42,6 @@ class Scan:
 
     sql: str
     types: dict[str, str]  # by column
-    is_text: bool  # every column is text (CSV, database rows)
     csv_call: str | None = None  # of a CSV file, the call that lacks columns
     order: tuple[str, ...] = ()  # columns that tell the order of appearance, if rows lost it
 
@@ -110,7 +111,7 @@ def scan_csv(files: list[Path], *, skip_lines: int) -> Scan:
         f" compression = '{compression}'"
     )
     types = dict.fromkeys(names, "VARCHAR")
-    return Scan(f"{call}, columns = {_struct(types)})", types, is_text=True, csv_call=call)
+    return Scan(f"{call}, columns = {_struct(types)})", types, csv_call=call)
 
 
 def header_of(path: Path, skip_lines: int) -> tuple[str, list[str]]:
@@ -119,6 +120,9 @@ def header_of(path: Path, skip_lines: int) -> tuple[str, list[str]]:
     where = f"line {skip_lines + 1}"
     if not lines or not lines[0].strip():
         raise InvalidFileError(path, where, "a header with column names", "an empty line")
+    if _EXCEL_FIRST.fullmatch(lines[0]):
+        expected = f"column names, or skip_lines={skip_lines + 1}: Excel puts a line before them"
+        raise InvalidFileError(path, where, expected, lines[0])
     delimiter = max(_DELIMITERS, key=lines[0].count)
     if delimiter not in lines[0]:
         raise InvalidFileError(path, where, "columns parted by , ; | or tab", lines[0][:200])
@@ -140,7 +144,7 @@ def scan_parquet(connection: duckdb.DuckDBPyConnection, files: list[Path]) -> Sc
     with duckdb_reads(files):
         described = connection.execute(f"DESCRIBE SELECT * FROM {sql}").fetchall()
     types = {str(row[0]): str(row[1]) for row in described}
-    return Scan(sql, types, is_text=all(kind == "VARCHAR" for kind in types.values()))
+    return Scan(sql, types)
 
 
 def numbered(scan: Scan) -> str:
@@ -204,6 +208,9 @@ def _head(path: Path) -> str:
             start = stream.read(_HEAD_BYTES)
     except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
         raise InvalidFileError(path, "content", "a whole compressed file", str(error)) from error
+    if _UTF_16.match(start):
+        expected = "UTF-8 text; iconv -f UTF-16 -t UTF-8 makes it"
+        raise InvalidFileError(path, "first bytes", expected, "UTF-16")
     return start.decode("utf-8-sig", errors="replace")
 
 

@@ -75,21 +75,23 @@ def text_stamp(
     *,
     given: str | None,
     path: object,
+    where: str,
 ) -> StampReader:
     """Read a column of text, by the format given or the one that fits the whole sample best."""
     text = f"trim({column})"
     if given is not None:
-        aware = "%z" in given
-        kind = "TIMESTAMPTZ" if aware else "TIMESTAMP"
+        has_offset = "%z" in given
+        kind = "TIMESTAMPTZ" if has_offset else "TIMESTAMP"
         sql = f"epoch_us(try_strptime({text}, {literal(given)})::{kind})"
-        return StampReader(sql, aware=aware, writes=None if aware else _writes(given))
+        aware = has_offset or re.search(r"[^%]Z$", given) is not None
+        return StampReader(sql, aware=aware, writes=None if has_offset else _writes(given))
     counts = {
         pattern: sum(re.fullmatch(pattern, stamp) is not None for stamp in sample)
         for pattern in (_NAIVE, _AWARE, _EPOCH)
     }
     best = max(counts, key=lambda pattern: counts[pattern])
     if 2 * counts[best] <= len(sample):
-        return _formatted(connection, text, sample, path)
+        return _formatted(connection, text, sample, path, where)
     if best == _EPOCH:
         return _epoch(f"CASE WHEN regexp_full_match({text}, '{_EPOCH}') THEN {text}::BIGINT END")
     form = _usual_format(sample)
@@ -105,7 +107,9 @@ def text_stamp(
         whole = f"regexp_replace({whole}, '^(.{{8,10}}[ T][0-9]+:[0-9]+)( ?[-+ZU])', '\\1:00\\2')"
         slow = f"epoch_us(try_cast({whole} AS TIMESTAMPTZ))"
     sql = f"CASE {fast} WHEN regexp_full_match({text}, '{best}') THEN {slow} END"
-    return StampReader(sql, aware=best == _AWARE, writes=_writes(form))
+    aware = best == _AWARE
+    guess = f"stamp: {'instants, with' if aware else 'time on a clock, without'} an offset from UTC"
+    return StampReader(sql, aware=aware, writes=_writes(form), guess=guess)
 
 
 def _writes(form: str | None) -> str | None:
@@ -146,7 +150,7 @@ def _epoch(number: str) -> StampReader:
 
 
 def _formatted(
-    connection: duckdb.DuckDBPyConnection, text: str, sample: list[str], path: object
+    connection: duckdb.DuckDBPyConnection, text: str, sample: list[str], path: object, where: str
 ) -> StampReader:
     """Find the format that reads most of the sample; refuse to choose between two."""
     # try_strptime wants a constant format, so each format is a column of its own.
@@ -159,7 +163,7 @@ def _formatted(
     if 2 * most <= len(sample) or len(best) > 1:
         fitting = f" (it may be any of {best})" if most else ""
         expected = f"time stamps of a known format, or stamp_format=…{fitting}"
-        raise InvalidFileError(path, f"column {text}", expected, shown)
+        raise InvalidFileError(path, where, expected, shown)
     sql = f"epoch_us(try_strptime({text}, {literal(best[0])}))"
     guess = f"stamp_format: {best[0]}"
     return StampReader(sql, aware=False, writes=_writes(best[0]), guess=guess)

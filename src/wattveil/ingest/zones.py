@@ -36,6 +36,13 @@ class Offsets:
         found: Micros = self.offsets_us[np.searchsorted(self.changes_us, utc_us, side="right")]
         return found
 
+    def steady_us(self, utc_us: Micros) -> Micros:
+        """Return how long the offset stays as it is at each instant; a day if it changes later."""
+        changes_us = np.append(self.changes_us, np.iinfo(np.int64).max)
+        following = changes_us[np.searchsorted(self.changes_us, utc_us, side="right")]
+        steady: Micros = np.minimum(following, utc_us + DAY_US) - utc_us
+        return steady
+
 
 @dataclass(frozen=True)
 class Instants:

@@ -28,11 +28,9 @@ class ProfileRules:
         if self.longest_gap_hours is not None:
             checks.positive("longest_gap_hours", self.longest_gap_hours)
 
-    def check_lengths(self, lengths: Sequence[int], base_minutes: int) -> None:
-        """Refuse a grid that intervals of these lengths cannot fill."""
-        if self.grid.minutes % base_minutes or min(lengths) > self.grid.minutes:
-            rule = f"a multiple of the readings' {base_minutes} minutes"
-            raise InvalidParameterError("grid.minutes", rule, self.grid.minutes)
+    def check_lengths(self, lengths: Sequence[int]) -> None:
+        """Refuse a grid that no reading can fill; otherwise each is judged by its own length."""
+        check_lengths("grid.minutes", self.grid.minutes, lengths)
 
     def to_json(self, report: IngestReport) -> dict[str, object]:
         """Return these rules and those of reading: a release states them."""
@@ -46,6 +44,13 @@ class ProfileRules:
         }
 
 
+def check_lengths(name: str, slot_minutes: int, lengths: Sequence[int]) -> None:
+    """Refuse slots of which no length that occurs is a part."""
+    if all(slot_minutes % length for length in lengths):
+        rule = f"a multiple of the readings' {min(lengths)} minutes"
+        raise InvalidParameterError(name, rule, slot_minutes)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ProfileAccount:
     """How many readings and customers there are and were left out: exact, in house only.
@@ -55,7 +60,7 @@ class ProfileAccount:
 
     readings: IngestReport
     straddling: int  # readings that lie in two cells of the grid
-    too_long: int  # readings longer than a cell
+    unfit: int  # readings whose length does not divide a cell
     profiles: int
     customers_dropped: Mapping[str, int]
     without_attributes: int = 0
@@ -72,7 +77,7 @@ class ProfileAccount:
             self,
             readings=self.readings.plus(other.readings),
             straddling=self.straddling + other.straddling,
-            too_long=self.too_long + other.too_long,
+            unfit=self.unfit + other.unfit,
             profiles=self.profiles + other.profiles,
             customers_dropped=dict(dropped),
             without_attributes=self.without_attributes + other.without_attributes,
@@ -83,7 +88,7 @@ class ProfileAccount:
         return {
             "readings": self.readings.to_json(),
             "readings_in_two_cells": self.straddling,
-            "readings_longer_than_a_cell": self.too_long,
+            "readings_of_unfit_length": self.unfit,
             "customers_dropped": dict(self.customers_dropped),
             "customers_without_attributes": self.without_attributes,
         }
@@ -94,7 +99,7 @@ class ProfileAccount:
         return cls(
             readings=IngestReport.from_json(record["readings"]),
             straddling=record["readings_in_two_cells"],
-            too_long=record["readings_longer_than_a_cell"],
+            unfit=record["readings_of_unfit_length"],
             profiles=profiles,
             customers_dropped=record["customers_dropped"],
             without_attributes=record["customers_without_attributes"],

@@ -147,7 +147,7 @@ def build_by_rules(
     readings: Readings, rules: ProfileRules, *, attributes: str | Path | None = None
 ) -> ProfileBuild:
     """Do what `build_profiles` does, by rules that were checked."""
-    rules.check_lengths(readings.source.lengths, readings.base_minutes)
+    rules.check_lengths(readings.source.lengths)
     grid = rules.grid
     cells = make_cells(readings, grid, rules.timezone)
     averages = average(cells, with_gaps=rules.longest_gap_hours is not None)
@@ -163,7 +163,7 @@ def build_by_rules(
     account = ProfileAccount(
         readings=cells.report,
         straddling=cells.straddling,
-        too_long=cells.too_long,
+        unfit=cells.unfit,
         profiles=len(names),
         customers_dropped=dropped,
         without_attributes=sum(not any(found) for found in zip(*columns.values(), strict=True)),
@@ -211,7 +211,7 @@ def attribute_table(connection: duckdb.DuckDBPyConnection, path: Path) -> pa.Tab
     if key is None:
         expected = "a column customer_id or meter_id"
         raise InvalidFileError(path, "header", expected, table.column_names)
-    names = [str(name) for name in table[key].to_pylist()]
+    names = [str(name).strip(" ") for name in table[key].to_pylist()]
     if len(set(names)) < len(names):
         twice = next(name for place, name in enumerate(names) if name in names[:place])
         raise InvalidFileError(path, f"column {ident(key)}", "each customer once", twice)

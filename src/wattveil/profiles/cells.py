@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattveil.errors import NoUsableReadingError
-from wattveil.ingest import energy, schema
+from wattveil.ingest import schema
 from wattveil.ingest.judge import Judgement
 from wattveil.ingest.options import MeasuredIn
 from wattveil.ingest.readings import Readings
@@ -43,7 +43,7 @@ _SAMPLE_ROWS = 50_000
 class Cells:
     """The table ``cells`` of the readings' connection, and what it was made with.
 
-    `counting` says what its columns are. ``straddling`` and ``too_long`` are rows of the table of
+    `counting` says what its columns are. ``straddling`` and ``unfit`` are rows of the table of
     readings that no cell could take.
     """
 
@@ -54,7 +54,7 @@ class Cells:
     report: IngestReport
     customers: int  # named in the source
     straddling: int
-    too_long: int
+    unfit: int
 
 
 def make_cells(readings: Readings, grid: Grid, zone: str) -> Cells:
@@ -160,12 +160,12 @@ def _second_look(readings: Readings, frame: Frame, calendar: Calendar) -> Cells:
         report=report,
         customers=customers,
         straddling=straddling,
-        too_long=0,
+        unfit=0,
     )
 
 
 def _settled_first(readings: Readings, grid: Grid, zone: str) -> Cells:
-    """Settle all rows, cut them into pieces of one length, and count these."""
+    """Settle all rows, and count them."""
     settled = readings.settled()
     minutes = readings.base_minutes
     table = f"({settled.sql})"
@@ -176,19 +176,9 @@ def _settled_first(readings: Readings, grid: Grid, zone: str) -> Cells:
     days = _with_neighbours([int(row[0]) for row in found])
     frame = Frame(grid=grid, zone=zone, minutes=minutes, days=days, period_us=None)
     calendar = calendar_of_instants(frame)
-    fits = f"minutes <= {grid.minutes}"
-    piece = energy.piece("kwh", "piece", "pieces")
-    pieces = f"""
-        SELECT customer_id, start_utc + to_minutes(piece * {minutes}) AS start_utc,
-               {piece} AS kwh, channel, quality
-        FROM (
-            SELECT *, minutes // {minutes} AS pieces, unnest(range(pieces)) AS piece
-            FROM {table} WHERE {fits}
-        )
-    """
-    rows = _settled_rows(pieces if len(readings.source.lengths) > 1 else table)
-    count_rows(readings, "cells", rows, calendar)
-    too_long = readings.connection.execute(
+    fits = f"{grid.minutes} % minutes = 0"
+    count_rows(readings, "cells", _settled_rows(f"FROM {table} WHERE {fits}"), calendar)
+    unfit = readings.connection.execute(
         f"SELECT count(*) FROM {table} WHERE NOT ({fits})"
     ).fetchall()[0][0]
     straddling = _total(readings, f"FROM cells WHERE slot = {-STRADDLES}")
@@ -200,7 +190,7 @@ def _settled_first(readings: Readings, grid: Grid, zone: str) -> Cells:
         report=readings.report,
         customers=settled.customers,
         straddling=straddling,
-        too_long=too_long,
+        unfit=unfit,
     )
 
 
@@ -208,7 +198,7 @@ def _settled_rows(table: str) -> Judgement:
     """Give settled rows the columns of judged ones; all are fine."""
     estimated = ", ".join(f"'{name}'" for name in schema.QUALITIES[schema.FIRST_ESTIMATED :])
     source = f"""(
-        SELECT customer_id, epoch_us(start_utc) AS stamp_us, kwh, 0 AS channel,
+        SELECT customer_id, epoch_us(start_utc) AS stamp_us, kwh, minutes, 0 AS channel,
                CASE WHEN quality IN ({estimated}) THEN {schema.FIRST_ESTIMATED} ELSE 0 END
                    AS quality
         FROM ({table})

@@ -3,7 +3,9 @@
 Both functions make a table with the columns customer_id, slot, rows, units (`energy`), low_bits
 and high_bits (the two halves of the slot's word), estimated, low_channel and high_channel.
 
-`count_rows` judges every row as it goes. `count_plain_rows` is for tables of customer, stamp and
+`count_rows` judges every row as it goes. Where lengths differ, a reading counts as often as the
+length of the calendar goes into its own, with as many bits: so its weight is its length, and who
+else is in the file leaves no trace. `count_plain_rows` is for tables of customer, stamp and
 value. It never reads a stamp: the calendar is written as the file writes it, and the two are
 compared. Whatever it does not know makes it give up.
 """
@@ -17,7 +19,7 @@ from wattveil.ingest.readings import Readings
 from wattveil.ingest.schema import Drop
 from wattveil.ingest.sources import duckdb_reads
 from wattveil.ingest.sql import ident
-from wattveil.profiles.calendar import OUTSIDE_WINDOW, STRADDLES, Calendar
+from wattveil.profiles.calendar import OUTSIDE_WINDOW, STRADDLES, WORD_BITS, Calendar
 
 _HALVES = (
     f"({{mask}} & {(1 << 64) - 1})::UBIGINT AS low_bits, ({{mask}} >> 64)::UBIGINT AS high_bits"
@@ -33,16 +35,13 @@ def count_rows(readings: Readings, target: str, judged: Judgement, calendar: Cal
         estimated = f"count(*) FILTER (WHERE quality >= {schema.FIRST_ESTIMATED})"
     block_us, first_us = calendar.frame.block_us, calendar.first_us
     beyond = OUTSIDE_WINDOW if calendar.frame.period_us is None else Drop.OUTSIDE_PERIOD
+    several = len(readings.source.lengths) > 1
     _add_calendar(readings, calendar)
     readings.connection.execute(f"""
         CREATE OR REPLACE TABLE {ident(target)} AS
-        SELECT customer_id, slot, count(*) AS rows, sum(units) AS units,
-               {_HALVES.format(mask="bit_or(mask)")},
-               {estimated} AS estimated,
-               {low} AS low_channel, {high} AS high_channel
-        FROM (
+        WITH placed AS (
             SELECT {judged.customer} AS customer_id, {energy.units(judged.kwh)} AS units,
-                   channel, quality,
+                   channel, quality, {"minutes," if several else ""}
                    CASE WHEN {judged.is_fine}
                              AND stamp_us BETWEEN {first_us} AND {calendar.end_us - 1}
                              AND (stamp_us - {first_us}) % {block_us} = 0
@@ -54,9 +53,39 @@ def count_rows(readings: Readings, target: str, judged: Judgement, calendar: Cal
                         ELSE {-beyond}
                    END::INTEGER AS key
             FROM {judged.source}
-        ) JOIN calendar USING (key)
+        )
+        SELECT customer_id, slot, count(*) AS rows, sum(units) AS units,
+               {_HALVES.format(mask="bit_or(mask)")},
+               {estimated} AS estimated,
+               {low} AS low_channel, {high} AS high_channel
+        FROM {_cut(calendar) if several else "placed JOIN calendar USING (key)"}
         GROUP BY customer_id, slot
     """)
+
+
+def _cut(calendar: Calendar) -> str:
+    """Write the rows ``placed`` with a row for each bit of theirs; the first has all the energy."""
+    return f"""(
+        SELECT customer_id, channel, quality,
+               CASE WHEN piece = 0 THEN units ELSE 0 END AS units,
+               CASE WHEN NOT fits THEN {-STRADDLES}
+                    WHEN bit < 0 THEN slot
+                    ELSE slot + (bit + piece) // {WORD_BITS} END AS slot,
+               CASE WHEN fits AND bit >= 0 THEN {_mask(f"(bit + piece) % {WORD_BITS}")}
+                    ELSE 0 END AS mask
+        FROM (
+            SELECT *,
+                   slot < 0 OR minute_of_day % minutes = 0 AND minutes <= steady_minutes AS fits,
+                   CASE WHEN fits AND slot >= 0 THEN minutes // {calendar.frame.minutes}
+                        ELSE 1 END AS pieces,
+                   unnest(range(pieces)) AS piece
+            FROM placed JOIN calendar USING (key)
+        )
+    )"""
+
+
+def _mask(bit: str) -> str:
+    return f"1::UHUGEINT << ({bit})::UHUGEINT"
 
 
 def count_plain_rows(readings: Readings, target: str, calendar: Calendar) -> bool:
@@ -110,8 +139,8 @@ def count_plain_rows(readings: Readings, target: str, calendar: Calendar) -> boo
             """)
     except InvalidFileError:  # a field is not of its type; the other pass finds out which
         return False
-    blanks = "customer_id <> trim(customer_id)" if rows.scan.is_text else "false"
     doubtful = "slot IS NULL OR customer_id IS NULL OR customer_id = ''"
+    blanks = "customer_id <> trim(customer_id)"
     too_much = "slot >= 0 AND isfinite(units) IS NOT TRUE"
     return not _any(readings, f"FROM {ident(target)} WHERE {doubtful} OR {blanks} OR {too_much}")
 
@@ -192,10 +221,9 @@ def _low_bits(calendar: Calendar) -> str:
 
 def _add_calendar(readings: Readings, calendar: Calendar) -> None:
     readings.connection.register("calendar_made", calendar.to_arrow())
-    readings.connection.execute("""
+    readings.connection.execute(f"""
         CREATE OR REPLACE TABLE calendar AS
-        SELECT key, stamp_us, slot,
-               CASE WHEN bit < 0 THEN 0 ELSE 1::UHUGEINT << bit::UHUGEINT END AS mask
+        SELECT *, CASE WHEN bit < 0 THEN 0 ELSE {_mask("bit")} END AS mask
         FROM calendar_made
     """)
     readings.connection.unregister("calendar_made")

@@ -9,11 +9,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from wattveil.ingest.energy import UNITS_A_KWH
-from wattveil.ingest.zones import MINUTE_US
+from wattveil.ingest.zones import MINUTE_US, offsets
 from wattveil.profiles.calendar import SPECIAL, WORD_BITS, calendar_of_instants
 from wattveil.profiles.cells import Cells
 
 _WORDS_AT_ONCE = 1 << 20  # of 16 bytes
+_HALF_BITS = WORD_BITS // 2
 _CUSTOMERS_AT_ONCE = 500
 _HOUR_US = 60 * MINUTE_US
 
@@ -60,7 +61,8 @@ def average(cells: Cells, *, with_gaps: bool) -> Averages:
 class _Timeline:
     """The intervals that have a bit, in order of time.
 
-    A repeated interval has none. It takes no time here, so that its absence is no gap.
+    A repeated interval has none. It takes no time here, so that its absence is no gap: time is that
+    of the clocks, without what they skip.
     """
 
     starts_us: NDArray[np.int64]
@@ -70,11 +72,12 @@ class _Timeline:
     @classmethod
     def of(cls, cells: Cells) -> "_Timeline":
         calendar = calendar_of_instants(cells.frame)
-        repeated_us = np.cumsum(calendar.cells >= SPECIAL) * cells.frame.minutes * MINUTE_US
         starts_us = calendar.first_us + np.arange(calendar.cells.size) * cells.frame.block_us
-        starts_us -= repeated_us
+        offset_us = offsets(cells.frame.zone, calendar.first_us, calendar.end_us).at(starts_us)
+        skipped_us = np.cumsum(np.diff(offset_us, prepend=offset_us[0]).clip(0))
+        clock_us = starts_us + offset_us - skipped_us
         known = (calendar.cells >= 0) & (calendar.cells < SPECIAL)
-        return cls(starts_us[known], calendar.cells[known], calendar.bits[known])
+        return cls(clock_us[known], calendar.cells[known], calendar.bits[known])
 
     def longest_gap_hours(
         self, present: NDArray[np.bool_], first_bit: int, minutes: int
@@ -137,18 +140,18 @@ def _average(cells: Cells, timeline: _Timeline | None, table: pa.Table) -> Avera
     used = (place * words + word - first_word)[plain]
     flat[used, 0] = table["low_bits"].to_numpy()[plain]
     flat[used, 1] = table["high_bits"].to_numpy()[plain]
+    special = np.flatnonzero(~plain)
+    bit = cells.special_bits[slot[special] - SPECIAL]
+    special, bit = special[bit >= 0], bit[bit >= 0]
+    half = (place * words + word - first_word)[special], bit % WORD_BITS // _HALF_BITS
+    np.bitwise_or.at(flat, half, np.uint64(1) << (bit % _HALF_BITS).astype(np.uint64))
     records = flat.reshape(*shape, 2 * words)
     first_bit = first_word * WORD_BITS
     days = _days(np.bitwise_or.reduce(records, axis=1), first_bit, frame.bits_a_day)
 
     longest_gap_hours = np.full(len(names), np.nan)
     if timeline is not None:
-        present = _bits(records)
-        special = np.flatnonzero(~plain)
-        special = special[cells.special_bits[slot[special] - SPECIAL] >= 0]
-        bit = cells.special_bits[slot[special] - SPECIAL] - first_bit
-        present[customer[special], cell[special], bit] = True
-        longest_gap_hours = timeline.longest_gap_hours(present, first_bit, frame.minutes)
+        longest_gap_hours = timeline.longest_gap_hours(_bits(records), first_bit, frame.minutes)
 
     with np.errstate(invalid="ignore", divide="ignore"):
         load_kw = units * 60.0 / (rows * (frame.minutes * UNITS_A_KWH))

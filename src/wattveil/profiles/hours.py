@@ -12,6 +12,7 @@ from wattveil.ingest import energy
 from wattveil.ingest.options import known_zone
 from wattveil.ingest.readings import Readings
 from wattveil.ingest.zones import DAY_US, MINUTE_US, offsets
+from wattveil.profiles.account import check_lengths
 
 _BATCH_ROWS = 1 << 20
 _MOST_DAYS = 10 * 366
@@ -65,7 +66,7 @@ def hours_from_readings(
     first_day, n_days
         Which local days. Readings of other days are left out.
     minutes
-        Length of a slot: 15, 30 or 60.
+        Length of a slot: 15, 30 or 60. A reading counts if its own length divides it.
     timezone
         IANA zone of the days. Left out, it is that of the readings, else UTC.
 
@@ -80,9 +81,7 @@ def hours_from_readings(
         raise InvalidParameterError("readings", rule, type(readings).__name__)
     if minutes not in _MINUTES:
         raise InvalidParameterError("minutes", f"one of {_MINUTES}", minutes)
-    if minutes % readings.base_minutes or max(readings.source.lengths) > minutes:
-        rule = f"a multiple of the readings' {max(readings.source.lengths)} minutes"
-        raise InvalidParameterError("minutes", rule, minutes)
+    check_lengths("minutes", minutes, readings.source.lengths)
     if type(first_day) is not dt.date:
         raise InvalidParameterError("first_day", "a date", first_day)
     checks.integer("n_days", n_days, least=1, most=_MOST_DAYS)
@@ -102,7 +101,8 @@ def hours_from_readings(
     batches = run(
         f"SELECT customer_id, epoch_us(start_utc) AS start_us, minutes,"
         f" {energy.units('kwh')}::BIGINT AS units FROM {table}"
-        f" WHERE epoch_us(start_utc) BETWEEN {first_us - DAY_US} AND {end_us + DAY_US}"
+        f" WHERE {minutes} % minutes = 0"
+        f" AND epoch_us(start_utc) BETWEEN {first_us - DAY_US} AND {end_us + DAY_US}"
     ).to_arrow_reader(_BATCH_ROWS)
     for batch in batches:
         coded = batch["customer_id"].dictionary_encode()

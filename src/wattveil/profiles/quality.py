@@ -30,7 +30,7 @@ def write_quality_page(build: ProfileBuild, path: str | Path) -> None:
     ]
     in_no_profile = [
         ("of these: in two cells of the grid, so in no profile", account.straddling),
-        ("of these: longer than a cell of the grid, so in no profile", account.too_long),
+        ("of these: of a length that no cell is a multiple of, so in no profile", account.unfit),
     ]
     readings = report.lines() + [line for line in in_no_profile if line[1]]
     customers = [("named in the source", account.customers_in)]

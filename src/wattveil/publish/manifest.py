@@ -321,7 +321,8 @@ _LABELLED = (
 )
 _AVERAGED = (
     "Readings were checked and averaged to one load profile a customer, each from the customer's"
-    " own readings, summed as whole units of 1e-7 kWh."
+    " own readings, which are taken or left by their own stamps and lengths and summed as whole"
+    " units of 1e-7 kWh."
 )
 _COVERED = (
     "Customers with readings on fewer than {days} days, or without a reading in a cell of the grid,"

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
@@ -163,6 +164,22 @@ def _wide(folder: Path) -> Path:
     return _write(folder / "wide.csv", f"id,date,{slots}", lines)
 
 
+def _texts(folder: Path) -> Path:
+    """Write Parquet in which some names are padded and values are texts with decimal commas."""
+    draw = np.random.default_rng(5)
+    hours = [FIRST_DAY + dt.timedelta(hours=hour) for hour in range(24 * DAYS)]
+    names = [f"home {home}" for home in range(HOMES) for _ in hours]
+    values = [f"{value:.3f}".replace(".", ",") for value in draw.random(len(names))]
+    table = {
+        "id": [name + " " * int(draw.integers(2)) for name in names],
+        "start": pa.array(hours * HOMES, pa.timestamp("us", tz="UTC")),
+        "kwh": ["1.234,5", "1.500", *values[2:]],
+    }
+    path = folder / "texts.parquet"
+    pq.write_table(pa.table(table), path)
+    return path
+
+
 CASES: dict[str, tuple[Callable[[Path], Path], dict[str, Any], dict[str, Any]]] = {
     "local clock": (
         _local_clock,
@@ -189,6 +206,7 @@ CASES: dict[str, tuple[Callable[[Path], Path], dict[str, Any], dict[str, Any]]] 
         {"unit": "register", "register_rollover": 100_000.0, "meters": "meters.csv"},
         {"grid": Grid(closing_midnight=True)},
     ),
+    "texts": (_texts, {"decimal": "comma", "minutes": 60}, {}),
     "wide": (_wide, {"timezone": "Europe/London", "period": ("2013-10-22", "2013-11-01")}, {}),
 }
 
@@ -351,6 +369,9 @@ def test_the_verb(parted: SparkSession, tmp_path: Path, monkeypatch: pytest.Monk
     assert printed["here"] == printed["there"]
     here, there = (Profiles.read_parquet(tmp_path / place) for place in printed)
     assert here.load_kw.tobytes() == there.load_kw.tobytes()
+    nobody = [*words, "--out", str(tmp_path / "none"), *more, "--least-days", "300"]
+    assert CliRunner().invoke(app, nobody).exit_code == 1
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
+from wattveil.errors import InvalidFileError
 from wattveil.ingest import read_readings
 
 Write = Callable[..., Path]
@@ -60,3 +63,13 @@ def test_duplicate_reads_do_not_make_intervals(write: Write) -> None:
     report = read_readings(path, unit="register").report
     assert (report.rows_in, report.rows_out) == (6, 2)
     assert report.merged == {"equal duplicate": 3}
+
+
+def test_a_column_called_register_needs_a_unit(write: Write) -> None:
+    """It may be a running total or what an interval added to it; the name does not tell."""
+    path = write("id,timestamp,register", "a,2013-01-01 00:00,100", "a,2013-01-01 01:00,101")
+    with pytest.raises(InvalidFileError, match="unit=… for 'register'"):
+        read_readings(path)
+    read = read_readings(path, unit="register").to_arrow()
+    assert read["kwh"].to_pylist() == [1.0]
+    assert read_readings(path, unit="Wh").to_arrow()["kwh"].to_pylist() == [0.1, 0.101]

@@ -291,3 +291,18 @@ def test_the_simulator_leaves_nothing_to_guess(tmp_path: Path) -> None:
     rows = sum(batch.num_rows for batch in batches)
     assert readings.guesses == ()
     assert (readings.report.rows_in, readings.report.rows_out) == (rows, rows)
+
+
+@pytest.mark.parametrize("names", [["home-1", "home-1 "], ["home-1 ", "home-1 "]])
+def test_blanks_around_a_name_make_no_second_home_in_parquet(
+    names: list[str], tmp_path: Path
+) -> None:
+    """Also where other columns are no texts, by the quick pass and by the table itself."""
+    path = tmp_path / "readings.parquet"
+    first = dt.datetime(2013, 1, 1, tzinfo=dt.UTC)
+    starts = [first + dt.timedelta(hours=hour) for hour in range(48)]
+    table = {"id": [names[hour % 2] for hour in range(48)], "start": starts, "kwh": [0.5] * 48}
+    pq.write_table(pa.table(table), path)
+    readings = read_readings(path)
+    assert set(readings.to_arrow()["customer_id"].to_pylist()) == {"home-1"}
+    assert profiles_from_readings(readings, least_days=2).customer_ids == ("home-1",)

@@ -248,7 +248,7 @@ def test_mixed_interval_lengths_agree_with_one_length(source: Path) -> None:
     load_kw = profiles_from_readings(readings, least_days=1).load_kw
     assert np.allclose(load_kw, 3.0)  # 2 kW on one day, 4 kW on the other
     build = build_profiles(readings, grid=Grid(minutes=30), least_days=1)
-    assert build.cells.too_long == 24
+    assert build.cells.unfit == 24
     assert np.allclose(build.profiles.load_kw, 4.0)
 
 

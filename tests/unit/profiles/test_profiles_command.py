@@ -80,6 +80,7 @@ def test_errors_are_for_people(app: typer.Typer, source: Path, tmp_path: Path) -
         ([str(source), "--out", "/nowhere/p.parquet"], 2, "a file in a folder that exists"),
         ([str(source), "--out", str(source)], 2, "another file than the source"),
         ([str(source), *out, "--sql", "x", str(source)], 2, "one database"),
+        ([str(source), *out, "--register-rollover", "9"], 2, "left out unless --unit register"),
         ([str(source), "--out", str(tmp_path)], 1, "Error:"),
     ):
         result = CliRunner().invoke(app, options)
@@ -147,3 +148,71 @@ def test_readings_that_no_cell_can_take_are_told(
         file.write("\na,2013-01-08 12:30,7\n")
     result = CliRunner().invoke(app, [str(source), "--out", str(tmp_path / "p.parquet")])
     assert "1 readings lie in two cells" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_no_customer_left_is_a_failure(
+    app: typer.Typer, source: Path, tmp_path: Path, *, as_json: bool
+) -> None:
+    """The account and the page say why; nothing is written that a release could take for data."""
+    out, page = tmp_path / "p.parquet", tmp_path / "quality.html"
+    words = [str(source), "--out", str(out), "--least-days", "300", "--report", str(page)]
+    result = CliRunner().invoke(app, [*words, "--json"] if as_json else words)
+    assert result.exit_code == 1
+    assert "no customer is left" in " ".join(result.stderr.split())
+    assert not out.exists()
+    assert "readings on fewer than 300 days" in page.read_text(encoding="utf-8")
+    if as_json:
+        assert json.loads(result.stdout)["profiles"] == 0
+    else:
+        assert "readings on fewer than 300 days" in " ".join(result.stdout.split())
+
+
+_HOUR = "a,2013-01-01 00:00,1"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (f"x,timestamp,kwh\n{_HOUR}\n", "or --column customer=NAME"),
+        (f"id,timestamp,x\n{_HOUR}\n", "or --column value=NAME"),
+        ("id,timestamp,kwh\na,01/02/2013 00:00,1\n", 'column "timestamp": expected time stamps'),
+        ("id,timestamp,kwh\na,01/02/2013 00:00,1\n", "or --stamp-format …"),
+        (f"id,timestamp,kwh\n{_HOUR}\n", "minutes apart, or --minutes …"),
+        (f"id,timestamp,register\n{_HOUR}\n", "--unit …"),
+        ("id;timestamp;kwh\na;2013-01-01 00:00;1,500\n", "or --decimal …"),
+        ("id,timestamp,kwh\n", "all rows: expected a reading, found 'none'"),
+        (f"sep=,\nid,timestamp,kwh\n{_HOUR}\n", "or --skip-lines 1"),
+    ],
+)
+def test_messages_name_options(app: typer.Typer, tmp_path: Path, content: str, words: str) -> None:
+    """Whoever types a command is told what to type, and neither Python nor SQL."""
+    path = tmp_path / "readings.csv"
+    path.write_text(content, encoding="utf-8")
+    result = CliRunner().invoke(app, [str(path), "--out", str(tmp_path / "p.parquet")])
+    assert result.exit_code == 1
+    said = " ".join(result.output.split())
+    assert words in said
+    assert "={" not in said
+    assert "trim(" not in said
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf_16_is_named(app: typer.Typer, source: Path, tmp_path: Path, encoding: str) -> None:
+    """Excel saves it as Unicode text."""
+    path = tmp_path / "wide.csv"
+    path.write_text(source.read_text(encoding="utf-8"), encoding=encoding)
+    result = CliRunner().invoke(app, [str(path), "--out", str(tmp_path / "p.parquet")])
+    assert result.exit_code == 1
+    assert "found 'UTF-16'" in " ".join(result.output.split())
+
+
+def test_the_first_line_of_excel_can_be_skipped(
+    app: typer.Typer, source: Path, tmp_path: Path
+) -> None:
+    """As the message says."""
+    path, out = tmp_path / "excel.csv", tmp_path / "p.parquet"
+    path.write_text("sep=,\n" + source.read_text(encoding="utf-8"), encoding="utf-8")
+    result = CliRunner().invoke(app, [str(path), "--out", str(out), "--skip-lines", "1"])
+    assert result.exit_code == 0, result.output
+    assert out.exists()
