@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from wattveil.serve.ledger.console import Database, ledger_refusals
+from wattveil.terminal import plain
 
 EPILOG = "Example: wattveil serve --data server"
 
@@ -38,5 +38,5 @@ def serve(
             port=port,
             tls=(tls_certificate, tls_key),
             behind_proxy=behind_proxy,
-            say=lambda text: console.print(escape(text), highlight=False),
+            say=lambda text: console.print(plain(text), highlight=False),
         )
