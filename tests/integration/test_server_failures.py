@@ -21,7 +21,7 @@ from tests.servers import QUICK, put_profiles
 from tests.twins import Got, Indoors, Twin, furnish, indoors, opened
 from wattveil.errors import LedgerBehindError
 from wattveil.profiles import Profiles
-from wattveil.publish import plan, private_file
+from wattveil.publish import plan, private_file, produce
 from wattveil.publish.manifest import Manifest
 from wattveil.publish.parts import Allotment
 from wattveil.publish.plan import ReleasePlan
@@ -145,7 +145,7 @@ def test_nothing_is_drawn_beyond_what_was_paid(
     server: Twin, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An upgrade between charge and computation grants more: it fails, is named, and stays paid."""
-    split, draw, drawn = plan.split_budget, private_file.release_bundle, list[Path]()
+    split, draw, drawn = plan.split_budget, produce.release_bundle, list[Path]()
 
     def drawing(profiles: Profiles, planned: ReleasePlan, out: Path, **more: Any) -> Manifest:  # noqa: ANN401 - as it takes them
         drawn.append(out)

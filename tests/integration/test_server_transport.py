@@ -3,7 +3,9 @@
 import datetime as dt
 import http.client
 import ipaddress
+import socket
 import ssl
+import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.servers import Running, refused, serving
 from wattveil.errors import InvalidParameterError
+from wattveil.serve import connections
 from wattveil.serve.access import Limits
 from wattveil.serve.limits import Rate
 from wattveil.serve.problems import Code
@@ -101,3 +104,44 @@ def test_nobody_else_says_where_they_come_from(tmp_path: Path, proxy: str | None
         plain = running.ask("GET", "/healthz", headers={"X-Forwarded-Proto": "https"}).headers
         assert "strict-transport-security" not in plain
         refused(running.ask("GET", "/v1/me", as_=None), Code.BUSY)
+
+
+ASKING = b"GET /healthz HTTP/1.1\r\nHost: here\r\n"
+
+
+def test_who_sends_no_head_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Silent from the start, in the middle of a head, or after one answer: the place is free."""
+    monkeypatch.setattr(connections, "_MOST_SECONDS", 0.2)
+    with serving(tmp_path) as running:
+        for sent in (b"", ASKING):
+            with socket.create_connection(("127.0.0.1", running.port), timeout=60) as silent:
+                silent.sendall(sent)
+                assert silent.recv(4096) == b""  # it is closed
+        with socket.create_connection(("127.0.0.1", running.port), timeout=60) as silent:
+            silent.sendall(ASKING + b"\r\n")
+            answered = http.client.HTTPResponse(silent)
+            answered.begin()
+            assert (answered.status, answered.read()) == (200, b'{"status":"ok"}')
+            silent.sendall(b"G")
+            assert silent.recv(4096) == b""
+
+
+def test_who_has_sent_a_head_may_take_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time is for heads: a body has its own, and so has an answer."""
+    monkeypatch.setattr(connections, "_MOST_SECONDS", 0.2)
+    with serving(tmp_path) as running:
+        slow = http.client.HTTPConnection("127.0.0.1", running.port, timeout=60)
+        for _ in range(2):  # the second request on the same connection likewise
+            slow.putrequest("POST", "/v1/verify")
+            slow.putheader("Content-Length", "2")
+            slow.endheaders()
+            time.sleep(0.6)
+            slow.send(b"PK")
+            answer = slow.getresponse()
+            assert answer.status == Code.UNAUTHORIZED.status
+            answer.read()
+        slow.close()

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 
 from wattveil.errors import InvalidParameterError
 from wattveil.serve.app import make_app
+from wattveil.serve.connections import Connection
 from wattveil.serve.house import House
 from wattveil.serve.people import FIRST_ADMIN
 
@@ -73,6 +74,7 @@ def configured(app: ASGIApp, **way: Any) -> uvicorn.Config:  # noqa: ANN401 - uv
     """Return how uvicorn serves us: it says and writes down nothing by itself."""
     return uvicorn.Config(
         app,
+        http=Connection,
         access_log=False,  # addresses as they were sent; the guard writes its own lines
         log_config=None,
         log_level="error",
