@@ -2,7 +2,6 @@
 
 import asyncio
 
-import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _MOST_SECONDS = 10.0
@@ -38,6 +37,6 @@ class Connection(H11Protocol):
             self._clock.cancel()
 
     def _close_if_idle(self) -> None:
-        """Close, unless a whole head is there: the guard limits the time for the rest."""
-        if self.conn.their_state is h11.IDLE:
+        """Close, unless a request is being answered: the guard limits the time for its body."""
+        if self.cycle is None or self.cycle.response_complete:
             self.transport.close()
