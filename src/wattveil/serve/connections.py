@@ -38,5 +38,5 @@ class Connection(H11Protocol):
 
     def _close_if_idle(self) -> None:
         """Close, unless a request is being answered: the guard limits the time for its body."""
-        if self.cycle is None or self.cycle.response_complete:
+        if getattr(self.cycle, "response_complete", True):  # before the first there is none
             self.transport.close()
