@@ -13,14 +13,16 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from typer.testing import CliRunner
 
 from tests.servers import Running, refused, serving
+from wattveil.cli import app
 from wattveil.errors import InvalidParameterError
 from wattveil.serve import connections
 from wattveil.serve.access import Limits
 from wattveil.serve.limits import Rate
 from wattveil.serve.problems import Code
-from wattveil.serve.run import transport
+from wattveil.serve.run import check_host, transport
 
 FEW = Limits(asking=Rate(1e9, 1e9), guessing=Rate(2, 1e-6))
 
@@ -74,6 +76,26 @@ def test_a_server_speaks_https_and_nothing_else(
             running.ask("GET", "/healthz", as_=None)
     with pytest.raises(InvalidParameterError, match="together"):
         transport((certificate[0], None), None)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.0.2.1", "data.town.example"])  # noqa: S104 - refused
+def test_plain_http_stays_on_the_machine(tmp_path: Path, host: str) -> None:
+    """Tokens would be read on the way: it does not start, and makes nothing."""
+    data = tmp_path / "server"
+    plain = ["serve", "--data", str(data), "--host", host, "--port", "0"]
+    result = CliRunner().invoke(app, plain, terminal_width=300)
+    assert result.exit_code == 2
+    said = " ".join(result.output.replace("│", " ").split())
+    assert "host must be of the loopback, as 127.0.0.1 is, without --tls-certificate and" in said
+    assert not data.exists()
+
+
+def test_what_may_be_listened_on() -> None:
+    """The loopback by any of its names; everything with TLS or behind a proxy."""
+    for host in ("127.0.0.1", "127.0.0.2", "::1", "localhost"):
+        check_host(host, protected=False)
+    for host in ("0.0.0.0", "data.town.example"):  # noqa: S104 - no socket is opened
+        check_host(host, protected=True)
 
 
 def guesses(server: Running, *addresses: str) -> list[int]:

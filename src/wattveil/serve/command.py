@@ -11,12 +11,14 @@ from wattveil.terminal import plain
 
 EPILOG = "Example: wattveil serve --data server"
 
+_HOST_HELP = "Address to listen on; beyond the loopback with TLS or behind a proxy only."
+
 
 def serve(
     *,
     data: Annotated[Path, typer.Option(help="Folder of the server; private.")],
     database: Database = None,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help=_HOST_HELP)] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8400,
     tls_certificate: Annotated[
         Path | None, typer.Option(help="Certificate in PEM: the server then speaks HTTPS.")
