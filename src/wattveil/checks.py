@@ -74,13 +74,26 @@ def numbers(field: str, value: ArrayLike) -> NDArray[np.float64]:
 
     NumPy's own error would quote a cell, also as the context of ours, so that is raised afterwards.
     """
+    unmasked(field, value)
+    array, tail = None, ""
     try:
-        array = None if np.iscomplexobj(value) else np.asarray(value, dtype=np.float64)
+        if np.iscomplexobj(value):
+            tail = ". Complex data not supported"  # in the words of scikit-learn
+        else:
+            array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        array = None
+        pass
     if array is None:
-        raise InvalidDataError(f"{field} is an array of real numbers", [])
+        raise InvalidDataError(f"{field} is an array of real numbers{tail}", [])
     return array
+
+
+def unmasked(field: str, value: object) -> None:
+    """Refuse a masked array: NumPy drops masks as it converts, and who was masked would count."""
+    parts = [value, *value] if isinstance(value, list | tuple) else [value]
+    if any(isinstance(part, np.ma.MaskedArray) for part in parts):
+        rule = f"{field} is no masked array: leave rows out or fill them with NaN"
+        raise InvalidDataError(rule, [])
 
 
 def columns(field: str, matrix: NDArray[np.float64]) -> int:

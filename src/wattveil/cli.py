@@ -116,7 +116,7 @@ _add(attack, "copy", "evaluation.attack_copy_command", "Real customers among syn
 _add(attack, "solar", "evaluation.attack_solar_command", "The one home with panels, by averages.")
 _add(app, "reproduce", "reproduce.command", "The paper's figures, each beside what is true.")
 _add(app, "serve", "serve.command", "Answer analysts over HTTP, within budgets.")
-_add(admin, "token", "serve.verbs.token", "A new token, for an administrator who lost theirs.")
+_add(admin, "token", "serve.verbs.token", "A new token for anybody, at the machine itself.")
 _add(admin, "profiles", "serve.verbs.profiles", "Files or a query, as one file of a server.")
 _add(admin, "dataset", "serve.verbs.dataset", "Register a data set at a server.")
 _add(admin, "analyst", "serve.verbs.analyst", "Admit somebody who may ask.")

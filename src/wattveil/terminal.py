@@ -32,8 +32,21 @@ def refusals(context: typer.Context | None = None) -> Iterator[None]:
         hint = None if context is None else _options(context, error.field)
         raise typer.BadParameter(str(error), param_hint=hint) from error
     except (WattveilError, OSError) as error:
-        Console(stderr=True).print(f"[red]Error:[/] {escape(str(error))}", highlight=False)
+        Console(stderr=True).print(f"[red]Error:[/] {plain(str(error))}", highlight=False)
         raise typer.Exit(1) from error
+
+
+def plain(text: str) -> str:
+    """Return text of any origin for the screen, as letters alone.
+
+    The name of a file may hold orders to the terminal (to clear it, to write something else), and
+    brackets that Rich takes for its own.
+    """
+    letters = (
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
+        for letter in text
+    )
+    return escape("".join(letters))
 
 
 def check_folders(written: Mapping[str, Path | None]) -> None:

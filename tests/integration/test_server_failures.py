@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,12 @@ from tests.odd_requests import Sent
 from tests.servers import QUICK, put_profiles
 from tests.twins import Got, Indoors, Twin, furnish, indoors, opened
 from wattveil.errors import LedgerBehindError
+from wattveil.profiles import Profiles
+from wattveil.publish import plan, private_file, produce
+from wattveil.publish.manifest import Manifest
+from wattveil.publish.parts import Allotment
+from wattveil.publish.plan import ReleasePlan
+from wattveil.publish.request import ReleaseRequest
 from wattveil.serve import helper, worker
 from wattveil.serve.counter import Counter
 from wattveil.serve.house import House
@@ -132,6 +139,32 @@ def test_a_full_disk_is_no_failed_computation(
     server.settle()
     assert state(server, done) == "ok"
     assert [path.exists() for path in tried] == [False, False, True]
+
+
+def test_nothing_is_drawn_beyond_what_was_paid(
+    server: Twin, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An upgrade between charge and computation grants more: it fails, is named, and stays paid."""
+    split, draw, drawn = plan.split_budget, produce.release_bundle, list[Path]()
+
+    def drawing(profiles: Profiles, planned: ReleasePlan, out: Path, **more: Any) -> Manifest:  # noqa: ANN401 - as it takes them
+        drawn.append(out)
+        return draw(profiles, planned, out, **more)
+
+    def outcome(number: int, *, epsilon_times: float) -> str:
+        def upgraded(request: ReleaseRequest) -> dict[str, Allotment]:
+            return split(replace(request, epsilon=epsilon_times * request.epsilon))
+
+        monkeypatch.setattr(plan, "split_budget", upgraded)  # prices are those from before
+        paid, before = order(server, number), budget(server)
+        server.settle()
+        assert budget(server) == before
+        return state(server, paid)
+
+    monkeypatch.setattr(private_file, "release_bundle", drawing)
+    assert (outcome(77, epsilon_times=1.001), drawn) == ("failed", [])
+    assert "beyond what was paid" in caplog.text
+    assert (outcome(78, epsilon_times=0.999), len(drawn)) == ("ok", 1)
 
 
 def test_data_that_are_gone_cost_nothing(server: Twin, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,9 @@
 """The pages over HTTP: sessions, forms from elsewhere, roles. How they look: tests/browser."""
 
+import pytest
+
 from tests.servers import Browser, Running
+from wattveil.serve import sessions
 
 
 def test_a_session_is_a_cookie_that_scripts_and_other_sites_do_not_get(server: Running) -> None:
@@ -17,6 +20,22 @@ def test_a_session_is_a_cookie_that_scripts_and_other_sites_do_not_get(server: R
         assert shown.status == 200
         assert token.encode() not in shown.body
         assert "script-src 'self';" in shown.headers["content-security-policy"]
+
+
+def test_who_signs_in_too_often_closes_only_sessions_of_their_own(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oldest of that token goes, whoever else has signed in; what is over makes no claim."""
+    monkeypatch.setattr(sessions, "_MOST_OF_ONE", 3)
+    owner = Browser(server, "owner")
+    anns = [Browser(server, "ann") for _ in range(5)]
+    assert [one.get("/").status for one in anns] == [303, 303, 200, 200, 200]
+    assert owner.get("/").status == 200
+    bob = Browser(server, "bob")
+    monkeypatch.setattr(sessions, "_SECONDS", -1)
+    for _ in range(5):  # each is over as soon as it begins
+        assert bob.post("/sign-in", token=server.tokens["bob"]).status == 303
+    assert bob.get("/").status == 200
 
 
 def test_pages_send_strangers_to_the_door(server: Running) -> None:

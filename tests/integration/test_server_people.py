@@ -3,7 +3,10 @@
 import hashlib
 import io
 import json
+import select
+import socket
 import zipfile
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
@@ -187,6 +190,27 @@ def test_what_is_no_bundle_is_refused(
     headers = {"Content-Type": "application/zip"}
     said = server.ask("POST", "/v1/verify", content, as_="bob", headers=headers)
     refused(said, Code.INVALID_REQUEST)
+
+
+def test_uploads_of_others_leave_room(server: Running) -> None:
+    """Strangers take none: they are refused before they send; one person takes two places."""
+    with ExitStack() as held:
+
+        def upload(*headers: str) -> socket.socket:
+            """Begin to send a bundle, and do not end."""
+            sent = ["POST /v1/verify HTTP/1.1", "Host: here", "Content-Length: 16000000", *headers]
+            begun = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+            begun.sendall("\r\n".join([*sent, "", "PK"]).encode())
+            return held.enter_context(begun)
+
+        for _ in range(8):
+            assert upload("Authorization: Bearer no").recv(12) == b"HTTP/1.1 401"
+        begun = [upload(f"Authorization: Bearer {server.tokens['ann']}") for _ in range(3)]
+        (refused_one,), *_ = select.select(begun, [], [], 60)
+        assert refused_one.recv(12) == b"HTTP/1.1 429"
+        headers = {"Content-Type": "application/zip"}
+        said = server.ask("POST", "/v1/verify", b"no bundle", as_="bob", headers=headers)
+        refused(said, Code.INVALID_REQUEST)
 
 
 def test_a_bundle_may_be_large_and_nothing_else(server: Running) -> None:

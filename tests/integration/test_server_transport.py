@@ -3,7 +3,9 @@
 import datetime as dt
 import http.client
 import ipaddress
+import socket
 import ssl
+import time
 from pathlib import Path
 
 import pytest
@@ -11,13 +13,16 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from typer.testing import CliRunner
 
 from tests.servers import Running, refused, serving
+from wattveil.cli import app
 from wattveil.errors import InvalidParameterError
+from wattveil.serve import connections
 from wattveil.serve.access import Limits
 from wattveil.serve.limits import Rate
 from wattveil.serve.problems import Code
-from wattveil.serve.run import transport
+from wattveil.serve.run import check_host, transport
 
 FEW = Limits(asking=Rate(1e9, 1e9), guessing=Rate(2, 1e-6))
 
@@ -73,6 +78,26 @@ def test_a_server_speaks_https_and_nothing_else(
         transport((certificate[0], None), None)
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "192.0.2.1", "data.town.example"])  # noqa: S104 - refused
+def test_plain_http_stays_on_the_machine(tmp_path: Path, host: str) -> None:
+    """Tokens would be read on the way: it does not start, and makes nothing."""
+    data = tmp_path / "server"
+    plain = ["serve", "--data", str(data), "--host", host, "--port", "0"]
+    result = CliRunner().invoke(app, plain, terminal_width=300)
+    assert result.exit_code == 2
+    said = " ".join(result.output.replace("│", " ").split())
+    assert "host must be of the loopback, as 127.0.0.1 is, without --tls-certificate and" in said
+    assert not data.exists()
+
+
+def test_what_may_be_listened_on() -> None:
+    """The loopback by any of its names; everything with TLS or behind a proxy."""
+    for host in ("127.0.0.1", "127.0.0.2", "::1", "localhost"):
+        check_host(host, protected=False)
+    for host in ("0.0.0.0", "data.town.example"):  # noqa: S104 - no socket is opened
+        check_host(host, protected=True)
+
+
 def guesses(server: Running, *addresses: str) -> list[int]:
     """Come with false tokens, from addresses that somebody wrote into the request."""
     return [
@@ -101,3 +126,44 @@ def test_nobody_else_says_where_they_come_from(tmp_path: Path, proxy: str | None
         plain = running.ask("GET", "/healthz", headers={"X-Forwarded-Proto": "https"}).headers
         assert "strict-transport-security" not in plain
         refused(running.ask("GET", "/v1/me", as_=None), Code.BUSY)
+
+
+ASKING = b"GET /healthz HTTP/1.1\r\nHost: here\r\n"
+
+
+def test_who_sends_no_head_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Silent from the start, in the middle of a head, or after one answer: the place is free."""
+    monkeypatch.setattr(connections, "_MOST_SECONDS", 0.2)
+    with serving(tmp_path) as running:
+        for sent in (b"", ASKING):
+            with socket.create_connection(("127.0.0.1", running.port), timeout=60) as silent:
+                silent.sendall(sent)
+                assert silent.recv(4096) == b""  # it is closed
+        with socket.create_connection(("127.0.0.1", running.port), timeout=60) as silent:
+            silent.sendall(ASKING + b"\r\n")
+            answered = http.client.HTTPResponse(silent)
+            answered.begin()
+            assert (answered.status, answered.read()) == (200, b'{"status":"ok"}')
+            silent.sendall(b"G")
+            assert silent.recv(4096) == b""
+
+
+def test_who_has_sent_a_head_may_take_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time is for heads: a body has its own, and so has an answer."""
+    monkeypatch.setattr(connections, "_MOST_SECONDS", 0.2)
+    with serving(tmp_path) as running:
+        slow = http.client.HTTPConnection("127.0.0.1", running.port, timeout=60)
+        for _ in range(2):  # the second request on the same connection likewise
+            slow.putrequest("POST", "/v1/nowhere")
+            slow.putheader("Content-Length", "2")
+            slow.endheaders()
+            time.sleep(0.6)
+            slow.send(b"PK")
+            answer = slow.getresponse()
+            assert answer.status == Code.NOT_FOUND.status
+            answer.read()
+        slow.close()

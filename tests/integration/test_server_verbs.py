@@ -7,8 +7,9 @@ from typer.testing import CliRunner
 
 from tests.released import some_profiles
 from tests.servers import Running, put_profiles
-from wattveil import Profiles
+from wattveil import Profiles, connect
 from wattveil.cli import app
+from wattveil.errors import InvalidParameterError
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -26,6 +27,11 @@ def test_an_owner_does_everything_from_a_terminal(
     groups = ("--group", "class=home,shop", "--title", "A town", "--url", server.url)
     monkeypatch.delenv("WATTVEIL_TOKEN", raising=False)
     assert run(*register, *groups)[0] == 2
+    monkeypatch.setenv("WATTVEIL_TOKEN", "")  # as if it were not set
+    code, said = run(*register, *groups)
+    assert (code, "WATTVEIL_TOKEN must be set to the token of an" in said) == (2, True), said
+    with pytest.raises(InvalidParameterError, match="the administrator gave it, got token=''"):
+        connect(server.url, "")
     monkeypatch.setenv("WATTVEIL_TOKEN", server.tokens["ann"])
     code, said = run(*register, *groups)
     assert (code, "forbidden" in said) == (1, True)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from wattveil import checks
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidDataError, InvalidParameterError
 from wattveil.privacy.guarantee import Tier
 
 NOT_A_NUMBER = [True, "1", None, 1j, [1.0], Decimal(1), math.nan, math.inf, -math.inf, 10**400]
@@ -99,6 +99,15 @@ def test_whole_numbers_may_have_an_upper_limit() -> None:
     for value in (1, 5001):
         with pytest.raises(InvalidParameterError, match="of at least 2 and at most 5,000, got n="):
             checks.integer("n", value, least=2, most=5000)
+
+
+def test_masked_arrays_are_refused_by_name() -> None:
+    """A mask would be dropped, and who was masked would count; alone or row by row."""
+    masked = np.ma.masked_array(np.ones((2, 3)), mask=[[False] * 3, [True] * 3])
+    for given in (masked, list(masked), tuple(masked)):
+        with pytest.raises(InvalidDataError, match="load_kw is no masked array: leave rows out"):
+            checks.matrix("load_kw", given)
+    assert checks.matrix("load_kw", masked.filled(np.nan)).shape == (2, 3)
 
 
 def test_member_takes_the_member_and_not_its_text() -> None:

@@ -8,10 +8,12 @@ from typing import Any
 
 from tools.reference.schema import fields_of, kind_of
 from tools.reference.table import table
+from wattveil.serve.access import Access, Limits
 from wattveil.serve.app import make_api
 from wattveil.serve.described import ANY
 from wattveil.serve.house import House
 from wattveil.serve.problems import MEDIA_TYPE
+from wattveil.serve.sessions import Sessions
 
 
 def addresses() -> str:
@@ -39,7 +41,7 @@ _ANYWHERE = {code.name.lower() for code in ANY}
 def description() -> dict[str, Any]:
     """Return what a new server says of its API."""
     with tempfile.TemporaryDirectory() as folder, House.open(Path(folder)) as house:
-        return make_api(house).openapi()
+        return make_api(house, Access(house, Limits()), Sessions(house)).openapi()
 
 
 def _operation(method: str, path: str, said: dict[str, Any]) -> str:

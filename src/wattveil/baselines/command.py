@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from wattveil.baselines.comparison import Comparison, Setting, compare_mechanisms
@@ -16,7 +15,7 @@ from wattveil.baselines.page import shown, write_comparison_page
 from wattveil.baselines.summary import Row, summarise, to_json, write_csv
 from wattveil.errors import InvalidParameterError
 from wattveil.profiles.table import Profiles
-from wattveil.terminal import check_folders, counting_bar, refusals
+from wattveil.terminal import check_folders, counting_bar, plain, refusals
 
 EPILOG = "Example: wattveil compare profiles.parquet --epsilon 0.1,0.3,1,3,10 --repeats 10"
 
@@ -83,7 +82,7 @@ def compare(
         typer.echo(json.dumps(to_json(found, rows), indent=2))
     else:
         _show(console, found, rows)
-        console.print(f"Wrote {escape(str(out))}: {_CELLS}, {_TABLE}, {_PAGE}.", highlight=False)
+        console.print(f"Wrote {plain(str(out))}: {_CELLS}, {_TABLE}, {_PAGE}.", highlight=False)
 
 
 def _numbers(text: str) -> tuple[float, ...]:
@@ -99,7 +98,7 @@ def _show(console: Console, comparison: Comparison, rows: list[Row]) -> None:
     middle = sorted(setting.epsilons)[len(setting.epsilons) // 2]
     console.print("[red]Private:[/] exact losses on these customers, not protected.")
     for reason in comparison.left_out:
-        console.print(f"Left out: {escape(reason)}", highlight=False)
+        console.print(f"Left out: {plain(reason)}", highlight=False)
     for field, title in (("nearest", "nearest centroid"), ("labels", "released labels")):
         has = "true" if field == "nearest" else "true_with_labels"
         table = Table(

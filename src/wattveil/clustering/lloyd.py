@@ -119,7 +119,7 @@ def k_means(
     """
     rows = checked_points(points)
     if not 1 <= n_clusters <= rows.shape[0]:
-        rule = f"between 1 and the number of points, {rows.shape[0]}"
+        rule = "between 1 and the number of points"
         raise InvalidParameterError("n_clusters", rule, n_clusters)
     if n_init < 1:
         raise InvalidParameterError("n_init", "at least 1", n_init)

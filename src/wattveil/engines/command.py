@@ -12,7 +12,6 @@ import duckdb
 import numpy as np
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
@@ -26,7 +25,7 @@ from wattveil.profiles.account import ProfileRules, WrittenProfiles
 from wattveil.profiles.build import ProfileBuild, build_by_rules
 from wattveil.profiles.grid import Grid, Split
 from wattveil.profiles.quality import write_quality_page
-from wattveil.terminal import check_folders, working
+from wattveil.terminal import check_folders, plain, working
 
 if TYPE_CHECKING:  # pyspark is an extra
     from wattveil.engines.spark_engine import SparkEngine
@@ -153,7 +152,7 @@ def profiles(
                 )
                 _check_sources_stay(written, readings)
                 for guess in readings.guesses:
-                    console.print(f"[yellow]guessed[/] {escape(guess)}", highlight=False)
+                    console.print(f"[yellow]guessed[/] {plain(guess)}", highlight=False)
                 watch(readings)
                 build = build_by_rules(readings, rules, attributes=attributes)
             made = _write(build, rules, out, report)
@@ -163,7 +162,7 @@ def profiles(
         errors.print(f"[red]Error:[/] more than --memory-mb {memory_mb} is needed.")
         raise typer.Exit(1) from error
     except (WattveilError, OSError, duckdb.Error) as error:
-        errors.print(f"[red]Error:[/] {escape(_said(error))}", highlight=False)
+        errors.print(f"[red]Error:[/] {plain(_said(error))}", highlight=False)
         raise typer.Exit(1) from error
     if as_json:
         typer.echo(json.dumps(made.to_json(), indent=2))
@@ -321,6 +320,6 @@ def _show(console: Console, made: WrittenProfiles) -> None:
     )
     console.print(
         f"{account.profiles:,} profiles of {grid.columns} columns"
-        f" ({made.rules.timezone}) in {escape(made.path)}."
+        f" ({made.rules.timezone}) in {plain(made.path)}."
         " [red]Private:[/] exact, not protected."
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import validate_data
 
 from wattveil import checks
 from wattveil.clustering.geometry import Floats
@@ -24,6 +25,26 @@ Values = Sequence[Hashable] | NDArray[Any] | Rows[Texts]
 def load_rows(load_kw: Load) -> Rows[Floats]:
     """Accept a matrix of real numbers, or what an engine keeps."""
     return as_rows(load_kw, partial(checks.matrix, "load_kw"))
+
+
+def estimator_rows(estimator: object, X: ArrayLike, **options: Any) -> Floats:  # noqa: ANN401, N803 - scikit-learn's
+    """Return the matrix that an estimator is given; what is none is refused without quoting it.
+
+    scikit-learn quotes rows and NumPy quotes cells, also as the context of an error of ours, which
+    is raised afterwards. Of a matrix of real numbers they say nothing but its shape and names.
+    """
+    checks.unmasked("X", X)
+    try:
+        rows: Floats = validate_data(estimator, X, dtype=np.float64, **options)
+    except (ValueError, OverflowError) as error:
+        refusal = error
+    else:
+        return rows
+    axes = checks.numbers("X", X).ndim
+    if axes != 2:  # noqa: PLR2004 - a matrix has two
+        rule = "a matrix with one row a customer. Reshape your data"  # in scikit-learn's words
+        raise InvalidParameterError("X", rule, f"{axes} axes")
+    raise refusal
 
 
 def with_places(

@@ -5,13 +5,12 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from wattveil.evaluation.attack_data import attacked
 from wattveil.evaluation.attack_options import PRIVATE, AsJson, Delta, Epsilon, OwnProfiles, Page
 from wattveil.evaluation.attack_page import write_solar_page
 from wattveil.evaluation.attack_solar import SolarAttack, solar_attack
-from wattveil.terminal import check_folders, refusals, working
+from wattveil.terminal import check_folders, plain, refusals, working
 
 EPILOG = "Example: wattveil attack solar profiles.parquet --page solar.html"
 
@@ -51,7 +50,7 @@ def _show(console: Console, found: SolarAttack, *, customers: int) -> None:
     home, other = found.said_solar
     noon = found.home_kw[found.sunny].mean()
     console.print(
-        f"[bold]{escape(found.customer)}[/] is one of {customers:,} in the average, and exports"
+        f"[bold]{plain(found.customer)}[/] is one of {customers:,} in the average, and exports"
         f" {-noon:.3g} kW where it does. {PRIVATE}",
         highlight=False,
     )

@@ -17,7 +17,6 @@ from typing import Annotated
 import numpy as np
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from wattveil.errors import InvalidParameterError
@@ -29,7 +28,7 @@ from wattveil.profiles import Profiles
 from wattveil.profiles.page import Shown, figure_html, private_page
 from wattveil.profiles.text import line_of, shown
 from wattveil.release.shapes import load_shapes
-from wattveil.terminal import check_folders, refusals
+from wattveil.terminal import check_folders, plain, refusals
 
 EPILOG = "Example: wattveil attack fifteen-fifteen profiles.parquet --rule 15/15 --by zip"
 
@@ -232,7 +231,7 @@ def _as_json(customer: str, found: Cells, attacks: Sequence[Recovery]) -> dict[s
 
 def _show(console: Console, customer: str, found: Cells, attacks: Sequence[Recovery]) -> None:
     console.print(
-        f"Customer {escape(customer)}, from two means that {found.rule} lets out. {PRIVATE}",
+        f"Customer {plain(customer)}, from two means that {found.rule} lets out. {PRIVATE}",
         highlight=False,
     )
     table = Table("hidden among", "error of the recovered load", "with DP means")

@@ -7,13 +7,12 @@ from typing import Annotated
 import typer
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from wattveil.evaluation.rules_page import write_rules_page
 from wattveil.evaluation.rules_report import RuleReport, report_rule
 from wattveil.profiles import Profiles
-from wattveil.terminal import check_folders, refusals
+from wattveil.terminal import check_folders, plain, refusals
 
 EPILOG = "Example: wattveil rules profiles.parquet --rule 15/15 --by zip --page rules.html"
 
@@ -63,7 +62,7 @@ def _show(console: Console, report: RuleReport) -> None:
     for cell, error in list(zip(found.cells, report.errors, strict=True))[:_SHOWN_CELLS]:
         said = "[green]published[/]" if cell.published else f"[yellow]{cell.reason}[/]"
         table.add_row(
-            escape(cell.name),
+            plain(cell.name),
             f"{cell.customers:,}",
             f"{cell.largest_share:.1%}",
             said,

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from wattveil.grid.comparison import GridComparison
@@ -15,7 +14,7 @@ from wattveil.grid.page import write_grid_page
 from wattveil.measures.verdicts import Verdict
 from wattveil.profiles.table import Profiles
 from wattveil.profiles.text import shown
-from wattveil.terminal import check_folders, counting_bar, refusals
+from wattveil.terminal import check_folders, counting_bar, plain, refusals
 
 EPILOG = (
     "Example: wattveil grid profiles.parquet synthetic.parquet --feeder case141 --report grid.html"
@@ -92,7 +91,7 @@ def _show(console: Console, comparison: GridComparison) -> None:
         console.print(f"{len(comparison.class_names)} classes; their mixes are {apart} apart.")
     for snapshot, said in comparison.synthetic_failures.items():
         when = setting.grid.labels[snapshot]
-        console.print(f"[red]no solution[/] for the synthetic customers at {when}: {escape(said)}")
+        console.print(f"[red]no solution[/] for the synthetic customers at {when}: {plain(said)}")
     table = Table("metric", "unit", "real", "synthetic", "ratio", "control", "verdict")
     for column in table.columns[2:6]:
         column.justify = "right"

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from rich.markup import escape
 from rich.table import Table
 
 from wattveil.ingest.batches import NOTE
+from wattveil.terminal import plain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +91,7 @@ class IngestReport:
         table = Table("", "rows", "share", title="Readings", title_justify="left")
         table.columns[1].justify = table.columns[2].justify = "right"
         for label, rows in self.lines():
-            table.add_row(escape(label), f"{rows:,}", f"{rows / max(self.rows_in, 1):.2%}")
+            table.add_row(plain(label), f"{rows:,}", f"{rows / max(self.rows_in, 1):.2%}")
         return table
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from wattveil import calibration, checks
 from wattveil.clustering._columns import Columns
@@ -23,6 +23,7 @@ from wattveil.clustering.lloyd import assign, k_means
 from wattveil.clustering.paper_lemma import paper_lemma
 from wattveil.clustering.small_clusters import merge_small_clusters
 from wattveil.clustering.transforms import Transform, clip_rms
+from wattveil.engines.inputs import estimator_rows
 from wattveil.errors import InvalidParameterError, WeakGuaranteeWarning
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget
@@ -174,8 +175,7 @@ class LeaveOneOutKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # s
             The class of each customer, for ``customer_classes``.
         """
         transform = self._checked()
-        rows = validate_data(self, X, dtype=np.float64, ensure_all_finite=False)
-        rows = refuse_non_finite(rows)
+        rows = refuse_non_finite(estimator_rows(self, X, ensure_all_finite=False))
         kept = self._kept(rows.shape[0], customer_class)
         rows = rows[kept] if self.clip_kw is None else clip_rms(rows[kept], self.clip_kw)
         rows = transform.forward(rows, row_ids=kept)
@@ -241,7 +241,7 @@ class LeaveOneOutKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # s
     def predict(self, X: ArrayLike) -> IntArray:  # noqa: N803 - scikit-learn's name
         """Return the nearest released centroid of each row, in kW: private to the caller."""
         check_is_fitted(self)
-        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        rows = estimator_rows(self, X, reset=False)
         return assign(rows, self.cluster_centers_).astype(np.int64)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -278,10 +278,11 @@ class LeaveOneOutKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # s
                 )
             classes = np.asarray(customer_class)
             if classes.shape != (n_rows,):
-                raise InvalidParameterError("customer_class", "one a row", classes.shape)
+                rule = "one value for each customer"
+                raise InvalidParameterError("customer_class", rule, "another number of them")
             kept = np.flatnonzero(np.isin(classes, self.customer_classes))
         if kept.size < self.n_clusters:
-            rule = f"at most the number of customers kept, n_samples = {kept.size}"
+            rule = "at most n_samples, the number of customers kept"  # which is not said
             raise InvalidParameterError("n_clusters", rule, self.n_clusters)
         return kept
 

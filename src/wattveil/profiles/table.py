@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from wattveil import checks
 from wattveil.errors import InvalidDataError, InvalidFileError, InvalidParameterError
 from wattveil.ingest.options import known_zone
 from wattveil.profiles.grid import Grid
@@ -70,9 +71,10 @@ class Profiles:
     def __post_init__(self) -> None:
         """Check that there is one finite row a customer."""
         customers = len(self.customer_ids)
+        checks.unmasked("load_kw", self.load_kw)
         if self.load_kw.shape != (customers, self.grid.columns):
-            expected = f"of shape ({customers}, {self.grid.columns})"
-            raise InvalidParameterError("load_kw", expected, self.load_kw.shape)
+            rule = f"one row of {self.grid.columns} numbers a customer"
+            raise InvalidParameterError("load_kw", rule, "another shape")  # how many is not said
         if len(set(self.customer_ids)) < customers:
             twice = [name for name, times in Counter(self.customer_ids).items() if times > 1]
             raise InvalidDataError("one profile a customer", twice)

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from wattveil import checks
@@ -25,7 +24,7 @@ from wattveil.publish.plan import ReleasePlan, plan_for_error, plan_release
 from wattveil.publish.produce import check_list, read_customer_list, release_bundle
 from wattveil.publish.registry import registry_record
 from wattveil.publish.request import About, ReleaseRequest
-from wattveil.terminal import refusals, working
+from wattveil.terminal import plain, refusals, working
 
 EPILOG = (
     "Example: wattveil release profiles.parquet --clusters 6 --epsilon 1 --delta 1e-6 --clip-kw 10"
@@ -177,9 +176,9 @@ def release(
     if as_json:
         typer.echo(json.dumps(_released(manifest, out), indent=2))
         return
-    console.print(f"[bold]Released[/] to {escape(str(out))}. {manifest['guarantee_text']}")
-    console.print(f"  look at  {escape(str(out / 'report.html'))}", highlight=False)
-    console.print(f"  check    wattveil verify {escape(str(out))}", highlight=False)
+    console.print(f"[bold]Released[/] to {plain(str(out))}. {manifest['guarantee_text']}")
+    console.print(f"  look at  {plain(str(out / 'report.html'))}", highlight=False)
+    console.print(f"  check    wattveil verify {plain(str(out))}", highlight=False)
 
 
 def show_plan(console: Console, plan: ReleasePlan) -> None:

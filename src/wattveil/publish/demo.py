@@ -16,7 +16,6 @@ from typing import Annotated
 import numpy as np
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from wattveil.clustering.geometry import Floats
@@ -33,7 +32,7 @@ from wattveil.publish.request import About, ReleaseRequest
 from wattveil.publish.synthetic import read_model
 from wattveil.publish.verify import Verdict, verify_bundle
 from wattveil.simulate.command import write_readings
-from wattveil.terminal import refusals, working
+from wattveil.terminal import plain, refusals, working
 
 EPILOG = "Example: wattveil demo --epsilon 0.5 --out my-demo"
 
@@ -143,7 +142,7 @@ def _show_checks(console: Console, verdict: Verdict, out: Path) -> None:
         if finding.check.startswith("the release") or not finding.holds:
             console.print(f"   {finding.check}: {finding.seen}", highlight=False)
     holding = sum(finding.holds for finding in verdict.findings)
-    listed = f"wattveil verify {escape(str(out))}"
+    listed = f"wattveil verify {plain(str(out))}"
     console.print(f"   {holding} of {len(verdict.findings)} checks hold; to see them: {listed}")
 
 
@@ -167,7 +166,7 @@ def _show(console: Console, out: Path, manifest: Manifest, story: list[dict[str,
         console.print(f"  {line_of(curves[row])}  {mean}  {count} customers", highlight=False)
     console.print("  0     6     12    18   hour")
     console.print(f"\n[bold]The promise.[/] {manifest['guarantee_text']}")
-    console.print(f"[bold]Look at[/] {escape(str(out / 'report.html'))}", highlight=False)
+    console.print(f"[bold]Look at[/] {plain(str(out / 'report.html'))}", highlight=False)
 
 
 @contextmanager

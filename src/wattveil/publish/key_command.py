@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from wattveil.publish import keys
-from wattveil.terminal import refusals
+from wattveil.terminal import plain, refusals
 
 EPILOG = "Example: wattveil admin key --out utility.key"
 
@@ -29,5 +28,5 @@ def key(
         typer.echo(json.dumps({"private": str(out), "public": str(public), "name": name}, indent=2))
         return
     console = Console(soft_wrap=True)
-    console.print(f"[bold]Private key[/] {escape(str(out))}: keep it. Who has it signs for you.")
-    console.print(f"[bold]Public key[/]  {escape(str(public))}: publish it, with its name {name}.")
+    console.print(f"[bold]Private key[/] {plain(str(out))}: keep it. Who has it signs for you.")
+    console.print(f"[bold]Public key[/]  {plain(str(public))}: publish it, with its name {name}.")

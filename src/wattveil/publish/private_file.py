@@ -2,7 +2,7 @@
 
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,15 +57,21 @@ def release_file(
     fingerprint: str,
     fingerprint_key: bytes,
     signing_key: Ed25519PrivateKey,
+    check_plan: Callable[[ReleasePlan], None],
     customer_list: Sequence[str] = (),
     cumulative: Cumulative | None = None,
 ) -> Manifest:
-    """Release the profiles of a file that is still the one that was registered."""
+    """Release the profiles of a file that is still the one that was registered.
+
+    ``check_plan`` sees what the parts are granted before anything is drawn, and refuses what was
+    not paid for.
+    """
     profiles = Profiles.read_parquet(path)
     if not hmac.compare_digest(_fingerprint(profiles, fingerprint_key), fingerprint):
         # Other people's data on this budget would be nobody's promise.
         raise InvalidFileError(path, "content", "the profiles that were registered", "others")
     plan = plan_release(request, profiles.grid)
+    check_plan(plan)
     return release_bundle(
         profiles,
         plan,

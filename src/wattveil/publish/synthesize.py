@@ -13,7 +13,6 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from wattveil import checks
 from wattveil.clustering.geometry import Floats
@@ -24,7 +23,7 @@ from wattveil.profiles import Grid, Profiles
 from wattveil.publish.bundle import read_manifest
 from wattveil.publish.synthetic import read_model
 from wattveil.synthesis.model import BATCH, n_batches
-from wattveil.terminal import refusals, working
+from wattveil.terminal import plain, refusals, working
 
 if TYPE_CHECKING:  # pyspark is an extra
     from wattveil.engines.spark_engine import SparkEngine
@@ -69,7 +68,7 @@ def synthesize(
     if as_json:
         typer.echo(json.dumps({"out": out, "customers": customers, "seed": seed}, indent=2))
     else:
-        console.print(f"{customers:,} synthetic customers in {escape(out)}.")
+        console.print(f"{customers:,} synthetic customers in {plain(out)}.")
 
 
 def write_customers(

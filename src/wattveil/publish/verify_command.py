@@ -6,12 +6,11 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from wattveil.publish import keys
 from wattveil.publish.verify import Verdict, verify_bundle
-from wattveil.terminal import refusals
+from wattveil.terminal import plain, refusals
 
 EPILOG = "Example: wattveil verify bundle --key utility.key.pub"
 
@@ -39,11 +38,11 @@ def show_verdict(console: Console, verdict: Verdict) -> None:
     table = Table("", "check", "seen", title="Verified without the data", title_justify="left")
     for finding in verdict.findings:
         mark = "[green]holds[/]" if finding.holds else "[red]FALSE[/]"
-        table.add_row(mark, escape(finding.check), escape(finding.seen))
+        table.add_row(mark, plain(finding.check), plain(finding.seen))
     console.print(table)
     console.print("[bold]Not proved, to be taken on trust:[/]")
     for line in verdict.not_proved:
-        console.print(f"  · {escape(line)}", highlight=False)
+        console.print(f"  · {plain(line)}", highlight=False)
     broken = sum(not finding.holds for finding in verdict.findings)
     if broken:
         console.print(f"[red]{broken} of {len(verdict.findings)} checks do not hold.[/]")

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from wattveil import checks
 from wattveil.clustering import cells as filtering
@@ -32,10 +32,10 @@ from wattveil.clustering.merge import local_optima, told_apart
 from wattveil.clustering.middle import join_middle, public_middle, widened
 from wattveil.clustering.sizes import SizeLevels, checked_range, one_level, size_edges, size_levels
 from wattveil.clustering.tuning import choose_tuning
-from wattveil.engines.inputs import Load, Values, load_rows, with_places
+from wattveil.engines.inputs import Load, Values, estimator_rows, load_rows, with_places
 from wattveil.engines.local import as_rows
 from wattveil.engines.rows import Rows
-from wattveil.errors import InvalidDataError, InvalidParameterError
+from wattveil.errors import InvalidParameterError
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee
@@ -213,14 +213,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     def _rows(self, X: ArrayLike, *, reset: bool) -> Floats:  # noqa: N803 - scikit-learn's name
         """Return a float matrix; what is none is refused without quoting it."""
         options = {"order": "C", "ensure_all_finite": False, "ensure_min_samples": 0}
-        try:
-            rows: Floats = validate_data(self, X, dtype=np.float64, reset=reset, **options)
-        except ValueError as error:
-            if "could not convert" not in str(error):  # NumPy quotes the cell
-                raise
-        else:
-            return rows
-        raise InvalidDataError("X is an array of real numbers", [])  # without that context
+        return estimator_rows(self, X, reset=reset, **options)
 
     def _longest(self, n_slots: int) -> float:
         """Return the length to which rows are scaled back."""

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 
@@ -18,7 +17,7 @@ from wattveil.reproduce.customers import SIMULATED
 from wattveil.reproduce.figure import Reproduction
 from wattveil.reproduce.page import PAGE, Run, to_json, write_figures
 from wattveil.reproduce.study import Study
-from wattveil.terminal import counting_bar, refusals
+from wattveil.terminal import counting_bar, plain, refusals
 
 EPILOG = "Example: wattveil reproduce all --out figures"
 ALL = "all"
@@ -88,7 +87,7 @@ def _runs(
         except MissingExtraError as error:
             if len(chosen) == 1:
                 raise
-            errors.print(f"[yellow]left out:[/] {figure.name}: {escape(str(error))}")
+            errors.print(f"[yellow]left out:[/] {figure.name}: {plain(str(error))}")
             continue
         yield Run(figure, outcome, time.perf_counter() - start)
         bar.advance(task)
@@ -108,7 +107,7 @@ def _list(console: Console, *, as_json: bool) -> None:
 def _show(console: Console, study: Study, runs: list[Run], out: Path) -> None:
     for run in runs:
         console.print(f"[bold]{run.figure.title}[/] ({run.seconds:.1f} s)", highlight=False)
-        console.print(f"  {escape(run.outcome.found)}", highlight=False)
+        console.print(f"  {plain(run.outcome.found)}", highlight=False)
     if study.customers.private:
         console.print("[red]Private:[/] exact, not protected.", highlight=False)
-    console.print(f"[bold]Look at[/] {escape(str(out / PAGE))}", highlight=False)
+    console.print(f"[bold]Look at[/] {plain(str(out / PAGE))}", highlight=False)

@@ -48,11 +48,15 @@ class Access:
             raise Problem(Code.BUSY)
         return holder
 
+    def known(self, request: Request) -> Holder | None:
+        """Return who sends a request of the API, uncounted; None for a stranger."""
+        with self._house.ledger.reading() as connection:
+            return tokens.holder_of(connection, _bearer(request))
+
     def holder(self, request: Request) -> Holder:
         """Return who sent a request of the API."""
-        scheme, _, text = request.headers.get("Authorization", "").partition(" ")
         address = "" if request.client is None else request.client.host
-        return self.by_token(text.strip() if scheme.lower() == "bearer" else "", address)
+        return self.by_token(_bearer(request), address)
 
     def admin(self, request: Request) -> Holder:
         """Return who sent a request that only administrators may send."""
@@ -90,6 +94,12 @@ class Access:
         if not owns(holder, found):
             raise Problem(Code.FORBIDDEN)
         return found
+
+
+def _bearer(request: Request) -> str:
+    """Return the token in the headers of a request; empty if there is none."""
+    scheme, _, text = request.headers.get("Authorization", "").partition(" ")
+    return text.strip() if scheme.lower() == "bearer" else ""
 
 
 def owns(holder: Holder, paid: Paid) -> bool:

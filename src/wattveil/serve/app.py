@@ -1,5 +1,7 @@
 """The server as one ASGI application: guard, API, problems."""
 
+from functools import partial
+
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -30,10 +32,11 @@ _PAGES = (asking_pages, release_pages, file_pages, check_pages, admin_pages, led
 
 def make_app(house: House, limits: Limits | None = None) -> Guard:
     """Return the application that serves a house."""
-    return Guard(make_api(house, limits))
+    access, sessions = Access(house, limits or Limits()), Sessions(house)
+    return Guard(make_api(house, access, sessions), partial(_sender, access, sessions))
 
 
-def make_api(house: House, limits: Limits | None = None) -> FastAPI:
+def make_api(house: House, access: Access, sessions: Sessions) -> FastAPI:
     """Return what is behind the guard; it describes itself at `/v1/openapi.json`."""
     app = DescribedApi(
         title="Wattveil",
@@ -42,11 +45,9 @@ def make_api(house: House, limits: Limits | None = None) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    access = Access(house, limits or Limits())
     for routes in (dataset_routes, release_routes, owner_routes, people_routes):
         app.include_router(routes(house, access))
 
-    sessions = Sessions(house)
     app.include_router(door_pages(access, sessions))
     for pages in _PAGES:
         app.include_router(pages(house, access, sessions))
@@ -63,6 +64,16 @@ def make_api(house: House, limits: Limits | None = None) -> FastAPI:
         app.add_exception_handler(kind, _say_problem)
     app.add_exception_handler(Exception, _say_nothing)
     return app
+
+
+def _sender(access: Access, sessions: Sessions, request: Request) -> str | None:
+    """Return who sends a request, by token or by cookie; None for a stranger."""
+    try:
+        found, at_a_page = access.known(request), sessions.find(request)
+    except WattveilError:
+        return None  # the request will meet it, too, and its answer says so
+    holder = found or (at_a_page and at_a_page[1])
+    return holder.name if holder else None
 
 
 async def _say_problem(request: Request, error: Exception) -> Response:

@@ -5,18 +5,20 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from wattveil.serve.ledger.console import Database, ledger_refusals
+from wattveil.terminal import plain
 
 EPILOG = "Example: wattveil serve --data server"
+
+_HOST_HELP = "Address to listen on; beyond the loopback with TLS or behind a proxy only."
 
 
 def serve(
     *,
     data: Annotated[Path, typer.Option(help="Folder of the server; private.")],
     database: Database = None,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help=_HOST_HELP)] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8400,
     tls_certificate: Annotated[
         Path | None, typer.Option(help="Certificate in PEM: the server then speaks HTTPS.")
@@ -38,5 +40,5 @@ def serve(
             port=port,
             tls=(tls_certificate, tls_key),
             behind_proxy=behind_proxy,
-            say=lambda text: console.print(escape(text), highlight=False),
+            say=lambda text: console.print(plain(text), highlight=False),
         )

@@ -3,11 +3,13 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import Iterator, MutableMapping
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from wattveil.serve.problems import Code, Problem
@@ -17,8 +19,10 @@ LARGE = "/v1/verify", "/verify"
 """Addresses to which a bundle is sent."""
 MOST_LARGE_BYTES = 16 * 1024 * 1024
 _MOST_LARGE = 4
-"""Large bodies that are held at once, until they are answered: they are read before anybody knows
-who sends them, and unpacked they are four times as large."""
+"""Large bodies that are held at once, until they are answered: unpacked they are four times as
+large."""
+_MOST_OF_ONE = 2
+"""Of these, of one person: others must find room."""
 _MOST_SECONDS = 20.0
 """For a body to arrive."""
 
@@ -37,13 +41,16 @@ _HTTPS = "max-age=31536000"
 
 _LOG = logging.getLogger("wattveil.serve")
 
+Sender = Callable[[Request], str | None]
+"""Tells who sends a request, by its headers alone; None for a stranger."""
+
 
 class Guard:
     """The outermost layer of the server."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-        self._large = 0
+    def __init__(self, app: ASGIApp, sender: Sender) -> None:
+        self._app, self._sender = app, sender
+        self._large: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request through, or say why not."""
@@ -62,8 +69,10 @@ class Guard:
             await send(message)
 
         try:
-            with self._room(scope) as most_bytes:
-                body = await _whole_body(scope, receive, most_bytes)
+            if scope["method"] == "POST" and scope["path"] in LARGE:
+                await self._answer_large(scope, receive, send_guarded)
+            else:
+                body = await _whole_body(scope, receive, MOST_BYTES)
                 await self._app(scope, _replay(body, receive), send_guarded)
         except Problem as problem:
             await problem.response()(scope, receive, send_guarded)
@@ -74,19 +83,25 @@ class Guard:
         route = getattr(scope.get("route"), "path", "-")
         _LOG.info("%s %s %s", scope["method"][:7] if status else "-", route, status)
 
-    @contextmanager
-    def _room(self, scope: Scope) -> Iterator[int]:
-        """Make room for a body, until it is answered; return how large it may be."""
-        if scope["path"] not in LARGE:
-            yield MOST_BYTES
+    async def _answer_large(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Make room for a body until it is answered, if somebody sends it who may come in.
+
+        What strangers send is not read and takes no room: they are refused without it.
+        """
+        _check_length(scope, MOST_LARGE_BYTES)
+        whose = await run_in_threadpool(self._sender, Request(scope))
+        if whose is None:
+            await self._app(scope, _replay(b"", receive), send)
             return
-        if self._large >= _MOST_LARGE:
+        if self._large.total() >= _MOST_LARGE or self._large[whose] >= _MOST_OF_ONE:
             raise Problem(Code.BUSY)
-        self._large += 1
+        self._large[whose] += 1
         try:
-            yield MOST_LARGE_BYTES
+            body = await _whole_body(scope, receive, MOST_LARGE_BYTES)
+            await self._app(scope, _replay(body, receive), send)
         finally:
-            self._large -= 1
+            self._large[whose] -= 1
+            self._large += Counter()  # those who hold nothing are forgotten
 
 
 def unexpected(error: Exception) -> Problem:
@@ -96,11 +111,16 @@ def unexpected(error: Exception) -> Problem:
     return Problem(Code.INTERNAL, id=number)
 
 
-async def _whole_body(scope: Scope, receive: Receive, most_bytes: int) -> bytes:
-    """Read a body to its end, if it is not too large and not too slow."""
+def _check_length(scope: Scope, most_bytes: int) -> None:
+    """Refuse what says itself that it is too large."""
     length = dict(scope["headers"]).get(b"content-length", b"0")
     if not length.isdigit() or int(length[:20]) > most_bytes:
         raise Problem(Code.TOO_LARGE)
+
+
+async def _whole_body(scope: Scope, receive: Receive, most_bytes: int) -> bytes:
+    """Read a body to its end, if it is not too large and not too slow."""
+    _check_length(scope, most_bytes)
     body = bytearray()
     try:
         async with asyncio.timeout(_MOST_SECONDS):

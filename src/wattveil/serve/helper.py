@@ -60,8 +60,10 @@ def release(task: dict[str, Any]) -> dict[str, object]:
     from wattveil.publish.cumulative import Cumulative  # noqa: PLC0415
     from wattveil.publish.private_file import release_file  # noqa: PLC0415
     from wattveil.publish.produce import read_customer_list  # noqa: PLC0415
-    from wattveil.serve.ledger.pricing import read_request  # noqa: PLC0415
+    from wattveil.serve.ledger.amounts import Amounts  # noqa: PLC0415
+    from wattveil.serve.ledger.pricing import check_paid, read_request  # noqa: PLC0415
 
+    paid = Amounts(*task["price"])
     listed = task["customer_list"]
     with Path(task["profiles"]).open("rb"):
         pass  # the reader would not tell a disk that is not there from a file that is wrong
@@ -72,6 +74,7 @@ def release(task: dict[str, Any]) -> dict[str, object]:
         fingerprint=task["fingerprint"],
         fingerprint_key=Path(task["fingerprint_key"]).read_bytes(),
         signing_key=keys.read_key(Path(task["signing_key"])),
+        check_plan=lambda plan: check_paid(plan.allotments, paid),
         customer_list=() if listed is None else read_customer_list(Path(listed)),
         cumulative=Cumulative.from_json(task["cumulative"]),
     )
@@ -86,12 +89,19 @@ def verify(task: dict[str, Any]) -> dict[str, object]:
 
 
 def answered(task: dict[str, Any]) -> dict[str, object]:
-    """Do a task; what it raises may quote rows, so all that is said of it is that it failed."""
+    """Do a task; what it raises may quote rows, so of it no more is said than that it failed.
+
+    That a budget does not cover its charge is known without rows, and is said.
+    """
+    from wattveil.errors import BudgetExceededError  # noqa: PLC0415 - see `main`
+
     try:
         tasks = {"plan": plan, "describe": describe, "release": release, "verify": verify}
         return {"done": True, **tasks[task["do"]](task)}
     except OSError as error:
         return {"done": False, "not_now": error.errno in _NOT_NOW}
+    except BudgetExceededError:
+        return {"done": False, "beyond_price": True}
     except Exception:  # noqa: BLE001
         return {"done": False}
 

@@ -150,6 +150,7 @@ def _release_task(folder: Path, ledger: Ledger, paid: Charge, draft: Path) -> di
         "fingerprint_key": str(folder / FINGERPRINT_KEY),
         "signing_key": str(folder / SIGNING_KEY),
         "request": drawn.request,
+        "price": drawn.charge.price.values,
         "cumulative": counted.to_json(),
         "out": str(draft),
     }

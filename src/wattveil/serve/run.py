@@ -1,6 +1,7 @@
 """Start and stop: one process, until it is told to end."""
 
 import asyncio
+import ipaddress
 import logging
 import os
 import resource
@@ -16,6 +17,7 @@ from starlette.types import ASGIApp
 
 from wattveil.errors import InvalidParameterError
 from wattveil.serve.app import make_app
+from wattveil.serve.connections import Connection
 from wattveil.serve.house import House
 from wattveil.serve.people import FIRST_ADMIN
 
@@ -39,6 +41,7 @@ def run(
 ) -> None:
     """Serve a data folder. Returns when the server was told to end and has let go of everything."""
     way = transport(tls, behind_proxy)
+    check_host(host, protected=tls != (None, None) or behind_proxy is not None)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)  # its steps would bury the first token
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a dump of memory would hold tokens
@@ -69,10 +72,24 @@ def transport(tls: tuple[Path | None, Path | None], behind_proxy: str | None) ->
     }
 
 
+def check_host(host: str, *, protected: bool) -> None:
+    """Refuse plain HTTP where others could listen: tokens would be read on the way."""
+    if not protected and host != "localhost":
+        try:
+            here = ipaddress.ip_address(host).is_loopback
+        except ValueError:  # a name: who knows where it leads
+            here = False
+        if not here:
+            without = "without --tls-certificate and without --behind-proxy"
+            rule = f"of the loopback, as 127.0.0.1 is, {without}"
+            raise InvalidParameterError("host", rule, host)
+
+
 def configured(app: ASGIApp, **way: Any) -> uvicorn.Config:  # noqa: ANN401 - uvicorn's own
     """Return how uvicorn serves us: it says and writes down nothing by itself."""
     return uvicorn.Config(
         app,
+        http=Connection,
         access_log=False,  # addresses as they were sent; the guard writes its own lines
         log_config=None,
         log_level="error",

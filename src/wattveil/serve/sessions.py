@@ -1,13 +1,13 @@
 """Sessions of the pages: a cookie instead of a token in every request.
 
 A session is a random name that this process remembers, with the number of the token that opened it.
-A token that is taken away closes its sessions. A restart closes all.
+A token that is taken away closes its sessions. A restart closes all. Whoever signs in again and
+again closes sessions of their own, never those of others.
 """
 
 import hmac
 import threading
 import time
-from collections import OrderedDict
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -19,7 +19,8 @@ from wattveil.serve.problems import Code, Problem
 from wattveil.serve.tokens import Holder
 
 _SECONDS = 8 * 3600
-_MOST = 10_000
+_MOST_OF_ONE = 20
+"""Sessions of one token; the oldest is closed for a further one."""
 COOKIE = "wattveil_session"
 
 
@@ -39,16 +40,19 @@ class Sessions:
     def __init__(self, house: House) -> None:
         self._house = house
         self._lock = threading.Lock()
-        self._open: OrderedDict[str, Session] = OrderedDict()
+        self._open: dict[str, Session] = {}  # the oldest first
 
     def begin(self, holder: Holder, request: Request, response: Response) -> None:
         """Open a session, and hand out its cookie."""
         name = tokens.random_word()
-        opened = Session(holder.token_id, tokens.random_word(), time.monotonic() + _SECONDS)
+        now = time.monotonic()
+        opened = Session(holder.token_id, tokens.random_word(), now + _SECONDS)
         with self._lock:
+            self._open = {key: one for key, one in self._open.items() if one.until > now}
+            own = [key for key, one in self._open.items() if one.token_id == holder.token_id]
+            if len(own) >= _MOST_OF_ONE:
+                del self._open[own[0]]
             self._open[tokens.sha256(name)] = opened
-            if len(self._open) > _MOST:
-                self._open.popitem(last=False)
         response.set_cookie(
             COOKIE,
             name,

@@ -41,7 +41,8 @@ class Transport:
             rule = "an https address, or http on this very machine: others would read the token"
             raise InvalidParameterError("url", rule, url)
         if not token.isascii() or not token.isprintable() or " " in token or not token:
-            raise InvalidParameterError("token", "as the administrator gave it", "another text")
+            found = "another text" if token else ""  # which is no secret
+            raise InvalidParameterError("token", "as the administrator gave it", found)
         self._url = url.rstrip("/")
         self._token = token
         proxies = [urllib.request.ProxyHandler({})] if here else []

@@ -125,6 +125,8 @@ class Worker:
             if said.get("not_now"):
                 shutil.rmtree(draft, ignore_errors=True)
                 raise _NotNow
+            if said.get("beyond_price"):
+                _LOG.error("release %d-%d: beyond what was paid", paid.book_id, paid.drawn_seq)
             return said["done"] is True
         return False
 

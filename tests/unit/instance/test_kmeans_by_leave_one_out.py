@@ -503,10 +503,14 @@ def test_values_that_are_no_numbers_are_refused_with_their_rows(bad: float) -> N
     assert error.value.row_ids == (4, 11)
 
 
-def test_one_customer_is_refused() -> None:
-    """One customer has no two clusters."""
-    with pytest.raises(InvalidParameterError, match="n_samples = 1"):
-        model(n_clusters=2).fit([[1.0, 2.0]])
+def test_fewer_customers_than_clusters_are_refused_without_their_number() -> None:
+    """Three customers have no six clusters; the error may be shown to anybody, their number not."""
+    with pytest.raises(InvalidParameterError, match="at most n_samples, the number of") as error:
+        model(n_clusters=6).fit(homes()[:3])
+    assert "3" not in str(error.value)
+    with pytest.raises(InvalidParameterError, match="one value for each customer") as error:
+        model(customer_classes=("home",)).fit(homes(), customer_class=["home"] * 59)
+    assert "59" not in str(error.value)
 
 
 @pytest.mark.parametrize("noise_colour", ["coloured", "white"])

@@ -333,8 +333,16 @@ def test_profiles_check_what_they_hold() -> None:
         Profiles(customer_ids=("a", "a"), load_kw=load_kw, grid=Grid(), timezone="UTC")
     with pytest.raises(InvalidDataError, match="finite"):
         Profiles(customer_ids=("a", "b"), load_kw=load_kw * np.nan, grid=Grid(), timezone="UTC")
-    with pytest.raises(InvalidParameterError, match="load_kw"):
+    with pytest.raises(InvalidParameterError, match="load_kw must be one row of 24 n") as error:
         Profiles(customer_ids=("a",), load_kw=load_kw, grid=Grid(), timezone="UTC")
+    assert "2" not in str(error.value).replace("24", "")  # how many customers is not said
+    with pytest.raises(InvalidDataError, match="load_kw is no masked array"):
+        Profiles(
+            customer_ids=("a", "b"),
+            load_kw=np.ma.masked_array(load_kw, mask=load_kw > 0.0),
+            grid=Grid(),
+            timezone="UTC",
+        )
     with pytest.raises(InvalidParameterError, match="attributes"):
         Profiles(
             customer_ids=("a", "b"),

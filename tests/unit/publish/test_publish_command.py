@@ -232,6 +232,20 @@ def test_verify_fails_loudly() -> None:
     assert "do not hold" in told
 
 
+def test_a_hostile_name_gives_the_terminal_no_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of files come from whoever made the bundle: they are shown, never obeyed."""
+    monkeypatch.setenv("COLUMNS", "300")
+    run(*COMMAND, *LIGHT, "--json")
+    orders = "\x1b[2J\x1b[1;1H\x9b31m\u202eAll checks hold.\n[green]"
+    Path("bundle", orders).write_text("")
+    told = run("verify", "bundle", code=1)
+    assert all(letter.isprintable() or letter == "\n" for letter in told)
+    assert "\\x1b[2J\\x1b[1;1H\\x9b31m\\u202eAll checks hold.\\n[green]" in told
+    nowhere = run("verify", orders, code=1)
+    assert all(letter.isprintable() or letter == "\n" for letter in nowhere)
+    assert "\\x1b[2J" in nowhere
+
+
 @pytest.mark.parametrize("verb", ["release", "synthesize", "verify", "admin key", "demo"])
 def test_help_has_an_example(verb: str) -> None:
     """Every verb shows how it is used."""

@@ -152,9 +152,16 @@ def test_a_fit_that_predicts(load_kw: Floats) -> None:
 
 
 def test_a_lone_row_is_no_matrix() -> None:
-    """What scikit-learn refuses without quoting a number is refused in its words."""
-    with pytest.raises(ValueError, match="Expected 2D array"):
+    """It is refused in words of ours: scikit-learn's would quote it."""
+    with pytest.raises(InvalidParameterError, match="X must be a matrix with one row a customer"):
         PrivateKMeans().fit(np.zeros(24))
+
+
+def test_another_number_of_columns_is_refused_in_the_words_of_scikit_learn() -> None:
+    """They quote nothing but the width, which is public."""
+    fitted = PrivateKMeans(n_clusters=2).fit(np.ones((9, 24)))
+    with pytest.raises(ValueError, match="X has 7 features, but PrivateKMeans is expecting 24"):
+        fitted.predict(np.ones((9, 7)))
 
 
 CANARIES = {

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from wattveil.serve.ledger.console import AsJson, Data, Database, ledger_refusals
+from wattveil.terminal import plain
 
 EPILOG = "Example: wattveil admin ledger audit --data server"
 
@@ -39,6 +39,6 @@ def audit(
         console = Console()
         for finding in findings:
             mark = "[green]holds[/]" if finding.holds else "[red]BROKEN[/]"
-            console.print(f"{mark}  {finding.check}: {escape(finding.seen)}", highlight=False)
+            console.print(f"{mark}  {finding.check}: {plain(finding.seen)}", highlight=False)
     if not sound:
         raise typer.Exit(1)

@@ -13,8 +13,9 @@ from dataclasses import asdict, replace
 from functools import lru_cache
 from typing import Any
 
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import BudgetExceededError, InvalidParameterError
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
+from wattveil.publish.parts import Allotment
 from wattveil.publish.plan import split_budget, wanted_parts
 from wattveil.publish.request import DEFAULT_WEIGHTS, About, ReleaseRequest
 from wattveil.serve.ledger.amounts import MEASURES, Amounts
@@ -62,6 +63,18 @@ def _price(text: str) -> Amounts:
         # The computation would refuse it after the charge: no noise of that size can be drawn.
         rule = f"large enough that each part has {LEAST_PART_EPSILON:g} of it"
         raise InvalidParameterError("epsilon, label_epsilon", rule, least)
+    return _granted(allotments)
+
+
+def check_paid(allotments: Mapping[str, Allotment], paid: Amounts) -> None:
+    """Refuse grants beyond what was paid: an upgrade may split a budget in another way."""
+    granted = _granted(allotments)
+    for measure, asked, have in zip(MEASURES, granted.values, paid.values, strict=True):
+        if asked > have:
+            raise BudgetExceededError(measure, asked, have)
+
+
+def _granted(allotments: Mapping[str, Allotment]) -> Amounts:
     return Amounts.price(allotment.grant for allotment in allotments.values())
 
 

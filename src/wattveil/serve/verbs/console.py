@@ -24,9 +24,9 @@ Reason = Annotated[str, typer.Option(help="Written into the ledger.")]
 def act(url: str, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """Send what an owner does; what the server refuses is said, and ends the verb."""
     with refusals():
-        token = os.environ.get(VARIABLE)
-        if token is None:  # a secret on the command line could be read by others
-            raise InvalidParameterError(VARIABLE, "set to the token of an administrator", "not set")
+        token = os.environ.get(VARIABLE, "")
+        if not token:  # a secret on the command line could be read by others
+            raise InvalidParameterError(VARIABLE, "set to the token of an administrator", token)
         from wattveil.serve.transport import Transport  # noqa: PLC0415 - with the network
 
         return Transport(url, token).post(path, body)

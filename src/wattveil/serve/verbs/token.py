@@ -22,7 +22,7 @@ def token(
     database: Database = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print a new token, once: for an administrator who lost theirs. The server may run."""
+    """Print a new token for somebody known or new, once, at the machine itself; it may serve."""
     with ledger_refusals():
         from wattveil import checks  # noqa: PLC0415 - with what needs the extra
         from wattveil.serve import people  # noqa: PLC0415

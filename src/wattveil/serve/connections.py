@@ -1,0 +1,42 @@
+"""Connections that are opened and then say nothing: they would take the places of others."""
+
+import asyncio
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+_MOST_SECONDS = 10.0
+"""For the head of a request to arrive, from the opening or from the last answer."""
+
+
+class Connection(H11Protocol):
+    """uvicorn's own, with a time limit for a head: one letter ends uvicorn's."""
+
+    _clock: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._wait()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next one."""
+        super().on_response_complete()
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._stop_waiting()
+        self._clock = self.loop.call_later(_MOST_SECONDS, self._close_if_idle)
+
+    def _stop_waiting(self) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+
+    def _close_if_idle(self) -> None:
+        """Close, unless a request is being answered: the guard limits the time for its body."""
+        if getattr(self.cycle, "response_complete", True):  # before the first there is none
+            self.transport.close()
