@@ -93,8 +93,8 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     cluster_sizes_, cluster_sizes_std_ : (K,)
         Released customers in each cluster, noisy, and their standard errors.
     n_told_apart_ : int
-        How many groups of clusters differ by more than their noise; below K the budget could not
-        support K clusters.
+        How many clusters there are of which every two differ by more than their noise; below K the
+        budget could not support K clusters.
     size_scale_ : (float, float) or None
         Median root-mean-square load in kW and spread of its logarithm, as released; None with
         ``normalise``.
