@@ -75,16 +75,12 @@ def numbers(field: str, value: ArrayLike) -> NDArray[np.float64]:
     NumPy's own error would quote a cell, also as the context of ours, so that is raised afterwards.
     """
     unmasked(field, value)
-    array, tail = None, ""
     try:
-        if np.iscomplexobj(value):
-            tail = ". Complex data not supported"  # in the words of scikit-learn
-        else:
-            array = np.asarray(value, dtype=np.float64)
+        array = None if np.iscomplexobj(value) else np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        pass
+        array = None
     if array is None:
-        raise InvalidDataError(f"{field} is an array of real numbers{tail}", [])
+        raise InvalidDataError(f"{field} is an array of real numbers", [])
     return array
 
 

@@ -6,6 +6,8 @@ import ipaddress
 import socket
 import ssl
 import time
+from contextlib import suppress
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -148,6 +150,20 @@ def test_who_sends_no_head_is_not_waited_for(
             assert (answered.status, answered.read()) == (200, b'{"status":"ok"}')
             silent.sendall(b"G")
             assert silent.recv(4096) == b""
+
+
+def test_who_does_not_read_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many answers are asked for and none is read: the place is free, for others too."""
+    monkeypatch.setattr(connections, "_MOST_UNREAD_SECONDS", 0.2)
+    asking = ASKING.replace(b"/healthz", b"/v1/openapi.json") + b"\r\n"
+    with serving(tmp_path) as running:
+        here = "127.0.0.1", running.port
+        with socket.create_connection(here, timeout=60) as deaf, suppress(ConnectionError):
+            while True:  # until it is closed; else the time is over, which is no such error
+                deaf.sendall(100 * asking)
+        assert running.ask("GET", "/healthz").status == HTTPStatus.OK
 
 
 def test_who_has_sent_a_head_may_take_longer(

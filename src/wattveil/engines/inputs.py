@@ -13,7 +13,7 @@ from wattveil.clustering.geometry import Floats
 from wattveil.clustering.group_table import UNLISTED
 from wattveil.engines.local import LocalRows, as_rows
 from wattveil.engines.rows import Rows, Texts
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidDataError, InvalidParameterError
 
 Load = ArrayLike | Rows[Floats]
 """One row a customer: a matrix, or what an engine keeps."""
@@ -40,6 +40,9 @@ def estimator_rows(estimator: object, X: ArrayLike, **options: Any) -> Floats:  
         refusal = error
     else:
         return rows
+    if "Complex data" in str(refusal):
+        rule = "X is an array of real numbers. Complex data not supported"  # scikit-learn's words
+        raise InvalidDataError(rule, [])
     axes = checks.numbers("X", X).ndim
     if axes != 2:  # noqa: PLR2004 - a matrix has two
         rule = "a matrix with one row a customer. Reshape your data"  # in scikit-learn's words

@@ -8,7 +8,6 @@ bytes, and whoever gets them has files to read.
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from unicodedata import category
 
 import numpy as np
 import pyarrow as pa
@@ -16,11 +15,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession, functions
 
 from wattveil.errors import InvalidParameterError
+from wattveil.ingest.schema import SPACES
 
 PARCELS = "partition bigint, rows binary"
 
-SPACES = "".join(sign for sign in map(chr, range(1 << 16)) if category(sign) == "Zs")
-"""What DuckDB's trim takes off a name."""
 _NUMBERS_A_PARTITION = 40
 _MOST_BYTES = 1 << 29  # Arrow and Java count the bytes of texts and parcels in 31 bits
 

@@ -24,7 +24,7 @@ from wattveil.engines.executor import (
     look,
     make_profiles,
 )
-from wattveil.engines.parcels import PARCELS, SPACES, pack, partition_numbers, shuffle_partitions
+from wattveil.engines.parcels import PARCELS, pack, partition_numbers, shuffle_partitions
 from wattveil.engines.sources import RowsSource, SparkSource, open_source, spark_reads
 from wattveil.engines.spark import quoted
 from wattveil.engines.spark_profiles import SparkProfiles
@@ -35,6 +35,7 @@ from wattveil.ingest.options import Conflicts, DecimalMark, Estimated, ReadOptio
 from wattveil.ingest.read import add_meters, allowed_lengths
 from wattveil.ingest.readings import Workshop
 from wattveil.ingest.rows import Rows
+from wattveil.ingest.schema import SPACES
 from wattveil.ingest.sources import Scan
 from wattveil.ingest.stamps import StampReader
 from wattveil.profiles.account import ProfileAccount, ProfileRules

@@ -64,8 +64,10 @@ def find_mark(
     doubtful = [text for text in texts if _may_be_groups(text, _other(_SIGNS[mark]))]
     if is_comma and all(_may_be_groups(text, ",") for text in marked[mark]):
         doubtful = marked[mark]
+    if all(marked.values()):  # the rows of one customer must not decide for another's
+        doubtful = min(marked.values(), key=len)
     if doubtful:
-        expected = "values that tell a decimal mark from groups of thousands, or decimal=…"
+        expected = "one decimal mark that can be told from groups of thousands, or decimal=…"
         raise InvalidFileError(path, "values", expected, doubtful[0])
     return mark
 

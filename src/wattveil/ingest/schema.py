@@ -13,6 +13,7 @@ Inside, channel and quality travel as their place in `CHANNELS` and `QUALITIES`.
 """
 
 from enum import IntEnum, StrEnum
+from unicodedata import category
 
 import pyarrow as pa
 
@@ -28,6 +29,9 @@ READINGS_SCHEMA = pa.schema(
 )
 
 ALLOWED_MINUTES = (5, 10, 15, 20, 30, 60)
+
+SPACES = "".join(sign for sign in map(chr, range(1 << 16)) if category(sign) == "Zs")
+"""What DuckDB's trim takes off a name."""
 EARLIEST_YEAR, LATEST_YEAR = 1990, 2099  # a stamp outside is a clock that was never set
 MOST_KW = 1_000_000  # no customer has a gigawatt; `energy` says what needs the limit
 

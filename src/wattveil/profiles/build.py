@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from wattveil.errors import InvalidFileError
 from wattveil.ingest.options import Estimated, ReadOptions
 from wattveil.ingest.readings import Readings
+from wattveil.ingest.schema import SPACES
 from wattveil.ingest.sources import duckdb_reads
 from wattveil.ingest.sql import ident, paths
 from wattveil.profiles.account import ProfileAccount, ProfileRules
@@ -211,7 +212,7 @@ def attribute_table(connection: duckdb.DuckDBPyConnection, path: Path) -> pa.Tab
     if key is None:
         expected = "a column customer_id or meter_id"
         raise InvalidFileError(path, "header", expected, table.column_names)
-    names = [str(name).strip(" ") for name in table[key].to_pylist()]
+    names = [str(name).strip(SPACES) for name in table[key].to_pylist()]
     if len(set(names)) < len(names):
         twice = next(name for place, name in enumerate(names) if name in names[:place])
         raise InvalidFileError(path, f"column {ident(key)}", "each customer once", twice)

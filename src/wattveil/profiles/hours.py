@@ -109,8 +109,10 @@ def hours_from_readings(
         rows = np.array([row_of[name] for name in coded.dictionary.to_pylist()], dtype=np.int64)
         start_us = batch["start_us"].to_numpy()
         local_us = start_us + shifts.at(start_us) - first_us
+        length_us = batch["minutes"].to_numpy() * np.int64(MINUTE_US)
+        fits = (local_us % length_us == 0) & (shifts.steady_us(start_us) >= length_us)
         slot = local_us // (minutes * MINUTE_US)
-        inside = (slot >= 0) & (slot < n_days * slots)
+        inside = fits & (slot >= 0) & (slot < n_days * slots)
         place = (rows[coded.indices.to_numpy()] * n_days * slots + slot)[inside]
         np.add.at(units, place, batch["units"].to_numpy()[inside])
         np.add.at(covered, place, batch["minutes"].to_numpy()[inside])

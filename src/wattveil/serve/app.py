@@ -70,8 +70,8 @@ def _sender(access: Access, sessions: Sessions, request: Request) -> str | None:
     """Return who sends a request, by token or by cookie; None for a stranger."""
     try:
         found, at_a_page = access.known(request), sessions.find(request)
-    except WattveilError:
-        return None  # the request will meet it, too, and its answer says so
+    except WattveilError as error:
+        raise problem_of(error) from None  # a stranger it need not be
     holder = found or (at_a_page and at_a_page[1])
     return holder.name if holder else None
 

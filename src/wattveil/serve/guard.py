@@ -4,7 +4,7 @@ import asyncio
 import logging
 import uuid
 from collections import Counter
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -25,6 +25,9 @@ _MOST_OF_ONE = 2
 """Of these, of one person: others must find room."""
 _MOST_SECONDS = 20.0
 """For a body to arrive."""
+_PIECE = 64 * 1024
+"""Of an answer. What is handed over whole counts as sent, and on a slow line it is cut off when the
+connection is closed for being idle."""
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -66,7 +69,8 @@ class Guard:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 _add_headers(scope, message)
-            await send(message)
+            for piece in _pieces(message):
+                await send(piece)
 
         try:
             if scope["method"] == "POST" and scope["path"] in LARGE:
@@ -150,6 +154,15 @@ def _replay(body: bytes, receive: Receive) -> Receive:
         return {"type": "http.request", "body": body, "more_body": False}
 
     return receive_again
+
+
+def _pieces(message: Message) -> Iterator[Message]:
+    """Cut the body of an answer."""
+    body = message.get("body", b"")
+    while len(body) > _PIECE:
+        yield {**message, "body": body[:_PIECE], "more_body": True}
+        body = body[_PIECE:]
+    yield {**message, "body": body} if "body" in message else message
 
 
 def _add_headers(scope: Scope, message: Message) -> None:

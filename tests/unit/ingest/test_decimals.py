@@ -62,6 +62,15 @@ def test_what_may_be_thousands_is_refused_unless_named(write: Write, values: lis
     assert _values(_read(write, ["1.500", "0,5"], decimal="comma")) == [1500.0, 0.5]
 
 
+def test_the_rows_of_one_customer_choose_no_mark_for_others(write: Write) -> None:
+    """However many there are, and wherever they stand: both marks are refused, or one is named."""
+    own, others = ["0,11", "0,21", "0,31"], ["0.5"] * 9
+    for values in (own + others, others + own):
+        with pytest.raises(InvalidFileError, match="one decimal mark"):
+            _read(write, values)
+    assert _values(_read(write, own + others, decimal="point")) == [0.5] * 9
+
+
 def test_a_value_of_the_other_mark_is_counted(write: Write) -> None:
     """It is no number here: neither read as if it were, nor passed over."""
     readings = _read(write, ["0.5", "0,5"], decimal="comma")

@@ -50,6 +50,22 @@ def test_days_are_local(tmp_path: Path) -> None:
         assert np.array_equal(hours.load_kw[0], expected, equal_nan=True)
 
 
+def test_a_reading_in_two_slots_fills_neither(tmp_path: Path) -> None:
+    """Hours of UTC begin at half past in India; half hours fit, whatever a neighbour has."""
+    first = dt.datetime(2013, 1, 6, 18, 30, tzinfo=dt.UTC)  # midnight
+    half = dt.timedelta(minutes=30)
+    rows = ["id,start,minutes,kwh"]
+    rows += [f"a,{first + half + 2 * hour * half:%Y-%m-%dT%H:%M:%SZ},60,1" for hour in range(24)]
+    rows += [f"b,{first + place * half:%Y-%m-%dT%H:%M:%SZ},30,1" for place in range(48)]
+    path = tmp_path / "readings.csv"
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    hours = hours_from_readings(
+        read_readings(path), first_day=dt.date(2013, 1, 7), n_days=1, timezone="Asia/Kolkata"
+    )
+    assert np.isnan(hours.load_kw[0]).all()
+    assert hours.load_kw[1].tolist() == [2.0] * 24
+
+
 def test_bad_parameters_are_named(tmp_path: Path) -> None:
     """A slot no shorter than a reading, a date, and days."""
     first = dt.datetime(2013, 1, 7, tzinfo=dt.UTC)

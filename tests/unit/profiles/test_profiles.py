@@ -261,7 +261,7 @@ def test_a_grid_finer_than_the_readings_is_refused(source: Path) -> None:
 def test_attributes_are_looked_up(source: Path, tmp_path: Path) -> None:
     """Class and ZIP come along for releases by group; who has none is counted."""
     table = tmp_path / "customers.csv"
-    table.write_text("customer_id,class,zip\nb,C23,60601\na,C24,\n", encoding="utf-8")
+    table.write_text("customer_id,class,zip\n\u00a0b ,C23,60601\na,C24,\n", encoding="utf-8")
     rows = _hours("a", 14) + _hours("b", 14) + _hours("c", 14)
     build = build_profiles(read_readings(_write(source, rows)), attributes=table)
     assert build.profiles.attributes == {
