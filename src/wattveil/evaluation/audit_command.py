@@ -16,7 +16,7 @@ from wattveil.evaluation.audit_canaries import ONE_RUN
 from wattveil.evaluation.audit_page import write_audit_page
 from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Grid, Profiles
-from wattveil.publish.command import part_weights, public_levels
+from wattveil.publish.command import TierName, part_weights, public_levels
 from wattveil.publish.request import ReleaseRequest
 from wattveil.simulate import simulate_load_kw
 from wattveil.terminal import check_folders, counting_bar, refusals
@@ -40,13 +40,7 @@ def audit(
     ] = 1e-6,
     clusters: Annotated[int, typer.Option(help="Number of kinds of customers.")] = 6,
     clip_kw: Annotated[float | None, typer.Option(help="Public bound on customers.")] = None,
-    tier: Annotated[
-        str,
-        typer.Option(
-            help="global: differential privacy; instance: the paper's weaker promise,"
-            " for this data set alone."
-        ),
-    ] = "global",
+    tier: TierName = "global",
     normalise: Annotated[
         bool, typer.Option("--normalise", help="Cluster shapes, whatever the size.")
     ] = False,

@@ -59,13 +59,12 @@ def find_mark(
     marked = {
         mark: [text for text in texts if _is_marked(text, sign)] for mark, sign in _SIGNS.items()
     }
-    is_comma = len(marked[DecimalMark.COMMA]) > len(marked[DecimalMark.POINT])
-    mark = DecimalMark.COMMA if is_comma else DecimalMark.POINT
+    commas, points = marked[DecimalMark.COMMA], marked[DecimalMark.POINT]
+    mark = DecimalMark.COMMA if commas else DecimalMark.POINT
     doubtful = [text for text in texts if _may_be_groups(text, _other(_SIGNS[mark]))]
-    if is_comma and all(_may_be_groups(text, ",") for text in marked[mark]):
-        doubtful = marked[mark]
-    if all(marked.values()):  # the rows of one customer must not decide for another's
-        doubtful = min(marked.values(), key=len)
+    # The rows of one customer must not decide for another's, so no majority does.
+    if points or all(_may_be_groups(text, ",") for text in commas):
+        doubtful += commas
     if doubtful:
         expected = "one decimal mark that can be told from groups of thousands, or decimal=…"
         raise InvalidFileError(path, "values", expected, doubtful[0])

@@ -31,6 +31,11 @@ EPILOG = (
     " --out bundle"
 )
 
+_TIER_HELP = (
+    "global: differential privacy; instance: the paper's weaker promise, for this data set alone."
+)
+TierName = Annotated[str, typer.Option(help=_TIER_HELP)]
+
 _FIRST_TIME = " (the first time on a machine, compiling takes about half a minute of it)"
 
 
@@ -50,13 +55,7 @@ def release(
     clip_kw: Annotated[
         float | None, typer.Option(help="Public bound; larger customers are scaled back to it.")
     ] = None,
-    tier: Annotated[
-        str,
-        typer.Option(
-            help="global: differential privacy; instance: the paper's weaker promise,"
-            " for this data set alone."
-        ),
-    ] = "global",
+    tier: TierName = "global",
     normalise: Annotated[
         bool, typer.Option("--normalise", help="Cluster shapes, whatever the size.")
     ] = False,

@@ -1,4 +1,4 @@
-"""Connections that are opened and then say nothing: they would take the places of others."""
+"""Connections that say nothing, or read nothing: they would take the places of others."""
 
 import asyncio
 
@@ -29,18 +29,18 @@ class Connection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait no longer."""
         self._stop_waiting()
-        self._stop_reading()
+        self._forget_unread()
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         """Wait for what was sent to be read."""
         super().pause_writing()
-        self._stop_reading()
+        self._forget_unread()
         self._unread = self.loop.call_later(_MOST_UNREAD_SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
         """Go on: it was."""
-        self._stop_reading()
+        self._forget_unread()
         super().resume_writing()
 
     def _wait(self) -> None:
@@ -51,7 +51,7 @@ class Connection(H11Protocol):
         if self._clock is not None:
             self._clock.cancel()
 
-    def _stop_reading(self) -> None:
+    def _forget_unread(self) -> None:
         if self._unread is not None:
             self._unread.cancel()
 
