@@ -50,8 +50,8 @@ class Sessions:
         with self._lock:
             self._open = {key: one for key, one in self._open.items() if one.until > now}
             own = [key for key, one in self._open.items() if one.token_id == holder.token_id]
-            if len(own) >= _MOST_OF_ONE:
-                del self._open[own[0]]
+            for key in own[: 1 - _MOST_OF_ONE]:  # room for one more
+                del self._open[key]
             self._open[tokens.sha256(name)] = opened
         response.set_cookie(
             COOKIE,
