@@ -17,13 +17,9 @@ from scipy.fft import dct
 
 from wattveil import checks
 from wattveil.clustering.geometry import Floats, harmonics, public_basis, shape_library
-from wattveil.compiled import compiled
 from wattveil.errors import InvalidParameterError
 
 Counts = NDArray[np.int64]
-
-_LARGEST = 1e9
-"""Values saturate here, in kW: no customer can overflow a sum of squares."""
 
 _SEASONAL = (0.2, 0.5)
 """Amplitude of day curve i >= 1 beside the yearly mean: 0.2 i^-0.5."""
@@ -94,21 +90,10 @@ class Calendar:
         flat: Floats = curves.reshape(day.size, -1) * self._root
         return flat
 
-    def project(self, rows: Floats) -> tuple[Floats, Floats]:
-        """Return the coloured coordinates z / a of rows of load, and their length in kW.
-
-        The mean of all slots is coordinate 0. A row with NaN or infinity gets zeros. What is
-        computed of a row depends on that row alone, to the last bit.
-        """
-        coordinates = np.zeros((len(rows), self.places.shape[0]))
-        sizes = np.zeros(len(rows))
-        scale = 1.0 / (self._root * self.colour)
-        _project_rows(
-            np.ascontiguousarray(rows),
-            (self.day_curves, self.slot_curves, self.places, scale),
-            (coordinates, sizes),
-        )
-        return coordinates, sizes
+    @property
+    def scale(self) -> Floats:
+        """(r,): what turns products of curves with load in kW into weighted coordinates z / a."""
+        return 1.0 / (self._root * self.colour)
 
     @property
     def _root(self) -> float:
@@ -160,40 +145,3 @@ def whole_days(columns: int, slots_per_day: int) -> int:
         rule = "a divisor of the number of columns"
         raise InvalidParameterError("slots_per_day", rule, slots_per_day)
     return n_days
-
-
-@compiled
-def _project_rows(
-    rows: Floats,
-    curves: tuple[Floats, Floats, Counts, Floats],
-    found: tuple[Floats, Floats],
-) -> None:
-    """Fill coordinates, first over the slots of each day, then over the days, in a fixed order."""
-    day_curves, slot_curves, places, scale = curves
-    coordinates, sizes = found
-    n_days, n_slots = day_curves.shape[0], slot_curves.shape[0]
-    used = 0
-    for c in range(places.shape[0]):
-        used = max(used, places[c, 1] + 1)
-    by_day = np.empty((used, n_days))
-    for i in range(rows.shape[0]):
-        finite = True
-        for h in range(rows.shape[1]):
-            finite = finite and math.isfinite(rows[i, h])
-        if not finite:
-            continue
-        for j in range(used):
-            for day in range(n_days):
-                total = 0.0
-                for h in range(n_slots):
-                    value = min(max(rows[i, day * n_slots + h], -_LARGEST), _LARGEST)
-                    total += slot_curves[j, h] * value
-                by_day[j, day] = total
-        squares = 0.0
-        for c in range(places.shape[0]):
-            total = 0.0
-            for day in range(n_days):
-                total += day_curves[places[c, 0], day] * by_day[places[c, 1], day]
-            coordinates[i, c] = total * scale[c]
-            squares += coordinates[i, c] * coordinates[i, c]
-        sizes[i] = math.sqrt(squares)

@@ -9,13 +9,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from wattveil import checks
-from wattveil.clustering.calendar import Calendar
 from wattveil.clustering.geometry import Floats
-from wattveil.clustering.group_table import UNLISTED, Groups, places_among
 from wattveil.clustering.log_normal import (
     LogNormals,
     log_normal_grid,
@@ -28,8 +25,6 @@ from wattveil.errors import InvalidParameterError
 
 EVERYBODY = ("all",)
 """The levels when there are no groups."""
-NOWHERE = UNLISTED
-"""The cell of a customer who contributes to no group."""
 UNCORRECTED = 0.5
 """Share of the clipping bias that the correction is expected to miss."""
 
@@ -93,13 +88,12 @@ class GroupSizes:
     """Of the mean size, what clipping may have taken, in kW: more is ruled out by the counts."""
 
 
-def group_cells(groups: Groups, customers: int, *, levels: Sequence[Hashable]) -> NDArray[np.int64]:
-    """Return the place of each customer's group among the levels, or `NOWHERE`.
-
-    ``groups`` has one attribute, or none: then everybody is in the first level.
-    """
-    name, own = next(iter(groups.items()), ("groups", [*levels[:1]] * customers))
-    return places_among(own, levels, field=name, n_rows=customers)
+def checked_levels(levels: Sequence[Hashable]) -> tuple[Hashable, ...]:
+    """Accept a public list of groups, each once."""
+    if not levels or len(set(levels)) != len(levels):
+        rule = "a list of at least one value, without repetition"
+        raise InvalidParameterError("levels", rule, tuple(levels))
+    return tuple(levels)
 
 
 def checked_limits(
@@ -124,15 +118,6 @@ def checked_limits(
         rule = f"within plausible_kw, {least:g} to {most:g}"
         raise InvalidParameterError("clip_kw", rule, clip_kw)
     return (clip_kw, clip_kw), edges
-
-
-def size_cells(
-    load_kw: Floats, cells: NDArray[np.int64], edges: Floats, calendar: Calendar
-) -> NDArray[np.int64]:
-    """Return each customer's place among groups and sizes, or `NOWHERE`."""
-    size = calendar.project(load_kw)[1]
-    place = cells * (edges.size + 1) + np.searchsorted(edges, size, side="right")
-    return np.where(cells == NOWHERE, NOWHERE, place)
 
 
 def expected_counts(

@@ -1,4 +1,4 @@
-"""Tables of clusters by groups: who counts where, and what noisy counts say.
+"""Tables of clusters by groups: their public shape, and what noisy counts say.
 
 Groups are the combinations of the listed values of a few attributes (area, class); the last axis of
 a table is the cluster. All that is done to noisy counts here is post-processing.
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wattveil import checks
-from wattveil.clustering._kernels import Counts, Floats
+from wattveil.clustering._kernels import Floats
 from wattveil.clustering.debias import nearest_with_total
 from wattveil.errors import InvalidParameterError
 
@@ -20,26 +20,6 @@ Groups = Mapping[str, Sequence[Hashable]]
 """Attribute to values: those of each customer, or those that exist."""
 
 _Values = TypeVar("_Values")
-
-UNLISTED = -1
-"""The place of a customer with a value that is not listed."""
-
-
-def places_among(
-    values: Sequence[Hashable], levels: Sequence[Hashable], *, field: str, n_rows: int
-) -> Counts:
-    """Return the place of each customer's value in a public list, or `UNLISTED`.
-
-    A dictionary finds one place for a value, or none: a customer is never in two groups, whatever
-    NumPy's == takes for equal. The error does not say how many customers there are.
-    """
-    places = {level: place for place, level in enumerate(levels)}
-    if not places or len(places) != len(levels):
-        rule = "a list of at least one value, without repetition"
-        raise InvalidParameterError("levels", rule, tuple(levels))
-    if len(values) != n_rows:
-        raise InvalidParameterError(field, "one value for each customer", "another number of them")
-    return np.array([places.get(value, UNLISTED) for value in values], dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -66,16 +46,6 @@ class GroupTable:
             rule = f"values for each of {sorted(self.levels)}"
             raise InvalidParameterError("groups", rule, sorted(groups))
         return groups
-
-    def places(self, groups: Groups, n_rows: int) -> Counts:
-        """Return the group of each customer, counted through all combinations, or `UNLISTED`."""
-        places = np.zeros(n_rows, dtype=np.int64)
-        listed = np.ones(n_rows, dtype=np.bool_)
-        for name, values in self.levels.items():
-            column = places_among(groups[name], values, field=f"groups[{name!r}]", n_rows=n_rows)
-            places = places * len(values) + column
-            listed &= column != UNLISTED
-        return np.where(listed, places, UNLISTED)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

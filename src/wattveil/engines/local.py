@@ -1,113 +1,144 @@
 """Customers in the memory of this process."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from wattveil.compiled import in_threads, over_spans
-from wattveil.engines.rows import Rows
 from wattveil.errors import InvalidParameterError
+from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals
+from wattveil.privacy.rows import BoundRowFunction, IntArray, Mask, Rows
 
 Columns = TypeVarTuple("Columns")
 Found = TypeVarTuple("Found")
-Column = TypeVar("Column")
 Other = TypeVar("Other")
 _Result = TypeVar("_Result")
+_Block = tuple[Any, ...]
+_Blocks = list[_Block]
 
 
 class LocalRows(Rows[*Columns]):
-    """Customers in arrays, one a column, of the same length.
+    """Customers in arrays of the same length, one per column.
 
-    What `map` makes stays in the blocks in which it was made: joined, it would be there twice for a
-    moment. Sums do not need it joined; what does asks for `columns`.
+    `map` and `select` only note what is to be done: the function runs when a mechanism, which has
+    been charged, asks for sums. What it computes is kept, in the blocks in which it was computed.
     """
 
+    computes_once = True
+
     def __init__(self, *columns: *Columns) -> None:
-        self._blocks: list[Any] = [columns]
+        arrays: _Block = tuple(columns)
+        self._empty: _Block = tuple(array[:0] for array in arrays)
+        self._n_rows: int | None = len(arrays[0])
+        self._blocks: Callable[[], _Blocks] | _Blocks = [arrays]
 
-    @property
-    def columns(self) -> tuple[*Columns]:
-        """The columns, each in one array."""
-        if len(self._blocks) > 1:
-            joined = (np.concatenate(parts) for parts in zip(*self._blocks, strict=True))
-            self._blocks = [tuple(joined)]
-        columns: tuple[*Columns] = self._blocks[0]
-        return columns
-
-    @property
-    def _arrays(self) -> Any:  # noqa: ANN401 - arrays of any kind
-        return self.columns
+    @classmethod
+    def _later(cls, blocks: Callable[[], _Blocks], empty: _Block, n_rows: int | None) -> Any:  # noqa: ANN401 - of other columns
+        """Return rows that are computed when they are needed."""
+        rows: LocalRows[*tuple[Any, ...]] = LocalRows(*empty)
+        rows._blocks, rows._n_rows = blocks, n_rows
+        return rows
 
     @property
     def width(self) -> int:
         """How many numbers a customer has in the first column."""
-        return int(self._blocks[0][0].shape[1])
+        return int(self._empty[0].shape[1])
 
     def beside(self, other: Rows[Other], *, field: str) -> "LocalRows[*Columns, Other]":
         """Return the same customers with one more column."""
         if not isinstance(other, LocalRows):
             raise InvalidParameterError(field, "in memory, as the load is", type(other).__name__)
-        (column,) = other.columns
-        if len(column) != len(self._arrays[0]):  # how many there are is not said
+        same = self._n_rows is not None and self._n_rows == other._n_rows  # noqa: SLF001 - of our kind
+        if not same:  # the number is not quoted
             rule = "one value for each customer"
             raise InvalidParameterError(field, rule, "another number of them")
-        return LocalRows(*self.columns, column)
+        empty = (*self._empty, *other._empty)  # noqa: SLF001 - of our kind
+
+        def both() -> _Blocks:
+            return [(*self._joined(), *other._joined())]  # noqa: SLF001 - of our kind
+
+        return self._later(both, empty, self._n_rows)  # type: ignore[no-any-return]
 
     def has_repeats(self) -> bool:
         """Whether a value of the first column occurs twice."""
-        return len(set(self._arrays[0])) != len(self._arrays[0])
+        values = self._joined()[0]
+        return len(set(values)) != len(values)
 
-    def each(self: "LocalRows[Column]", work: Callable[[Column], Other]) -> "LocalRows[Other]":
-        """Return what a function makes of the one column; every customer stays."""
-        return self.map(lambda column: (work(column),))
+    def map(self, work: BoundRowFunction[tuple[Other]]) -> "LocalRows[Other]":
+        """Return the one column as a row function changes it, once it is needed."""
+        found: Any = _checked(work)(*self._empty)
 
-    def map(self, work: Callable[[*Columns], tuple[*Found]]) -> "LocalRows[*Found]":
-        """Return what a function makes of the customers; it may leave some out."""
+        def computed() -> _Blocks:
+            return self._over_blocks(lambda *block: _contiguous(work(*block)))
 
-        def whole(*columns: *Columns) -> tuple[Any, ...]:  # compiled loops are for whole rows
-            return tuple(map(np.ascontiguousarray, work(*columns)))
+        return self._later(computed, tuple(found), self._n_rows)  # type: ignore[no-any-return]
 
-        blocks = self._over_blocks(whole)
-        found: LocalRows[*Found] = LocalRows(*blocks[0])
-        found._blocks = blocks
-        return found
+    def select(self, work: BoundRowFunction[tuple[*Found, Mask]]) -> "LocalRows[*Found]":
+        """Return what a row function computes of the customers it keeps, once it is needed."""
 
-    def add_up(
-        self, work: Callable[[*Columns], NDArray[np.int64]], *, size: int
-    ) -> NDArray[np.int64]:
-        """Return the sum over all blocks of what a function returns of each."""
-        return sum(self._over_blocks(work), np.zeros(size, dtype=np.int64))
+        def kept(*block: Any) -> _Block:  # noqa: ANN401 - arrays of any type
+            *found, mask = _contiguous(work(*block))
+            return tuple(found if mask.all() else [column[mask] for column in found])
 
-    def in_order(self) -> "LocalRows[*Columns]":
-        """Return the customers sorted by the first column."""
-        order = np.argsort(self._arrays[0], kind="stable")
-        return LocalRows(*(column[order] for column in self._arrays))
+        _checked(work)
+        if work.is_random:
+            return LocalRows(*kept(*self._joined()))
+        empty = kept(*self._empty)
+        return self._later(partial(self._over_blocks, kept), empty, None)  # type: ignore[no-any-return]
 
-    def here(self) -> tuple[*Columns]:
-        """Return the columns."""
-        return self.columns
+    def add_up(self, work: BlockSums) -> BoundedTotals:
+        """Return the total over all blocks."""
+        return work.total(self._over_blocks(work))
 
-    def write_parquet(self, path: str | Path, names: Sequence[str]) -> None:
-        """Write the columns to a file."""
-        pq.write_table(pa.table([*map(pa.array, self._arrays)], names=list(names)), path)
+    def _columns_in_order(self) -> tuple[*Columns]:
+        columns = self._joined()
+        order = np.argsort(columns[0], kind="stable")
+        found: Any = tuple(column[order] for column in columns)
+        return found  # type: ignore[no-any-return]
 
-    def _over_blocks(self, work: Callable[[*Columns], _Result]) -> list[_Result]:
-        """Call a function for blocks of customers, in threads."""
-        if len(self._blocks) > 1:
-            return in_threads(lambda block: work(*block), self._blocks)
+    def _counted(self, n_values: int) -> IntArray:
+        return np.bincount(self._joined()[-1], minlength=n_values)
+
+    def _write(self, path: str | Path, names: Sequence[str]) -> None:
+        columns: Any = self._columns_in_order()
+        pq.write_table(pa.table([*map(pa.array, columns)], names=list(names)), path)
+
+    def _computed(self) -> _Blocks:
+        """Return the blocks; compute them the first time."""
+        if not isinstance(self._blocks, list):
+            self._blocks = self._blocks()
+        return self._blocks
+
+    def _joined(self) -> _Block:
+        """Return each column in one array."""
+        blocks = self._computed()
+        if len(blocks) > 1:
+            self._blocks = blocks = [tuple(map(np.concatenate, zip(*blocks, strict=True)))]
+        return blocks[0]
+
+    def _over_blocks(self, work: Callable[..., _Result]) -> list[_Result]:
+        """Call a function for blocks that hold each customer once, in threads."""
+        blocks = self._computed()
+        if len(blocks) > 1:
+            return in_threads(lambda block: work(*block), blocks)
+        (columns,) = blocks
 
         def of_span(_: int, first: int, last: int) -> _Result:
-            block: Any = [column[first:last] for column in self._arrays]
-            return work(*block)
+            return work(*(column[first:last] for column in columns))
 
-        return over_spans(len(self._arrays[0]), of_span)
+        return over_spans(len(columns[0]), of_span)
 
 
-def as_rows(data: object | Rows[Column], read: Callable[[Any], Column]) -> Rows[Column]:
-    """Return customers where they are: an engine's as they come, others read into memory."""
-    return data if isinstance(data, Rows) else LocalRows(read(data))
+def _checked(work: BoundRowFunction[_Result]) -> BoundRowFunction[_Result]:
+    if not isinstance(work, BoundRowFunction):
+        raise TypeError("rows accept row functions only")
+    return work
+
+
+def _contiguous(found: Any) -> _Block:  # noqa: ANN401 - arrays of any type
+    return tuple(map(np.ascontiguousarray, found))

@@ -21,12 +21,12 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from wattveil.compiled import stay_in_one_thread
 from wattveil.engines.folders import write_folder
-from wattveil.engines.rows import Rows
 from wattveil.errors import InvalidDataError, InvalidParameterError
+from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals
+from wattveil.privacy.rows import BoundRowFunction, IntArray, Mask, Rows
 
 Columns = TypeVarTuple("Columns")
 Found = TypeVarTuple("Found")
-Column = TypeVar("Column")
 Other = TypeVar("Other")
 
 _TYPES = {
@@ -35,15 +35,18 @@ _TYPES = {
     ("i", 1): "bigint",
     ("O", 1): "string",
 }
-_FEW_NUMBERS = 4096
+_FEW_BYTES = 32_768
 _ADDERS = 16
-"""Partial sums of more than a few numbers are added up by so many tasks before the driver does."""
-_ROWS_A_FILE = 1_000_000
+"""Partial sums of more than a few bytes are added up by so many tasks before the driver does."""
+_ROWS_PER_FILE = 1_000_000
 _BROKEN_RULE = re.compile(r"InvalidDataError: the data break the rule '(.*)'")
 
 
 class SparkRows(Rows[*Columns]):
     """Customers in the columns of a DataFrame.
+
+    What is computed in executors is computed when a mechanism asks for sums, or when something
+    released is read.
 
     Parameters
     ----------
@@ -55,12 +58,13 @@ class SparkRows(Rows[*Columns]):
         ``SparkRows(frame.select("load_kw"), np.zeros((0, 24)))``.
     """
 
+    computes_once = False
+
     def __init__(self, frame: DataFrame, *nobody: *Columns) -> None:
         self._names = _plain_names(len(frame.columns))
         self._frame = self._table = frame.toDF(*self._names)
         self._nobody: Any = nobody
         self._parent: object = None
-        self._in_order = False
 
     @classmethod
     def columns_of(
@@ -113,18 +117,17 @@ class SparkRows(Rows[*Columns]):
         counted = self.frame.groupBy(name).count()
         return not counted.filter(f"count > 1 OR {name} IS NULL").isEmpty()
 
-    def each(self: "SparkRows[Column]", work: Callable[[Column], Other]) -> "SparkRows[Other]":
-        """Return what a function makes of the one column; every customer stays."""
+    def map(self, work: BoundRowFunction[tuple[Other]]) -> "SparkRows[Other]":
+        """Return the one column as a row function changes it; every customer stays."""
         (name,), (nobody,) = self._names, self._nobody
-        found: Any = work(nobody)
+        on_column = _on_block(work, [nobody])
+        found: Any = work(nobody)[0]
 
         def of_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             stay_in_one_thread()
             for batch in batches:
                 place = batch.schema.get_field_index(name)
-                with _no_row_in_errors():
-                    made = _column(work(_array(batch.column(place), nobody)))  # type: ignore[arg-type]
-                yield batch.set_column(place, name, made)
+                yield batch.set_column(place, name, _column(on_column([batch.column(place)])[0]))
 
         kind = DataType.fromDDL(_TYPES[found.dtype.kind, found.ndim])
         fields = self._frame.schema.fields
@@ -135,78 +138,79 @@ class SparkRows(Rows[*Columns]):
         made: Any = self._of(frame, self._table, [name], [found])
         return made  # type: ignore[no-any-return]  # one column
 
-    def map(self, work: Callable[[*Columns], tuple[*Found]]) -> "SparkRows[*Found]":
-        """Return what a function makes of the customers; executors keep it."""
-        on_batch = _on_batch(work, self._nobody)
-        found: Any = work(*self._nobody)
+    def select(self, work: BoundRowFunction[tuple[*Found, Mask]]) -> "SparkRows[*Found]":
+        """Return what a row function computes of the customers it keeps; executors keep it."""
+        on_block = _on_block(work, self._nobody)
+        nothing: Any = work(*self._nobody)
+        found = nothing[:-1]
         names = _plain_names(len(found))
 
         def of_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             stay_in_one_thread()
             for batch in batches:
-                arrays = [_column(array) for array in on_batch(batch)]
+                *columns, mask = on_block(batch.columns)
+                arrays = [_column(column[mask]) for column in columns]
                 yield pa.RecordBatch.from_arrays(arrays, names)
 
         types = [_TYPES[array.dtype.kind, array.ndim] for array in found]
         schema = ", ".join(map(" ".join, zip(names, types, strict=True)))
         frame = self.frame.mapInArrow(of_partition, schema).persist()
-        mapped: SparkRows[*Found] = SparkRows(frame, *found)
-        mapped._parent = self  # what executors keep of it serves until they keep this
-        weakref.finalize(mapped, forget, frame).atexit = False
-        return mapped
+        selected: SparkRows[*Found] = SparkRows(frame, *found)
+        selected._parent = self  # what executors keep of it serves until they keep this
+        weakref.finalize(selected, forget, frame).atexit = False
+        return selected
 
-    def add_up(
-        self, work: Callable[[*Columns], NDArray[np.int64]], *, size: int
-    ) -> NDArray[np.int64]:
-        """Return the sum over all blocks of what a function returns of each."""
-        on_batch = _on_batch(work, self._nobody)
+    def add_up(self, work: BlockSums) -> BoundedTotals:
+        """Return the total over all batches; executors add up, and send bytes that are checked."""
+        on_block = _on_block(work, self._nobody)
         # Public numbers that the function finds when it needs them, such as eigenvectors, are found
         # here and travel with it: executors might find others in the last bits.
-        work(*self._nobody)
+        size = len(work.pack(work(*self._nobody)))
 
         def of_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             stay_in_one_thread()
-            yield _sum(map(on_batch, batches), size)
+            yield _packed(work, (on_block(batch.columns) for batch in batches))
 
-        def of_sums(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            yield _sum((_integers(one) for batch in batches for one in batch[0].to_pylist()), size)
+        def of_totals(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            packed = (one for batch in batches for one in batch[0].to_pylist())
+            yield _packed(work, map(work.unpack, packed))
 
         partial_sums = self.frame.mapInArrow(of_partition, "totals binary")
-        if size > _FEW_NUMBERS:
-            partial_sums = partial_sums.repartition(_ADDERS).mapInArrow(of_sums, "totals binary")
+        if size > _FEW_BYTES:
+            partial_sums = partial_sums.repartition(_ADDERS).mapInArrow(of_totals, "totals binary")
         with errors_of_executors():
             collected = partial_sums.collect()
         self._parent = None
-        return sum((_integers(row.totals) for row in collected), _zeros(size))
+        return work.total(work.unpack(bytes(row.totals)) for row in collected)
 
-    def in_order(self) -> "SparkRows[*Columns]":
-        """Return the customers sorted by the first column, in one partition unless they are many.
-
-        In which of several a customer is, its value in that column alone decides. Spark would draw
-        their borders from a sample of the rows as they lie: the files that are written would tell
-        how customers were kept.
-        """
-        name = self._names[0]
-        partitions = 1 + self.frame.count() // _ROWS_A_FILE
-        frame = self.frame.repartition(partitions, name).sortWithinPartitions(name)
-        ordered = SparkRows(frame, *self._nobody)
-        ordered._parent, ordered._in_order = self, True
-        return ordered
-
-    def here(self) -> tuple[*Columns]:
-        """Return the columns as arrays of the driver."""
+    def _columns_in_order(self) -> tuple[*Columns]:
+        """Return the columns as arrays of the driver, in the order of the first."""
         with errors_of_executors():
-            table = self.frame.toArrow()
-        if self._in_order:
-            table = table.sort_by(self._names[0])
+            table = self.frame.toArrow().sort_by(self._names[0])
         columns = [column.combine_chunks() for column in table.columns]
         found: Any = tuple(map(_array, columns, self._nobody))
         return found  # type: ignore[no-any-return]  # of the types of `nobody`
 
-    def write_parquet(self, path: str | Path, names: Sequence[str]) -> None:
-        """Let executors write the columns to a new folder."""
+    def _counted(self, n_values: int) -> IntArray:
+        """Let executors count the values of the last column."""
+        counts = np.zeros(n_values, dtype=np.int64)
         with errors_of_executors():
-            write_folder(self.frame.toDF(*names), path)
+            for value, count in self.frame.groupBy(self._names[-1]).count().collect():
+                counts[value] = count
+        return counts
+
+    def _write(self, path: str | Path, names: Sequence[str]) -> None:
+        """Let executors write the columns to a new folder, sorted by the first in each file.
+
+        In which of several files a customer is, its value in that column alone decides. Spark would
+        draw their borders from a sample of the rows as they lie: the files that are written would
+        reveal how customers were stored.
+        """
+        name = self._names[0]
+        with errors_of_executors():
+            partitions = 1 + self.frame.count() // _ROWS_PER_FILE
+            frame = self.frame.repartition(partitions, name).sortWithinPartitions(name)
+            write_folder(frame.toDF(*names), path)
 
 
 @contextmanager
@@ -243,16 +247,16 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _on_batch(
+def _on_block(
     work: Callable[..., Any], nobody: Sequence[NDArray[Any]]
-) -> Callable[[pa.RecordBatch], Any]:
-    """Return the function for a batch of Arrow."""
+) -> Callable[[Sequence[pa.Array]], Any]:
+    """Return the function for columns of Arrow."""
 
-    def on_batch(batch: pa.RecordBatch) -> Any:  # noqa: ANN401 - what the function returns
+    def on_block(columns: Sequence[pa.Array]) -> Any:  # noqa: ANN401 - what the function returns
         with _no_row_in_errors():
-            return work(*map(_array, batch.columns, nobody))
+            return work(*map(_array, columns, nobody))
 
-    return on_batch
+    return on_block
 
 
 def _array(column: pa.Array, nobody: NDArray[Any]) -> NDArray[Any]:
@@ -282,18 +286,9 @@ def _column(array: NDArray[Any]) -> pa.Array:
     return pa.ListArray.from_arrays(ends, np.ascontiguousarray(array).ravel())
 
 
-def _sum(parts: Iterable[NDArray[np.int64]], size: int) -> pa.RecordBatch:
-    """Return the sum of integers as one row, their bytes."""
-    total = sum(parts, _zeros(size))
-    return pa.RecordBatch.from_arrays([pa.array([total.astype("<i8").tobytes()])], ["totals"])
-
-
-def _integers(totals: bytes) -> NDArray[np.int64]:
-    return np.frombuffer(totals, dtype="<i8")
-
-
-def _zeros(size: int) -> NDArray[np.int64]:
-    return np.zeros(size, dtype=np.int64)
+def _packed(work: BlockSums, parts: Iterable[BoundedTotals]) -> pa.RecordBatch:
+    """Return the total of some totals as one row of bytes."""
+    return pa.RecordBatch.from_arrays([pa.array([work.pack(work.total(parts))])], ["totals"])
 
 
 def forget(frame: DataFrame) -> None:

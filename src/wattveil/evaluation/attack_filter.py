@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.signal import savgol_filter
 
 from wattveil.instance.kmeans import LeaveOneOutKMeans
+from wattveil.privacy.opening import reveal
 from wattveil.profiles import Profiles
 
 Floats = NDArray[np.float64]
@@ -77,7 +78,7 @@ def filter_attack(
         fit = LeaveOneOutKMeans(
             n_clusters=n_clusters, epsilon_c=epsilon, delta_c=delta, noise=colour, random_state=0
         ).fit(profiles.load_kw)
-        known = fit.diagnostics_.reveal()
+        known = reveal(fit.diagnostics_)
         largest = int(np.argmax(known.sizes))
         block = slice(largest * columns, (largest + 1) * columns)
         covariance, exact = known.covariance[block, block], known.centroids[largest]

@@ -24,14 +24,14 @@ from wattveil.clustering.paper_lemma import paper_lemma
 from wattveil.clustering.small_clusters import merge_small_clusters
 from wattveil.clustering.transforms import Transform, clip_rms
 from wattveil.engines.inputs import estimator_rows
-from wattveil.errors import InvalidParameterError, WeakGuaranteeWarning
+from wattveil.errors import InvalidDataError, InvalidParameterError, WeakGuaranteeWarning
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
-from wattveil.privacy.mechanisms.gaussian import gaussian_answer
+from wattveil.privacy.mechanisms.answer import Ellipsoid, gaussian_answer
 from wattveil.privacy.mechanisms.modulo import modulo_flip, modulo_labels
+from wattveil.privacy.rows import FloatArray, IntArray
 from wattveil.privacy.secret import Secret
-from wattveil.privacy.sensitivity import Ellipsoid, FloatArray, IntArray, refuse_non_finite
 
 _LARGEST_DELTA = 0.9999999
 """Beyond it a promise at the claimed epsilon is no promise, and the true epsilon is stated."""
@@ -175,7 +175,7 @@ class LeaveOneOutKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # s
             The class of each customer, for ``customer_classes``.
         """
         transform = self._checked()
-        rows = refuse_non_finite(estimator_rows(self, X, ensure_all_finite=False))
+        rows = _finite(estimator_rows(self, X, ensure_all_finite=False))
         kept = self._kept(rows.shape[0], customer_class)
         rows = rows[kept] if self.clip_kw is None else clip_rms(rows[kept], self.clip_kw)
         rows = transform.forward(rows, row_ids=kept)
@@ -334,6 +334,14 @@ class _Colour:
     gap: float
     violation: float
     white_trace_ratio: float
+
+
+def _finite(rows: FloatArray) -> FloatArray:
+    """Refuse NaN and infinity; the error names the rows, for the data holder alone."""
+    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+    if bad.size:
+        raise InvalidDataError("every value is finite (no NaN, no infinity)", bad.tolist())
+    return rows
 
 
 def _promise(epsilon: float, delta: float) -> Guarantee:

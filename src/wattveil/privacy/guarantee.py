@@ -11,7 +11,7 @@ put back.
 import dataclasses
 import decimal
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self
@@ -123,20 +123,19 @@ class Guarantee:
         return replace(self, epsilon=epsilon, delta=delta, neighbours=neighbours)
 
     def compose(self, *others: Self) -> Self:
-        """Return the promise of several releases on the same people together (sequential).
+        """Return the guarantee of several releases on the same customers (sequential composition).
 
         The plain sum of epsilons and of deltas, rounded up; it holds for any mechanisms.
-        `accounting.Composition` gives less for Gaussian ones.
+        `accounting.Composition` gives less for Gaussian ones. Tiers, units and neighbours never
+        mix.
         """
-        return self._together(others, lambda amounts: rounding.sum_up(*amounts))
-
-    def compose_disjoint(self, *others: Self) -> Self:
-        """Return the promise of releases on disjoint groups of people (parallel).
-
-        The groups must be fixed by public attributes, so that no change of a customer's data moves
-        the customer to another group.
-        """
-        return self._together(others, max)
+        parts = (self, *others)
+        for field in ("tier", "neighbours", "unit"):
+            kinds = {getattr(part, field).value for part in parts}
+            if len(kinds) > 1:
+                raise InvalidParameterError(field, "the same in every part", sorted(kinds))
+        epsilon = rounding.sum_up(*(part.epsilon for part in parts))
+        return replace(self, epsilon=epsilon, delta=rounding.sum_up(*(p.delta for p in parts)))
 
     def to_json(self) -> dict[str, str]:
         """Return the fields as strings; floats in the shortest form that reads back exactly."""
@@ -171,13 +170,3 @@ class Guarantee:
         factor = math.inf if weak else 1.0 + math.exp(self.epsilon)
         delta = rounding.up(factor * self.delta * (1.0 + 2.0**-50))
         return 2.0 * self.epsilon, delta, Neighbours.REPLACE_ONE
-
-    def _together(self, others: tuple[Self, ...], add: Callable[[list[float]], float]) -> Self:
-        """Add up promises; refuse those of different kinds: tiers never mix."""
-        parts = (self, *others)
-        for field in ("tier", "neighbours", "unit"):
-            kinds = {getattr(part, field).value for part in parts}
-            if len(kinds) > 1:
-                raise InvalidParameterError(field, "the same in every part", sorted(kinds))
-        epsilon, delta = (add([getattr(p, name) for p in parts]) for name in ("epsilon", "delta"))
-        return replace(self, epsilon=epsilon, delta=delta)

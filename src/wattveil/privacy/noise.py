@@ -1,9 +1,9 @@
 """The only module that draws random numbers for a release.
 
-Discrete Gaussian and discrete Laplace noise come from OpenDP, whose samplers are exact: integer
-arithmetic, no floating point between the coin and the number. Its coins come from OpenSSL's
-generator, which the operating system seeds. Uniform choices and Bernoulli draws take words from the
-operating system's generator itself, with exact rational probabilities.
+Discrete Gaussian noise comes from OpenDP, whose sampler is exact: integer arithmetic, no floating
+point between the random bits and the number. Its bits come from OpenSSL's generator, which the
+operating system seeds. Uniform choices and Bernoulli draws take words from the operating system's
+generator itself, with exact rational probabilities.
 
 There is no seed. A test puts a source of its own in place with `rehearse`; everything drawn while
 it is there is marked, and `Released.publish` refuses what is marked.
@@ -19,44 +19,44 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 from opendp import domains, metrics, mod
-from opendp.measurements import make_gaussian, make_laplace
+from opendp.measurements import make_gaussian
 
 from wattveil import checks
 from wattveil.errors import InvalidParameterError
 
-# make_gaussian and make_laplace have proofs, yet OpenDP asks for this flag for every constructor.
+# make_gaussian has a proof, yet OpenDP asks for this flag for every constructor.
 mod.enable_features("contrib")
 
 LARGEST_SCALE = 2.0**48
-"""So that int64, at whose ends OpenDP saturates, is 2^15 scales away: e^-32768 for Laplace noise,
-and for Gaussian noise nothing that has a name."""
+"""So that int64, at whose ends OpenDP saturates, is 2^15 scales away: below e^(-2^29) per draw."""
 
 
 class NoiseSource:
-    """The system's source: OpenDP's samplers, and words of the operating system.
+    """The system's source: OpenDP's sampler, and words of the operating system.
 
-    A test's own source overrides all three draws.
+    A test's own source overrides its methods.
     """
+
+    is_genuine = False
+    """Whether all noise is the system's: what is drawn from another source cannot be published."""
 
     def discrete_gaussian(self, scale: float, size: int) -> NDArray[np.int64]:
         """Draw integers k with probability proportional to exp(-k^2 / (2 scale^2))."""
-        return _draw(make_gaussian(_INTEGERS, metrics.l2_distance(T="i64"), scale), size)
+        draw = make_gaussian(_INTEGERS, metrics.l2_distance(T="i64"), scale)
+        return np.asarray(draw(np.zeros(size, dtype=np.int64)), dtype=np.int64)
 
-    def discrete_laplace(self, scale: float, size: int) -> NDArray[np.int64]:
-        """Draw integers k with probability proportional to exp(-|k| / scale)."""
-        return _draw(make_laplace(_INTEGERS, metrics.l1_distance(T="i64"), scale), size)
+    def add_discrete_gaussian(self, exact: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
+        """Return exact integers plus independent discrete Gaussian noise."""
+        return exact + self.discrete_gaussian(scale, exact.size)
 
     def words(self, size: int) -> NDArray[np.uint64]:
         """Draw uniform 64-bit words."""
         return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
 
 
-def _draw(measurement: mod.Measurement, size: int) -> NDArray[np.int64]:
-    return np.asarray(measurement(np.zeros(size, dtype=np.int64)), dtype=np.int64)
-
-
 _INTEGERS = domains.vector_domain(domains.atom_domain(T="i64"))
 _SYSTEM = NoiseSource()
+_SYSTEM.is_genuine = True
 _source: ContextVar[NoiseSource] = ContextVar("noise source", default=_SYSTEM)
 
 
@@ -71,21 +71,13 @@ def rehearse(source: NoiseSource) -> Iterator[None]:
 
 
 def is_rehearsal() -> bool:
-    """Whether draws come from anything but the system."""
-    return _source.get() is not _SYSTEM
+    """Whether noise comes from anything but the system."""
+    return not _source.get().is_genuine
 
 
-def discrete_gaussian(*, scale: float, size: int) -> NDArray[np.int64]:
-    """Draw independent discrete Gaussians of the given scale, in grid steps."""
-    return _source.get().discrete_gaussian(
-        check_scale(scale), checks.integer("size", size, least=1)
-    )
-
-
-def discrete_laplace(*, scale: float, size: int) -> NDArray[np.int64]:
-    """Draw independent discrete Laplace numbers of the given scale, in grid steps."""
-    checks.integer("size", size, least=1)
-    return _source.get().discrete_laplace(check_scale(scale), size)
+def add_discrete_gaussian(exact: NDArray[np.int64], *, scale: float) -> NDArray[np.int64]:
+    """Return exact integers plus independent discrete Gaussian noise of this scale, in steps."""
+    return _source.get().add_discrete_gaussian(exact, check_scale(scale))
 
 
 def uniform_below(*, bound: int, size: int) -> NDArray[np.int64]:
@@ -108,6 +100,11 @@ def keyed_below(names: Iterable[str], *, key: bytes, bound: int) -> NDArray[np.i
     codes = [name.encode("utf-8", "surrogatepass") for name in names]
     digests = b"".join(hmac.digest(key, code, "sha256")[-8:] for code in codes)
     return (np.frombuffer(digests, dtype="<u8") % np.uint64(bound)).astype(np.int64)
+
+
+def fresh_bytes(size: int) -> bytes:
+    """Draw a key that authenticates a computation: no part of anything released."""
+    return os.urandom(size)
 
 
 def bernoulli(*, probability: Fraction, size: int) -> NDArray[np.bool_]:

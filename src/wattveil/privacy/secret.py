@@ -1,11 +1,13 @@
-"""Two boxes that keep private and releasable values apart for the type checker and the reader.
+"""Types that keep private and releasable values apart.
 
-``Secret[T]`` holds what must not leave: it cannot be printed, compared, pickled or copied by
-accident. ``Released[T]`` holds what a mechanism gave out, with the spends that paid for it. mypy
-refuses one where the other is due.
+`Secret` holds one private value; `wattveil.privacy.rows.Rows` holds private rows, one per customer.
+Both are a `PrivateValue`: they cannot be printed, compared, pickled or copied by accident, and
+neither has a method that returns its content. A `Secret` is opened by `privacy.opening.reveal`,
+which an import contract permits to the modules that it names. `Released` holds what a mechanism
+returned, with the charges that paid for it; only the kernel makes one.
 
-Neither is a wall: Python lets a determined caller through. The walls are the import contracts
-(only ``privacy`` and ``release`` may import this module) and the reader.
+Python has no access control: code that wants to get around these types can. They make a mistake a
+type error or a broken contract instead of a leak.
 """
 
 from dataclasses import dataclass
@@ -17,45 +19,47 @@ from wattveil.privacy.budget import Spend
 T = TypeVar("T")
 
 
+class PrivateValue:
+    """A value that depends on private rows."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Return the type alone: neither the value nor its size."""
+        return f"{type(self).__name__}(…)"
+
+    def __eq__(self, other: object) -> NoReturn:
+        """Refuse: the result would be one exact bit about the data."""
+        raise TypeError("a private value cannot be compared")
+
+    def __bool__(self) -> NoReturn:
+        """Refuse: a truth value would be one exact bit about the data."""
+        raise TypeError("a private value has no truth value")
+
+    __hash__ = None  # type: ignore[assignment]  # a hash of private data is private data
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuse pickling and copying: a private value must not reach a disk, cache or queue."""
+        raise TypeError("a private value cannot be pickled or copied")
+
+
 @final
-class Secret(Generic[T]):
-    """A private value. Only the kernel opens it."""
+class Secret(PrivateValue, Generic[T]):
+    """One private value, opened by `wattveil.privacy.opening.reveal` alone."""
 
     __slots__ = ("_value",)
 
     def __init__(self, value: T) -> None:
         self._value = value
 
-    def reveal(self) -> T:
-        """Return the private value; every call site is a line the auditor reads."""
-        return self._value
-
-    def __repr__(self) -> str:
-        """Say nothing: not the value, its type or its shape."""
-        return "Secret(…)"
-
-    def __eq__(self, other: object) -> NoReturn:
-        """Refuse: an answer would be one exact bit about the data."""
-        raise TypeError("a Secret cannot be compared")
-
-    def __bool__(self) -> NoReturn:
-        """Refuse: truth would be one exact bit about the data."""
-        raise TypeError("a Secret has no truth value")
-
-    __hash__ = None  # type: ignore[assignment]  # a hash of private data is private data
-
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        """Refuse pickling and copying: a Secret must not reach a disk, a cache or a queue."""
-        raise TypeError("a Secret cannot be pickled or copied")
-
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Released(Generic[T]):
-    """What a mechanism gave out, and what was charged for it.
+    """The output of a mechanism and what was charged for it.
 
     ``rehearsal`` is true when any of its noise came from an injected test source. Such a value can
-    be looked at, never published: `publish` refuses it.
+    be inspected, never published: `publish` refuses it.
     """
 
     value: T
@@ -63,7 +67,7 @@ class Released(Generic[T]):
     rehearsal: bool
 
     def publish(self) -> T:
-        """Return the value for a file, a table or an answer; refuse a rehearsal."""
+        """Return the value for a file, a table or a response; refuse a rehearsal."""
         if self.rehearsal:
             raise RehearsalError("drawn from an injected test source: it cannot be published")
         return self.value

@@ -12,6 +12,7 @@ from wattveil.clustering.group_sizes import EVERYBODY
 from wattveil.errors import InvalidParameterError
 from wattveil.instance.kmeans import LeaveOneOutKMeans
 from wattveil.privacy.guarantee import Tier
+from wattveil.privacy.mechanisms.response import fresh_key, pseudonyms
 from wattveil.profiles import Profiles
 from wattveil.publish import columns
 from wattveil.publish.clusters import centroid_layout
@@ -19,7 +20,6 @@ from wattveil.publish.labels import label_layout
 from wattveil.publish.parts import Allotment, Choice, Part, ReleasedPart, Run, Work
 from wattveil.publish.request import ReleaseRequest
 from wattveil.publish.tables import Layout
-from wattveil.release.labels import fresh_pseudonyms
 
 
 class InstanceClusters(Part):
@@ -86,7 +86,7 @@ class InstanceLabels(Part):
         if fit is None or not isinstance(profiles, Profiles):
             raise ValueError("the clusters come first")
         ids = profiles.customer_ids
-        names = ids if request.real_ids else tuple(fresh_pseudonyms()(ids))
+        names = ids if request.real_ids else tuple(pseudonyms(ids, key=fresh_key()))
         order = sorted(range(len(names)), key=names.__getitem__)
         counts = np.bincount(fit.labels_, minlength=request.n_clusters).astype(np.float64)
         labels, sizes = self.layouts(work.choice)

@@ -71,7 +71,7 @@ class Shares(Part):
         """Release a table of groups by clusters."""
         request, kmeans = work.request, work.kmeans[EVERYBODY[0]]
         released = cluster_shares(
-            work.rows.each(kmeans.comparable),
+            kmeans.comparable_rows(work.rows),
             centroids=kmeans.cluster_centers_,
             groups={str(request.by): work.groups},
             levels={str(request.by): request.levels},

@@ -22,6 +22,7 @@ from wattveil.publish.parts import (
 from wattveil.publish.request import ReleaseRequest
 from wattveil.publish.tables import Column, Layout
 from wattveil.release.duration import load_duration_curve
+from wattveil.release.rows.projection import first_columns
 
 _SIZE = "root-mean-square load, with quick changes counted more"
 _BOUND = Column(
@@ -105,7 +106,7 @@ class Load(Part):
         grid, request = work.profiles.grid, work.request
         rows, cells = load_rows(work.profiles.load_kw), grid.cells
         if grid.closing_midnight:  # it repeats the first column
-            rows = rows.each(lambda load_kw: load_kw[:, :cells])
+            rows = rows.map(first_columns.bind(columns=cells))
         released = load_duration_curve(
             rows,
             groups=None if request.by is None else work.groups,

@@ -10,24 +10,23 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 
 from wattveil.clustering.geometry import Floats
-from wattveil.clustering.offsets import comparable_rows
 from wattveil.engines.inputs import Load, Values, load_rows
 from wattveil.engines.kept import KeptProfiles
-from wattveil.engines.rows import Rows
 from wattveil.errors import InvalidParameterError
 from wattveil.instance.kmeans import LeaveOneOutKMeans
 from wattveil.privacy.accounting import Composition
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee
+from wattveil.privacy.rows import Rows
 from wattveil.profiles import Grid, Profiles
 from wattveil.publish.request import ReleaseRequest
 from wattveil.publish.tables import Layout, Table
 from wattveil.release.kmeans import PrivateKMeans
+from wattveil.release.rows.projection import comparable_rows
 
 CLIPPED = "means that noise carried beyond the public bound on customers are scaled back to it"
 
@@ -150,7 +149,7 @@ class Work:
             return rows
         # Row by row, to the last bit: the parts may take each row for its customer's own.
         longest = clip_kw * math.sqrt(rows.width)
-        return rows.each(partial(comparable_rows, normalise=False, longest=longest))
+        return rows.map(comparable_rows.bind(normalise=False, longest=longest))
 
     @property
     def groups(self) -> Values:

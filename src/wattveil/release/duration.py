@@ -10,7 +10,7 @@ from wattveil.clustering.group_sizes import EVERYBODY
 from wattveil.engines.inputs import Load, Values, load_rows
 from wattveil.privacy.budget import Spend
 from wattveil.privacy.guarantee import Guarantee
-from wattveil.release.shapes import LoadShapes, ask_means
+from wattveil.release.shapes import LoadShapes, release_means
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,7 +59,7 @@ def load_duration_curve(
     rows = load_rows(load_kw)
     n_days = whole_days(rows.width, slots_per_day)
     promise, limits = (epsilon, delta), (clip_kw, most_clip_kw, plausible_kw)
-    shapes, means, calendar = ask_means(
+    shapes, means, calendar = release_means(
         rows, groups, levels, promise=promise, limits=limits, n_days=n_days
     )
     curves, errors = sort_curves(means, calendar)

@@ -1,11 +1,11 @@
 """K-means of daily load under global differential privacy.
 
-The data are asked six things, each by noisy sums (`asks`): how many customers; of what
-size; where the middle of everybody is, if there is little signal; where they are among public
-shapes at the sizes found (coarse stage); which of the merges to K clusters fits them, if that is
-open; and where each cluster's middle is (refining stage). Everything between the asks is arithmetic
-on released and public numbers: `wattveil.clustering` has geometry, sizes, middle, codebook, cells
-(the filter), stages, merge and choice, and in tuning every constant that was chosen by measurement.
+Six things are queried by noisy sums (`queries`): the number of customers; their sizes; the
+population mean, if there is little signal; where customers are among public shapes at the sizes
+found (coarse stage); which of the merges to K clusters fits them, if that is undecided; and the
+centre of each cluster (refining stage). Everything between the queries is arithmetic on released
+and public numbers: `wattveil.clustering` has geometry, sizes, middle, codebook, cells (the filter),
+stages, merge and choice, and in tuning every constant that was chosen by measurement.
 """
 
 import math
@@ -21,33 +21,28 @@ from sklearn.utils.validation import check_is_fitted
 
 from wattveil import checks
 from wattveil.clustering import cells as filtering
-from wattveil.clustering import offsets, stages, tuning
+from wattveil.clustering import stages, tuning
 from wattveil.clustering.calendar import row_basis, tiled_library, whole_days
 from wattveil.clustering.cells import Cells
 from wattveil.clustering.choice import chosen
 from wattveil.clustering.codebook import make_codebook, shapes_per_level
 from wattveil.clustering.geometry import Floats, checked_library
-from wattveil.clustering.group_sizes import group_cells
 from wattveil.clustering.merge import local_optima, told_apart
 from wattveil.clustering.middle import join_middle, public_middle, widened
 from wattveil.clustering.sizes import SizeLevels, checked_range, one_level, size_edges, size_levels
 from wattveil.clustering.tuning import choose_tuning
-from wattveil.engines.inputs import Load, Values, estimator_rows, load_rows, with_places
-from wattveil.engines.local import as_rows
-from wattveil.engines.rows import Rows
+from wattveil.engines.inputs import Load, Values, as_rows, estimator_rows, load_rows
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee
-from wattveil.privacy.sensitivity import IntArray
-from wattveil.release.asks import Asks
-from wattveil.release.labels import (
-    ReleasedLabels,
-    composed_guarantee,
-    nearest_centroid,
-    release_labels,
-)
+from wattveil.privacy.rows import BoundRowFunction, IntArray, Rows
+from wattveil.release.labels import ReleasedLabels, composed_guarantee, release_labels
 from wattveil.release.promise import global_promise
+from wattveil.release.queries import KMeansQueries, rows_by_group
+from wattveil.release.rows.group_places import of_group
+from wattveil.release.rows.nearest import nearest_centroid
+from wattveil.release.rows.projection import comparable_rows
 
 _MOST_CLUSTERS = 1000
 _SIZE_COORDINATES = 9
@@ -111,7 +106,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     zeros. Values saturate at 1e9 kW.
 
     **Formal guarantee.** (epsilon, delta)-DP for zero-out of one customer, for any data: every
-    number released is computed from `Asks` under one budget. Proof:
+    number released is computed from `KMeansQueries` under one budget. Proof:
     docs/proofs/adaptive-transcript.md.
     """
 
@@ -138,7 +133,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         self.public_library = public_library
         self.slots_per_day = slots_per_day
 
-    def fit(self, X: ArrayLike | Rows[Floats], y: object = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's
+    def fit(self, X: Load, y: object = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's
         """Release the clusters of the customers.
 
         Parameters
@@ -149,7 +144,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             Ignored.
         """
         budget = Budget(self.guarantee())
-        self._release(as_rows(X, partial(self._rows, reset=True)), budget, share=1.0)
+        self._release(self._private_rows(X, reset=True), budget, share=1.0)
         self._set_promise(budget)
         return self
 
@@ -159,8 +154,8 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         What is returned is exact, and private to the caller.
         """
         check_is_fitted(self)
-        rows = self.comparable(self._rows(X, reset=False))
-        return nearest_centroid(rows, self.cluster_centers_).reveal()
+        rows = self.comparable(self._plain_rows(X))
+        return nearest_centroid(rows, centroids=self.cluster_centers_)[0]
 
     def fit_predict(self, X: ArrayLike, y: object = None) -> IntArray:  # noqa: N803 - scikit-learn's
         """Release the clusters and return each row's: private to the caller, and kept nowhere."""
@@ -182,7 +177,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         """
         check_is_fitted(self)
         return release_labels(
-            as_rows(X, partial(self._rows, reset=False)).each(self.comparable),
+            self.comparable_rows(self._private_rows(X, reset=False)),
             centroids=self.cluster_centers_,
             sizes=self.cluster_sizes_,
             epsilon=epsilon,
@@ -206,48 +201,67 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         return composed_guarantee(Budget(self.guarantee_), *budgets, delta=delta)
 
     def comparable(self, load_kw: Floats) -> Floats:
-        """Return rows as `fit` takes them, in the units of the centroids; without data as NaN."""
-        longest = self._longest(load_kw.shape[1])
-        return offsets.comparable_rows(load_kw, normalise=self.normalise, longest=longest)
+        """Return rows as `fit` takes them, in the units of the centroids; without data as NaN.
 
-    def _rows(self, X: ArrayLike, *, reset: bool) -> Floats:  # noqa: N803 - scikit-learn's name
-        """Return a float matrix; what is none is refused without quoting it."""
+        Exact, and private to the caller.
+        """
+        return self._comparable(load_kw.shape[1])(load_kw)[0]
+
+    def comparable_rows(self, rows: Rows[Floats]) -> Rows[Floats]:
+        """Return private rows as `fit` takes them, in the units of the centroids."""
+        return rows.map(self._comparable(rows.width))
+
+    def _comparable(self, n_slots: int) -> BoundRowFunction[tuple[Floats]]:
+        return comparable_rows.bind(normalise=self.normalise, longest=self._longest(n_slots))
+
+    def _plain_rows(self, X: ArrayLike, *, reset: bool = False) -> Floats:  # noqa: N803 - scikit-learn's name
+        """Return a float matrix; anything else is refused without quoting it."""
         options = {"order": "C", "ensure_all_finite": False, "ensure_min_samples": 0}
         return estimator_rows(self, X, reset=reset, **options)
 
+    def _private_rows(self, X: Load, *, reset: bool) -> Rows[Floats]:  # noqa: N803 - scikit-learn's name
+        """Return the rows to be clustered: those of an engine as they are, others as a matrix."""
+        return as_rows(X, partial(self._plain_rows, reset=reset))
+
     def _longest(self, n_slots: int) -> float:
-        """Return the length to which rows are scaled back."""
+        """Return the length to which rows are clipped."""
         return math.inf if self.clip_kw is None else self.clip_kw * math.sqrt(n_slots)
 
     def _release(self, load_kw: Rows[Floats], budget: Budget, *, share: float) -> None:
-        """Ask, filter and merge with this share of the budget; set the learned attributes."""
+        """Query, filter and merge with this share of the budget; set the learned attributes."""
         n_slots = load_kw.width
         n_days = whole_days(n_slots, self.slots_per_day or n_slots)
-        library = checked_library(self.public_library, n_slots)
         basis = row_basis(n_slots, n_days)
-        project = partial(
-            offsets.project_rows,
+        queries = KMeansQueries(
+            load_kw,
+            budget,
             basis=basis,
             normalise=self.normalise,
             longest=self._longest(n_slots),
         )
-        asks = Asks(load_kw.map(lambda rows: (project(rows),)), budget)
+        self._find_clusters(queries, budget, share=share, basis=basis, n_days=n_days)
 
+    def _find_clusters(
+        self, queries: KMeansQueries, budget: Budget, *, share: float, basis: Floats, n_days: int
+    ) -> None:
+        """Post-processing, but for what ``queries`` release and charge for."""
+        n_slots = basis.shape[1]
+        library = checked_library(self.public_library, n_slots)
         granted = budget.share(share)
         mu = math.sqrt(2.0 * granted / accounting.RHO_UNITS)
         customers, customers_std = float(self.n_customers or 0), 0.0
         if self.n_customers is None:
             units = budget.share(share * tuning.COUNT_SHARE)
-            customers, customers_std = asks.customers(rho_units=units)
+            customers, customers_std = queries.customers(rho_units=units)
         customers = max(customers, 1.0)  # a noisy count may be negative
         signal = customers * mu
         how = choose_tuning(signal / self.n_clusters, n_slots=n_slots, n_clusters=self.n_clusters)
-        sizes = self._sizes(asks, granted, n_slots=n_slots, customers=customers, mu=mu)
+        sizes = self._sizes(queries, granted, n_slots=n_slots, customers=customers, mu=mu)
         size = math.exp(sizes.log_median)
         further = max(max(shapes_per_level(how, sizes)) - len(library), 0)
         library = np.vstack([library, tiled_library(n_slots, n_days, further)])
 
-        asks.keep_coordinates(how.coordinates)
+        queries.keep_coordinates(how.coordinates)
         basis = basis[: how.coordinates]
         shapes = library @ basis.T
         colour = filtering.noise_colour(how.coordinates, how.colour)
@@ -261,7 +275,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             public = public_middle(shapes, size=size, customers=customers, std=customers_std)
             units, counting = int(for_middle * left()), self.n_customers is None
             middle = stages.middle_stage(
-                asks.step, public, size=size, counting=counting, colour=colour, units=units
+                queries.step, public, size=size, counting=counting, colour=colour, units=units
             )
         if middle is not None and self.n_clusters == 1:
             cells = widened(middle, size=size)
@@ -270,31 +284,31 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             coarse = make_codebook(shapes, sizes, how)
             units = budget.share(rest * tuning.COARSE_SHARE)
             cells = stages.coarse_stage(
-                asks.step, coarse.cells, colour=colour, how=how, units=units
+                queries.step, coarse.cells, colour=colour, how=how, units=units
             )
             merges = local_optima(coarse.confirmed(cells), self.n_clusters - (middle is not None))
             units = max(budget.share(rest * tuning.CHOICE_SHARE), 1)  # 0 would have no noise scale
             std = math.sqrt(accounting.RHO_UNITS / (2.0 * units))
-            merge = chosen(merges, std=std, ask=partial(asks.costs, rho_units=units))
+            merge = chosen(merges, std=std, ask=partial(queries.costs, rho_units=units))
             cells = merge.clusters(median_size=size, customers=0.5 * (customers + sizes.total))
             cells = cells if middle is None else join_middle(cells, middle)
-        cells = stages.refining_stage(asks.step, cells, colour=colour, how=how, units=left())
+        cells = stages.refining_stage(queries.step, cells, colour=colour, how=how, units=left())
         cells = stages.last_look(
             cells, is_shape=self.normalise, has_middle=middle is not None, std=customers_std
         )
         self._set_released(cells, sizes, basis)
 
     def _sizes(
-        self, asks: Asks, granted: int, *, n_slots: int, customers: float, mu: float
+        self, queries: KMeansQueries, granted: int, *, n_slots: int, customers: float, mu: float
     ) -> SizeLevels:
-        """Ask for the sizes of the customers, unless they are all 1."""
+        """Query the sizes of the customers, unless they are all 1."""
         if self.normalise:
             return one_level(_SHAPE_LENGTH, customers)
         least, most = (kw * math.sqrt(n_slots) for kw in checked_range(self.plausible_kw))
         edges = size_edges(least, most, signal=customers * mu)
         share = tuning.size_share(customers * mu, range_ratio=most / least)
         smooth, units = min(_SIZE_COORDINATES, n_slots), int(share * granted)
-        counts, std = asks.sizes(edges, coordinates=smooth, rho_units=units)
+        counts, std = queries.sizes(edges, coordinates=smooth, rho_units=units)
         return size_levels(counts, edges, std=std, mu=mu)
 
     def _set_released(self, cells: Cells, sizes: SizeLevels, basis: Floats) -> None:
@@ -350,10 +364,8 @@ def private_kmeans_by_class(
     The caller ensures that a customer's class is public. Then all releases together satisfy the
     guarantee of one: a customer is in one of them (parallel composition).
     """
-    rows = load_rows(load_kw)
-    table = with_places(rows, {"classes": classes}, partial(group_cells, levels=levels))
-
-    def of_class(place: int) -> Rows[Floats]:
-        return table.map(lambda load_kw, own: (load_kw[own == place],))
-
-    return {level: clone(estimator).fit(of_class(place)) for place, level in enumerate(levels)}
+    table = rows_by_group(load_rows(load_kw), {"classes": classes}, {"levels": levels})
+    return {
+        level: clone(estimator).fit(table.select(of_group.bind(place=place)))
+        for place, level in enumerate(levels)
+    }

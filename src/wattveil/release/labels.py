@@ -4,8 +4,6 @@ A customer's label is that of the nearest released centroid: a function of the c
 and of what is public. It leaves through a channel that keeps it as right as epsilon allows.
 """
 
-import hmac
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -16,29 +14,25 @@ from numpy.typing import ArrayLike
 from wattveil import checks
 from wattveil.clustering import label_channel
 from wattveil.clustering.debias import debiased_counts, nearest_with_total
-from wattveil.clustering.lloyd import assign
-from wattveil.engines.inputs import Load, Values, load_rows
-from wattveil.engines.local import LocalRows, as_rows
-from wattveil.engines.rows import Rows, Texts, text_column
+from wattveil.engines.inputs import Load, Values, as_rows, load_rows, text_column
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy import rounding
 from wattveil.privacy.accounting import Composition
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee, Neighbours
 from wattveil.privacy.mechanisms import response
-from wattveil.privacy.mechanisms.cells import NO_DATA
 from wattveil.privacy.mechanisms.response import PARTS, Channel
-from wattveil.privacy.secret import Secret
-from wattveil.privacy.sensitivity import FloatArray, IntArray
+from wattveil.privacy.rows import FloatArray, IntArray, ReleasedRows, Texts
 from wattveil.release.promise import global_promise
+from wattveil.release.rows.nearest import nearest_centroid
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ReleasedLabels:
     """Released labels. Everything in it may be published."""
 
-    table: Rows[Texts, IntArray]
-    """Pseudonyms of this release, or the real ids if they were asked for, sorted; and the
+    table: ReleasedRows[Texts, IntArray]
+    """Pseudonyms of this release, or the real ids if they were requested, sorted; and the
     randomised label of each customer. Kept where the customers are."""
     centroids: FloatArray
     """The released centroids that the labels are about."""
@@ -123,34 +117,36 @@ def release_labels(
     ----------------
     The caller ensures that ``centroids``, ``sizes`` and ``customer_ids`` are public or released.
     Then the release is (epsilon, 0)-DP for zero-out of one customer, whatever ``load_kw``: one
-    `channel_response` on labels each of which depends on its own row; the rest is post-processing.
-    Where an engine keeps the customers it is one `keyed_response`, whose promise is computational.
+    `respond` on labels each of which depends on its own row; the rest is post-processing. Where an
+    engine may run a task twice the guarantee is computational. Proof:
+    docs/proofs/randomised-response.md.
     """
     centres, weights = label_channel.checked_clusters(
         checks.numbers("centroids", centroids), checks.numbers("sizes", sizes)
     )
-    labels = load_rows(load_kw).each(lambda rows: nearest_centroid(rows, centres).reveal())
+    rows = load_rows(load_kw)
+    if rows.width != centres.shape[1]:
+        raise InvalidParameterError("load_kw", f"of {centres.shape[1]} columns", rows.width)
     epsilon = checks.positive_epsilon("epsilon", epsilon)
     ids = as_rows(customer_ids, text_column)
     if ids.has_repeats():
         raise InvalidParameterError("customer_ids", "one a row, no two the same", "repeated")
-    listed = labels.beside(ids, field="customer_ids")
     channel = label_design(centres, weights, epsilon=epsilon, design=design)
     budget = Budget(global_promise(epsilon=epsilon, delta=0.0), response_epsilon=epsilon)
-    names_of = text_column if real_ids else fresh_pseudonyms()
-    if isinstance(listed, LocalRows):
-        own, names = listed.columns
-        drawn = response.channel_response(Secret(own), channel=channel, budget=budget, tag="labels")
-        table: Rows[Texts, IntArray] = LocalRows(names_of(names), drawn.publish())
-    else:
-        draw = response.keyed_response(channel=channel, budget=budget, tag="labels")
-        table = listed.map(lambda own, names: (names_of(names), draw(Secret(own), names)))
-    n_labels, shares = len(centres), channel.parts / PARTS
-    observed = table.add_up(lambda _, own: np.bincount(own, minlength=n_labels), size=n_labels)
+    table = response.respond(
+        rows.beside(ids, field="customer_ids"),
+        nearest_centroid.bind(centroids=centres),
+        channel=channel,
+        budget=budget,
+        tag="labels",
+        real_ids=real_ids,
+    )
+    shares = channel.parts / PARTS
+    observed = table.counted(len(centres))
     counts, std = debiased_counts(observed.astype(np.float64), shares[:-1], prior=weights)
     customers = max(int(observed.sum()), 1)
     return ReleasedLabels(
-        table=table.in_order(),  # the order tells no more than the ids
+        table=table,
         centroids=centres,
         channel=channel,
         sizes=counts,
@@ -161,17 +157,6 @@ def release_labels(
         guarantee=budget.guarantee,
         spends=budget.spends,
     )
-
-
-def fresh_pseudonyms() -> Callable[[Iterable[str]], Texts]:
-    """Return HMAC-SHA256 of names, under a key that is drawn now and is nowhere but in it."""
-    key = response.fresh_key().publish()
-
-    def pseudonyms(names: Iterable[str]) -> Texts:
-        codes = [name.encode("utf-8", "surrogatepass") for name in names]
-        return text_column(hmac.digest(key, code, "sha256").hex()[:32] for code in codes)
-
-    return pseudonyms
 
 
 def composed_guarantee(first: Budget, *others: Budget, delta: float) -> Guarantee:
@@ -195,18 +180,6 @@ def composed_guarantee(first: Budget, *others: Budget, delta: float) -> Guarante
         eta=rounding.sum_up(*(grant.eta for grant in grants if grant.rho_units)),
     )
     return replace(together, epsilon=total.epsilon(delta), delta=delta)
-
-
-def nearest_centroid(rows: FloatArray, centres: FloatArray) -> Secret[IntArray]:
-    """Return the nearest centroid of each row, or `NO_DATA`; each depends on its own row alone."""
-    if checks.columns("load_kw", rows) != centres.shape[1]:
-        raise InvalidParameterError("load_kw", f"of {centres.shape[1]} columns", rows.shape[1])
-    has_data = np.asarray(np.isfinite(rows).all(axis=1))
-    # Loads saturate far out, where the distances to two centroids can still be told apart.
-    reach = min(1e6 * (1.0 + float(np.abs(centres).max())), 1e100)
-    filled = np.clip(np.where(has_data[:, None], rows, 0.0), -reach, reach)
-    labels = assign(filled, centres) if len(rows) else np.zeros(0)
-    return Secret(np.where(has_data, labels, NO_DATA).astype(np.int64))
 
 
 def label_design(

@@ -1,11 +1,8 @@
 """Mean load by group, with its error band: one sum over customers for all groups together."""
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import partial
-
-import numpy as np
 
 from wattveil import checks
 from wattveil.clustering import group_sizes
@@ -13,13 +10,12 @@ from wattveil.clustering.calendar import Calendar, public_calendar
 from wattveil.clustering.geometry import Floats
 from wattveil.clustering.group_means import GroupMeans, filter_means
 from wattveil.clustering.group_sizes import EVERYBODY
-from wattveil.engines.inputs import Load, Values, load_rows, with_places
+from wattveil.engines.inputs import Load, Values, load_rows
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee
-from wattveil.privacy.sensitivity import IntArray
-from wattveil.release.asks import Added, Ask, release_asks
 from wattveil.release.promise import global_promise
+from wattveil.release.queries import GroupLoadQueries, rows_by_group
 
 TOTAL_SHARE, SIZE_SHARE, COUNT_SHARE = 0.01, 0.15, 0.20
 SUMS_SHARE = 1.0 - TOTAL_SHARE - SIZE_SHARE - COUNT_SHARE
@@ -98,10 +94,10 @@ def load_shapes(
     docs/proofs/adaptive-transcript.md.
     """
     limits = (clip_kw, most_clip_kw, plausible_kw)
-    return ask_means(load_kw, groups, levels, promise=(epsilon, delta), limits=limits)[0]
+    return release_means(load_kw, groups, levels, promise=(epsilon, delta), limits=limits)[0]
 
 
-def ask_means(
+def release_means(
     load_kw: Load,
     groups: Values | None,
     levels: Sequence[Hashable],
@@ -119,33 +115,22 @@ def ask_means(
     guarantee = global_promise(epsilon=epsilon, delta=checks.probability("delta", promise[1]))
     rows = load_rows(load_kw)
     own = {} if groups is None else {"groups": groups}
-    table = with_places(rows, own, partial(group_sizes.group_cells, levels=levels))
+    table = rows_by_group(rows, own, {"levels": levels} if own else {})
     within, edges = group_sizes.checked_limits(*limits)
-    budget, n_groups = Budget(guarantee), len(levels)
+    n_groups = len(group_sizes.checked_levels(levels))
+    budget = Budget(guarantee)
+    queries = GroupLoadQueries(table, budget)
 
-    def count(
-        tag: str, share: float, cells_of: Callable[[Floats, IntArray], IntArray], n_cells: int
-    ) -> tuple[Floats, float]:
-        ask = Ask(tag=tag, rho_units=budget.share(share), n_cells=n_cells)
-        return release_asks(table, lambda *row: [(cells_of(*row),)], [ask], budget)[0]
-
-    total, _ = count("number of customers", TOTAL_SHARE, lambda _, own: np.minimum(own, 0), 1)
+    total = queries.customers(rho_units=budget.share(TOTAL_SHARE))
     mu = math.sqrt(2.0 * budget.rho_units / accounting.RHO_UNITS)
-    calendar = public_calendar(rows.width, n_days=n_days, signal=float(total[0]) * mu)
-
-    size_of = partial(group_sizes.size_cells, edges=edges, calendar=calendar)
-    counts, counts_std = count("sizes", SIZE_SHARE, size_of, n_groups * (edges.size + 1))
-    counted = count("customers by group", COUNT_SHARE, lambda _, own: own, n_groups)
-    by_size = counts.reshape(n_groups, -1), counts_std
+    calendar = public_calendar(rows.width, n_days=n_days, signal=total * mu)
+    size_units, count_units = budget.share(SIZE_SHARE), budget.share(COUNT_SHARE)
+    by_size = queries.sizes(edges, calendar, n_groups=n_groups, rho_units=size_units)
+    counted = queries.counts(n_groups=n_groups, rho_units=count_units)
     sums_std = 1.0 / (mu * math.sqrt(SUMS_SHARE))
     sizes = group_sizes.read_sizes(by_size, counted, edges, sums_std=sums_std, within=within)
-
-    def coordinates_of(rows: Floats, own: IntArray) -> Added:
-        return [(own, calendar.project(rows)[0] / sizes.radii[own, None])]
-
-    units, width = budget.remaining_rho_units, calendar.colour.size
-    ask = Ask(tag="sums of load", rho_units=units, n_cells=n_groups, n_features=width)
-    sums, noise_std = release_asks(table, coordinates_of, [ask], budget)[0]
+    units = budget.remaining_rho_units
+    sums, noise_std = queries.sums(sizes.radii, calendar, rho_units=units)
     means = filter_means(sums, noise_std, sizes=sizes, calendar=calendar)
     mean_kw, std_kw = means.in_kw(calendar)
     shapes = LoadShapes(

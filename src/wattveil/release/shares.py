@@ -4,12 +4,10 @@ import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from wattveil import checks
 from wattveil.clustering.group_table import (
-    UNLISTED,
     ConsistentShares,
     Groups,
     GroupTable,
@@ -17,14 +15,14 @@ from wattveil.clustering.group_table import (
     consistent_shares,
 )
 from wattveil.clustering.lloyd import checked_points
-from wattveil.engines.inputs import Load, Values, load_rows, with_places
+from wattveil.engines.inputs import Load, Values, load_rows
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee
-from wattveil.privacy.mechanisms.cells import NO_DATA
-from wattveil.privacy.sensitivity import FloatArray, IntArray
-from wattveil.release.asks import Ask, release_asks
-from wattveil.release.labels import nearest_centroid
+from wattveil.privacy.mechanisms.contributions import Query
+from wattveil.privacy.rows import FloatArray
 from wattveil.release.promise import global_promise
+from wattveil.release.queries import rows_by_group, run_queries
+from wattveil.release.rows.nearest import nearest_cells
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,18 +81,15 @@ def cluster_shares(
     table = GroupTable.of(levels, n_clusters=len(centres))
     given = None if totals is None else checked_counts("totals", totals, table.shape[:-1])
 
-    def cell_of(load_kw: FloatArray, places: IntArray) -> tuple[IntArray]:
-        labels = nearest_centroid(load_kw, centres).reveal()
-        inside = (labels != NO_DATA) & (places != UNLISTED)
-        return (np.where(inside, places * len(centres) + labels, NO_DATA),)
-
-    cells = with_places(rows, table.checked(groups), table.places).map(cell_of)
+    own = {f"groups[{name!r}]": values for name, values in table.checked(groups).items()}
+    by_group = rows_by_group(rows, own, table.levels)
     checks.positive_epsilon("epsilon", epsilon)
     checks.probability("delta", delta)
     budget = Budget(global_promise(epsilon=epsilon, delta=delta))
     n_cells = math.prod(table.shape)
-    ask = Ask(tag="clusters by group", rho_units=budget.rho_units, n_cells=n_cells)
-    counts, std = release_asks(cells, lambda cells: [(cells,)], [ask], budget)[0]
+    query = Query(tag="clusters by group", rho_units=budget.rho_units, n_cells=n_cells)
+    work = nearest_cells.bind(centroids=centres)
+    counts, std = run_queries(by_group, work, [query], budget)[0]
     counts = counts.reshape(table.shape)
     consistent = consistent_shares(counts, std=std, totals=given)
     return ClusterShares(

@@ -1,9 +1,10 @@
 """Synthetic customers: clusters and a model of each, under one budget.
 
-After the clusters (`PrivateKMeans`) four sums are asked for, each customer in its nearest cluster:
+After the clusters (`PrivateKMeans`) four sums are queried, each customer in its nearest cluster:
 how many there are and how many export; how far from their centroid they lie; first and second
-moments of the offsets; and the margins of the slots. `wattveil.synthesis` says what a customer adds
-and reads the noisy sums; what is published samples customers for free.
+moments of the offsets; and the margins of the slots. `release.rows.synthesis_features` has what a
+customer contributes, `wattveil.synthesis` reads the noisy sums; sampling from the released model is
+post-processing.
 """
 
 import math
@@ -18,20 +19,14 @@ from wattveil import checks
 from wattveil.clustering.calendar import whole_days
 from wattveil.clustering.geometry import Floats
 from wattveil.clustering.lloyd import checked_points
-from wattveil.clustering.offsets import size_cells
-from wattveil.engines.rows import Rows
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee
-from wattveil.privacy.mechanisms.cells import NO_DATA
-from wattveil.privacy.sensitivity import IntArray
-from wattveil.release.asks import Added, Ask, release_asks
+from wattveil.privacy.rows import IntArray, Rows
 from wattveil.release.kmeans import PrivateKMeans
-from wattveil.release.labels import nearest_centroid
+from wattveil.release.queries import SynthesisQueries
 from wattveil.synthesis import fit, tuning
 from wattveil.synthesis.coordinates import Coordinates, TransformName
-from wattveil.synthesis.features import moment_features, moment_width
-from wattveil.synthesis.margins import margin_features, margin_width
 from wattveil.synthesis.model import SyntheticModel
 
 
@@ -119,13 +114,6 @@ class LoadSynthesizer(PrivateKMeans):
             self.cluster_centers_ = checked_points(given, field="centroids")
             for name in ("cluster_centers_std_", "n_told_apart_", "size_scale_"):
                 self.__dict__.pop(name, None)  # of an earlier fit that looked for clusters
-        centres, comparable = self.cluster_centers_, self.comparable
-
-        def with_cluster(load_kw: Floats) -> tuple[Floats, IntArray]:
-            rows = comparable(load_kw)
-            own = nearest_centroid(rows, centres).reveal()
-            return rows[own != NO_DATA], own[own != NO_DATA]
-
         to = Coordinates(
             centroids=self.cluster_centers_,
             transform=self.load_transform,
@@ -133,8 +121,8 @@ class LoadSynthesizer(PrivateKMeans):
             n_days=whole_days(load_kw.width, self.slots_per_day or load_kw.width),
         )
         left = budget.share(share) - sum(spend.rho_units for spend in budget.spends)
-        rows = load_kw.map(with_cluster)
-        self.model_, std = _release_model(rows, to, budget, left, most_kw=self._most_kw())
+        queries = SynthesisQueries(load_kw, budget, to, longest=self._longest(load_kw.width))
+        self.model_, std = _find_model(queries, to, left, most_kw=self._most_kw())
         self.cluster_sizes_ = self.model_.customers
         self.cluster_sizes_std_ = np.full(self.n_clusters, std)
 
@@ -143,57 +131,25 @@ class LoadSynthesizer(PrivateKMeans):
         return self.plausible_kw[1] if self.clip_kw is None else self.clip_kw
 
 
-def _release_model(
-    rows: Rows[Floats, IntArray],
-    to: Coordinates,
-    budget: Budget,
-    left: int,
-    *,
-    most_kw: float,
+def _find_model(
+    queries: SynthesisQueries, to: Coordinates, left: int, *, most_kw: float
 ) -> tuple[SyntheticModel, float]:
-    """Ask for counts, lengths, moments and margins with these units of the budget.
+    """Query counts, lengths, moments and margins with these units of the budget.
 
-    ``rows`` have the load of customers with data, and their cluster. Returns the model with the
-    standard error of its numbers of customers.
+    Returns the model with the standard error of its numbers of customers.
     """
-    n_clusters, n_slots = to.centroids.shape
     count_units, length_units, margin_units = (
         int(part * left) for part in (tuning.COUNT_SHARE, tuning.RADIUS_SHARE, tuning.MARGIN_SHARE)
     )
-
-    def export_of(load_kw: Floats, own: IntArray) -> Added:
-        return [(2 * own + (load_kw < 0.0).any(axis=1),)]
-
-    tag = "customers by cluster and export"
-    ask = Ask(tag=tag, rho_units=count_units, n_cells=2 * n_clusters)
-    counted, std = release_asks(rows, export_of, [ask], budget)[0]
-    by_export = counted.reshape(n_clusters, 2), std
-    by_cluster = by_export[0].sum(axis=1), math.sqrt(2.0) * std
-
-    scores = rows.map(lambda load_kw, own: (to.scores(load_kw, own), own))
+    counts, std = queries.exports(rho_units=count_units)
+    by_cluster = counts.sum(axis=1), math.sqrt(2.0) * std
     edges = fit.radius_edges(to)
-
-    def length_of(scores: Floats, _: IntArray) -> Added:
-        return [(size_cells(scores, edges, coordinates=to.n_coordinates),)]
-
-    ask = Ask(tag="lengths", rho_units=length_units, n_cells=edges.size + 1)
-    radius = fit.choose_radius(*release_asks(scores, length_of, [ask], budget)[0], edges)
-
-    def moments_of(scores: Floats, own: IntArray) -> Added:
-        return [(own, moment_features(scores, radius.clip))]
-
+    radius = fit.choose_radius(*queries.lengths(edges, rho_units=length_units), edges)
     units = left - count_units - length_units - margin_units
-    width = moment_width(to.n_coordinates)
-    ask = Ask(tag="moments", rho_units=units, n_cells=n_clusters, n_features=width)
-    moments = release_asks(scores, moments_of, [ask], budget)[0]
+    moments = queries.moments(radius.clip, rho_units=units)
     found = fit.read_clusters(*moments, by_cluster, radius, to)
-
-    def margins_of(load_kw: Floats, own: IntArray) -> Added:
-        normal = fit.normal_scores(load_kw, own, found, to)
-        return [(np.zeros_like(own), margin_features(normal, to.n_days))]
-
-    width = margin_width(n_slots // to.n_days)
-    ask = Ask(tag="margins", rho_units=margin_units, n_cells=1, n_features=width)
-    margins = release_asks(rows, margins_of, [ask], budget)[0]
-    model = fit.make_model(found, to, margins=margins, counts=by_export, most_kw=most_kw)
+    means, covariances = fit.in_slots(found, to)
+    deviations = np.sqrt(np.einsum("kii->ki", covariances))
+    margins = queries.margins(means, deviations, rho_units=margin_units)
+    model = fit.make_model(found, to, margins=margins, counts=(counts, std), most_kw=most_kw)
     return model, by_cluster[1]

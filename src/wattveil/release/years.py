@@ -1,7 +1,7 @@
 """Years of synthetic customers: typical days, and days around them, under one budget.
 
 A customer's hours become its typical days (season, weekday and weekend), of which `LoadSynthesizer`
-releases a model. Four more asks follow, of all customers together: how large they are; what the
+releases a model. Four more queries follow, of all customers together: how large they are; what the
 days of a customer are like beside its typical ones, as averages over its own days; and how much
 they vary in shape and in level.
 """
@@ -11,21 +11,20 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from wattveil.clustering.geometry import Floats
-from wattveil.engines.local import as_rows
-from wattveil.engines.rows import Rows
+from wattveil.engines.inputs import Load, as_rows
 from wattveil.privacy.budget import Budget
-from wattveil.privacy.sensitivity import IntArray
+from wattveil.privacy.rows import IntArray, Rows
 from wattveil.profiles.grid import Split
-from wattveil.release.asks import Added, Ask, release_asks
+from wattveil.release.queries import YearQueries
+from wattveil.release.rows.day_features import typical_days
 from wattveil.release.synthetic import LoadSynthesizer
 from wattveil.synthesis import days, tuning
-from wattveil.synthesis.calendar import YearCalendar, fitting_calendar, typical_days
-from wattveil.synthesis.size_map import customer_sizes, year_size_edges
+from wattveil.synthesis.calendar import YearCalendar, fitting_calendar
+from wattveil.synthesis.size_map import year_size_edges
 from wattveil.synthesis.years import make_year_model
 
 
@@ -56,9 +55,9 @@ class YearSynthesizer(LoadSynthesizer):
     attributes of `LoadSynthesizer` are those of the typical days.
 
     **Formal guarantee.** (epsilon, delta)-DP for zero-out of one customer with all its days, for
-    any data: what `LoadSynthesizer` asks of the typical days, three histograms and one sum, under
-    one budget. A customer is in one cell of each histogram and adds one vector of length at most 1
-    to the sum, whatever the number of its days. Proof: docs/proofs/adaptive-transcript.md.
+    any data: what `LoadSynthesizer` queries of the typical days, three histograms and one sum,
+    under one budget. A customer is in one cell of each histogram and adds one vector of length at
+    most 1 to the sum, whatever the number of its days. Proof: docs/proofs/adaptive-transcript.md.
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class YearSynthesizer(LoadSynthesizer):
         self.first_day = first_day
         self.split = split
 
-    def fit(self, X: ArrayLike | Rows[Floats], y: object = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's
+    def fit(self, X: Load, y: object = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's
         """Release the model of customers from the load of all their days.
 
         Parameters
@@ -91,11 +90,11 @@ class YearSynthesizer(LoadSynthesizer):
             Ignored.
         """
         budget = Budget(self.guarantee())
-        hours = as_rows(X, partial(super()._rows, reset=True))
+        hours = as_rows(X, partial(super()._plain_rows, reset=True))
         calendar = self._calendar(hours.width)
-        typical = hours.map(lambda rows: (typical_days(rows, calendar),))
+        typical = hours.map(typical_days.bind(calendar=calendar))
         self._release(typical, budget, share=tuning.TYPICAL_SHARE)
-        self._release_days(hours, calendar, budget)
+        self._find_days(YearQueries(hours, budget, calendar), calendar, budget)
         self._set_promise(budget)
         return self
 
@@ -106,10 +105,15 @@ class YearSynthesizer(LoadSynthesizer):
         check_is_fitted(self)
         return self.year_model_.sample(n_customers, seed=seed, by=by)
 
-    def _rows(self, X: ArrayLike, *, reset: bool) -> Floats:  # noqa: N803 - scikit-learn's name
+    def _plain_rows(self, X: ArrayLike, *, reset: bool = False) -> Floats:  # noqa: N803 - scikit-learn's name
+        """Return the typical days of customers, for the caller."""
+        hours = super()._plain_rows(X, reset=reset)
+        return typical_days(hours, calendar=self._calendar(hours.shape[1]))[0]
+
+    def _private_rows(self, X: Load, *, reset: bool) -> Rows[Floats]:  # noqa: N803 - scikit-learn's name
         """Return the typical days of customers: what clusters and labels are of."""
-        hours = super()._rows(X, reset=reset)
-        return typical_days(hours, self._calendar(hours.shape[1]))
+        hours = as_rows(X, partial(super()._plain_rows, reset=reset))
+        return hours.map(typical_days.bind(calendar=self._calendar(hours.width)))
 
     def _calendar(self, columns: int) -> YearCalendar:
         """Return the public calendar of rows of this length."""
@@ -117,32 +121,15 @@ class YearSynthesizer(LoadSynthesizer):
             columns, first_day=self.first_day, n_slots=self.slots_per_day, split=self.split
         )
 
-    def _release_days(self, hours: Rows[Floats], calendar: YearCalendar, budget: Budget) -> None:
-        """Ask for sizes, days and spreads with what is left of the budget."""
+    def _find_days(self, queries: YearQueries, calendar: YearCalendar, budget: Budget) -> None:
+        """Query sizes, days and spreads with what is left of the budget."""
         size_units, spread_units = map(budget.share, (tuning.SIZE_SHARE, tuning.SPREAD_SHARE))
-        edges, bounds = year_size_edges(self.plausible_kw), days.spread_edges()
-
-        def place(values: Floats, edges: Floats) -> tuple[IntArray]:
-            return (np.searchsorted(edges, values, side="right"),)
-
-        def size_of(hours_kw: Floats) -> Added:
-            return [place(customer_sizes(_with_typical(hours_kw, calendar)[1]), edges)]
-
-        def days_of(hours_kw: Floats) -> Added:
-            rows = _with_typical(hours_kw, calendar)
-            features, spreads = days.day_features(*rows, calendar)
-            own = np.zeros(len(features), dtype=np.int64)
-            return [(own, features), *(place(spread, bounds) for spread in spreads.T)]
-
-        ask = Ask(tag="sizes of customers", rho_units=size_units, n_cells=edges.size + 1)
-        sizes = release_asks(hours, size_of, [ask], budget)[0]
+        edges = year_size_edges(self.plausible_kw)
+        sizes = queries.sizes(edges, rho_units=size_units)
         units = budget.remaining_rho_units - 2 * spread_units
-        width = days.day_width(calendar.n_slots)
-        asks = [Ask(tag="days", rho_units=units, n_cells=1, n_features=width)] + [
-            Ask(tag=f"spreads of {what}", rho_units=spread_units, n_cells=bounds.size + 1)
-            for what in ("shapes", "levels")
-        ]
-        (sums, std), shapes, levels = release_asks(hours, days_of, asks, budget)
+        (sums, std), shapes, levels = queries.days(
+            days.spread_edges(), rho_units=units, spread_units=spread_units
+        )
         self.year_model_ = make_year_model(
             self.model_,
             calendar,
@@ -150,10 +137,3 @@ class YearSynthesizer(LoadSynthesizer):
             moments=(sums[0], std),
             spreads=(shapes, levels),
         )
-
-
-def _with_typical(hours_kw: Floats, calendar: YearCalendar) -> tuple[Floats, Floats]:
-    """Return the hours and the typical days of the customers who have all of these."""
-    typical_kw = typical_days(hours_kw, calendar)
-    data = np.isfinite(typical_kw).all(axis=1)
-    return hours_kw[data], typical_kw[data]

@@ -28,6 +28,7 @@ from wattveil.clustering.paper_lemma import paper_lemma
 from wattveil.errors import InvalidParameterError
 from wattveil.instance.kmeans import InstanceDiagnostics, LeaveOneOutKMeans
 from wattveil.privacy.mechanisms.modulo import modulo_flip
+from wattveil.privacy.opening import reveal
 from wattveil.reproduce.draws import Lots
 
 N_CLUSTERS = 6
@@ -122,7 +123,7 @@ def paper_mechanism(rows: Floats, *, noise: Literal["coloured", "white"]) -> Mec
         n_init=EXACT_STARTS,
         random_state=EXACT_SEED,
     )
-    exact = model.fit(rows).diagnostics_.reveal()
+    exact = reveal(model.fit(rows).diagnostics_)
     s = calibration.gaussian_s(epsilon=_EPSILON, delta=_DELTA)
     return Mechanism(rows=rows, factor=s * symmetric_root(exact.covariance), exact=exact)
 

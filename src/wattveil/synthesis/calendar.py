@@ -1,7 +1,6 @@
-"""The public calendar of hours in a row, and each customer's typical days in it."""
+"""The public calendar of the hours in a row."""
 
 import datetime as dt
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,7 +8,6 @@ import numpy as np
 
 from wattveil import checks
 from wattveil.clustering._kernels import Counts, Floats
-from wattveil.compiled import compiled, over_spans
 from wattveil.errors import InvalidParameterError
 from wattveil.ingest.zones import DAY_US
 from wattveil.profiles.grid import Grid, Split
@@ -17,8 +15,6 @@ from wattveil.synthesis.day_bases import day_bases
 
 MOST_SLOTS = 96
 _MOST_DAYS = 10 * 366
-_LARGEST = 1e9
-"""Values saturate here, in kW: no customer can overflow a sum of squares."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,54 +73,3 @@ def fitting_calendar(
         rule = f"one whose parts all occur in {calendar.n_days} days from {first_day}"
         raise InvalidParameterError("split", rule, split.value)
     return calendar
-
-
-def typical_days(hours_kw: Floats, calendar: YearCalendar) -> Floats:
-    """Return each customer's mean day of every part of the year, side by side.
-
-    A day with a slot that is not finite is left out; a customer without any day of some part has a
-    row of NaN. What is computed of a row depends on that row alone, to the last bit.
-    """
-    found = np.empty((len(hours_kw), calendar.n_parts * calendar.n_slots))
-    over_spans(
-        len(hours_kw),
-        lambda _, *span: _typical_of_span(hours_kw, span, calendar.parts, found),
-    )
-    return found
-
-
-@compiled
-def whole_day(hours_kw: Floats, customer: int, day: int, n_slots: int) -> bool:
-    """Tell whether every slot of a day is finite."""
-    for slot in range(day * n_slots, (day + 1) * n_slots):
-        if not math.isfinite(hours_kw[customer, slot]):
-            return False
-    return True
-
-
-@compiled
-def saturated(load_kw: float) -> float:
-    """Return the load, within bounds that arithmetic can bear."""
-    return min(max(load_kw, -_LARGEST), _LARGEST)
-
-
-@compiled
-def _typical_of_span(hours_kw: Floats, span: tuple[int, int], parts: Counts, found: Floats) -> None:
-    """Fill the means of the rows of a span, added in the order of the days."""
-    n_slots = hours_kw.shape[1] // parts.size
-    n_parts = found.shape[1] // n_slots
-    days = np.empty(n_parts)
-    for i in range(span[0], span[1]):
-        days[:] = 0.0
-        found[i] = 0.0
-        for t in range(parts.size):
-            if whole_day(hours_kw, i, t, n_slots):
-                days[parts[t]] += 1.0
-                for h in range(n_slots):
-                    value = saturated(hours_kw[i, t * n_slots + h])
-                    found[i, parts[t] * n_slots + h] += value
-        if days.min() == 0.0:
-            found[i] = math.nan
-        else:
-            for column in range(found.shape[1]):
-                found[i, column] /= days[column // n_slots]

@@ -22,13 +22,12 @@ from typing import Literal
 import numpy as np
 from scipy.special import ndtr
 
-from wattveil.clustering._kernels import Counts, Floats
-from wattveil.compiled import compiled, over_spans
+from wattveil.clustering._kernels import Floats
 from wattveil.synthesis import tuning
 
 TransformName = Literal["asinh", "log"]
 
-_LOG_FLOOR = 1e-3
+LOG_FLOOR = 1e-3
 """Least x + alpha, in alphas: a load below -alpha has no logarithm."""
 
 
@@ -53,8 +52,12 @@ class Coordinates:
     @cached_property
     def middles(self) -> Floats:
         """(K, d): y of the centroids."""
-        labels = np.arange(len(self.centroids))
-        return self.offsets(self.centroids, labels, np.zeros_like(self.centroids))
+        scales = self.scales[:, None]
+        if self.transform == "log":
+            least = LOG_FLOOR * self.alpha_kw
+            return np.log(np.maximum(self.centroids + self.alpha_kw, least)) / scales
+        y = self.centroids / scales
+        return np.where(y > 0.0, np.arcsinh(np.maximum(y, 0.0)), y)
 
     @cached_property
     def prior(self) -> Floats:
@@ -106,27 +109,12 @@ class Coordinates:
         """Length of the coloured coordinates of a customer who is as the prior expects."""
         return float(np.sqrt(np.square(self.colour).sum()))
 
-    def offsets(self, load_kw: Floats, labels: Counts, middles: Floats) -> Floats:
-        """Return y - middle of each row, from its own cluster's."""
-        found = np.empty_like(load_kw)
-        how = (self.transform == "log", self.alpha_kw)
-        over_spans(
-            len(load_kw),
-            lambda _, *span: _offsets_of_span(
-                (load_kw, labels), span, (self.scales, middles), how, found
-            ),
-        )
-        return found
-
-    def scores(self, load_kw: Floats, labels: Counts) -> Floats:
-        """Return D z of each row: its coordinates, coloured.
-
-        What is computed of a row depends on that row alone, to the last bit.
-        """
+    @cached_property
+    def weights(self) -> Floats:
+        """(r, d): what turns an offset in y into its coordinates z, each times its colour D_j."""
         values, vectors = self._axes
         r = self.n_coordinates
-        weights = vectors[:r] * (self.colour / np.sqrt(values[:r]))[:, None]
-        return project(self.offsets(load_kw, labels, self.middles), weights)
+        return np.asarray(vectors[:r] * (self.colour / np.sqrt(values[:r]))[:, None])
 
     def mean_offsets(self, levels: Floats) -> Floats:
         """Return the coordinates of the y-means that give load of the centroids' mean in kW.
@@ -175,44 +163,3 @@ def _means_of_normal(load: Floats, std: Floats) -> Floats:
         mean = rising - falling + m * below - std * density
         m = m - (mean - load) / (rising + falling + below)
     return m
-
-
-def project(rows: Floats, weights: Floats) -> Floats:
-    """Return ``rows @ weights.T``, each row's additions in one order whatever stands beside it."""
-    found = np.empty((len(rows), len(weights)))
-    over_spans(len(rows), lambda _, *span: _project_span(rows, span, weights, found))
-    return found
-
-
-@compiled
-def _offsets_of_span(
-    data: tuple[Floats, Counts],
-    span: tuple[int, int],
-    clusters: tuple[Floats, Floats],
-    how: tuple[bool, float],
-    found: Floats,
-) -> None:
-    """Fill y - middle of the rows of a span."""
-    rows, labels = data
-    scales, middles = clusters
-    is_log, alpha = how
-    for i in range(span[0], span[1]):
-        k = labels[i]
-        for h in range(rows.shape[1]):
-            if is_log:
-                y = np.log(max(rows[i, h] + alpha, _LOG_FLOOR * alpha)) / scales[k]
-            else:
-                y = rows[i, h] / scales[k]
-                y = np.arcsinh(y) if y > 0.0 else y
-            found[i, h] = y - middles[k, h]
-
-
-@compiled
-def _project_span(rows: Floats, span: tuple[int, int], weights: Floats, found: Floats) -> None:
-    """Fill sum_h w_jh e_h of the rows of a span, added in the order of h."""
-    for i in range(span[0], span[1]):
-        for j in range(weights.shape[0]):
-            total = 0.0
-            for h in range(weights.shape[1]):
-                total += weights[j, h] * rows[i, h]
-            found[i, j] = total

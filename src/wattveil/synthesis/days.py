@@ -23,17 +23,16 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
-from wattveil.clustering._kernels import Counts, Floats
+from wattveil.clustering._kernels import Floats
 from wattveil.clustering.log_normal import fit_log_normal
 from wattveil.compiled import compiled
 from wattveil.synthesis import tuning
-from wattveil.synthesis.calendar import YearCalendar, saturated, whole_day
 from wattveil.synthesis.covariance import towards_identity
 from wattveil.synthesis.day_bases import day_axes
-from wattveil.synthesis.margins import add_cosines, margin_width, read_margins
+from wattveil.synthesis.margins import margin_width, read_margins
 
 _ROOT_TWO = math.sqrt(2.0)
-_LAGS = (1, 7)
+LAGS = (1, 7)
 _SPREADS = (0.1, 4.0)
 """Spreads of shapes that are told apart, and those of levels beside them."""
 _SPREAD_RATIO = 1.25
@@ -43,7 +42,7 @@ _LEAST_SLOW, _MOST_SLOW = 0.05, 0.98
 
 def day_width(n_slots: int) -> int:
     """Return how many numbers a customer adds."""
-    return n_slots * (n_slots + 1) // 2 + len(_LAGS) * n_slots + margin_width(n_slots)
+    return n_slots * (n_slots + 1) // 2 + len(LAGS) * n_slots + margin_width(n_slots)
 
 
 def spread_edges() -> Floats:
@@ -51,28 +50,6 @@ def spread_edges() -> Floats:
     least, most = _SPREADS
     steps = np.arange(math.log(least), math.log(most), math.log(_SPREAD_RATIO))
     return np.asarray(np.exp(steps))
-
-
-def day_features(
-    hours_kw: Floats, typical_kw: Floats, calendar: YearCalendar
-) -> tuple[Floats, Floats]:
-    """Return what each customer adds, of length at most 1, and the spreads of its days.
-
-    Spreads are (customers, 2): of shapes, and of levels beside them; 0 for days that are all alike.
-    Of customers with typical days. A row depends on that customer alone, to the last bit.
-    """
-    n_slots = calendar.n_slots
-    features = np.zeros((len(hours_kw), day_width(n_slots)))
-    spreads = np.zeros((len(hours_kw), 2))
-    whiten, curves, weights = calendar.day_bases
-    gains, scale = _gains(n_slots), (tuning.DAY_SCALE, tuning.DAY_FLOOR)
-    for i in range(len(hours_kw)):
-        days = _offsets(hours_kw[i : i + 1], typical_kw[i], calendar.parts, scale)
-        spreads[i] = _fill_moments(days, calendar.n_parts, whiten, gains, features[i])
-        if spreads[i, 0] > 0.0:
-            _fill_margins(days, (curves, weights), gains[2], features[i])
-        _clip_parts(features[i], n_slots, tuning.DAY_PARTS)
-    return features, spreads
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -122,7 +99,7 @@ def read_days(
     """Read the noisy sums of `day_features` and the noisy histograms of both spreads."""
     total, std = sums
     n = max(customers, 10.0)
-    for_moments, for_lags, for_margins = _gains(n_slots)
+    for_moments, for_lags, for_margins = day_gains(n_slots)
     n_moments = n_slots * (n_slots + 1) // 2
     first, second = np.triu_indices(n_slots)
     # Of each customer the trace is 1; times the number of slots the guess is the identity.
@@ -171,7 +148,7 @@ def _slow_and_decay(next_day: Floats, next_week: Floats) -> tuple[Floats, Floats
     return np.minimum(next_day / decay, 1.0), decay
 
 
-def _gains(n_slots: int) -> tuple[float, float, float]:
+def day_gains(n_slots: int) -> tuple[float, float, float]:
     """Return what covariance, products and margins are multiplied by: sqrt(part) / radius."""
     roots = [math.sqrt(part) for part in tuning.DAY_PARTS]
     moments, lags, margins = tuning.DAY_RADII
@@ -180,137 +157,6 @@ def _gains(n_slots: int) -> tuple[float, float, float]:
 
 
 @compiled
-def _offsets(
-    row: Floats, typical: Floats, parts: Counts, how: tuple[float, float]
-) -> tuple[Floats, Counts]:
-    """Return e, (days, slots), and which days are whole: 1 or 0."""
-    n_days = parts.size
-    n_slots = row.shape[1] // n_days
-    n_parts = typical.size // n_slots
-    squares = 0.0
-    for column in range(typical.size):
-        squares += typical[column] * typical[column]
-    least = how[1] * math.sqrt(squares / typical.size)
-    offsets = np.zeros((n_days, n_slots))
-    whole = np.zeros(n_days, np.int64)
-    means = np.zeros((n_parts, n_slots))
-    days = np.zeros(n_parts)
-    for t in range(n_days):
-        if whole_day(row, 0, t, n_slots):
-            whole[t] = 1
-            days[parts[t]] += 1.0
-            for h in range(n_slots):
-                scale = slot_scale(typical[parts[t] * n_slots + h], how[0], least)
-                y = math.asinh(saturated(row[0, t * n_slots + h]) / scale)
-                offsets[t, h] = y
-                means[parts[t], h] += y
-    for t in range(n_days):
-        if whole[t] == 1:
-            for h in range(n_slots):
-                offsets[t, h] -= means[parts[t], h] / days[parts[t]]
-    return offsets, whole
-
-
-@compiled
 def slot_scale(typical: float, part: float, least: float) -> float:
     """Return the scale of asinh where the typical load is this; never 0."""
     return max(part * math.sqrt(typical * typical + least * least), 1e-9)
-
-
-@compiled
-def _fill_moments(
-    days: tuple[Floats, Counts],
-    n_parts: int,
-    whiten: Floats,
-    gains: tuple[float, float, float],
-    found: Floats,
-) -> tuple[float, float]:
-    """Fill covariance and products; return both spreads, 0 if the days are all alike."""
-    offsets, whole = days
-    n_days, n_slots = offsets.shape
-    z = np.zeros((n_days, n_slots))
-    squares = np.zeros(2)
-    for t in range(n_days):
-        for j in range(n_slots):
-            for h in range(n_slots):
-                z[t, j] += whiten[j, h] * offsets[t, h]
-            squares[0 if j else 1] += z[t, j] * z[t, j]
-    if squares.min() <= 0.0:
-        return 0.0, 0.0
-    n_whole = float(whole.sum())
-    shape = math.sqrt(squares[0] / (n_slots - 1) / n_whole)
-    level = math.sqrt(squares[1] / n_whole)
-    z[:, 0] /= level
-    z[:, 1:] /= shape
-    place = 0
-    for j in range(n_slots):
-        for m in range(j, n_slots):
-            weight = 1.0 if j == m else _ROOT_TWO
-            total = _product(z, whole, (j, m), 0)[0]
-            found[place] = weight * total / n_whole / n_slots * gains[0]
-            place += 1
-    for lag in _LAGS:
-        for j in range(n_slots):
-            total, pairs = _product(z, whole, (j, j), lag)
-            found[place] = total / max(pairs, 1.0) / n_slots * gains[1]
-            place += 1
-    # The means of the parts were taken from the same days.
-    return shape * math.sqrt(n_whole / max(n_whole - n_parts, 1.0)), level / shape
-
-
-@compiled
-def _product(
-    z: Floats, whole: Counts, coordinates: tuple[int, int], lag: int
-) -> tuple[float, float]:
-    """Return the sum over whole days of two coordinates' products so many days apart, and days."""
-    j, m = coordinates
-    total, pairs = 0.0, 0.0
-    for t in range(lag, whole.size):
-        if whole[t] == 1 and whole[t - lag] == 1:
-            total += z[t, j] * z[t - lag, m]
-            pairs += 1.0
-    return total, pairs
-
-
-@compiled
-def _fill_margins(
-    days: tuple[Floats, Counts], margins: tuple[Floats, Floats], gain: float, found: Floats
-) -> None:
-    """Fill the mean over days of w_jw / sqrt(d) sum_h b_w(h) sqrt(2) cos(pi j v_h)."""
-    offsets, whole = days
-    curves, weights = margins
-    n_cosines, n_waves = weights.shape
-    n_days, n_slots = offsets.shape
-    deviations = np.zeros(n_slots)
-    n_whole = 0.0
-    for t in range(n_days):
-        n_whole += whole[t]
-        for h in range(n_slots):
-            deviations[h] += offsets[t, h] * offsets[t, h]
-    own = np.zeros((n_cosines, n_waves))
-    for h in range(n_slots):
-        deviation = math.sqrt(deviations[h] / n_whole)
-        if deviation > 0.0:
-            for t in range(n_days):
-                if whole[t] == 1:
-                    add_cosines(offsets[t, h] / deviation, curves[:, h], own)
-    place = found.size - own.size
-    for j in range(n_cosines):
-        for w in range(n_waves):
-            found[place + j * n_waves + w] = own[j, w] * weights[j, w] / n_whole * gain
-
-
-@compiled
-def _clip_parts(found: Floats, n_slots: int, parts: tuple[float, float, float]) -> None:
-    """Scale covariance, products and margins back, in place, each to its squared length."""
-    first = 0
-    ends = (n_slots * (n_slots + 1) // 2, n_slots * (n_slots + 1) // 2 + 2 * n_slots, found.size)
-    for which in range(3):
-        squares = 0.0
-        for place in range(first, ends[which]):
-            squares += found[place] * found[place]
-        if squares > parts[which]:
-            scale = math.sqrt(parts[which] / squares)
-            for place in range(first, ends[which]):
-                found[place] *= scale
-        first = ends[which]

@@ -1,6 +1,6 @@
-"""From the noisy sums of a release to a model: which sums to ask for, and how to read them.
+"""From the noisy sums of a release to a model: which sums to query, and how to read them.
 
-Post-processing, but for `normal_scores`, which computes what customers add.
+Post-processing: released and public numbers only.
 """
 
 import math
@@ -68,7 +68,7 @@ def choose_radius(counts: Floats, std: float, edges: Floats) -> Radius:
 def read_clusters(
     sums: Floats, std: float, counts: tuple[Floats, float], radius: Radius, to: Coordinates
 ) -> ClusterMoments:
-    """Return the moments of each cluster from noisy sums of `features.moment_features`."""
+    """Return the moments of each cluster from noisy sums of `moment_features`."""
     r = to.n_coordinates
     means, seconds = read_moments(sums, radius.clip, r)
     means_std, seconds_std = moments_std(std, radius.clip, r)
@@ -82,16 +82,6 @@ def read_clusters(
         seconds_std=seconds_std * radius.inflation / colours,
     )
     return covariance.read_clusters(noisy, to.mean_offsets(noisy.levels))
-
-
-def normal_scores(
-    load_kw: Floats, labels: Counts, found: ClusterMoments, to: Coordinates
-) -> Floats:
-    """Return (y - m) / sigma of each row, by the moments of its cluster."""
-    means, covariances = in_slots(found, to)
-    scores = to.offsets(load_kw, labels, means)
-    scores /= np.sqrt(np.einsum("kii->ki", covariances))[labels]
-    return scores
 
 
 def in_slots(found: ClusterMoments, to: Coordinates) -> tuple[Floats, Floats]:

@@ -16,7 +16,6 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from wattveil.clustering._kernels import Floats
-from wattveil.compiled import compiled
 from wattveil.synthesis import tuning
 
 _ROOT_TWO = math.sqrt(2.0)
@@ -45,19 +44,6 @@ def expected_sizes(n_slots: int) -> Floats:
     order = np.ceil(np.arange(len(waves(n_slots))) / 2.0)
     by_cosine = np.arange(1, tuning.COSINES + 1) ** -0.5
     return tuning.MARGIN_PRIOR * by_cosine[:, None] / (1.0 + order)[None, :]
-
-
-def margin_features(standardised: Floats, n_days: int) -> Floats:
-    """Return the coloured coefficients of each row, clipped to length 1.
-
-    What is computed of a row depends on that row alone, to the last bit.
-    """
-    slots = standardised.shape[1] // n_days
-    curves = np.tile(waves(slots), n_days) / math.sqrt(n_days)
-    colour, radius = margin_colour(slots)
-    found = np.empty((len(standardised), colour.size))
-    _fill_coefficients(np.ascontiguousarray(standardised), curves, colour / radius, found)
-    return found
 
 
 def read_margins(sums: Floats, *, std: float, customers: float, n_slots: int) -> Floats:
@@ -96,37 +82,3 @@ def margin_colour(n_slots: int) -> tuple[Floats, float]:
     expected = expected_sizes(n_slots)
     colour = np.sqrt(expected / expected.max())
     return colour, tuning.MARGIN_RADIUS * float(np.linalg.norm(colour[:, 0]))
-
-
-@compiled
-def add_cosines(standardised: float, curves: Floats, own: Floats) -> None:
-    """Add b_w cos(pi j v) of a slot to every (j, w), with v = Phi(u) and b_w its curves."""
-    step = math.cos(math.pi * 0.5 * math.erfc(-standardised / _ROOT_TWO))
-    before, value = 1.0, step  # cos(j t) = 2 cos(t) cos((j - 1) t) - cos((j - 2) t)
-    for j in range(own.shape[0]):
-        for w in range(own.shape[1]):
-            own[j, w] += value * curves[w]
-        before, value = value, 2.0 * step * value - before
-
-
-@compiled
-def _fill_coefficients(
-    standardised: Floats, curves: Floats, weights: Floats, found: Floats
-) -> None:
-    """Fill w_jw / sqrt(d) sum_h b_w(h) sqrt(2) cos(pi j v_h), then scale back to length 1."""
-    n_cosines, n_waves = weights.shape
-    d = standardised.shape[1]
-    own = np.empty((n_cosines, n_waves))
-    for i in range(standardised.shape[0]):
-        own[:] = 0.0
-        for h in range(d):
-            add_cosines(standardised[i, h], curves[:, h], own)
-        squares = 0.0
-        for j in range(n_cosines):
-            for w in range(n_waves):
-                own[j, w] *= weights[j, w] * _ROOT_TWO / math.sqrt(d)
-                squares += own[j, w] * own[j, w]
-        scale = 1.0 / max(math.sqrt(squares), 1.0)
-        for j in range(n_cosines):
-            for w in range(n_waves):
-                found[i, j * n_waves + w] = own[j, w] * scale

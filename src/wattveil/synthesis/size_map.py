@@ -28,10 +28,8 @@ def year_size_edges(plausible_kw: tuple[float, float]) -> Floats:
 
 
 def customer_sizes(typical_kw: Floats) -> Floats:
-    """Return the root-mean-square load of each row, of that row alone to the last bit."""
-    # A running sum has one order of additions, whatever rows stand beside.
-    squares = np.cumsum(np.square(typical_kw), axis=1)[:, -1]
-    return np.asarray(np.sqrt(squares / typical_kw.shape[1]))
+    """Return the root-mean-square load of each synthetic customer."""
+    return np.asarray(np.sqrt(np.square(typical_kw).mean(axis=1)))
 
 
 def size_map(counts: tuple[Floats, float], edges: Floats, model: SyntheticModel) -> Floats:

@@ -22,10 +22,11 @@ from wattveil.errors import InvalidDataError, InvalidParameterError
 from wattveil.privacy import accounting, noise, rounding
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Tier
-from wattveil.privacy.mechanisms.cells import NO_DATA, check_cells
-from wattveil.privacy.mechanisms.response import PARTS
+from wattveil.privacy.mechanisms.contributions import NO_DATA
+from wattveil.privacy.mechanisms.response import PARTS, checked_labels
+from wattveil.privacy.opening import reveal
+from wattveil.privacy.rows import FloatArray, IntArray
 from wattveil.privacy.secret import Released, Secret
-from wattveil.privacy.sensitivity import FloatArray, IntArray
 
 ROUND_UP = 1.0 + 2e-10
 """Above the rounding error of the recurrence (8 ulp a step, 1e-10 at 10^5 steps)."""
@@ -94,8 +95,8 @@ def modulo_labels(
         tag=tag, mechanism="modulo_labels", response_epsilon=epsilon, response_delta=delta
     )
     budget.charge(spend)
-    values = check_cells(labels, n_labels, field="labels")
-    positions = check_cells(unstable, max(values.size, 1), field="unstable")
+    values = checked_labels(reveal(labels), n_labels)
+    positions = checked_labels(reveal(unstable), max(values.size, 1), field="unstable")
     last = values.size if changed else 0
     bad = [*np.flatnonzero(values == NO_DATA), *positions[(positions < 0) | (positions >= last)]]
     if bad:

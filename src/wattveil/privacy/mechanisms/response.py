@@ -1,19 +1,28 @@
-"""Randomised labels: one public label a customer, each drawn by itself through a public channel."""
+"""Randomised labels: one label per customer, each drawn independently through a public channel."""
 
-from collections.abc import Callable, Iterable
+import hmac
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from wattveil import checks
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidDataError, InvalidParameterError
 from wattveil.privacy import accounting, noise, rounding
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Neighbours
-from wattveil.privacy.mechanisms.cells import check_cells
-from wattveil.privacy.secret import Released, Secret
-from wattveil.privacy.sensitivity import IntArray
+from wattveil.privacy.mechanisms.contributions import NO_DATA
+from wattveil.privacy.rows import (
+    BoundRowFunction,
+    IntArray,
+    Mask,
+    ReleasedRows,
+    Rows,
+    Texts,
+)
+from wattveil.privacy.secret import Released
 
 PARTS = 2**62
 """Chances are whole multiples of 2^-62: drawn exactly from one word, added up exactly."""
@@ -82,71 +91,95 @@ def response_channel(*, n_labels: int, epsilon: float, neighbours: Neighbours) -
     return table(above + 1)
 
 
-def channel_response(
-    labels: Secret[IntArray], *, channel: Channel, budget: Budget, tag: str
-) -> Released[IntArray]:
-    """Release one label a customer; the list of customers is public, who is who is not.
+def respond(
+    rows: Rows[*tuple[Any, ...]],
+    label_of: BoundRowFunction[tuple[IntArray]],
+    *,
+    channel: Channel,
+    budget: Budget,
+    tag: str,
+    real_ids: bool,
+) -> ReleasedRows[Texts, IntArray]:
+    """Release one randomised label per customer of a public list.
 
-    `NO_DATA` in ``labels`` is a customer on the list without data.
-
-    Formal guarantee
-    ----------------
-    The caller ensures that a customer has one label, and that it depends on the customer's own
-    data and on released values alone. Then the released list is epsilon-DP for the budget's
-    neighbours, with epsilon = ``channel.epsilon(neighbours)``, which is what is charged. Proof:
-    docs/proofs/randomised-response.md.
-    """
-    spend = _charge(channel, budget, tag, "channel_response")
-    words = noise.uniform_below(bound=PARTS, size=np.size(labels.reveal()))
-    drawn = _draw(channel, labels, words)
-    return Released(value=drawn, spends=(spend,), rehearsal=noise.is_rehearsal())
-
-
-def keyed_response(
-    *, channel: Channel, budget: Budget, tag: str
-) -> Callable[[Secret[IntArray], Iterable[str]], IntArray]:
-    """Charge for labels that are drawn elsewhere; return the function that draws them.
-
-    It takes the labels of some customers and their ids, and may be run again: a customer's word is
-    a function of the id and of a key, which is drawn here, known to this function alone, and must
-    stay in the house as the data do.
+    The last column of ``rows`` holds the customers' ids. ``label_of`` returns from the other
+    columns the true label of each customer, `NO_DATA` for one without data. Unless ``real_ids``,
+    an id is replaced by HMAC-SHA256 under a key that is drawn here and kept nowhere.
 
     Formal guarantee
     ----------------
-    As `channel_response`, for whoever cannot tell HMAC-SHA256 under a random key from random words,
-    and if each customer has one id, and each id one label. Proof:
-    docs/proofs/randomised-response.md.
+    The caller ensures that the list of ids is public, each customer having one id, and that the
+    parameters of ``label_of`` are public or released. Then the released list is epsilon-DP for the
+    budget's neighbours, with epsilon = ``channel.epsilon(neighbours)``, which is what is charged.
+    Where an engine may run a task twice, a customer's random word is HMAC-SHA256 of its id under a
+    fresh key, and the guarantee is computational: for whoever cannot tell such words from random
+    ones. Proof: docs/proofs/randomised-response.md.
     """
-    _charge(channel, budget, tag, "keyed_response")
-    key = fresh_key().publish()
-
-    def draw(labels: Secret[IntArray], names: Iterable[str]) -> IntArray:
-        return _draw(channel, labels, noise.keyed_below(names, key=key, bound=PARTS))
-
-    return draw
-
-
-def fresh_key() -> Released[bytes]:
-    """Draw a key of 64 bytes, 496 bits of them random, for pseudonyms; it depends on no data.
-
-    Formal guarantee
-    ----------------
-    None is needed: nothing of the data enters. Proof: docs/proofs/randomised-response.md.
-    """
-    key = noise.uniform_below(bound=PARTS, size=8).tobytes()
-    return Released(value=key, spends=(), rehearsal=noise.is_rehearsal())
-
-
-def _charge(channel: Channel, budget: Budget, tag: str, mechanism: str) -> Spend:
+    mechanism = "channel_response" if rows.computes_once else "keyed_response"
     cost = channel.epsilon(budget.guarantee.neighbours)
-    return budget.charge(Spend(tag=tag, mechanism=mechanism, response_epsilon=cost))
+    spend = budget.charge(Spend(tag=tag, mechanism=mechanism, response_epsilon=cost))
+    work = _Response(
+        label_of=label_of,
+        channel=channel,
+        word_key=None if rows.computes_once else fresh_key(),
+        name_key=None if real_ids else fresh_key(),
+    )
+    drawn = Released(value=rows.select(work), spends=(spend,), rehearsal=noise.is_rehearsal())
+    return ReleasedRows(drawn)
 
 
-def _draw(channel: Channel, labels: Secret[IntArray], words: IntArray) -> IntArray:
-    """Draw one label a customer, from one word a customer, whatever the true label is."""
-    own = check_cells(labels, len(channel.parts) - 1, field="labels")
-    drawn = np.zeros_like(own)
-    for ends in np.cumsum(channel.parts, axis=1).T[:-1]:
-        drawn += words >= ends[own]  # `NO_DATA` = -1 is the last row
-    drawn.setflags(write=False)
-    return drawn
+def pseudonyms(names: Iterable[str], *, key: bytes) -> Texts:
+    """Return HMAC-SHA256 of names: 32 hexadecimal digits each."""
+    codes = (name.encode("utf-8", "surrogatepass") for name in names)
+    found = [hmac.digest(key, code, "sha256").hex()[:32] for code in codes]
+    return np.array(found, dtype=np.object_)
+
+
+def fresh_key() -> bytes:
+    """Draw a key of 64 bytes, 496 bits of them random; it depends on no data."""
+    return noise.uniform_below(bound=PARTS, size=8).tobytes()
+
+
+class _Response(BoundRowFunction[tuple[Texts, IntArray, Mask]]):
+    """The row function of `respond`: name and drawn label of each customer."""
+
+    is_random = True
+
+    def __init__(
+        self,
+        *,
+        label_of: BoundRowFunction[tuple[IntArray]],
+        channel: Channel,
+        word_key: bytes | None,
+        name_key: bytes | None,
+    ) -> None:
+        super().__init__(self._respond, {})
+        self._label_of, self._channel = label_of, channel
+        self._word_key, self._name_key = word_key, name_key
+
+    def _respond(self, *columns: Any) -> tuple[Texts, IntArray, Mask]:  # noqa: ANN401 - arrays
+        """Draw one label per customer, from one word per customer, whatever the true label is."""
+        *own, names = columns
+        n_labels = len(self._channel.parts) - 1
+        labels = checked_labels(self._label_of(*own)[0], n_labels)
+        if self._word_key is None:
+            words = noise.uniform_below(bound=PARTS, size=labels.size)
+        else:
+            words = noise.keyed_below(names, key=self._word_key, bound=PARTS)
+        drawn = np.zeros_like(labels)
+        for ends in np.cumsum(self._channel.parts, axis=1).T[:-1]:
+            drawn += words >= ends[labels]  # `NO_DATA` = -1 is the last row
+        key = self._name_key
+        published = names if key is None else pseudonyms(names, key=key)
+        return published, drawn, np.ones(labels.size, dtype=np.bool_)
+
+
+def checked_labels(labels: IntArray, n_labels: int, *, field: str = "labels") -> IntArray:
+    """Accept whole numbers in [0, n_labels) and `NO_DATA`; an error is for the data holder."""
+    values = checks.numbers(field, labels)
+    if values.ndim != 1 or (values != np.trunc(values)).any():
+        raise InvalidDataError(f"{field} is a vector of whole numbers", [])
+    bad = np.flatnonzero((values < NO_DATA) | (values >= n_labels))
+    if bad.size:
+        raise InvalidDataError(f"{field} between 0 and {n_labels - 1}, or -1", bad.tolist())
+    return values.astype(np.int64)

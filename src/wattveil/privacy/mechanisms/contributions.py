@@ -1,0 +1,220 @@
+"""Bounded integer contributions of customers, and their sums.
+
+A `Query` asks how many customers are in each cell or, with ``n_features``, for the sum of the
+feature vectors of the customers in each cell. A row function says in which cell a customer is and
+what its features are; this module does the rest, so that no caller can get it wrong. Each customer
+contributes to one cell of a query, or to none, one of two things in whole steps of 2^-25:
+
+* to a count: the number 1, that is 2^25 steps;
+* to a sum: its features, clipped to L2 norm 1 and rounded towards zero, of squared length at most
+  2^50 steps. The bound is checked in integers, so no rounding of a float can exceed it.
+
+Totals exist as `BoundedTotals` only, which is made from rows here and nowhere else.
+"""
+
+import hmac
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import numpy as np
+
+from wattveil import checks
+from wattveil.compiled import compiled
+from wattveil.errors import InvalidDataError
+from wattveil.privacy import noise
+from wattveil.privacy.guarantee import Neighbours
+from wattveil.privacy.rows import BoundRowFunction, FloatArray, IntArray
+
+NO_DATA: Final = -1
+"""The cell of a customer who contributes nothing (the zero-out neighbour)."""
+
+UNIT: Final = 2**25
+"""Steps in a contribution of length 1: sums of 10^11 customers fit into int64, and noise of any
+sensible scale is far above one step."""
+
+STEP: Final = 2.0**-25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Query:
+    """A noisy count, or a noisy sum of ``n_features`` numbers, for each of ``n_cells`` cells."""
+
+    tag: str
+    rho_units: int
+    n_cells: int
+    n_features: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check the sizes."""
+        checks.integer("n_cells", self.n_cells, least=1)
+        if self.n_features is not None:
+            checks.integer("n_features", self.n_features, least=1)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of what is released."""
+        return (self.n_cells,) if self.n_features is None else (self.n_cells, self.n_features)
+
+    def squared_sensitivity(self, neighbours: Neighbours) -> int:
+        """Return the largest squared distance, in steps, between the totals of neighbours.
+
+        Zero-out takes one contribution away. Replace-one moves a count by one step of UNIT in two
+        cells, a sum by two contributions in one cell or by one in each of two.
+        """
+        if neighbours is Neighbours.ZERO_OUT:
+            return UNIT**2
+        return (2 if self.n_features is None else 4) * UNIT**2
+
+
+_PERMIT: Final = object()
+
+
+@final
+class BoundedTotals:
+    """Sums of bounded integer contributions, made by `BlockSums` alone."""
+
+    __slots__ = ("integers", "key")
+
+    def __init__(self, permit: object, key: bytes, integers: IntArray) -> None:
+        if permit is not _PERMIT:
+            raise TypeError("bounded totals are computed from rows, by BlockSums")
+        self.key = key
+        self.integers = integers
+
+
+@final
+class BlockSums:
+    """The sums of some queries over blocks of customers: what an engine runs where the rows are.
+
+    Calling it on a block gives the totals of the block, `total` adds them up. Between processes
+    totals travel as bytes with an authentication code, so that what arrives was computed here.
+
+    Formal guarantee
+    ----------------
+    Each customer of a block changes the integers of a query by one contribution whose squared
+    length is at most 2^50, whatever the row function returns. Proof: docs/proofs/integer-grid.md.
+    """
+
+    def __init__(self, queries: Sequence[Query], work: BoundRowFunction[Any]) -> None:
+        if not isinstance(work, BoundRowFunction):
+            raise TypeError("contributions come from a row function")
+        self._queries = tuple(queries)
+        self._work = work
+        self._key = noise.fresh_bytes(32)
+        self._ends = np.cumsum([math.prod(query.shape) for query in queries]).tolist()
+
+    def __call__(self, *columns: Any) -> BoundedTotals:  # noqa: ANN401 - arrays of any type
+        """Return the totals of a block of customers."""
+        integers = np.zeros(self._ends[-1], dtype=np.int64)
+        found = iter(self._work(*columns))
+        for query, part in zip(self._queries, np.split(integers, self._ends[:-1]), strict=True):
+            cells = next(found)
+            features = None if query.n_features is None else next(found)
+            _add_contributions(part.reshape(query.n_cells, -1), cells, features)
+        if next(found, None) is not None:
+            raise ValueError("a row function returned more than its queries ask for")
+        return BoundedTotals(_PERMIT, self._key, integers)
+
+    def total(self, parts: Iterable[BoundedTotals]) -> BoundedTotals:
+        """Return the sum of totals; it wraps at 2^63, like any int64."""
+        whole = np.zeros(self._ends[-1], dtype=np.int64)
+        for part in parts:
+            whole += self._own(part)
+        return BoundedTotals(_PERMIT, self._key, whole)
+
+    def pack(self, totals: BoundedTotals) -> bytes:
+        """Return totals as bytes, for another process."""
+        body = self._own(totals).astype("<i8").tobytes()
+        return hmac.digest(self._key, body, "sha256") + body
+
+    def unpack(self, packed: bytes) -> BoundedTotals:
+        """Read what `pack` wrote, also in another process; refuse anything else."""
+        code, body = packed[:32], packed[32:]
+        whole = len(body) == 8 * self._ends[-1]
+        if not (whole and hmac.compare_digest(code, hmac.digest(self._key, body, "sha256"))):
+            raise ValueError("these totals were not computed by this query")
+        integers = np.frombuffer(body, dtype="<i8").astype(np.int64)
+        return BoundedTotals(_PERMIT, self._key, integers)
+
+    def split(self, totals: BoundedTotals) -> list[IntArray]:
+        """Return the integers of each query: for the mechanism that adds the noise."""
+        return np.split(self._own(totals), self._ends[:-1])
+
+    def _own(self, totals: object) -> IntArray:
+        """Return the integers of totals that these sums made; refuse all others."""
+        if not isinstance(totals, BoundedTotals) or totals.key != self._key:
+            raise TypeError("these totals were not computed by this query")
+        return totals.integers
+
+
+def _add_contributions(totals: IntArray, cells: IntArray, features: FloatArray | None) -> None:
+    """Add what each customer contributes to the row of its cell, within bounds.
+
+    That there is one entry per customer, `BoundRowFunction` has checked.
+    """
+    if cells.dtype != np.int64 or cells.ndim != 1:
+        raise TypeError("cells are a vector of int64")
+    own = np.ascontiguousarray(cells)
+    if features is None:
+        inside = _add_counts(own, totals)
+    else:
+        shape = (cells.size, totals.shape[1])
+        if features.dtype != np.float64 or features.shape != shape:
+            raise TypeError("features are a matrix of float64, as wide as the query says")
+        inside = _add_clipped(np.ascontiguousarray(features), own, totals)
+    if not inside:  # for the data holder: where it depends on rows, it must not reach an analyst
+        raise InvalidDataError(f"cells between 0 and {len(totals) - 1}, or -1", [])
+
+
+@compiled
+def _add_counts(cells: IntArray, totals: IntArray) -> bool:
+    """Add 1 to the total of each customer's cell; return whether all cells exist."""
+    inside = True
+    for i in range(cells.size):
+        if 0 <= cells[i] < totals.shape[0]:
+            totals[cells[i], 0] += UNIT
+        elif cells[i] != NO_DATA:
+            inside = False
+    return inside
+
+
+@compiled
+def _add_clipped(features: FloatArray, cells: IntArray, totals: IntArray) -> bool:
+    """Clip each row to length 1 in whole steps and add it to its cell; return whether all exist.
+
+    A row is scaled to min(1, |x|), rounded towards zero, and its squared length checked in
+    integers. A row of zeros, or with NaN or infinity, contributes zeros.
+    """
+    n_cells, d = totals.shape
+    direction = np.empty(d)
+    steps = np.empty(d, np.int64)
+    inside = True
+    for i in range(cells.size):
+        if not 0 <= cells[i] < n_cells:
+            inside = inside and cells[i] == NO_DATA
+            continue
+        peak = 0.0
+        for j in range(d):
+            peak = max(peak, abs(features[i, j]))
+        squared_length = 0.0
+        for j in range(d):
+            direction[j] = features[i, j] / peak  # no overflow at 1e300
+            squared_length += direction[j] * direction[j]
+        if not squared_length >= 1.0:  # zeros, or not numbers: the largest of others is 1
+            continue
+        length = math.sqrt(squared_length)
+        scale = min(peak * length, 1.0) / length / STEP
+        squares = 0
+        for j in range(d):
+            steps[j] = int(direction[j] * scale)
+            squares += steps[j] * steps[j]
+        while squares > UNIT * UNIT:  # float rounding left it outside: back, towards zero
+            squares = 0
+            for j in range(d):
+                steps[j] = int(steps[j] * (1.0 - 2.0**-25))
+                squares += steps[j] * steps[j]
+        for j in range(d):
+            totals[cells[i], j] += steps[j]
+    return inside

@@ -1,0 +1,16 @@
+"""The only function that opens a `Secret`.
+
+The import contract "Opening" lists who may import this module: the mechanisms, after their charge,
+and the internal tools that compare released with exact values.
+"""
+
+from typing import TypeVar
+
+from wattveil.privacy.secret import Secret
+
+T = TypeVar("T")
+
+
+def reveal(secret: Secret[T]) -> T:
+    """Return the private value."""
+    return secret._value  # noqa: SLF001 - here and nowhere else

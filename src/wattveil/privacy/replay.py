@@ -1,0 +1,78 @@
+"""Record the exact and noisy integers of a release, and run it again on other data.
+
+Everything between two queries is a function of what was released. So a second run that is handed
+the noisy integers of the first asks exactly the same queries, and the difference of the exact
+integers is what the changed data contribute, query by query. `wattveil.evaluation.replay` audits
+releases with it.
+
+What either run releases is the first run's genuine output. The exact integers are private: they
+stay with the data holder.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattveil.privacy import noise
+from wattveil.privacy.rows import IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """One Gaussian query: exact integers (private), what was released, and the noise scale."""
+
+    exact: IntArray
+    noisy: IntArray
+    scale: float
+
+
+@dataclass(frozen=True, eq=False)
+class Transcript:
+    """All Gaussian draws of a release, and the uniform words of its labels and keys."""
+
+    draws: tuple[Draw, ...]
+    words: tuple[NDArray[np.uint64], ...]
+
+
+def record(run: Callable[[], object], handed: Transcript | None = None) -> Transcript:
+    """Run a release and return its transcript; hand it the numbers of an earlier one, if given."""
+    source = _Recorder(handed)
+    with noise.rehearse(source):
+        run()
+    return Transcript(tuple(source.draws), tuple(source.drawn_words))
+
+
+class _Recorder(noise.NoiseSource):
+    """The system's noise, or that of an earlier transcript."""
+
+    is_genuine = True
+
+    def __init__(self, handed: Transcript | None) -> None:
+        self._handed = handed
+        self.draws: list[Draw] = []
+        self.drawn_words: list[NDArray[np.uint64]] = []
+
+    def add_discrete_gaussian(self, exact: IntArray, scale: float) -> IntArray:
+        """Draw, or return the noisy integers of the same query in the earlier transcript."""
+        if self._handed is None:
+            noisy = super().add_discrete_gaussian(exact, scale)
+        else:
+            earlier = self._handed.draws[len(self.draws)]
+            if (earlier.scale, earlier.exact.shape) != (scale, exact.shape):
+                raise ValueError("the second run asked another query than the first")
+            noisy = earlier.noisy.copy()
+        self.draws.append(Draw(exact.copy(), noisy.copy(), scale))
+        return noisy
+
+    def words(self, size: int) -> NDArray[np.uint64]:
+        """Draw, or return the words of the same call in the earlier transcript."""
+        if self._handed is None:
+            words = super().words(size)
+        else:
+            words = self._handed.words[len(self.drawn_words)]
+            if words.size != size:
+                raise ValueError("the second run drew another number of words than the first")
+        self.drawn_words.append(words)
+        return words

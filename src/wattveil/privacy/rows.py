@@ -1,0 +1,165 @@
+"""Private rows, one per customer, and the functions that may read them.
+
+`Rows` is what an engine implements: customers in the memory of this process, or in executors. It
+has no method that returns a row. What can be done with rows is
+
+* `map` and `select`: apply a row function. Engines may postpone the work until a mechanism, which
+  has been charged, asks for a sum;
+* `add_up`: compute the bounded integer sums of `privacy.mechanisms.contributions`.
+
+A row function computes an output for each customer from that customer's row and from public or
+released numbers. Only functions marked with `row_function` are accepted, and only
+`wattveil.release.rows` may mark them (import contract "Rows"); docs/proofs/row-functions.md proves
+each. That a function returns exactly one entry per customer is checked whenever it runs, so no
+customer can be counted twice.
+"""
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, TypeVarTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattveil.privacy.secret import PrivateValue, Released
+
+if TYPE_CHECKING:
+    from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+Columns = TypeVarTuple("Columns")
+Found = TypeVarTuple("Found")
+Other = TypeVar("Other")
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Texts = NDArray[np.object_]
+"""Customer ids, or values of an attribute: strings, None where there is none."""
+
+
+class BoundRowFunction(Generic[Result]):
+    """A row function together with its public or released parameters."""
+
+    is_random = False
+    """Whether it draws: then it runs at once, after the charge, and is not postponed."""
+
+    def __init__(self, function: Callable[..., Result], public: Mapping[str, Any]) -> None:
+        self._function = function
+        self._public = public
+
+    def __call__(self, *columns: Any) -> Result:  # noqa: ANN401 - arrays of any type
+        """Apply the function to a block of customers; refuse all but one entry per customer."""
+        found: Any = self._function(*columns, **self._public)
+        if any(len(column) != len(columns[0]) for column in found):
+            raise ValueError("a row function returned another number of entries than customers")
+        result: Result = found
+        return result
+
+
+@final
+class RowFunction(Generic[Arguments, Result]):
+    """A function of single rows; see `row_function`."""
+
+    def __init__(self, function: Callable[Arguments, Result]) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+
+    def __call__(self, *columns: Arguments.args, **public: Arguments.kwargs) -> Result:
+        """Compute: for the data holder and for tests."""
+        return self._function(*columns, **public)
+
+    def bind(self, **public: Any) -> BoundRowFunction[Result]:  # noqa: ANN401 - its parameters
+        """Return the function with its public or released parameters, as `Rows` accepts it."""
+        return BoundRowFunction(self, public)
+
+    def __reduce__(self) -> str:
+        """Travel to executors by name."""
+        return str(self.__qualname__)  # type: ignore[attr-defined]  # set by update_wrapper
+
+
+def row_function(function: Callable[Arguments, Result]) -> RowFunction[Arguments, Result]:
+    """Mark a function of a block of rows, which returns a tuple of arrays.
+
+    Formal guarantee
+    ----------------
+    The function ensures that entry i of each array is computed from row i of the columns and from
+    the keyword arguments alone, to the last bit. Proof: docs/proofs/row-functions.md.
+    """
+    return RowFunction(function)
+
+
+class Rows(PrivateValue, ABC, Generic[*Columns]):
+    """Private rows in some place: one entry per customer in each of a few columns.
+
+    How customers are divided into blocks is up to the engine, and a block may be empty.
+    """
+
+    computes_once: bool
+    """Whether a function runs exactly once for each customer; False where tasks are repeated."""
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """How many numbers a customer has in the first column: public."""
+
+    @abstractmethod
+    def beside(self, other: "Rows[Other]", *, field: str) -> "Rows[*Columns, Other]":
+        """Return the same customers with one more column, of rows from the same table.
+
+        ``field`` names the other rows in an error, if they are not of the same table.
+        """
+
+    @abstractmethod
+    def has_repeats(self) -> bool:
+        """Whether a value of the first column occurs twice or is missing: for public columns."""
+
+    @abstractmethod
+    def map(self, work: BoundRowFunction[tuple[Other]]) -> "Rows[Other]":
+        """Return the one column as a row function changes it; columns still fit beside it."""
+
+    @abstractmethod
+    def select(self, work: BoundRowFunction[tuple[*Found, Mask]]) -> "Rows[*Found]":
+        """Return what a row function computes, of the customers whom its last column keeps."""
+
+    @abstractmethod
+    def add_up(self, work: "BlockSums") -> "BoundedTotals":
+        """Return the total of ``work`` over blocks that hold each customer once."""
+
+    @abstractmethod
+    def _columns_in_order(self) -> tuple[*Columns]:
+        """Return the columns in the order of the first: of `ReleasedRows` only."""
+
+    @abstractmethod
+    def _counted(self, n_values: int) -> IntArray:
+        """Return how often each of 0 … n - 1 is in the last column: of `ReleasedRows` only."""
+
+    @abstractmethod
+    def _write(self, path: str | Path, names: Sequence[str]) -> None:
+        """Write the columns in the order of the first: of `ReleasedRows` only."""
+
+
+@final
+class ReleasedRows(Generic[*Columns]):
+    """Released rows that their engine keeps: all of it may be published.
+
+    The order of the customers is that of the first column, and reveals no more than it.
+    """
+
+    def __init__(self, released: Released[Rows[*Columns]]) -> None:
+        self._rows = released.publish()
+
+    def here(self) -> tuple[*Columns]:
+        """Return the columns as arrays of this process."""
+        return self._rows._columns_in_order()  # noqa: SLF001 - what is released may be opened
+
+    def counted(self, n_values: int) -> IntArray:
+        """Return how often each of 0 … n - 1 is in the last column."""
+        return self._rows._counted(n_values)  # noqa: SLF001 - what is released may be counted
+
+    def write_parquet(self, path: str | Path, names: Sequence[str]) -> None:
+        """Write the columns under these names: a new file, or an engine's new folder."""
+        self._rows._write(path, names)  # noqa: SLF001 - what is released may be written

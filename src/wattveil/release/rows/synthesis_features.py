@@ -1,0 +1,180 @@
+"""Offsets of customers from released centroids, and what synthesis adds up of them."""
+
+import math
+
+import numpy as np
+
+from wattveil.compiled import compiled
+from wattveil.privacy.rows import FloatArray, IntArray, Mask, row_function
+from wattveil.release.rows.projection import check_width, size_cells
+from wattveil.synthesis import tuning
+from wattveil.synthesis.coordinates import LOG_FLOOR, Coordinates
+from wattveil.synthesis.features import moment_width
+from wattveil.synthesis.margins import margin_colour, waves
+
+_ROOT_TWO = math.sqrt(2.0)
+
+
+@row_function
+def export_cells(load_kw: FloatArray, labels: IntArray) -> tuple[IntArray]:
+    """Return the cell 2 k + (whether some load is negative) of each customer."""
+    return (2 * labels + (load_kw < 0.0).any(axis=1),)
+
+
+@row_function
+def scores(
+    load_kw: FloatArray, labels: IntArray, *, to: Coordinates
+) -> tuple[FloatArray, IntArray, Mask]:
+    """Return the coordinates D z of each customer's offset from its centroid, and its cluster."""
+    offsets = centroid_offsets(load_kw, labels, to, to.middles)
+    found = np.empty((len(offsets), len(to.weights)))
+    _fill_products(offsets, to.weights, found)
+    return found, labels, np.ones(len(labels), dtype=np.bool_)
+
+
+@row_function
+def length_cells(scores: FloatArray, labels: IntArray, *, edges: FloatArray) -> tuple[IntArray]:
+    """Return between which bounds the length of each customer's coordinates lies."""
+    del labels
+    return size_cells(scores, edges=edges, coordinates=scores.shape[1])
+
+
+@row_function
+def moment_features(
+    scores: FloatArray, labels: IntArray, *, radius: float
+) -> tuple[IntArray, FloatArray]:
+    """Return cluster and (sqrt(p) a, sqrt(1 - p) a a'), with a = scores / radius clipped to 1.
+
+    The matrix travels as its upper triangle, off-diagonal entries times sqrt 2, which keeps its
+    norm |a|^2; so the length is sqrt(p |a|^2 + (1 - p) |a|^4) <= 1. p is `tuning.MEAN_PART`.
+    """
+    found = np.empty((len(scores), moment_width(scores.shape[1])))
+    _fill_moments(np.ascontiguousarray(scores), radius, tuning.MEAN_PART, found)
+    return labels, found
+
+
+@row_function
+def margin_features(
+    load_kw: FloatArray,
+    labels: IntArray,
+    *,
+    to: Coordinates,
+    means: FloatArray,
+    deviations: FloatArray,
+) -> tuple[IntArray, FloatArray]:
+    """Return cell 0 and the weighted cosine coefficients of Phi((y - m_k) / sigma_k), of length 1.
+
+    ``means`` and ``deviations`` are (K, d): m and sigma of each cluster.
+    """
+    normal = centroid_offsets(load_kw, labels, to, means) / deviations[labels]
+    return np.zeros_like(labels), cosine_features(normal, n_days=to.n_days)
+
+
+def centroid_offsets(
+    load_kw: FloatArray, labels: IntArray, to: Coordinates, centres: FloatArray
+) -> FloatArray:
+    """Return y - centre of each row, from that of its own cluster."""
+    check_width(load_kw, centres.shape[1])
+    found = np.empty_like(load_kw)
+    how = (to.transform == "log", to.alpha_kw)
+    _fill_offsets((np.ascontiguousarray(load_kw), labels), (to.scales, centres), how, found)
+    return found
+
+
+def cosine_features(standardised: FloatArray, *, n_days: int) -> FloatArray:
+    """Return the weighted cosine coefficients of each row, clipped to length 1."""
+    slots = standardised.shape[1] // n_days
+    curves = np.tile(waves(slots), n_days) / math.sqrt(n_days)
+    colour, radius = margin_colour(slots)
+    found = np.empty((len(standardised), colour.size))
+    _fill_coefficients(np.ascontiguousarray(standardised), curves, colour / radius, found)
+    return found
+
+
+@compiled
+def _fill_offsets(
+    data: tuple[FloatArray, IntArray],
+    clusters: tuple[FloatArray, FloatArray],
+    how: tuple[bool, float],
+    found: FloatArray,
+) -> None:
+    """Fill y - centre of each row."""
+    rows, labels = data
+    scales, centres = clusters
+    is_log, alpha = how
+    for i in range(rows.shape[0]):
+        k = labels[i]
+        for h in range(rows.shape[1]):
+            if is_log:
+                y = np.log(max(rows[i, h] + alpha, LOG_FLOOR * alpha)) / scales[k]
+            else:
+                y = rows[i, h] / scales[k]
+                y = np.arcsinh(y) if y > 0.0 else y
+            found[i, h] = y - centres[k, h]
+
+
+@compiled
+def _fill_products(rows: FloatArray, weights: FloatArray, found: FloatArray) -> None:
+    """Fill sum_h w_jh e_h of each row, added in the order of h."""
+    for i in range(rows.shape[0]):
+        for j in range(weights.shape[0]):
+            total = 0.0
+            for h in range(weights.shape[1]):
+                total += weights[j, h] * rows[i, h]
+            found[i, j] = total
+
+
+@compiled
+def _fill_moments(scores: FloatArray, radius: float, part: float, found: FloatArray) -> None:
+    """Fill the features of each row."""
+    r = scores.shape[1]
+    a = np.empty(r)
+    for i in range(scores.shape[0]):
+        squares = 0.0
+        for j in range(r):
+            squares += scores[i, j] * scores[i, j]
+        length = math.sqrt(squares)
+        scale = 1.0 / max(length, radius)
+        place = r
+        for j in range(r):
+            a[j] = scores[i, j] * scale
+            found[i, j] = math.sqrt(part) * a[j]
+        for j in range(r):
+            for m in range(j, r):
+                weight = 1.0 if j == m else _ROOT_TWO
+                found[i, place] = math.sqrt(1.0 - part) * weight * a[j] * a[m]
+                place += 1
+
+
+@compiled
+def add_cosines(standardised: float, curves: FloatArray, own: FloatArray) -> None:
+    """Add b_w cos(pi j v) of a slot to every (j, w), with v = Phi(u) and b_w its curves."""
+    step = math.cos(math.pi * 0.5 * math.erfc(-standardised / _ROOT_TWO))
+    before, value = 1.0, step  # cos(j t) = 2 cos(t) cos((j - 1) t) - cos((j - 2) t)
+    for j in range(own.shape[0]):
+        for w in range(own.shape[1]):
+            own[j, w] += value * curves[w]
+        before, value = value, 2.0 * step * value - before
+
+
+@compiled
+def _fill_coefficients(
+    standardised: FloatArray, curves: FloatArray, weights: FloatArray, found: FloatArray
+) -> None:
+    """Fill w_jw / sqrt(d) sum_h b_w(h) sqrt(2) cos(pi j v_h), then clip to length 1."""
+    n_cosines, n_waves = weights.shape
+    d = standardised.shape[1]
+    own = np.empty((n_cosines, n_waves))
+    for i in range(standardised.shape[0]):
+        own[:] = 0.0
+        for h in range(d):
+            add_cosines(standardised[i, h], curves[:, h], own)
+        squares = 0.0
+        for j in range(n_cosines):
+            for w in range(n_waves):
+                own[j, w] *= weights[j, w] * _ROOT_TWO / math.sqrt(d)
+                squares += own[j, w] * own[j, w]
+        scale = 1.0 / max(math.sqrt(squares), 1.0)
+        for j in range(n_cosines):
+            for w in range(n_waves):
+                found[i, j * n_waves + w] = own[j, w] * scale
