@@ -91,9 +91,10 @@ class Calendar:
         return flat
 
     @property
-    def scale(self) -> Floats:
-        """(r,): what turns products of curves with load in kW into weighted coordinates z / a."""
-        return 1.0 / (self._root * self.colour)
+    def curves(self) -> tuple[Floats, Floats, Counts, Floats]:
+        """What turns load into weighted coordinates z / a: curves, places and scales of them."""
+        scale = 1.0 / (self._root * self.colour)
+        return self.day_curves, self.slot_curves, self.places, scale
 
     @property
     def _root(self) -> float:

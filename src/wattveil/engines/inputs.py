@@ -31,6 +31,22 @@ def load_rows(load_kw: Load) -> Rows[FloatArray]:
     return as_rows(load_kw, partial(checks.matrix, "load_kw"))
 
 
+def listed_rows(
+    load_kw: FloatArray, ids: Sequence[str], *, customer_list: Sequence[str]
+) -> Rows[FloatArray]:
+    """Return a row for each customer on a public list, NaN for one without a row of its own."""
+
+    def listed() -> FloatArray:
+        place = {name: row for row, name in enumerate(ids)}
+        rows = np.full((len(customer_list), load_kw.shape[1]), np.nan)
+        for row, name in enumerate(customer_list):
+            if name in place:
+                rows[row] = load_kw[place[name]]
+        return rows
+
+    return LocalRows.later(listed, width=load_kw.shape[1], n_rows=len(customer_list))
+
+
 def value_rows(values: Values) -> Rows[Texts]:
     """Accept one value per customer of any hashable type, or a column of an engine."""
     return as_rows(values, value_column)

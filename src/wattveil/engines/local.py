@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from wattveil.compiled import in_threads, over_spans
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals
-from wattveil.privacy.rows import BoundRowFunction, IntArray, Mask, Rows
+from wattveil.privacy.rows import BoundRowFunction, FloatArray, IntArray, Mask, Rows
 
 Columns = TypeVarTuple("Columns")
 Found = TypeVarTuple("Found")
@@ -36,6 +36,15 @@ class LocalRows(Rows[*Columns]):
         self._empty: _Block = tuple(array[:0] for array in arrays)
         self._n_rows: int | None = len(arrays[0])
         self._blocks: Callable[[], _Blocks] | _Blocks = [arrays]
+
+    @classmethod
+    def later(
+        cls, read: Callable[[], FloatArray], *, width: int, n_rows: int
+    ) -> "LocalRows[FloatArray]":
+        """Return rows of one column that are read when a mechanism, once charged, needs them."""
+        empty = (np.empty((0, width)),)
+        rows: LocalRows[FloatArray] = cls._later(lambda: [(read(),)], empty, n_rows)
+        return rows
 
     @classmethod
     def _later(cls, blocks: Callable[[], _Blocks], empty: _Block, n_rows: int | None) -> Any:  # noqa: ANN401 - of other columns

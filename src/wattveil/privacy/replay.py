@@ -59,10 +59,11 @@ class _Recorder(noise.NoiseSource):
         if self._handed is None:
             noisy = super().add_discrete_gaussian(exact, scale)
         else:
-            earlier = self._handed.draws[len(self.draws)]
-            if (earlier.scale, earlier.exact.shape) != (scale, exact.shape):
+            place = len(self.draws)
+            earlier = self._handed.draws[place : place + 1]  # none, if it asked fewer
+            if [(draw.scale, draw.exact.shape) for draw in earlier] != [(scale, exact.shape)]:
                 raise ValueError("the second run asked another query than the first")
-            noisy = earlier.noisy.copy()
+            noisy = earlier[0].noisy.copy()
         self.draws.append(Draw(exact.copy(), noisy.copy(), scale))
         return noisy
 
@@ -71,8 +72,10 @@ class _Recorder(noise.NoiseSource):
         if self._handed is None:
             words = super().words(size)
         else:
-            words = self._handed.words[len(self.drawn_words)]
-            if words.size != size:
+            place = len(self.drawn_words)
+            earlier = self._handed.words[place : place + 1]
+            if [one.size for one in earlier] != [size]:
                 raise ValueError("the second run drew another number of words than the first")
+            words = earlier[0]
         self.drawn_words.append(words)
         return words

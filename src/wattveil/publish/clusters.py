@@ -1,6 +1,6 @@
 """The part `clusters`: typical load curves with error bands and sizes, by `PrivateKMeans`."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -70,19 +70,25 @@ class Clusters(Part):
             Expectation("clusters told apart", plan.clusters_told_apart, apart),
         )
 
-    def release(self, work: Work, allotment: Allotment) -> ReleasedPart:
-        """Release centroids and sizes."""
+    def query(self, work: Work, allotment: Allotment) -> Mapping[Hashable, PrivateKMeans]:
+        """Release the clusters of all customers, or of each group."""
         request = work.request
-        asked = _estimator(Ask(request=request, allotment=allotment, grid=work.profiles.grid))
+        asked = _estimator(Ask(request=request, allotment=allotment, grid=work.choice.grid))
         if request.clusters_by_group:
             work.kmeans = private_kmeans_by_class(asked, work.rows, work.groups, request.levels)
         else:
             work.kmeans = {EVERYBODY[0]: asked.fit(work.rows)}
+        return work.kmeans
+
+    def tabulate(
+        self, released: Mapping[Hashable, PrivateKMeans], work: Work, allotment: Allotment
+    ) -> ReleasedPart:
+        """Return centroids and sizes."""
         runs = tuple(
-            Run(group=str(level) if request.clusters_by_group else None, spends=fit.spends_)
-            for level, fit in work.kmeans.items()
+            Run(group=str(level) if work.request.clusters_by_group else None, spends=fit.spends_)
+            for level, fit in released.items()
         )
-        fits = work.kmeans.values()
+        fits = released.values()
         means = np.vstack([fit.cluster_centers_ for fit in fits])
         centroids, sizes = self.layouts(work.choice)
         return ReleasedPart(

@@ -9,11 +9,9 @@ from dataclasses import replace
 import numpy as np
 
 from wattveil.clustering.group_sizes import EVERYBODY
-from wattveil.errors import InvalidParameterError
 from wattveil.instance.kmeans import LeaveOneOutKMeans
 from wattveil.privacy.guarantee import Tier
 from wattveil.privacy.mechanisms.response import fresh_key, pseudonyms
-from wattveil.profiles import Profiles
 from wattveil.publish import columns
 from wattveil.publish.clusters import centroid_layout
 from wattveil.publish.labels import label_layout
@@ -35,26 +33,28 @@ class InstanceClusters(Part):
         """Return the curves: no standard errors, which would tell the noise."""
         return (centroid_layout(choice, EVERYBODY, (columns.LOAD_KW,)),)
 
-    def release(self, work: Work, allotment: Allotment) -> ReleasedPart:
+    def query(self, work: Work, allotment: Allotment) -> LeaveOneOutKMeans:
         """Fit once, for centroids and labels."""
-        request, promise, profiles = work.request, allotment.guarantee, work.profiles
-        if not isinstance(profiles, Profiles):
-            rule = "local in the instance tier, whose noise needs all customers at once"
-            raise InvalidParameterError("engine", rule, "another")
-        fit = LeaveOneOutKMeans(
+        request, promise, profiles = work.request, allotment.guarantee, work.instance_profiles
+        work.leave_one_out = LeaveOneOutKMeans(
             n_clusters=request.n_clusters,
             epsilon_c=promise.epsilon,
             delta_c=promise.delta,
             epsilon_l=label_epsilon(request),
             clip_kw=request.clip_kw,
         ).fit(profiles.load_kw)
-        work.leave_one_out = fit
+        return work.leave_one_out
+
+    def tabulate(
+        self, released: LeaveOneOutKMeans, work: Work, allotment: Allotment
+    ) -> ReleasedPart:
+        """Return the centroids."""
         (layout,) = self.layouts(work.choice)
-        means = layout.within(fit.cluster_centers_)
+        means = layout.within(released.cluster_centers_)
         return ReleasedPart(
             name=self.name,
             allotment=allotment,
-            runs=(Run(group=None, spends=fit.spends_[:1]),),
+            runs=(Run(group=None, spends=released.spends_[:1]),),
             tables=(layout.filled(means.ravel()),),
         )
 
@@ -80,15 +80,25 @@ class InstanceLabels(Part):
         )
         return label_layout(choice.request), sizes
 
-    def release(self, work: Work, allotment: Allotment) -> ReleasedPart:
-        """Return the labels under pseudonyms, in their order."""
-        fit, request, profiles = work.leave_one_out, work.request, work.profiles
-        if fit is None or not isinstance(profiles, Profiles):
+    def query(self, work: Work, allotment: Allotment) -> tuple[tuple[str, ...], LeaveOneOutKMeans]:
+        """Return the fit of the clusters, and pseudonyms of its customers."""
+        del allotment
+        fit, ids = work.leave_one_out, work.instance_profiles.customer_ids
+        if fit is None:
             raise ValueError("the clusters come first")
-        ids = profiles.customer_ids
-        names = ids if request.real_ids else tuple(pseudonyms(ids, key=fresh_key()))
+        real_ids = work.request.real_ids
+        return ids if real_ids else tuple(pseudonyms(ids, key=fresh_key())), fit
+
+    def tabulate(
+        self,
+        released: tuple[tuple[str, ...], LeaveOneOutKMeans],
+        work: Work,
+        allotment: Allotment,
+    ) -> ReleasedPart:
+        """Return the labels, sorted by name, and their counts."""
+        names, fit = released
         order = sorted(range(len(names)), key=names.__getitem__)
-        counts = np.bincount(fit.labels_, minlength=request.n_clusters).astype(np.float64)
+        counts = np.bincount(fit.labels_, minlength=work.request.n_clusters).astype(np.float64)
         labels, sizes = self.layouts(work.choice)
         return ReleasedPart(
             name=self.name,

@@ -20,7 +20,8 @@ from wattveil.publish.parts import (
 )
 from wattveil.publish.request import ReleaseRequest
 from wattveil.publish.tables import Column, Layout
-from wattveil.release.shares import cluster_shares
+from wattveil.release.labels import ReleasedLabels
+from wattveil.release.shares import ClusterShares, cluster_shares
 
 _STEP = 2.0**-25
 """Of the grid on which counts are drawn."""
@@ -67,10 +68,10 @@ class Shares(Part):
         points = 100.0 * float(plan.shares_std.max())
         return (Expectation("error of a share", points, "points of a hundred"),)
 
-    def release(self, work: Work, allotment: Allotment) -> ReleasedPart:
+    def query(self, work: Work, allotment: Allotment) -> ClusterShares:
         """Release a table of groups by clusters."""
         request, kmeans = work.request, work.kmeans[EVERYBODY[0]]
-        released = cluster_shares(
+        return cluster_shares(
             kmeans.comparable_rows(work.rows),
             centroids=kmeans.cluster_centers_,
             groups={str(request.by): work.groups},
@@ -78,6 +79,9 @@ class Shares(Part):
             epsilon=allotment.guarantee.epsilon,
             delta=allotment.guarantee.delta,
         )
+
+    def tabulate(self, released: ClusterShares, work: Work, allotment: Allotment) -> ReleasedPart:
+        """Return the table."""
         table = self.layouts(work.choice)[0].filled(
             released.counts.ravel(),
             np.full(released.counts.size, released.counts_std),
@@ -122,15 +126,18 @@ class Labels(Part):
         )
         return (Expectation("wrong labels", 100.0 * plan.label_error, "%"),)
 
-    def release(self, work: Work, allotment: Allotment) -> ReleasedPart:
-        """Release the labels and the channel they came through."""
+    def query(self, work: Work, allotment: Allotment) -> ReleasedLabels:
+        """Release one label for each customer on the public list."""
         rows, customer_ids = work.listed
-        released = work.kmeans[EVERYBODY[0]].release_labels(
+        return work.kmeans[EVERYBODY[0]].release_labels(
             rows,
             epsilon=allotment.guarantee.epsilon,
             customer_ids=customer_ids,
             real_ids=work.request.real_ids,
         )
+
+    def tabulate(self, released: ReleasedLabels, work: Work, allotment: Allotment) -> ReleasedPart:
+        """Return the labels, the sizes that follow from them, and the channel."""
         labels, sizes = self.layouts(work.choice)
         # Infinite errors become empty cells.
         std = [value if math.isfinite(value) else math.nan for value in released.sizes_std]

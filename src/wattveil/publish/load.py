@@ -7,7 +7,6 @@ import numpy as np
 from wattveil import planning
 from wattveil.clustering.geometry import Floats
 from wattveil.clustering.group_sizes import EVERYBODY
-from wattveil.engines.inputs import load_rows
 from wattveil.publish import columns
 from wattveil.publish.parts import (
     Allotment,
@@ -21,7 +20,7 @@ from wattveil.publish.parts import (
 )
 from wattveil.publish.request import ReleaseRequest
 from wattveil.publish.tables import Column, Layout
-from wattveil.release.duration import load_duration_curve
+from wattveil.release.duration import LoadDuration, load_duration_curve
 from wattveil.release.rows.projection import first_columns
 
 _SIZE = "root-mean-square load, with quick changes counted more"
@@ -98,16 +97,16 @@ class Load(Part):
         )
         return (Expectation("error of a mean load", float(plan.error_kw.max()), "kW"),)
 
-    def release(self, work: Work, allotment: Allotment) -> ReleasedPart:
+    def query(self, work: Work, allotment: Allotment) -> LoadDuration:
         """Release the mean load of each group, and sort it.
 
-        Customers come as they are: scaled back beforehand, nobody would be seen above the bound.
+        Customers come as they are: clipped beforehand, none would be counted above the bound.
         """
-        grid, request = work.profiles.grid, work.request
-        rows, cells = load_rows(work.profiles.load_kw), grid.cells
+        grid, request = work.choice.grid, work.request
+        rows = work.load_kw
         if grid.closing_midnight:  # it repeats the first column
-            rows = rows.map(first_columns.bind(columns=cells))
-        released = load_duration_curve(
+            rows = rows.map(first_columns.bind(columns=grid.cells))
+        return load_duration_curve(
             rows,
             groups=None if request.by is None else work.groups,
             levels=request.levels or EVERYBODY,
@@ -117,6 +116,9 @@ class Load(Part):
             plausible_kw=request.plausible_kw,
             slots_per_day=grid.slots,
         )
+
+    def tabulate(self, released: LoadDuration, work: Work, allotment: Allotment) -> ReleasedPart:
+        """Return mean load, groups and duration curves."""
         shapes, (load, groups, duration) = released.shapes, self.layouts(work.choice)
         return ReleasedPart(
             name=self.name,

@@ -10,23 +10,24 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, final
 
 from wattveil.clustering.geometry import Floats
-from wattveil.engines.inputs import Load, Values, load_rows
+from wattveil.engines.inputs import Values, listed_rows, load_rows, value_rows
 from wattveil.engines.kept import KeptProfiles
 from wattveil.errors import InvalidParameterError
-from wattveil.instance.kmeans import LeaveOneOutKMeans
 from wattveil.privacy.accounting import Composition
 from wattveil.privacy.budget import Budget, Spend
-from wattveil.privacy.guarantee import Guarantee
-from wattveil.privacy.rows import Rows
+from wattveil.privacy.guarantee import Guarantee, Tier
+from wattveil.privacy.rows import Rows, Texts
 from wattveil.profiles import Grid, Profiles
 from wattveil.publish.request import ReleaseRequest
 from wattveil.publish.tables import Layout, Table
-from wattveil.release.kmeans import PrivateKMeans
 from wattveil.release.rows.projection import comparable_rows
+
+if TYPE_CHECKING:
+    from wattveil.instance.kmeans import LeaveOneOutKMeans
+    from wattveil.release.kmeans import PrivateKMeans
 
 CLIPPED = "means that noise carried beyond the public bound on customers are scaled back to it"
 
@@ -103,62 +104,92 @@ class ReleasedPart:
     """Of labels: what is drawn for each true label, in parts of 2^62."""
 
 
-@dataclass(kw_only=True, eq=False)
+@final
 class Work:
-    """What the parts of one release share. The rows are private."""
+    """What the parts of one release share: private rows, and released clusters.
 
-    profiles: Profiles | KeptProfiles
-    request: ReleaseRequest
-    kmeans: dict[Hashable, PrivateKMeans] = field(default_factory=dict)
-    """Released clusters, of each group or of everybody, for the parts that stand on them."""
-    leave_one_out: LeaveOneOutKMeans | None = None
-    """The fit of the instance tier."""
-    customer_list: Sequence[str] = ()
-    """The public list of customers to label, also those without a profile."""
+    Parts get rows as `Rows`, which nothing but a mechanism can open, so that what a part returns
+    was released by a mechanism or is public.
+
+    Parameters
+    ----------
+    profiles : Profiles or KeptProfiles
+        The customers.
+    request : ReleaseRequest
+        What was chosen in public.
+    customer_list : sequence of str
+        The public list of customers to label, also those without a profile.
+    """
+
+    def __init__(
+        self,
+        *,
+        profiles: Profiles | KeptProfiles,
+        request: ReleaseRequest,
+        customer_list: Sequence[str] = (),
+    ) -> None:
+        self._profiles = profiles
+        self._customer_list = customer_list
+        self.request = request
+        self.kmeans: dict[Hashable, PrivateKMeans] = {}
+        """Released clusters, of each group or of all customers, for the parts that need them."""
+        self.leave_one_out: LeaveOneOutKMeans | None = None
+        """The fit of the instance tier."""
 
     @property
     def choice(self) -> Choice:
         """What was chosen in public."""
-        return Choice(request=self.request, grid=self.profiles.grid)
+        return Choice(request=self.request, grid=self._profiles.grid)
+
+    @property
+    def load_kw(self) -> Rows[Floats]:
+        """The customers' load, as it is."""
+        return load_rows(self._profiles.load_kw)
 
     @property
     def rows(self) -> Rows[Floats]:
-        """The customers' load, each scaled back to the public bound."""
-        return self._scaled_back(self.profiles.load_kw)
+        """The customers' load, clipped to the public bound."""
+        return self._clipped(self.load_kw)
 
     @property
     def listed(self) -> tuple[Rows[Floats], Values]:
         """A row for each customer on the public list, NaN for one without a profile; and the ids.
 
-        Who has readings enough for a profile is private: so a label is drawn for everybody listed.
+        Who has enough readings for a profile is private: so a label is drawn for all on the list.
         """
-        if isinstance(self.profiles, KeptProfiles):
-            kept = self.profiles.listed(self.customer_list)
-            return self._scaled_back(kept.load_kw), kept.customer_ids
-        place = {name: row for row, name in enumerate(self.profiles.customer_ids)}
-        rows = np.full((len(self.customer_list), self.profiles.load_kw.shape[1]), np.nan)
-        found = [(i, place[name]) for i, name in enumerate(self.customer_list) if name in place]
-        if found:
-            listed, own = map(list, zip(*found, strict=True))
-            rows[listed] = self.profiles.load_kw[own]
-        return self._scaled_back(rows), self.customer_list
-
-    def _scaled_back(self, load_kw: Load) -> Rows[Floats]:
-        rows, clip_kw = load_rows(load_kw), self.request.clip_kw
-        if clip_kw is None:
-            return rows
-        # Row by row, to the last bit: the parts may take each row for its customer's own.
-        longest = clip_kw * math.sqrt(rows.width)
-        return rows.map(comparable_rows.bind(normalise=False, longest=longest))
+        if isinstance(self._profiles, KeptProfiles):
+            kept = self._profiles.listed(self._customer_list)
+            return self._clipped(kept.load_kw), kept.customer_ids
+        ids, load_kw = self._profiles.customer_ids, self._profiles.load_kw
+        rows = listed_rows(load_kw, ids, customer_list=self._customer_list)
+        return self._clipped(rows), self._customer_list
 
     @property
-    def groups(self) -> Values:
+    def groups(self) -> Rows[Texts]:
         """Each customer's value of the public attribute."""
-        name, known = self.request.by, self.profiles.attributes
+        name, known = self.request.by, self._profiles.attributes
         if name is None or name not in known:
             rule = f"an attribute of the profiles, one of {sorted(known)}"
             raise InvalidParameterError("by", rule, name)
-        return known[name]
+        return value_rows(known[name])
+
+    @property
+    def instance_profiles(self) -> Profiles:
+        """The profiles as they are, for the instance tier: its noise needs all customers at once.
+
+        A request for the global tier is refused.
+        """
+        if self.request.tier is not Tier.INSTANCE or not isinstance(self._profiles, Profiles):
+            rule = "local in the instance tier, whose noise needs all customers at once"
+            raise InvalidParameterError("engine", rule, "another")
+        return self._profiles
+
+    def _clipped(self, rows: Rows[Floats]) -> Rows[Floats]:
+        clip_kw = self.request.clip_kw
+        if clip_kw is None:
+            return rows
+        longest = clip_kw * math.sqrt(rows.width)
+        return rows.map(comparable_rows.bind(normalise=False, longest=longest))
 
 
 class Part(ABC):
@@ -190,5 +221,13 @@ class Part(ABC):
         return (Expectation("error", None, "not foreseen"),)
 
     @abstractmethod
+    def query(self, work: Work, allotment: Allotment) -> Any:  # noqa: ANN401 - each part's own
+        """Release with this allotment; all that touches private rows."""
+
+    @abstractmethod
+    def tabulate(self, released: Any, work: Work, allotment: Allotment) -> ReleasedPart:  # noqa: ANN401 - what `query` returns
+        """Return the tables of what `query` released: post-processing."""
+
     def release(self, work: Work, allotment: Allotment) -> ReleasedPart:
-        """Ask, and return tables of what was released."""
+        """Query, and return tables of what was released."""
+        return self.tabulate(self.query(work, allotment), work, allotment)

@@ -79,18 +79,21 @@ class Synthesis(Part):
             Expectation("error of a correlation", plan.correlation_error, "of 1"),
         )
 
-    def release(self, work: Work, allotment: Allotment) -> ReleasedPart:
-        """Release a model, and draw from it."""
-        grid = work.profiles.grid
+    def query(self, work: Work, allotment: Allotment) -> LoadSynthesizer:
+        """Release a model around the released centroids."""
+        grid = work.choice.grid
         ask = Ask(request=work.request, allotment=allotment, grid=grid)
         centroids = work.kmeans[EVERYBODY[0]].cluster_centers_
-        fit = _synthesizer(ask, centroids).fit(work.rows)
+        return _synthesizer(ask, centroids).fit(work.rows)
+
+    def tabulate(self, released: LoadSynthesizer, work: Work, allotment: Allotment) -> ReleasedPart:
+        """Return the model, and customers drawn from it."""
         return ReleasedPart(
             name=self.name,
             allotment=allotment,
-            runs=(Run(group=None, spends=fit.spends_),),
-            tables=(self.layouts(work.choice)[0].filled(*first_set(fit.model_)),),
-            documents={MODEL: model_text(fit.model_)},
+            runs=(Run(group=None, spends=released.spends_),),
+            tables=(self.layouts(work.choice)[0].filled(*first_set(released.model_)),),
+            documents={MODEL: model_text(released.model_)},
         )
 
 

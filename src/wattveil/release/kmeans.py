@@ -37,6 +37,7 @@ from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee
 from wattveil.privacy.rows import BoundRowFunction, IntArray, Rows
+from wattveil.privacy.table import PrivateTable
 from wattveil.release.labels import ReleasedLabels, composed_guarantee, release_labels
 from wattveil.release.promise import global_promise
 from wattveil.release.queries import KMeansQueries, rows_by_group
@@ -144,7 +145,8 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             Ignored.
         """
         budget = Budget(self.guarantee())
-        self._release(self._private_rows(X, reset=True), budget, share=1.0)
+        table = PrivateTable(self._private_rows(X, reset=True), budget)
+        self._release(table, budget, share=1.0)
         self._set_promise(budget)
         return self
 
@@ -227,14 +229,13 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         """Return the length to which rows are clipped."""
         return math.inf if self.clip_kw is None else self.clip_kw * math.sqrt(n_slots)
 
-    def _release(self, load_kw: Rows[Floats], budget: Budget, *, share: float) -> None:
+    def _release(self, load_kw: PrivateTable[Floats], budget: Budget, *, share: float) -> None:
         """Query, filter and merge with this share of the budget; set the learned attributes."""
         n_slots = load_kw.width
         n_days = whole_days(n_slots, self.slots_per_day or n_slots)
         basis = row_basis(n_slots, n_days)
         queries = KMeansQueries(
             load_kw,
-            budget,
             basis=basis,
             normalise=self.normalise,
             longest=self._longest(n_slots),

@@ -23,6 +23,7 @@ from wattveil.privacy.guarantee import Guarantee, Neighbours
 from wattveil.privacy.mechanisms import response
 from wattveil.privacy.mechanisms.response import PARTS, Channel
 from wattveil.privacy.rows import FloatArray, IntArray, ReleasedRows, Texts
+from wattveil.privacy.table import PrivateTable
 from wattveil.release.promise import global_promise
 from wattveil.release.rows.nearest import nearest_centroid
 
@@ -133,14 +134,21 @@ def release_labels(
         raise InvalidParameterError("customer_ids", "one a row, no two the same", "repeated")
     channel = label_design(centres, weights, epsilon=epsilon, design=design)
     budget = Budget(global_promise(epsilon=epsilon, delta=0.0), response_epsilon=epsilon)
-    table = response.respond(
-        rows.beside(ids, field="customer_ids"),
-        nearest_centroid.bind(centroids=centres),
-        channel=channel,
-        budget=budget,
-        tag="labels",
-        real_ids=real_ids,
+    private = PrivateTable(rows.beside(ids, field="customer_ids"), budget)
+    table = private.respond(
+        nearest_centroid.bind(centroids=centres), channel=channel, tag="labels", real_ids=real_ids
     )
+    return _described(table, channel, centres, weights, budget)
+
+
+def _described(
+    table: ReleasedRows[Texts, IntArray],
+    channel: Channel,
+    centres: FloatArray,
+    weights: FloatArray,
+    budget: Budget,
+) -> ReleasedLabels:
+    """Return released labels with the sizes that follow from them: post-processing."""
     shares = channel.parts / PARTS
     observed = table.counted(len(centres))
     counts, std = debiased_counts(observed.astype(np.float64), shares[:-1], prior=weights)

@@ -1,9 +1,9 @@
-"""The queries of each product: private rows and a budget, joined.
+"""The queries of each product, and who is in which group.
 
-Every query is a `release_sums` of the kernel: a sum over customers of a vector of length at most 1,
-on the integer grid, plus discrete Gaussian noise, charged to one budget before a row is read. What
-a customer contributes depends on the customer's own row and on what earlier queries released, so
-the queries compose exactly (docs/proofs/adaptive-transcript.md).
+Every query is a `PrivateTable.release` of the kernel: a sum over customers of a vector of length at
+most 1, on the integer grid, plus discrete Gaussian noise, charged to one budget before a row is
+read. What a customer contributes depends on the customer's own row and on what earlier queries
+released, so the queries compose exactly (docs/proofs/adaptive-transcript.md).
 
 The classes here are all that post-processing gets of the customers: they return noisy numbers and
 nothing else, whatever they are asked.
@@ -19,34 +19,17 @@ from wattveil.clustering.cells import Cells, Statistics
 from wattveil.engines.inputs import Values, value_rows
 from wattveil.engines.local import LocalRows
 from wattveil.errors import InvalidParameterError
-from wattveil.privacy.budget import Budget
 from wattveil.privacy.mechanisms.contributions import Query
-from wattveil.privacy.mechanisms.gaussian import NoisyTotals, release_sums
-from wattveil.privacy.rows import BoundRowFunction, FloatArray, IntArray, Rows
+from wattveil.privacy.rows import FloatArray, IntArray, Rows
+from wattveil.privacy.table import Noisy, PrivateTable
 from wattveil.release.rows import day_features as day_rows
 from wattveil.release.rows import group_places, nearest, projection
 from wattveil.release.rows import synthesis_features as synthesis_rows
 from wattveil.synthesis.calendar import YearCalendar
 from wattveil.synthesis.coordinates import Coordinates
-from wattveil.synthesis.days import day_width
+from wattveil.synthesis.days import day_gains, day_width
 from wattveil.synthesis.features import moment_width
-from wattveil.synthesis.margins import margin_width
-
-Noisy = tuple[FloatArray, float]
-"""Released numbers and the standard deviation of the noise of each."""
-
-
-def run_queries(
-    rows: Rows[*tuple[Any, ...]],
-    work: BoundRowFunction[Any],
-    queries: Sequence[Query],
-    budget: Budget,
-) -> list[Noisy]:
-    """Release what customers contribute to each query."""
-    released: list[NoisyTotals] = [
-        one.publish() for one in release_sums(rows, work, queries, budget)
-    ]
-    return [(one.value, one.std) for one in released]
+from wattveil.synthesis.margins import margin_curves, margin_width
 
 
 def rows_by_group(
@@ -76,10 +59,8 @@ class KMeansQueries:
 
     Parameters
     ----------
-    load_kw : Rows
+    load_kw : PrivateTable
         Load in kW, one row per customer.
-    budget : Budget
-        What every query is charged to.
     basis : (r, d)
         Public orthonormal curves, the smoothest first.
     normalise, longest : bool, float
@@ -88,33 +69,32 @@ class KMeansQueries:
 
     def __init__(
         self,
-        load_kw: Rows[FloatArray],
-        budget: Budget,
+        load_kw: PrivateTable[FloatArray],
         *,
         basis: FloatArray,
         normalise: bool,
         longest: float,
     ) -> None:
         work = projection.project_rows.bind(basis=basis, normalise=normalise, longest=longest)
-        self._rows: Rows[FloatArray] = load_kw.select(work)
-        self._budget = budget
+        self._table: PrivateTable[FloatArray] = load_kw.select(work)
 
     def keep_coordinates(self, coordinates: int) -> None:
         """Query the first coordinates only from now on."""
-        if coordinates < self._rows.width:
+        if coordinates < self._table.width:
             work = projection.first_coordinates.bind(columns=coordinates)
-            self._rows = self._rows.select(work)
+            self._table = self._table.select(work)
 
     def customers(self, *, rho_units: int) -> tuple[float, float]:
         """Release the number of customers; return it with its standard deviation."""
         query = Query(tag="number of customers", rho_units=rho_units, n_cells=1)
-        counted, std = self._run(projection.one_cell.bind(), query)[0]
+        counted, std = self._table.release(projection.one_cell.bind(), query)[0]
         return float(counted[0]), std
 
     def sizes(self, edges: FloatArray, *, coordinates: int, rho_units: int) -> Noisy:
         """Release a histogram of the length of the customers' first coordinates."""
         work = projection.size_cells.bind(edges=edges, coordinates=coordinates)
-        return self._run(work, Query(tag="sizes", rho_units=rho_units, n_cells=edges.size + 1))[0]
+        query = Query(tag="sizes", rho_units=rho_units, n_cells=edges.size + 1)
+        return self._table.release(work, query)[0]
 
     def costs(self, centroids: FloatArray, features: FloatArray, *, rho_units: int) -> FloatArray:
         """Release the sum of the features of the customers' costs under sets of centroids."""
@@ -122,7 +102,7 @@ class KMeansQueries:
             tag="choice of merge", rho_units=rho_units, n_cells=1, n_features=features.shape[1]
         )
         work = nearest.cost_features.bind(centroids=centroids, features=features)
-        return self._run(work, query)[0][0].ravel()
+        return self._table.release(work, query)[0][0].ravel()
 
     def step(
         self,
@@ -144,7 +124,7 @@ class KMeansQueries:
         work = nearest.nearest_offsets.bind(
             centres=cells.middles, radii=cells.radii, colour=colour, shells=np.array(shells)
         )
-        (sums, sums_std), (counts, counts_std) = self._run(
+        (sums, sums_std), (counts, counts_std) = self._table.release(
             work,
             Query(tag=f"{tag}: offsets", rho_units=for_sums, n_cells=n_cells, n_features=columns),
             Query(tag=f"{tag}: counts", rho_units=for_counts, n_cells=n_cells * n_shells),
@@ -153,29 +133,23 @@ class KMeansQueries:
             counts=counts.reshape(n_cells, -1), counts_std=counts_std, sums=sums, sums_std=sums_std
         )
 
-    def _run(self, work: BoundRowFunction[Any], *queries: Query) -> list[Noisy]:
-        return run_queries(self._rows, work, queries, self._budget)
-
 
 class GroupLoadQueries:
     """The queries of the mean load of groups.
 
     Parameters
     ----------
-    rows : Rows
+    table : PrivateTable
         Load in kW and the place of each customer's group.
-    budget : Budget
-        What every query is charged to.
     """
 
-    def __init__(self, rows: Rows[FloatArray, IntArray], budget: Budget) -> None:
-        self._rows = rows
-        self._budget = budget
+    def __init__(self, table: PrivateTable[FloatArray, IntArray]) -> None:
+        self._table = table
 
     def customers(self, *, rho_units: int) -> float:
         """Release the number of customers of all groups together."""
         query = Query(tag="number of customers", rho_units=rho_units, n_cells=1)
-        return float(self._run(projection.any_group_cell.bind(), query)[0][0])
+        return float(self._table.release(projection.any_group_cell.bind(), query)[0][0][0])
 
     def sizes(
         self, edges: FloatArray, calendar: Calendar, *, n_groups: int, rho_units: int
@@ -183,14 +157,14 @@ class GroupLoadQueries:
         """Release a histogram of the sizes of the customers of each group: (groups, cells)."""
         n_cells = n_groups * (edges.size + 1)
         query = Query(tag="sizes", rho_units=rho_units, n_cells=n_cells)
-        work = projection.group_size_cells.bind(edges=edges, calendar=calendar)
-        counts, std = self._run(work, query)
+        work = projection.group_size_cells.bind(edges=edges, curves=calendar.curves)
+        counts, std = self._table.release(work, query)[0]
         return counts.reshape(n_groups, -1), std
 
     def counts(self, *, n_groups: int, rho_units: int) -> Noisy:
         """Release the number of customers of each group."""
         query = Query(tag="customers by group", rho_units=rho_units, n_cells=n_groups)
-        return self._run(projection.group_cells.bind(), query)
+        return self._table.release(projection.group_cells.bind(), query)[0]
 
     def sums(self, radii: FloatArray, calendar: Calendar, *, rho_units: int) -> Noisy:
         """Release the sum of each group's coordinates, in units of its radius, clipped to 1."""
@@ -200,11 +174,8 @@ class GroupLoadQueries:
             n_cells=radii.size,
             n_features=calendar.colour.size,
         )
-        work = projection.group_coordinates.bind(radii=radii, calendar=calendar)
-        return self._run(work, query)
-
-    def _run(self, work: BoundRowFunction[Any], query: Query) -> Noisy:
-        return run_queries(self._rows, work, [query], self._budget)[0]
+        work = projection.group_coordinates.bind(radii=radii, curves=calendar.curves)
+        return self._table.release(work, query)[0]
 
 
 class SynthesisQueries:
@@ -212,10 +183,8 @@ class SynthesisQueries:
 
     Parameters
     ----------
-    load_kw : Rows
+    load_kw : PrivateTable
         Load in kW, one row per customer.
-    budget : Budget
-        What every query is charged to.
     to : Coordinates
         Public coordinates around the centroids.
     longest : float
@@ -223,15 +192,14 @@ class SynthesisQueries:
     """
 
     def __init__(
-        self, load_kw: Rows[FloatArray], budget: Budget, to: Coordinates, *, longest: float
+        self, load_kw: PrivateTable[FloatArray], to: Coordinates, *, longest: float
     ) -> None:
         comparable = projection.comparable_rows.bind(normalise=False, longest=longest)
-        work = nearest.with_nearest.bind(centroids=to.centroids)
-        self._rows: Rows[FloatArray, IntArray] = load_kw.map(comparable).select(work)
-        self._scores: Rows[FloatArray, IntArray] = self._rows.select(
-            synthesis_rows.scores.bind(to=to)
-        )
-        self._to, self._budget = to, budget
+        nearest_of = nearest.with_nearest.bind(centroids=to.centroids)
+        scores = synthesis_rows.scores.bind(rule=to.rule, centres=to.middles, weights=to.weights)
+        self._to = to
+        self._table: PrivateTable[FloatArray, IntArray] = load_kw.map(comparable).select(nearest_of)
+        self._scores: PrivateTable[FloatArray, IntArray] = self._table.select(scores)
 
     def exports(self, *, rho_units: int) -> Noisy:
         """Release the customers of each cluster without and with export: (clusters, 2)."""
@@ -239,14 +207,15 @@ class SynthesisQueries:
         tag = "customers by cluster and export"
         query = Query(tag=tag, rho_units=rho_units, n_cells=2 * n_clusters)
         work = synthesis_rows.export_cells.bind()
-        counts, std = run_queries(self._rows, work, [query], self._budget)[0]
+        counts, std = self._table.release(work, query)[0]
         return counts.reshape(n_clusters, 2), std
 
     def lengths(self, edges: FloatArray, *, rho_units: int) -> Noisy:
         """Release a histogram of the lengths of the coordinates."""
         query = Query(tag="lengths", rho_units=rho_units, n_cells=edges.size + 1)
-        work = synthesis_rows.length_cells.bind(edges=edges)
-        return run_queries(self._scores, work, [query], self._budget)[0]
+        coordinates = self._to.n_coordinates
+        work = projection.size_cells.bind(edges=edges, coordinates=coordinates)
+        return self._scores.release(work, query)[0]
 
     def moments(self, radius: float, *, rho_units: int) -> Noisy:
         """Release the first and second moments of the coordinates of each cluster."""
@@ -257,14 +226,20 @@ class SynthesisQueries:
             n_features=moment_width(self._to.n_coordinates),
         )
         work = synthesis_rows.moment_features.bind(radius=radius)
-        return run_queries(self._scores, work, [query], self._budget)[0]
+        return self._scores.release(work, query)[0]
 
     def margins(self, means: FloatArray, deviations: FloatArray, *, rho_units: int) -> Noisy:
         """Release the cosine coefficients of the margins of the slots."""
-        width = margin_width(means.shape[1] // self._to.n_days)
+        n_slots = means.shape[1] // self._to.n_days
+        width = margin_width(n_slots)
         query = Query(tag="margins", rho_units=rho_units, n_cells=1, n_features=width)
-        work = synthesis_rows.margin_features.bind(to=self._to, means=means, deviations=deviations)
-        return run_queries(self._rows, work, [query], self._budget)[0]
+        work = synthesis_rows.margin_features.bind(
+            rule=self._to.rule,
+            means=means,
+            deviations=deviations,
+            waves=margin_curves(n_slots, self._to.n_days),
+        )
+        return self._table.release(work, query)[0]
 
 
 class YearQueries:
@@ -272,29 +247,34 @@ class YearQueries:
 
     Parameters
     ----------
-    hours_kw : Rows
+    hours_kw : PrivateTable
         Load in kW of all slots of consecutive local days, one row per customer.
-    budget : Budget
-        What every query is charged to.
     calendar : YearCalendar
         The public calendar of the rows.
     """
 
-    def __init__(self, hours_kw: Rows[FloatArray], budget: Budget, calendar: YearCalendar) -> None:
-        self._hours, self._budget, self._calendar = hours_kw, budget, calendar
+    def __init__(self, hours_kw: PrivateTable[FloatArray], calendar: YearCalendar) -> None:
+        self._hours, self._calendar = hours_kw, calendar
+        self._parts = {"parts": calendar.parts, "n_parts": calendar.n_parts}
+
+    def typical_days(self) -> PrivateTable[FloatArray]:
+        """Return the typical days of the customers, under the same budget."""
+        return self._hours.map(day_rows.typical_days.bind(**self._parts))
 
     def sizes(self, edges: FloatArray, *, rho_units: int) -> Noisy:
         """Release a histogram of the root-mean-square typical load of the customers."""
         query = Query(tag="sizes of customers", rho_units=rho_units, n_cells=edges.size + 1)
-        work = day_rows.typical_size_cells.bind(calendar=self._calendar, edges=edges)
-        return run_queries(self._hours, work, [query], self._budget)[0]
+        work = day_rows.typical_size_cells.bind(**self._parts, edges=edges)
+        return self._hours.release(work, query)[0]
 
     def days(self, edges: FloatArray, *, rho_units: int, spread_units: int) -> list[Noisy]:
         """Release sums of day features, and histograms of the spreads of shapes and levels."""
-        width = day_width(self._calendar.n_slots)
+        n_slots = self._calendar.n_slots
+        width = day_width(n_slots)
         queries = [Query(tag="days", rho_units=rho_units, n_cells=1, n_features=width)] + [
             Query(tag=f"spreads of {what}", rho_units=spread_units, n_cells=edges.size + 1)
             for what in ("shapes", "levels")
         ]
-        work = day_rows.day_features.bind(calendar=self._calendar, edges=edges)
-        return run_queries(self._hours, work, queries, self._budget)
+        bases, gains = self._calendar.day_bases, day_gains(n_slots)
+        work = day_rows.day_features.bind(**self._parts, bases=bases, gains=gains, edges=edges)
+        return self._hours.release(work, *queries)

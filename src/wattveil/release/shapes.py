@@ -14,6 +14,7 @@ from wattveil.engines.inputs import Load, Values, load_rows
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee
+from wattveil.privacy.table import PrivateTable
 from wattveil.release.promise import global_promise
 from wattveil.release.queries import GroupLoadQueries, rows_by_group
 
@@ -116,14 +117,26 @@ def release_means(
     rows = load_rows(load_kw)
     own = {} if groups is None else {"groups": groups}
     table = rows_by_group(rows, own, {"levels": levels} if own else {})
+    budget = Budget(guarantee)
+    queries = GroupLoadQueries(PrivateTable(table, budget))
+    shape = (rows.width, n_days)
+    return _find_means(queries, budget, levels=levels, limits=limits, shape=shape)
+
+
+def _find_means(
+    queries: GroupLoadQueries,
+    budget: Budget,
+    *,
+    levels: Sequence[Hashable],
+    limits: tuple[float | None, float | None, tuple[float, float]],
+    shape: tuple[int, int],
+) -> tuple[LoadShapes, GroupMeans, Calendar]:
+    """Query sizes, counts and sums; ``shape`` is the number of columns and of days."""
     within, edges = group_sizes.checked_limits(*limits)
     n_groups = len(group_sizes.checked_levels(levels))
-    budget = Budget(guarantee)
-    queries = GroupLoadQueries(table, budget)
-
     total = queries.customers(rho_units=budget.share(TOTAL_SHARE))
     mu = math.sqrt(2.0 * budget.rho_units / accounting.RHO_UNITS)
-    calendar = public_calendar(rows.width, n_days=n_days, signal=total * mu)
+    calendar = public_calendar(shape[0], n_days=shape[1], signal=total * mu)
     size_units, count_units = budget.share(SIZE_SHARE), budget.share(COUNT_SHARE)
     by_size = queries.sizes(edges, calendar, n_groups=n_groups, rho_units=size_units)
     counted = queries.counts(n_groups=n_groups, rho_units=count_units)
@@ -143,7 +156,7 @@ def release_means(
         clipped_share=sizes.clipped_share,
         clipped_share_std=sizes.clipped_share_std,
         hidden_kw=means.hidden,
-        guarantee=guarantee,
+        guarantee=budget.guarantee,
         spends=budget.spends,
     )
     return shapes, means, calendar

@@ -20,8 +20,9 @@ from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee
 from wattveil.privacy.mechanisms.contributions import Query
 from wattveil.privacy.rows import FloatArray
+from wattveil.privacy.table import PrivateTable
 from wattveil.release.promise import global_promise
-from wattveil.release.queries import rows_by_group, run_queries
+from wattveil.release.queries import rows_by_group
 from wattveil.release.rows.nearest import nearest_cells
 
 
@@ -89,7 +90,7 @@ def cluster_shares(
     n_cells = math.prod(table.shape)
     query = Query(tag="clusters by group", rho_units=budget.rho_units, n_cells=n_cells)
     work = nearest_cells.bind(centroids=centres)
-    counts, std = run_queries(by_group, work, [query], budget)[0]
+    counts, std = PrivateTable(by_group, budget).release(work, query)[0]
     counts = counts.reshape(table.shape)
     consistent = consistent_shares(counts, std=std, totals=given)
     return ClusterShares(

@@ -22,7 +22,8 @@ from wattveil.clustering.lloyd import checked_points
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee
-from wattveil.privacy.rows import IntArray, Rows
+from wattveil.privacy.rows import IntArray
+from wattveil.privacy.table import PrivateTable
 from wattveil.release.kmeans import PrivateKMeans
 from wattveil.release.queries import SynthesisQueries
 from wattveil.synthesis import fit, tuning
@@ -102,7 +103,7 @@ class LoadSynthesizer(PrivateKMeans):
         checks.positive("alpha_kw", self.alpha_kw)
         return super().guarantee()
 
-    def _release(self, load_kw: Rows[Floats], budget: Budget, *, share: float) -> None:
+    def _release(self, load_kw: PrivateTable[Floats], budget: Budget, *, share: float) -> None:
         """Release the clusters, unless they are given, then the model with what is left."""
         if self.centroids is None:
             super()._release(load_kw, budget, share=share * tuning.CLUSTER_SHARE)
@@ -121,7 +122,7 @@ class LoadSynthesizer(PrivateKMeans):
             n_days=whole_days(load_kw.width, self.slots_per_day or load_kw.width),
         )
         left = budget.share(share) - sum(spend.rho_units for spend in budget.spends)
-        queries = SynthesisQueries(load_kw, budget, to, longest=self._longest(load_kw.width))
+        queries = SynthesisQueries(load_kw, to, longest=self._longest(load_kw.width))
         self.model_, std = _find_model(queries, to, left, most_kw=self._most_kw())
         self.cluster_sizes_ = self.model_.customers
         self.cluster_sizes_std_ = np.full(self.n_clusters, std)

@@ -18,6 +18,7 @@ from wattveil.clustering.geometry import Floats
 from wattveil.engines.inputs import Load, as_rows
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.rows import IntArray, Rows
+from wattveil.privacy.table import PrivateTable
 from wattveil.profiles.grid import Split
 from wattveil.release.queries import YearQueries
 from wattveil.release.rows.day_features import typical_days
@@ -92,9 +93,9 @@ class YearSynthesizer(LoadSynthesizer):
         budget = Budget(self.guarantee())
         hours = as_rows(X, partial(super()._plain_rows, reset=True))
         calendar = self._calendar(hours.width)
-        typical = hours.map(typical_days.bind(calendar=calendar))
-        self._release(typical, budget, share=tuning.TYPICAL_SHARE)
-        self._find_days(YearQueries(hours, budget, calendar), calendar, budget)
+        queries = YearQueries(PrivateTable(hours, budget), calendar)
+        self._release(queries.typical_days(), budget, share=tuning.TYPICAL_SHARE)
+        self._find_days(queries, calendar, budget)
         self._set_promise(budget)
         return self
 
@@ -108,12 +109,14 @@ class YearSynthesizer(LoadSynthesizer):
     def _plain_rows(self, X: ArrayLike, *, reset: bool = False) -> Floats:  # noqa: N803 - scikit-learn's name
         """Return the typical days of customers, for the caller."""
         hours = super()._plain_rows(X, reset=reset)
-        return typical_days(hours, calendar=self._calendar(hours.shape[1]))[0]
+        calendar = self._calendar(hours.shape[1])
+        return typical_days(hours, parts=calendar.parts, n_parts=calendar.n_parts)[0]
 
     def _private_rows(self, X: Load, *, reset: bool) -> Rows[Floats]:  # noqa: N803 - scikit-learn's name
         """Return the typical days of customers: what clusters and labels are of."""
         hours = as_rows(X, partial(super()._plain_rows, reset=reset))
-        return hours.map(typical_days.bind(calendar=self._calendar(hours.width)))
+        calendar = self._calendar(hours.width)
+        return hours.map(typical_days.bind(parts=calendar.parts, n_parts=calendar.n_parts))
 
     def _calendar(self, columns: int) -> YearCalendar:
         """Return the public calendar of rows of this length."""

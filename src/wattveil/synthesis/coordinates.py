@@ -27,7 +27,7 @@ from wattveil.synthesis import tuning
 
 TransformName = Literal["asinh", "log"]
 
-LOG_FLOOR = 1e-3
+_LOG_FLOOR = 1e-3
 """Least x + alpha, in alphas: a load below -alpha has no logarithm."""
 
 
@@ -49,12 +49,17 @@ class Coordinates:
         logarithmic = 1.2 * rms / (rms + self.alpha_kw)
         return np.asarray(tuning.SCALE * rms if self.transform == "asinh" else logarithmic)
 
+    @property
+    def rule(self) -> tuple[bool, float, Floats]:
+        """The transform of a customer's load, as row functions take it."""
+        return self.transform == "log", self.alpha_kw, self.scales
+
     @cached_property
     def middles(self) -> Floats:
         """(K, d): y of the centroids."""
         scales = self.scales[:, None]
         if self.transform == "log":
-            least = LOG_FLOOR * self.alpha_kw
+            least = _LOG_FLOOR * self.alpha_kw
             return np.log(np.maximum(self.centroids + self.alpha_kw, least)) / scales
         y = self.centroids / scales
         return np.where(y > 0.0, np.arcsinh(np.maximum(y, 0.0)), y)

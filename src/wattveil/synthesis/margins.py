@@ -34,6 +34,12 @@ def waves(n_slots: int) -> Floats:
     return np.array([curve / np.linalg.norm(curve) for curve in curves])
 
 
+def margin_curves(n_slots: int, n_days: int) -> tuple[Floats, Floats]:
+    """Return the curves b_w over rows of so many days, and the weight of each coefficient."""
+    colour, radius = margin_colour(n_slots)
+    return np.tile(waves(n_slots), n_days) / math.sqrt(n_days), colour / radius
+
+
 def margin_width(n_slots: int) -> int:
     """Return how many coefficients a_jw there are."""
     return tuning.COSINES * len(waves(n_slots))

@@ -9,12 +9,16 @@ import numpy as np
 
 from wattveil.compiled import compiled
 from wattveil.privacy.mechanisms.contributions import NO_DATA
-from wattveil.privacy.rows import FloatArray, IntArray, row_function
-from wattveil.release.rows.projection import check_width
+from wattveil.privacy.rows import FloatArray, IntArray, Mask, row_function
+from wattveil.release.rows.projection import check_width, row_lengths
 from wattveil.release.rows.synthesis_features import add_cosines
-from wattveil.synthesis import tuning
-from wattveil.synthesis.calendar import YearCalendar
-from wattveil.synthesis.days import LAGS, day_gains, day_width, slot_scale
+from wattveil.synthesis.days import LAGS, slot_scale
+from wattveil.synthesis.tuning import DAY_FLOOR, DAY_PARTS, DAY_SCALE
+
+Bases = tuple[FloatArray, FloatArray, FloatArray]
+"""Public: what makes coordinates of a day, and the curves and weights of its margins."""
+Gains = tuple[float, float, float]
+"""Public: what covariance, products and margins are multiplied by."""
 
 _ROOT_TWO = math.sqrt(2.0)
 _LARGEST = 1e9
@@ -22,140 +26,118 @@ _LARGEST = 1e9
 
 
 @row_function
-def typical_days(hours_kw: FloatArray, *, calendar: YearCalendar) -> tuple[FloatArray]:
+def typical_days(hours_kw: FloatArray, *, parts: IntArray, n_parts: int) -> tuple[FloatArray]:
     """Return each customer's mean day of every part of the year, side by side.
 
-    A day with a slot that is not finite is excluded; a customer without any day of some part has a
-    row of NaN.
+    ``parts`` has the part of each day. A day with a slot that is not finite is excluded; a customer
+    without any day of some part has a row of NaN.
     """
-    check_width(hours_kw, calendar.n_days * calendar.n_slots)
-    found = np.empty((len(hours_kw), calendar.n_parts * calendar.n_slots))
-    _fill_typical(np.ascontiguousarray(hours_kw), calendar.parts, found)
-    return (found,)
+    days_kw, whole = whole_days(hours_kw, parts.size)
+    typical = np.zeros((len(days_kw), n_parts, days_kw.shape[2]))
+    counts = np.zeros((len(days_kw), n_parts))
+    for day, part in enumerate(parts):  # in the order of the days, for every row alike
+        typical[:, part] += days_kw[:, day]
+        counts[:, part] += whole[:, day]
+    counts[(counts == 0.0).any(axis=1)] = math.nan
+    return ((typical / counts[:, :, None]).reshape(len(typical), n_parts * typical.shape[2]),)
 
 
 @row_function
 def typical_size_cells(
-    hours_kw: FloatArray, *, calendar: YearCalendar, edges: FloatArray
+    hours_kw: FloatArray, *, parts: IntArray, n_parts: int, edges: FloatArray
 ) -> tuple[IntArray]:
     """Return between which bounds the root-mean-square typical load of each customer lies."""
-    (typical,) = typical_days(hours_kw, calendar=calendar)
-    # A running sum has one order of additions, whatever rows stand beside.
-    squares = np.cumsum(np.square(typical), axis=1)[:, -1]
-    cells = np.searchsorted(edges, np.sqrt(squares / typical.shape[1]), side="right")
-    return (np.where(np.isfinite(squares), cells, NO_DATA).astype(np.int64),)
+    (typical,) = typical_days(hours_kw, parts=parts, n_parts=n_parts)
+    sizes = row_lengths(typical) / math.sqrt(typical.shape[1])
+    cells = np.searchsorted(edges, sizes, side="right")
+    return (np.where(np.isfinite(sizes), cells, NO_DATA),)
 
 
 @row_function
 def day_features(
-    hours_kw: FloatArray, *, calendar: YearCalendar, edges: FloatArray
+    hours_kw: FloatArray,
+    *,
+    parts: IntArray,
+    n_parts: int,
+    bases: Bases,
+    gains: Gains,
+    edges: FloatArray,
 ) -> tuple[IntArray, FloatArray, IntArray, IntArray]:
     """Return cell 0 and features of each customer's days, and the cells of their two spreads."""
-    (typical,) = typical_days(hours_kw, calendar=calendar)
+    (typical,) = typical_days(hours_kw, parts=parts, n_parts=n_parts)
     has_data = np.isfinite(typical).all(axis=1)
-    features, spreads = day_moments(hours_kw, np.where(has_data[:, None], typical, 0.0), calendar)
+    typical[~has_data] = 0.0
+    features, spreads = day_moments(hours_kw, typical, parts=parts, bases=bases, gains=gains)
     shapes, levels = np.searchsorted(edges, spreads.T, side="right")
-    cells = (np.where(has_data, own, NO_DATA) for own in (np.zeros(len(shapes)), shapes, levels))
-    everyone, shapes, levels = (own.astype(np.int64) for own in cells)
-    return everyone, features, shapes, levels
+    nobody = np.where(has_data, 0, NO_DATA)
+    return nobody, features, np.where(has_data, shapes, nobody), np.where(has_data, levels, nobody)
+
+
+def whole_days(hours_kw: FloatArray, n_days: int) -> tuple[FloatArray, Mask]:
+    """Return the load of each day, (customers, days, slots), and which days are whole.
+
+    Values saturate; a day with a slot that is not finite is not whole, and has zeros.
+    """
+    n_slots = hours_kw.shape[1] // n_days
+    check_width(hours_kw, n_days * n_slots)
+    days_kw = hours_kw.reshape(len(hours_kw), n_days, n_slots)
+    whole = np.asarray(np.isfinite(days_kw).all(axis=2))
+    filled = np.where(whole[:, :, None], days_kw, 0.0)
+    return np.clip(filled, -_LARGEST, _LARGEST), whole
 
 
 def day_moments(
-    hours_kw: FloatArray, typical_kw: FloatArray, calendar: YearCalendar
+    hours_kw: FloatArray, typical_kw: FloatArray, *, parts: IntArray, bases: Bases, gains: Gains
 ) -> tuple[FloatArray, FloatArray]:
     """Return what each customer adds, of length at most 1, and the spreads of its days.
 
     Spreads are (customers, 2): of shapes, and of levels beside them; 0 for days that are all alike.
     """
-    n_slots = calendar.n_slots
-    features = np.zeros((len(hours_kw), day_width(n_slots)))
-    spreads = np.zeros((len(hours_kw), 2))
-    whiten, curves, weights = calendar.day_bases
-    gains, scale = day_gains(n_slots), (tuning.DAY_SCALE, tuning.DAY_FLOOR)
-    for i in range(len(hours_kw)):
-        days = _offsets(hours_kw[i : i + 1], typical_kw[i], calendar.parts, scale)
-        spreads[i] = _fill_moments(days, calendar.n_parts, whiten, gains, features[i])
+    whiten, curves, weights = bases
+    n_slots = len(whiten)
+    days_kw, whole = whole_days(hours_kw, parts.size)
+    n_parts = typical_kw.shape[1] // n_slots
+    typical = typical_kw.reshape(len(days_kw), n_parts, n_slots)
+    width = n_slots * (n_slots + 1) // 2 + len(LAGS) * n_slots + weights.size
+    features, spreads = np.zeros((len(days_kw), width)), np.zeros((len(days_kw), 2))
+    floors = DAY_FLOOR * row_lengths(typical_kw) / math.sqrt(typical_kw.shape[1])
+    for i in range(len(days_kw)):
+        days = _offsets(days_kw[i], whole[i], typical[i], parts, floors[i]), whole[i]
+        spreads[i] = _fill_moments(days, n_parts, whiten, gains, features[i])
         if spreads[i, 0] > 0.0:
             _fill_margins(days, (curves, weights), gains[2], features[i])
-        _clip_parts(features[i], n_slots, tuning.DAY_PARTS)
+        _clip_parts(features[i], n_slots, DAY_PARTS)
     return features, spreads
 
 
 @compiled
-def _whole_day(hours_kw: FloatArray, customer: int, day: int, n_slots: int) -> bool:
-    """Tell whether every slot of a day is finite."""
-    for slot in range(day * n_slots, (day + 1) * n_slots):
-        if not math.isfinite(hours_kw[customer, slot]):
-            return False
-    return True
-
-
-@compiled
-def _saturated(load_kw: float) -> float:
-    """Return the load, within bounds that arithmetic can bear."""
-    return min(max(load_kw, -_LARGEST), _LARGEST)
-
-
-@compiled
-def _fill_typical(hours_kw: FloatArray, parts: IntArray, found: FloatArray) -> None:
-    """Fill the means of each row, added in the order of the days."""
-    n_slots = hours_kw.shape[1] // parts.size
-    n_parts = found.shape[1] // n_slots
-    days = np.empty(n_parts)
-    for i in range(hours_kw.shape[0]):
-        days[:] = 0.0
-        found[i] = 0.0
-        for t in range(parts.size):
-            if _whole_day(hours_kw, i, t, n_slots):
-                days[parts[t]] += 1.0
-                for h in range(n_slots):
-                    value = _saturated(hours_kw[i, t * n_slots + h])
-                    found[i, parts[t] * n_slots + h] += value
-        if days.min() == 0.0:
-            found[i] = math.nan
-        else:
-            for column in range(found.shape[1]):
-                found[i, column] /= days[column // n_slots]
-
-
-@compiled
 def _offsets(
-    row: FloatArray, typical: FloatArray, parts: IntArray, how: tuple[float, float]
-) -> tuple[FloatArray, IntArray]:
-    """Return e, (days, slots), and which days are whole: 1 or 0."""
-    n_days = parts.size
-    n_slots = row.shape[1] // n_days
-    n_parts = typical.size // n_slots
-    squares = 0.0
-    for column in range(typical.size):
-        squares += typical[column] * typical[column]
-    least = how[1] * math.sqrt(squares / typical.size)
-    offsets = np.zeros((n_days, n_slots))
-    whole = np.zeros(n_days, np.int64)
-    means = np.zeros((n_parts, n_slots))
-    days = np.zeros(n_parts)
-    for t in range(n_days):
-        if _whole_day(row, 0, t, n_slots):
-            whole[t] = 1
-            days[parts[t]] += 1.0
-            for h in range(n_slots):
-                scale = slot_scale(typical[parts[t] * n_slots + h], how[0], least)
-                y = math.asinh(_saturated(row[0, t * n_slots + h]) / scale)
-                offsets[t, h] = y
-                means[parts[t], h] += y
-    for t in range(n_days):
-        if whole[t] == 1:
-            for h in range(n_slots):
-                offsets[t, h] -= means[parts[t], h] / days[parts[t]]
-    return offsets, whole
+    days_kw: FloatArray, whole: Mask, typical: FloatArray, parts: IntArray, floor: float
+) -> FloatArray:
+    """Return e, (days, slots): 0 for a day that is not whole."""
+    offsets = np.zeros(days_kw.shape)
+    means = np.zeros(typical.shape)
+    counts = np.zeros(len(typical))
+    for t in range(parts.size):
+        if whole[t]:
+            counts[parts[t]] += 1.0
+            for h in range(days_kw.shape[1]):
+                scale = slot_scale(typical[parts[t], h], DAY_SCALE, floor)
+                offsets[t, h] = math.asinh(days_kw[t, h] / scale)
+                means[parts[t], h] += offsets[t, h]
+    for t in range(parts.size):
+        if whole[t]:
+            for h in range(days_kw.shape[1]):
+                offsets[t, h] -= means[parts[t], h] / counts[parts[t]]
+    return offsets
 
 
 @compiled
 def _fill_moments(
-    days: tuple[FloatArray, IntArray],
+    days: tuple[FloatArray, Mask],
     n_parts: int,
     whiten: FloatArray,
-    gains: tuple[float, float, float],
+    gains: Gains,
     found: FloatArray,
 ) -> tuple[float, float]:
     """Fill covariance and products; return both spreads, 0 if the days are all alike."""
@@ -193,13 +175,13 @@ def _fill_moments(
 
 @compiled
 def _product(
-    z: FloatArray, whole: IntArray, coordinates: tuple[int, int], lag: int
+    z: FloatArray, whole: Mask, coordinates: tuple[int, int], lag: int
 ) -> tuple[float, float]:
     """Return the sum over whole days of two coordinates' products so many days apart, and days."""
     j, m = coordinates
     total, pairs = 0.0, 0.0
     for t in range(lag, whole.size):
-        if whole[t] == 1 and whole[t - lag] == 1:
+        if whole[t] and whole[t - lag]:
             total += z[t, j] * z[t - lag, m]
             pairs += 1.0
     return total, pairs
@@ -207,7 +189,7 @@ def _product(
 
 @compiled
 def _fill_margins(
-    days: tuple[FloatArray, IntArray],
+    days: tuple[FloatArray, Mask],
     margins: tuple[FloatArray, FloatArray],
     gain: float,
     found: FloatArray,
@@ -215,25 +197,23 @@ def _fill_margins(
     """Fill the mean over days of w_jw / sqrt(d) sum_h b_w(h) sqrt(2) cos(pi j v_h)."""
     offsets, whole = days
     curves, weights = margins
+    n_whole = float(whole.sum())
     n_cosines, n_waves = weights.shape
-    n_days, n_slots = offsets.shape
-    deviations = np.zeros(n_slots)
-    n_whole = 0.0
-    for t in range(n_days):
-        n_whole += whole[t]
-        for h in range(n_slots):
-            deviations[h] += offsets[t, h] * offsets[t, h]
     own = np.zeros((n_cosines, n_waves))
-    for h in range(n_slots):
-        deviation = math.sqrt(deviations[h] / n_whole)
+    for h in range(offsets.shape[1]):
+        squares = 0.0
+        for t in range(whole.size):
+            squares += offsets[t, h] * offsets[t, h]
+        deviation = math.sqrt(squares / n_whole)
         if deviation > 0.0:
-            for t in range(n_days):
-                if whole[t] == 1:
+            for t in range(whole.size):
+                if whole[t]:
                     add_cosines(offsets[t, h] / deviation, curves[:, h], own)
     place = found.size - own.size
     for j in range(n_cosines):
         for w in range(n_waves):
-            found[place + j * n_waves + w] = own[j, w] * weights[j, w] / n_whole * gain
+            found[place] = own[j, w] * weights[j, w] / n_whole * gain
+            place += 1
 
 
 @compiled
@@ -246,7 +226,5 @@ def _clip_parts(found: FloatArray, n_slots: int, parts: tuple[float, float, floa
         for place in range(first, ends[which]):
             squares += found[place] * found[place]
         if squares > parts[which]:
-            scale = math.sqrt(parts[which] / squares)
-            for place in range(first, ends[which]):
-                found[place] *= scale
+            found[first : ends[which]] *= math.sqrt(parts[which] / squares)
         first = ends[which]

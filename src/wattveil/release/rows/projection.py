@@ -5,10 +5,12 @@ import math
 import numpy as np
 
 from wattveil.clustering._kernels import BLOCK
-from wattveil.clustering.calendar import Calendar
 from wattveil.compiled import compiled
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.rows import FloatArray, IntArray, Mask, row_function
+
+Curves = tuple[FloatArray, FloatArray, IntArray, FloatArray]
+"""Public curves over days and over slots, which of each a coordinate is, and its scale."""
 
 _LARGEST = 1e9
 """Values saturate here, in kW: no customer can overflow a sum of squares."""
@@ -59,11 +61,13 @@ def one_cell(rows: FloatArray) -> tuple[IntArray]:
 
 
 @row_function
-def size_cells(rows: FloatArray, *, edges: FloatArray, coordinates: int) -> tuple[IntArray]:
+def size_cells(
+    rows: FloatArray, *others: IntArray, edges: FloatArray, coordinates: int
+) -> tuple[IntArray]:
     """Return between which bounds the length of each row's first coordinates lies."""
-    # A running sum has one order of additions, whatever rows stand beside.
-    squares = np.cumsum(np.square(rows[:, :coordinates]), axis=1)[:, -1]
-    return (np.searchsorted(edges, np.sqrt(squares), side="right").astype(np.int64),)
+    del others
+    lengths = row_lengths(rows[:, :coordinates])
+    return (np.searchsorted(edges, lengths, side="right").astype(np.int64),)
 
 
 @row_function
@@ -82,34 +86,42 @@ def any_group_cell(load_kw: FloatArray, places: IntArray) -> tuple[IntArray]:
 
 @row_function
 def group_size_cells(
-    load_kw: FloatArray, places: IntArray, *, edges: FloatArray, calendar: Calendar
+    load_kw: FloatArray, places: IntArray, *, edges: FloatArray, curves: Curves
 ) -> tuple[IntArray]:
     """Return each customer's cell among groups and sizes, or `NO_DATA`."""
-    sizes = calendar_coordinates(load_kw, calendar)[1]
+    sizes = calendar_coordinates(load_kw, curves)[1]
     cells = places * (edges.size + 1) + np.searchsorted(edges, sizes, side="right")
     return (np.where(places < 0, places, cells),)
 
 
 @row_function
 def group_coordinates(
-    load_kw: FloatArray, places: IntArray, *, radii: FloatArray, calendar: Calendar
+    load_kw: FloatArray, places: IntArray, *, radii: FloatArray, curves: Curves
 ) -> tuple[IntArray, FloatArray]:
     """Return each customer's group, and its coordinates in units of the group's radius."""
-    coordinates = calendar_coordinates(load_kw, calendar)[0]
+    coordinates = calendar_coordinates(load_kw, curves)[0]
     return places, coordinates / radii[places, None]  # of `NO_DATA` nothing is added
 
 
-def calendar_coordinates(load_kw: FloatArray, calendar: Calendar) -> tuple[FloatArray, FloatArray]:
+def calendar_coordinates(load_kw: FloatArray, curves: Curves) -> tuple[FloatArray, FloatArray]:
     """Return the weighted coordinates z / a of rows of load, and their length in kW.
 
     The mean of all slots is coordinate 0. A row with NaN or infinity gets zeros.
     """
-    check_width(load_kw, calendar.n_days * calendar.n_slots)
-    coordinates = np.zeros((len(load_kw), len(calendar.places)))
+    day_curves, slot_curves, places, _ = curves
+    check_width(load_kw, len(day_curves) * len(slot_curves))
+    coordinates = np.zeros((len(load_kw), len(places)))
     sizes = np.zeros(len(load_kw))
-    curves = (calendar.day_curves, calendar.slot_curves, calendar.places, calendar.scale)
     _project_days(np.ascontiguousarray(load_kw), curves, (coordinates, sizes))
     return coordinates, sizes
+
+
+def row_lengths(rows: FloatArray) -> FloatArray:
+    """Return the length of each row; columns are added one after the other, for every row alike."""
+    squares = np.zeros(len(rows))
+    for column in rows.T:
+        squares += column * column
+    return np.sqrt(squares)
 
 
 def check_width(rows: FloatArray, columns: int) -> None:
@@ -162,7 +174,7 @@ def _project_block(
 @compiled
 def _project_days(
     rows: FloatArray,
-    curves: tuple[FloatArray, FloatArray, IntArray, FloatArray],
+    curves: Curves,
     found: tuple[FloatArray, FloatArray],
 ) -> None:
     """Fill coordinates, first over the slots of each day, then over the days, in a fixed order."""

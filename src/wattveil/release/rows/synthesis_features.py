@@ -6,12 +6,14 @@ import numpy as np
 
 from wattveil.compiled import compiled
 from wattveil.privacy.rows import FloatArray, IntArray, Mask, row_function
-from wattveil.release.rows.projection import check_width, size_cells
-from wattveil.synthesis import tuning
-from wattveil.synthesis.coordinates import LOG_FLOOR, Coordinates
-from wattveil.synthesis.features import moment_width
-from wattveil.synthesis.margins import margin_colour, waves
+from wattveil.release.rows.projection import check_width
+from wattveil.synthesis.tuning import MEAN_PART
 
+Rule = tuple[bool, float, FloatArray]
+"""The public transform: whether it is the logarithm, its alpha in kW, and the scale per cluster."""
+
+_LOG_FLOOR = 1e-3
+"""Least x + alpha, in alphas: a load below -alpha has no logarithm."""
 _ROOT_TWO = math.sqrt(2.0)
 
 
@@ -23,20 +25,18 @@ def export_cells(load_kw: FloatArray, labels: IntArray) -> tuple[IntArray]:
 
 @row_function
 def scores(
-    load_kw: FloatArray, labels: IntArray, *, to: Coordinates
+    load_kw: FloatArray,
+    labels: IntArray,
+    *,
+    rule: Rule,
+    centres: FloatArray,
+    weights: FloatArray,
 ) -> tuple[FloatArray, IntArray, Mask]:
     """Return the coordinates D z of each customer's offset from its centroid, and its cluster."""
-    offsets = centroid_offsets(load_kw, labels, to, to.middles)
-    found = np.empty((len(offsets), len(to.weights)))
-    _fill_products(offsets, to.weights, found)
+    offsets = centroid_offsets(load_kw, labels, rule, centres)
+    found = np.empty((len(offsets), len(weights)))
+    _fill_products(offsets, weights, found)
     return found, labels, np.ones(len(labels), dtype=np.bool_)
-
-
-@row_function
-def length_cells(scores: FloatArray, labels: IntArray, *, edges: FloatArray) -> tuple[IntArray]:
-    """Return between which bounds the length of each customer's coordinates lies."""
-    del labels
-    return size_cells(scores, edges=edges, coordinates=scores.shape[1])
 
 
 @row_function
@@ -46,10 +46,11 @@ def moment_features(
     """Return cluster and (sqrt(p) a, sqrt(1 - p) a a'), with a = scores / radius clipped to 1.
 
     The matrix travels as its upper triangle, off-diagonal entries times sqrt 2, which keeps its
-    norm |a|^2; so the length is sqrt(p |a|^2 + (1 - p) |a|^4) <= 1. p is `tuning.MEAN_PART`.
+    norm |a|^2; so the length is sqrt(p |a|^2 + (1 - p) |a|^4) <= 1. p is `MEAN_PART`.
     """
-    found = np.empty((len(scores), moment_width(scores.shape[1])))
-    _fill_moments(np.ascontiguousarray(scores), radius, tuning.MEAN_PART, found)
+    r = scores.shape[1]
+    found = np.empty((len(scores), r + r * (r + 1) // 2))
+    _fill_moments(np.ascontiguousarray(scores), radius, MEAN_PART, found)
     return labels, found
 
 
@@ -58,55 +59,49 @@ def margin_features(
     load_kw: FloatArray,
     labels: IntArray,
     *,
-    to: Coordinates,
+    rule: Rule,
     means: FloatArray,
     deviations: FloatArray,
+    waves: tuple[FloatArray, FloatArray],
 ) -> tuple[IntArray, FloatArray]:
-    """Return cell 0 and the weighted cosine coefficients of Phi((y - m_k) / sigma_k), of length 1.
+    """Return cell 0 and the weighted cosine coefficients of Phi((y - m_k) / sigma_k).
 
-    ``means`` and ``deviations`` are (K, d): m and sigma of each cluster.
+    ``means`` and ``deviations`` are (K, d), ``waves`` the curves over the slots and the weights.
     """
-    normal = centroid_offsets(load_kw, labels, to, means) / deviations[labels]
-    return np.zeros_like(labels), cosine_features(normal, n_days=to.n_days)
+    normal = centroid_offsets(load_kw, labels, rule, means) / deviations[labels]
+    return np.zeros_like(labels), cosine_features(normal, waves)
 
 
 def centroid_offsets(
-    load_kw: FloatArray, labels: IntArray, to: Coordinates, centres: FloatArray
+    load_kw: FloatArray, labels: IntArray, rule: Rule, centres: FloatArray
 ) -> FloatArray:
     """Return y - centre of each row, from that of its own cluster."""
     check_width(load_kw, centres.shape[1])
     found = np.empty_like(load_kw)
-    how = (to.transform == "log", to.alpha_kw)
-    _fill_offsets((np.ascontiguousarray(load_kw), labels), (to.scales, centres), how, found)
+    _fill_offsets(np.ascontiguousarray(load_kw), labels, rule, centres, found)
     return found
 
 
-def cosine_features(standardised: FloatArray, *, n_days: int) -> FloatArray:
+def cosine_features(standardised: FloatArray, waves: tuple[FloatArray, FloatArray]) -> FloatArray:
     """Return the weighted cosine coefficients of each row, clipped to length 1."""
-    slots = standardised.shape[1] // n_days
-    curves = np.tile(waves(slots), n_days) / math.sqrt(n_days)
-    colour, radius = margin_colour(slots)
-    found = np.empty((len(standardised), colour.size))
-    _fill_coefficients(np.ascontiguousarray(standardised), curves, colour / radius, found)
+    curves, weights = waves
+    check_width(standardised, curves.shape[1])
+    found = np.empty((len(standardised), weights.size))
+    _fill_coefficients(np.ascontiguousarray(standardised), curves, weights, found)
     return found
 
 
 @compiled
 def _fill_offsets(
-    data: tuple[FloatArray, IntArray],
-    clusters: tuple[FloatArray, FloatArray],
-    how: tuple[bool, float],
-    found: FloatArray,
+    rows: FloatArray, labels: IntArray, rule: Rule, centres: FloatArray, found: FloatArray
 ) -> None:
     """Fill y - centre of each row."""
-    rows, labels = data
-    scales, centres = clusters
-    is_log, alpha = how
+    is_log, alpha, scales = rule
     for i in range(rows.shape[0]):
         k = labels[i]
         for h in range(rows.shape[1]):
             if is_log:
-                y = np.log(max(rows[i, h] + alpha, LOG_FLOOR * alpha)) / scales[k]
+                y = np.log(max(rows[i, h] + alpha, _LOG_FLOOR * alpha)) / scales[k]
             else:
                 y = rows[i, h] / scales[k]
                 y = np.arcsinh(y) if y > 0.0 else y

@@ -1,0 +1,82 @@
+"""Private rows under a budget: all that a release can do with them.
+
+A public release function puts its rows and its budget into a `PrivateTable` and hands on nothing
+else. Whoever holds the table can apply row functions and release noisy numbers, which are charged
+to that budget first. It cannot read a row, and it cannot release anything without a charge. So the
+code that decides which queries to make, and what to make of the answers, is no part of the trusted
+base: it is post-processing, whatever it does.
+"""
+
+from typing import Any, Generic, TypeVar, TypeVarTuple, final
+
+from wattveil.privacy.budget import Budget
+from wattveil.privacy.mechanisms.contributions import Query
+from wattveil.privacy.mechanisms.gaussian import release_sums
+from wattveil.privacy.mechanisms.response import Channel, respond
+from wattveil.privacy.rows import (
+    BoundRowFunction,
+    FloatArray,
+    IntArray,
+    Mask,
+    ReleasedRows,
+    Rows,
+    Texts,
+)
+from wattveil.privacy.secret import PrivateValue
+
+Columns = TypeVarTuple("Columns")
+Found = TypeVarTuple("Found")
+Other = TypeVar("Other")
+
+Noisy = tuple[FloatArray, float]
+"""Released numbers, and the standard deviation of the noise of each."""
+
+
+@final
+class PrivateTable(PrivateValue, Generic[*Columns]):
+    """Private rows, and the budget that everything released of them is charged to.
+
+    Formal guarantee
+    ----------------
+    The caller ensures that one customer has at most one row, and that what is passed to `release`
+    and `respond`, row functions included, is public or was released before. Then everything that
+    the methods return satisfies the guarantee of the budget. Proof:
+    docs/proofs/adaptive-transcript.md.
+    """
+
+    __slots__ = ("_budget", "_rows")
+
+    def __init__(self, rows: Rows[*Columns], budget: Budget) -> None:
+        self._rows = rows
+        self._budget = budget
+
+    @property
+    def width(self) -> int:
+        """How many numbers a customer has in the first column: public."""
+        return self._rows.width
+
+    def map(self, work: BoundRowFunction[tuple[Other]]) -> "PrivateTable[Other]":
+        """Return the one column as a row function changes it, under the same budget."""
+        return PrivateTable(self._rows.map(work), self._budget)
+
+    def select(self, work: BoundRowFunction[tuple[*Found, Mask]]) -> "PrivateTable[*Found]":
+        """Return what a row function computes of the customers it keeps, under the same budget."""
+        return PrivateTable(self._rows.select(work), self._budget)
+
+    def release(self, work: BoundRowFunction[Any], *queries: Query) -> list[Noisy]:
+        """Charge, then release what customers contribute to each query: see `release_sums`."""
+        released = [one.publish() for one in release_sums(self._rows, work, queries, self._budget)]
+        return [(one.value, one.std) for one in released]
+
+    def respond(
+        self,
+        label_of: BoundRowFunction[tuple[IntArray]],
+        *,
+        channel: Channel,
+        tag: str,
+        real_ids: bool,
+    ) -> ReleasedRows[Texts, IntArray]:
+        """Charge, then release one randomised label per customer: see `respond`."""
+        return respond(
+            self._rows, label_of, channel=channel, budget=self._budget, tag=tag, real_ids=real_ids
+        )
