@@ -4,13 +4,15 @@ Distances are added up in the order of the coordinates (`clustering._kernels`, r
 that what is computed of a row does not depend on the rows beside it.
 """
 
+import math
+
 import numpy as np
 
 from wattveil.clustering._kernels import BLOCK, block_distances
 from wattveil.compiled import compiled
 from wattveil.privacy.mechanisms.contributions import NO_DATA
 from wattveil.privacy.rows import FloatArray, IntArray, Mask, row_function
-from wattveil.release.rows.projection import check_width, row_lengths
+from wattveil.release.rows.projection import check_width
 
 
 @row_function
@@ -53,8 +55,9 @@ def nearest_offsets(
 ) -> tuple[IntArray, FloatArray, IntArray]:
     """Return the nearest cell, the offset ``(z - c) / (rho a)``, and the cell and shell of it."""
     labels, _ = nearest(rows, centres)
-    offsets = (rows - centres[labels]) * (1.0 / (radii[:, None] * colour))[labels]
-    shell_of = np.searchsorted(shells, row_lengths(offsets), side="right")
+    offsets, lengths = np.empty(rows.shape), np.empty(len(rows))
+    _fill_offsets((rows, labels), centres, 1.0 / (radii[:, None] * colour), offsets, lengths)
+    shell_of = np.searchsorted(shells, lengths, side="right")
     return labels, offsets, labels * (shells.size + 1) + shell_of
 
 
@@ -90,13 +93,36 @@ def _fill_nearest(
     n_clusters, d = centroids.shape
     columns = np.zeros((d, BLOCK))
     distances = np.empty((n_clusters, BLOCK))
+    least = np.empty(BLOCK)
+    label = np.empty(BLOCK, np.int64)
     for begin in range(0, rows.shape[0], BLOCK):
         end = min(begin + BLOCK, rows.shape[0])
         block_distances(rows, (begin, end), centroids, columns, distances)
-        labels[begin:end] = 0
-        smallest[begin:end] = distances[0, : end - begin]
-        for k in range(1, n_clusters):
-            for b in range(end - begin):
-                if distances[k, b] < smallest[begin + b]:
-                    smallest[begin + b] = distances[k, b]
-                    labels[begin + b] = k
+        least[:] = np.inf
+        label[:] = 0
+        for k in range(n_clusters):
+            for b in range(BLOCK):
+                closer = distances[k, b] < least[b]
+                least[b] = distances[k, b] if closer else least[b]
+                label[b] = k if closer else label[b]
+        labels[begin:end] = label[: end - begin]
+        smallest[begin:end] = least[: end - begin]
+
+
+@compiled
+def _fill_offsets(
+    assigned: tuple[FloatArray, IntArray],
+    centres: FloatArray,
+    scale: FloatArray,
+    offsets: FloatArray,
+    lengths: FloatArray,
+) -> None:
+    """Fill the scaled offset of each row from the centre of its cell, and its length."""
+    rows, labels = assigned
+    for i in range(rows.shape[0]):
+        squares = 0.0
+        for j in range(rows.shape[1]):
+            offset = (rows[i, j] - centres[labels[i], j]) * scale[labels[i], j]
+            offsets[i, j] = offset
+            squares += offset * offset
+        lengths[i] = math.sqrt(squares)
