@@ -154,7 +154,9 @@ class Plan(Answer):
     guarantee: Promise
     """Of the whole release."""
     customers_guessed: int
-    """The public guess that the plan rests on."""
+    """Public estimate of the number of customers that the plan uses; rounded."""
+    warnings: list[str]
+    """What weakens the guarantee, such as a delta at or above 1/customers; often none."""
     parts: list[PlannedPart]
     """In the order in which they are released."""
 
