@@ -283,3 +283,15 @@ def test_a_large_delta_is_warned_of_wherever_it_is_shown() -> None:
     assert "warning" not in run(*small)
     for page in ("CARD.md", "report.html", MANIFEST):
         assert "not below 1/customers" not in Path("small", page).read_text(encoding="utf-8")
+
+
+def test_a_missing_signature_is_shown_as_absent() -> None:
+    """Outside the count, in words and as JSON: the same verdict by both."""
+    run(*COMMAND, *LIGHT)
+    verdict = json.loads(run("verify", "bundle", "--json"))
+    told = run("verify", "bundle")
+    assert f"All {len(verdict['findings'])} checks hold." in told
+    assert told.count("holds") == len(verdict["findings"])
+    assert "Absent, and not counted: the signature." in told
+    assert [one["check"] for one in verdict["absent"]] == ["the signature"]
+    assert "the signature" not in [one["check"] for one in verdict["findings"]]

@@ -536,3 +536,28 @@ def test_an_unrounded_estimate_of_customers_is_refused(copy: Path, rewrite: Rewr
         assert verify_bundle(copy).accepted == accepted
     words = "customers_guessed is 2001, not rounded to 1, 2 or 5 times a power of ten"
     assert broken(copy)["the statement agrees with itself"] == words
+
+
+@pytest.mark.usefixtures("no_budget", "no_content")
+def test_a_missing_signature_is_absent_and_not_counted(copy: Path, whole: Path) -> None:
+    """Neither passed nor failed, unless a key was given: then it fails, and is a check."""
+    signed = verify_bundle(copy)
+    manifest = read_manifest(copy)
+    del manifest["signature"]
+    (copy / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+    unsigned = verify_bundle(copy)
+    names = [one.check for one in signed.findings]
+    assert [one.check for one in unsigned.findings] == [
+        name for name in names if name != "the signature"
+    ]
+    assert unsigned.accepted
+    assert [one.check for one in unsigned.absent] == ["the signature"]
+    assert unsigned.to_json()["absent"] == [
+        {"check": "the signature", "seen": "none: nothing says who published this"}
+    ]
+    assert signed.absent == ()
+    assert signed.to_json()["absent"] == []
+    key = read_public_key(whole.with_name("utility.key.pub"))
+    demanded = verify_bundle(copy, trusted=key)
+    assert (demanded.accepted, demanded.absent) == (False, ())
+    assert [one.check for one in demanded.findings if not one.holds] == ["the signature"]
