@@ -42,6 +42,7 @@ from wattveil.serve.ledger.pricing import order_release
 from wattveil.simulate import simulate_attributes, simulate_readings
 
 HOMES, ZONE, SEED = 500, "Europe/London", 1
+PUBLIC_ESTIMATE = 500  # customers, in round numbers and from a public source: never a count of rows
 MIX = {"couple": 0.40, "family": 0.35, "pv": 0.25}
 
 # A new folder for every run: nothing is ever written over.
@@ -118,7 +119,7 @@ request = ReleaseRequest(
     by="class",
     levels=tuple(MIX),  # a public list: one taken from the data would tell who is in them
     weights={"clusters": 1, "load": 2, "shares": 1, "synthesis": 0},  # no synthetic customers
-    customers=HOMES,
+    customers=PUBLIC_ESTIMATE,
     about=About(title="Homes by quarter", curator="Example Power", region="nowhere"),
 )
 plan = plan_release(request, profiles["winter"].grid)

@@ -18,7 +18,8 @@
     └── MissingJavaError        Spark is to run, and there is no Java for it
 
     WattveilWarning
-    └── WeakGuaranteeWarning    what was asked for protects less than it claims
+    ├── WeakGuaranteeWarning    what was asked for protects less than it claims
+    └── UnprotectedStepWarning  a Pipeline step learns from private rows without noise
 """
 
 from collections.abc import Mapping, Sequence
@@ -165,3 +166,7 @@ class WattveilWarning(UserWarning):
 
 class WeakGuaranteeWarning(WattveilWarning):
     """What was asked for protects less than it claims."""
+
+
+class UnprotectedStepWarning(WattveilWarning):
+    """A Pipeline step learns from private rows without noise; the guarantee does not cover it."""

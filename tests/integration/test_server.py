@@ -1,23 +1,37 @@
 """The server over HTTP: who may do what, what is said, what is paid."""
 
 import io
+import json
 from dataclasses import replace
+from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from tests.released import some_profiles
-from tests.servers import QUICK, Answer, Running, put_profiles, refused, registration, serving
+from tests.servers import (
+    QUICK,
+    Answer,
+    Browser,
+    Running,
+    put_profiles,
+    refused,
+    registration,
+    serving,
+)
 from wattveil import Profiles
 from wattveil.publish.request import About, ReleaseRequest
+from wattveil.serve import datasets
 from wattveil.serve.access import Limits
 from wattveil.serve.guard import HEADERS, MOST_BYTES
 from wattveil.serve.ledger.journal import now
 from wattveil.serve.ledger.pricing import release_price
+from wattveil.serve.ledger.tables import registration as registered
 from wattveil.serve.ledger.tables import token
 from wattveil.serve.limits import Rate
 from wattveil.serve.problems import Code
@@ -110,6 +124,7 @@ def test_a_quote_is_the_price_and_costs_nothing(server: Running) -> None:
     )
     assert said["price"]["rho"] == str(release_price(request).rho)
     assert said["plan"]["parts"][0]["expected"][0]["value"] > 0.0
+    assert said["plan"]["warnings"] == []
     assert server.ask("GET", "/v1/datasets/homes/budget", as_="bob").body == before
     most = {**QUICK, "epsilon": float(said["largest_epsilon"])}
     assert (
@@ -431,3 +446,37 @@ def test_whoever_asks_or_guesses_too_often_waits(tmp_path: Path) -> None:
         assert [running.ask("GET", "/v1/me").status for _ in range(5)] == [200] * 3 + [429] * 2
         guesses = [running.ask("GET", "/v1/me", as_=None).status for _ in range(4)]
         assert guesses == [401, 401, 429, 429]
+
+
+def test_a_quote_warns_of_a_large_delta(server: Running) -> None:
+    """In the API and on the page; the estimate that it is compared with is rounded."""
+    large = {**QUICK, "delta": 0.005}
+    said = server.ask("POST", "/v1/datasets/homes/quotes", large, as_="ann").json["plan"]
+    (warning,) = said["warnings"]
+    assert f"public estimate of {said['customers_guessed']:,} customers" in warning
+    asked = {"epsilon": "0.5", "clusters": "6", "products": "load", "delta": "0.005"}
+    page = Browser(server, "ann").post("/datasets/homes/quote", **asked).body.decode()
+    assert f"Warning: {warning}" in unescape(page)
+
+
+def test_the_public_estimate_is_rounded_before_it_is_stored(server: Running) -> None:
+    """By the API and by the form, which says so; one that an older version stored when shown."""
+    file = put_profiles(server.house.folder, "estimate.parquet", some_profiles(31))
+    body = {**registration(file, "estimate"), "customers": 1409}
+    assert server.ask("POST", "/v1/admin/datasets", body).status == 201
+    assert server.ask("GET", "/v1/datasets/estimate").json["customers"] == 1000
+    file = put_profiles(server.house.folder, "form.parquet", some_profiles(32))
+    form = {"name": "form", "file": file, "clip_kw": "5", "typical_kw": "0.5", "epsilon": "1"}
+    more = {"customers": "1409", "delta": "1e-6", "label_epsilon": "0", "groups": ""}
+    shown = Browser(server, "owner").post("/admin/datasets", **form, **more).body.decode()
+    assert "form is registered. Note: public estimate of customers: 1,409 rounded" in shown
+    with server.house.ledger.reading() as connection:
+        stored = connection.execute(select(registered.c.public)).scalars().all()
+        assert all('"customers":1409' not in text.replace(" ", "") for text in stored)
+        old = connection.execute(datasets._DATASET.limit(1)).one()._mapping
+    public = json.dumps({**json.loads(old["public"]), "customers": 1409})
+    row = SimpleNamespace(**{**old, "public": public})
+    assert datasets._dataset_of(row).description()["customers"] == 1000
+    for customers in (0, -1, 10**12 + 1, 1.5, True, "1000"):
+        bad = {**registration(file, "bad"), "customers": customers}
+        refused(server.ask("POST", "/v1/admin/datasets", bad), Code.INVALID_REQUEST)

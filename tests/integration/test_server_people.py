@@ -16,6 +16,7 @@ import pytest
 from tests.servers import QUICK, Answer, Browser, Running, refused
 from wattveil import connect
 from wattveil.publish.cumulative import OTHER_TIER
+from wattveil.publish.verify import verify_bundle
 from wattveil.serve.guard import MOST_LARGE_BYTES
 from wattveil.serve.ledger.amounts import STEPS
 from wattveil.serve.ledger.audit import audit_export
@@ -113,14 +114,27 @@ def test_a_quote_says_what_is_paid_already(server: Running) -> None:
     )
 
 
-def test_a_bundle_is_checked(server: Running) -> None:
-    """A true one of this server, one whose numbers were changed, and bytes that are none."""
+def test_a_bundle_is_checked(server: Running, tmp_path: Path) -> None:
+    """A true one of this server, one without signature, one whose numbers were changed.
+
+    The server says what `wattveil verify --json` says, and whether the bundle is its own.
+    """
     bundle = zipped(server, released(server, "to-check", 0.14))
     verdict = checked(server, bundle).json
     assert (verdict["accepted"], verdict["of_this_server"]) == (True, True)
     assert any(one["check"] == "the sum with other releases" for one in verdict["findings"])
+    assert verdict["absent"] == []
     with zipfile.ZipFile(io.BytesIO(bundle)) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
+    manifest = json.loads(files["manifest.json"])
+    del manifest["signature"]
+    unsigned = packed({**files, "manifest.json": json.dumps(manifest).encode()})
+    with zipfile.ZipFile(io.BytesIO(unsigned)) as archive:
+        archive.extractall(tmp_path)
+    seen = checked(server, unsigned).json
+    assert seen == {**verify_bundle(tmp_path).to_json(), "of_this_server": False}
+    assert [one["check"] for one in seen["absent"]] == ["the signature"]
+    assert len(seen["findings"]) == len(verdict["findings"]) - 1
     verdict = checked(server, packed({**files, "tables/groups.csv": b"other\n"})).json
     assert (verdict["accepted"], verdict["of_this_server"]) == (False, False)
     owner = Browser(server, "ann")

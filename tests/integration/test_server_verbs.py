@@ -39,7 +39,11 @@ def test_an_owner_does_everything_from_a_terminal(
     assert run(*register, "--group", "class", "--url", server.url)[0] == 2
     # The process of the server, which is this one, reads no rows: another one does.
     monkeypatch.setattr(Profiles, "read_parquet", None)
-    assert run(*register, *groups) == (0, "terminal is registered.")
+    assert run(*register, *groups, "--customers", "0")[0] == 2
+    rounded = "public estimate of customers: 30 rounded to 20"
+    code, said = run(*register, *groups, "--customers", "30")
+    assert (code, said) == (0, f"{rounded} terminal is registered.")
+    assert server.ask("GET", "/v1/datasets/terminal").json["customers"] == 20
     code, said = run("analyst", "--name", "tess", "--days", "3", "--url", server.url, "--json")
     server.tokens["tess"] = json.loads(said)["token"]
     spend = ("--dataset", "terminal", "--whose", "tess", "--reason", "thesis", "--url", server.url)

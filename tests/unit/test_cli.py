@@ -30,7 +30,15 @@ def test_demo_goes_from_meters_to_a_checked_bundle() -> None:
     assert result.exit_code == 0, result.output
     for words in ("1. Simulated 150", "2. Planned", "3. Released", "4. Drew", "5. Checked"):
         assert words in result.output
-    for words in ("checks hold", "differentially", "▁", "±", "hour of the peak", "report.html"):
+    for words in (
+        "checks hold",
+        "150 rounded to 200",
+        "differentially",
+        "▁",
+        "±",
+        "hour of the peak",
+        "report.html",
+    ):
         assert words in result.output
     assert [path.name for path in Path().iterdir()] == ["wattveil-demo"]
     assert verify_bundle(Path("wattveil-demo")).accepted

@@ -27,7 +27,7 @@ _Kept = TypeVar("_Kept")
 _Kept_co = TypeVar("_Kept_co", covariant=True)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # the default would print ids and loads
 class ProfileBuild:
     """Profiles, with the account of how they came about; counts are exact, so in house only.
 

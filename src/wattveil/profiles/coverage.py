@@ -21,7 +21,7 @@ _HOUR_US = 60 * MINUTE_US
 _Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)  # the default would print ids and loads
 class Averages:
     """Customers with at least one reading, each with its average and its coverage.
 

@@ -19,7 +19,7 @@ _MOST_DAYS = 10 * 366
 _MINUTES = (15, 30, 60)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)  # the default would print ids and loads
 class Hours:
     """Load in kW of consecutive local days: private, one row a customer."""
 

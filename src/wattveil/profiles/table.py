@@ -34,7 +34,7 @@ class ReadsProfiles(Protocol[_Kept_co]):
         """Return the profiles of a file or folder, kept by the engine."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Profiles:
     """The load profiles of customers: private, one row a customer.
 
@@ -86,6 +86,10 @@ class Profiles:
                 raise InvalidParameterError("attributes", "one value a customer", name)
         known_zone("timezone", self.timezone)
         self.load_kw.setflags(write=False)
+
+    def __repr__(self) -> str:
+        """Show the public facts, grid and time zone; no id, load, attribute value or count."""
+        return f"Profiles(grid={self.grid!r}, timezone={self.timezone!r}, private rows not shown)"
 
     def __len__(self) -> int:
         """Count the customers."""

@@ -16,6 +16,7 @@ from wattveil.engines.kept import KeptProfiles
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Profiles
+from wattveil.public_estimate import ROUNDING_RULE, rounding_note
 from wattveil.publish import keys
 from wattveil.publish.bundle import check_out
 from wattveil.publish.manifest import Manifest
@@ -34,6 +35,7 @@ EPILOG = (
 _TIER_HELP = (
     "global: differential privacy; instance: the paper's weaker promise, for this data set alone."
 )
+CUSTOMERS_HELP = f"For the plan: public estimate of the number of customers, {ROUNDING_RULE}."
 TierName = Annotated[str, typer.Option(help=_TIER_HELP)]
 
 _FIRST_TIME = " (the first time on a machine, compiling takes about half a minute of it)"
@@ -77,9 +79,7 @@ def release(
     share: Annotated[
         list[str] | None, typer.Option(help="part=weight; 0 leaves a part out; may be repeated.")
     ] = None,
-    customers: Annotated[
-        int, typer.Option(help="For the plan: a public guess of how many there are.")
-    ] = 1000,
+    customers: Annotated[int, typer.Option(help=CUSTOMERS_HELP)] = 1000,
     typical_kw: Annotated[float, typer.Option(help="For the plan: a guess of their size.")] = 0.5,
     title: Annotated[str, typer.Option(help="Of the release.")] = About.title,
     curator: Annotated[str, typer.Option(help="Who publishes.")] = About.curator,
@@ -138,6 +138,7 @@ def release(
                 supersedes=supersedes,
             ),
         )
+        show_rounding(console, customers)
         signing = None if key is None else keys.read_key(key)
         listed = () if customer_list is None else read_customer_list(customer_list)
         if not plan:
@@ -173,11 +174,17 @@ def release(
         if registry is not None:
             registry.write_text(registry_record(manifest), encoding="utf-8")
     if as_json:
-        typer.echo(json.dumps(_released(manifest, out), indent=2))
+        typer.echo(json.dumps(_released(manifest, request, out), indent=2))
         return
     console.print(f"[bold]Released[/] to {plain(str(out))}. {manifest['guarantee_text']}")
     console.print(f"  look at  {plain(str(out / 'report.html'))}", highlight=False)
     console.print(f"  check    wattveil verify {plain(str(out))}", highlight=False)
+
+
+def show_rounding(console: Console, customers: int) -> None:
+    """Print how the public estimate of customers was rounded, if it was."""
+    if note := rounding_note(customers):
+        console.print(note, highlight=False)
 
 
 def show_plan(console: Console, plan: ReleasePlan) -> None:
@@ -201,6 +208,8 @@ def show_plan(console: Console, plan: ReleasePlan) -> None:
         f"From public numbers alone, for {plan.request.customers:,} customers (--customers) of"
         f" about {plan.request.typical_kw:g} kW. Nothing is spent yet."
     )
+    for warning in plan.request.warnings:
+        console.print(f"[yellow]warning[/] {warning}", highlight=False)
 
 
 def _check_answer(*, yes: bool) -> None:
@@ -214,7 +223,7 @@ def _can_ask() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def _released(manifest: Manifest, out: Path) -> dict[str, object]:
+def _released(manifest: Manifest, request: ReleaseRequest, out: Path) -> dict[str, object]:
     return {
         "out": str(out),
         "release_id": manifest["release_id"],
@@ -222,6 +231,7 @@ def _released(manifest: Manifest, out: Path) -> dict[str, object]:
         "sentence": manifest["guarantee_text"],
         "files": [entry["path"] for entry in manifest["payload"]],
         "signed": "signature" in manifest,
+        "warnings": list(request.warnings),
     }
 
 

@@ -24,7 +24,7 @@ from wattveil.profiles import Profiles, profiles_from_readings
 from wattveil.profiles.text import line_of
 from wattveil.publish import keys
 from wattveil.publish.bundle import MANIFEST, check_out, read_table
-from wattveil.publish.command import show_plan
+from wattveil.publish.command import show_plan, show_rounding
 from wattveil.publish.manifest import Manifest
 from wattveil.publish.plan import plan_release
 from wattveil.publish.produce import release_bundle
@@ -65,6 +65,7 @@ def demo(
             ),
         )
         _make_room(out)
+        show_rounding(console, customers)
         with _step(console, 1, f"Simulated {customers:,} homes: three weeks, every half hour"):
             profiles = _profiles(Path(folder) / "readings.parquet", customers)
         with _step(console, 2, "Planned, from public numbers alone"):

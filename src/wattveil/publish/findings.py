@@ -13,6 +13,14 @@ class Finding:
     seen: str
 
 
+@dataclass(frozen=True)
+class Absent:
+    """What a bundle may have and this one does not: nothing to check, so no check that passed."""
+
+    check: str
+    seen: str
+
+
 def gathered(check: str, problems: Iterable[str], fine: str) -> Finding:
     """Return one finding for many things: what is wrong with some, or that all are fine."""
     found = list(problems)

@@ -24,6 +24,7 @@ from wattveil.errors import InvalidParameterError
 from wattveil.privacy.budget import Spend
 from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Profiles
+from wattveil.public_estimate import delta_warning
 from wattveil.publish.cumulative import ALONE, Cumulative
 from wattveil.publish.keys import canonical
 from wattveil.publish.parts import Choice, Part, ReleasedPart
@@ -132,7 +133,7 @@ def fixed_words(
             else "not hidden: computed in house, published afterwards",
             "test_mode": False,
         },
-        "known_limits": list(_LIMITS),
+        "known_limits": [*_warnings(public), *_LIMITS],
     }
 
 
@@ -269,6 +270,12 @@ def _unprotected(public: Mapping[str, Any], parts: Sequence[str]) -> list[str]:
     if public["reading_guessed"]:
         found += ["How the files are to be read was in part guessed from the files."]
     return found
+
+
+def _warnings(public: Mapping[str, Any]) -> list[str]:
+    """List what makes the guarantee weaker than it reads."""
+    found = delta_warning(float(public["delta"]), public["customers_guessed"])
+    return [] if found is None else [f"Warning: {found}"]
 
 
 def _preprocessing(public: Mapping[str, Any]) -> list[str]:

@@ -64,6 +64,7 @@ class ReleasePlan:
         return {
             "guarantee": self.guarantee.to_json(),
             "customers_guessed": self.request.customers,
+            "warnings": list(self.request.warnings),
             "parts": [
                 {
                     "name": part.name,

@@ -6,6 +6,7 @@ from html import escape
 import plotly.graph_objects as go
 import plotly.offline
 
+from wattveil.public_estimate import delta_warning
 from wattveil.publish import columns, figures
 from wattveil.publish.card import citation
 from wattveil.publish.cumulative import sentences
@@ -134,6 +135,9 @@ def _promise(statement: Manifest) -> str:
         for name, value in facts.items()
     )
     text = escape(statement["guarantee_text"])
+    public = statement["public_inputs"]
+    if warning := delta_warning(float(public["delta"]), public["customers_guessed"]):
+        text += f"</p><p><b>Warning:</b> {escape(warning)}"
     return _section("The promise", text, f"<div class='tiles'>{tiles}</div>")
 
 

@@ -8,6 +8,7 @@ from wattveil import checks
 from wattveil.clustering.sizes import LEAST_KW, MOST_KW
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Tier
+from wattveil.public_estimate import MAX_CUSTOMERS, delta_warning, rounded_customers
 
 DEFAULT_WEIGHTS: Mapping[str, float] = {
     "clusters": 3.0,
@@ -83,7 +84,9 @@ class ReleaseRequest:
     weights
         How the rest of the budget is shared over the other parts; 0 leaves a part out.
     customers, typical_kw
-        Public guesses of the number of customers and of their median size, for the plan alone.
+        Public estimates of the number of customers and of their median size, for the plan alone.
+        The number is rounded to 1, 2 or 5 times a power of ten: plan and manifest show it, and an
+        exact number would tell whether one customer is in the data.
     """
 
     epsilon: float
@@ -112,7 +115,9 @@ class ReleaseRequest:
             "epsilon": checks.positive_epsilon("epsilon", self.epsilon),
             "delta": checks.probability("delta", self.delta),
             "n_clusters": checks.integer("n_clusters", self.n_clusters, least=1, most=1000),
-            "customers": checks.integer("customers", self.customers, least=1, most=10**12),
+            "customers": rounded_customers(
+                checks.integer("customers", self.customers, least=1, most=MAX_CUSTOMERS)
+            ),
             "typical_kw": checks.positive("typical_kw", self.typical_kw),
             "weights": {
                 part: checks.non_negative(f"share of {part}", weight)
@@ -162,6 +167,12 @@ class ReleaseRequest:
         if self.weight("clusters") == 0.0:
             rule = "left out without clusters: labels name them"
             raise InvalidParameterError("label_epsilon", rule, self.label_epsilon)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What weakens the guarantee that was asked for; from public numbers alone."""
+        found = delta_warning(self.delta, self.customers)
+        return () if found is None else (found,)
 
     @property
     def plausible_kw(self) -> tuple[float, float]:

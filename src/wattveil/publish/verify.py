@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from wattveil.profiles import Grid
 from wattveil.publish import keys
 from wattveil.publish.bundle import FORMATS, MANIFEST, PAGES, read_manifest, table_path
-from wattveil.publish.findings import Finding, gathered
+from wattveil.publish.findings import Absent, Finding, gathered
 from wattveil.publish.manifest import check_schema
 from wattveil.publish.parts import Choice
 from wattveil.publish.plan import wanted_parts
@@ -24,6 +24,8 @@ from wattveil.publish.verify_pages import is_same_software, page_findings
 from wattveil.publish.verify_statement import consistency, request_of
 from wattveil.publish.verify_tables import part_findings, table_findings
 
+_SIGNATURE, _UNSIGNED = "the signature", "none: nothing says who published this"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
@@ -31,6 +33,8 @@ class Verdict:
 
     findings: tuple[Finding, ...]
     not_proved: tuple[str, ...]
+    absent: tuple[Absent, ...] = ()
+    """Checks for which there is nothing to check: neither passed nor failed, and not counted."""
 
     @property
     def accepted(self) -> bool:
@@ -42,6 +46,7 @@ class Verdict:
         return {
             "accepted": self.accepted,
             "findings": [vars(finding) for finding in self.findings],
+            "absent": [vars(one) for one in self.absent],
             "not_proved": list(self.not_proved),
         }
 
@@ -54,7 +59,7 @@ def verify_bundle(bundle: Path, *, trusted: Ed25519PublicKey | None = None) -> V
         return Verdict(findings=(schema,), not_proved=("Anything: no such statement is ours.",))
     findings = [schema]
     try:
-        findings += [*_file_findings(bundle, manifest), _signature(manifest, trusted)]
+        findings += [*_file_findings(bundle, manifest), *_signature(manifest, trusted)]
         statement = [consistency(manifest), *budget_findings(manifest)]
         findings += statement
         if all(finding.holds for finding in statement):  # else nothing to compare tables with
@@ -62,7 +67,12 @@ def verify_bundle(bundle: Path, *, trusted: Ed25519PublicKey | None = None) -> V
     # Whatever cannot be computed with, none of ours would write: too large, too small, not there.
     except (ArithmeticError, LookupError, ValueError) as error:
         findings += [Finding("the statement can be read", holds=False, seen=str(error))]
-    return Verdict(findings=tuple(findings), not_proved=_not_proved(manifest, trusted))
+    unsigned = "signature" not in manifest and trusted is None
+    return Verdict(
+        findings=tuple(findings),
+        not_proved=_not_proved(manifest, trusted),
+        absent=(Absent(_SIGNATURE, _UNSIGNED),) if unsigned else (),
+    )
 
 
 def _content_findings(bundle: Path, manifest: dict[str, Any]) -> Iterator[Finding]:
@@ -114,17 +124,22 @@ def _is_listed(file: Path, entry: dict[str, Any]) -> bool:
     return bool(hashlib.sha256(file.read_bytes()).hexdigest() == entry["sha256"])
 
 
-def _signature(manifest: dict[str, Any], trusted: Ed25519PublicKey | None) -> Finding:
-    check, signature = "the signature", manifest.get("signature")
+def _signature(manifest: dict[str, Any], trusted: Ed25519PublicKey | None) -> Iterator[Finding]:
+    """Check the signature; one that is missing fails only where a key was given for it."""
+    signature = manifest.get("signature")
     if signature is None:
-        return Finding(check, trusted is None, "none: nothing says who published this")
+        if trusted is not None:
+            yield Finding(_SIGNATURE, holds=False, seen=_UNSIGNED)
+        return
     key = keys.signer(manifest, signature)
     if key is None:
-        return Finding(check, holds=False, seen="does not belong to this statement")
+        yield Finding(_SIGNATURE, holds=False, seen="does not belong to this statement")
+        return
     name = keys.fingerprint(key)
     if trusted is not None and trusted != key:
-        return Finding(check, holds=False, seen=f"by key {name}, not by the one given")
-    return Finding(check, holds=True, seen=f"by key {name}")
+        yield Finding(_SIGNATURE, holds=False, seen=f"by key {name}, not by the one given")
+        return
+    yield Finding(_SIGNATURE, holds=True, seen=f"by key {name}")
 
 
 def _not_proved(manifest: dict[str, Any], trusted: Ed25519PublicKey | None) -> tuple[str, ...]:

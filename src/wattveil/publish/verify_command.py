@@ -39,6 +39,8 @@ def show_verdict(console: Console, verdict: Verdict) -> None:
     for finding in verdict.findings:
         mark = "[green]holds[/]" if finding.holds else "[red]FALSE[/]"
         table.add_row(mark, plain(finding.check), plain(finding.seen))
+    for absent in verdict.absent:
+        table.add_row("[yellow]absent[/]", plain(absent.check), plain(absent.seen))
     console.print(table)
     console.print("[bold]Not proved, to be taken on trust:[/]")
     for line in verdict.not_proved:
@@ -48,3 +50,6 @@ def show_verdict(console: Console, verdict: Verdict) -> None:
         console.print(f"[red]{broken} of {len(verdict.findings)} checks do not hold.[/]")
     else:
         console.print(f"[green]All {len(verdict.findings)} checks hold.[/]")
+    if verdict.absent:
+        names = ", ".join(absent.check for absent in verdict.absent)
+        console.print(f"[yellow]Absent, and not counted: {plain(names)}.[/]")

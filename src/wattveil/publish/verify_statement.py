@@ -8,6 +8,7 @@ from typing import Any
 
 from wattveil import checks
 from wattveil.privacy.guarantee import Guarantee, Tier
+from wattveil.public_estimate import ROUNDING_RULE, rounded_customers
 from wattveil.publish import keys
 from wattveil.publish.findings import Finding, gathered
 from wattveil.publish.manifest import PROOFS, THROUGH_A_CHANNEL
@@ -48,6 +49,8 @@ def _contradictions(manifest: dict[str, Any]) -> Iterator[str]:
     words = ("approximate", "every data set") if is_global else ("instance", "this data set only")
     if (manifest["variant"], manifest["guarantee_scope"]) != words:
         yield "variant and guarantee_scope are those of another tier"
+    if public["customers_guessed"] != rounded_customers(public["customers_guessed"]):
+        yield f"customers_guessed is {public['customers_guessed']}, not {ROUNDING_RULE}"
     request = request_of(manifest)
     names = [part["name"] for part in manifest["parts"]]
     due = [part.name for part in wanted_parts(request)]

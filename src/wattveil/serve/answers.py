@@ -154,7 +154,9 @@ class Plan(Answer):
     guarantee: Promise
     """Of the whole release."""
     customers_guessed: int
-    """The public guess that the plan rests on."""
+    """Public estimate of the number of customers that the plan uses; rounded."""
+    warnings: list[str]
+    """What weakens the guarantee, such as a delta at or above 1/customers; often none."""
     parts: list[PlannedPart]
     """In the order in which they are released."""
 
@@ -248,6 +250,15 @@ class Checked(Answer):
     """What was found."""
 
 
+class Missing(Answer):
+    """What a bundle may have and this one does not."""
+
+    check: str
+    """Which check there is nothing for."""
+    seen: str
+    """What follows from it."""
+
+
 class Verdict(Answer):
     """What can be said of a bundle without any data."""
 
@@ -255,6 +266,8 @@ class Verdict(Answer):
     """Whether every check holds."""
     findings: list[Checked]
     """The checks."""
+    absent: list[Missing]
+    """What there is nothing to check of, such as a signature: neither passed nor failed."""
     not_proved: list[str]
     """What has to be taken on trust."""
     of_this_server: bool

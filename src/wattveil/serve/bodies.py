@@ -6,9 +6,10 @@ Numbers have their rules where they are used.
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from wattveil.privacy.guarantee import Tier
+from wattveil.public_estimate import MAX_CUSTOMERS, rounded_customers
 from wattveil.publish.request import About
 from wattveil.serve.ledger.acts import PrincipalKind
 from wattveil.serve.tokens import USUAL_DAYS
@@ -40,6 +41,7 @@ class _Body(BaseModel):
 
 Choice = Annotated[Product, Field(strict=False)]
 TierChoice = Annotated[Tier, Field(strict=False)]
+Estimate = Annotated[int, Field(ge=1, le=MAX_CUSTOMERS), AfterValidator(rounded_customers)]
 KindChoice = Annotated[PrincipalKind, Field(strict=False)]
 
 
@@ -94,8 +96,9 @@ class PublicChoices(_Body):
         Product.SHARES,
     ]
     """What analysts may ask for."""
-    customers: int = 1000
-    """A public guess of how many there are; for plans alone."""
+    customers: Estimate = 1000
+    """Public estimate of the number of customers, for plans alone; it is rounded to 1, 2 or 5 times
+    a power of ten before it is stored."""
     typical_kw: float = 0.5
     """A public guess of their median size; for plans alone."""
     title: Text = About.title

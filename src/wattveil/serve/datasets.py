@@ -14,6 +14,7 @@ from sqlalchemy import Connection, bindparam, insert, select
 
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
+from wattveil.public_estimate import rounded_customers
 from wattveil.publish.plan import wanted_parts
 from wattveil.publish.private_file import Description
 from wattveil.publish.produce import read_customer_list
@@ -175,10 +176,13 @@ def _inside(folder: Path, field: str, name: str) -> Path:
 
 
 def _dataset_of(row: Any) -> Dataset:  # noqa: ANN401 - a row of `_DATASET`
+    public = json.loads(row.public)
+    # Version 0.1 stored the estimate as it came; nothing unrounded is shown.
+    public["customers"] = rounded_customers(public["customers"])
     return Dataset(
         name=row.name,
         closed=row.closed_at is not None,
-        public=json.loads(row.public),
+        public=public,
         profiles_file=row.profiles_file,
         customer_list_file=row.customer_list_file,
         fingerprint=row.fingerprint,

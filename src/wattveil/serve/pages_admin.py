@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends
 from starlette.responses import HTMLResponse
 
+from wattveil.public_estimate import rounding_note
 from wattveil.serve import datasets, people
 from wattveil.serve.access import Access
 from wattveil.serve.bodies import BudgetBody, DatasetBody, PrincipalBody, Product
@@ -83,7 +84,9 @@ class _Acts:
         )
         house = self._house
         datasets.register(house.ledger, house.folder, body, by=by, look=house.look)
-        return {"said": f"{body.name} is registered."}
+        sent = form.whole("customers")
+        note = rounding_note(sent) if isinstance(sent, int) else None
+        return {"said": f"{body.name} is registered." + (f" Note: {note}." if note else "")}
 
     def _set_budget(self, form: Form, by: str) -> dict[str, object]:
         body = BudgetBody.model_validate(

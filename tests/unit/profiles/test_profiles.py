@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -13,7 +14,14 @@ import pytest
 
 from wattveil.errors import InvalidDataError, InvalidFileError, InvalidParameterError
 from wattveil.ingest import read_readings
-from wattveil.profiles import Grid, Profiles, Split, build_profiles, profiles_from_readings
+from wattveil.profiles import (
+    Grid,
+    Profiles,
+    Split,
+    build_profiles,
+    hours_from_readings,
+    profiles_from_readings,
+)
 
 _FIRST = dt.datetime(2013, 1, 7, tzinfo=dt.UTC)  # a Monday
 _HOUR = dt.timedelta(hours=1)
@@ -368,3 +376,30 @@ def test_a_source_without_a_usable_reading_is_refused(source: Path) -> None:
     )
     with pytest.raises(InvalidFileError, match="no value"):
         build_profiles(read_readings(source))
+
+
+def test_the_text_of_profiles_holds_public_facts_alone(source: Path) -> None:
+    """Neither ids nor loads, values of attributes, rules or counts: what a notebook prints leaks.
+
+    Grid and time zone are public. All digits of the text are those of the grid.
+    """
+    profiles = Profiles(
+        customer_ids=tuple(f"meter-{row}" for row in range(7)),
+        load_kw=np.full((7, 24), 3.25),
+        grid=Grid(),
+        timezone="Europe/London",
+        attributes={"class": ("shop",) * 7},
+        estimated_share=np.full(7, 0.125),
+        account={"customers": 11},
+    )
+    text = f"Profiles(grid={Grid()!r}, timezone='Europe/London', private rows not shown)"
+    assert repr(profiles) == str(profiles) == f"{profiles}" == text
+    few = Profiles(
+        customer_ids=(), load_kw=np.zeros((0, 24)), grid=Grid(), timezone="Europe/London"
+    )
+    assert repr(few) == text
+    readings = read_readings(_write(source, _hours("meter-8", 2, kwh=3.25)))
+    build = build_profiles(readings, least_days=1)
+    hours = hours_from_readings(readings, first_day=_FIRST.date(), n_days=1)
+    for private in (build, build.averages, hours):
+        assert re.search(r"meter-8|3\.25|array", repr(private)) is None

@@ -272,3 +272,24 @@ def test_an_error_beyond_all_numbers_is_not_foreseen() -> None:
         "error of a load curve", None, "kW"
     )
     assert Expectation("error of a load curve", 0.5, "kW").value == 0.5
+
+
+def test_the_public_estimate_is_rounded_before_anything_sees_it() -> None:
+    """Request, plan and what is derived from them hold no unrounded number."""
+    request = replace(PLAIN, customers=1409)
+    assert request.customers == 1000
+    assert "1409" not in repr(request)
+    assert replace(request, epsilon=2.0).customers == 1000
+    with no_rehearsal():
+        planned = plan_release(request, Grid()).to_json()
+    assert planned["customers_guessed"] == 1000
+
+
+@pytest.mark.parametrize(("delta", "warnings"), [(0.999e-3, 0), (1e-3, 1)])
+def test_a_delta_that_is_too_large_is_in_the_plan(delta: float, warnings: int) -> None:
+    """Compared with the rounded estimate, which is public: 1/1000, not 1/1409."""
+    request = replace(PLAIN, delta=delta, customers=1409)
+    with no_rehearsal():
+        planned = plan_release(request, Grid()).to_json()
+    assert planned["warnings"] == list(request.warnings)
+    assert len(request.warnings) == warnings

@@ -250,3 +250,48 @@ def test_a_hostile_name_gives_the_terminal_no_orders(monkeypatch: pytest.MonkeyP
 def test_help_has_an_example(verb: str) -> None:
     """Every verb shows how it is used."""
     assert f"Example: wattveil {verb}" in run(*verb.split(), "--help")
+
+
+def test_a_rounded_estimate_is_told_in_a_line() -> None:
+    """With --json beside the output; a number that is round already is not mentioned."""
+    line = "public estimate of customers: 1,409 rounded to 1,000"
+    told = run(*COMMAND, *LIGHT, "--plan", "--customers", "1409")
+    assert line in told.splitlines()
+    assert "for 1,000 customers" in told
+    assert "rounded" not in run(*COMMAND, *LIGHT, "--plan", "--customers", "2000")
+    arguments = [*COMMAND, *LIGHT, "--json", "--customers", "1409"]
+    result = CliRunner().invoke(app, arguments, terminal_width=300)
+    assert json.loads(result.stdout)["signed"] is False
+    assert line in result.stderr.splitlines()
+    assert "1409" not in Path("bundle", MANIFEST).read_text(encoding="utf-8")
+    assert read_manifest(Path("bundle"))["public_inputs"]["customers_guessed"] == 1000
+
+
+def test_a_large_delta_is_warned_of_wherever_it_is_shown() -> None:
+    """Plan, JSON, manifest, card and report; a verifier accepts the bundle and its words."""
+    large = [*COMMAND, *LIGHT, "--delta", "0.002", "--customers", "500"]
+    words = "delta = 0.002 is not below 1/customers = 0.002, for the public estimate of 500"
+    assert f"warning {words}" in " ".join(run(*large, "--plan").split())
+    planned = json.loads(run(*large, "--plan", "--json"))
+    assert words in planned["warnings"][0]
+    assert json.loads(run(*large, "--json"))["warnings"] == planned["warnings"]
+    assert words in read_manifest(Path("bundle"))["known_limits"][0]
+    assert words in Path("bundle", "CARD.md").read_text(encoding="utf-8")
+    assert f"<b>Warning:</b> {words}" in Path("bundle", "report.html").read_text(encoding="utf-8")
+    assert json.loads(run("verify", "bundle", "--json"))["accepted"] is True
+    small = [*COMMAND, *LIGHT, "--delta", "0.00199", "--customers", "500", "--out", "small"]
+    assert "warning" not in run(*small)
+    for page in ("CARD.md", "report.html", MANIFEST):
+        assert "not below 1/customers" not in Path("small", page).read_text(encoding="utf-8")
+
+
+def test_a_missing_signature_is_shown_as_absent() -> None:
+    """Outside the count, in words and as JSON: the same verdict by both."""
+    run(*COMMAND, *LIGHT)
+    verdict = json.loads(run("verify", "bundle", "--json"))
+    told = run("verify", "bundle")
+    assert f"All {len(verdict['findings'])} checks hold." in told
+    assert told.count("holds") == len(verdict["findings"])
+    assert "Absent, and not counted: the signature." in told
+    assert [one["check"] for one in verdict["absent"]] == ["the signature"]
+    assert "the signature" not in [one["check"] for one in verdict["findings"]]

@@ -1,5 +1,6 @@
 """A true bundle is accepted; every fault that is planted is found, and named."""
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from wattveil.errors import InvalidFileError
 from wattveil.privacy.guarantee import Tier
 from wattveil.publish import verify_budget, verify_statement
 from wattveil.publish.bundle import MANIFEST, read_manifest
-from wattveil.publish.keys import read_public_key, write_key
+from wattveil.publish.keys import canonical, read_public_key, write_key
 from wattveil.publish.manifest import Manifest
 from wattveil.publish.plan import plan_release, split_budget
 from wattveil.publish.produce import release_bundle
@@ -521,3 +522,42 @@ def test_the_instance_tier_charges_all_that_it_promises(name: str) -> None:
     ):
         (found,) = contradictions({**honest, **lie}, INSTANCE)
         assert words in found
+
+
+@pytest.mark.usefixtures("no_budget", "no_content")
+def test_an_unrounded_estimate_of_customers_is_refused(copy: Path, rewrite: Rewrite) -> None:
+    """An exact number tells whether one customer is there; whatever else fits, it is found."""
+    manifest = read_manifest(copy)
+    public = manifest["public_inputs"]
+    for customers, accepted in ((2000, True), (300, False), (2001, False)):
+        public["customers_guessed"] = customers
+        manifest["request_sha256"] = hashlib.sha256(canonical(public)).hexdigest()
+        rewrite(copy, manifest)
+        assert verify_bundle(copy).accepted == accepted
+    words = "customers_guessed is 2001, not rounded to 1, 2 or 5 times a power of ten"
+    assert broken(copy)["the statement agrees with itself"] == words
+
+
+@pytest.mark.usefixtures("no_budget", "no_content")
+def test_a_missing_signature_is_absent_and_not_counted(copy: Path, whole: Path) -> None:
+    """Neither passed nor failed, unless a key was given: then it fails, and is a check."""
+    signed = verify_bundle(copy)
+    manifest = read_manifest(copy)
+    del manifest["signature"]
+    (copy / MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+    unsigned = verify_bundle(copy)
+    names = [one.check for one in signed.findings]
+    assert [one.check for one in unsigned.findings] == [
+        name for name in names if name != "the signature"
+    ]
+    assert unsigned.accepted
+    assert [one.check for one in unsigned.absent] == ["the signature"]
+    assert unsigned.to_json()["absent"] == [
+        {"check": "the signature", "seen": "none: nothing says who published this"}
+    ]
+    assert signed.absent == ()
+    assert signed.to_json()["absent"] == []
+    key = read_public_key(whole.with_name("utility.key.pub"))
+    demanded = verify_bundle(copy, trusted=key)
+    assert (demanded.accepted, demanded.absent) == (False, ())
+    assert [one.check for one in demanded.findings if not one.holds] == ["the signature"]

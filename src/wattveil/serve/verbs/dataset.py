@@ -4,7 +4,9 @@ from typing import Annotated, Any
 
 import typer
 
+from wattveil import checks
 from wattveil.errors import InvalidParameterError
+from wattveil.public_estimate import MAX_CUSTOMERS, ROUNDING_RULE, rounded_customers, rounding_note
 from wattveil.serve.ledger.console import AsJson
 from wattveil.serve.verbs.console import HERE, Delta, LabelEpsilon, Url, act, say
 from wattveil.terminal import refusals
@@ -37,7 +39,9 @@ def dataset(
     customer_list_file: Annotated[
         str | None, typer.Option(help="For labels: public list of customers, in the same folder.")
     ] = None,
-    customers: Annotated[int, typer.Option(help="Public guess of how many there are.")] = 1000,
+    customers: Annotated[
+        int, typer.Option(help=f"Public estimate of the number of customers, {ROUNDING_RULE}.")
+    ] = 1000,
     typical_kw: Annotated[float, typer.Option(help="Public guess of their median size.")] = 0.5,
     title: Annotated[str | None, typer.Option(help="For statements and pages.")] = None,
     curator: Annotated[str | None, typer.Option(help="Who publishes.")] = None,
@@ -49,6 +53,9 @@ def dataset(
     """Register a data set, with its budget. All that is said here is public, and stays."""
     with refusals():
         groups = dict(_group(text) for text in group or [])
+        checks.integer("customers", customers, least=1, most=MAX_CUSTOMERS)
+    if note := rounding_note(customers):
+        typer.echo(note, err=as_json)
     about = {"title": title, "curator": curator, "region": region, "contact": contact}
     promise = {"delta": delta, "label_epsilon": label_epsilon}
     labelled = [] if customer_list_file is None else ["labels"]
@@ -60,7 +67,7 @@ def dataset(
         "groups": groups,
         "products": [*_PRODUCTS, *labelled],
         "customer_list_file": customer_list_file,
-        "customers": customers,
+        "customers": rounded_customers(customers),
         "typical_kw": typical_kw,
         "linked_to": linked_to,
         "allowance": None if epsilon is None else {**promise, "epsilon": epsilon},

@@ -1,0 +1,98 @@
+"""Warn of steps in a scikit-learn `Pipeline` that learn from private rows without noise.
+
+A private estimator protects what it releases itself. A scaler in front of it, fitted on the same
+rows, passes on exact statistics: the guarantee of the estimator does not cover them.
+"""
+
+import sys
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from wattveil.errors import UnprotectedStepWarning
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from sklearn.pipeline import Pipeline
+
+
+def warn_of_fitted_steps() -> None:
+    """Warn of every step that was fitted on the rows before they reached the calling estimator.
+
+    To be called by ``fit`` of a private estimator. Walks up the call stack; of each `Pipeline`
+    that is being fitted there, it inspects the steps before the calling one. A step counts if its
+    tags say that it has to be fitted. Stateless ones (`Normalizer`, `FunctionTransformer`) do not
+    count, nor does `FrozenEstimator`, whose ``fit`` does nothing. Work that scikit-learn hands to
+    other threads or processes has a stack of its own, and is not seen.
+    """
+    if "sklearn.pipeline" not in sys.modules:  # then no Pipeline can exist
+        return
+    from sklearn.pipeline import Pipeline  # noqa: PLC0415 - loaded already
+
+    below: list[object] = []  # the objects whose methods were called below, the innermost first
+    found: list[str] = []
+    depth, outermost = 1, 1
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - `inspect.stack` reads source files
+    while frame is not None:
+        owner = frame.f_locals.get("self") if "self" in frame.f_code.co_varnames else None
+        if isinstance(owner, Pipeline):
+            outermost = depth
+            if not any(owner is one for one in below):
+                found += [_name(step) for step in _steps_before(owner, below)]
+        if owner is not None:
+            below.append(owner)
+        frame, depth = frame.f_back, depth + 1
+    level = _level_of_caller(outermost)
+    for name in found:
+        warnings.warn(
+            f"{name} is fitted on the private rows in front of a private estimator in a Pipeline:"
+            " what it learns is exact, and the privacy guarantee does not cover it. Leave it out,"
+            " or fit it on public data and wrap it in sklearn.frozen.FrozenEstimator.",
+            UnprotectedStepWarning,
+            stacklevel=level,
+        )
+
+
+def _steps_before(pipeline: "Pipeline", below: list[object]) -> Iterator[object]:
+    """Return the steps that were fitted before the one whose fit is under way."""
+    steps = [step for _, step in pipeline.steps]
+    running = [row for row, step in enumerate(steps) if any(step is one for one in below)]
+    if not running:  # with a cache, a step is a copy of the one that is listed
+        kinds = {type(one) for one in below}
+        running = [row for row, step in enumerate(steps) if type(step) in kinds]
+    for step in steps[: running[-1] if running else -1]:
+        yield from _fitted(step)
+
+
+def _fitted(step: Any) -> Iterator[object]:  # noqa: ANN401 - whatever somebody put into a Pipeline
+    """Return the step if it learns from rows; of a nested Pipeline, those of its steps that do."""
+    from sklearn.frozen import FrozenEstimator  # noqa: PLC0415 - loaded by then
+    from sklearn.pipeline import Pipeline  # noqa: PLC0415 - loaded by then
+    from sklearn.utils import get_tags  # noqa: PLC0415 - loaded by then
+
+    if step is None or step == "passthrough" or isinstance(step, FrozenEstimator):
+        return
+    if isinstance(step, Pipeline):
+        for _, inner in step.steps:
+            yield from _fitted(inner)
+        return
+    try:
+        is_fitted = get_tags(step).requires_fit
+    except (AttributeError, TypeError, ValueError):  # no tags: nothing says that it is stateless
+        is_fitted = True
+    if is_fitted:
+        yield step
+
+
+def _name(step: object) -> str:
+    return type(step).__name__
+
+
+def _level_of_caller(depth: int) -> int:
+    """Return the level, seen from whoever asks, of the frame that called scikit-learn."""
+    frame: FrameType | None = sys._getframe(depth + 1)  # noqa: SLF001 - as above
+    level = depth + 1
+    while frame is not None and str(frame.f_globals.get("__name__")).startswith("sklearn."):
+        frame, level = frame.f_back, level + 1
+    return level
