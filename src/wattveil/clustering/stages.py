@@ -20,7 +20,7 @@ from wattveil.clustering.tuning import Tuning
 
 
 class AskStep(Protocol):
-    """Release what the customers add to cells: `wattveil.release.asks.Asks.step`."""
+    """Release what the customers add to cells: `wattveil.release.queries.KMeansQueries.step`."""
 
     def __call__(
         self,
@@ -35,18 +35,12 @@ class AskStep(Protocol):
         """Release the counts and sums of the cells."""
 
 
-def middle_stage(
-    ask: AskStep, middle: Cells, *, size: float, counting: bool, colour: Floats, units: int
-) -> Cells:
-    """Return the cell of everybody where the customers are, by steps of smaller and smaller radius.
-
-    ``counting``: their number is not public, and a part of each step is for it.
-    """
-    count_part = tuning.REFINE_COUNT_PART if counting else tuning.KNOWN_COUNT_PART
+def middle_stage(ask: AskStep, middle: Cells, *, size: float, colour: Floats, units: int) -> Cells:
+    """Return the cell of everybody where the customers are, by steps of smaller and smaller radius."""
     radii = tuning.MIDDLE_RADII
     for step, of_step in enumerate(tuning.split_units(units, len(radii))):
         middle = replace(middle, radii=np.array([radii[step] * size]))
-        parts = tuning.counts_and_sums(of_step, count_part)
+        parts = tuning.counts_and_sums(of_step, tuning.REFINE_COUNT_PART)
         tag = f"middle step {step + 1}"
         seen = ask(middle, colour=colour, shells=(), rho_units=parts, tag=tag)
         middle = filtering.update(middle, seen, step=step, colour=colour)
@@ -79,7 +73,7 @@ def refining_stage(ask: AskStep, cells: Cells, *, colour: Floats, how: Tuning, u
 def last_look(cells: Cells, *, is_shape: bool, has_middle: bool, std: float) -> Cells:
     """Return refined clusters as far as they differ by more than noise, with honest errors.
 
-    ``std`` is of the number of customers, 0 if it is public: all counts took it for granted.
+    ``std`` is of the number of customers, which all counts took for granted.
     """
     if has_middle and len(cells.counts) > 1:
         cells = doubt_middle(cells)

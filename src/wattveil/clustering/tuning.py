@@ -48,9 +48,6 @@ COARSE_COUNT_PART = 0.6
 REFINE_COUNT_PART = 0.12
 """Of a refining step for counts: the counts of all steps add up in the filter."""
 
-KNOWN_COUNT_PART = 0.01
-"""Of a step around the middle of everybody for counts, if the number of customers is public."""
-
 CELL_RADIUS = 0.55
 """Clip radius of a coarse cell, as a share of its size level."""
 

@@ -10,7 +10,7 @@ from wattveil.privacy.rows import Rows, Texts
 from wattveil.profiles import Grid
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class KeptProfiles(ABC):
     """The load profiles of customers, private: `Profiles` with columns that an engine keeps.
 
@@ -24,6 +24,11 @@ class KeptProfiles(ABC):
     timezone: str
     attributes: Mapping[str, Rows[Texts]]
     rules: Mapping[str, object] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Return the public facts alone."""
+        name = type(self).__name__
+        return f"{name}(grid={self.grid!r}, timezone={self.timezone!r}, private rows not shown)"
 
     @abstractmethod
     def listed(self, customer_list: Sequence[str]) -> "KeptProfiles":

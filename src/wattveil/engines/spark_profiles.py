@@ -28,7 +28,7 @@ def record_of(frame: DataFrame) -> str | None:
     return found
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SparkProfiles(KeptProfiles):
     """Profiles in a DataFrame."""
 

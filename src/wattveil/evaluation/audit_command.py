@@ -31,6 +31,7 @@ EPILOG = "Example: wattveil audit --epsilon 1 --delta 1e-6 --runs 100 --page aud
 _HOMES = 30
 """Simulated customers beside the canary, if no profiles are given: few, so that it is quick."""
 _ADDED = "hostile customer"
+_MAX_FAULTS = 10
 
 
 def audit(
@@ -259,8 +260,10 @@ def _show_replay(console: Console, found: ReplayAudit) -> None:
             f"[{colour}]{part.verdict}[/]",
         )
     console.print(table)
-    for fault in found.faults:
+    for fault in found.faults[:_MAX_FAULTS]:
         console.print(f"[red]Fault:[/] {plain(str(fault))}")
+    if len(found.faults) > _MAX_FAULTS:
+        console.print(f"[red]{len(found.faults)} faults[/] in all; --json prints each.")
     console.print(
         f"{found.replays} replays, each with one customer changed. A ratio is the squared change of"
         " a query's exact integers over its squared sensitivity; it is exact, and must not exceed"

@@ -14,8 +14,8 @@ Ratios are fractions of Python integers; no rounding hides an excess. For random
 ratio is the epsilon of the channel over the epsilon charged; the label of the changed customer may
 differ, all others must be identical.
 
-The audit does not see the sampler (whether noise has the scale it was drawn with), time and memory,
-or customers it did not change. The instance tier is not differential privacy and is not audited.
+The audit does not see the sampler (whether noise has its stated scale), run time and memory, or
+customers that it did not change. The instance tier is not differential privacy and is not audited.
 Exact integers and all results are private: they stay with the data holder.
 """
 
@@ -42,12 +42,13 @@ from wattveil.publish.tables import Table
 
 Floats = NDArray[np.float64]
 Data = TypeVar("Data")
+_Path = tuple[str, ...]
 
 WHOLE = "release"
 """The name of the only part, where a release has one."""
 
-_FROM_LABELS = frozenset({"sizes", "sizes_std", "shares", "shares_std", "label_sizes"})
-"""What is computed from the list of labels: equal where the lists are equal."""
+_FROM_LABELS = ("sizes", "sizes_std", "shares", "shares_std", "label_sizes")
+"""Values beside a list of labels that are computed from it: equal where the lists are equal."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -121,7 +122,6 @@ class PartReplay:
             "worst_query": None if worst is None else worst.tag,
             "budget_ratio": float(self.budget_ratio),
             "verdict": self.verdict,
-            "faults": [f"{fault.neighbour}: {fault.text}" for fault in self.faults],
         }
 
 
@@ -146,13 +146,12 @@ class ReplayAudit:
 
 
 def hostile_rows(load_kw: Floats) -> dict[str, Floats]:
-    """Return ten rows that strain a sum over customers, as wide as the customers beside them."""
+    """Return ten rows for a customer that a faulty sum does not bound, as wide as the others."""
     width = load_kw.shape[1]
     finite = load_kw[np.isfinite(load_kw).all(axis=1)]
     others = finite if len(finite) else np.linspace(0.1, 1.0, width)[None, :]
     flat = np.ones(width)
-    spike = np.zeros(width)
-    spike[width // 2] = 1e6
+    spike = np.where(np.arange(width) == width // 2, 1e6, 0.0)
     return {
         "1e6 kW": 1e6 * flat,
         "-1e5 kW": -1e5 * flat,
@@ -200,7 +199,7 @@ def replay_audit(
         replays += 1
         try:
             second = _observe(release, neighbour.data, first.transcript)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the first run did not stop
+        except Exception as error:  # noqa: BLE001 - whatever it is, the first run had none
             own = isinstance(error, ValueError) and str(error).startswith("the second run")
             text = str(error) if own else f"the second run stopped: {type(error).__name__}"
             comparison.report(WHOLE, neighbour.name, text)
@@ -215,7 +214,7 @@ class _Observed:
 
     transcript: Transcript
     result: object
-    values: Mapping[tuple[str, ...], object]
+    values: Mapping[_Path, object]
 
 
 def _observe(
@@ -277,17 +276,13 @@ class _Comparison:
 
     def result(self, replays: int) -> ReplayAudit:
         """Return what was found."""
-        return ReplayAudit(
-            parts=tuple(map(self._part, self._charges)),
-            faults=tuple(self._faults),
-            replays=replays,
-        )
+        parts = tuple(map(self._part, self._charges))
+        return ReplayAudit(parts=parts, faults=tuple(self._faults), replays=replays)
 
     def _part(self, own: _Charges) -> PartReplay:
-        asked = zip(self._asked, self._ratios, strict=True)
         queries = [
             QueryReplay(tag=spend.tag, ratio=ratio)
-            for (part, spend), ratio in asked
+            for (part, spend), ratio in zip(self._asked, self._ratios, strict=True)
             if part == own.part
         ]
         budget_ratio = _ratio(self._totals[own.part], Fraction(2 * own.grant.rho_units, RHO_UNITS))
@@ -343,25 +338,21 @@ class _Labels:
     label_of: dict[str, int]
 
 
-_Path = tuple[str, ...]
-
-
 def _differences(
     first: Mapping[_Path, object], second: Mapping[_Path, object], customer_id: str | None
 ) -> list[_Path]:
     """Return the paths of released values that differ and must not, and of private values."""
-    permitted, list_changed = set(), False
+    permitted: set[_Path] = set()
     for path, value in first.items():
         names = _changed_names(value, second.get(path))
         if names and len(names) == 1 and customer_id in {None, *names}:
-            permitted.add(path)
-            list_changed = True
+            permitted |= {path, *((*path[:-1], name) for name in _FROM_LABELS)}
     found = []
     for path in sorted({*first, *second}):
         one, two = first.get(path), second.get(path)
-        follows = list_changed and not _FROM_LABELS.isdisjoint(path)
+        may_differ = any(path[: len(above)] == above for above in permitted)
         is_private = isinstance(one, PrivateValue) or isinstance(two, PrivateValue)
-        if is_private or (one != two and path not in permitted and not follows):
+        if is_private or (not may_differ and one != two):
             found.append(path)
     return found
 
@@ -376,7 +367,7 @@ def _changed_names(first: object, second: object) -> set[str] | None:
 
 
 def _values(path: _Path, value: Any) -> Iterator[tuple[_Path, object]]:  # noqa: ANN401 - of any type
-    """Yield everything that a released object holds, to the last bit, with where it stands."""
+    """Yield everything that a released object holds, to the last bit, by path."""
     if isinstance(value, PrivateValue):
         yield path, value  # nothing private may be in a release
     elif isinstance(value, ReleasedRows):

@@ -25,6 +25,7 @@ from wattveil.clustering.small_clusters import merge_small_clusters
 from wattveil.clustering.transforms import Transform, clip_rms
 from wattveil.engines.inputs import estimator_rows
 from wattveil.errors import InvalidDataError, InvalidParameterError, WeakGuaranteeWarning
+from wattveil.pipeline_check import warn_of_fitted_steps
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
@@ -174,6 +175,7 @@ class LeaveOneOutKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # s
         customer_class : (P,) or None
             The class of each customer, for ``customer_classes``.
         """
+        warn_of_fitted_steps()
         transform = self._checked()
         rows = _finite(estimator_rows(self, X, ensure_all_finite=False))
         kept = self._kept(rows.shape[0], customer_class)

@@ -104,7 +104,6 @@ def rehearsal_of(estimator: _Estimator, n_customers: int) -> tuple[_Estimator, i
     s = min(mu * n_customers / n_simulated, max(_STRONGEST, mu))
     rehearsal: _Estimator = clone(estimator).set_params(
         epsilon=calibration.gaussian_epsilon(s=s, delta=estimator.delta),
-        n_customers=None if estimator.n_customers is None else n_simulated,
     )
     return rehearsal, n_simulated
 

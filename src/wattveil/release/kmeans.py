@@ -33,6 +33,7 @@ from wattveil.clustering.sizes import SizeLevels, checked_range, one_level, size
 from wattveil.clustering.tuning import choose_tuning
 from wattveil.engines.inputs import Load, Values, as_rows, estimator_rows, load_rows
 from wattveil.errors import InvalidParameterError
+from wattveil.pipeline_check import warn_of_fitted_steps
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee
@@ -68,8 +69,6 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         Public range of customers' root-mean-square load, in which sizes are looked for. A wide
         range costs next to nothing, unless customers are few (n mu below 20); the wrong unit (W,
         kWh a day) costs the release.
-    n_customers : int or None
-        The number of customers if it is public; None spends 1 % of the budget on it.
     normalise : bool
         Cluster shapes: every customer's row is scaled to length 1 first. Needs far fewer customers
         for the same accuracy.
@@ -119,7 +118,6 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         delta: float = 1e-6,
         clip_kw: float | None = None,
         plausible_kw: tuple[float, float] = (0.04, 40.0),
-        n_customers: int | None = None,
         normalise: bool = False,
         public_library: ArrayLike | None = None,
         slots_per_day: int | None = None,
@@ -129,7 +127,6 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         self.delta = delta
         self.clip_kw = clip_kw
         self.plausible_kw = plausible_kw
-        self.n_customers = n_customers
         self.normalise = normalise
         self.public_library = public_library
         self.slots_per_day = slots_per_day
@@ -144,6 +141,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         y : None
             Ignored.
         """
+        warn_of_fitted_steps()
         budget = Budget(self.guarantee())
         table = PrivateTable(self._private_rows(X, reset=True), budget)
         self._release(table, budget, share=1.0)
@@ -250,11 +248,9 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         library = checked_library(self.public_library, n_slots)
         granted = budget.share(share)
         mu = math.sqrt(2.0 * granted / accounting.RHO_UNITS)
-        customers, customers_std = float(self.n_customers or 0), 0.0
-        if self.n_customers is None:
-            units = budget.share(share * tuning.COUNT_SHARE)
-            customers, customers_std = queries.customers(rho_units=units)
-        customers = max(customers, 1.0)  # a noisy count may be negative
+        units = budget.share(share * tuning.COUNT_SHARE)
+        counted, customers_std = queries.customers(rho_units=units)
+        customers = max(counted, 1.0)  # a noisy count may be negative
         signal = customers * mu
         how = choose_tuning(signal / self.n_clusters, n_slots=n_slots, n_clusters=self.n_clusters)
         sizes = self._sizes(queries, granted, n_slots=n_slots, customers=customers, mu=mu)
@@ -274,9 +270,9 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         middle = None
         if for_middle:
             public = public_middle(shapes, size=size, customers=customers, std=customers_std)
-            units, counting = int(for_middle * left()), self.n_customers is None
+            units = int(for_middle * left())
             middle = stages.middle_stage(
-                queries.step, public, size=size, counting=counting, colour=colour, units=units
+                queries.step, public, size=size, colour=colour, units=units
             )
         if middle is not None and self.n_clusters == 1:
             cells = widened(middle, size=size)
@@ -334,8 +330,6 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     def guarantee(self) -> Guarantee:
         """Return what a fit will promise; refuse parameters that scikit-learn wants unchecked."""
         checks.integer("n_clusters", self.n_clusters, least=1, most=_MOST_CLUSTERS)
-        if self.n_customers is not None:
-            checks.integer("n_customers", self.n_customers, least=1, most=10**12)
         if self.clip_kw is not None:
             checks.positive("clip_kw", self.clip_kw)
         checked_range(self.plausible_kw)

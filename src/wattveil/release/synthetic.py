@@ -36,7 +36,7 @@ class LoadSynthesizer(PrivateKMeans):
 
     Parameters
     ----------
-    n_clusters, epsilon, delta, clip_kw, plausible_kw, n_customers, public_library
+    n_clusters, epsilon, delta, clip_kw, plausible_kw, public_library
         As in `PrivateKMeans`; the budget is for clusters and model together.
     load_transform : {"asinh", "log"}
         "asinh" takes export (negative load) as it comes; "log" is the paper's log(x + alpha).
@@ -72,7 +72,6 @@ class LoadSynthesizer(PrivateKMeans):
         delta: float = 1e-6,
         clip_kw: float | None = None,
         plausible_kw: tuple[float, float] = (0.04, 40.0),
-        n_customers: int | None = None,
         public_library: ArrayLike | None = None,
         load_transform: Literal["asinh", "log"] = "asinh",
         alpha_kw: float = 15.0,
@@ -81,7 +80,6 @@ class LoadSynthesizer(PrivateKMeans):
     ) -> None:
         super().__init__(n_clusters=n_clusters, epsilon=epsilon, delta=delta, clip_kw=clip_kw)
         self.plausible_kw = plausible_kw
-        self.n_customers = n_customers
         self.public_library = public_library
         self.slots_per_day = slots_per_day
         self.load_transform = load_transform

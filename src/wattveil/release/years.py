@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from wattveil.clustering.geometry import Floats
 from wattveil.engines.inputs import Load, as_rows
+from wattveil.pipeline_check import warn_of_fitted_steps
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.rows import IntArray, Rows
 from wattveil.privacy.table import PrivateTable
@@ -36,7 +37,7 @@ class YearSynthesizer(LoadSynthesizer):
     ----------
     first_day : date
         The local day of the first slots.
-    n_clusters, epsilon, delta, plausible_kw, n_customers
+    n_clusters, epsilon, delta, plausible_kw
         As in `LoadSynthesizer`; the budget is for everything together.
     slots_per_day : int
         Slots of a day, at most 96.
@@ -69,13 +70,11 @@ class YearSynthesizer(LoadSynthesizer):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         plausible_kw: tuple[float, float] = (0.04, 40.0),
-        n_customers: int | None = None,
         slots_per_day: int = 24,
         split: Split = Split.SEASON_WEEKDAY_WEEKEND,
     ) -> None:
         super().__init__(n_clusters=n_clusters, epsilon=epsilon, delta=delta)
         self.plausible_kw = plausible_kw
-        self.n_customers = n_customers
         self.slots_per_day: int = slots_per_day
         self.first_day = first_day
         self.split = split
@@ -90,6 +89,7 @@ class YearSynthesizer(LoadSynthesizer):
         y : None
             Ignored.
         """
+        warn_of_fitted_steps()
         budget = Budget(self.guarantee())
         hours = as_rows(X, partial(super()._plain_rows, reset=True))
         calendar = self._calendar(hours.width)
