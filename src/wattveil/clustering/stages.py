@@ -36,7 +36,7 @@ class AskStep(Protocol):
 
 
 def middle_stage(ask: AskStep, middle: Cells, *, size: float, colour: Floats, units: int) -> Cells:
-    """Return the cell of everybody where the customers are, by steps of smaller and smaller radius."""
+    """Return the cell of all customers around their mean, by steps of falling radius."""
     radii = tuning.MIDDLE_RADII
     for step, of_step in enumerate(tuning.split_units(units, len(radii))):
         middle = replace(middle, radii=np.array([radii[step] * size]))
