@@ -20,6 +20,7 @@ from wattveil.evaluation.privacy_attacks import label_inference
 from wattveil.evaluation.rules import Rule, apply_rule
 from wattveil.instance.kmeans import LeaveOneOutKMeans
 from wattveil.privacy.mechanisms.response import PARTS
+from wattveil.privacy.opening import reveal
 from wattveil.release.kmeans import PrivateKMeans
 from wattveil.release.promise import global_promise
 from wattveil.release.shapes import load_shapes
@@ -109,7 +110,7 @@ def leave_one_out(rows: Floats, epsilon: float) -> LeaveOneOutKMeans:
 def instance_labels(rows: Floats, epsilon: float) -> str:
     """Guess the exact label from the released one: as it stands."""
     fit = leave_one_out(rows, epsilon)
-    return f"{(fit.labels_ == fit.diagnostics_.reveal().labels).mean():.1%}"
+    return f"{(fit.labels_ == reveal(fit.diagnostics_).labels).mean():.1%}"
 
 
 def instance_mean(rows: Floats, epsilon: float) -> Floats:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from wattveil.clustering.transforms import Transform, clip_rms
 from wattveil.errors import WeakGuaranteeWarning
 from wattveil.instance.kmeans import LeaveOneOutKMeans
+from wattveil.privacy.opening import reveal
 
 DATA = Path(os.environ.get("WATTVEIL_DATA", Path(__file__).parents[2] / "shared" / "data"))
 RUNS = 5
@@ -50,7 +51,7 @@ def main() -> None:
             options = {**choice, "clip_kw": median_rms} if "clip_kw" in choice else choice
             white, _ = loss(load_kw, noise="white", **options)
             coloured, fitted = loss(load_kw, noise="coloured", **options)
-            inside = fitted.diagnostics_.reveal()
+            inside = reveal(fitted.diagnostics_)
             sizes = sorted(inside.sizes.tolist())
             print(  # noqa: T201
                 f"{label:24} {white:9.3g} {coloured:9.3g} {inside.white_trace_ratio:12.4f}  {sizes}"
@@ -67,7 +68,7 @@ def loss(load_kw: NDArray[np.float64], **options: object) -> tuple[float, LeaveO
             model.fit(load_kw)
         rows = load_kw if model.clip_kw is None else clip_rms(load_kw, model.clip_kw)
         transform = Transform(name=model.load_transform, scale_kw=model.transform_kw)
-        exact = model.diagnostics_.reveal().centroids
+        exact = reveal(model.diagnostics_).centroids
         released = transform.forward(model.cluster_centers_)
         rows = transform.forward(rows)
         losses.append(distortion(rows, released) / distortion(rows, exact) - 1.0)

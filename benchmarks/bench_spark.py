@@ -27,8 +27,11 @@ import numpy as np
 
 from tests.spark_cluster import Cluster, spark_cluster
 from wattveil.engines.local import LocalRows
+from wattveil.privacy.mechanisms.contributions import BlockSums, Query
+from wattveil.privacy.rows import Rows
 from wattveil.profiles import Grid, Profiles
 from wattveil.profiles.account import ProfileRules
+from wattveil.release.rows.nearest import nearest_offsets
 
 _ROUNDS, _SLOTS, _WARM_UP = 10, 24, 3
 _RULES = ProfileRules(
@@ -142,16 +145,19 @@ def _customers() -> np.ndarray:
     return np.random.default_rng(1).lognormal(size=(2000, _SLOTS))
 
 
-def _rounds(rows: object) -> float:
-    """Return the median clock of an ask that adds 24 whole numbers of every customer up."""
-
-    def steps(load: np.ndarray) -> np.ndarray:
-        return np.trunc(load * 2**30).astype(np.int64).sum(axis=0)
-
+def _rounds(rows: Rows[np.ndarray]) -> float:
+    """Return the median wall time of a clustering step of one cell: 24 sums and a count."""
+    queries = [
+        Query(tag="offsets", rho_units=1, n_cells=1, n_features=_SLOTS),
+        Query(tag="counts", rho_units=1, n_cells=1),
+    ]
+    work = nearest_offsets.bind(
+        centres=np.zeros((1, _SLOTS)), radii=np.ones(1), colour=np.ones(_SLOTS), shells=np.zeros(0)
+    )
     clocks = []
     for _ in range(_WARM_UP + _ROUNDS):
         began = time.perf_counter()
-        rows.add_up(steps, size=_SLOTS)
+        rows.add_up(BlockSums(queries, work))
         clocks.append(time.perf_counter() - began)
     return statistics.median(clocks[_WARM_UP:])
 

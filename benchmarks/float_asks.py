@@ -1,49 +1,45 @@
-"""The asks of the global tier without an integer grid, to measure what the grid costs.
+"""The queries of the global tier without an integer grid, to measure the cost of the grid.
 
-Sums are floating point and the noise is numpy's: fit for a benchmark, never for a release.
+Sums are floating point and the noise is NumPy's: for benchmarks only, never for a release.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wattveil.clustering import offsets
 from wattveil.clustering.cells import Cells, Statistics
-from wattveil.engines.rows import Rows
 from wattveil.privacy import accounting
-from wattveil.privacy.budget import Budget, Spend
+from wattveil.privacy.budget import Spend
+from wattveil.privacy.noise import NoiseSource
+from wattveil.privacy.table import PrivateTable
 from wattveil.release import kmeans
+from wattveil.release.rows import nearest, projection
 
 Floats = NDArray[np.float64]
 
 
 @contextmanager
 def without_grid(generator: np.random.Generator) -> Iterator[None]:
-    """Let releases inside the block ask without grid, with noise from a generator."""
-
-    def asks(rows: Rows[Floats], budget: Budget) -> FloatAsks:
-        return FloatAsks(rows, budget, generator)
-
-    with mock.patch.object(kmeans, "Asks", asks):
+    """Let releases inside the block query without grid, with noise from a generator."""
+    with mock.patch.object(kmeans, "KMeansQueries", partial(FloatQueries, generator=generator)):
         yield
 
 
 @contextmanager
 def with_noise_of(seed: int) -> Iterator[None]:
-    """Let asks of the same tag have the same noise in every release inside such a block."""
+    """Let queries of the same tag have the same noise in every release inside such a block."""
 
-    class SeededAsks(FloatAsks):
+    class SeededQueries(FloatQueries):
         def _noisy(self, exact: Floats, rho_units: int, tag: str) -> tuple[Floats, float]:
             self._generator = np.random.default_rng([seed, *tag.encode()])
             return super()._noisy(exact, rho_units, tag)
 
-    def asks(rows: Rows[Floats], budget: Budget) -> FloatAsks:
-        return SeededAsks(rows, budget, np.random.default_rng(seed))
-
-    with mock.patch.object(kmeans, "Asks", asks):
+    queries = partial(SeededQueries, generator=np.random.default_rng(seed))
+    with mock.patch.object(kmeans, "KMeansQueries", queries):
         yield
 
 
@@ -54,23 +50,35 @@ def grid_with_noise_of(generator: np.random.Generator) -> Iterator[None]:
     With the same seed as `without_grid` both have the same noise, up to the rounding.
     """
 
-    def rounded(*, scale: float, size: int) -> NDArray[np.int64]:
+    def rounded(_: NoiseSource, scale: float, size: int) -> NDArray[np.int64]:
         return np.rint(scale * generator.standard_normal(size)).astype(np.int64)
 
-    with mock.patch("wattveil.privacy.noise.discrete_gaussian", rounded):
+    with mock.patch.object(NoiseSource, "discrete_gaussian", rounded):
         yield
 
 
-class FloatAsks:
-    """Same questions as `wattveil.release.asks.Asks`, in the same order."""
+class FloatQueries:
+    """The queries of `wattveil.release.queries.KMeansQueries`, in the same order."""
 
-    def __init__(self, rows: Rows[Floats], budget: Budget, generator: np.random.Generator) -> None:
-        (self._rows,) = rows.here()
-        self._budget = budget
+    def __init__(
+        self,
+        load_kw: PrivateTable[Floats],
+        *,
+        basis: Floats,
+        normalise: bool,
+        longest: float,
+        generator: np.random.Generator,
+    ) -> None:
+        (load,) = load_kw._rows._joined()  # noqa: SLF001 - of `LocalRows`, in a benchmark
+        rows, has_data = projection.project_rows(
+            load, basis=basis, normalise=normalise, longest=longest
+        )
+        self._rows = np.ascontiguousarray(rows[has_data])
+        self._budget = load_kw._budget  # noqa: SLF001 - in a benchmark
         self._generator = generator
 
     def keep_coordinates(self, coordinates: int) -> None:
-        """Ask about the first coordinates only from now on."""
+        """Query the first coordinates only from now on."""
         self._rows = np.ascontiguousarray(self._rows[:, :coordinates])
 
     def customers(self, *, rho_units: int) -> tuple[float, float]:
@@ -80,12 +88,12 @@ class FloatAsks:
 
     def sizes(self, edges: Floats, *, coordinates: int, rho_units: int) -> tuple[Floats, float]:
         """Return a noisy histogram of sizes and its standard deviation."""
-        cells = offsets.size_cells(self._rows, edges, coordinates=coordinates)
+        (cells,) = projection.size_cells(self._rows, edges=edges, coordinates=coordinates)
         return self._noisy(np.bincount(cells, minlength=edges.size + 1), rho_units, "sizes")
 
     def costs(self, centroids: Floats, features: Floats, *, rho_units: int) -> Floats:
         """Return the noisy sum of the clipped features of the customers' costs."""
-        found = offsets.cost_features(self._rows, centroids, features)
+        _, found = nearest.cost_features(self._rows, centroids=centroids, features=features)
         found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1.0)
         return self._noisy(found.sum(axis=0), rho_units, "choice of merge")[0]
 
@@ -100,13 +108,18 @@ class FloatAsks:
     ) -> Statistics:
         """Return the noisy counts and sums of clipped offsets of each cell."""
         n_cells, columns = cells.middles.shape
-        labels, shell, offset = offsets.nearest_offsets(self._rows, cells, colour, np.array(shells))
+        labels, offset, cell_and_shell = nearest.nearest_offsets(
+            self._rows,
+            centres=cells.middles,
+            radii=cells.radii,
+            colour=colour,
+            shells=np.array(shells),
+        )
         offset /= np.maximum(np.linalg.norm(offset, axis=1, keepdims=True), 1.0)
         exact = np.stack([np.bincount(labels, column, n_cells) for column in offset.T], axis=1)
         for_counts, for_sums = rho_units
         sums, sums_std = self._noisy(exact.ravel(), for_sums, f"{tag}: offsets")
-        n_shells = len(shells) + 1
-        counted = np.bincount(labels * n_shells + shell, minlength=n_cells * n_shells)
+        counted = np.bincount(cell_and_shell, minlength=n_cells * (len(shells) + 1))
         counts, counts_std = self._noisy(counted, for_counts, f"{tag}: counts")
         return Statistics(
             counts=counts.reshape(n_cells, -1),

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from pyarrow import csv
 
 from wattveil.profiles import Split
-from wattveil.synthesis.calendar import fitting_calendar, typical_days
+from wattveil.release.rows.day_features import typical_days
+from wattveil.synthesis.calendar import fitting_calendar
 
 DATA = Path(os.environ.get("WATTVEIL_DATA", Path(__file__).parents[2] / "shared" / "data"))
 LONDON = DATA / "lcl1014" / "lcl1014_hourly_2013_wide.csv.gz"
@@ -65,15 +66,13 @@ def london_year() -> Floats:
     year = np.full((home.max() + 1, 365, N_HOURS), np.nan)
     year[home, day] = days
     rows = year.reshape(len(year), -1)
-    typical = typical_days(
-        rows,
-        fitting_calendar(
-            rows.shape[1],
-            first_day=date(2013, 1, 1),
-            n_slots=N_HOURS,
-            split=Split.SEASON_WEEKDAY_WEEKEND,
-        ),
+    calendar = fitting_calendar(
+        rows.shape[1],
+        first_day=date(2013, 1, 1),
+        n_slots=N_HOURS,
+        split=Split.SEASON_WEEKDAY_WEEKEND,
     )
+    (typical,) = typical_days(rows, parts=calendar.parts, n_parts=calendar.n_parts)
     return rows[np.isfinite(typical).all(axis=1)]
 
 
