@@ -1,18 +1,18 @@
-"""What makes thousands of runs of one experiment affordable."""
+"""Patches that make thousands of runs of one experiment affordable."""
 
 from collections import defaultdict
 from functools import cache
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from wattveil.privacy import accounting
 from wattveil.privacy.accounting import Composition
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.mechanisms import modulo, response
+from wattveil.privacy.mechanisms.answer import Ellipsoid
 from wattveil.privacy.noise import NoiseSource
-from wattveil.privacy.sensitivity import Ellipsoid, FloatArray, IntArray
+from wattveil.privacy.rows import FloatArray, IntArray
 
 _BLOCK = 4096
 
@@ -33,10 +33,10 @@ def remember_constants(patch: pytest.MonkeyPatch) -> None:
             units[key] = largest_rho(budget, aside)
         return units[key]
 
-    def remembered_answer(region: Ellipsoid, vector: FloatArray) -> IntArray:
-        key = (region, *vector.tolist())  # regions compare by identity
+    def remembered_answer(ellipsoid: Ellipsoid, vector: FloatArray) -> IntArray:
+        key = (ellipsoid, *vector.tolist())  # ellipsoids compare by identity
         if key not in answers:
-            answers[key] = round_answer(region, vector)
+            answers[key] = round_answer(ellipsoid, vector)
         return answers[key].copy()
 
     patch.setattr(Budget, "_largest_rho", remembered_rho)
@@ -44,19 +44,14 @@ def remember_constants(patch: pytest.MonkeyPatch) -> None:
 
 
 def draw_in_blocks(patch: pytest.MonkeyPatch) -> None:
-    """Draw the system's noise in blocks, and hand each number out once."""
-    for law in ("discrete_gaussian", "discrete_laplace"):
-        patch.setattr(NoiseSource, law, _in_blocks(law))
+    """Draw the system's noise in blocks, and return each number once."""
+    draw = NoiseSource.discrete_gaussian
+    left: dict[float, IntArray] = defaultdict(lambda: np.zeros(0, dtype=np.int64))
 
-
-def _in_blocks(law: str) -> object:
-    draw = getattr(NoiseSource, law)
-    left: dict[float, NDArray[np.int64]] = defaultdict(lambda: np.zeros(0, dtype=np.int64))
-
-    def hand_out(source: NoiseSource, scale: float, size: int) -> NDArray[np.int64]:
+    def next_numbers(source: NoiseSource, scale: float, size: int) -> IntArray:
         if left[scale].size < size:
             left[scale] = np.concatenate((left[scale], draw(source, scale, max(size, _BLOCK))))
         taken, left[scale] = np.split(left[scale], [size])
         return taken.copy()
 
-    return hand_out
+    patch.setattr(NoiseSource, "discrete_gaussian", next_numbers)

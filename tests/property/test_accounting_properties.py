@@ -21,14 +21,14 @@ scales = st.floats(-4.0, 1.5).map(lambda x: 10.0**x)
 
 def budget(epsilon: float, delta: float, response: float = 0.0) -> Budget:
     """Return a global budget for zero-out of a customer."""
-    promise = Guarantee(
+    guarantee = Guarantee(
         epsilon=epsilon,
         delta=delta,
         tier=Tier.GLOBAL,
         neighbours=Neighbours.ZERO_OUT,
         unit=Unit.CUSTOMER,
     )
-    return Budget(promise, response_epsilon=response)
+    return Budget(guarantee, response_epsilon=response)
 
 
 @settings(deadline=None, max_examples=40)
@@ -105,7 +105,7 @@ def test_delta_of_any_composition_is_a_probability(
 
 @settings(deadline=None, max_examples=25)
 @given(st.floats(0.01, 20.0), st.floats(1e-12, 0.1), st.floats(1.0, 5.0))
-def test_grant_grows_with_the_promise(epsilon: float, delta: float, factor: float) -> None:
+def test_grant_grows_with_the_guarantee(epsilon: float, delta: float, factor: float) -> None:
     """A larger epsilon or delta grants at least as many units; setting aside grants fewer."""
     units = budget(epsilon, delta).rho_units
     assert budget(epsilon * factor, delta).rho_units >= units

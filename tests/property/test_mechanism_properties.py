@@ -1,6 +1,5 @@
-"""Whatever the data, mechanisms add up their price and stay on their grid."""
+"""Whatever the data, mechanisms spend their price and stay on their grid."""
 
-import math
 from fractions import Fraction
 
 import numpy as np
@@ -9,13 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
 
-from tests.responding import keep_probability, randomised_response
+from tests.counting import gaussian_histogram, keep_probability, respond_to_labels, sum_of
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
-from wattveil.privacy.mechanisms.gaussian import gaussian_sum
-from wattveil.privacy.mechanisms.quantile import noisy_quantile
-from wattveil.privacy.secret import Secret
-from wattveil.privacy.sensitivity import Ball
 from wattveil.release.shapes import load_shapes
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -24,68 +19,46 @@ relations = st.sampled_from(Neighbours)
 
 def budget(neighbours: Neighbours) -> Budget:
     """Return a budget with room for Gaussian parts and a response."""
-    promise = Guarantee(
+    guarantee = Guarantee(
         epsilon=10.0, delta=1e-5, tier=Tier.GLOBAL, neighbours=neighbours, unit=Unit.CUSTOMER
     )
-    return Budget(promise, response_epsilon=5.0)
+    return Budget(guarantee, response_epsilon=5.0)
 
 
 @settings(deadline=None, max_examples=60)
 @given(
-    rows=npst.arrays(np.float64, npst.array_shapes(min_dims=2, max_dims=2), elements=finite),
-    radius=st.floats(1e-3, 1e6),
+    rows=npst.arrays(np.float64, npst.array_shapes(min_dims=2, max_dims=2)),
     rho=st.integers(10**8, 10**17),
     neighbours=relations,
 )
 def test_no_float_leaves_the_grid(
-    rows: NDArray[np.float64], radius: float, rho: int, neighbours: Neighbours
+    rows: NDArray[np.float64], rho: int, neighbours: Neighbours
 ) -> None:
-    """Any finite rows: whole steps come out, and values are steps times a power of two."""
-    released = gaussian_sum(
-        Secret(rows),
-        region=Ball(radius=radius),
-        rho_units=rho,
-        budget=budget(neighbours),
-        tag="t",
-    )
-    vector = released.publish()
-    assert vector.steps.dtype == np.int64
-    assert math.frexp(vector.region.step)[0] == 0.5
-    assert np.array_equal(vector.value, vector.steps * vector.region.step)
+    """Any rows, NaN and infinity too: whole steps, and values that are steps times 2^-25."""
+    granted = budget(neighbours)
+    totals = sum_of(rows, rho_units=rho, budget=granted).publish()
+    assert totals.steps.dtype == np.int64
+    assert totals.value.shape == (1, rows.shape[1])
+    assert np.array_equal(totals.value.ravel(), totals.steps * 2.0**-25)
+    assert [spend.rho_units for spend in granted.spends] == [rho]
 
 
 @settings(deadline=None, max_examples=30)
 @given(
-    values=npst.arrays(np.float64, st.integers(0, 20), elements=finite),
-    n_steps=st.integers(1, 25),
+    cells=npst.arrays(np.int64, st.integers(0, 20), elements=st.integers(-1, 4)),
     rho=st.integers(10**9, 10**17),
-    quantile=st.floats(0.01, 0.99),
     neighbours=relations,
 )
-def test_quantile_spends_exactly_and_stays_inside(
-    values: NDArray[np.float64],
-    n_steps: int,
-    rho: int,
-    quantile: float,
-    neighbours: Neighbours,
+def test_counts_spend_exactly_and_stay_near(
+    cells: NDArray[np.int64], rho: int, neighbours: Neighbours
 ) -> None:
-    """Any values: the parts add up to the price, the answer is an odd multiple of its grid."""
+    """Any cells: the price is charged, and released minus exact is within nine scales."""
     granted = budget(neighbours)
-    released = noisy_quantile(
-        Secret(values),
-        quantile=quantile,
-        interval=(0.0, 1.0),
-        n_steps=n_steps,
-        rho_units=rho,
-        budget=granted,
-        tag="t",
-    )
-    assert sum(spend.rho_units for spend in granted.spends) == rho
+    released = gaussian_histogram(cells, n_cells=5, rho_units=rho, budget=granted)
+    totals = released.publish()
     assert released.spends == granted.spends
-    place = released.publish() * 2.0 ** (n_steps + 1)
-    assert place == int(place)
-    assert int(place) % 2 == 1
-    assert 0.0 < released.value < 1.0
+    exact = np.bincount(cells[cells >= 0], minlength=5)
+    assert (np.abs(totals.value - exact) <= 9.0 * totals.std).all()
 
 
 @settings(deadline=None, max_examples=10)
@@ -116,12 +89,10 @@ def test_load_shape_spends_its_whole_grant(
 def test_labels_stay_in_their_range(
     labels: NDArray[np.int64], epsilon: float, neighbours: Neighbours
 ) -> None:
-    """One label a customer within 0..K-1, whatever the data."""
-    released = randomised_response(
-        Secret(labels), n_labels=4, epsilon=epsilon, budget=budget(neighbours), tag="t"
-    )
-    assert released.publish().shape == labels.shape
-    assert set(released.value.tolist()) <= {0, 1, 2, 3}
+    """One label per customer within 0..K-1, whatever the data."""
+    found = respond_to_labels(labels, n_labels=4, epsilon=epsilon, budget=budget(neighbours))
+    assert found.shape == labels.shape
+    assert set(found.tolist()) <= {0, 1, 2, 3}
 
 
 @settings(deadline=None, max_examples=100)

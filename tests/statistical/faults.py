@@ -1,11 +1,10 @@
-"""Planted faults: each turns a right mechanism into one that breaks its claim.
+"""Planted faults: each turns a correct mechanism into one that violates its claim.
 
-A fault is a function of pytest's ``monkeypatch``, which takes it back after the test.
+A fault is a function of pytest's ``monkeypatch``, which removes it after the test.
 """
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,68 +12,71 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from wattveil.privacy import accounting, noise, sensitivity
-from wattveil.privacy.budget import Budget, Spend
+from wattveil.privacy import accounting, noise
+from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Neighbours
-from wattveil.privacy.mechanisms import gaussian, modulo, response
-from wattveil.privacy.mechanisms.cells import NO_DATA, check_cells
-from wattveil.privacy.mechanisms.gaussian import NoisyVector
-from wattveil.privacy.mechanisms.response import Channel
-from wattveil.privacy.secret import Released, Secret
-from wattveil.privacy.sensitivity import (
-    Ball,
-    Box,
-    Ellipsoid,
-    FloatArray,
-    IntArray,
-    OuterProductBall,
-    Region,
-)
-from wattveil.release import asks, shapes
+from wattveil.privacy.mechanisms import contributions, gaussian, modulo, response
+from wattveil.privacy.mechanisms.answer import Ellipsoid
+from wattveil.privacy.mechanisms.contributions import NO_DATA, STEP, Query
+from wattveil.privacy.mechanisms.gaussian import NoisyTotals
+from wattveil.privacy.mechanisms.response import Channel, checked_labels
+from wattveil.privacy.noise import NoiseSource
+from wattveil.privacy.rows import FloatArray, IntArray, Mask, Texts
+from wattveil.release import shapes
 
 Patch = pytest.MonkeyPatch
 
 
 def weaker_noise(patch: Patch, factor: float = 0.5) -> None:
-    """Noise of half the scale; labels that move half as often."""
-    for law in ("discrete_gaussian", "discrete_laplace"):
-        patch.setattr(noise, law, _scaled(getattr(noise, law), factor))
+    """Noise of half the stated scale; labels that move half as often."""
+    draw = NoiseSource.discrete_gaussian
+
+    def scaled(source: NoiseSource, scale: float, size: int) -> IntArray:
+        return draw(source, scale * factor, size)
+
+    patch.setattr(NoiseSource, "discrete_gaussian", scaled)
     coin = noise.bernoulli
 
     def rarer(*, probability: Fraction, size: int) -> NDArray[np.bool_]:
         return coin(probability=probability * Fraction(factor), size=size)
 
     patch.setattr(noise, "bernoulli", rarer)
-    drawn = response._draw
+    responded = response._Response._compute
 
-    def kept(channel: Channel, labels: Secret[IntArray], words: IntArray) -> IntArray:
-        own = labels.reveal()
+    def kept(work: response._Response, *columns: Any) -> tuple[Texts, IntArray, Mask]:  # noqa: ANN401 - arrays
+        names, drawn, mask = responded(work, *columns)
+        (own,) = work._label_of(*columns[:-1])
         stays = coin(probability=1 - Fraction(factor), size=own.size) & (own != NO_DATA)
-        return np.where(stays, own, drawn(channel, labels, words))
+        return names, np.where(stays, own, drawn), mask
 
-    patch.setattr(response, "_draw", kept)
+    patch.setattr(response._Response, "_compute", kept)
 
 
-def no_clipping(patch: Patch) -> None:
-    """Rows go to the grid as they are."""
+def no_clipping(patch: Patch, largest: float = math.inf) -> None:
+    """Features are rounded to whole steps and not clipped, except entries beyond ``largest``."""
 
-    def as_it_is(region: Region, rows: FloatArray) -> IntArray:
-        return np.trunc(rows / region.step).astype(np.int64)
+    def unclipped(features: FloatArray, cells: IntArray, totals: IntArray) -> bool:
+        has_cell = cells != NO_DATA
+        bounded = np.clip(features[has_cell], -largest, largest)
+        np.add.at(totals, cells[has_cell], np.trunc(bounded / STEP).astype(np.int64))
+        return True
 
-    patch.setattr(Ball, "to_grid", as_it_is)
-    patch.setattr(Box, "to_grid", as_it_is)
+    patch.setattr(contributions, "_add_clipped", unclipped)
 
 
 def removal_priced_for_replacement(patch: Patch) -> None:
-    """The sensitivity of zero-out where the promise is about replace-one."""
-    for region in (Ball, Box, OuterProductBall):
-        bound = region.squared_sensitivity
-        patch.setattr(region, "squared_sensitivity", _for_zero_out(bound))
-    patch.setattr(sensitivity, "one_hot_sensitivity", lambda *_: 1)
+    """The sensitivity of zero-out where the claim is for replace-one."""
+    bound = Query.squared_sensitivity
+
+    def for_zero_out(query: Query, neighbours: Neighbours) -> int:
+        assert neighbours is Neighbours.REPLACE_ONE
+        return bound(query, Neighbours.ZERO_OUT)
+
+    patch.setattr(Query, "squared_sensitivity", for_zero_out)
 
 
 def removal_labels_for_replacement(patch: Patch) -> None:
-    """A channel for zero-out, priced for zero-out, where the promise is about replace-one."""
+    """A channel for zero-out, priced for zero-out, where the claim is for replace-one."""
     price = Channel.epsilon
 
     def of_zero_out(channel: Channel, neighbours: Neighbours) -> float:
@@ -85,17 +87,16 @@ def removal_labels_for_replacement(patch: Patch) -> None:
 
 
 def absent_is_label_0(patch: Patch) -> None:
-    """A customer without data is given label 0 instead of a uniform one."""
+    """A customer without data is drawn as if it had label 0."""
 
-    def defaulted(cells: Secret[IntArray], n_cells: int, *, field: str = "cells") -> IntArray:
-        values = check_cells(cells, n_cells, field=field)
-        return np.where(values == NO_DATA, 0, values)
+    def defaulted(labels: IntArray, n_labels: int, *, field: str = "labels") -> IntArray:
+        return np.maximum(checked_labels(labels, n_labels, field=field), 0)
 
-    patch.setattr(response, "check_cells", defaulted)
+    patch.setattr(response, "checked_labels", defaulted)
 
 
 def one_changed_label(patch: Patch) -> None:
-    """Label noise calibrated for one changed label, whatever a removal changes."""
+    """Label noise calibrated for one changed label, however many a removal changes."""
     flip = modulo.modulo_flip
 
     def for_one(*, n_labels: int, changed: int, epsilon: float, delta: float) -> float:
@@ -106,29 +107,47 @@ def one_changed_label(patch: Patch) -> None:
 
 
 def shared_noise(patch: Patch) -> None:
-    """One draw serves all coordinates of a release."""
-    for law in ("discrete_gaussian", "discrete_laplace", "bernoulli", "uniform_below"):
+    """One draw is used for all coordinates of a query."""
+    draw = NoiseSource.discrete_gaussian
+
+    def repeated(source: NoiseSource, scale: float, size: int) -> IntArray:
+        return np.repeat(draw(source, scale, 1), size)
+
+    patch.setattr(NoiseSource, "discrete_gaussian", repeated)
+    for law in ("bernoulli", "uniform_below"):
         patch.setattr(noise, law, _repeated(getattr(noise, law)))
 
 
 def transposed_factor(patch: Patch) -> None:
     """Whiten an answer with W'^-1 instead of W^-1."""
 
-    def transposed(region: Ellipsoid, vector: FloatArray) -> IntArray:
-        return np.rint(region.whiten.T @ vector / region.step).astype(np.int64)
+    def transposed(ellipsoid: Ellipsoid, vector: FloatArray) -> IntArray:
+        return np.rint(ellipsoid.whiten.T @ vector / STEP).astype(np.int64)
 
     patch.setattr(Ellipsoid, "round_answer", transposed)
 
 
 def exact_count(patch: Patch) -> None:
-    """The number of customers leaves without noise."""
-    patch.setattr(asks, "gaussian_cell_sums", _noiseless_counts)
+    """Counts are released without noise; sums keep theirs."""
+    add_noise, exact = gaussian.add_noise, list[IntArray]()
+
+    def recorded(integers: IntArray, *, scale: float) -> IntArray:
+        exact[:] = [integers]
+        return add_noise(integers, scale=scale)
+
+    def noiseless(*, steps: IntArray, noise_scale: float, shape: tuple[int, ...]) -> NoisyTotals:
+        is_count = len(shape) == 1
+        own = exact[0] if is_count else steps
+        return NoisyTotals(steps=own, noise_scale=noise_scale, shape=shape)
+
+    patch.setattr(gaussian, "add_noise", recorded)
+    patch.setattr(gaussian, "NoisyTotals", noiseless)
 
 
 def exchanged_share(patch: Patch) -> None:
     """The count by group draws its noise with the share of the sum, which keeps its own.
 
-    The charges recorded are right: only the noise, or an audit, can tell.
+    The recorded charges are correct: only the noise, or an audit, shows the fault.
     """
     scale = accounting.noise_scale
     exchange = math.sqrt(shapes.COUNT_SHARE / shapes.SUMS_SHARE)
@@ -148,41 +167,8 @@ def exchanged_share(patch: Patch) -> None:
     patch.setattr(accounting, "noise_scale", of_the_other)
 
 
-def _scaled(draw: Callable[..., IntArray], factor: float) -> Callable[..., IntArray]:
-    def scaled(*, scale: float, size: int) -> IntArray:
-        return draw(scale=scale * factor, size=size)
-
-    return scaled
-
-
 def _repeated(draw: Callable[..., NDArray[Any]]) -> Callable[..., NDArray[Any]]:
     def repeated(*, size: int, **law: object) -> NDArray[Any]:
         return np.repeat(draw(size=1, **law), size)
 
     return repeated
-
-
-def _for_zero_out(bound: Callable[..., int]) -> Callable[..., int]:
-    def for_zero_out(region: Region, neighbours: Neighbours) -> int:
-        del neighbours
-        return bound(region, Neighbours.ZERO_OUT)
-
-    return for_zero_out
-
-
-def _noiseless_counts(
-    totals: Callable[[], IntArray],
-    spend: Spend,
-    budget: Budget,
-    **arguments: Any,  # noqa: ANN401
-) -> Released[NoisyVector]:
-    exact: list[IntArray] = []
-
-    def overheard() -> IntArray:
-        exact.append(totals())
-        return exact[0]
-
-    released = gaussian.gaussian_cell_sums(overheard, spend, budget, **arguments)
-    if spend.mechanism != "gaussian_histogram":
-        return released
-    return replace(released, value=replace(released.value, steps=exact[0]))

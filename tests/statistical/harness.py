@@ -1,4 +1,4 @@
-"""How the tests of this folder decide: a sample, an expected law, `accepts` or `refuses`.
+"""Decision rules of the tests of this folder: a sample, an expected law, `accepts` or `refuses`.
 
 Every draw comes from the system's generator; there is no seed, so every run is a new experiment.
 
@@ -24,7 +24,7 @@ from scipy import stats
 from wattveil.privacy.accounting import RHO_UNITS
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
-from wattveil.privacy.sensitivity import FloatArray, IntArray
+from wattveil.privacy.rows import FloatArray, IntArray
 
 ALPHA = 1e-6
 SOAK = int(os.environ.get("WATTVEIL_SOAK", "1"))
@@ -158,7 +158,7 @@ def laplace_weight(scale: float) -> Callable[[FloatArray], FloatArray]:
 
 
 def label_law(keep: float, n_labels: int) -> list[float]:
-    """Return the law of (released - true) modulo K: kept, or each other label alike."""
+    """Return the law of (released - true) modulo K: kept, or any other label equally likely."""
     return [keep] + [(1.0 - keep) / (n_labels - 1)] * (n_labels - 1)
 
 
@@ -172,7 +172,7 @@ def promise(
     tier: Tier = Tier.GLOBAL,
     neighbours: Neighbours = Neighbours.ZERO_OUT,
 ) -> Guarantee:
-    """Return a claim; by default one so weak that an audit sees a fault of it best."""
+    """Return a claim; by default one so weak that an audit detects violations best."""
     return Guarantee(
         epsilon=epsilon, delta=delta, tier=tier, neighbours=neighbours, unit=Unit.CUSTOMER
     )
@@ -190,5 +190,5 @@ def s_of(rho_units: int) -> float:
 
 
 def one_hot(labels: Sequence[int] | NDArray[np.int64], n_labels: int) -> FloatArray:
-    """Return labels as indicator numbers, one block of K a label."""
+    """Return labels as indicator numbers, one block of K per label."""
     return np.asarray(np.eye(n_labels)[np.asarray(labels)].ravel(), dtype=np.float64)

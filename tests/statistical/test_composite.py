@@ -1,50 +1,60 @@
-"""What the parts of a composite release spend adds up to what it declares, on two roads.
+"""The parts of a composite release spend what the release declares, by two independent sums.
 
-The transcript (what each mechanism was charged) and the noise (what each draw truly gives away)
-are added up apart. A planted double spend is seen by the first, by the second, or is refused.
+The transcript (what each mechanism was charged) and the noise (what each draw reveals) are added up
+separately. A planted double spend shows in the first, in the second, or is refused.
 """
 
-from collections.abc import Callable
+from collections import deque
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.counting import given_cells
 from tests.statistical import faults
 from tests.statistical.harness import promise
+from wattveil.clustering import stages
+from wattveil.clustering.cells import Cells
+from wattveil.engines.local import LocalRows
 from wattveil.errors import BudgetExceededError
 from wattveil.privacy import accounting, noise
 from wattveil.privacy.accounting import RHO_UNITS, Composition
 from wattveil.privacy.budget import Budget, Spend
-from wattveil.privacy.mechanisms import quantile
-from wattveil.privacy.mechanisms.quantile import noisy_quantile
-from wattveil.privacy.secret import Secret
-from wattveil.privacy.sensitivity import IntArray
+from wattveil.privacy.mechanisms.contributions import Query
+from wattveil.privacy.mechanisms.gaussian import release_sums
+from wattveil.privacy.rows import IntArray
+from wattveil.privacy.table import PrivateTable
+from wattveil.release.kmeans import PrivateKMeans
 from wattveil.release.shapes import LoadShapes, load_shapes
+from wattveil.simulate import simulate_load_kw
 
-VALUES = Secret(np.linspace(0.0, 1.0, 20))
+LOAD_KW = simulate_load_kw(customers=40, seed=9)
 
 
 class Meter:
-    """Listens to scales asked for and to noise drawn, and adds up sensitivity^2 / (2 scale^2)."""
+    """Records requested scales and drawn noise, and adds up sensitivity^2 / (2 scale^2).
+
+    Queries draw in the order in which they were charged.
+    """
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.rho = Fraction(0)
         self.draws = 0
-        self._squared: list[int] = []
-        scale, draw = accounting.noise_scale, noise.discrete_gaussian
+        self._squared: deque[int] = deque()
+        scale, draw = accounting.noise_scale, noise.add_discrete_gaussian
 
-        def asked(*, squared_sensitivity: int, rho_units: int) -> float:
+        def requested(*, squared_sensitivity: int, rho_units: int) -> float:
             self._squared.append(squared_sensitivity)
             return scale(squared_sensitivity=squared_sensitivity, rho_units=rho_units)
 
-        def drawn(*, scale: float, size: int) -> IntArray:
-            self.rho += Fraction(self._squared.pop()) / (2 * Fraction(scale) ** 2)
+        def drawn(exact: IntArray, *, scale: float) -> IntArray:
+            self.rho += Fraction(self._squared.popleft()) / (2 * Fraction(scale) ** 2)
             self.draws += 1
-            return draw(scale=scale, size=size)
+            return draw(exact, scale=scale)
 
-        patch.setattr(accounting, "noise_scale", asked)
-        patch.setattr(noise, "discrete_gaussian", drawn)
+        patch.setattr(accounting, "noise_scale", requested)
+        patch.setattr(noise, "add_discrete_gaussian", drawn)
 
 
 def total(spends: tuple[Spend, ...]) -> Composition:
@@ -62,21 +72,15 @@ def shape() -> LoadShapes:
     return load_shapes(np.full((60, 24), 0.5), clip_kw=1.0, epsilon=1.0, delta=0.5)
 
 
-def run_quantile(budget: Budget, rho_units: int) -> tuple[Spend, ...]:
-    """Release a quantile in seven steps and return what it says it spent."""
-    return noisy_quantile(
-        VALUES,
-        quantile=0.4,
-        interval=(0.0, 1.0),
-        n_steps=7,
-        rho_units=rho_units,
-        budget=budget,
-        tag="quantile",
-    ).spends
+def run_clusters(budget: Budget, share: float) -> tuple[Spend, ...]:
+    """Release clusters with a share of a budget and return what was charged."""
+    table = PrivateTable(LocalRows(LOAD_KW), budget)
+    PrivateKMeans(n_clusters=2)._release(table, budget, share=share)
+    return budget.spends
 
 
 def test_a_load_shape_spends_what_it_declares(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Transcript = grant, to the unit; the noise gives away no more; the promise follows."""
+    """Transcript = grant, to the unit; the noise reveals no more; the guarantee follows."""
     meter = Meter(monkeypatch)
     released = shape()
     spent = total(released.spends)
@@ -94,50 +98,64 @@ def test_a_load_shape_spends_what_it_declares(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 1.0])
-def test_a_quantile_spends_what_it_declares(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The steps add up to the units asked for, in the budget's list and in the result's."""
+def test_clusters_spend_what_they_declare(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The charges of all stages add up to the units declared, and the noise reveals no more."""
     meter = Meter(monkeypatch)
     budget = Budget(promise())
-    spends = run_quantile(budget, budget.share(share))
-    assert spends == budget.spends
-    assert len(spends) == meter.draws == 7
+    spends = run_clusters(budget, share)
+    assert len(spends) == meter.draws > 4
     assert total(spends).rho_units == budget.share(share)
     assert meter.rho * RHO_UNITS <= budget.share(share)
+    assert meter.rho * RHO_UNITS >= budget.share(share) * (1 - Fraction(1, 10**12))
     assert total(spends).delta(1.0) <= 0.5
 
 
-def test_a_double_spend_in_a_quantile_shows_in_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Steps that each take twice their share: the transcript is twice the declaration."""
+def test_a_double_spend_of_clusters_shows_in_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stage that takes twice its units: the transcript is that much above the declaration."""
     meter = Meter(monkeypatch)
-    monkeypatch.setattr(quantile, "_split", doubled(quantile._split))
+    own_units = plant_double_stage(monkeypatch)
     budget = Budget(promise())
     declared = budget.share(0.3)
-    assert total(run_quantile(budget, declared)).rho_units == 2 * declared
+    spent = total(run_clusters(budget, 0.3)).rho_units
+    assert spent == declared + own_units[0] > declared
     assert meter.rho * RHO_UNITS > declared
 
 
 def test_a_double_spend_beyond_the_grant_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The charge that does not fit is refused before its noise is drawn."""
+    """The charge that exceeds the grant is refused before its noise is drawn."""
     meter = Meter(monkeypatch)
-    monkeypatch.setattr(quantile, "_split", doubled(quantile._split))
+    plant_double_stage(monkeypatch)
     budget = Budget(promise())
     with pytest.raises(BudgetExceededError, match="rho_units"):
-        run_quantile(budget, budget.rho_units)
-    assert meter.draws == len(budget.spends) == 3  # three doubled shares of seven fit
+        run_clusters(budget, 1.0)
+    # Of the two queries of a step the first may have been charged: neither has drawn.
+    assert len(budget.spends) - 1 <= meter.draws <= len(budget.spends)
+    assert total(budget.spends).rho_units <= budget.rho_units
     assert meter.rho * RHO_UNITS <= budget.rho_units
+
+
+def test_queries_beyond_the_grant_draw_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seven queries of twice their share: three charges fit, the fourth is refused, none draws."""
+    meter = Meter(monkeypatch)
+    budget = Budget(promise())
+    units = 2 * budget.rho_units // 7
+    queries = [Query(tag=f"query {i}", rho_units=units, n_cells=3) for i in range(7)]
+    with pytest.raises(BudgetExceededError, match="rho_units"):
+        release_sums(LocalRows(np.zeros(9, dtype=np.int64)), given_cells.bind(), queries, budget)
+    assert (meter.draws, len(budget.spends)) == (0, 3)
 
 
 def test_a_load_shape_that_forgets_its_first_charge_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The sum asks for the whole grant after the count has had its share."""
+    """The sum requests the whole grant after the count has spent its share."""
     monkeypatch.setattr(Budget, "remaining_rho_units", property(lambda budget: budget.rho_units))
     with pytest.raises(BudgetExceededError, match="rho_units"):
         shape()
 
 
 def test_an_unrecorded_spend_shows_in_the_transcript(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A count that is drawn and not charged: fewer charges than draws, and too much given away."""
+    """A count that is drawn and not charged: fewer charges than draws, and too much revealed."""
     meter = Meter(monkeypatch)
     charge = Budget.charge
 
@@ -151,7 +169,7 @@ def test_an_unrecorded_spend_shows_in_the_transcript(monkeypatch: pytest.MonkeyP
 
 
 def test_an_exchanged_share_shows_in_the_noise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Charges that add up over noise that does not: the second road sees 1.44 times the grant."""
+    """Charges that add up over noise that does not: the noise amounts to 1.44 times the grant."""
     faults.exchanged_share(monkeypatch)
     meter = Meter(monkeypatch)
     spent = total(shape().spends).rho_units
@@ -159,6 +177,13 @@ def test_an_exchanged_share_shows_in_the_noise(monkeypatch: pytest.MonkeyPatch) 
     assert float(meter.rho * RHO_UNITS / spent) == pytest.approx(1.44, rel=1e-6)
 
 
-def doubled(split: Callable[[int, int], list[int]]) -> Callable[[int, int], list[int]]:
-    """Return a split whose parts are twice what they should be."""
-    return lambda units, parts: [2 * part for part in split(units, parts)]
+def plant_double_stage(patch: pytest.MonkeyPatch) -> list[int]:
+    """Let the last stage of clustering take twice its units; return the list of what it is due."""
+    stage, due = stages.refining_stage, list[int]()
+
+    def doubled(*given: Any, units: int, **options: Any) -> Cells:  # noqa: ANN401 - passed on
+        due.append(units)
+        return stage(*given, units=2 * units, **options)
+
+    patch.setattr(stages, "refining_stage", doubled)
+    return due

@@ -1,43 +1,32 @@
-"""The noise that Gaussian mechanisms add has the scale that their promise needs, neither 5 % less
-nor 5 % more, and the scale they report is that scale.
+"""The noise of the Gaussian mechanisms has the scale that the guarantee needs, neither 5 % less nor
+5 % more, and the scale they report is that scale.
 """
 
 import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
-from tests.counting import gaussian_histogram
 from tests.statistical.harness import (
     MARGIN,
     accepts,
     centre_p,
-    counts_p,
     draws,
     independence_p,
     normal_cdf,
     promise,
-    refuses,
-    renew,
     s_of,
     shape_p,
     tells,
     variance_p,
 )
+from tests.statistical.releases import instance_promise, noisy_answer, noisy_counts, noisy_sums
 from tests.statistical.transcripts import shape_transcript
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Neighbours
-from wattveil.privacy.mechanisms import quantile
-from wattveil.privacy.mechanisms.gaussian import (
-    NoisyVector,
-    gaussian_answer,
-    gaussian_sum,
-)
-from wattveil.privacy.mechanisms.moments import gaussian_second_moment
-from wattveil.privacy.mechanisms.quantile import noisy_quantile
-from wattveil.privacy.secret import Released, Secret
-from wattveil.privacy.sensitivity import Ball, Box, Ellipsoid, FloatArray, Region
+from wattveil.privacy.mechanisms.answer import Ellipsoid
+from wattveil.privacy.mechanisms.contributions import NO_DATA
+from wattveil.privacy.rows import FloatArray
 from wattveil.release import shapes
 
 WIDE = draws(40_000)
@@ -45,214 +34,106 @@ ZERO_OUT, REPLACE_ONE = Neighbours.ZERO_OUT, Neighbours.REPLACE_ONE
 
 
 def tells_scale(noise: FloatArray, scale: float, *, margin: float = MARGIN) -> None:
-    """The noise is N(0, scale^2) and its scale is told from 5 % less and 5 % more."""
+    """The noise is N(0, scale^2), and a scale 5 % smaller or 5 % larger is refused."""
     tells(lambda factor: variance_p(noise, factor * scale), margin=margin)
     accepts(centre_p(noise, scale))
     accepts(shape_p(noise, normal_cdf(scale)))
 
 
-def noise_of_sum(region: Region, row: FloatArray, neighbours: Neighbours) -> NoisyVector:
-    """Release one row of no length, so that what is released is the noise."""
+@pytest.mark.parametrize(("neighbours", "sensitivity"), [(ZERO_OUT, 1.0), (REPLACE_ONE, 2.0)])
+def test_sum(neighbours: Neighbours, sensitivity: float) -> None:
+    """Noise scale 1 / s when a customer may be removed, 2 / s when it may be replaced.
+
+    The only customer has features of length 0, so that what is released is the noise.
+    """
     budget = Budget(promise(neighbours=neighbours))
-    return gaussian_sum(
-        Secret(np.atleast_2d(row)),
-        region=region,
-        rho_units=budget.rho_units,
-        budget=budget,
-        tag="sum",
-    ).value
-
-
-@pytest.mark.parametrize(("neighbours", "sensitivity"), [(ZERO_OUT, 3.0), (REPLACE_ONE, 6.0)])
-def test_sum_in_a_ball(neighbours: Neighbours, sensitivity: float) -> None:
-    """Noise scale r / s when a row may go, 2 r / s when it may be replaced."""
-    scale = sensitivity / s_of(Budget(promise(neighbours=neighbours)).rho_units)
-    released = noise_of_sum(Ball(radius=3.0), np.zeros(WIDE), neighbours)
-    tells_scale(released.value, scale)
-    assert released.noise_scale * released.region.step == pytest.approx(scale, rel=1e-6)
+    scale = sensitivity / s_of(budget.rho_units)
+    released = noisy_sums(np.zeros((1, WIDE)), budget)
+    tells_scale(released.value.ravel(), scale)
+    assert released.std == pytest.approx(scale, rel=1e-6)
 
 
 def test_sum_of_rows_is_the_clipped_sum_and_noise() -> None:
-    """Around the exact sum of clipped rows the noise is the same as around nothing."""
+    """The noise around the exact sum of clipped rows is the same as around zero."""
     rows = np.zeros((3, WIDE))
-    rows[0, :9] = 1.0  # length 3: inside
-    rows[1, 9:18] = 1e9  # clipped to 1 each
-    clipped = (np.arange(WIDE) < 18).astype(np.float64)
+    rows[0, :9] = 1.0 / 3.0  # length 1: inside
+    rows[1, 9:18] = 1e9  # clipped to 1/3 each
+    clipped = (np.arange(WIDE) < 18) / 3.0
     budget = Budget(promise())
-    released = gaussian_sum(
-        Secret(rows), region=Ball(radius=3.0), rho_units=budget.rho_units, budget=budget, tag="sum"
-    ).value
-    scale = 3.0 / s_of(budget.rho_units)
-    tells_scale(released.value - clipped, scale)
-    # The sum itself is under the noise: seen here where it is known, over a million customers.
+    tells_scale(noisy_sums(rows, budget).value.ravel() - clipped, 1.0 / s_of(budget.rho_units))
+    # One sum is below the noise; the sum of a million customers is far above it.
     many = np.repeat([[0.6, 0.8]], 1_000_000, axis=0)
-    total = gaussian_sum(
-        Secret(many),
-        region=Ball(radius=1.0),
-        rho_units=budget.rho_units,
-        budget=renew(budget),
-        tag="sum",
-    ).value
-    assert total.value == pytest.approx([0.6e6, 0.8e6], abs=100.0)
+    assert noisy_sums(many, budget).value == pytest.approx(np.array([[0.6e6, 0.8e6]]), abs=100.0)
 
 
-@pytest.mark.parametrize(("neighbours", "corner"), [(ZERO_OUT, 2.0), (REPLACE_ONE, 3.0)])
-def test_sum_in_a_box(neighbours: Neighbours, corner: float) -> None:
-    """Noise scale = longest corner / s, or diagonal / s; here sqrt(d) times one coordinate's."""
-    region = Box(low=(-1.0,) * WIDE, high=(2.0,) * WIDE)
-    scale = corner * math.sqrt(WIDE) / s_of(Budget(promise(neighbours=neighbours)).rho_units)
-    released = noise_of_sum(region, np.zeros(WIDE), neighbours)
-    tells_scale(released.value, scale)
-    assert released.noise_scale * released.region.step == pytest.approx(scale, rel=1e-6)
+@pytest.mark.parametrize(("neighbours", "sensitivity"), [(ZERO_OUT, 1.0), (REPLACE_ONE, 2.0)])
+def test_sum_by_cells(neighbours: Neighbours, sensitivity: float) -> None:
+    """All cells have the noise of one sum: a customer is in one cell, before and after."""
+    budget = Budget(promise(neighbours=neighbours))
+    n_cells, n_features = 200, WIDE // 200
+    cells = np.repeat([0, 7, NO_DATA], 2)
+    rows = np.zeros((cells.size, n_features))
+    rows[:, 3] = [0.25, 1e9, -0.5, -1.0, 1.0, math.nan]
+    exact = np.zeros((n_cells, n_features))
+    exact[0, 3], exact[7, 3] = 1.25, -1.5
+    released = noisy_sums(rows, budget, cells=cells, n_cells=n_cells)
+    scale = sensitivity / s_of(budget.rho_units)
+    tells_scale((released.value - exact).ravel(), scale)
+    assert released.std == pytest.approx(scale, rel=1e-6)
+    # Each customer is added to its own cell: visible with 1,000 copies of each.
+    many = noisy_sums(
+        np.repeat(rows, 1_000, axis=0), budget, cells=np.repeat(cells, 1_000), n_cells=n_cells
+    )
+    assert many.value == pytest.approx(1e3 * exact, abs=100.0)
 
 
-@pytest.mark.parametrize(
-    ("neighbours", "n_cells", "squared"),
-    [(ZERO_OUT, WIDE, 1.0), (REPLACE_ONE, WIDE, 2.0)],
-)
-def test_histogram(neighbours: Neighbours, n_cells: int, squared: float) -> None:
+@pytest.mark.parametrize(("neighbours", "squared"), [(ZERO_OUT, 1.0), (REPLACE_ONE, 2.0)])
+def test_histogram(neighbours: Neighbours, squared: float) -> None:
     """Noise scale 1 / s customers, sqrt 2 / s when one may move to another cell."""
     budget = Budget(promise(neighbours=neighbours))
-    cells = np.arange(n_cells) // 2  # two customers in each cell of the lower half
-    released = gaussian_histogram(
-        Secret(cells), n_cells=n_cells, rho_units=budget.rho_units, budget=budget, tag="cells"
-    ).value
-    counts = 2.0 * (np.arange(n_cells) < n_cells // 2)
-    tells_scale(released.value - counts, math.sqrt(squared) / s_of(budget.rho_units))
+    cells = np.arange(WIDE) // 2  # two customers in each cell of the lower half
+    released = noisy_counts(cells, WIDE, budget)
+    counts = 2.0 * (np.arange(WIDE) < WIDE // 2)
+    scale = math.sqrt(squared) / s_of(budget.rho_units)
+    tells_scale(released.value - counts, scale)
+    assert released.std == pytest.approx(scale, rel=1e-6)
 
 
 @pytest.mark.usefixtures("many_runs")
-def test_count_is_a_histogram_of_one_cell() -> None:
-    """One cell cannot be left for another: the noise scale is 1 / s under replace-one too."""
-    budget = Budget(promise(neighbours=REPLACE_ONE))
-    noise = [
-        gaussian_histogram(
-            Secret(np.zeros(9, dtype=np.int64)),
-            n_cells=1,
-            rho_units=budget.rho_units,
-            budget=renew(budget),
-            tag="count",
-        ).value.value[0]
-        - 9.0
-        for _ in range(draws(24_000))
-    ]
-    tells_scale(np.array(noise), 1.0 / s_of(budget.rho_units))
+@pytest.mark.parametrize(("neighbours", "squared"), [(ZERO_OUT, 1.0), (REPLACE_ONE, 2.0)])
+def test_count_is_a_histogram_of_one_cell(neighbours: Neighbours, squared: float) -> None:
+    """A count of all customers has the noise scale of any histogram."""
+    budget = Budget(promise(neighbours=neighbours))
+    customers = np.zeros(9, dtype=np.int64)
+    noise = [noisy_counts(customers, 1, budget).value[0] - 9.0 for _ in range(draws(24_000))]
+    tells_scale(np.array(noise), math.sqrt(squared) / s_of(budget.rho_units))
 
 
 @pytest.mark.usefixtures("constants_once")
 def test_answer() -> None:
     """In whitened coordinates the noise scale is 1 / s; rounding the answer adds under 1e-6."""
-    budget = Budget(promise())
+    budget = Budget(instance_promise())
     diagonal = np.geomspace(0.1, 10.0, 200)
-    region = Ellipsoid(shape=np.diag(diagonal))
+    ellipsoid = Ellipsoid(shape=np.diag(diagonal))
     answer = np.linspace(-5.0, 5.0, 200)
-    noise = [
-        gaussian_answer(
-            Secret(answer),
-            differences=region,
-            rho_units=budget.rho_units,
-            budget=renew(budget),
-            tag="answer",
-        ).value.value
-        - answer
-        for _ in range(WIDE // 200)
-    ]
+    noise = [noisy_answer(answer, ellipsoid, budget).value - answer for _ in range(WIDE // 200)]
     tells_scale((np.array(noise) / diagonal).ravel(), 1.0 / s_of(budget.rho_units))
 
 
 @pytest.mark.usefixtures("many_runs")
-@pytest.mark.parametrize(
-    ("neighbours", "sensitivity"), [(ZERO_OUT, 4.0), (REPLACE_ONE, math.sqrt(2.0) * 4.0)]
-)
-def test_second_moment(neighbours: Neighbours, sensitivity: float) -> None:
-    """Noise r^2 / s on the diagonal (sqrt 2 r^2 / s), sqrt 2 less off it, and symmetric."""
-    budget = Budget(promise(neighbours=neighbours))
-    columns, runs = 6, draws(2_000)
-    diagonal = np.eye(columns, dtype=np.bool_)
-    released = [
-        gaussian_second_moment(
-            Secret(np.zeros((1, columns))),
-            radius=2.0,
-            rho_units=budget.rho_units,
-            budget=renew(budget),
-            tag="second moment",
-        ).value
-        for _ in range(runs)
-    ]
-    noise = np.array([matrix.value for matrix in released])
-    scale = sensitivity / s_of(budget.rho_units)
-    expected = np.where(diagonal, scale, scale / math.sqrt(2.0))
-    assert (noise == noise.transpose(0, 2, 1)).all()
-    tells_scale((noise / expected)[:, np.triu(np.ones_like(diagonal))].ravel(), 1.0)
-    on, off = noise[:, diagonal].ravel(), noise[:, np.triu(~diagonal)].ravel()
-    accepts(variance_p(on, scale))
-    refuses(variance_p(on, scale / math.sqrt(2.0)))
-    accepts(variance_p(off, scale / math.sqrt(2.0)))
-    refuses(variance_p(off, scale))
-    assert released[0].std == pytest.approx(
-        expected, rel=2e-4
-    )  # the grid's part of the sensitivity
-
-
-@pytest.mark.usefixtures("many_runs")
-def test_quantile(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each step compares with noise max(q, 1-q) sqrt(steps) / s; where it ends follows from that.
-
-    The noise of every step is told from 5 % less and more; the 8 ends, from 15 %.
-    """
-    budget = Budget(promise())
-    values, q = np.array([0.1, 0.2, 0.3, 0.6] * 2), 0.9
-    noises: list[float] = []
-
-    def listening(
-        rows: Secret[FloatArray], *, region: Region, rho_units: int, budget: Budget, tag: str
-    ) -> Released[NoisyVector]:
-        answer = gaussian_sum(rows, region=region, rho_units=rho_units, budget=budget, tag=tag)
-        noises.append(float(answer.value.value[0] - rows.reveal().sum()))
-        return answer
-
-    monkeypatch.setattr(quantile, "gaussian_sum", listening)
-    ends = np.zeros(8, dtype=np.int64)
-    for _ in range(draws(8_000)):
-        released = noisy_quantile(
-            Secret(values),
-            quantile=q,
-            interval=(0.0, 1.0),
-            n_steps=3,
-            rho_units=budget.rho_units,
-            budget=renew(budget),
-            tag="quantile",
-        )
-        ends[int(released.value * 8)] += 1
-    scale = max(q, 1.0 - q) * math.sqrt(3.0) / s_of(budget.rho_units)
-    tells_scale(np.array(noises), scale)
-
-    def law(factor: float) -> list[float]:
-        chances = {0.5: 1.0}  # of being at a middle, from the first to the ends
-        for width in (0.5, 0.25, 0.125):
-            step: dict[float, float] = {}
-            for middle, chance in chances.items():
-                short = q * values.size - np.count_nonzero(values <= middle)
-                up = float(stats.norm.cdf(short / (factor * scale)))
-                step |= {middle - width / 2: chance * (1.0 - up), middle + width / 2: chance * up}
-            chances = step
-        return list(chances.values())
-
-    tells(lambda factor: counts_p(ends, law(factor)), margin=3.0 * MARGIN)
-
-
-@pytest.mark.usefixtures("many_runs")
 def test_load_shapes() -> None:
-    """Each ask carries the noise of its share of the grant, and of no other's."""
+    """Each query has the noise of its own share of the grant."""
     claim = promise()
     s = s_of(Budget(claim).rho_units)
     load_kw = np.zeros((60, 12))  # so that what is released of the sums is the noise
     options = {"clip_kw": 1.0, "plausible_kw": (0.1, 1.6)}
-    heard = [
+    recorded = [
         shape_transcript(load_kw, epsilon=claim.epsilon, delta=claim.delta, **options)
         for _ in range(draws(2_000))
     ]
-    total, sizes, counts, sums = (np.array([run[k].value for run in heard]) for k in range(4))
+    total, sizes, counts, sums = (
+        np.array([run[k].value.ravel() for run in recorded]) for k in range(4)
+    )
     shares = (shapes.TOTAL_SHARE, shapes.SIZE_SHARE, shapes.COUNT_SHARE, shapes.SUMS_SHARE)
     exact = (60.0, 60.0 * (np.arange(sizes.shape[1]) == 0), 60.0, 0.0)
     for k, released in enumerate((total, sizes, counts, sums)):

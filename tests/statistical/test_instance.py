@@ -18,7 +18,8 @@ from wattveil import calibration
 from wattveil.clustering.lloyd import k_means, lloyd
 from wattveil.instance import kmeans as instance
 from wattveil.instance.kmeans import InstanceDiagnostics, LeaveOneOutKMeans
-from wattveil.privacy.sensitivity import IntArray
+from wattveil.privacy.opening import reveal
+from wattveil.privacy.rows import IntArray
 
 Floats = NDArray[np.float64]
 
@@ -66,7 +67,7 @@ def many_fits(
         if colour in released:
             return released[colour]
         first = model(noise=colour).fit(customers())
-        exact = first.diagnostics_.reveal()
+        exact = reveal(first.diagnostics_)
         found, kept = first._colour, list[instance._Colour]()
 
         def once(_: LeaveOneOutKMeans, *given: Any) -> instance._Colour:  # noqa: ANN401 - passed on
@@ -138,7 +139,7 @@ def test_the_privacy_loss_of_the_worst_removal_is_what_was_promised(
 
 
 def test_labels_move_with_the_stated_chance(many_fits: Callable[[str], Fits]) -> None:
-    """In L with chance rho, to either other label alike; outside L never."""
+    """In L with probability rho, to both other labels equally often; outside L never."""
     fits = many_fits("coloured")
     exact = fits.exact
     step = (fits.labels - exact.labels) % 3

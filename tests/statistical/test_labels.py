@@ -1,4 +1,4 @@
-"""Released labels have the laws that their promises need."""
+"""Released labels have the laws that their guarantees need."""
 
 import math
 
@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.responding import randomised_response
 from tests.statistical.harness import (
     MARGIN,
     accepts,
@@ -18,12 +17,15 @@ from tests.statistical.harness import (
     table_p,
     tells,
 )
-from wattveil.privacy.budget import Budget
-from wattveil.privacy.guarantee import Neighbours, Tier
-from wattveil.privacy.mechanisms.cells import NO_DATA
-from wattveil.privacy.mechanisms.modulo import modulo_labels
-from wattveil.privacy.secret import Secret
-from wattveil.privacy.sensitivity import IntArray
+from tests.statistical.releases import (
+    instance_promise,
+    label_budget,
+    noisy_modulo,
+    randomised_response,
+)
+from wattveil.privacy.guarantee import Neighbours
+from wattveil.privacy.mechanisms.contributions import NO_DATA
+from wattveil.privacy.rows import IntArray
 
 ZERO_OUT, REPLACE_ONE = Neighbours.ZERO_OUT, Neighbours.REPLACE_ONE
 
@@ -31,10 +33,7 @@ ZERO_OUT, REPLACE_ONE = Neighbours.ZERO_OUT, Neighbours.REPLACE_ONE
 def respond(labels: IntArray, n_labels: int, epsilon: float, neighbours: Neighbours) -> IntArray:
     """Release one list of labels."""
     claim = promise(epsilon=epsilon, delta=0.0, neighbours=neighbours)
-    budget = Budget(claim, response_epsilon=epsilon)
-    return randomised_response(
-        Secret(labels), n_labels=n_labels, epsilon=epsilon, budget=budget, tag="labels"
-    ).value
+    return randomised_response(labels, n_labels, label_budget(claim))
 
 
 def zero_out_keep(n_labels: int, epsilon: float) -> float:
@@ -52,7 +51,7 @@ def replace_one_keep(n_labels: int, epsilon: float) -> float:
 )
 @pytest.mark.parametrize("neighbours", Neighbours)
 def test_randomised_response(n_labels: int, epsilon: float, neighbours: Neighbours) -> None:
-    """A label is kept with its stated probability; every other one is alike."""
+    """A label is kept with its stated probability; all others are equally likely."""
     size = draws(1_000_000)
     labels = np.arange(size) % n_labels
     moved = (respond(labels, n_labels, epsilon, neighbours) - labels) % n_labels
@@ -75,7 +74,7 @@ def test_randomised_response_does_not_depend_on_the_label() -> None:
 
 
 def test_a_customer_without_data_has_a_uniform_label() -> None:
-    """`NO_DATA` becomes every label alike, whoever stands beside."""
+    """`NO_DATA` becomes each label with equal probability, whatever the other customers have."""
     labels = np.where(np.arange(draws(2_000_000)) % 4 == 0, 1, NO_DATA)
     released = respond(labels, 6, 1.0, ZERO_OUT)
     absent = released[labels == NO_DATA]
@@ -95,28 +94,15 @@ def test_a_customer_without_data_has_a_uniform_label() -> None:
     [(6, 1, 1.0, 0.0), (2, 3, 2.0, 0.0), (2, 5, 1.0, 0.05), (6, 4, 2.0, 0.05), (4, 3, 1.0, 0.1)],
 )
 def test_modulo_labels(n_labels: int, changed: int, epsilon: float, delta: float) -> None:
-    """Unstable labels move with the least chance that keeps the promise; stable ones never.
+    """Unstable labels move with the minimum probability that keeps the guarantee; stable never.
 
-    The chance comes from a second road: a sum over all multinomial outcomes.
+    The probability is computed independently: by a sum over all multinomial outcomes.
     """
     size = draws(1_000_000)
-    budget = Budget(
-        promise(epsilon=epsilon, delta=delta, tier=Tier.INSTANCE),
-        response_epsilon=epsilon,
-        response_delta=delta,
-    )
+    budget = label_budget(instance_promise(epsilon=epsilon, delta=delta))
     labels = np.arange(size) % n_labels
     unstable = np.arange(0, size, 2)
-    released = modulo_labels(
-        Secret(labels),
-        unstable=Secret(unstable),
-        changed=changed,
-        n_labels=n_labels,
-        epsilon=epsilon,
-        delta=delta,
-        budget=budget,
-        tag="labels",
-    ).value
+    released = noisy_modulo(labels, unstable, changed=changed, n_labels=n_labels, budget=budget)
     moved = (released - labels) % n_labels
     assert not moved[1::2].any()
     counts = np.bincount(moved[unstable], minlength=n_labels)

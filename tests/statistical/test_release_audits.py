@@ -1,4 +1,4 @@
-"""The audit of a whole release, part by part: claims stand, and each planted fault is caught."""
+"""The audit of a whole release, part by part: claims hold, and each planted fault is caught."""
 
 from collections.abc import Callable
 from functools import cache
@@ -32,7 +32,7 @@ LEAST_CANARIES = 32
 DELTA = 1e-12
 """So small that what it allows stays below `ALPHA`: 2 m delta / m at least."""
 WEAK = 0.1
-"""An epsilon at which 25 releases of each world are enough to refute it."""
+"""An epsilon at which 25 releases with and 25 without the customer are enough to refute it."""
 CLIP_KW = 0.5
 """So low that a clipped reading is one value among many of its size."""
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -51,7 +51,7 @@ def homes() -> Profiles:
 
 
 def refuted(request: ReleaseRequest, *, runs: int) -> set[str]:
-    """Return the parts whose claim an audit in two worlds refutes."""
+    """Return the parts whose claim an audit of two neighbours refutes."""
     rows = audit_release(
         request, homes(), runs=draws(runs), canaries=LEAST_CANARIES, confidence=CONFIDENCE
     )
@@ -65,7 +65,7 @@ def one_run(name: str, *, canaries: int, **choices: Any) -> OneRunAudit:  # noqa
     return audit_one_run(included, observed, claim=claim, level=ALPHA)
 
 
-# --- two worlds ---------------------------------------------------------------------------------
+# --- two neighbours -----------------------------------------------------------------------------
 
 
 def test_no_claim_of_a_whole_release_is_refuted() -> None:
@@ -88,8 +88,8 @@ def test_no_claim_of_a_whole_release_is_refuted() -> None:
     assert not [row for row in rows if row.found.refutes]
 
 
-def test_the_paper_s_tier_sold_as_differential_privacy_is_caught() -> None:
-    """Its noise is computed from the data: the noise itself tells who is there."""
+def test_the_instance_tier_claimed_as_differential_privacy_is_caught() -> None:
+    """Its noise scale is computed from the data: the noise itself reveals membership."""
     request = ReleaseRequest(epsilon=WEAK, delta=DELTA, n_clusters=2, tier=Tier.INSTANCE)
     assert refuted(request, runs=50) == {"clusters"}
 
@@ -99,7 +99,7 @@ def test_a_real_reading_among_the_synthetic_ones_is_caught(
 ) -> None:
     """Of thousands of synthetic values one is a clipped reading; nothing else is wrong.
 
-    It stands out in no other way than by its digits: who does not compare them sees nothing.
+    Only its digits identify it: an observer who does not compare them detects nothing.
     """
     copied: list[float] = []
     fit, sample = LoadSynthesizer.fit, SyntheticModel.sample
@@ -107,7 +107,7 @@ def test_a_real_reading_among_the_synthetic_ones_is_caught(
     def noticing(
         model: LoadSynthesizer, rows: Floats | LocalRows[Floats], y: object = None
     ) -> LoadSynthesizer:
-        (load_kw,) = rows.columns if isinstance(rows, LocalRows) else (rows,)
+        (load_kw,) = rows._joined() if isinstance(rows, LocalRows) else (rows,)
         copied[:] = [float(clip_rms(load_kw, CLIP_KW)[-1, 0])]
         return fit(model, rows, y)
 
@@ -139,7 +139,7 @@ def test_a_real_reading_among_the_synthetic_ones_is_caught(
 
 
 def test_one_run_refutes_no_right_claim() -> None:
-    """Of labels, whose noise uses all that is promised, the bound comes close to the claim."""
+    """Of labels, whose noise uses the whole budget, the bound comes close to the claim."""
     assert 0.6 < one_run("labels", canaries=6_000).epsilon <= 1.0
     assert not one_run("shares", canaries=2_000).refutes
     assert not one_run("load", canaries=200).refutes

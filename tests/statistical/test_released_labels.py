@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from tests.statistical import faults
 from tests.statistical.auditing import exceeds_claim, keeps_claim
 from tests.statistical.harness import (
     MARGIN,
@@ -18,22 +19,19 @@ from tests.statistical.harness import (
     refuses,
     table_p,
 )
+from tests.statistical.releases import label_budget, labels_through
 from wattveil.evaluation.audit_two_worlds import TwoWorlds
-from wattveil.privacy.budget import Budget
-from wattveil.privacy.guarantee import Neighbours
-from wattveil.privacy.mechanisms import response
-from wattveil.privacy.mechanisms.cells import NO_DATA
-from wattveil.privacy.mechanisms.response import PARTS, Channel, channel_response
-from wattveil.privacy.secret import Secret
-from wattveil.privacy.sensitivity import FloatArray, IntArray
+from wattveil.privacy.mechanisms.contributions import NO_DATA
+from wattveil.privacy.mechanisms.response import PARTS, Channel
+from wattveil.privacy.rows import FloatArray, IntArray, row_function
 from wattveil.release import labels as module
 from wattveil.release.labels import label_design, release_labels
+from wattveil.release.rows.nearest import nearest_centroid
 from wattveil.release.shares import cluster_shares
 
-ZERO_OUT = Neighbours.ZERO_OUT
 CENTROIDS = np.array([[0.0, 0.0], [5.0, 0.0], [0.0, 6.0]])
 WEIGHTS = np.array([0.3, 0.4, 0.3])
-NOBODY = np.full(2, math.nan)
+NO_DATA_ROW = np.full(2, math.nan)
 
 
 # --- the law of a draw --------------------------------------------------------------------------
@@ -45,8 +43,8 @@ def test_labels_follow_the_channel(epsilon: float) -> None:
     channel = label_design(CENTROIDS, WEIGHTS, epsilon=epsilon, design="cheapest")
     size = draws(1_600_000)
     labels = np.arange(size) % 4 - 1  # NO_DATA, 0, 1, 2
-    budget = Budget(promise(epsilon=epsilon, delta=0.0), response_epsilon=epsilon)
-    released = channel_response(Secret(labels), channel=channel, budget=budget, tag="labels").value
+    budget = label_budget(promise(epsilon=epsilon, delta=0.0))
+    released = labels_through(channel, labels, budget).here()[1]
     for label in (NO_DATA, 0, 1, 2):
         counts = np.bincount(released[labels == label], minlength=3)
         law = channel.parts[label] / PARTS
@@ -63,8 +61,8 @@ def test_labels_follow_the_channel(epsilon: float) -> None:
 # --- audits of the whole release ------------------------------------------------------------------
 
 
-def of_labels(row: FloatArray, other: FloatArray = NOBODY) -> TwoWorlds:
-    """Customer 0 with ``row`` or ``other``, beside two known customers; all three labels seen."""
+def of_labels(row: FloatArray, other: FloatArray = NO_DATA_ROW) -> TwoWorlds:
+    """Customer 0 with ``row`` or ``other``, and two known customers; all labels are observed."""
     claim = promise(epsilon=1.0, delta=0.0)
     beside = CENTROIDS[[0, 1]]
     loads = (np.vstack((row, beside)), np.vstack((other, beside)))
@@ -86,7 +84,7 @@ def of_labels(row: FloatArray, other: FloatArray = NOBODY) -> TwoWorlds:
 
 @pytest.fixture
 def design_once(monkeypatch: pytest.MonkeyPatch, many_runs: None) -> None:  # noqa: ARG001 - used
-    """Choose the channel once: it is the same in every run. Sizes are not looked at."""
+    """Choose the channel once: it is the same in every run. Sizes are not used."""
     monkeypatch.setattr(module, "debiased_counts", lambda observed, *_, **__: (observed, observed))
     known = cache(
         lambda epsilon: label_design(CENTROIDS, WEIGHTS, epsilon=epsilon, design="cheapest")
@@ -116,18 +114,13 @@ def test_an_audit_catches_a_channel_that_claims_less(monkeypatch: pytest.MonkeyP
 @pytest.mark.usefixtures("design_once")
 def test_an_audit_catches_another_law_without_data(monkeypatch: pytest.MonkeyPatch) -> None:
     """Customers without data drawn as if they had label 0: the last row does not match."""
-    draw = response._draw
-
-    def as_if_of_the_first(channel: Channel, labels: Secret[IntArray], words: IntArray) -> IntArray:
-        return draw(channel, Secret(np.maximum(labels.reveal(), 0)), words)
-
-    monkeypatch.setattr(response, "_draw", as_if_of_the_first)
+    faults.absent_is_label_0(monkeypatch)
     exceeds_claim(of_labels(CENTROIDS[2]))
 
 
 @pytest.mark.usefixtures("design_once")
 def test_an_audit_catches_a_label_possible_in_one_row_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The column that `Channel` refuses: with the check taken away, the audit sees it."""
+    """The column that `Channel` refuses: with the check removed, the audit detects it."""
     half = PARTS // 2
     leaky = np.array(
         [[half, half, 0], [half, half, 0], [half, half // 2, half // 2], [half, half, 0]]
@@ -143,14 +136,14 @@ def test_an_audit_catches_a_label_possible_in_one_row_only(monkeypatch: pytest.M
 def test_an_audit_catches_a_label_that_depends_on_another_customer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Customers 1 and 2 take the label of customer 0: three draws tell more than one."""
-    nearest = module.nearest_centroid
+    """Customers 1 and 2 take the label of customer 0: three draws reveal more than one."""
 
-    def leaning(rows: FloatArray, centres: FloatArray) -> Secret[IntArray]:
-        labels = nearest(rows, centres).reveal()
-        return Secret(np.full(labels.size, labels[0]))
+    @row_function
+    def of_the_first(load_kw: FloatArray, *, centroids: FloatArray) -> tuple[IntArray]:
+        (labels,) = nearest_centroid(load_kw, centroids=centroids)
+        return (np.full(labels.size, labels[0]),)
 
-    monkeypatch.setattr(module, "nearest_centroid", leaning)
+    monkeypatch.setattr(module, "nearest_centroid", of_the_first)
     exceeds_claim(of_labels(CENTROIDS[2]))
 
 
@@ -161,7 +154,7 @@ def of_shares(levels: list[str], prepare: Callable[[FloatArray], FloatArray]) ->
     """One customer of area "a" and twenty known ones, against the twenty alone."""
     claim = promise()
     beside = np.repeat(CENTROIDS, [10, 5, 5], axis=0)
-    loads = (np.vstack((CENTROIDS[1], beside)), np.vstack((NOBODY, beside)))
+    loads = (np.vstack((CENTROIDS[1], beside)), np.vstack((NO_DATA_ROW, beside)))
 
     def run(neighbour: bool) -> FloatArray:  # noqa: FBT001 - X or X'
         released = cluster_shares(
@@ -179,13 +172,13 @@ def of_shares(levels: list[str], prepare: Callable[[FloatArray], FloatArray]) ->
 
 @pytest.mark.usefixtures("many_runs")
 def test_an_audit_does_not_refute_cluster_shares() -> None:
-    """A customer counts once, in one cell."""
+    """A customer is counted once, in one cell."""
     keeps_claim(of_shares(["a", "b"], lambda rows: rows))
 
 
 @pytest.mark.usefixtures("many_runs")
-def test_an_audit_catches_a_customer_who_counts_elsewhere() -> None:
-    """Customer 0's data also decide where five others count: beyond the claim."""
+def test_an_audit_catches_a_customer_who_moves_others() -> None:
+    """Customer 0's data also decide in which cells five others are counted: beyond the claim."""
 
     def dragging(rows: FloatArray) -> FloatArray:
         moved = rows.copy()

@@ -1,4 +1,4 @@
-"""The four samplers of privacy/noise.py have the laws their docstrings state."""
+"""The samplers of privacy/noise.py have the laws that their docstrings state."""
 
 import math
 from fractions import Fraction
@@ -23,18 +23,25 @@ from tests.statistical.harness import (
     normal_p,
     refuses,
     shape_p,
+    table_p,
     tells,
     variance_p,
 )
 from wattveil.privacy import noise
-from wattveil.privacy.sensitivity import FloatArray
+from wattveil.privacy.rows import FloatArray, IntArray
 
 AS_USED = 2.0**26.3  # grid steps, the order of magnitude of every mechanism
 
 
+def drawn(scale: float, size: int) -> IntArray:
+    """Return the noise that is added to exact integers, which are all different."""
+    exact = 2**40 + 3 * np.arange(size)
+    return noise.add_discrete_gaussian(exact, scale=scale) - exact
+
+
 def test_discrete_gaussian_as_used_has_its_scale_and_shape() -> None:
     """At the scales in use the law is N(0, scale^2), centred, and every draw a fresh one."""
-    sample = noise.discrete_gaussian(scale=AS_USED, size=draws(120_000)).astype(np.float64)
+    sample = drawn(AS_USED, draws(120_000)).astype(np.float64)
     tells(lambda factor: variance_p(sample, factor * AS_USED))
     tells(lambda factor: shape_p(sample, normal_cdf(factor * AS_USED)))
     refuses(shape_p(sample, laplace_cdf(AS_USED / math.sqrt(2.0))))  # equal variance
@@ -46,14 +53,14 @@ def test_discrete_gaussian_as_used_has_its_scale_and_shape() -> None:
 @pytest.mark.parametrize("scale", [0.8, 2.5, 7.0])
 def test_discrete_gaussian_of_small_scale_has_its_weights(scale: float) -> None:
     """P[k] is proportional to exp(-k^2 / (2 scale^2)), not to a rounded Gaussian's."""
-    sample = noise.discrete_gaussian(scale=scale, size=draws(60_000))
+    sample = drawn(scale, draws(60_000))
     tells(lambda factor: integer_law_p(sample, gaussian_weight(factor * scale)))
     refuses(integer_law_p(sample, laplace_weight(scale / math.sqrt(2.0))))
 
 
 def test_discrete_gaussian_is_not_the_rounded_one() -> None:
-    """At scale 0.8 the two differ by 6 % in variance: the test sees which one is drawn."""
-    sample = noise.discrete_gaussian(scale=0.8, size=draws(60_000))
+    """At scale 0.8 the two differ by 6 % in variance: the test detects which one is drawn."""
+    sample = drawn(0.8, draws(60_000))
 
     def rounded(k: FloatArray) -> FloatArray:
         upper, lower = stats.norm.cdf((k + 0.5) / 0.8), stats.norm.cdf((k - 0.5) / 0.8)
@@ -63,35 +70,9 @@ def test_discrete_gaussian_is_not_the_rounded_one() -> None:
     refuses(integer_law_p(sample, rounded))
 
 
-@pytest.mark.parametrize("scale", [0.5, 2.0, 2.0**26.3])
-def test_discrete_laplace_has_its_scale(scale: float) -> None:
-    """P[k] is proportional to exp(-|k| / scale): the mean size has the expectation of that law."""
-    sizes = np.abs(noise.discrete_laplace(scale=scale, size=draws(60_000))).astype(np.float64)
-    tells(lambda factor: laplace_size_p(sizes, factor * scale))
-
-
-@pytest.mark.parametrize("scale", [0.5, 2.0])
-def test_discrete_laplace_of_small_scale_has_its_weights(scale: float) -> None:
-    """Each integer has its probability, the negative ones as the positive ones."""
-    sample = noise.discrete_laplace(scale=scale, size=draws(60_000))
-    accepts(integer_law_p(sample, laplace_weight(scale)))
-    refuses(integer_law_p(sample, laplace_weight(1.1 * scale)))
-    refuses(integer_law_p(sample, laplace_weight(0.9 * scale)))
-    refuses(integer_law_p(np.abs(sample), laplace_weight(scale)))
-    refuses(integer_law_p(sample, gaussian_weight(scale * math.sqrt(2.0))))
-
-
-def test_discrete_laplace_of_large_scale_has_its_shape() -> None:
-    """At large scales the law is the continuous Laplace."""
-    sample = noise.discrete_laplace(scale=AS_USED, size=draws(200_000)).astype(np.float64)
-    tells(lambda factor: shape_p(sample, laplace_cdf(factor * AS_USED)))
-    refuses(shape_p(sample, normal_cdf(AS_USED * math.sqrt(2.0))))
-    accepts(independence_p(sample[1:], sample[:-1]))
-
-
 @pytest.mark.parametrize("bound", [2, 3, 6, 7, 1000])
 def test_uniform_below_a_small_bound_is_uniform(bound: int) -> None:
-    """Every value is alike; one that is 5 % more likely than the others is seen."""
+    """All values are equally likely; one half that is 5 % more likely is detected."""
     sample = noise.uniform_below(bound=bound, size=draws(2_000_000))
     counts = np.bincount(sample, minlength=bound)
     uniform = np.full(bound, 1.0 / bound)
@@ -124,11 +105,38 @@ def test_uniform_below_draws_unfair_words_again(bound: int) -> None:
     refuses(counts_p(np.bincount(sample // -(-bound // 64), minlength=64), biased))
 
 
+@pytest.mark.parametrize("bound", [2, 2**20, 2**62])
+def test_keyed_below_is_uniform_for_names_and_keys(bound: int) -> None:
+    """Under a fresh key each name has a uniform number, independent of other names and keys.
+
+    Names differ in a few digits. The same key gives the same numbers, which is refused as a second
+    sample.
+    """
+    names = [f"customer {i}" for i in range(draws(100_000))]
+    first, second = (noise.fresh_bytes(64) for _ in range(2))
+    n_parts = min(bound, 64)
+
+    def parts(key: bytes) -> IntArray:
+        return noise.keyed_below(names, key=key, bound=bound) // (bound // n_parts)
+
+    own = parts(first)
+    counts = np.bincount(own, minlength=n_parts)
+    tilted = np.repeat([1.0 + MARGIN, 1.0 - MARGIN], n_parts // 2) / n_parts
+    accepts(counts_p(counts, [1.0 / n_parts] * n_parts))
+    refuses(counts_p(counts, tilted.tolist()))
+    refuses(counts_p(counts, tilted[::-1].tolist()))
+    low = noise.keyed_below(names, key=first, bound=bound) % n_parts
+    accepts(counts_p(np.bincount(low, minlength=n_parts), [1.0 / n_parts] * n_parts))
+    accepts(table_p(own[1:] % 8, own[:-1] % 8))
+    accepts(table_p(own % 8, parts(second) % 8))
+    refuses(table_p(own % 8, parts(first) % 8))
+
+
 @pytest.mark.parametrize(
     "probability", [Fraction(1, 3), Fraction(1, 50), Fraction(2**62 // 7, 2**62)]
 )
 def test_bernoulli_has_its_probability(probability: Fraction) -> None:
-    """Coins come up with the rational probability asked for, each by itself."""
+    """Draws are true with the rational probability requested, independently of each other."""
     coins = noise.bernoulli(probability=probability, size=draws(2_000_000))
     n, hits = coins.size, int(coins.sum())
 
@@ -144,14 +152,3 @@ def test_bernoulli_has_its_probability(probability: Fraction) -> None:
 def test_bernoulli_at_its_ends_is_certain(probability: Fraction, *, always: bool) -> None:
     """Probability 0 never comes up and 1 always does."""
     assert (noise.bernoulli(probability=probability, size=10_000) == always).all()
-
-
-def laplace_size_p(sizes: FloatArray, scale: float) -> float:
-    """Return the p-value of the mean of |k| under the discrete Laplace of this scale.
-
-    With t = e^(-1/scale): E|k| = 2t / (1 - t^2) and E k^2 = 2t / (1 - t)^2.
-    """
-    t = math.exp(-1.0 / scale)
-    mean, square = 2.0 * t / ((1.0 - t) * (1.0 + t)), 2.0 * t / (1.0 - t) ** 2
-    deviation = math.sqrt((square - mean * mean) / sizes.size)
-    return normal_p((float(sizes.mean()) - mean) / deviation)

@@ -1,10 +1,10 @@
-"""The whole adaptive transcript of each global release, measured: right and tight, or caught.
+"""The whole adaptive transcript of each global release: correct and tight, or the fault is caught.
 
-The privacy loss of a transcript is the log-likelihood ratio of what left under the data and under
-its neighbour, at the questions that were really asked. Its mean excess over epsilon is the true
-delta of the pair; for a customer who is clipped in every ask it equals the claimed delta, which
-shows that the accounting is right and wastes nothing. How far the exact answers are apart, in
-noise scales, is seen in one run without error; that the noise has its scale is seen in some.
+The privacy loss of a transcript is the log-likelihood ratio of the released numbers under the data
+and under its neighbour, at the queries that were made. Its mean excess over epsilon is the true
+delta of the pair; for a customer who is clipped in every query it equals the claimed delta, which
+shows that the accounting is correct and wastes nothing. The distance of the exact answers, in noise
+scales, is measured in one run without error; the scale of the noise, in several runs.
 """
 
 import math
@@ -19,33 +19,34 @@ from scipy import stats
 from tests.statistical import faults
 from tests.statistical.harness import accepts, centre_p, refuses, variance_p
 from tests.statistical.harness import draws as sample_size
-from tests.transcripts import Draw, privacy_loss, record, replay, squared_signal
+from tests.transcripts import Draws, privacy_loss, record, replay, squared_signal
 from wattveil.clustering import merge
 from wattveil.cross_check import composed_epsilon
 from wattveil.engines.local import LocalRows
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget
-from wattveil.privacy.sensitivity import FloatArray
-from wattveil.release.asks import Asks
+from wattveil.privacy.rows import FloatArray
+from wattveil.privacy.table import PrivateTable
 from wattveil.release.kmeans import PrivateKMeans
 from wattveil.release.promise import global_promise
+from wattveil.release.queries import KMeansQueries
+from wattveil.release.rows import synthesis_features
 from wattveil.release.shapes import load_shapes
 from wattveil.release.synthetic import LoadSynthesizer
 from wattveil.simulate import simulate_load_kw
-from wattveil.synthesis.features import moment_features
 
 EPSILON, DELTA = 1.0, 0.2
 PROMISE: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA}
 CENTROIDS = np.full((1, 24), 0.4)
 
-Pair = Callable[[], tuple[list[Draw], list[Draw]]]
+Pair = Callable[[], tuple[Draws, Draws]]
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, constants_once: None) -> None:  # noqa: ARG001 - used
-    """Spend no time on what no loss depends on: restarts see released numbers only.
+    """Skip what no loss depends on: restarts depend on released numbers only.
 
-    With one merge there is no choice to ask for: that ask is measured by itself.
+    With one merge there is no choice to query: that query is measured separately.
     """
     monkeypatch.setattr(merge, "_RESTARTS", 1)
 
@@ -56,8 +57,8 @@ def homes() -> FloatArray:
     return simulate_load_kw(customers=30, seed=9)
 
 
-def with_and_without_a_giant(release: Callable[..., object]) -> tuple[list[Draw], list[Draw]]:
-    """Return the draws of one release with a giant, and of the same release without."""
+def large_customer_pair(release: Callable[..., object]) -> tuple[Draws, Draws]:
+    """Return the draws of a release with a very large customer, and of the same without."""
     rows = homes()
     seen = record(lambda: release(np.vstack([rows, np.full((1, 24), 1e6)])))
     return seen, replay(lambda: release(rows), seen)
@@ -70,21 +71,23 @@ def shapes_of_two_groups(rows: Any) -> object:  # noqa: ANN401 - a matrix
 
 
 def choice_of_merge(rows: FloatArray) -> object:
-    """Ask by how much one centroid costs less than another, in 20 features, with the budget."""
+    """Query by how much one centroid costs less than another, in 20 features, with the budget."""
     budget = Budget(global_promise(**PROMISE))
     sets = np.array([CENTROIDS, 0.5 * CENTROIDS])
-    asks = Asks(LocalRows(rows), budget)
-    return asks.costs(sets, np.full((2, 20), 0.1), rho_units=budget.rho_units)
+    table = PrivateTable(LocalRows(rows), budget)
+    queries = KMeansQueries(table, basis=np.eye(24), normalise=False, longest=math.inf)
+    return queries.costs(sets, np.full((2, 20), 0.1), rho_units=budget.rho_units)
 
 
 RELEASES: dict[str, Pair] = {
     "clusters": partial(
-        with_and_without_a_giant, lambda rows: PrivateKMeans(n_clusters=2, **PROMISE).fit(rows)
+        large_customer_pair,
+        lambda rows: PrivateKMeans(n_clusters=2, **PROMISE).fit(rows),
     ),
-    "choice of merge": partial(with_and_without_a_giant, choice_of_merge),
-    "load shapes": partial(with_and_without_a_giant, shapes_of_two_groups),
+    "choice of merge": partial(large_customer_pair, choice_of_merge),
+    "load shapes": partial(large_customer_pair, shapes_of_two_groups),
     "synthetic customers": partial(
-        with_and_without_a_giant,  # centroids are given: how they are found is measured above
+        large_customer_pair,  # centroids are given: the release that finds them is above
         lambda rows: LoadSynthesizer(n_clusters=1, centroids=CENTROIDS, **PROMISE).fit(rows),
     ),
 }
@@ -96,18 +99,18 @@ def granted_signal() -> float:
     return 2.0 * Budget(global_promise(**PROMISE)).rho_units / accounting.RHO_UNITS
 
 
-def noise_p(runs: list[tuple[list[Draw], list[Draw]]]) -> float:
-    """Return the p-value of "every number that left has the noise that it states"."""
-    noise = [(draw.noisy - draw.exact) / draw.sigma for seen, _ in runs for draw in seen]
+def noise_p(runs: list[tuple[Draws, Draws]]) -> float:
+    """Return the p-value of "every released number has noise of the stated scale"."""
+    noise = [(draw.noisy - draw.exact) / draw.scale for seen, _ in runs for draw in seen]
     return variance_p(np.concatenate(noise), 1.0)
 
 
 @every_release
 def test_transcript_has_the_claimed_delta(pair: Pair) -> None:
-    """Neither above the claim, nor below: a giant uses the whole budget, whatever was drawn.
+    """Neither above the claim nor below: a very large customer uses the whole budget.
 
-    The loss of a transcript of signal s is N(s^2 / 2, s^2) if the noise is what it is said to be,
-    so that s alone decides its delta.
+    The loss of a transcript of signal s is N(s^2 / 2, s^2) if the noise has the stated scale, so
+    that s alone decides its delta.
     """
     runs = [pair() for _ in range(sample_size(30))]
     s = np.sqrt([squared_signal(*run) for run in runs])
@@ -121,7 +124,9 @@ def test_transcript_has_the_claimed_delta(pair: Pair) -> None:
 
 
 @every_release
-def test_noise_below_its_word_is_caught(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_noise_below_the_stated_scale_is_caught(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Noise of half the scale that a release states."""
     faults.weaker_noise(monkeypatch)
     refuses(noise_p([pair() for _ in range(8)]))  # the shortest release has 20 numbers
@@ -137,15 +142,16 @@ def test_half_the_noise_is_caught(pair: Pair, monkeypatch: pytest.MonkeyPatch) -
 
 @every_release
 def test_forgotten_clipping_is_caught(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows that are rounded and not clipped: more than the grant."""
-    monkeypatch.setattr(
-        "wattveil.privacy.sensitivity.Ball.to_grid",
-        lambda self, rows: np.trunc(np.clip(rows, -8.0, 8.0) / self.step).astype(np.int64),
-    )
-    monkeypatch.setattr(  # moments are clipped where they are made, too: both are forgotten
-        "wattveil.release.synthetic.moment_features",
-        lambda scores, radius: 3.0 * moment_features(scores, radius),
-    )
+    """Features that are rounded and not clipped: more than the grant."""
+    faults.no_clipping(monkeypatch, largest=8.0)
+    fill = synthesis_features._fill_moments
+
+    def tripled(scores: FloatArray, radius: float, part: float, found: FloatArray) -> None:
+        fill(scores, radius, part, found)
+        found *= 3.0
+
+    # Moments are clipped where they are computed, too: both are forgotten.
+    monkeypatch.setattr(synthesis_features, "_fill_moments", tripled)
     assert squared_signal(*pair()) > 5.0 * granted_signal()
 
 
@@ -159,7 +165,7 @@ def test_an_exchanged_share_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_privacy_loss_distributions_agree() -> None:
-    """The recorded asks, composed numerically by the second road, give the epsilon granted."""
+    """The recorded charges, composed by a PLD accountant, give the epsilon granted."""
     km = PrivateKMeans(epsilon=1.0, delta=1e-6).fit(simulate_load_kw(customers=50))
     parts = [math.sqrt(2.0 * spend.rho_units / accounting.RHO_UNITS) for spend in km.spends_]
     assert composed_epsilon(gaussian_s=parts, delta=1e-6) == pytest.approx(1.0, rel=2e-3)

@@ -1,43 +1,36 @@
-"""What a release of load shapes gives out before any post-processing."""
+"""The noisy totals of a release of load shapes, before any post-processing."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
-from wattveil.privacy.mechanisms.gaussian import NoisyVector
-from wattveil.privacy.secret import Released
-from wattveil.privacy.sensitivity import FloatArray
-from wattveil.release import asks, shapes
+from wattveil.privacy.mechanisms import gaussian
+from wattveil.privacy.mechanisms.gaussian import NoisyTotals
+from wattveil.privacy.rows import FloatArray
+from wattveil.release import shapes
 from wattveil.release.shapes import load_shapes
 
 
-class _AllIsOut(Exception):  # noqa: N818 - no error
-    """The last ask is answered: what follows sees released numbers only."""
+class _AllReleased(Exception):  # noqa: N818 - no error
+    """The last query is answered: what follows depends on released numbers only."""
 
 
-def shape_transcript(load_kw: FloatArray, **arguments: Any) -> list[NoisyVector]:  # noqa: ANN401
-    """Release load shapes and return every noisy vector that the mechanisms gave out, in order."""
-    heard: list[NoisyVector] = []
+def shape_transcript(load_kw: FloatArray, **arguments: Any) -> list[NoisyTotals]:  # noqa: ANN401
+    """Release load shapes and return all noisy totals that the mechanism returned, in order."""
+    released: list[NoisyTotals] = []
+    make_totals = gaussian.NoisyTotals  # with a planted fault, if any
 
-    def listening(
-        mechanism: Callable[..., Released[NoisyVector]],
-    ) -> Callable[..., Released[NoisyVector]]:
-        def listened(*values: object, **options: object) -> Released[NoisyVector]:
-            released = mechanism(*values, **options)
-            heard.append(released.value)
-            return released
-
-        return listened
+    def recorded(**fields: Any) -> NoisyTotals:  # noqa: ANN401 - passed on
+        released.append(make_totals(**fields))
+        return released[-1]
 
     def stop(*_: object, **__: object) -> None:
-        raise _AllIsOut
+        raise _AllReleased
 
     with pytest.MonkeyPatch.context() as patch:
-        drawn = asks.gaussian_cell_sums  # type: ignore[attr-defined]  # with a planted fault, if any
-        patch.setattr(asks, "gaussian_cell_sums", listening(drawn))
+        patch.setattr(gaussian, "NoisyTotals", recorded)
         patch.setattr(shapes, "filter_means", stop)
-        with suppress(_AllIsOut):
+        with suppress(_AllReleased):
             load_shapes(load_kw, **arguments)
-    return heard
+    return released

@@ -1,4 +1,4 @@
-"""What the unit tests share: promises, budgets, and noise sources that never make a release."""
+"""Fixtures of the unit tests: guarantees, budgets, and noise sources of a test."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ Draw = tuple[str, float, int]
 
 
 class Silent(NoiseSource):
-    """Adds nothing, moves no label, and writes down what it was asked for."""
+    """Adds no noise, moves no label, and records each call."""
 
     def __init__(self, recorded: list[Draw]) -> None:
         self.recorded = recorded
@@ -24,19 +24,14 @@ class Silent(NoiseSource):
         self.recorded.append(("gaussian", scale, size))
         return np.zeros(size, dtype=np.int64)
 
-    def discrete_laplace(self, scale: float, size: int) -> NDArray[np.int64]:
-        """Return no noise."""
-        self.recorded.append(("laplace", scale, size))
-        return np.zeros(size, dtype=np.int64)
-
     def words(self, size: int) -> NDArray[np.uint64]:
-        """Return the word whose residue modulo any power of two is the largest: no coin is true."""
+        """Return the word with the largest residue modulo any power of two: no draw is true."""
         self.recorded.append(("words", 0.0, size))
         return np.full(size, 2**62 - 1, dtype=np.uint64)
 
 
 class Seeded(NoiseSource):
-    """Looks like noise and repeats itself."""
+    """Noise from a seeded generator."""
 
     def __init__(self, number: int) -> None:
         self.generator = np.random.default_rng(number)
@@ -45,32 +40,29 @@ class Seeded(NoiseSource):
         """Return rounded normal numbers."""
         return np.rint(self.generator.normal(0.0, scale, size)).astype(np.int64)
 
-    def discrete_laplace(self, scale: float, size: int) -> NDArray[np.int64]:
-        """Return rounded Laplace numbers."""
-        return np.rint(self.generator.laplace(0.0, scale, size)).astype(np.int64)
-
     def words(self, size: int) -> NDArray[np.uint64]:
         """Return uniform words."""
         return self.generator.integers(0, 2**64, size, dtype=np.uint64)
 
 
 class Scripted(NoiseSource):
-    """Hands out chosen words, in order."""
+    """Returns chosen words, in order; ``genuine`` makes what is drawn publishable."""
 
-    def __init__(self, words: list[int]) -> None:
+    def __init__(self, words: list[int], *, genuine: bool = False) -> None:
         self.left = list(words)
+        self.is_genuine = genuine
 
     def words(self, size: int) -> NDArray[np.uint64]:
-        """Return the next words of the script."""
+        """Return the next chosen words."""
         taken, self.left = self.left[:size], self.left[size:]
         if len(taken) < size:
-            pytest.fail("more words were drawn than the script holds")
+            pytest.fail("more words were drawn than were chosen")
         return np.array(taken, dtype=np.uint64)
 
 
 @pytest.fixture
 def recorded() -> list[Draw]:
-    """Return what was drawn: kind, scale, size; filled by `silent`."""
+    """Return the list of draws (kind, scale, size) that `silent` fills."""
     return []
 
 
@@ -82,19 +74,19 @@ def silent(recorded: list[Draw]) -> NoiseSource:
 
 @pytest.fixture
 def seeded() -> Callable[[int], NoiseSource]:
-    """Return a maker of repeatable sources."""
+    """Return a function that makes repeatable sources."""
     return Seeded
 
 
 @pytest.fixture
-def scripted() -> Callable[[list[int]], NoiseSource]:
-    """Return a maker of sources that hand out chosen words."""
+def scripted() -> Callable[..., NoiseSource]:
+    """Return a function that makes sources of chosen words."""
     return Scripted
 
 
 @pytest.fixture
 def promise() -> Callable[..., Guarantee]:
-    """Return a maker of guarantees; what is not said is (1, 1e-6), global, zero-out, customer."""
+    """Return a function that makes guarantees; default (1, 1e-6), global, zero-out, customer."""
 
     def make(**fields: object) -> Guarantee:
         usual: dict[str, object] = {
@@ -104,14 +96,14 @@ def promise() -> Callable[..., Guarantee]:
             "neighbours": Neighbours.ZERO_OUT,
             "unit": Unit.CUSTOMER,
         }
-        return Guarantee(**{**usual, **fields})  # type: ignore[arg-type]  # bad fields on purpose
+        return Guarantee(**{**usual, **fields})  # type: ignore[arg-type]  # wrong on purpose
 
     return make
 
 
 @pytest.fixture
 def ample(promise: Callable[..., Guarantee]) -> Callable[..., Budget]:
-    """Return a maker of budgets with room for every mechanism: rho = 30, response (20, 0.01)."""
+    """Return a function that makes budgets for any mechanism: rho = 30, response (20, 0.01)."""
 
     def make(neighbours: Neighbours = Neighbours.ZERO_OUT, tier: Tier = Tier.GLOBAL) -> Budget:
         whole = promise(epsilon=120.0, delta=0.02, neighbours=neighbours, tier=tier)

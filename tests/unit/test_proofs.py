@@ -100,8 +100,8 @@ FAULTS = {
     ),
     "shares of the exact number of customers": (
         "release/shares.py",
-        "    consistent = consistent_shares(counts, std=std, totals=given)\n",
-        "    consistent = consistent_shares(counts, std=std, totals=len(np.asarray(load_kw)))\n",
+        "    return _described(counts.reshape(table.shape), std, table, given, budget)\n",
+        "    return _described(counts.reshape(table.shape), std, table, len(load_kw), budget)\n",
     ),
     "a duration curve of another budget": (
         "release/duration.py",

@@ -12,7 +12,15 @@ import pyarrow.parquet as pq
 from wattveil.compiled import in_threads, over_spans
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals
-from wattveil.privacy.rows import BoundRowFunction, FloatArray, IntArray, Mask, Rows
+from wattveil.privacy.rows import (
+    BoundRowFunction,
+    FloatArray,
+    IntArray,
+    Mask,
+    Rows,
+    checked_work,
+    kept_columns,
+)
 
 Columns = TypeVarTuple("Columns")
 Found = TypeVarTuple("Found")
@@ -74,13 +82,13 @@ class LocalRows(Rows[*Columns]):
         return self._later(both, empty, self._n_rows)  # type: ignore[no-any-return]
 
     def has_repeats(self) -> bool:
-        """Whether a value of the first column occurs twice."""
-        values = self._joined()[0]
-        return len(set(values)) != len(values)
+        """Whether a value of the first column occurs twice or is missing."""
+        values = set(self._joined()[0])
+        return len(values) != self._n_rows or None in values
 
     def map(self, work: BoundRowFunction[tuple[Other]]) -> "LocalRows[Other]":
         """Return the one column as a row function changes it, once it is needed."""
-        found: Any = _checked(work)(*self._empty)
+        found: Any = checked_work(work)(*self._empty)
 
         def computed() -> _Blocks:
             return self._over_blocks(lambda *block: _contiguous(work(*block)))
@@ -91,11 +99,9 @@ class LocalRows(Rows[*Columns]):
         """Return what a row function computes of the customers it keeps, once it is needed."""
 
         def kept(*block: Any) -> _Block:  # noqa: ANN401 - arrays of any type
-            *found, mask = _contiguous(work(*block))
-            return tuple(found if mask.all() else [column[mask] for column in found])
+            return kept_columns(_contiguous(work(*block)))
 
-        _checked(work)
-        if work.is_random:
+        if checked_work(work).is_random:
             return LocalRows(*kept(*self._joined()))
         empty = kept(*self._empty)
         return self._later(partial(self._over_blocks, kept), empty, None)  # type: ignore[no-any-return]
@@ -141,12 +147,6 @@ class LocalRows(Rows[*Columns]):
             return work(*(column[first:last] for column in columns))
 
         return over_spans(len(columns[0]), of_span)
-
-
-def _checked(work: BoundRowFunction[_Result]) -> BoundRowFunction[_Result]:
-    if not isinstance(work, BoundRowFunction):
-        raise TypeError("rows accept row functions only")
-    return work
 
 
 def _contiguous(found: Any) -> _Block:  # noqa: ANN401 - arrays of any type

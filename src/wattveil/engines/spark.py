@@ -23,7 +23,14 @@ from wattveil.compiled import stay_in_one_thread
 from wattveil.engines.folders import write_folder
 from wattveil.errors import InvalidDataError, InvalidParameterError
 from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals
-from wattveil.privacy.rows import BoundRowFunction, IntArray, Mask, Rows
+from wattveil.privacy.rows import (
+    BoundRowFunction,
+    IntArray,
+    Mask,
+    Rows,
+    checked_work,
+    kept_columns,
+)
 
 Columns = TypeVarTuple("Columns")
 Found = TypeVarTuple("Found")
@@ -120,7 +127,7 @@ class SparkRows(Rows[*Columns]):
     def map(self, work: BoundRowFunction[tuple[Other]]) -> "SparkRows[Other]":
         """Return the one column as a row function changes it; every customer stays."""
         (name,), (nobody,) = self._names, self._nobody
-        on_column = _on_block(work, [nobody])
+        on_column = _on_block(checked_work(work), [nobody])
         found: Any = work(nobody)[0]
 
         def of_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -140,7 +147,7 @@ class SparkRows(Rows[*Columns]):
 
     def select(self, work: BoundRowFunction[tuple[*Found, Mask]]) -> "SparkRows[*Found]":
         """Return what a row function computes of the customers it keeps; executors keep it."""
-        on_block = _on_block(work, self._nobody)
+        on_block = _on_block(checked_work(work), self._nobody)
         nothing: Any = work(*self._nobody)
         found = nothing[:-1]
         names = _plain_names(len(found))
@@ -148,8 +155,7 @@ class SparkRows(Rows[*Columns]):
         def of_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             stay_in_one_thread()
             for batch in batches:
-                *columns, mask = on_block(batch.columns)
-                arrays = [_column(column[mask]) for column in columns]
+                arrays = [_column(column) for column in kept_columns(on_block(batch.columns))]
                 yield pa.RecordBatch.from_arrays(arrays, names)
 
         types = [_TYPES[array.dtype.kind, array.ndim] for array in found]

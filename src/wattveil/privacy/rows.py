@@ -47,17 +47,22 @@ class BoundRowFunction(Generic[Result]):
     is_random = False
     """Whether it draws: then it runs at once, after the charge, and is not postponed."""
 
-    def __init__(self, function: Callable[..., Result], public: Mapping[str, Any]) -> None:
+    def __init__(self, function: "RowFunction[..., Result]", public: Mapping[str, Any]) -> None:
+        if not isinstance(function, RowFunction):
+            raise TypeError("only a marked row function has parameters to bind")
         self._function = function
         self._public = public
 
     def __call__(self, *columns: Any) -> Result:  # noqa: ANN401 - arrays of any type
         """Apply the function to a block of customers; refuse all but one entry per customer."""
-        found: Any = self._function(*columns, **self._public)
+        found: Any = tuple(self._compute(*columns))
         if any(len(column) != len(columns[0]) for column in found):
             raise ValueError("a row function returned another number of entries than customers")
         result: Result = found
         return result
+
+    def _compute(self, *columns: Any) -> Any:  # noqa: ANN401 - arrays of any type
+        return self._function(*columns, **self._public)
 
 
 @final
@@ -90,6 +95,24 @@ def row_function(function: Callable[Arguments, Result]) -> RowFunction[Arguments
     the keyword arguments alone, to the last bit. Proof: docs/proofs/row-functions.md.
     """
     return RowFunction(function)
+
+
+def checked_work(work: BoundRowFunction[Result]) -> BoundRowFunction[Result]:
+    """Accept a bound row function; refuse any other callable."""
+    if not isinstance(work, BoundRowFunction):
+        raise TypeError("private rows accept bound row functions only")
+    return work
+
+
+def kept_columns(found: Sequence[Any]) -> tuple[Any, ...]:
+    """Return all columns but the last, of the customers whom the last one keeps.
+
+    It must be a vector of truth values: an index could take a customer twice.
+    """
+    *columns, mask = found
+    if mask.dtype != np.bool_ or mask.ndim != 1:
+        raise TypeError("the last column of a selection is a vector of truth values")
+    return tuple(columns if mask.all() else [column[mask] for column in columns])
 
 
 class Rows(PrivateValue, ABC, Generic[*Columns]):

@@ -3,9 +3,10 @@
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from wattveil.clustering.calendar import whole_days
+from wattveil.clustering.calendar import Calendar, whole_days
 from wattveil.clustering.duration_curves import sort_curves
 from wattveil.clustering.geometry import Floats
+from wattveil.clustering.group_means import GroupMeans
 from wattveil.clustering.group_sizes import EVERYBODY
 from wattveil.engines.inputs import Load, Values, load_rows
 from wattveil.privacy.budget import Spend
@@ -59,9 +60,13 @@ def load_duration_curve(
     rows = load_rows(load_kw)
     n_days = whole_days(rows.width, slots_per_day)
     promise, limits = (epsilon, delta), (clip_kw, most_clip_kw, plausible_kw)
-    shapes, means, calendar = release_means(
-        rows, groups, levels, promise=promise, limits=limits, n_days=n_days
+    return _sorted(
+        *release_means(rows, groups, levels, promise=promise, limits=limits, n_days=n_days)
     )
+
+
+def _sorted(shapes: LoadShapes, means: GroupMeans, calendar: Calendar) -> LoadDuration:
+    """Return the duration curves of released means: post-processing."""
     curves, errors = sort_curves(means, calendar)
     return LoadDuration(
         levels=shapes.levels,

@@ -91,13 +91,22 @@ def cluster_shares(
     query = Query(tag="clusters by group", rho_units=budget.rho_units, n_cells=n_cells)
     work = nearest_cells.bind(centroids=centres)
     counts, std = PrivateTable(by_group, budget).release(work, query)[0]
-    counts = counts.reshape(table.shape)
-    consistent = consistent_shares(counts, std=std, totals=given)
+    return _described(counts.reshape(table.shape), std, table, given, budget)
+
+
+def _described(
+    counts: FloatArray,
+    std: float,
+    table: GroupTable,
+    totals: FloatArray | None,
+    budget: Budget,
+) -> ClusterShares:
+    """Return released counts with the shares that follow from them: post-processing."""
     return ClusterShares(
         levels=table.levels,
         counts=counts,
         counts_std=std,
         guarantee=budget.guarantee,
         spends=budget.spends,
-        **vars(consistent),
+        **vars(consistent_shares(counts, std=std, totals=totals)),
     )

@@ -1,8 +1,8 @@
 """Gaussian accounting: reference numbers, a second formula, and rounding to the last ulp.
 
-The second road is the integral of the privacy loss, delta = ∫ phi(a + u) (1 - e^(-s u)) du over
-u > 0 with a = epsilon/s - s/2, in which nothing cancels; the package evaluates a difference of two
-normal tails instead. Both are enclosures in ball arithmetic, at different precisions.
+The independent computation is the integral of the privacy loss, delta = ∫ phi(a + u) (1 - e^(-s u))
+du over u > 0 with a = epsilon/s - s/2, in which nothing cancels; the package evaluates a difference
+of two normal tails instead. Both are enclosures in ball arithmetic, at different precisions.
 """
 
 import itertools

@@ -1,4 +1,4 @@
-"""The grant: as large as the promise allows, charged to the last unit, never overspent."""
+"""The grant: as large as the guarantee allows, charged to the last unit, never overspent."""
 
 import dataclasses
 import math
@@ -21,7 +21,7 @@ ETA_SHARE = 1e-6
 @pytest.mark.parametrize("delta", [1e-9, 1e-6, 1e-2])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 10.0])
 @pytest.mark.parametrize("aside", [0.0, 0.3])
-def test_grant_is_the_largest_that_keeps_the_promise(
+def test_grant_is_the_largest_that_keeps_the_guarantee(
     promise: Promise, epsilon: float, delta: float, aside: float
 ) -> None:
     """The grant keeps (epsilon, delta) with all that is set aside; one more unit does not."""
@@ -144,7 +144,7 @@ def test_bad_share_is_refused(promise: Promise, bad: object) -> None:
         Budget(promise()).share(bad)  # type: ignore[arg-type]  # wrong on purpose
 
 
-def test_pure_promise_has_no_room_for_gaussian_noise(promise: Promise) -> None:
+def test_pure_guarantee_has_no_room_for_gaussian_noise(promise: Promise) -> None:
     """With delta 0 the whole epsilon may go to a response and nothing to Gaussian parts."""
     budget = Budget(promise(delta=0.0), response_epsilon=1.0)
     assert budget.rho_units == 0
@@ -159,7 +159,7 @@ def test_pure_promise_has_no_room_for_gaussian_noise(promise: Promise) -> None:
 def test_what_is_set_aside_must_fit(
     promise: Promise, response_epsilon: float, response_delta: float
 ) -> None:
-    """More than the promise cannot be set aside, whatever is left for the rest."""
+    """More than the guarantee cannot be set aside, whatever is left for the rest."""
     with pytest.raises(InvalidParameterError, match=r"within the promise \(1.0, 1e-06\)"):
         Budget(promise(), response_epsilon=response_epsilon, response_delta=response_delta)
 

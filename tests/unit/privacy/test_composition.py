@@ -35,7 +35,7 @@ def test_without_gaussian_it_is_the_pure_response(response: float) -> None:
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.4, 0.9])
 def test_response_below_its_epsilon_has_a_closed_form(epsilon: float) -> None:
-    """The coin has loss +r with chance e^r/(1+e^r): delta = p (1 - e^(epsilon - r))."""
+    """The response has loss +r with probability e^r/(1+e^r): delta = p (1 - e^(epsilon - r))."""
     p = math.e / (1.0 + math.e)
     expected = p * -math.expm1(epsilon - 1.0)
     assert Composition(response_epsilon=1.0).delta(epsilon) == pytest.approx(expected, rel=1e-12)
@@ -51,7 +51,7 @@ def test_nothing_costs_nothing() -> None:
 @pytest.mark.parametrize("response", [0.2, 1.0, 3.0])
 @pytest.mark.parametrize("s", [0.3, 1.0, 2.5])
 def test_mixture_by_brute_force(s: float, response: float, epsilon: float) -> None:
-    """Sum (p - e^epsilon q)_+ over a fine grid of Gaussian outcomes and both faces of the coin."""
+    """Sum (p - e^epsilon q)_+ over a fine grid of Gaussian and both response outcomes."""
     step = 1e-4
     x = np.arange(-14.0, 14.0 + s, step)
     density = np.exp(-0.5 * np.square(np.stack([x - s, x]))) / math.sqrt(2.0 * math.pi)

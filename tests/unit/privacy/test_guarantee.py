@@ -1,4 +1,4 @@
-"""The promise: its words, its algebra and its JSON."""
+"""The privacy guarantee: its sentence, its composition and its JSON."""
 
 import dataclasses
 import itertools
@@ -38,7 +38,7 @@ def test_sentence_says_what_the_fields_say(
 
 
 def test_sentence_without_delta_has_no_exception(promise: Promise) -> None:
-    """A pure promise adds nothing, and a huge epsilon is written as a power."""
+    """A pure guarantee adds nothing, and a huge epsilon is written as a power."""
     assert "at most 2.719 p once" in promise(delta=0.0).sentence
     assert "at most e^800.0 p + " in promise(epsilon=800.0).sentence
     assert "at most e^700.0 p + " in promise(epsilon=700.0).sentence
@@ -46,7 +46,7 @@ def test_sentence_without_delta_has_no_exception(promise: Promise) -> None:
 
 
 def test_frozen(promise: Promise) -> None:
-    """A promise cannot be changed after it was made."""
+    """A guarantee cannot be changed after it was made."""
     with pytest.raises(dataclasses.FrozenInstanceError):
         promise().epsilon = 2.0  # type: ignore[misc]  # that is the point
 
@@ -78,7 +78,7 @@ def test_numbers_become_floats(promise: Promise) -> None:
     ],
 )
 def test_bad_fields_are_named(promise: Promise, field: str, bad: object) -> None:
-    """A promise of nonsense is refused by field, rule and value."""
+    """A guarantee without meaning is refused by field, rule and value."""
     with pytest.raises(InvalidParameterError) as caught:
         promise(**{field: bad})
     assert caught.value.field == field
@@ -101,18 +101,6 @@ def test_composition_adds(promise: Promise) -> None:
     assert parts[0].compose() == parts[0]
 
 
-def test_disjoint_composition_takes_the_worst(promise: Promise) -> None:
-    """Releases on different people cost the largest epsilon and the largest delta."""
-    together = promise(epsilon=1.0, delta=1e-9).compose_disjoint(
-        promise(epsilon=0.5, delta=1e-3), promise(epsilon=0.7, delta=0.0)
-    )
-    assert together == promise(epsilon=1.0, delta=1e-3)
-    later = promise(epsilon=0.5, delta=1e-9).compose_disjoint(promise(epsilon=0.7, delta=1e-12))
-    assert later == promise(epsilon=0.7, delta=1e-9)  # the worst need not come first
-    assert promise().compose_disjoint() == promise()
-
-
-@pytest.mark.parametrize("method", ["compose", "compose_disjoint"])
 @pytest.mark.parametrize(
     ("field", "other"),
     [
@@ -121,10 +109,10 @@ def test_disjoint_composition_takes_the_worst(promise: Promise) -> None:
         ("unit", Unit.CUSTOMER_DAY),
     ],
 )
-def test_kinds_never_mix(promise: Promise, method: str, field: str, other: object) -> None:
-    """Promises of different tier, relation or unit are not added up."""
+def test_kinds_never_mix(promise: Promise, field: str, other: object) -> None:
+    """Guarantees of different tier, relation or unit are not composed."""
     with pytest.raises(InvalidParameterError, match="the same in every part") as caught:
-        getattr(promise(), method)(promise(**{field: other}))
+        promise().compose(promise(**{field: other}))
     assert caught.value.field == field
     assert len(str(caught.value.value).split(",")) == 2
 
@@ -156,7 +144,7 @@ def test_replace_one_delta_is_above_the_truth_where_floats_fall_short(promise: P
 
 
 def test_the_largest_exponent_still_has_a_replace_one_equivalent(promise: Promise) -> None:
-    """At epsilon = 700 the factor is a float and a tiny delta still a promise; above, neither."""
+    """At epsilon = 700 the factor is a float and a tiny delta still a guarantee; above, neither."""
     least = 1e-320
     found = promise(epsilon=700.0, delta=least).as_replace_one().delta
     assert found == pytest.approx(math.exp(700.0) * least, rel=1e-9, abs=0.0)
@@ -164,7 +152,7 @@ def test_the_largest_exponent_still_has_a_replace_one_equivalent(promise: Promis
         promise(epsilon=math.nextafter(700.0, 701.0), delta=least).as_replace_one()
 
 
-def test_a_promise_too_weak_has_no_replace_one_equivalent(promise: Promise) -> None:
+def test_a_guarantee_too_weak_has_no_replace_one_equivalent(promise: Promise) -> None:
     """Where (1 + e^epsilon) delta is no probability the answer is a refusal, not a small number."""
     for weak in (promise(epsilon=750.0, delta=1e-320), promise(epsilon=20.0, delta=0.1)):
         with pytest.raises(InvalidParameterError, match="delta must be"):
@@ -173,8 +161,8 @@ def test_a_promise_too_weak_has_no_replace_one_equivalent(promise: Promise) -> N
         assert not weak.implies(other)
 
 
-def test_composition_beyond_a_promise_is_refused(promise: Promise) -> None:
-    """Sums that promise nothing any more are not promises."""
+def test_composition_beyond_a_guarantee_is_refused(promise: Promise) -> None:
+    """Sums beyond the accepted range are not guarantees."""
     with pytest.raises(InvalidParameterError, match="epsilon must be"):
         promise(epsilon=1e6).compose(promise(epsilon=1.0))
     with pytest.raises(InvalidParameterError, match="delta must be"):
@@ -182,7 +170,7 @@ def test_composition_beyond_a_promise_is_refused(promise: Promise) -> None:
 
 
 def test_implies_is_reflexive(promise: Promise) -> None:
-    """Every promise keeps itself."""
+    """Every guarantee implies itself."""
     for neighbours, unit in itertools.product(Neighbours, Unit):
         one = promise(neighbours=neighbours, unit=unit)
         assert one.implies(one)
@@ -198,7 +186,7 @@ def test_implies_follows_the_numbers(promise: Promise, field: str) -> None:
 
 
 def test_tiers_never_imply_each_other(promise: Promise) -> None:
-    """A promise for one data set says nothing about all, and is stated against another scale."""
+    """A guarantee for one data set says nothing about all, and is stated against another scale."""
     for tier, other in ((Tier.GLOBAL, Tier.INSTANCE), (Tier.INSTANCE, Tier.GLOBAL)):
         strong = promise(tier=tier, epsilon=0.0, delta=0.0)
         assert not strong.implies(promise(tier=other, epsilon=9.0))

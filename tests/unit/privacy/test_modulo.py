@@ -292,8 +292,8 @@ def release(budget: Budget, **changes: object) -> np.typing.NDArray[np.int64]:
 def test_only_unstable_labels_move(
     ample: Ample, scripted: Callable[[list[int]], NoiseSource]
 ) -> None:
-    """With every coin true the unstable labels move and the others leave as they are."""
-    words = [0] * 6 + [0, 1, 0, 0, 0, 0]  # six true coins, then offsets 1 + word mod 2
+    """With every draw true the unstable labels move and the others leave as they are."""
+    words = [0] * 6 + [0, 1, 0, 0, 0, 0]  # six true draws, then offsets 1 + word mod 2
     with noise.rehearse(scripted(words)):
         moved = release(ample(tier=Tier.INSTANCE))
     assert moved.tolist() == [0, (1 + 2) % 3, 2, 0, (1 + 1) % 3, 2]
@@ -301,7 +301,7 @@ def test_only_unstable_labels_move(
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
-def test_coin_is_the_flip_rounded_up(
+def test_flip_probability_is_rounded_up(
     ample: Ample, scripted: Callable[[list[int]], NoiseSource], delta: float
 ) -> None:
     """The last word below flip 2^62, rounded up, moves the label; the next one does not."""
@@ -318,7 +318,7 @@ def test_coin_is_the_flip_rounded_up(
 def test_a_label_that_must_be_uniform_is_exactly_uniform(
     ample: Ample, monkeypatch: pytest.MonkeyPatch, n_labels: int
 ) -> None:
-    """At the end of the range the coin is the fraction (K - 1) / K, not the float beside it."""
+    """At the end of the range the probability is the fraction (K - 1) / K, not a float near it."""
     flips: list[Fraction] = []
 
     def record(
@@ -344,10 +344,10 @@ def test_a_label_that_must_be_uniform_is_exactly_uniform(
         ("unstable", [0.5], "'unstable is a vector of whole numbers'"),
     ],
 )
-def test_broken_labels_and_positions_are_told_apart(
+def test_broken_labels_and_positions_are_named(
     ample: Ample, field: str, bad: list[float], rule: str
 ) -> None:
-    """The error in house says which of the two lists is broken, and how."""
+    """The error says which of the two lists is broken, and how."""
     with pytest.raises(InvalidDataError, match=rule):
         release(ample(tier=Tier.INSTANCE), **{field: Secret(np.array(bad))})
 
@@ -376,7 +376,7 @@ def test_unstable_labels_need_a_change(ample: Ample) -> None:
 
 
 def test_global_tier_is_refused(ample: Ample) -> None:
-    """Not differential privacy, so not under a promise of it; nothing is charged."""
+    """Not differential privacy, so not under such a guarantee; nothing is charged."""
     budget = ample(tier=Tier.GLOBAL)
     with pytest.raises(InvalidParameterError, match="tier must be instance for modulo-K labels"):
         release(budget)
@@ -392,7 +392,7 @@ def test_every_label_must_be_known(ample: Ample) -> None:
         release(ample(tier=Tier.INSTANCE), unstable=Secret(np.array([-1])))
 
 
-def test_nobody_has_no_labels(ample: Ample) -> None:
+def test_an_empty_list_has_no_labels(ample: Ample) -> None:
     """An empty list gives an empty list."""
     none = Secret(np.zeros(0, dtype=np.int64))
     assert release(ample(tier=Tier.INSTANCE), labels=none, unstable=none).size == 0

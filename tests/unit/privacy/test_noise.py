@@ -1,6 +1,7 @@
-"""Where noise comes from: exact rational draws, refusals, and rehearsals that never leave."""
+"""Sources of noise: exact rational draws, refusals, and rehearsals that cannot be published."""
 
 import contextlib
+import hmac
 import threading
 from collections.abc import Callable
 from fractions import Fraction
@@ -8,32 +9,26 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
-from tests.counting import gaussian_histogram
-from tests.responding import randomised_response
+from tests.counting import gaussian_histogram, respond_to_labels, sum_of
 from wattveil.errors import InvalidParameterError, RehearsalError
 from wattveil.privacy import noise
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Tier
-from wattveil.privacy.mechanisms.gaussian import gaussian_answer, gaussian_sum
+from wattveil.privacy.mechanisms.answer import Ellipsoid, gaussian_answer
 from wattveil.privacy.mechanisms.modulo import modulo_labels
-from wattveil.privacy.mechanisms.moments import gaussian_second_moment
-from wattveil.privacy.mechanisms.quantile import noisy_quantile
 from wattveil.privacy.noise import NoiseSource
 from wattveil.privacy.secret import Released, Secret
-from wattveil.privacy.sensitivity import Ball, Ellipsoid
 from wattveil.release.shapes import load_shapes
 
 Scripted = Callable[[list[int]], NoiseSource]
 WORD = 2**64
-LABELS = Secret(np.array([0, 1, 2, 1]))
-ROWS = Secret(np.ones((4, 2)))
+LABELS = np.array([0, 1, 2, 1])
 
 MECHANISMS: list[Callable[[Budget], Released[Any]]] = [
-    lambda budget: gaussian_sum(
-        ROWS, region=Ball(radius=1.0), rho_units=10**15, budget=budget, tag="t"
-    ),
-    lambda budget: gaussian_histogram(LABELS, n_cells=3, rho_units=10**15, budget=budget, tag="t"),
+    lambda budget: sum_of(np.ones((4, 2)), rho_units=10**15, budget=budget),
+    lambda budget: gaussian_histogram(LABELS, n_cells=3, rho_units=10**15, budget=budget),
     lambda budget: gaussian_answer(
         Secret(np.ones(2)),
         differences=Ellipsoid(shape=np.eye(2)),
@@ -41,21 +36,8 @@ MECHANISMS: list[Callable[[Budget], Released[Any]]] = [
         budget=budget,
         tag="t",
     ),
-    lambda budget: gaussian_second_moment(
-        ROWS, radius=1.0, rho_units=10**15, budget=budget, tag="t"
-    ),
-    lambda budget: randomised_response(LABELS, n_labels=3, epsilon=0.5, budget=budget, tag="t"),
-    lambda budget: noisy_quantile(
-        Secret(np.ones(4)),
-        quantile=0.5,
-        interval=(0.0, 2.0),
-        n_steps=3,
-        rho_units=10**15,
-        budget=budget,
-        tag="t",
-    ),
     lambda budget: modulo_labels(
-        LABELS,
+        Secret(LABELS),
         unstable=Secret(np.array([1])),
         changed=1,
         n_labels=3,
@@ -67,27 +49,32 @@ MECHANISMS: list[Callable[[Budget], Released[Any]]] = [
 ]
 
 
+def drawn(*, scale: float, size: int) -> NDArray[np.int64]:
+    """Return noise alone: what is added to zeros."""
+    return noise.add_discrete_gaussian(np.zeros(size, dtype=np.int64), scale=scale)
+
+
 # --- exact rational draws -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("probability", [Fraction(0), Fraction(1), Fraction(1, 3), Fraction(5, 8)])
-def test_coin_counts_words_exactly(scripted: Scripted, probability: Fraction) -> None:
+def test_bernoulli_counts_words_exactly(scripted: Scripted, probability: Fraction) -> None:
     """Of every run of `denominator` words exactly `numerator` come up true; 0 never, 1 always."""
     words = list(range(24)) + list(range(2**63, 2**63 + 24))
     with noise.rehearse(scripted(words)):
-        coins = noise.bernoulli(probability=probability, size=48)
+        outcomes = noise.bernoulli(probability=probability, size=48)
     residues = [word % probability.denominator for word in words]
-    assert coins.tolist() == [residue < probability.numerator for residue in residues]
-    assert int(coins[:24].sum()) == 24 * probability
+    assert outcomes.tolist() == [residue < probability.numerator for residue in residues]
+    assert int(outcomes[:24].sum()) == 24 * probability
 
 
 @pytest.mark.parametrize("probability", [Fraction(0), Fraction(1)])
-def test_sure_coins_are_sure(probability: Fraction) -> None:
-    """With the system's source, a chance of 0 is never true and a chance of 1 always."""
-    coins = noise.bernoulli(probability=probability, size=10_000)
-    assert coins.dtype == np.bool_
-    assert bool(coins.all()) == bool(probability)
-    assert bool(coins.any()) == bool(probability)
+def test_certain_outcomesare_certain(probability: Fraction) -> None:
+    """With the system's source, probability 0 is never true and probability 1 always."""
+    outcomes = noise.bernoulli(probability=probability, size=10_000)
+    assert outcomes.dtype == np.bool_
+    assert bool(outcomes.all()) == bool(probability)
+    assert bool(outcomes.any()) == bool(probability)
 
 
 @pytest.mark.parametrize("bound", [1, 2, 3, 6, 1000, 2**62, 2**63 - 25, 2**63])
@@ -97,12 +84,12 @@ def test_unfair_words_are_drawn_again(scripted: Scripted, bound: int) -> None:
     unfair = list(range(last_fair + 1, min(last_fair + 4, WORD)))
     script = [*unfair, last_fair, 0][: len(unfair) + 2]
     with noise.rehearse(scripted([*script, *[bound - 1] * len(unfair)])):
-        drawn = noise.uniform_below(bound=bound, size=len(script))
-    assert drawn.tolist() == [*[bound - 1] * len(unfair), bound - 1, 0]
+        found = noise.uniform_below(bound=bound, size=len(script))
+    assert found.tolist() == [*[bound - 1] * len(unfair), bound - 1, 0]
 
 
-def test_again_and_again_until_fair(scripted: Scripted) -> None:
-    """Redrawn words are looked at like the first ones."""
+def test_words_are_redrawn_until_fair(scripted: Scripted) -> None:
+    """Redrawn words are checked like the first ones."""
     top = WORD - 1  # 2^64 = 1 modulo 3: one unfair word
     with noise.rehearse(scripted([top, 4, top, top, 5])):
         assert noise.uniform_below(bound=3, size=2).tolist() == [2, 1]
@@ -110,54 +97,107 @@ def test_again_and_again_until_fair(scripted: Scripted) -> None:
 
 def test_every_value_below_the_bound_is_reached() -> None:
     """With the system's source all values of [0, bound) come, and no others."""
-    drawn = noise.uniform_below(bound=7, size=5000)
-    assert drawn.dtype == np.int64
-    assert set(drawn.tolist()) == set(range(7))
+    found = noise.uniform_below(bound=7, size=5000)
+    assert found.dtype == np.int64
+    assert set(found.tolist()) == set(range(7))
     assert noise.uniform_below(bound=7, size=0).size == 0
+
+
+@pytest.mark.parametrize("bound", [1, 2, 2**20, 2**62])
+def test_keyed_words_are_the_end_of_a_digest(bound: int) -> None:
+    """The last eight bytes of HMAC-SHA256, little-endian, modulo the bound; also of lone halves."""
+    names = ["", "a", "meter 4711", "\u00e4", "\ud800"]
+    found = noise.keyed_below(names, key=b"key", bound=bound)
+    digests = [hmac.digest(b"key", n.encode("utf-8", "surrogatepass"), "sha256") for n in names]
+    assert found.tolist() == [int.from_bytes(d[-8:], "little") % bound for d in digests]
+    assert found.dtype == np.int64
+    assert noise.keyed_below([], key=b"key", bound=bound).size == 0
+
+
+def test_keyed_words_depend_on_the_key() -> None:
+    """Another key, other words; the same key, the same words."""
+    words = [noise.keyed_below(["a"], key=key, bound=2**62).item() for key in (b"1", b"2", b"1")]
+    assert words[0] == words[2] != words[1]
+
+
+def test_fresh_bytes_are_fresh(silent: NoiseSource) -> None:
+    """As many as asked for, never the same, and no part of a rehearsal."""
+    with noise.rehearse(silent):
+        keys = {noise.fresh_bytes(32) for _ in range(20)}
+    assert len(keys) == 20
+    assert {len(key) for key in keys} == {32}
+    assert len(noise.fresh_bytes(7)) == 7
 
 
 # --- OpenDP ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("draw", [noise.discrete_gaussian, noise.discrete_laplace])
-def test_noise_is_whole_and_different_every_time(
-    draw: Callable[..., np.typing.NDArray[np.int64]],
-) -> None:
-    """Draws are int64, as many as asked for, independent of each other and of earlier ones."""
-    first, second = draw(scale=2.0**40, size=500), draw(scale=2.0**40, size=500)
+def test_noise_is_whole_and_different_every_time() -> None:
+    """Draws are int64, one per number, independent of each other and of earlier ones."""
+    first, second = drawn(scale=2.0**40, size=500), drawn(scale=2.0**40, size=500)
     assert first.dtype == np.int64
     assert first.shape == (500,)
     assert np.unique(np.concatenate([first, second])).size == 1000
 
 
-@pytest.mark.parametrize("draw", [noise.discrete_gaussian, noise.discrete_laplace])
-def test_largest_scale_does_not_saturate(
-    draw: Callable[..., np.typing.NDArray[np.int64]],
+def test_noise_is_added_to_the_exact_integers() -> None:
+    """What comes back is around the exact integers, which are not changed."""
+    exact = np.array([2**50, -(2**50)])
+    noisy = noise.add_discrete_gaussian(exact, scale=2.0**20)
+    assert exact.tolist() == [2**50, -(2**50)]
+    assert (np.abs(noisy - exact) < 9 * 2**20).all()
+
+
+def test_a_source_is_asked_with_scale_and_size(
+    silent: NoiseSource, recorded: list[tuple[str, float, int]]
 ) -> None:
+    """A test's own source may override the noise alone, or the whole addition."""
+
+    class Fixed(NoiseSource):
+        def add_discrete_gaussian(self, exact: NDArray[np.int64], scale: float) -> Any:  # noqa: ANN401
+            return exact + int(scale)
+
+    exact = np.array([5, 6, 7])
+    with noise.rehearse(silent):
+        assert noise.add_discrete_gaussian(exact, scale=3).tolist() == [5, 6, 7]
+    assert recorded == [("gaussian", 3.0, 3)]
+    with noise.rehearse(Fixed()):
+        assert noise.add_discrete_gaussian(exact, scale=3).tolist() == [8, 9, 10]
+
+
+def test_the_system_source_adds_noise_and_outcomeswords() -> None:
+    """The methods that a test's own source overrides draw from the system otherwise."""
+    source = NoiseSource()
+    assert not source.is_genuine
+    assert np.unique(source.discrete_gaussian(2.0**40, 50)).size == 50
+    assert np.unique(source.add_discrete_gaussian(np.zeros(50, np.int64), 2.0**40)).size == 50
+    words = source.words(50)
+    assert words.dtype == np.uint64
+    assert np.unique(words).size == 50
+
+
+def test_largest_scale_does_not_saturate() -> None:
     """At the largest scale that is accepted no draw comes near the ends of int64."""
-    drawn = draw(scale=noise.LARGEST_SCALE, size=5000)
-    farthest = np.abs(drawn.astype(np.float64)).max() / noise.LARGEST_SCALE
+    found = drawn(scale=noise.LARGEST_SCALE, size=5000)
+    farthest = np.abs(found.astype(np.float64)).max() / noise.LARGEST_SCALE
     assert 1.0 < farthest < 100.0
     assert noise.LARGEST_SCALE * 2**15 <= 2**63
 
 
-@pytest.mark.parametrize("draw", [noise.discrete_gaussian, noise.discrete_laplace])
-@pytest.mark.parametrize("scale", [0.0, -1.0, 2.0**49, float("nan"), float("inf")])
-def test_scales_that_publish_or_saturate_are_refused(
-    draw: Callable[..., object], scale: float
-) -> None:
+@pytest.mark.parametrize("scale", [0.0, -1.0, 2.0**49, 2.0**48 + 1, float("nan"), float("inf")])
+def test_scales_that_publish_or_saturate_are_refused(scale: float) -> None:
     """No scale of 0 or below, none that could meet the end of int64, no NaN."""
     with pytest.raises(InvalidParameterError, match="scale must be above 0 and at most") as caught:
-        draw(scale=scale, size=1)
+        drawn(scale=scale, size=1)
     assert caught.value.value is scale
+    with pytest.raises(InvalidParameterError, match="scale must be"):
+        noise.check_scale(scale)
 
 
-@pytest.mark.parametrize("draw", [noise.discrete_gaussian, noise.discrete_laplace])
-@pytest.mark.parametrize("size", [0, -1, 1.5, True])
-def test_bad_sizes_are_refused(draw: Callable[..., object], size: object) -> None:
-    """At least one number is drawn."""
-    with pytest.raises(InvalidParameterError, match="size must be a whole number of at least 1"):
-        draw(scale=1.0, size=size)
+def test_an_accepted_scale_is_a_float() -> None:
+    """A whole number is accepted and comes back as a float."""
+    assert type(noise.check_scale(3)) is float
+    assert noise.check_scale(2.0**48) == 2.0**48
 
 
 def test_bad_bound_is_refused() -> None:
@@ -193,23 +233,31 @@ def test_what_the_system_drew_can_be_published(ample: Callable[..., Budget], num
     assert released.spends == budget.spends
 
 
-def test_a_seeded_source_repeats_itself_and_stays_inside(
+def test_labels_of_a_rehearsal_are_not_released(
+    ample: Callable[..., Budget], silent: NoiseSource
+) -> None:
+    """They are charged and drawn, and refused where they would be released."""
+    budget = ample()
+    with noise.rehearse(silent), pytest.raises(RehearsalError, match="injected test source"):
+        respond_to_labels(LABELS, n_labels=3, epsilon=0.5, budget=budget)
+    assert len(budget.spends) == 1
+
+
+def test_a_seeded_source_repeats_itself_and_is_marked(
     ample: Callable[..., Budget], seeded: Callable[[int], NoiseSource]
 ) -> None:
-    """A test may repeat noise; a release may not come of it."""
+    """A test may repeat noise; what it draws cannot be published."""
     steps = []
     for number in (1, 1, 2):
         with noise.rehearse(seeded(number)):
-            released = gaussian_sum(
-                ROWS, region=Ball(radius=1.0), rho_units=10**15, budget=ample(), tag="t"
-            )
+            released = sum_of(np.ones((4, 2)), rho_units=10**15, budget=ample())
         steps.append(released.value.steps.tolist())
         assert released.rehearsal
     assert steps[0] == steps[1] != steps[2]
 
 
 def test_a_release_inside_a_rehearsal_fails(silent: NoiseSource) -> None:
-    """The joint publishes, so it refuses to run on a test source."""
+    """A release publishes, so it refuses to run on a test source."""
     with noise.rehearse(silent), pytest.raises(RehearsalError):
         load_shapes(np.ones((5, 24)), clip_kw=2.0, epsilon=1.0, delta=1e-6)
 
@@ -226,7 +274,7 @@ def test_a_rehearsal_ends_with_its_block(silent: NoiseSource) -> None:
             assert noise.is_rehearsal()
         assert noise.is_rehearsal()
     assert not noise.is_rehearsal()
-    assert np.unique(noise.discrete_gaussian(scale=1e12, size=50)).size > 1
+    assert np.unique(drawn(scale=1e12, size=50)).size > 1
 
 
 def test_a_rehearsal_does_not_leak_to_other_threads(silent: NoiseSource) -> None:
@@ -234,8 +282,8 @@ def test_a_rehearsal_does_not_leak_to_other_threads(silent: NoiseSource) -> None
     seen: list[tuple[bool, int]] = []
 
     def release() -> None:
-        draws = noise.discrete_gaussian(scale=1e12, size=50)
-        seen.append((noise.is_rehearsal(), int(np.unique(draws).size)))
+        found = drawn(scale=1e12, size=50)
+        seen.append((noise.is_rehearsal(), int(np.unique(found).size)))
 
     with noise.rehearse(silent):
         thread = threading.Thread(target=release)

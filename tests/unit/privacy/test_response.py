@@ -1,19 +1,27 @@
-"""Channels: their epsilon in exact arithmetic, words that choose labels, what is no channel.
-
-The second road to e^epsilon is Python's decimal arithmetic, whose exp is correctly rounded.
-"""
+"""Randomised labels: words that choose them, ids and pseudonyms, and words from keys."""
 
 import math
-from collections.abc import Callable, Iterable
-from decimal import Decimal, localcontext
-from fractions import Fraction
+from collections.abc import Callable
 from hashlib import sha256
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.responding import keep_probability, randomised_response
-from wattveil.errors import BudgetExceededError, InvalidParameterError, RehearsalError
+from tests.counting import (
+    channel_of,
+    customer_ids,
+    given_cells,
+    keep_probability,
+    respond_to_labels,
+)
+from wattveil.engines.local import LocalRows
+from wattveil.errors import (
+    BudgetExceededError,
+    InvalidDataError,
+    InvalidParameterError,
+    RehearsalError,
+)
 from wattveil.privacy import noise
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee, Neighbours
@@ -21,267 +29,203 @@ from wattveil.privacy.mechanisms import response as module
 from wattveil.privacy.mechanisms.response import (
     PARTS,
     Channel,
-    channel_response,
+    checked_labels,
     fresh_key,
-    keyed_response,
+    pseudonyms,
+    respond,
     response_channel,
 )
 from wattveil.privacy.noise import NoiseSource
-from wattveil.privacy.secret import Secret
-from wattveil.privacy.sensitivity import IntArray
+from wattveil.privacy.rows import IntArray, Texts, row_function
 
 Ample = Callable[..., Budget]
-KeyedDraw = Callable[[Secret[IntArray], Iterable[str]], IntArray]
-GRID = [(k, e) for k in (2, 3, 6, 50) for e in (1e-9, 1e-3, 0.5, 1.0, 3.0, 20.0, 200.0)]
+Scripted = Callable[..., NoiseSource]
 
 
-def exp_between(epsilon: float) -> tuple[Fraction, Fraction]:
-    """Return two fractions around e^epsilon, a relative 1e-118 apart."""
-    with localcontext() as context:
-        context.prec = 120
-        value = Decimal(epsilon).exp()
-        ulp = value.scaleb(-118)
-        return Fraction(value - ulp), Fraction(value + ulp)
+ROWS = [[5, 2, 1], [2, 4, 2], [1, 1, 6], [2, 2, 4]]
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "neighbours", "expected"),
-    [
-        (1.0, Neighbours.ZERO_OUT, 0.453),
-        (3.0, Neighbours.ZERO_OUT, 0.9585),
-        (3.0, Neighbours.REPLACE_ONE, 0.80),
-    ],
-)
-def test_known_numbers(epsilon: float, neighbours: Neighbours, expected: float) -> None:
-    """Six labels: what was computed by hand before the code was written."""
-    p = keep_probability(n_labels=6, epsilon=epsilon, neighbours=neighbours)
-    assert float(p) == pytest.approx(expected, rel=2e-3)
+class RepeatingRows(LocalRows[IntArray, Texts]):
+    """Rows of an engine that may run a task twice."""
+
+    computes_once = False
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "replace_one", "zero_out"),
-    [
-        (0.5, 0.752, 0.725),
-        (1.0, 0.648, 0.547),
-        (2.0, 0.404, 0.113),
-        (3.0, 0.199, 0.041),
-        (4.0, 0.084, 0.015),
-    ],
-)
-def test_known_label_errors(epsilon: float, replace_one: float, zero_out: float) -> None:
-    """The share of wrong labels among six, for both relations."""
-    for neighbours, error in (
-        (Neighbours.REPLACE_ONE, replace_one),
-        (Neighbours.ZERO_OUT, zero_out),
-    ):
-        p = keep_probability(n_labels=6, epsilon=epsilon, neighbours=neighbours)
-        assert 1.0 - float(p) == pytest.approx(error, abs=6e-4)
+Kind = type[LocalRows[IntArray, Texts]]
+KINDS: list[Kind] = [LocalRows, RepeatingRows]
 
 
-def private(parts: list[list[int]], epsilon: float, neighbours: Neighbours) -> bool:
-    """Whether every pair of rows that the relation compares is within e^epsilon, both ways."""
-    low, _ = exp_between(epsilon)
-    *with_data, absent = parts
-    firsts = parts if neighbours is Neighbours.REPLACE_ONE else [absent]
-    return all(
-        max(a, b) <= low * min(a, b)
-        for first in firsts
-        for second in with_data
-        for a, b in zip(first, second, strict=True)
+def drawn(
+    labels: Any,  # noqa: ANN401 - any sequence
+    budget: Budget,
+    channel: Channel,
+    *,
+    ids: Texts | None = None,
+    kind: Kind = LocalRows,
+    real_ids: bool = True,
+) -> tuple[list[str], list[int]]:
+    """Release labels through a channel; return ids and labels in the order of the ids."""
+    own = np.asarray(labels, dtype=np.int64)
+    rows = kind(own, customer_ids(len(own)) if ids is None else ids)
+    released = respond(
+        rows, given_cells.bind(), channel=channel, budget=budget, tag="t", real_ids=real_ids
     )
-
-
-@pytest.mark.parametrize("neighbours", Neighbours)
-@pytest.mark.parametrize(("n_labels", "epsilon"), GRID)
-def test_response_is_the_tightest(n_labels: int, epsilon: float, neighbours: Neighbours) -> None:
-    """Within e^epsilon, and with one part less for each other label no more."""
-    channel = response_channel(n_labels=n_labels, epsilon=epsilon, neighbours=neighbours)
-    assert private(channel.parts.tolist(), epsilon, neighbours)
-    other = int(channel.parts[0, 1])
-    tighter = channel.parts.copy()
-    tighter[:-1] = other - 1
-    np.fill_diagonal(tighter, PARTS - (n_labels - 1) * (other - 1))
-    assert other == 1 or not private(tighter.tolist(), epsilon, neighbours)
-    assert channel.epsilon(neighbours) <= epsilon
-
-
-@pytest.mark.parametrize("neighbours", Neighbours)
-@pytest.mark.parametrize("n_labels", [2, 3, 6, 7, 50])
-def test_response_treats_labels_alike(n_labels: int, neighbours: Neighbours) -> None:
-    """One chance to stay, one for each other label, at most a part between labels without data."""
-    parts = response_channel(n_labels=n_labels, epsilon=0.7, neighbours=neighbours).parts
-    assert set(parts[:-1].diagonal().tolist()) == {int(parts[0, 0])}
-    assert set(parts[:-1][~np.eye(n_labels, dtype=bool)].tolist()) == {int(parts[0, 1])}
-    assert int(parts[-1].max()) - int(parts[-1].min()) == (PARTS % n_labels > 0)
-    assert parts[-1].tolist() == sorted(parts[-1].tolist(), reverse=True)
-
-
-@pytest.mark.parametrize(("n_labels", "epsilon"), GRID)
-def test_zero_out_keeps_at_least_as_often(n_labels: int, epsilon: float) -> None:
-    """Replace-one compares more rows, so it keeps a label no more often."""
-    p = keep_probability(n_labels=n_labels, epsilon=epsilon, neighbours=Neighbours.REPLACE_ONE)
-    assert p <= keep_probability(n_labels=n_labels, epsilon=epsilon, neighbours=Neighbours.ZERO_OUT)
-
-
-def test_next_to_nothing_among_many_labels() -> None:
-    """The least epsilon and the most labels that are accepted: still a channel within it."""
-    channel = response_channel(n_labels=1_000, epsilon=1e-12, neighbours=Neighbours.REPLACE_ONE)
-    assert channel.epsilon(Neighbours.REPLACE_ONE) <= 1e-12
-    assert channel.parts[0, 0] >= channel.parts[0, 1]
-
-
-@pytest.mark.parametrize("neighbours", Neighbours)
-def test_no_epsilon_keeps_for_sure(neighbours: Neighbours) -> None:
-    """Even an absurd epsilon leaves each other label a part of 2^62."""
-    p = keep_probability(n_labels=6, epsilon=1e4, neighbours=neighbours)
-    assert p == 1 - Fraction(5, 2**62)
-
-
-# --- any channel --------------------------------------------------------------------------------
-
-
-def channel_of(*rows: list[int]) -> Channel:
-    """Return a channel from small whole numbers of one sum, a power of two."""
-    return Channel(np.array(rows) * (PARTS // sum(rows[0])))
-
-
-def test_epsilon_by_hand() -> None:
-    """Rows (5, 2, 1), (2, 4, 2), (1, 1, 6) against (2, 2, 4): 5/2; among each other 6/1."""
-    channel = channel_of([5, 2, 1], [2, 4, 2], [1, 1, 6], [2, 2, 4])
-    for neighbours, ratio in ((Neighbours.ZERO_OUT, 4), (Neighbours.REPLACE_ONE, 6)):
-        epsilon = channel.epsilon(neighbours)
-        assert epsilon == pytest.approx(math.log(ratio), rel=1e-15)
-        assert exp_between(epsilon)[0] >= ratio  # rounded up
-        assert exp_between(math.nextafter(epsilon, 0.0))[1] < ratio  # by less than an ulp
-
-
-@pytest.mark.parametrize(
-    ("rows", "ratio"),
-    [
-        (([6, 2], [4, 4], [4, 4]), 2),  # without data likelier: 4 / 2
-        (([2, 6], [4, 4], [2, 6]), 2),  # with data likelier: 4 / 2
-        (([4, 4], [4, 4], [1, 7]), 4),  # the last row matters
-        (([4, 4], [4, 4], [7, 1]), 4),
-    ],
-)
-def test_zero_out_looks_both_ways(rows: tuple[list[int], ...], ratio: int) -> None:
-    """Each row against the last, larger over smaller whichever it is."""
-    epsilon = channel_of(*rows).epsilon(Neighbours.ZERO_OUT)
-    assert epsilon == pytest.approx(math.log(ratio), rel=1e-15)
-
-
-def test_a_label_never_drawn_costs_nothing() -> None:
-    """A column of zeros is allowed and does not count; equal rows cost exactly 0."""
-    channel = channel_of([3, 0, 1], [3, 0, 1], [3, 0, 1], [3, 0, 1])
-    assert [channel.epsilon(neighbours) for neighbours in Neighbours] == [0.0, 0.0]
-    lone = Channel(np.array([[PARTS], [PARTS]]))
-    assert lone.epsilon(Neighbours.ZERO_OUT) == 0.0
-
-
-HALF = PARTS // 2
-
-
-@pytest.mark.parametrize(
-    "parts",
-    [
-        np.full((3, 2), HALF - 1),  # too little
-        np.full((3, 2), HALF + 1),  # too much
-        np.array([[HALF, HALF], [HALF, HALF], [HALF, HALF - 1]]),  # the last row
-        np.array([[HALF, HALF], [HALF, HALF]]),  # no row for customers without data
-        np.full((3, 2), 0.5),
-        np.full((3, 2), float(HALF)),
-        np.array([[PARTS + 1, -1], [HALF, HALF], [HALF, HALF]]),
-        np.array([[PARTS + 1, -1]] * 3),
-        np.array([[PARTS, 0], [HALF, HALF], [HALF, HALF]]),  # told apart by a label for sure
-        np.array([[HALF, HALF], [HALF, HALF], [PARTS, 0]]),
-        np.array([[HALF, HALF], [HALF, HALF], [0, PARTS]]),
-        np.zeros((1, 0), dtype=np.int64),
-        np.zeros(0, dtype=np.int64),
-        np.zeros((3, 2), dtype=np.int64),
-        np.full((3, 2, 1), HALF),
-        # Four times 2^62 and once more: 2^62 again in 64 bits.
-        np.full((6, 5), PARTS),
-    ],
-)
-def test_what_is_no_channel_is_refused(parts: np.typing.NDArray[np.int64]) -> None:
-    """Rows that do not add up, zeros in some rows only, wrong shapes and kinds of numbers."""
-    with pytest.raises(
-        InvalidParameterError, match=r"parts must be K \+ 1 rows of K whole numbers"
-    ):
-        Channel(parts)
-
-
-def test_a_channel_is_nobody_elses() -> None:
-    """A change of the array it was made from does not reach it, and it cannot be changed."""
-    parts = np.full((3, 2), HALF)
-    channel = Channel(parts)
-    parts[0] = [PARTS, 0]
-    assert channel.parts.tolist() == [[HALF, HALF]] * 3
-    assert not channel.parts.flags.writeable
-    with pytest.raises(AttributeError):
-        channel.parts = parts  # type: ignore[misc]  # frozen
+    names, found = released.here()
+    return names.tolist(), found.tolist()
 
 
 def test_charge_is_what_the_channel_costs(ample: Ample) -> None:
     """The epsilon of the channel for the budget's own neighbours, computed, not claimed."""
-    channel = channel_of([5, 2, 1], [2, 4, 2], [1, 1, 6], [2, 2, 4])
+    channel = channel_of(*ROWS)
     for neighbours in Neighbours:
         budget = ample(neighbours)
-        channel_response(Secret(np.array([0, 1])), channel=channel, budget=budget, tag="t")
+        drawn([0, 1], budget, channel)
         assert [spend.response_epsilon for spend in budget.spends] == [channel.epsilon(neighbours)]
 
 
 def test_a_channel_beyond_the_grant_is_refused(promise: Callable[..., Guarantee]) -> None:
-    """One asked for epsilon 1 and brought a channel of log 4: nothing is charged or drawn."""
-    channel = channel_of([5, 2, 1], [2, 4, 2], [1, 1, 6], [2, 2, 4])
-    budget = Budget(promise(epsilon=1.0, delta=0.0), response_epsilon=1.0)
-    with pytest.raises(BudgetExceededError, match=r"response_epsilon requested 1\.386"):
-        channel_response(Secret(np.array([99])), channel=channel, budget=budget, tag="t")
-    assert budget.spends == ()
+    """A grant of epsilon 1 and a channel of log 4: nothing is charged or drawn."""
+    channel = channel_of(*ROWS)
+    for kind in KINDS:
+        budget = Budget(promise(epsilon=1.0, delta=0.0), response_epsilon=1.0)
+        with pytest.raises(BudgetExceededError, match=r"response_epsilon requested 1\.386"):
+            drawn([99], budget, channel, kind=kind)
+        assert budget.spends == ()
 
 
-def test_every_word_has_its_label(
-    ample: Ample, scripted: Callable[[list[int]], NoiseSource]
-) -> None:
+def test_every_word_has_its_label(ample: Ample, scripted: Scripted) -> None:
     """The parts of a row, one after the other: the last word of each and the first of the next."""
-    rows = [[5, 2, 1], [2, 4, 2], [1, 1, 6], [2, 2, 4]]
-    channel, part = channel_of(*rows), PARTS // 8
-    for label, row in ((0, rows[0]), (1, rows[1]), (2, rows[2]), (-1, rows[3])):
+    channel, part = channel_of(*ROWS), PARTS // 8
+    for label, row in ((0, ROWS[0]), (1, ROWS[1]), (2, ROWS[2]), (-1, ROWS[3])):
         ends = np.cumsum(row)
         words = [w for end in ends for w in (int(end) * part - 1, int(end) * part)]
-        with noise.rehearse(scripted([0, *words])):
-            released = channel_response(
-                Secret(np.full(len(words) + 1, label)), channel=channel, budget=ample(), tag="t"
-            )
+        with noise.rehearse(scripted([0, *words], genuine=True)):
+            _, found = drawn([label] * (len(words) + 1), ample(), channel)
         # A word at 2^62 starts over: words are taken modulo 2^62.
-        assert released.value.tolist() == [0, 0, 1, 1, 2, 2, 0]
-        assert not released.value.flags.writeable
+        assert found == [0, 0, 1, 1, 2, 2, 0]
 
 
-def test_a_label_never_drawn_is_never_drawn(
-    ample: Ample, scripted: Callable[[list[int]], NoiseSource]
-) -> None:
+def test_a_label_of_probability_zero_is_never_drawn(ample: Ample, scripted: Scripted) -> None:
     """At the word where an empty part would begin, the next label is drawn."""
     channel = channel_of([3, 0, 1], [3, 0, 1], [3, 0, 1], [3, 0, 1])
     edge = 3 * (PARTS // 4)
-    with noise.rehearse(scripted([edge - 1, edge, edge + 1])):
-        released = channel_response(
-            Secret(np.array([1, 1, -1])), channel=channel, budget=ample(), tag="t"
-        )
-    assert released.value.tolist() == [0, 2, 2]
+    with noise.rehearse(scripted([edge - 1, edge, edge + 1], genuine=True)):
+        assert drawn([1, 1, -1], ample(), channel)[1] == [0, 2, 2]
 
 
 def test_keys_are_fresh_and_long(seeded: Callable[[int], NoiseSource]) -> None:
-    """Two keys differ, have 64 bytes, cost nothing; a rehearsed one cannot be published."""
+    """Two keys differ and have 64 bytes; they come from the source of the noise."""
     first, second = fresh_key(), fresh_key()
-    assert first.publish() != second.publish()
-    assert len(first.value) == len(second.value) == 64
-    assert len(set(first.value)) > 16
-    assert first.spends == ()
-    with noise.rehearse(seeded(1)):
-        rehearsed = fresh_key()
-    with pytest.raises(RehearsalError):
-        rehearsed.publish()
+    assert first != second
+    assert len(first) == len(second) == 64
+    assert len(set(first)) > 16
+    words = np.frombuffer(first, dtype=np.int64)
+    assert (words >= 0).all()
+    assert (words < PARTS).all()
+    keys = []
+    for number in (1, 1, 2):
+        with noise.rehearse(seeded(number)):
+            keys.append(fresh_key())
+    assert keys[0] == keys[1] != keys[2]
+
+
+# --- labels and ids -------------------------------------------------------------------------------
+
+
+def test_labels_out_of_range_are_refused_by_position() -> None:
+    """Only -1 .. n - 1 are labels; the positions of the others are for the data holder."""
+    with pytest.raises(InvalidDataError, match="labels between 0 and 2, or -1") as caught:
+        checked_labels(np.array([0, 3, -1, -2, 2]), 3)
+    assert caught.value.row_ids == (1, 3)
+
+
+@pytest.mark.parametrize(
+    "labels", [np.array([0.5]), np.array([np.nan]), np.array([[0, 1]]), np.array(0)], ids=range(4)
+)
+def test_labels_are_a_vector_of_whole_numbers(labels: Any) -> None:  # noqa: ANN401 - wrong on purpose
+    """Fractions, missing values and matrices are not labels; the error names none of them."""
+    with pytest.raises(InvalidDataError, match="unstable is a vector of whole numbers") as caught:
+        checked_labels(labels, 3, field="unstable")
+    assert caught.value.row_ids == ()
+
+
+def test_labels_are_copied() -> None:
+    """What comes back can be changed without changing the private original."""
+    original = np.array([0, 1, 2])
+    checked_labels(original, 3)[0] = 2
+    assert original.tolist() == [0, 1, 2]
+    assert checked_labels(original.astype(np.uint8), 3).dtype == np.int64
+
+
+@pytest.mark.parametrize("label", [2, 3, -2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_channel_accepts_its_own_labels_only(ample: Ample, kind: Kind, label: int) -> None:
+    """K is no label: its row of the channel is that of a customer without data."""
+    channel = response_channel(n_labels=2, epsilon=0.5, neighbours=Neighbours.ZERO_OUT)
+    with pytest.raises(InvalidDataError, match="labels between 0 and 1, or -1"):
+        drawn([0, label], ample(), channel, kind=kind)
+
+
+def test_labels_are_released_in_the_order_of_the_ids(ample: Ample, scripted: Scripted) -> None:
+    """Whatever the order of the rows: it would reveal where a customer is in the data."""
+    channel = channel_of([7, 1], [1, 7], [4, 4])
+    ids = np.array(["c", "a", "b"], dtype=np.object_)
+    with noise.rehearse(scripted([PARTS // 2] * 3, genuine=True)):
+        assert drawn([0, 1, 0], ample(), channel, ids=ids) == (["a", "b", "c"], [1, 0, 0])
+
+
+def test_pseudonyms_are_the_start_of_a_digest() -> None:
+    """The first 16 bytes of HMAC-SHA256, in hexadecimal digits; also of lone halves."""
+    names = ["", "meter 4711", "\u00e4", "\ud800"]
+    found = pseudonyms(names, key=b"key")
+    inner, outer = (bytes(b ^ pad for b in b"key".ljust(64, b"\0")) for pad in (0x36, 0x5C))
+    codes = [name.encode("utf-8", "surrogatepass") for name in names]
+    digests = [sha256(outer + sha256(inner + code).digest()).hexdigest() for code in codes]
+    assert found.tolist() == [digest[:32] for digest in digests]
+    assert found.dtype == np.object_
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ids_are_replaced_by_pseudonyms(
+    ample: Ample, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless real ids are asked for: then they are released as they are."""
+    channel = response_channel(n_labels=3, epsilon=15.0, neighbours=Neighbours.ZERO_OUT)
+    ids = customer_ids(50)
+    names, _ = drawn(np.arange(50) % 3, ample(), channel, kind=kind)
+    assert names == ids.tolist()
+    first, second = (
+        drawn(np.arange(50) % 3, ample(), channel, kind=kind, real_ids=False)[0] for _ in range(2)
+    )
+    assert not set(first) & {*second, *names}  # a key of its own for each release
+    keys = iter([b"first", b"second"])
+    monkeypatch.setattr(module, "fresh_key", lambda: next(keys))
+    names, labels = drawn(np.arange(50) % 3, ample(), channel, kind=kind, real_ids=False)
+    key = b"first" if kind is LocalRows else b"second"  # the first key is that of the words
+    expected = pseudonyms(ids, key=key)
+    assert names == sorted(expected)
+    order = np.argsort(expected)
+    kept = np.mean(np.array(labels) == (np.arange(50) % 3)[order])
+    assert kept > 0.9  # at epsilon 15 a label belongs to its own id
+
+
+@row_function
+def label_of_load(load: Any, limits: Any) -> tuple[IntArray]:  # noqa: ANN401 - arrays
+    """Return a label from two columns."""
+    return ((load[:, 0] > limits).astype(np.int64),)
+
+
+def test_labels_are_computed_from_all_columns_but_the_ids(ample: Ample) -> None:
+    """The last column is not an input of the row function."""
+    rows = LocalRows(np.array([[1.0], [3.0], [5.0]]), np.array([2.0, 2.0, 9.0]), customer_ids(3))
+    channel = response_channel(n_labels=2, epsilon=15.0, neighbours=Neighbours.ZERO_OUT)
+    found: list[int] = []
+    for _ in range(3):
+        released = respond(
+            rows, label_of_load.bind(), channel=channel, budget=ample(), tag="t", real_ids=True
+        )
+        found += released.here()[1].tolist()
+    assert found == [0, 1, 0] * 3  # another label has a chance of 1e-6
 
 
 @pytest.mark.parametrize("neighbours", Neighbours)
@@ -309,7 +253,7 @@ def test_bad_arguments_are_named(
     assert caught.value.value is bad
     budget = ample(neighbours)
     with pytest.raises(InvalidParameterError, match=f"{field} must be"):
-        randomised_response(Secret(np.array([0])), budget=budget, tag="t", **arguments)  # type: ignore[arg-type]
+        respond_to_labels(np.array([0]), budget=budget, **arguments)  # type: ignore[arg-type]
     assert budget.spends == ()
 
 
@@ -320,86 +264,83 @@ def test_number_of_draws_does_not_depend_on_who_has_data(
     seen = []
     for labels in ([0, 1, 2], [-1, 1, -1], [-1, -1, -1]):
         recorded.clear()
-        with noise.rehearse(silent):
-            randomised_response(
-                Secret(np.array(labels)), n_labels=3, epsilon=1.0, budget=ample(), tag="t"
-            )
+        with noise.rehearse(silent), pytest.raises(RehearsalError):
+            respond_to_labels(np.array(labels), n_labels=3, epsilon=1.0, budget=ample())
         seen.append(list(recorded))
     assert seen[0] == seen[1] == seen[2] == [("words", 0.0, 3)]
 
 
-def test_nobody_has_no_labels(ample: Ample) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_empty_list_has_no_labels(ample: Ample, kind: Kind) -> None:
     """An empty list of customers gives an empty list of labels, at the same price."""
     budget = ample()
-    released = randomised_response(
-        Secret(np.zeros(0, dtype=np.int64)), n_labels=3, epsilon=1.0, budget=budget, tag="t"
-    )
-    assert released.publish().size == 0
+    channel = response_channel(n_labels=3, epsilon=1.0, neighbours=Neighbours.ZERO_OUT)
+    assert drawn([], budget, channel, kind=kind) == ([], [])
     assert budget.spends[0].response_epsilon == pytest.approx(1.0, rel=1e-15)
 
 
-# --- labels drawn elsewhere ----------------------------------------------------------------------
+# --- words from keys ------------------------------------------------------------------------------
 
 
-def _keyed(ample: Ample, channel: Channel, monkeypatch: pytest.MonkeyPatch) -> KeyedDraw:
-    """Return the function that draws, under a known key."""
-
-    class Known:
-        def publish(self) -> bytes:
-            return b"key"
-
-    monkeypatch.setattr(module, "fresh_key", Known)
-    return keyed_response(channel=channel, budget=ample(), tag="t")
+def test_mechanism_says_where_the_words_come_from(ample: Ample) -> None:
+    """An engine that may repeat a task gets keyed words: a computational guarantee."""
+    for kind, name in zip(KINDS, ("channel_response", "keyed_response"), strict=True):
+        budget = ample()
+        drawn([0, 1], budget, channel_of(*ROWS), kind=kind)
+        assert [(spend.tag, spend.mechanism) for spend in budget.spends] == [("t", name)]
 
 
 def test_a_keyed_word_is_the_end_of_a_digest(ample: Ample, monkeypatch: pytest.MonkeyPatch) -> None:
     """Label by label from the definition of HMAC and of the channel, in Python's integers."""
-    rows = [[5, 2, 1], [2, 4, 2], [1, 1, 6], [2, 2, 4]]
-    names, labels = [f"id {i}" for i in range(200)], [i % 4 - 1 for i in range(200)]
-    drawn = _keyed(ample, channel_of(*rows), monkeypatch)(Secret(np.array(labels)), names)
+    monkeypatch.setattr(module, "fresh_key", lambda: b"key")
+    labels = [i % 4 - 1 for i in range(200)]
+    names, found = drawn(labels, ample(), channel_of(*ROWS), kind=RepeatingRows)
     inner, outer = (bytes(b ^ pad for b in b"key".ljust(64, b"\0")) for pad in (0x36, 0x5C))
-    for name, label, found in zip(names, labels, drawn.tolist(), strict=True):
+    for name, label, one in zip(names, labels, found, strict=True):
         digest = sha256(outer + sha256(inner + name.encode()).digest()).digest()
         eighth = int.from_bytes(digest[-8:], "little") % PARTS // (PARTS // 8)
-        assert found == sum(eighth >= end for end in np.cumsum(rows[label])[:-1])
+        assert one == sum(eighth >= end for end in np.cumsum(ROWS[label])[:-1])
 
 
-def test_keyed_labels_come_again_in_any_order(ample: Ample) -> None:
-    """Asked twice, in other blocks and another order: each customer has the same label."""
+def test_keyed_labels_are_the_same_in_any_order(
+    ample: Ample, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Computed again, in other blocks and another order: each customer has the same label."""
+    monkeypatch.setattr(module, "fresh_key", lambda: b"key")
     channel = response_channel(n_labels=3, epsilon=0.5, neighbours=Neighbours.ZERO_OUT)
-    budget = ample()
-    draw = keyed_response(channel=channel, budget=budget, tag="t")
-    names, labels = np.array([f"{i}" for i in range(100)]), np.arange(100) % 3
-    once = draw(Secret(labels), names)
-    order = np.random.default_rng(1).permutation(100)
-    parts = [draw(Secret(labels[part]), names[part]) for part in np.array_split(order, 7)]
-    assert np.concatenate(parts).tolist() == once[order].tolist()
-    assert draw(Secret(labels[:0]), names[:0]).size == 0
-    assert [spend.response_epsilon for spend in budget.spends] == [
-        channel.epsilon(Neighbours.ZERO_OUT)
-    ]
+    ids, labels = customer_ids(100), np.arange(100) % 3
+    _, once = drawn(labels, ample(), channel, ids=ids, kind=RepeatingRows)
+    for part in np.array_split(np.random.default_rng(1).permutation(100), 7):
+        names, found = drawn(labels[part], ample(), channel, ids=ids[part], kind=RepeatingRows)
+        assert names == sorted(ids[part])
+        assert found == [once[int(name)] for name in names]
+
+
+def test_keys_of_two_releases_differ(ample: Ample) -> None:
+    """The same rows twice: other labels."""
+    channel = response_channel(n_labels=3, epsilon=0.5, neighbours=Neighbours.ZERO_OUT)
+    first, second = (drawn([0] * 200, ample(), channel, kind=RepeatingRows)[1] for _ in range(2))
+    assert first != second
 
 
 def test_keyed_labels_follow_the_channel(ample: Ample) -> None:
-    """Of 100,000 customers of a row its shares come out, and not those of the next row."""
-    rows = [[5, 2, 1], [2, 4, 2], [1, 1, 6], [2, 2, 4]]
-    draw = keyed_response(channel=channel_of(*rows), budget=ample(), tag="t")
-    counts = np.bincount(draw(Secret(np.zeros(100_000, np.int64)), map(str, range(100_000))))
+    """Of 100,000 customers of a row its shares come out, and not those of the last row."""
+    _, found = drawn(np.zeros(100_000), ample(), channel_of(*ROWS), kind=RepeatingRows)
+    counts = np.bincount(found)
 
     def misfit(row: list[int]) -> float:
         expected = np.array(row) * 100_000 / 8
         return float((np.square(counts - expected) / expected).sum())
 
-    assert misfit(rows[0]) < 27.7 < misfit(rows[3])  # chi-square of 2 degrees, 1e-6
+    assert misfit(ROWS[0]) < 27.7 < misfit(ROWS[3])  # chi-square of 2 degrees, 1e-6
 
 
-def test_a_keyed_channel_is_charged_first_and_never_rehearsed(
-    promise: Callable[..., Guarantee], ample: Ample, seeded: Callable[[int], NoiseSource]
+@pytest.mark.parametrize("kind", KINDS)
+def test_rehearsed_labels_are_not_released(
+    ample: Ample,
+    seeded: Callable[[int], NoiseSource],
+    kind: Kind,
 ) -> None:
-    """Beyond the grant there is no key; a rehearsed key does not leave."""
-    channel = channel_of([5, 2, 1], [2, 4, 2], [1, 1, 6], [2, 2, 4])
-    budget = Budget(promise(epsilon=1.0, delta=0.0), response_epsilon=1.0)
-    with pytest.raises(BudgetExceededError):
-        keyed_response(channel=channel, budget=budget, tag="t")
+    """Whether words or keys came from a test's own source."""
     with noise.rehearse(seeded(1)), pytest.raises(RehearsalError):
-        keyed_response(channel=channel, budget=ample(), tag="t")
+        drawn([0, 1], ample(), channel_of(*ROWS), kind=kind)

@@ -1,4 +1,4 @@
-"""Private and released values: what a Secret refuses, and what the type checker refuses."""
+"""Private and released values: what `Secret` refuses, and what the type checker refuses."""
 
 import copy
 import dataclasses
@@ -13,18 +13,22 @@ import numpy as np
 import pytest
 from mypy import api
 
-from wattveil.privacy.secret import Released, Secret
+from tests.counting import public_names
+from wattveil.privacy.opening import reveal
+from wattveil.privacy.rows import Rows
+from wattveil.privacy.secret import PrivateValue, Released, Secret
 
 REPOSITORY = Path(__file__).parents[3]
 
 SNIPPET = """
+from wattveil.privacy.opening import reveal
 from wattveil.privacy.secret import Released, Secret
 
 def publish(value: Released[float]) -> float:
     return value.publish()
 
 def compute(value: Secret[float]) -> float:
-    return value.reveal()
+    return reveal(value)
 
 secret = Secret(1.0)
 released = Released(value=1.0, spends=(), rehearsal=False)
@@ -44,9 +48,25 @@ class Loud(Secret[float]):  # refused
 """
 
 
-def test_opens_only_by_name() -> None:
-    """`reveal` is the one door."""
-    assert Secret(42).reveal() == 42
+def test_reveal_opens_a_secret() -> None:
+    """`reveal` returns the very value."""
+    value = np.ones(3)
+    assert reveal(Secret(value)) is value
+
+
+def test_no_public_attribute_returns_the_value() -> None:
+    """A `Secret` has no public attribute or method at all."""
+    assert public_names(Secret(42)) == set()
+    assert not hasattr(Secret(42), "reveal")
+
+
+def test_private_values_are_secrets_and_rows() -> None:
+    """Both refuse the same: neither has a method of its own for it."""
+    refused = ("__repr__", "__eq__", "__bool__", "__hash__", "__reduce_ex__")
+    for kind in (Secret, Rows):
+        assert issubclass(kind, PrivateValue)
+        assert not set(refused) & set(vars(kind)) - {"__hash__"}
+        assert all(getattr(kind, name) is getattr(PrivateValue, name) for name in refused)
 
 
 @pytest.mark.parametrize("show", [repr, str, format, ascii])
@@ -54,6 +74,7 @@ def test_opens_only_by_name() -> None:
 def test_shows_nothing(show: Callable[[object], str], value: object) -> None:
     """The text is the same whatever is inside, alone and inside a container."""
     assert show(Secret(value)) == show(Secret("anything else"))
+    assert repr(Secret(value)) == "Secret(…)"
     assert "Secret(…)" in repr([Secret(value)])
 
 
@@ -63,11 +84,11 @@ def test_shows_nothing(show: Callable[[object], str], value: object) -> None:
     ids=["copy", "deepcopy", *(f"protocol {p}" for p in range(6))],
 )
 def test_cannot_be_pickled_or_copied(leave: Callable[[object], object]) -> None:
-    """No way to a disk, a cache or a queue, by any protocol or inside anything."""
-    with pytest.raises(TypeError, match="cannot be pickled or copied"):
+    """It does not reach a disk, a cache or a queue, by any protocol or inside anything."""
+    with pytest.raises(TypeError, match=r"^a private value cannot be pickled or copied$"):
         leave(Secret(1.0))
     if leave is not copy.copy:
-        with pytest.raises(TypeError, match="cannot be pickled or copied"):
+        with pytest.raises(TypeError, match=r"^a private value cannot be pickled or copied$"):
             leave({"inside": [Secret(1.0)]})
 
 
@@ -76,27 +97,27 @@ def test_cannot_be_compared(compare: Callable[[object, object], object]) -> None
     """Equality would be one exact bit, also against itself and from the other side."""
     secret = Secret(1.0)
     for left, right in ((secret, 1.0), (1.0, secret), (secret, secret), (secret, Secret(1.0))):
-        with pytest.raises(TypeError, match="cannot be compared"):
+        with pytest.raises(TypeError, match=r"^a private value cannot be compared$"):
             compare(left, right)
 
 
 @pytest.mark.parametrize("compare", [operator.lt, operator.le, operator.gt, operator.ge])
 def test_cannot_be_ordered(compare: Callable[[object, object], object]) -> None:
-    """There is no order among secrets."""
+    """Secrets have no order."""
     with pytest.raises(TypeError):
         compare(Secret(1.0), Secret(2.0))
 
 
-def test_has_no_truth_and_no_hash() -> None:
+def test_has_no_truth_value_and_no_hash() -> None:
     """Neither a branch nor a dictionary can learn from it."""
-    with pytest.raises(TypeError, match="no truth value"):
+    with pytest.raises(TypeError, match=r"^a private value has no truth value$"):
         bool(Secret(0))
     with pytest.raises(TypeError, match="unhashable"):
         hash(Secret(0))
 
 
 def test_has_no_dictionary() -> None:
-    """`vars` shows nothing and no attribute can be hung on it."""
+    """`vars` shows nothing and no attribute can be added."""
     with pytest.raises(TypeError):
         vars(Secret(1.0))
     with pytest.raises(AttributeError):

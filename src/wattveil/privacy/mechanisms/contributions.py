@@ -25,7 +25,8 @@ from wattveil.compiled import compiled
 from wattveil.errors import InvalidDataError
 from wattveil.privacy import noise
 from wattveil.privacy.guarantee import Neighbours
-from wattveil.privacy.rows import BoundRowFunction, FloatArray, IntArray
+from wattveil.privacy.rows import BoundRowFunction, FloatArray, IntArray, checked_work
+from wattveil.privacy.secret import PrivateValue
 
 NO_DATA: Final = -1
 """The cell of a customer who contributes nothing (the zero-out neighbour)."""
@@ -48,9 +49,10 @@ class Query:
 
     def __post_init__(self) -> None:
         """Check the sizes."""
-        checks.integer("n_cells", self.n_cells, least=1)
-        if self.n_features is not None:
-            checks.integer("n_features", self.n_features, least=1)
+        for name in ("n_cells", "n_features"):
+            if (size := getattr(self, name)) is not None:
+                # Python's own integers: they do not overflow when multiplied.
+                object.__setattr__(self, name, checks.integer(name, size, least=1))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -60,28 +62,29 @@ class Query:
     def squared_sensitivity(self, neighbours: Neighbours) -> int:
         """Return the largest squared distance, in steps, between the totals of neighbours.
 
-        Zero-out takes one contribution away. Replace-one moves a count by one step of UNIT in two
-        cells, a sum by two contributions in one cell or by one in each of two.
+        Zero-out takes one contribution away. Replace-one moves a count by UNIT in two cells, if
+        there are two; a sum by two contributions in one cell, or by one in each of two.
         """
         if neighbours is Neighbours.ZERO_OUT:
             return UNIT**2
-        return (2 if self.n_features is None else 4) * UNIT**2
+        return (min(self.n_cells, 2) if self.n_features is None else 4) * UNIT**2
 
 
 _PERMIT: Final = object()
 
 
 @final
-class BoundedTotals:
+class BoundedTotals(PrivateValue):
     """Sums of bounded integer contributions, made by `BlockSums` alone."""
 
-    __slots__ = ("integers", "key")
+    __slots__ = ("_integers", "_key")
 
     def __init__(self, permit: object, key: bytes, integers: IntArray) -> None:
         if permit is not _PERMIT:
             raise TypeError("bounded totals are computed from rows, by BlockSums")
-        self.key = key
-        self.integers = integers
+        integers.setflags(write=False)
+        self._key = key
+        self._integers = integers
 
 
 @final
@@ -98,23 +101,23 @@ class BlockSums:
     """
 
     def __init__(self, queries: Sequence[Query], work: BoundRowFunction[Any]) -> None:
-        if not isinstance(work, BoundRowFunction):
-            raise TypeError("contributions come from a row function")
+        if not queries:
+            raise ValueError("at least one query is needed")
         self._queries = tuple(queries)
-        self._work = work
+        self._work = checked_work(work)
         self._key = noise.fresh_bytes(32)
         self._ends = np.cumsum([math.prod(query.shape) for query in queries]).tolist()
 
     def __call__(self, *columns: Any) -> BoundedTotals:  # noqa: ANN401 - arrays of any type
         """Return the totals of a block of customers."""
         integers = np.zeros(self._ends[-1], dtype=np.int64)
-        found = iter(self._work(*columns))
+        found = list(self._work(*columns))
+        if len(found) != sum(len(query.shape) for query in self._queries):
+            raise ValueError("a row function returned other arrays than its queries ask for")
         for query, part in zip(self._queries, np.split(integers, self._ends[:-1]), strict=True):
-            cells = next(found)
-            features = None if query.n_features is None else next(found)
+            cells = found.pop(0)
+            features = None if query.n_features is None else found.pop(0)
             _add_contributions(part.reshape(query.n_cells, -1), cells, features)
-        if next(found, None) is not None:
-            raise ValueError("a row function returned more than its queries ask for")
         return BoundedTotals(_PERMIT, self._key, integers)
 
     def total(self, parts: Iterable[BoundedTotals]) -> BoundedTotals:
@@ -144,9 +147,9 @@ class BlockSums:
 
     def _own(self, totals: object) -> IntArray:
         """Return the integers of totals that these sums made; refuse all others."""
-        if not isinstance(totals, BoundedTotals) or totals.key != self._key:
+        if not isinstance(totals, BoundedTotals) or totals._key != self._key:  # noqa: SLF001 - its maker
             raise TypeError("these totals were not computed by this query")
-        return totals.integers
+        return totals._integers  # noqa: SLF001 - its maker
 
 
 def _add_contributions(totals: IntArray, cells: IntArray, features: FloatArray | None) -> None:

@@ -64,8 +64,8 @@ def release_sums(
     rows hold and whatever the row function returns of a row. Noise scale: sigma = sensitivity /
     sqrt(2 rho), in steps. Proof: docs/proofs/gaussian-sum.md.
     """
-    spends = [_charge_query(query, budget) for query in queries]
     sums = BlockSums(queries, work)
+    spends = [_charge_query(query, budget) for query in queries]
     totals = sums.split(rows.add_up(sums))  # only now is a row read
     released = []
     for query, spend, exact in zip(queries, spends, totals, strict=True):

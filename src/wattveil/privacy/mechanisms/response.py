@@ -21,6 +21,7 @@ from wattveil.privacy.rows import (
     ReleasedRows,
     Rows,
     Texts,
+    checked_work,
 )
 from wattveil.privacy.secret import Released
 
@@ -115,6 +116,7 @@ def respond(
     fresh key, and the guarantee is computational: for whoever cannot tell such words from random
     ones. Proof: docs/proofs/randomised-response.md.
     """
+    checked_work(label_of)
     mechanism = "channel_response" if rows.computes_once else "keyed_response"
     cost = channel.epsilon(budget.guarantee.neighbours)
     spend = budget.charge(Spend(tag=tag, mechanism=mechanism, response_epsilon=cost))
@@ -153,11 +155,10 @@ class _Response(BoundRowFunction[tuple[Texts, IntArray, Mask]]):
         word_key: bytes | None,
         name_key: bytes | None,
     ) -> None:
-        super().__init__(self._respond, {})
         self._label_of, self._channel = label_of, channel
         self._word_key, self._name_key = word_key, name_key
 
-    def _respond(self, *columns: Any) -> tuple[Texts, IntArray, Mask]:  # noqa: ANN401 - arrays
+    def _compute(self, *columns: Any) -> tuple[Texts, IntArray, Mask]:  # noqa: ANN401 - arrays
         """Draw one label per customer, from one word per customer, whatever the true label is."""
         *own, names = columns
         n_labels = len(self._channel.parts) - 1
