@@ -96,7 +96,8 @@ def _member(parent: ast.AST, name: str) -> ast.AST:
             case ast.FunctionDef(name=found) | ast.ClassDef(name=found):
                 names = [found]
             case ast.Assign(targets=targets):
-                names = [ast.unparse(target) for target in targets]
+                parts = [getattr(target, "elts", [target]) for target in targets]
+                names = [ast.unparse(part) for target in parts for part in target]
             case ast.AnnAssign(target=target):
                 names = [ast.unparse(target)]
             case _:

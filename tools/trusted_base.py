@@ -3,18 +3,18 @@
 It is found by following the call graph from every public release function:
 
 * an *entry* is a public function or method of `wattveil.release` that takes private data or states
-  a guarantee, `wattveil.publish.produce.release_parts` and the method `query` of each part of a
-  bundle, and every function of `wattveil.release.rows` that is marked as a row function;
-* what is reachable from there belongs to the base if it is in a *trusted* package (`privacy`,
-  `engines`, `checks`, `compiled`, `release.rows`), or if it is in `release` or `publish` and a
-  parameter of it may hold private data, by its annotation;
-* whatever a function of `release.rows` reaches belongs to the base, wherever it is;
-* post-processing does not: it gets released numbers, or a `PrivateTable` and classes made of one,
-  which release noisy numbers and charge for them, and nothing else;
+  a guarantee, `wattveil.publish.produce.release_parts` and the methods `query` and `release` of
+  each part of a bundle, and every function of `wattveil.release.rows` that is marked as a row function;
+* a definition reachable from an entry belongs to the base if it is in a *trusted* package
+  (`privacy`, `engines`, `checks`, `compiled`, `release.rows`), or if it is in `release` or
+  `publish` and the annotation of a parameter permits private data;
+* every definition that a function of `release.rows` reaches belongs to the base, in any package;
+* post-processing does not belong to it: it receives released numbers, or a `PrivateTable` or a
+  class that holds one, which release noisy numbers, charge for them, and return nothing else;
 * the Spark engine is an entry of its own: releases reach it through the abstract class `Rows`.
 
-Of a class its header, its fields and its special methods count, and every method whose name is
-used as an attribute anywhere in the base: more than is called, never less. Annotations are not
+A class counts with its header, its fields and its special methods, and with every method whose name
+is used as an attribute anywhere in the base: an overestimate of what is called. Annotations are not
 followed. `python -m tools.trusted_base` prints the base by file with its lines of code: no blank
 lines, no comments, no docstrings.
 """
@@ -61,14 +61,14 @@ INSTANCE_ENTRIES = (
     "wattveil.privacy.mechanisms.answer.gaussian_answer",
     "wattveil.privacy.mechanisms.modulo.modulo_labels",
 )
-"""Mechanisms of the instance tier, which is not differential privacy: counted apart."""
+"""Mechanisms of the instance tier, which is not differential privacy: counted separately."""
 
 Definition = ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
 
 
 @dataclass
 class Module:
-    """The top-level names of a module: what is defined there, and what is imported."""
+    """The top-level names of a module: definitions and imports."""
 
     name: str
     path: Path
@@ -123,7 +123,7 @@ class Graph:
             if module is None:
                 continue
             name, *rest = parts[split:]
-            if name in module.imports and name not in module.definitions:  # handed on
+            if name in module.imports and name not in module.definitions:  # re-exported
                 return self.find(".".join([module.imports[name], *rest]))
             node: ast.AST | None = module.definitions.get(name)
             for inner in rest:
@@ -132,7 +132,7 @@ class Graph:
         return None
 
     def entries(self) -> Iterator[str]:
-        """Yield where private data enter: see the docstring of the module."""
+        """Yield the entries, as defined in the docstring of the module."""
         yield from EXTRA_ENTRIES
         for module in self.modules.values():
             if not _within(module.name, JOINT) or module.name in INSTANCE_TIER:
@@ -145,7 +145,7 @@ class Graph:
                         yield f"{module.name}.{inner}"
 
     def base(self, extra: Sequence[str] = ()) -> dict[str, tuple[Module, ast.AST]]:
-        """Return the trusted base: dotted names, with where they are defined."""
+        """Return the trusted base: dotted names with module and syntax tree."""
         found: dict[str, tuple[Module, ast.AST]] = {}
         classes: dict[str, bool] = {}
         attributes: set[str] = set()
@@ -180,7 +180,7 @@ class Graph:
 
     def _belongs(self, module: Module, node: ast.AST, *, from_rows: bool) -> bool:
         """Whether a reachable definition is part of the trusted base."""
-        if module.name == "wattveil.errors":  # what is raised says nothing by itself
+        if module.name == "wattveil.errors":  # exception classes handle no data
             return False
         if from_rows or _within(module.name, TRUSTED):
             return True
@@ -195,7 +195,7 @@ class Graph:
                 return False
 
     def _work(self, module: Module) -> ast.AST | None:
-        """Return the class that hands rows to the parts of a bundle, if this module has it."""
+        """Return the class that passes rows to the parts of a bundle, if this module defines it."""
         return module.definitions.get("Work")
 
     def _references(self, module: Module, name: str, inner: ast.AST) -> Iterator[str]:
@@ -262,7 +262,7 @@ def _span(node: ast.AST) -> set[int]:
 
 
 def _used(node: ast.AST) -> Iterator[ast.AST]:
-    """Walk a definition: of a class without its methods, and never into annotations."""
+    """Walk a definition, without the methods of a class and without annotations."""
     waiting = [node]
     while waiting:
         inner = waiting.pop()
@@ -294,7 +294,7 @@ def code_lines(source: str) -> set[int]:
         if token.type not in layout:
             lines.update(range(token.start[0], token.end[0] + 1))
     for node in ast.walk(ast.parse(source)):
-        # A string that stands alone documents what is above it: module, class, function, constant.
+        # A string statement documents the module, class, function or constant above it.
         if isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str):
             lines.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return lines
@@ -320,14 +320,14 @@ def _takes_private(node: ast.FunctionDef) -> bool:
 
 
 def _is_entry(module: str, name: str, node: ast.FunctionDef) -> bool:
-    """Whether private data enter the base here, or a guarantee is stated."""
+    """Whether a function receives private data from a caller, or states a guarantee."""
     if _within(module, (ROWS,)):
         return any(getattr(one, "id", "") == "row_function" for one in node.decorator_list)
     *_, last = name.split(".")
     if any(part.startswith("_") for part in name.split(".")) or last in NOT_RELEASED:
         return False
     if _within(module, ("wattveil.publish",)):
-        return last == "query" and _takes_private(node)
+        return last in {"query", "release"} and _takes_private(node)
     states = "Formal guarantee" in (ast.get_docstring(node) or "")
     return states or _takes_private(node)
 

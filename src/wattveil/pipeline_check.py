@@ -1,7 +1,7 @@
-"""Warn of steps in a scikit-learn `Pipeline` that learn from private rows without noise.
+"""Warn about steps of a scikit-learn `Pipeline` that are fitted on private rows without noise.
 
-A private estimator protects what it releases itself. A scaler in front of it, fitted on the same
-rows, passes on exact statistics: the guarantee of the estimator does not cover them.
+The guarantee of a private estimator covers its own releases. A scaler before it, fitted on the same
+rows, passes on exact statistics, which that guarantee does not cover.
 """
 
 import sys
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def warn_of_fitted_steps() -> None:
-    """Warn of every step that was fitted on the rows before they reached the calling estimator.
+    """Warn about every step that was fitted on the rows before the calling estimator.
 
-    To be called by ``fit`` of a private estimator. Walks up the call stack; of each `Pipeline`
-    that is being fitted there, it inspects the steps before the calling one. A step counts if its
-    tags say that it has to be fitted. Stateless ones (`Normalizer`, `FunctionTransformer`) do not
-    count, nor does `FrozenEstimator`, whose ``fit`` does nothing. Work that scikit-learn hands to
-    other threads or processes has a stack of its own, and is not seen.
+    To be called by ``fit`` of a private estimator. Walks up the call stack and inspects, for each
+    `Pipeline` that is being fitted, the steps before the calling one. A step is reported if its
+    tags state that it must be fitted. Stateless steps (`Normalizer`, `FunctionTransformer`) are not
+    reported, nor is `FrozenEstimator`, whose ``fit`` does nothing. Work that scikit-learn delegates
+    to other threads or processes has its own stack, and is not inspected.
     """
     if "sklearn.pipeline" not in sys.modules:  # then no Pipeline can exist
         return
@@ -65,8 +65,8 @@ def _steps_before(pipeline: "Pipeline", below: list[object]) -> Iterator[object]
         yield from _fitted(step)
 
 
-def _fitted(step: Any) -> Iterator[object]:  # noqa: ANN401 - whatever somebody put into a Pipeline
-    """Return the step if it learns from rows; of a nested Pipeline, those of its steps that do."""
+def _fitted(step: Any) -> Iterator[object]:  # noqa: ANN401 - any object in a Pipeline
+    """Return the step if it must be fitted; for a nested Pipeline, those of its steps."""
     from sklearn.frozen import FrozenEstimator  # noqa: PLC0415 - loaded by then
     from sklearn.pipeline import Pipeline  # noqa: PLC0415 - loaded by then
     from sklearn.utils import get_tags  # noqa: PLC0415 - loaded by then
@@ -79,7 +79,7 @@ def _fitted(step: Any) -> Iterator[object]:  # noqa: ANN401 - whatever somebody 
         return
     try:
         is_fitted = get_tags(step).requires_fit
-    except (AttributeError, TypeError, ValueError):  # no tags: nothing says that it is stateless
+    except (AttributeError, TypeError, ValueError):  # without tags it may have state
         is_fitted = True
     if is_fitted:
         yield step
@@ -90,7 +90,7 @@ def _name(step: object) -> str:
 
 
 def _level_of_caller(depth: int) -> int:
-    """Return the level, seen from whoever asks, of the frame that called scikit-learn."""
+    """Return the stack level, relative to the calling function, of the caller of scikit-learn."""
     frame: FrameType | None = sys._getframe(depth + 1)  # noqa: SLF001 - as above
     level = depth + 1
     while frame is not None and str(frame.f_globals.get("__name__")).startswith("sklearn."):

@@ -1,7 +1,7 @@
 """Public estimate of the number of customers: how it is rounded, and which delta it permits.
 
-The estimate is published. The exact number would tell whether one customer is in the data: with
-and without that customer it differs. So an estimate is rounded before it is stored or shown.
+The estimate is published. The exact number would reveal whether one customer is in the data: it
+differs with and without that customer. So an estimate is rounded before it is stored or shown.
 
 >>> rounded_customers(1409)
 1000
@@ -32,7 +32,7 @@ def rounded_customers(customers: int) -> int:
 
 
 def rounding_note(customers: int) -> str | None:
-    """Return one line that says how an estimate was rounded; None if it was not."""
+    """Return one line that states how an estimate was rounded; None if it was not."""
     rounded = rounded_customers(customers)
     if rounded == customers:
         return None

@@ -1,4 +1,4 @@
-"""Inputs of a release: from arrays of the caller to private rows."""
+"""Inputs of a release: conversion of the caller's arrays to private rows."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from functools import partial
@@ -22,7 +22,7 @@ Values = Sequence[Hashable] | NDArray[Any] | Rows[Texts]
 
 
 def as_rows(data: object | Rows[Column], read: Callable[[Any], Column]) -> Rows[Column]:
-    """Return private rows: those of an engine as they are, others read into memory."""
+    """Return private rows: an engine's rows unchanged, other data read into memory."""
     return data if isinstance(data, Rows) else LocalRows(read(data))
 
 
@@ -34,7 +34,7 @@ def load_rows(load_kw: Load) -> Rows[FloatArray]:
 def listed_rows(
     load_kw: FloatArray, ids: Sequence[str], *, customer_list: Sequence[str]
 ) -> Rows[FloatArray]:
-    """Return a row for each customer on a public list, NaN for one without a row of its own."""
+    """Return a row for each customer on a public list: NaN for a customer without data."""
 
     def listed() -> FloatArray:
         place = {name: row for row, name in enumerate(ids)}

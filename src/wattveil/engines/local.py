@@ -33,8 +33,8 @@ _Blocks = list[_Block]
 class LocalRows(Rows[*Columns]):
     """Customers in arrays of the same length, one per column.
 
-    `map` and `select` only note what is to be done: the function runs when a mechanism, which has
-    been charged, asks for sums. What it computes is kept, in the blocks in which it was computed.
+    `map` and `select` only record the function: it runs when a mechanism, which has been charged,
+    requests sums. Its results are kept in the blocks in which they were computed.
     """
 
     computes_once = True
@@ -49,7 +49,7 @@ class LocalRows(Rows[*Columns]):
     def later(
         cls, read: Callable[[], FloatArray], *, width: int, n_rows: int
     ) -> "LocalRows[FloatArray]":
-        """Return rows of one column that are read when a mechanism, once charged, needs them."""
+        """Return rows of one column that are read when a mechanism needs them, after its charge."""
         empty = (np.empty((0, width)),)
         rows: LocalRows[FloatArray] = cls._later(lambda: [(read(),)], empty, n_rows)
         return rows
@@ -87,7 +87,7 @@ class LocalRows(Rows[*Columns]):
         return len(values) != self._n_rows or None in values
 
     def map(self, work: BoundRowFunction[tuple[Other]]) -> "LocalRows[Other]":
-        """Return the one column as a row function changes it, once it is needed."""
+        """Apply a row function to the one column, once it is needed."""
         found: Any = checked_work(work)(*self._empty)
 
         def computed() -> _Blocks:
@@ -96,7 +96,7 @@ class LocalRows(Rows[*Columns]):
         return self._later(computed, tuple(found), self._n_rows)  # type: ignore[no-any-return]
 
     def select(self, work: BoundRowFunction[tuple[*Found, Mask]]) -> "LocalRows[*Found]":
-        """Return what a row function computes of the customers it keeps, once it is needed."""
+        """Apply a row function and keep the customers it selects, once they are needed."""
 
         def kept(*block: Any) -> _Block:  # noqa: ANN401 - arrays of any type
             return kept_columns(_contiguous(work(*block)))
@@ -130,14 +130,14 @@ class LocalRows(Rows[*Columns]):
         return self._blocks
 
     def _joined(self) -> _Block:
-        """Return each column in one array."""
+        """Return each column as one array."""
         blocks = self._computed()
         if len(blocks) > 1:
             self._blocks = blocks = [tuple(map(np.concatenate, zip(*blocks, strict=True)))]
         return blocks[0]
 
     def _over_blocks(self, work: Callable[..., _Result]) -> list[_Result]:
-        """Call a function for blocks that hold each customer once, in threads."""
+        """Call a function for blocks that contain each customer once, in threads."""
         blocks = self._computed()
         if len(blocks) > 1:
             return in_threads(lambda block: work(*block), blocks)

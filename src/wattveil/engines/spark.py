@@ -44,7 +44,7 @@ _TYPES = {
 }
 _FEW_BYTES = 32_768
 _ADDERS = 16
-"""Partial sums of more than a few bytes are added up by so many tasks before the driver does."""
+"""Number of tasks that add up larger partial sums before the driver does."""
 _ROWS_PER_FILE = 1_000_000
 _BROKEN_RULE = re.compile(r"InvalidDataError: the data break the rule '(.*)'")
 
@@ -52,8 +52,7 @@ _BROKEN_RULE = re.compile(r"InvalidDataError: the data break the rule '(.*)'")
 class SparkRows(Rows[*Columns]):
     """Customers in the columns of a DataFrame.
 
-    What is computed in executors is computed when a mechanism asks for sums, or when something
-    released is read.
+    Executors compute when a mechanism requests sums, or when released rows are read.
 
     Parameters
     ----------
@@ -125,7 +124,7 @@ class SparkRows(Rows[*Columns]):
         return not counted.filter(f"count > 1 OR {name} IS NULL").isEmpty()
 
     def map(self, work: BoundRowFunction[tuple[Other]]) -> "SparkRows[Other]":
-        """Return the one column as a row function changes it; every customer stays."""
+        """Apply a row function to the one column; keep every customer."""
         (name,), (nobody,) = self._names, self._nobody
         on_column = _on_block(checked_work(work), [nobody])
         found: Any = work(nobody)[0]
@@ -146,7 +145,7 @@ class SparkRows(Rows[*Columns]):
         return made  # type: ignore[no-any-return]  # one column
 
     def select(self, work: BoundRowFunction[tuple[*Found, Mask]]) -> "SparkRows[*Found]":
-        """Return what a row function computes of the customers it keeps; executors keep it."""
+        """Apply a row function and keep the customers it selects; executors persist the result."""
         on_block = _on_block(checked_work(work), self._nobody)
         nothing: Any = work(*self._nobody)
         found = nothing[:-1]
@@ -162,12 +161,12 @@ class SparkRows(Rows[*Columns]):
         schema = ", ".join(map(" ".join, zip(names, types, strict=True)))
         frame = self.frame.mapInArrow(of_partition, schema).persist()
         selected: SparkRows[*Found] = SparkRows(frame, *found)
-        selected._parent = self  # what executors keep of it serves until they keep this
+        selected._parent = self  # executors use its persisted rows until these are persisted
         weakref.finalize(selected, forget, frame).atexit = False
         return selected
 
     def add_up(self, work: BlockSums) -> BoundedTotals:
-        """Return the total over all batches; executors add up, and send bytes that are checked."""
+        """Return the total over all batches; executors add up and send authenticated bytes."""
         on_block = _on_block(work, self._nobody)
         # Public numbers that the function finds when it needs them, such as eigenvectors, are found
         # here and travel with it: executors might find others in the last bits.
@@ -190,7 +189,7 @@ class SparkRows(Rows[*Columns]):
         return work.total(work.unpack(bytes(row.totals)) for row in collected)
 
     def _columns_in_order(self) -> tuple[*Columns]:
-        """Return the columns as arrays of the driver, in the order of the first."""
+        """Return the columns as arrays on the driver, sorted by the first."""
         with errors_of_executors():
             table = self.frame.toArrow().sort_by(self._names[0])
         columns = [column.combine_chunks() for column in table.columns]
@@ -198,7 +197,7 @@ class SparkRows(Rows[*Columns]):
         return found  # type: ignore[no-any-return]  # of the types of `nobody`
 
     def _counted(self, n_values: int) -> IntArray:
-        """Let executors count the values of the last column."""
+        """Count the values of the last column, in executors."""
         counts = np.zeros(n_values, dtype=np.int64)
         with errors_of_executors():
             for value, count in self.frame.groupBy(self._names[-1]).count().collect():
@@ -206,7 +205,7 @@ class SparkRows(Rows[*Columns]):
         return counts
 
     def _write(self, path: str | Path, names: Sequence[str]) -> None:
-        """Let executors write the columns to a new folder, sorted by the first in each file.
+        """Write the columns to a new folder, in executors; sort each file by the first column.
 
         In which of several files a customer is, its value in that column alone decides. Spark would
         draw their borders from a sample of the rows as they lie: the files that are written would
@@ -256,7 +255,7 @@ def quoted(name: str) -> str:
 def _on_block(
     work: Callable[..., Any], nobody: Sequence[NDArray[Any]]
 ) -> Callable[[Sequence[pa.Array]], Any]:
-    """Return the function for columns of Arrow."""
+    """Return the function, to be called with Arrow columns."""
 
     def on_block(columns: Sequence[pa.Array]) -> Any:  # noqa: ANN401 - what the function returns
         with _no_row_in_errors():
@@ -293,7 +292,7 @@ def _column(array: NDArray[Any]) -> pa.Array:
 
 
 def _packed(work: BlockSums, parts: Iterable[BoundedTotals]) -> pa.RecordBatch:
-    """Return the total of some totals as one row of bytes."""
+    """Return the sum of totals as one row of bytes."""
     return pa.RecordBatch.from_arrays([pa.array([work.pack(work.total(parts))])], ["totals"])
 
 

@@ -1,6 +1,6 @@
-"""The privacy kernel: what may be promised, what it costs, and the only code that adds noise.
+"""The privacy kernel: guarantees, accounting, private rows, and the only code that adds noise.
 
-Read in this order: `guarantee` (the promise), `accounting` (what it costs), `budget` (charge, then
-compute), `sensitivity` (how much one customer can move a sum), `noise` (the only draws),
-`secret` (private and released values apart), `mechanisms` (all of it together).
+Read in this order: `guarantee` (what is guaranteed), `accounting` (the privacy cost), `budget`
+(charge, then compute), `secret` and `rows` (types of private and released values), `noise` (the
+only draws), `mechanisms` (bounded contributions and noise), `table` (rows bound to a budget).
 """

@@ -24,21 +24,21 @@ from opendp.measurements import make_gaussian
 from wattveil import checks
 from wattveil.errors import InvalidParameterError
 
-# make_gaussian has a proof, yet OpenDP asks for this flag for every constructor.
+# make_gaussian has a proof, yet OpenDP requires this flag for every constructor.
 mod.enable_features("contrib")
 
 LARGEST_SCALE = 2.0**48
-"""So that int64, at whose ends OpenDP saturates, is 2^15 scales away: below e^(-2^29) per draw."""
+"""Keeps the int64 limits, where OpenDP saturates, 2^15 scales away: below e^(-2^29) per draw."""
 
 
 class NoiseSource:
-    """The system's source: OpenDP's sampler, and words of the operating system.
+    """The system's noise source: OpenDP's sampler, and random words of the operating system.
 
-    A test's own source overrides its methods.
+    Noise sources of tests override its methods.
     """
 
     is_genuine = False
-    """Whether all noise is the system's: what is drawn from another source cannot be published."""
+    """Whether all noise is the system's; draws of any other source cannot be published."""
 
     def discrete_gaussian(self, scale: float, size: int) -> NDArray[np.int64]:
         """Draw integers k with probability proportional to exp(-k^2 / (2 scale^2))."""
@@ -71,7 +71,7 @@ def rehearse(source: NoiseSource) -> Iterator[None]:
 
 
 def is_rehearsal() -> bool:
-    """Whether noise comes from anything but the system."""
+    """Whether noise is drawn from a source other than the system's."""
     return not _source.get().is_genuine
 
 
@@ -103,7 +103,7 @@ def keyed_below(names: Iterable[str], *, key: bytes, bound: int) -> NDArray[np.i
 
 
 def fresh_bytes(size: int) -> bytes:
-    """Draw a key that authenticates a computation: no part of anything released."""
+    """Draw a key that authenticates a computation; it is never part of a release."""
     return os.urandom(size)
 
 

@@ -1,7 +1,7 @@
-"""The only function that opens a `Secret`.
+"""The only function that reveals the value of a `Secret`.
 
-The import contract "Opening" lists who may import this module: the mechanisms, after their charge,
-and the internal tools that compare released with exact values.
+The import contract "Opening" lists the modules that may import this one: the mechanisms, which use
+it after their charge, and the internal tools that compare released with exact values.
 """
 
 from typing import TypeVar

@@ -1,9 +1,9 @@
 """Record the exact and noisy integers of a release, and run it again on other data.
 
-Everything between two queries is a function of what was released. So a second run that is handed
-the noisy integers of the first asks exactly the same queries, and the difference of the exact
-integers is what the changed data contribute, query by query. `wattveil.evaluation.replay` audits
-releases with it.
+All computation between two queries is a function of released values. So a second run that receives
+the noisy integers of the first makes exactly the same queries, and the difference of the exact
+integers is the contribution of the changed data, query by query. `wattveil.evaluation.replay` uses
+this module to audit releases.
 
 What either run releases is the first run's genuine output. The exact integers are private: they
 stay with the data holder.
@@ -21,7 +21,7 @@ from wattveil.privacy.rows import IntArray
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """One Gaussian query: exact integers (private), what was released, and the noise scale."""
+    """One Gaussian query: exact integers (private), released integers, and the noise scale."""
 
     exact: IntArray
     noisy: IntArray
@@ -37,7 +37,7 @@ class Transcript:
 
 
 def record(run: Callable[[], object], handed: Transcript | None = None) -> Transcript:
-    """Run a release and return its transcript; hand it the numbers of an earlier one, if given."""
+    """Run a release and return its transcript; reuse the draws of an earlier one, if given."""
     source = _Recorder(handed)
     with noise.rehearse(source):
         run()
@@ -45,7 +45,7 @@ def record(run: Callable[[], object], handed: Transcript | None = None) -> Trans
 
 
 class _Recorder(noise.NoiseSource):
-    """The system's noise, or that of an earlier transcript."""
+    """Noise source that records: the system's noise, or that of an earlier transcript."""
 
     is_genuine = True
 
@@ -60,7 +60,7 @@ class _Recorder(noise.NoiseSource):
             noisy = super().add_discrete_gaussian(exact, scale)
         else:
             place = len(self.draws)
-            earlier = self._handed.draws[place : place + 1]  # none, if it asked fewer
+            earlier = self._handed.draws[place : place + 1]  # empty, if it made fewer queries
             if [(draw.scale, draw.exact.shape) for draw in earlier] != [(scale, exact.shape)]:
                 raise ValueError("the second run asked another query than the first")
             noisy = earlier[0].noisy.copy()

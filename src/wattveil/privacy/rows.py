@@ -1,15 +1,15 @@
 """Private rows, one per customer, and the functions that may read them.
 
-`Rows` is what an engine implements: customers in the memory of this process, or in executors. It
-has no method that returns a row. What can be done with rows is
+`Rows` is the interface of an engine: customers in the memory of this process, or in executors. It
+has no method that returns a private row. The operations on rows are
 
 * `map` and `select`: apply a row function. Engines may postpone the work until a mechanism, which
-  has been charged, asks for a sum;
+  has been charged, requests a sum;
 * `add_up`: compute the bounded integer sums of `privacy.mechanisms.contributions`.
 
 A row function computes an output for each customer from that customer's row and from public or
 released numbers. Only functions marked with `row_function` are accepted, and only
-`wattveil.release.rows` may mark them (import contract "Rows"); docs/proofs/row-functions.md proves
+`wattveil.release.rows` may mark them, which a test checks; docs/proofs/row-functions.md proves
 each. That a function returns exactly one entry per customer is checked whenever it runs, so no
 customer can be counted twice.
 """
@@ -38,14 +38,14 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Texts = NDArray[np.object_]
-"""Customer ids, or values of an attribute: strings, None where there is none."""
+"""Customer ids, or values of an attribute: strings, None for a missing value."""
 
 
 class BoundRowFunction(Generic[Result]):
     """A row function together with its public or released parameters."""
 
     is_random = False
-    """Whether it draws: then it runs at once, after the charge, and is not postponed."""
+    """Whether it draws random numbers; then it runs after the charge and is not postponed."""
 
     def __init__(self, function: "RowFunction[..., Result]", public: Mapping[str, Any]) -> None:
         if not isinstance(function, RowFunction):
@@ -54,7 +54,7 @@ class BoundRowFunction(Generic[Result]):
         self._public = public
 
     def __call__(self, *columns: Any) -> Result:  # noqa: ANN401 - arrays of any type
-        """Apply the function to a block of customers; refuse all but one entry per customer."""
+        """Apply the function to a block of customers; require one entry per customer."""
         found: Any = tuple(self._compute(*columns))
         if any(len(column) != len(columns[0]) for column in found):
             raise ValueError("a row function returned another number of entries than customers")
@@ -67,14 +67,14 @@ class BoundRowFunction(Generic[Result]):
 
 @final
 class RowFunction(Generic[Arguments, Result]):
-    """A function of single rows; see `row_function`."""
+    """A function that computes each output from one row; see `row_function`."""
 
     def __init__(self, function: Callable[Arguments, Result]) -> None:
         functools.update_wrapper(self, function)
         self._function = function
 
     def __call__(self, *columns: Arguments.args, **public: Arguments.kwargs) -> Result:
-        """Compute: for the data holder and for tests."""
+        """Compute exact outputs, for the data holder and for tests."""
         return self._function(*columns, **public)
 
     def bind(self, **public: Any) -> BoundRowFunction[Result]:  # noqa: ANN401 - its parameters
@@ -82,7 +82,7 @@ class RowFunction(Generic[Arguments, Result]):
         return BoundRowFunction(self, public)
 
     def __reduce__(self) -> str:
-        """Travel to executors by name."""
+        """Pickle by name, for executors."""
         return str(self.__qualname__)  # type: ignore[attr-defined]  # set by update_wrapper
 
 
@@ -105,9 +105,9 @@ def checked_work(work: BoundRowFunction[Result]) -> BoundRowFunction[Result]:
 
 
 def kept_columns(found: Sequence[Any]) -> tuple[Any, ...]:
-    """Return all columns but the last, of the customers whom the last one keeps.
+    """Return all columns but the last, for the customers that the last one selects.
 
-    It must be a vector of truth values: an index could take a customer twice.
+    The last column must be a Boolean vector: an index could select a customer twice.
     """
     *columns, mask = found
     if mask.dtype != np.bool_ or mask.ndim != 1:
@@ -116,9 +116,9 @@ def kept_columns(found: Sequence[Any]) -> tuple[Any, ...]:
 
 
 class Rows(PrivateValue, ABC, Generic[*Columns]):
-    """Private rows in some place: one entry per customer in each of a few columns.
+    """Private rows held by an engine: columns with one entry per customer.
 
-    How customers are divided into blocks is up to the engine, and a block may be empty.
+    The engine decides how customers are divided into blocks, and a block may be empty.
     """
 
     computes_once: bool
@@ -127,7 +127,7 @@ class Rows(PrivateValue, ABC, Generic[*Columns]):
     @property
     @abstractmethod
     def width(self) -> int:
-        """How many numbers a customer has in the first column: public."""
+        """The number of values per customer in the first column: public."""
 
     @abstractmethod
     def beside(self, other: "Rows[Other]", *, field: str) -> "Rows[*Columns, Other]":
@@ -142,34 +142,34 @@ class Rows(PrivateValue, ABC, Generic[*Columns]):
 
     @abstractmethod
     def map(self, work: BoundRowFunction[tuple[Other]]) -> "Rows[Other]":
-        """Return the one column as a row function changes it; columns still fit beside it."""
+        """Apply a row function to the one column; other columns can still be joined to it."""
 
     @abstractmethod
     def select(self, work: BoundRowFunction[tuple[*Found, Mask]]) -> "Rows[*Found]":
-        """Return what a row function computes, of the customers whom its last column keeps."""
+        """Return what a row function computes, for the customers that its last column selects."""
 
     @abstractmethod
     def add_up(self, work: "BlockSums") -> "BoundedTotals":
-        """Return the total of ``work`` over blocks that hold each customer once."""
+        """Return the total of ``work`` over blocks that contain each customer once."""
 
     @abstractmethod
     def _columns_in_order(self) -> tuple[*Columns]:
-        """Return the columns in the order of the first: of `ReleasedRows` only."""
+        """Return the columns, sorted by the first: for `ReleasedRows` only."""
 
     @abstractmethod
     def _counted(self, n_values: int) -> IntArray:
-        """Return how often each of 0 … n - 1 is in the last column: of `ReleasedRows` only."""
+        """Count each of 0 … n - 1 in the last column: for `ReleasedRows` only."""
 
     @abstractmethod
     def _write(self, path: str | Path, names: Sequence[str]) -> None:
-        """Write the columns in the order of the first: of `ReleasedRows` only."""
+        """Write the columns, sorted by the first: for `ReleasedRows` only."""
 
 
 @final
 class ReleasedRows(Generic[*Columns]):
-    """Released rows that their engine keeps: all of it may be published.
+    """Released rows that their engine keeps; all of them may be published.
 
-    The order of the customers is that of the first column, and reveals no more than it.
+    Customers are sorted by the first column, so their order reveals nothing else.
     """
 
     def __init__(self, released: Released[Rows[*Columns]]) -> None:
@@ -180,7 +180,7 @@ class ReleasedRows(Generic[*Columns]):
         return self._rows._columns_in_order()  # noqa: SLF001 - what is released may be opened
 
     def counted(self, n_values: int) -> IntArray:
-        """Return how often each of 0 … n - 1 is in the last column."""
+        """Count each of 0 … n - 1 in the last column."""
         return self._rows._counted(n_values)  # noqa: SLF001 - what is released may be counted
 
     def write_parquet(self, path: str | Path, names: Sequence[str]) -> None:

@@ -2,12 +2,12 @@
 
 `Secret` holds one private value; `wattveil.privacy.rows.Rows` holds private rows, one per customer.
 Both are a `PrivateValue`: they cannot be printed, compared, pickled or copied by accident, and
-neither has a method that returns its content. A `Secret` is opened by `privacy.opening.reveal`,
-which an import contract permits to the modules that it names. `Released` holds what a mechanism
-returned, with the charges that paid for it; only the kernel makes one.
+neither has a method that returns its content. `privacy.opening.reveal` returns the value of a
+`Secret`; an import contract lists the modules that may use it. `Released` holds the output of a
+mechanism with its charges; only the kernel makes one.
 
-Python has no access control: code that wants to get around these types can. They make a mistake a
-type error or a broken contract instead of a leak.
+Python has no access control, and code can circumvent these types on purpose. They turn a mistake
+into a type error or a broken contract instead of a leak.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ class PrivateValue:
 
 @final
 class Secret(PrivateValue, Generic[T]):
-    """One private value, opened by `wattveil.privacy.opening.reveal` alone."""
+    """One private value; only `wattveil.privacy.opening.reveal` returns it."""
 
     __slots__ = ("_value",)
 

@@ -1,10 +1,10 @@
-"""Private rows under a budget: all that a release can do with them.
+"""Private rows bound to a budget, and the operations that a release can perform on them.
 
-A public release function puts its rows and its budget into a `PrivateTable` and hands on nothing
-else. Whoever holds the table can apply row functions and release noisy numbers, which are charged
+A public release function puts its rows and its budget into a `PrivateTable` and passes on nothing
+else. Code that holds the table can apply row functions and release noisy numbers, which are charged
 to that budget first. It cannot read a row, and it cannot release anything without a charge. So the
-code that decides which queries to make, and what to make of the answers, is no part of the trusted
-base: it is post-processing, whatever it does.
+code that chooses the queries and processes the answers is not part of the trusted base: it is
+post-processing, whatever it does.
 """
 
 from typing import Any, Generic, TypeVar, TypeVarTuple, final
@@ -34,7 +34,7 @@ Noisy = tuple[FloatArray, float]
 
 @final
 class PrivateTable(PrivateValue, Generic[*Columns]):
-    """Private rows, and the budget that everything released of them is charged to.
+    """Private rows, and the budget to which every release from them is charged.
 
     Formal guarantee
     ----------------
@@ -52,19 +52,19 @@ class PrivateTable(PrivateValue, Generic[*Columns]):
 
     @property
     def width(self) -> int:
-        """How many numbers a customer has in the first column: public."""
+        """The number of values per customer in the first column: public."""
         return self._rows.width
 
     def map(self, work: BoundRowFunction[tuple[Other]]) -> "PrivateTable[Other]":
-        """Return the one column as a row function changes it, under the same budget."""
+        """Apply a row function to the one column; return a table under the same budget."""
         return PrivateTable(self._rows.map(work), self._budget)
 
     def select(self, work: BoundRowFunction[tuple[*Found, Mask]]) -> "PrivateTable[*Found]":
-        """Return what a row function computes of the customers it keeps, under the same budget."""
+        """Apply a row function and keep the customers it selects, under the same budget."""
         return PrivateTable(self._rows.select(work), self._budget)
 
     def release(self, work: BoundRowFunction[Any], *queries: Query) -> list[Noisy]:
-        """Charge, then release what customers contribute to each query: see `release_sums`."""
+        """Charge, then release a noisy count or sum for each query: see `release_sums`."""
         released = [one.publish() for one in release_sums(self._rows, work, queries, self._budget)]
         return [(one.value, one.std) for one in released]
 

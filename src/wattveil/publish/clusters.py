@@ -72,8 +72,9 @@ class Clusters(Part):
 
     def query(self, work: Work, allotment: Allotment) -> Mapping[Hashable, PrivateKMeans]:
         """Release the clusters of all customers, or of each group."""
-        request = work.request
+        request, budget = work.request, allotment.guarantee
         asked = _estimator(Ask(request=request, allotment=allotment, grid=work.choice.grid))
+        asked.set_params(epsilon=budget.epsilon, delta=budget.delta)  # whatever was planned
         if request.clusters_by_group:
             work.kmeans = private_kmeans_by_class(asked, work.rows, work.groups, request.levels)
         else:
@@ -81,16 +82,16 @@ class Clusters(Part):
         return work.kmeans
 
     def tabulate(
-        self, released: Mapping[Hashable, PrivateKMeans], work: Work, allotment: Allotment
+        self, released: Mapping[Hashable, PrivateKMeans], choice: Choice, allotment: Allotment
     ) -> ReleasedPart:
         """Return centroids and sizes."""
         runs = tuple(
-            Run(group=str(level) if work.request.clusters_by_group else None, spends=fit.spends_)
+            Run(group=str(level) if choice.request.clusters_by_group else None, spends=fit.spends_)
             for level, fit in released.items()
         )
         fits = released.values()
         means = np.vstack([fit.cluster_centers_ for fit in fits])
-        centroids, sizes = self.layouts(work.choice)
+        centroids, sizes = self.layouts(choice)
         return ReleasedPart(
             name=self.name,
             allotment=allotment,

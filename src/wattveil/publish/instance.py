@@ -46,10 +46,10 @@ class InstanceClusters(Part):
         return work.leave_one_out
 
     def tabulate(
-        self, released: LeaveOneOutKMeans, work: Work, allotment: Allotment
+        self, released: LeaveOneOutKMeans, choice: Choice, allotment: Allotment
     ) -> ReleasedPart:
         """Return the centroids."""
-        (layout,) = self.layouts(work.choice)
+        (layout,) = self.layouts(choice)
         means = layout.within(released.cluster_centers_)
         return ReleasedPart(
             name=self.name,
@@ -92,14 +92,14 @@ class InstanceLabels(Part):
     def tabulate(
         self,
         released: tuple[tuple[str, ...], LeaveOneOutKMeans],
-        work: Work,
+        choice: Choice,
         allotment: Allotment,
     ) -> ReleasedPart:
         """Return the labels, sorted by name, and their counts."""
         names, fit = released
         order = sorted(range(len(names)), key=names.__getitem__)
-        counts = np.bincount(fit.labels_, minlength=work.request.n_clusters).astype(np.float64)
-        labels, sizes = self.layouts(work.choice)
+        counts = np.bincount(fit.labels_, minlength=choice.request.n_clusters).astype(np.float64)
+        labels, sizes = self.layouts(choice)
         return ReleasedPart(
             name=self.name,
             allotment=allotment,

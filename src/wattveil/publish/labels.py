@@ -80,9 +80,11 @@ class Shares(Part):
             delta=allotment.guarantee.delta,
         )
 
-    def tabulate(self, released: ClusterShares, work: Work, allotment: Allotment) -> ReleasedPart:
+    def tabulate(
+        self, released: ClusterShares, choice: Choice, allotment: Allotment
+    ) -> ReleasedPart:
         """Return the table."""
-        table = self.layouts(work.choice)[0].filled(
+        table = self.layouts(choice)[0].filled(
             released.counts.ravel(),
             np.full(released.counts.size, released.counts_std),
             released.shares.ravel(),
@@ -136,9 +138,11 @@ class Labels(Part):
             real_ids=work.request.real_ids,
         )
 
-    def tabulate(self, released: ReleasedLabels, work: Work, allotment: Allotment) -> ReleasedPart:
+    def tabulate(
+        self, released: ReleasedLabels, choice: Choice, allotment: Allotment
+    ) -> ReleasedPart:
         """Return the labels, the sizes that follow from them, and the channel."""
-        labels, sizes = self.layouts(work.choice)
+        labels, sizes = self.layouts(choice)
         # Infinite errors become empty cells.
         std = [value if math.isfinite(value) else math.nan for value in released.sizes_std]
         return ReleasedPart(

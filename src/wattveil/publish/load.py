@@ -117,9 +117,11 @@ class Load(Part):
             slots_per_day=grid.slots,
         )
 
-    def tabulate(self, released: LoadDuration, work: Work, allotment: Allotment) -> ReleasedPart:
+    def tabulate(
+        self, released: LoadDuration, choice: Choice, allotment: Allotment
+    ) -> ReleasedPart:
         """Return mean load, groups and duration curves."""
-        shapes, (load, groups, duration) = released.shapes, self.layouts(work.choice)
+        shapes, (load, groups, duration) = released.shapes, self.layouts(choice)
         return ReleasedPart(
             name=self.name,
             allotment=allotment,

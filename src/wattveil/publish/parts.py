@@ -106,10 +106,10 @@ class ReleasedPart:
 
 @final
 class Work:
-    """What the parts of one release share: private rows, and released clusters.
+    """Shared inputs of the parts of one release: private rows, and released clusters.
 
-    Parts get rows as `Rows`, which nothing but a mechanism can open, so that what a part returns
-    was released by a mechanism or is public.
+    Parts receive rows as `Rows`, which only a mechanism can read, so that what a part returns was
+    released by a mechanism or is public.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class Work:
 
     @property
     def load_kw(self) -> Rows[Floats]:
-        """The customers' load, as it is."""
+        """The customers' load, unchanged."""
         return load_rows(self._profiles.load_kw)
 
     @property
@@ -175,7 +175,7 @@ class Work:
 
     @property
     def instance_profiles(self) -> Profiles:
-        """The profiles as they are, for the instance tier: its noise needs all customers at once.
+        """The unchanged profiles, for the instance tier: its noise needs all customers at once.
 
         A request for the global tier is refused.
         """
@@ -222,12 +222,12 @@ class Part(ABC):
 
     @abstractmethod
     def query(self, work: Work, allotment: Allotment) -> Any:  # noqa: ANN401 - each part's own
-        """Release with this allotment; all that touches private rows."""
+        """Release with this allotment: the only method that handles private rows."""
 
     @abstractmethod
-    def tabulate(self, released: Any, work: Work, allotment: Allotment) -> ReleasedPart:  # noqa: ANN401 - what `query` returns
+    def tabulate(self, released: Any, choice: Choice, allotment: Allotment) -> ReleasedPart:  # noqa: ANN401 - what `query` returns
         """Return the tables of what `query` released: post-processing."""
 
     def release(self, work: Work, allotment: Allotment) -> ReleasedPart:
         """Query, and return tables of what was released."""
-        return self.tabulate(self.query(work, allotment), work, allotment)
+        return self.tabulate(self.query(work, allotment), work.choice, allotment)

@@ -81,18 +81,21 @@ class Synthesis(Part):
 
     def query(self, work: Work, allotment: Allotment) -> LoadSynthesizer:
         """Release a model around the released centroids."""
-        grid = work.choice.grid
+        budget, grid = allotment.guarantee, work.choice.grid
         ask = Ask(request=work.request, allotment=allotment, grid=grid)
-        centroids = work.kmeans[EVERYBODY[0]].cluster_centers_
-        return _synthesizer(ask, centroids).fit(work.rows)
+        asked = _synthesizer(ask, work.kmeans[EVERYBODY[0]].cluster_centers_)
+        asked.set_params(epsilon=budget.epsilon, delta=budget.delta)  # whatever was planned
+        return asked.fit(work.rows)
 
-    def tabulate(self, released: LoadSynthesizer, work: Work, allotment: Allotment) -> ReleasedPart:
+    def tabulate(
+        self, released: LoadSynthesizer, choice: Choice, allotment: Allotment
+    ) -> ReleasedPart:
         """Return the model, and customers drawn from it."""
         return ReleasedPart(
             name=self.name,
             allotment=allotment,
             runs=(Run(group=None, spends=released.spends_),),
-            tables=(self.layouts(work.choice)[0].filled(*first_set(released.model_)),),
+            tables=(self.layouts(choice)[0].filled(*first_set(released.model_)),),
             documents={MODEL: model_text(released.model_)},
         )
 

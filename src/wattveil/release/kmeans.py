@@ -201,14 +201,14 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         return composed_guarantee(Budget(self.guarantee_), *budgets, delta=delta)
 
     def comparable(self, load_kw: Floats) -> Floats:
-        """Return rows as `fit` takes them, in the units of the centroids; without data as NaN.
+        """Return rows as `fit` uses them, in the units of the centroids; NaN without data.
 
         Exact, and private to the caller.
         """
         return self._comparable(load_kw.shape[1])(load_kw)[0]
 
     def comparable_rows(self, rows: Rows[Floats]) -> Rows[Floats]:
-        """Return private rows as `fit` takes them, in the units of the centroids."""
+        """Return private rows as `fit` uses them, in the units of the centroids."""
         return rows.map(self._comparable(rows.width))
 
     def _comparable(self, n_slots: int) -> BoundRowFunction[tuple[Floats]]:
@@ -220,7 +220,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         return estimator_rows(self, X, reset=reset, **options)
 
     def _private_rows(self, X: Load, *, reset: bool) -> Rows[Floats]:  # noqa: N803 - scikit-learn's name
-        """Return the rows to be clustered: those of an engine as they are, others as a matrix."""
+        """Return the rows to be clustered: an engine's rows unchanged, other data as a matrix."""
         return as_rows(X, partial(self._plain_rows, reset=reset))
 
     def _longest(self, n_slots: int) -> float:
@@ -243,7 +243,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     def _find_clusters(
         self, queries: KMeansQueries, budget: Budget, *, share: float, basis: Floats, n_days: int
     ) -> None:
-        """Post-processing, but for what ``queries`` release and charge for."""
+        """Find the clusters: post-processing, except for what ``queries`` release and charge."""
         n_slots = basis.shape[1]
         library = checked_library(self.public_library, n_slots)
         granted = budget.share(share)

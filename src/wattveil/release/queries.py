@@ -1,12 +1,12 @@
-"""The queries of each product, and who is in which group.
+"""The queries of each product, and the group of each customer.
 
 Every query is a `PrivateTable.release` of the kernel: a sum over customers of a vector of length at
 most 1, on the integer grid, plus discrete Gaussian noise, charged to one budget before a row is
-read. What a customer contributes depends on the customer's own row and on what earlier queries
+read. The contribution of a customer depends on that customer's row and on what earlier queries
 released, so the queries compose exactly (docs/proofs/adaptive-transcript.md).
 
-The classes here are all that post-processing gets of the customers: they return noisy numbers and
-nothing else, whatever they are asked.
+Post-processing accesses customers through the classes of this module only: they return noisy
+numbers and nothing else, whatever their arguments.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -37,7 +37,7 @@ def rows_by_group(
     groups: Mapping[str, Values],
     levels: Mapping[str, Sequence[Hashable]],
 ) -> Rows[FloatArray, IntArray]:
-    """Return the load of customers and the place of each one's group, or `NO_DATA`.
+    """Return the load and the place of the group of each customer, or `NO_DATA`.
 
     ``groups`` holds the values of each attribute of ``levels``, by the name used in errors.
     """
@@ -64,7 +64,7 @@ class KMeansQueries:
     basis : (r, d)
         Public orthonormal curves, the smoothest first.
     normalise, longest : bool, float
-        Scale every row to length 1, or clip it to this length.
+        Scale every row to unit L2 norm, or clip it to norm ``longest``.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class KMeansQueries:
         self._table: PrivateTable[FloatArray] = load_kw.select(work)
 
     def keep_coordinates(self, coordinates: int) -> None:
-        """Query the first coordinates only from now on."""
+        """Restrict later queries to the first coordinates."""
         if coordinates < self._table.width:
             work = projection.first_coordinates.bind(columns=coordinates)
             self._table = self._table.select(work)
@@ -115,8 +115,8 @@ class KMeansQueries:
     ) -> Statistics:
         """Release, for each cell, the counts of its shells and the sum of its clipped offsets.
 
-        A customer belongs to the nearest cell, and contributes the offset from its centre, in radii
-        and colour, clipped to the unit ball. ``rho_units`` is for the counts and for the sums.
+        A customer belongs to the nearest cell, and contributes the offset from its centre, in units
+        of radius and colour, clipped to the unit ball. ``rho_units``: for counts, and for sums.
         """
         n_cells, columns = cells.middles.shape
         n_shells = len(shells) + 1
@@ -135,7 +135,7 @@ class KMeansQueries:
 
 
 class GroupLoadQueries:
-    """The queries of the mean load of groups.
+    """The queries for the mean load of groups.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ class GroupLoadQueries:
 
 
 class SynthesisQueries:
-    """The queries of the model of synthetic customers, around released centroids.
+    """The queries for the model of synthetic customers, around released centroids.
 
     Parameters
     ----------
@@ -243,7 +243,7 @@ class SynthesisQueries:
 
 
 class YearQueries:
-    """The queries of the days of a year, beside those of its typical days.
+    """The queries for the days of a year, in addition to those for its typical days.
 
     Parameters
     ----------

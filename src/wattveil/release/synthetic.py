@@ -135,7 +135,7 @@ def _find_model(
 ) -> tuple[SyntheticModel, float]:
     """Query counts, lengths, moments and margins with these units of the budget.
 
-    Returns the model with the standard error of its numbers of customers.
+    Return the model with the standard error of its numbers of customers.
     """
     count_units, length_units, margin_units = (
         int(part * left) for part in (tuning.COUNT_SHARE, tuning.RADIUS_SHARE, tuning.MARGIN_SHARE)

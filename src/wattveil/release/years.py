@@ -107,7 +107,7 @@ class YearSynthesizer(LoadSynthesizer):
         return self.year_model_.sample(n_customers, seed=seed, by=by)
 
     def _plain_rows(self, X: ArrayLike, *, reset: bool = False) -> Floats:  # noqa: N803 - scikit-learn's name
-        """Return the typical days of customers, for the caller."""
+        """Return the exact typical days of customers, private to the caller."""
         hours = super()._plain_rows(X, reset=reset)
         calendar = self._calendar(hours.shape[1])
         return typical_days(hours, parts=calendar.parts, n_parts=calendar.n_parts)[0]
@@ -125,7 +125,7 @@ class YearSynthesizer(LoadSynthesizer):
         )
 
     def _find_days(self, queries: YearQueries, calendar: YearCalendar, budget: Budget) -> None:
-        """Query sizes, days and spreads with what is left of the budget."""
+        """Query sizes, days and spreads with the remaining budget."""
         size_units, spread_units = map(budget.share, (tuning.SIZE_SHARE, tuning.SPREAD_SHARE))
         edges = year_size_edges(self.plausible_kw)
         sizes = queries.sizes(edges, rho_units=size_units)

@@ -1,7 +1,7 @@
 """Gaussian noise on an answer that is not a sum (instance tier).
 
-An `Ellipsoid` holds the differences of the answer over neighbours. Noise is isotropic in the
-coordinates where it is the unit ball; transforming it back is post-processing.
+An `Ellipsoid` contains the differences of the answer between neighbours. Noise is isotropic in the
+coordinates in which the ellipsoid is the unit ball; transforming back is post-processing.
 """
 
 import math
@@ -24,7 +24,7 @@ from wattveil.privacy.rows import FloatArray, IntArray
 from wattveil.privacy.secret import Released, Secret
 
 _MAX_STEP = 2**61
-"""Answers saturate here: no data can overflow int64, and it moves no two answers apart."""
+"""Answers saturate here: int64 cannot overflow, and no distance between answers increases."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,7 +37,7 @@ class Ellipsoid:
         """Refuse a matrix whose inverse cannot be computed accurately."""
         if self.shape.ndim != 2 or len(set(self.shape.shape)) != 1:  # noqa: PLR2004 - a matrix
             raise InvalidParameterError("shape", "a square matrix", self.shape.shape)
-        own = np.array(self.shape, dtype=np.float64)  # a copy that nobody else can change
+        own = np.array(self.shape, dtype=np.float64)  # a copy that no other code can change
         own.setflags(write=False)
         finite = np.isfinite(own).all()
         axes = np.linalg.svd(own, compute_uv=False) if finite else np.array([math.inf])
@@ -61,10 +61,10 @@ class Ellipsoid:
 
     @cached_property
     def answer_sensitivity(self) -> int:
-        """How far apart, in steps, two rounded answers can be that differ within the ellipsoid.
+        """The maximum distance, in steps, of two rounded answers that differ within the ellipsoid.
 
         With A the computed inverse |A W u| <= 1 + |A W - I|; the second term of ``error`` bounds
-        what this product itself loses. Rounding moves each answer by at most sqrt(D)/2 steps.
+        the rounding error of this product. Rounding moves each answer by at most sqrt(D)/2 steps.
         """
         numbers = len(self.shape)
         error = float(np.linalg.norm(self.whiten @ self.shape - np.eye(numbers)))
@@ -75,7 +75,7 @@ class Ellipsoid:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NoisyAnswer:
-    """A released answer: integers on the grid of whitened coordinates, and how to read them."""
+    """A released answer: integers on the grid of whitened coordinates, with their scale."""
 
     steps: IntArray
     noise_scale: float
@@ -97,7 +97,7 @@ class NoisyAnswer:
 def gaussian_answer(
     answer: Secret[FloatArray], *, differences: Ellipsoid, rho_units: int, budget: Budget, tag: str
 ) -> Released[NoisyAnswer]:
-    """Release an answer that is not a sum, with noise of the shape of its differences.
+    """Release an answer that is not a sum, with noise shaped like its differences.
 
     Formal guarantee
     ----------------

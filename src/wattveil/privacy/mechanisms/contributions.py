@@ -1,15 +1,15 @@
 """Bounded integer contributions of customers, and their sums.
 
-A `Query` asks how many customers are in each cell or, with ``n_features``, for the sum of the
-feature vectors of the customers in each cell. A row function says in which cell a customer is and
-what its features are; this module does the rest, so that no caller can get it wrong. Each customer
-contributes to one cell of a query, or to none, one of two things in whole steps of 2^-25:
+A `Query` is for the number of customers in each cell or, with ``n_features``, for the sum of the
+feature vectors of the customers in each cell. A row function returns the cell and the features of
+each customer; this module clips, rounds and sums them, so that no caller can exceed the bound. Each
+customer contributes to one cell of a query, or to none, in whole steps of 2^-25:
 
 * to a count: the number 1, that is 2^25 steps;
 * to a sum: its features, clipped to L2 norm 1 and rounded towards zero, of squared length at most
   2^50 steps. The bound is checked in integers, so no rounding of a float can exceed it.
 
-Totals exist as `BoundedTotals` only, which is made from rows here and nowhere else.
+Totals exist as `BoundedTotals` only, which only this module makes, from rows.
 """
 
 import hmac
@@ -29,7 +29,7 @@ from wattveil.privacy.rows import BoundRowFunction, FloatArray, IntArray, checke
 from wattveil.privacy.secret import PrivateValue
 
 NO_DATA: Final = -1
-"""The cell of a customer who contributes nothing (the zero-out neighbour)."""
+"""The cell of a customer that contributes nothing (the zero-out neighbour)."""
 
 UNIT: Final = 2**25
 """Steps in a contribution of length 1: sums of 10^11 customers fit into int64, and noise of any
@@ -62,8 +62,8 @@ class Query:
     def squared_sensitivity(self, neighbours: Neighbours) -> int:
         """Return the largest squared distance, in steps, between the totals of neighbours.
 
-        Zero-out takes one contribution away. Replace-one moves a count by UNIT in two cells, if
-        there are two; a sum by two contributions in one cell, or by one in each of two.
+        Zero-out removes one contribution. Replace-one changes a count by UNIT in two cells, if
+        there are two; a sum by two contributions in one cell, or by one in each of two cells.
         """
         if neighbours is Neighbours.ZERO_OUT:
             return UNIT**2
@@ -89,10 +89,10 @@ class BoundedTotals(PrivateValue):
 
 @final
 class BlockSums:
-    """The sums of some queries over blocks of customers: what an engine runs where the rows are.
+    """The sums of some queries over blocks of customers, computed by an engine where the rows are.
 
-    Calling it on a block gives the totals of the block, `total` adds them up. Between processes
-    totals travel as bytes with an authentication code, so that what arrives was computed here.
+    Calling it on a block returns the totals of the block; `total` adds them up. Between processes
+    totals are sent as bytes with an authentication code, which shows that they were computed here.
 
     Formal guarantee
     ----------------
@@ -133,7 +133,7 @@ class BlockSums:
         return hmac.digest(self._key, body, "sha256") + body
 
     def unpack(self, packed: bytes) -> BoundedTotals:
-        """Read what `pack` wrote, also in another process; refuse anything else."""
+        """Read the bytes of `pack`, also from another process; refuse anything else."""
         code, body = packed[:32], packed[32:]
         whole = len(body) == 8 * self._ends[-1]
         if not (whole and hmac.compare_digest(code, hmac.digest(self._key, body, "sha256"))):
@@ -153,9 +153,9 @@ class BlockSums:
 
 
 def _add_contributions(totals: IntArray, cells: IntArray, features: FloatArray | None) -> None:
-    """Add what each customer contributes to the row of its cell, within bounds.
+    """Add each customer's bounded contribution to the totals of its cell.
 
-    That there is one entry per customer, `BoundRowFunction` has checked.
+    `BoundRowFunction` has checked that there is one entry per customer.
     """
     if cells.dtype != np.int64 or cells.ndim != 1:
         raise TypeError("cells are a vector of int64")
@@ -167,7 +167,7 @@ def _add_contributions(totals: IntArray, cells: IntArray, features: FloatArray |
         if features.dtype != np.float64 or features.shape != shape:
             raise TypeError("features are a matrix of float64, as wide as the query says")
         inside = _add_clipped(np.ascontiguousarray(features), own, totals)
-    if not inside:  # for the data holder: where it depends on rows, it must not reach an analyst
+    if not inside:  # for the data holder: an error that depends on rows must not reach an analyst
         raise InvalidDataError(f"cells between 0 and {len(totals) - 1}, or -1", [])
 
 
@@ -205,7 +205,7 @@ def _add_clipped(features: FloatArray, cells: IntArray, totals: IntArray) -> boo
         for j in range(d):
             direction[j] = features[i, j] / peak  # no overflow at 1e300
             squared_length += direction[j] * direction[j]
-        if not squared_length >= 1.0:  # zeros, or not numbers: the largest of others is 1
+        if not squared_length >= 1.0:  # zeros or not finite; otherwise the largest entry is 1
             continue
         length = math.sqrt(squared_length)
         scale = min(peak * length, 1.0) / length / STEP
@@ -213,7 +213,7 @@ def _add_clipped(features: FloatArray, cells: IntArray, totals: IntArray) -> boo
         for j in range(d):
             steps[j] = int(direction[j] * scale)
             squares += steps[j] * steps[j]
-        while squares > UNIT * UNIT:  # float rounding left it outside: back, towards zero
+        while squares > UNIT * UNIT:  # outside by float rounding: shrink towards zero
             squares = 0
             for j in range(d):
                 steps[j] = int(steps[j] * (1.0 - 2.0**-25))

@@ -2,7 +2,7 @@
 
 `release_sums` is the mechanism of the global tier. It takes private rows and a row function; the
 contributions are bounded and added up by `contributions`, after the charge, and discrete Gaussian
-noise is added to the integers. What leaves is the noisy integers.
+noise is added to the integers. Only the noisy integers are released.
 """
 
 import math
@@ -29,7 +29,7 @@ class NoisyTotals:
     """A released count or sum for each cell."""
 
     steps: IntArray
-    """What was drawn: the exact integers plus noise, in whole steps."""
+    """The exact integers plus noise, in whole steps."""
     noise_scale: float
     """Standard deviation of the noise of each integer, in steps."""
     shape: tuple[int, ...]
@@ -51,7 +51,7 @@ def release_sums(
     queries: Sequence[Query],
     budget: Budget,
 ) -> list[Released[NoisyTotals]]:
-    """Release counts and sums over customers, by one pass over the rows.
+    """Release counts and sums over customers, in one pass over the rows.
 
     ``work`` returns, for each query in turn, the cell of each customer (`NO_DATA` for none) and,
     if the query is for a sum, the features of each customer.
@@ -61,7 +61,7 @@ def release_sums(
     The caller ensures that the parameters of ``work`` and the queries are public or released. Then
     the released integers of a query are rho-zCDP for the budget's neighbours, with rho =
     ``rho_units`` 1e-18, and follow the exact Gaussian curve up to the charged eta, whatever the
-    rows hold and whatever the row function returns of a row. Noise scale: sigma = sensitivity /
+    rows contain and whatever the row function returns. Noise scale: sigma = sensitivity /
     sqrt(2 rho), in steps. Proof: docs/proofs/gaussian-sum.md.
     """
     sums = BlockSums(queries, work)
@@ -90,7 +90,7 @@ def _charge_query(query: Query, budget: Budget) -> Spend:
 def charge_gaussian(
     spend: Spend, budget: Budget, *, squared_sensitivity: int, numbers: int
 ) -> Spend:
-    """Charge for so many numbers with Gaussian noise; return the charge with its noise scale."""
+    """Charge for this many numbers with Gaussian noise; return the charge with its noise scale."""
     sigma = accounting.noise_scale(
         squared_sensitivity=squared_sensitivity, rho_units=spend.rho_units
     )
@@ -105,7 +105,7 @@ def charge_gaussian(
 
 
 def add_noise(exact: IntArray, *, scale: float) -> IntArray:
-    """Return exact integers, for which a charge was made, with discrete Gaussian noise.
+    """Return exact integers, which have been charged for, plus discrete Gaussian noise.
 
     The sum wraps at 2^63 like any int64: still a function of the noisy sum.
     """

@@ -105,7 +105,7 @@ def respond(
 
     The last column of ``rows`` holds the customers' ids. ``label_of`` returns from the other
     columns the true label of each customer, `NO_DATA` for one without data. Unless ``real_ids``,
-    an id is replaced by HMAC-SHA256 under a key that is drawn here and kept nowhere.
+    an id is replaced by HMAC-SHA256 under a key that is drawn here and not stored.
 
     Formal guarantee
     ----------------
@@ -113,8 +113,8 @@ def respond(
     parameters of ``label_of`` are public or released. Then the released list is epsilon-DP for the
     budget's neighbours, with epsilon = ``channel.epsilon(neighbours)``, which is what is charged.
     Where an engine may run a task twice, a customer's random word is HMAC-SHA256 of its id under a
-    fresh key, and the guarantee is computational: for whoever cannot tell such words from random
-    ones. Proof: docs/proofs/randomised-response.md.
+    fresh key, and the guarantee is computational: it holds against observers who cannot distinguish
+    such words from random ones. Proof: docs/proofs/randomised-response.md.
     """
     checked_work(label_of)
     mechanism = "channel_response" if rows.computes_once else "keyed_response"

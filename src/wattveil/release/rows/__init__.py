@@ -2,6 +2,6 @@
 
 A module of this package computes, for a block of customers, the features, cells and labels that
 queries add up. Each function is marked with `wattveil.privacy.rows.row_function` and proved in
-docs/proofs/row-functions.md; its keyword arguments are public or released. Post-processing lives
-elsewhere and cannot import this package.
+docs/proofs/row-functions.md; its keyword arguments are public or released. Post-processing is in
+other packages, which cannot import this one.
 """

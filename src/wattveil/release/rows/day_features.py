@@ -1,6 +1,6 @@
-"""Typical days of customers, and how their days differ from them.
+"""Typical days of customers, and features of the deviations of single days from them.
 
-`wattveil.synthesis.days` explains the quantities and reads their noisy sums.
+`wattveil.synthesis.days` explains the quantities and processes their noisy sums.
 """
 
 import math
@@ -16,9 +16,9 @@ from wattveil.synthesis.days import LAGS, slot_scale
 from wattveil.synthesis.tuning import DAY_FLOOR, DAY_PARTS, DAY_SCALE
 
 Bases = tuple[FloatArray, FloatArray, FloatArray]
-"""Public: what makes coordinates of a day, and the curves and weights of its margins."""
+"""Public: the whitening matrix of a day, and the curves and weights of its margins."""
 Gains = tuple[float, float, float]
-"""Public: what covariance, products and margins are multiplied by."""
+"""Public: factors of the covariance, the products and the margins."""
 
 _ROOT_TWO = math.sqrt(2.0)
 _LARGEST = 1e9
@@ -29,13 +29,13 @@ _LARGEST = 1e9
 def typical_days(hours_kw: FloatArray, *, parts: IntArray, n_parts: int) -> tuple[FloatArray]:
     """Return each customer's mean day of every part of the year, side by side.
 
-    ``parts`` has the part of each day. A day with a slot that is not finite is excluded; a customer
+    ``parts`` is the part of each day. A day with a slot that is not finite is excluded; a customer
     without any day of some part has a row of NaN.
     """
     days_kw, whole = whole_days(hours_kw, parts.size)
     typical = np.zeros((len(days_kw), n_parts, days_kw.shape[2]))
     counts = np.zeros((len(days_kw), n_parts))
-    for day, part in enumerate(parts):  # in the order of the days, for every row alike
+    for day, part in enumerate(parts):  # in the order of the days, the same for every row
         typical[:, part] += days_kw[:, day]
         counts[:, part] += whole[:, day]
     counts[(counts == 0.0).any(axis=1)] = math.nan
@@ -46,7 +46,7 @@ def typical_days(hours_kw: FloatArray, *, parts: IntArray, n_parts: int) -> tupl
 def typical_size_cells(
     hours_kw: FloatArray, *, parts: IntArray, n_parts: int, edges: FloatArray
 ) -> tuple[IntArray]:
-    """Return between which bounds the root-mean-square typical load of each customer lies."""
+    """Return the histogram cell of each customer's root-mean-square typical load."""
     (typical,) = typical_days(hours_kw, parts=parts, n_parts=n_parts)
     sizes = row_lengths(typical) / math.sqrt(typical.shape[1])
     cells = np.searchsorted(edges, sizes, side="right")
@@ -63,7 +63,7 @@ def day_features(
     gains: Gains,
     edges: FloatArray,
 ) -> tuple[IntArray, FloatArray, IntArray, IntArray]:
-    """Return cell 0 and features of each customer's days, and the cells of their two spreads."""
+    """Return cell 0 and the features of each customer's days, and the cells of both spreads."""
     (typical,) = typical_days(hours_kw, parts=parts, n_parts=n_parts)
     has_data = np.isfinite(typical).all(axis=1)
     typical[~has_data] = 0.0
@@ -76,7 +76,7 @@ def day_features(
 def whole_days(hours_kw: FloatArray, n_days: int) -> tuple[FloatArray, Mask]:
     """Return the load of each day, (customers, days, slots), and which days are whole.
 
-    Values saturate; a day with a slot that is not finite is not whole, and has zeros.
+    Values saturate; a day with a slot that is not finite is not whole, and is set to zeros.
     """
     n_slots = hours_kw.shape[1] // n_days
     check_width(hours_kw, n_days * n_slots)
@@ -89,9 +89,9 @@ def whole_days(hours_kw: FloatArray, n_days: int) -> tuple[FloatArray, Mask]:
 def day_moments(
     hours_kw: FloatArray, typical_kw: FloatArray, *, parts: IntArray, bases: Bases, gains: Gains
 ) -> tuple[FloatArray, FloatArray]:
-    """Return what each customer adds, of length at most 1, and the spreads of its days.
+    """Return the features of each customer, of L2 norm at most 1, and the spreads of its days.
 
-    Spreads are (customers, 2): of shapes, and of levels beside them; 0 for days that are all alike.
+    Spreads are (customers, 2): of shapes, and of levels relative to them; 0 for identical days.
     """
     whiten, curves, weights = bases
     n_slots = len(whiten)
@@ -114,7 +114,7 @@ def day_moments(
 def _offsets(
     days_kw: FloatArray, whole: Mask, typical: FloatArray, parts: IntArray, floor: float
 ) -> FloatArray:
-    """Return e, (days, slots): 0 for a day that is not whole."""
+    """Return the offsets e, (days, slots): 0 for a day that is not whole."""
     offsets = np.zeros(days_kw.shape)
     means = np.zeros(typical.shape)
     counts = np.zeros(len(typical))
@@ -140,7 +140,7 @@ def _fill_moments(
     gains: Gains,
     found: FloatArray,
 ) -> tuple[float, float]:
-    """Fill covariance and products; return both spreads, 0 if the days are all alike."""
+    """Fill covariance and products; return both spreads, 0 if all days are identical."""
     offsets, whole = days
     n_days, n_slots = offsets.shape
     z = np.zeros((n_days, n_slots))
@@ -169,7 +169,7 @@ def _fill_moments(
             total, pairs = _product(z, whole, (j, j), lag)
             found[place] = total / max(pairs, 1.0) / n_slots * gains[1]
             place += 1
-    # The means of the parts were taken from the same days.
+    # Degrees of freedom: the means of the parts were estimated from the same days.
     return shape * math.sqrt(n_whole / max(n_whole - n_parts, 1.0)), level / shape
 
 
@@ -177,7 +177,7 @@ def _fill_moments(
 def _product(
     z: FloatArray, whole: Mask, coordinates: tuple[int, int], lag: int
 ) -> tuple[float, float]:
-    """Return the sum over whole days of two coordinates' products so many days apart, and days."""
+    """Return the sum of products of two coordinates at a lag in days, and the number of pairs."""
     j, m = coordinates
     total, pairs = 0.0, 0.0
     for t in range(lag, whole.size):

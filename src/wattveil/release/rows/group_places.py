@@ -15,8 +15,8 @@ def with_places(
 ) -> tuple[FloatArray, IntArray, Mask]:
     """Return the load, and the place of each customer's group among all combinations of levels.
 
-    ``values`` has a column for each attribute of ``levels``; without any, everybody is in place 0.
-    A customer with a value that is not listed, or with NaN or infinity in the load, is in none.
+    ``values`` has a column for each attribute of ``levels``; without any, every place is 0. A
+    customer with a value that is not listed, or with NaN or infinity in the load, is in no group.
     """
     places = np.zeros(len(load_kw), dtype=np.int64)
     listed = np.isfinite(load_kw).all(axis=1)
@@ -36,8 +36,8 @@ def of_group(load_kw: FloatArray, places: IntArray, *, place: int) -> tuple[Floa
 def places_among(values: Texts, levels: Sequence[Hashable], *, field: str) -> IntArray:
     """Return the place of each value in a public list, or `NO_DATA`.
 
-    A dictionary finds one place for a value, or none: a customer is never in two groups, whatever
-    NumPy's == takes for equal.
+    A dictionary returns one place for a value, or none: a customer is never in two groups, whatever
+    NumPy's == treats as equal.
     """
     places = {level: place for place, level in enumerate(levels)}
     if not places or len(places) != len(levels):

@@ -1,7 +1,7 @@
 """The nearest centroid of each row, offsets from it, and costs under sets of centroids.
 
 Distances are added up in the order of the coordinates (`clustering._kernels`, rules 1 and 2), so
-that what is computed of a row does not depend on the rows beside it.
+that the result for a row does not depend on the other rows of the block.
 """
 
 import math
@@ -17,9 +17,9 @@ from wattveil.release.rows.projection import check_width
 
 @row_function
 def nearest_centroid(load_kw: FloatArray, *, centroids: FloatArray) -> tuple[IntArray]:
-    """Return the nearest centroid of each row, or `NO_DATA`; of equally near ones the first."""
+    """Return the nearest centroid of each row, or `NO_DATA`; the first one in case of a tie."""
     has_data = np.asarray(np.isfinite(load_kw).all(axis=1))
-    # Loads saturate far out, where the distances to two centroids can still be told apart.
+    # Loads saturate where the distances to two centroids can still be distinguished.
     reach = min(1e6 * (1.0 + float(np.abs(centroids).max())), 1e100)
     filled = np.clip(np.where(has_data[:, None], load_kw, 0.0), -reach, reach)
     return (np.where(has_data, nearest(filled, centroids)[0], NO_DATA),)
@@ -53,7 +53,7 @@ def nearest_offsets(
     colour: FloatArray,
     shells: FloatArray,
 ) -> tuple[IntArray, FloatArray, IntArray]:
-    """Return the nearest cell, the offset ``(z - c) / (rho a)``, and the cell and shell of it."""
+    """Return the nearest cell, the offset ``(z - c) / (rho a)``, and the cell-and-shell index."""
     labels, _ = nearest(rows, centres)
     offsets, lengths = np.empty(rows.shape), np.empty(len(rows))
     _fill_offsets((rows, labels), centres, 1.0 / (radii[:, None] * colour), offsets, lengths)
@@ -77,7 +77,7 @@ def cost_features(
 
 
 def nearest(rows: FloatArray, centroids: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return the nearest centroid of each row, and the squared distance from it."""
+    """Return the nearest centroid of each row, and the squared distance to it."""
     check_width(rows, centroids.shape[1])
     labels, distances = np.empty(len(rows), dtype=np.int64), np.empty(len(rows))
     whole = np.ascontiguousarray(rows), np.ascontiguousarray(centroids)
@@ -89,7 +89,7 @@ def nearest(rows: FloatArray, centroids: FloatArray) -> tuple[IntArray, FloatArr
 def _fill_nearest(
     rows: FloatArray, centroids: FloatArray, labels: IntArray, smallest: FloatArray
 ) -> None:
-    """Fill the label of each row, the first of the smallest distances, and that distance."""
+    """Fill the label of each row, the first at the minimum distance, and that squared distance."""
     n_clusters, d = centroids.shape
     columns = np.zeros((d, BLOCK))
     distances = np.empty((n_clusters, BLOCK))

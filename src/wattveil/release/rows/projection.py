@@ -10,7 +10,7 @@ from wattveil.errors import InvalidParameterError
 from wattveil.privacy.rows import FloatArray, IntArray, Mask, row_function
 
 Curves = tuple[FloatArray, FloatArray, IntArray, FloatArray]
-"""Public curves over days and over slots, which of each a coordinate is, and its scale."""
+"""Public curves over days and over slots, their indices for each coordinate, and its scale."""
 
 _LARGEST = 1e9
 """Values saturate here, in kW: no customer can overflow a sum of squares."""
@@ -22,8 +22,8 @@ def project_rows(
 ) -> tuple[FloatArray, Mask]:
     """Return the basis coordinates of each row, and whether it has any.
 
-    A row with NaN or infinity and, with ``normalise``, one of length 0 has no coordinates. With
-    ``normalise`` rows are scaled to length 1; otherwise longer ones are clipped to ``longest``.
+    A row with NaN or infinity has no coordinates; nor has, with ``normalise``, a row of zeros. With
+    ``normalise`` rows are scaled to unit L2 norm; otherwise they are clipped to norm ``longest``.
     """
     check_width(load_kw, basis.shape[1])
     coordinates = np.empty((len(load_kw), len(basis)))
@@ -35,7 +35,7 @@ def project_rows(
 
 @row_function
 def comparable_rows(load_kw: FloatArray, *, normalise: bool, longest: float) -> tuple[FloatArray]:
-    """Return every row as `project_rows` takes it, in its own coordinates; without data as NaN."""
+    """Return every row, scaled or clipped as in `project_rows`, in slots; NaN without data."""
     basis = np.eye(load_kw.shape[1])
     rows, has_data = project_rows(load_kw, basis=basis, normalise=normalise, longest=longest)
     rows[~has_data] = math.nan
@@ -50,7 +50,7 @@ def first_columns(rows: FloatArray, *, columns: int) -> tuple[FloatArray]:
 
 @row_function
 def first_coordinates(rows: FloatArray, *, columns: int) -> tuple[FloatArray, Mask]:
-    """Return the first coordinates of each row; every customer stays."""
+    """Return the first coordinates of each row; keep every customer."""
     return rows[:, :columns].copy(), np.ones(len(rows), dtype=np.bool_)
 
 
@@ -64,7 +64,7 @@ def one_cell(rows: FloatArray) -> tuple[IntArray]:
 def size_cells(
     rows: FloatArray, *others: IntArray, edges: FloatArray, coordinates: int
 ) -> tuple[IntArray]:
-    """Return between which bounds the length of each row's first coordinates lies."""
+    """Return the histogram cell of the length of each row's first coordinates."""
     del others
     lengths = row_lengths(rows[:, :coordinates])
     return (np.searchsorted(edges, lengths, side="right").astype(np.int64),)
@@ -79,7 +79,7 @@ def group_cells(load_kw: FloatArray, places: IntArray) -> tuple[IntArray]:
 
 @row_function
 def any_group_cell(load_kw: FloatArray, places: IntArray) -> tuple[IntArray]:
-    """Return cell 0 for every customer of some group, `NO_DATA` for others."""
+    """Return cell 0 for every customer in a group, `NO_DATA` for others."""
     del load_kw
     return (np.minimum(places, 0),)
 
@@ -88,7 +88,7 @@ def any_group_cell(load_kw: FloatArray, places: IntArray) -> tuple[IntArray]:
 def group_size_cells(
     load_kw: FloatArray, places: IntArray, *, edges: FloatArray, curves: Curves
 ) -> tuple[IntArray]:
-    """Return each customer's cell among groups and sizes, or `NO_DATA`."""
+    """Return the cell of each customer by group and size, or `NO_DATA`."""
     sizes = calendar_coordinates(load_kw, curves)[1]
     cells = places * (edges.size + 1) + np.searchsorted(edges, sizes, side="right")
     return (np.where(places < 0, places, cells),)
@@ -100,7 +100,7 @@ def group_coordinates(
 ) -> tuple[IntArray, FloatArray]:
     """Return each customer's group, and its coordinates in units of the group's radius."""
     coordinates = calendar_coordinates(load_kw, curves)[0]
-    return places, coordinates / radii[places, None]  # of `NO_DATA` nothing is added
+    return places, coordinates / radii[places, None]  # `NO_DATA` adds nothing
 
 
 def calendar_coordinates(load_kw: FloatArray, curves: Curves) -> tuple[FloatArray, FloatArray]:
@@ -117,7 +117,7 @@ def calendar_coordinates(load_kw: FloatArray, curves: Curves) -> tuple[FloatArra
 
 
 def row_lengths(rows: FloatArray) -> FloatArray:
-    """Return the length of each row; columns are added one after the other, for every row alike."""
+    """Return the L2 norm of each row; columns are added in the same order for every row."""
     squares = np.zeros(len(rows))
     for column in rows.T:
         squares += column * column

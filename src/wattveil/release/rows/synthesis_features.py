@@ -1,4 +1,4 @@
-"""Offsets of customers from released centroids, and what synthesis adds up of them."""
+"""Offsets of customers from released centroids, and the features that synthesis sums."""
 
 import math
 
@@ -13,7 +13,7 @@ Rule = tuple[bool, float, FloatArray]
 """The public transform: whether it is the logarithm, its alpha in kW, and the scale per cluster."""
 
 _LOG_FLOOR = 1e-3
-"""Least x + alpha, in alphas: a load below -alpha has no logarithm."""
+"""Minimum x + alpha, in units of alpha: a load below -alpha has no logarithm."""
 _ROOT_TWO = math.sqrt(2.0)
 
 
@@ -45,8 +45,8 @@ def moment_features(
 ) -> tuple[IntArray, FloatArray]:
     """Return cluster and (sqrt(p) a, sqrt(1 - p) a a'), with a = scores / radius clipped to 1.
 
-    The matrix travels as its upper triangle, off-diagonal entries times sqrt 2, which keeps its
-    norm |a|^2; so the length is sqrt(p |a|^2 + (1 - p) |a|^4) <= 1. p is `MEAN_PART`.
+    The matrix is stored as its upper triangle, off-diagonal entries times sqrt 2, which preserves
+    its norm |a|^2; so the length is sqrt(p |a|^2 + (1 - p) |a|^4) <= 1. p is `MEAN_PART`.
     """
     r = scores.shape[1]
     found = np.empty((len(scores), r + r * (r + 1) // 2))
@@ -75,7 +75,7 @@ def margin_features(
 def centroid_offsets(
     load_kw: FloatArray, labels: IntArray, rule: Rule, centres: FloatArray
 ) -> FloatArray:
-    """Return y - centre of each row, from that of its own cluster."""
+    """Return y - centre of each row, with the centre of its own cluster."""
     check_width(load_kw, centres.shape[1])
     found = np.empty_like(load_kw)
     _fill_offsets(np.ascontiguousarray(load_kw), labels, rule, centres, found)
