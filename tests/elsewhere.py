@@ -1,28 +1,30 @@
-"""An engine in this process that is not the local one: blocks of a few, each run more than once.
+"""An engine in this process that is not the local one: small blocks, tasks that are run twice.
 
-What a task returns is thrown away and computed again, as when machines are lost or slow.
+What a task returns is discarded once and computed again, as when machines are lost or slow. Totals
+are sent as bytes, last block first.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from wattveil.engines.rows import Rows
 from wattveil.errors import InvalidParameterError
+from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals
+from wattveil.privacy.rows import BoundRowFunction, IntArray, Mask, Rows
 
 Columns = TypeVarTuple("Columns")
 Found = TypeVarTuple("Found")
-Column = TypeVar("Column")
 Other = TypeVar("Other")
 
 _BLOCK = 7
 
 
 class ElsewhereRows(Rows[*Columns]):
-    """Customers in arrays of which nobody is told."""
+    """Customers in arrays that only this class can read."""
+
+    computes_once = False
 
     def __init__(self, *columns: *Columns) -> None:
         self._columns: Any = columns
@@ -35,7 +37,7 @@ class ElsewhereRows(Rows[*Columns]):
     def beside(self, other: Rows[Other], *, field: str) -> "ElsewhereRows[*Columns, Other]":
         """Return the same customers with one more column."""
         if not isinstance(other, ElsewhereRows):
-            raise InvalidParameterError(field, "elsewhere too", "here")
+            raise InvalidParameterError(field, "of the same engine", "of another")
         both: Any = [*self._columns, *other._columns]
         return ElsewhereRows(*both)
 
@@ -43,42 +45,47 @@ class ElsewhereRows(Rows[*Columns]):
         """Whether a value of the first column occurs twice."""
         return len(set(self._columns[0])) != len(self._columns[0])
 
-    def each(self: "ElsewhereRows[Column]", work: Callable[[Column], Other]) -> Rows[Other]:
-        """Return what a function makes of the one column."""
-        return self.map(lambda column: (work(column),))
+    def map(self, work: BoundRowFunction[tuple[Other]]) -> "ElsewhereRows[Other]":
+        """Return the one column as a row function changes it, run twice."""
+        mapped: Any = ElsewhereRows(*self._twice(work))
+        return mapped  # type: ignore[no-any-return]
 
-    def map(self, work: Callable[[*Columns], tuple[*Found]]) -> "ElsewhereRows[*Found]":
-        """Return what a function makes of the customers, run twice."""
-        made = [[self._run(work, first) for first in self._firsts()] for _ in range(2)]
-        for once, again in zip(*made, strict=True):
-            for one, other in zip(once, again, strict=True):
-                assert one.tolist() == other.tolist() or one.dtype.kind == "f"
-        columns: Any = [np.concatenate(parts) for parts in zip(*made[1], strict=True)]
-        return ElsewhereRows(*columns)
+    def select(self, work: BoundRowFunction[tuple[*Found, Mask]]) -> "ElsewhereRows[*Found]":
+        """Return what a row function computes of the customers it keeps, run twice."""
+        *found, mask = self._twice(work)
+        selected: Any = ElsewhereRows(*(column[mask] for column in found))
+        return selected  # type: ignore[no-any-return]
 
-    def add_up(
-        self, work: Callable[[*Columns], NDArray[np.int64]], *, size: int
-    ) -> NDArray[np.int64]:
-        """Return the sum over all blocks, last first."""
-        parts = [self._run(work, first) for first in reversed(self._firsts())]
-        return sum(parts, np.zeros(size, dtype=np.int64))
+    def add_up(self, work: BlockSums) -> BoundedTotals:
+        """Return the total over all blocks, each sent as bytes, the last one first."""
+        packed = [work.pack(work(*block)) for block in reversed(self._blocks())]
+        again = [work.pack(work(*block)) for block in reversed(self._blocks())]
+        assert packed == again
+        return work.total(map(work.unpack, again))
 
-    def in_order(self) -> "ElsewhereRows[*Columns]":
-        """Return the customers sorted by the first column."""
+    def _columns_in_order(self) -> tuple[*Columns]:
         order = np.argsort(self._columns[0], kind="stable")
-        return ElsewhereRows(*(column[order] for column in self._columns))
+        found: Any = tuple(column[order] for column in self._columns)
+        return found  # type: ignore[no-any-return]
 
-    def here(self) -> tuple[*Columns]:
-        """Return the columns."""
-        found: tuple[*Columns] = self._columns
-        return found
+    def _counted(self, n_values: int) -> IntArray:
+        return np.bincount(self._columns[-1], minlength=n_values)
 
-    def write_parquet(self, path: str | Path, names: Sequence[str]) -> None:
-        """Refuse: what is elsewhere cannot be written here."""
+    def _write(self, path: str | Path, names: Sequence[str]) -> None:
         raise NotImplementedError
 
-    def _firsts(self) -> list[int]:
-        return [0, *range(_BLOCK, len(self._columns[0]), _BLOCK)]
+    def _blocks(self) -> list[tuple[Any, ...]]:
+        """Return blocks of a few customers; the first is there without customers too."""
+        firsts = [0, *range(_BLOCK, len(self._columns[0]), _BLOCK)]
+        return [
+            tuple(column[first : first + _BLOCK] for column in self._columns) for first in firsts
+        ]
 
-    def _run(self, work: Callable[..., Any], first: int) -> Any:  # noqa: ANN401 - its result
-        return work(*(column[first : first + _BLOCK] for column in self._columns))
+    def _twice(self, work: BoundRowFunction[Any]) -> list[Any]:
+        """Run a function on all blocks, twice; return the second results, which are the first."""
+        once, again = ([work(*block) for block in self._blocks()] for _ in range(2))
+        for first, second in zip(once, again, strict=True):
+            for one, other in zip(first, second, strict=True):
+                equal_nan = one.dtype.kind == "f"
+                assert np.array_equal(one, other, equal_nan=equal_nan)
+        return [np.concatenate(parts) for parts in zip(*again, strict=True)]

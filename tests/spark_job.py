@@ -18,12 +18,12 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.transcripts import record, replay
+from tests.unit.engines.example_row_functions import by_sign_sums
 from wattveil import PrivateKMeans
 from wattveil.engines.session import spark_session
 from wattveil.engines.spark import SparkRows
 
 Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 CUSTOMERS, FEW, SLOTS = 3000, 5, 24
 _FOR_EVER = 90.0
@@ -60,8 +60,12 @@ def _uneven(session: SparkSession, load_kw: Floats) -> DataFrame:
 def _speculate(frame: DataFrame, load_kw: Floats, folder: Path) -> dict[str, object]:
     """Add up while one task hangs; Spark starts it a second time and takes that one's sum."""
     rows = SparkRows(_hangs_once(frame, folder / "slow"), np.zeros((0, SLOTS)))
-    total = rows.add_up(_steps, size=SLOTS)
-    return {"equal": np.array_equal(total, _steps(load_kw)), "attempts": _attempts(folder / "slow")}
+    work = by_sign_sums(SLOTS)
+    total, expected = rows.add_up(work), work(load_kw)
+    return {
+        "equal": work.pack(total) == work.pack(expected),
+        "attempts": _attempts(folder / "slow"),
+    }
 
 
 def _lose(frame: DataFrame, load_kw: Floats, folder: Path) -> dict[str, object]:
@@ -112,11 +116,6 @@ def _kill_the_running(folder: Path) -> None:
 
 def _attempts(folder: Path) -> int:
     return len([mark for mark in folder.iterdir() if not mark.suffix])
-
-
-def _steps(rows: Floats) -> Integers:
-    total: Integers = np.trunc(rows * 2**30).astype(np.int64).sum(axis=0)
-    return total
 
 
 if __name__ == "__main__":

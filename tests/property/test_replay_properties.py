@@ -31,6 +31,7 @@ import wattveil.release
 from tests.many_runs import remember_constants
 from tests.released import walk_few_steps
 from wattveil.engines.local import LocalRows
+from wattveil.engines.spark import SparkRows
 from wattveil.engines.spark_profiles import SparkProfiles
 from wattveil.evaluation.replay import (
     Neighbour,
@@ -142,9 +143,10 @@ def on_spark(session: SparkSession, rows: Rows, listed: tuple[str, ...]) -> Cust
     }
     frame = session.createDataFrame(pa.table({**names, "load_kw": load})).repartition(2)
     profiles = SparkProfiles.of(frame, record)
-    return Customers(
-        profiles.load_kw, profiles.attributes["class"], profiles.customer_ids, listed, profiles
-    )
+    width = {"load_kw": np.zeros((0, rows.load.shape[1]))}  # of years, not that of the grid
+    texts = dict.fromkeys(names, np.zeros(0, dtype=np.object_))
+    columns = SparkRows.columns_of(frame, {**texts, **width})
+    return Customers(columns["load_kw"], columns["class"], columns["customer_id"], listed, profiles)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""The middle of everybody: where it begins, what it may spend, and that one mean is no better."""
+"""Population mean as an initial cluster: its start, its budget, and that one mean is no better."""
 
 import math
 from dataclasses import replace
@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from tests.transcripts import record
 from wattveil.baselines import private_mean
 from wattveil.baselines.loss import clustering_loss
 from wattveil.baselines.outcome import PublicChoices
@@ -21,6 +22,7 @@ from wattveil.clustering.merge import told_apart
 from wattveil.clustering.middle import doubt_middle, join_middle, public_middle, widened
 from wattveil.clustering.stages import last_look, middle_stage
 from wattveil.privacy.budget import Budget
+from wattveil.privacy.mechanisms.contributions import STEP
 from wattveil.release.kmeans import PrivateKMeans
 
 Floats = NDArray[np.float64]
@@ -110,7 +112,7 @@ def test_stated_errors_cover_the_error_of_every_cluster(*, normalise: bool) -> N
     rows *= np.exp(0.4 * generator.standard_normal((150, 1)))
     ratios: list[list[float]] = [[], []]
     for _ in range(30):
-        km = PrivateKMeans(n_clusters=4, n_customers=150, normalise=normalise, **PROMISE).fit(rows)
+        km = PrivateKMeans(n_clusters=4, normalise=normalise, **PROMISE).fit(rows)
         own = km.predict(rows)
         for cluster, centre in enumerate(km.cluster_centers_):
             if np.count_nonzero(own == cluster) >= 5:
@@ -142,20 +144,21 @@ def test_shares_by_hand() -> None:
 
 @pytest.mark.parametrize(("epsilon", "steps"), [(0.3, 3), (8.0, 0)])
 def test_steps_are_charged_where_there_is_little_signal(epsilon: float, steps: int) -> None:
-    """A share of what the sizes left, in three steps; none with more signal."""
-    km = PrivateKMeans(n_clusters=3, epsilon=epsilon, n_customers=150).fit(around_one_shape(150))
+    """A share of what number and sizes left, in three steps; none with more signal."""
+    km = PrivateKMeans(n_clusters=3, epsilon=epsilon)
+    draws = record(lambda: km.fit(around_one_shape(150)))
     of_middle = [one.rho_units for one in km.spends_ if one.tag.startswith("middle step")]
-    of_sizes = [one.rho_units for one in km.spends_ if one.tag == "sizes"]
-    left = sum(one.rho_units for one in km.spends_) - sum(of_sizes)
-    share = tuning.middle_share(150 * gaussian_s(epsilon=epsilon, delta=1e-6))
+    before = [one.rho_units for one in km.spends_ if one.tag in {"number of customers", "sizes"}]
+    left = sum(one.rho_units for one in km.spends_) - sum(before)
+    counted = max(float(draws[0].noisy[0]) * STEP, 1.0)
+    share = tuning.middle_share(counted * gaussian_s(epsilon=epsilon, delta=1e-6))
     assert len(of_middle) == 2 * steps
     assert sum(of_middle) / left == pytest.approx(share, rel=0.01)
     assert len(km.cluster_centers_) == 3
 
 
-@pytest.mark.parametrize("counting", [False, True])
-def test_stage_goes_where_the_customers_are(*, counting: bool) -> None:
-    """Asked without noise, in three radii; the number is asked for unless it is public."""
+def test_stage_goes_where_the_customers_are() -> None:
+    """Queried without noise, in three radii; part of each step is for the counts."""
     target = np.array([0.3, 0.1, 0.15])
     asked: list[tuple[float, tuple[int, int]]] = []
 
@@ -176,26 +179,20 @@ def test_stage_goes_where_the_customers_are(*, counting: bool) -> None:
         return Statistics(counts=np.array([[500.0]]), counts_std=1e-9, sums=sums, sums_std=1e-6)
 
     middle = public_middle(np.eye(3), size=0.5, customers=400.0, std=100.0)
-    found = middle_stage(
-        ask, middle, size=0.5, counting=counting, colour=np.ones(3), units=3_000_001
-    )
+    found = middle_stage(ask, middle, size=0.5, colour=np.ones(3), units=3_000_001)
     assert found.counts[0] == pytest.approx(500.0)
     assert found.middles[0] == pytest.approx(target, abs=1e-6)
     radii, units = zip(*asked, strict=True)
     assert radii == pytest.approx([0.5 * radius for radius in tuning.MIDDLE_RADII])
     assert sum(map(sum, units)) == 3_000_001
-    part = tuning.REFINE_COUNT_PART if counting else tuning.KNOWN_COUNT_PART
-    assert units[0][0] / sum(units[0]) == pytest.approx(part, rel=1e-4)
+    assert units[0][0] / sum(units[0]) == pytest.approx(tuning.REFINE_COUNT_PART, rel=1e-4)
 
 
-@pytest.mark.parametrize("n_customers", [None, 1, 100])
 @pytest.mark.parametrize("n_clusters", [1, 3, 6])
 @pytest.mark.parametrize("epsilon", [0.01, 1e-3, 1e-4])
-def test_the_smallest_budget_is_spent_to_the_last_unit(
-    epsilon: float, n_clusters: int, n_customers: int | None
-) -> None:
-    """However little is left for the stages after it, they can be asked."""
-    model = PrivateKMeans(n_clusters=n_clusters, epsilon=epsilon, n_customers=n_customers)
+def test_the_smallest_budget_is_spent_to_the_last_unit(epsilon: float, n_clusters: int) -> None:
+    """However little is left for the later stages, their queries can be made."""
+    model = PrivateKMeans(n_clusters=n_clusters, epsilon=epsilon)
     for normalise in (False, True):
         km = model.set_params(normalise=normalise).fit(around_one_shape(100))
         assert sum(one.rho_units for one in km.spends_) == Budget(km.guarantee_).rho_units
@@ -207,7 +204,6 @@ def median_losses(rows: Floats, *, normalise: bool) -> tuple[float, float]:
     usual_kw = float(np.median(np.sqrt(np.mean(np.square(rows), axis=1))))
     model = PrivateKMeans(
         n_clusters=6,
-        n_customers=len(rows),
         plausible_kw=(usual_kw / 2.0, 2.0 * usual_kw),
         normalise=normalise,
         **PROMISE,

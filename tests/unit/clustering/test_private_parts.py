@@ -19,13 +19,6 @@ from wattveil.clustering.geometry import (
     shape_library,
 )
 from wattveil.clustering.merge import local_optima, shrink_together, told_apart
-from wattveil.clustering.offsets import (
-    comparable_rows,
-    cost_features,
-    nearest_offsets,
-    project_rows,
-    size_cells,
-)
 from wattveil.clustering.sizes import one_level, size_edges, size_levels
 from wattveil.clustering.tuning import choose_tuning
 
@@ -113,51 +106,7 @@ def test_coarser_cells_for_a_weak_signal() -> None:
     assert size_edges(0.2, 200.0, signal=10.0).size < size_edges(0.2, 200.0, signal=1e3).size
 
 
-# --- rows -----------------------------------------------------------------------------------------
-
-
-def rows_of(seed: int = 0) -> Floats:
-    """Return rows of very different sizes, some of them not usable."""
-    rows = (
-        np.random.default_rng(seed).normal(size=(300, 24)) * np.geomspace(1e-3, 1e4, 300)[:, None]
-    )
-    rows[7, 3] = math.nan
-    rows[8, 0] = -math.inf
-    rows[9] = 0.0
-    rows[10] = 1e200
-    return rows
-
-
-def test_projection_by_matrix_product() -> None:
-    """What a matrix product gives, for usable rows, saturated at 1e9."""
-    rows, basis = rows_of(), public_basis(24)[:9]
-    usable = np.isfinite(rows).all(axis=1)
-    expected = np.clip(rows[usable], -1e9, 1e9) @ basis.T
-    found = project_rows(rows, basis, normalise=False, longest=math.inf)
-    assert found == pytest.approx(expected, rel=1e-12, abs=1e-9 * np.abs(expected).max())
-
-
-def test_projection_scales_back_and_normalises() -> None:
-    """Rows longer than the bound come to it; normalised rows have length 1, zeros none."""
-    rows, basis = rows_of(), public_basis(24)
-    clipped = np.linalg.norm(project_rows(rows, basis, normalise=False, longest=5.0), axis=1)
-    usable = np.clip(rows[np.isfinite(rows).all(axis=1)], -1e9, 1e9)
-    lengths = np.linalg.norm(usable, axis=1)
-    assert clipped == pytest.approx(np.minimum(lengths, 5.0))
-    unit = project_rows(rows, basis, normalise=True, longest=math.inf)
-    assert np.linalg.norm(unit, axis=1) == pytest.approx(np.ones(len(rows) - 3))
-
-
-def test_comparable_rows_follow_the_same_rule() -> None:
-    """Scaled back or to length 1; without data: NaN, so that such a row gets no label."""
-    rows = rows_of()
-    clipped = comparable_rows(rows, normalise=False, longest=5.0)
-    assert np.flatnonzero(np.isnan(clipped).all(axis=1)).tolist() == [7, 8]
-    usable = np.isfinite(rows).all(axis=1)
-    again = project_rows(rows, np.eye(24), normalise=False, longest=5.0)
-    assert np.array_equal(clipped[usable], again)
-    unit = comparable_rows(rows, normalise=True, longest=5.0)
-    assert np.flatnonzero(np.isnan(unit).all(axis=1)).tolist() == [7, 8, 9]
+# --- own library ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("size", [1e-200, 1.0, 1e200])
@@ -167,58 +116,9 @@ def test_own_library_has_length_1_whatever_its_unit(size: float) -> None:
     assert library == pytest.approx(np.eye(3))
 
 
-def test_offsets_by_a_plain_loop() -> None:
-    """Nearest middle, shell by length, offset in radii and colour: one row at a time."""
-    generator = np.random.default_rng(1)
-    rows, middles = generator.normal(size=(101, 9)), generator.normal(size=(7, 9))
-    radii = generator.uniform(0.5, 2.0, size=7)
-    cells = start_cells(middles, radii, np.ones(7), counts_std=np.ones(7), spread=1.0)
-    colour = filtering.noise_colour(9, 0.25)
-    assert np.mean(np.square(colour)) == pytest.approx(1.0)
-    shells = np.array([0.5, 1.0, 2.0])
-    labels, shell_of, offsets = nearest_offsets(rows[20:101], cells, colour, shells)
-    for i, row in enumerate(rows[20:]):
-        nearest = int(np.square(middles - row).sum(axis=1).argmin())
-        offset = (row - middles[nearest]) / radii[nearest] / colour
-        assert labels[i] == nearest
-        assert offsets[i] == pytest.approx(offset)
-        assert shell_of[i] == int((np.linalg.norm(offset) >= shells).sum())
-
-
-def test_size_cells_by_digitize() -> None:
-    """The length of the first coordinates, between the bounds that NumPy finds."""
-    rows = np.random.default_rng(2).normal(size=(1000, 9))
-    edges = np.array([0.5, 1.0, 1.5])
-    expected = np.digitize(np.linalg.norm(rows[:, :4], axis=1), edges)
-    assert np.array_equal(size_cells(rows, edges, coordinates=4), expected)
-
-
-def test_cost_features_by_differences_of_squares() -> None:
-    """The cost of each row under each set, beside the first set's, times the features."""
-    generator = np.random.default_rng(3)
-    rows, centroids = generator.normal(size=(101, 9)), generator.normal(size=(4, 3, 9))
-    features = generator.normal(size=(4, 2))
-    apart = np.square(rows[:, None, None] - centroids).sum(axis=3)
-    costs = apart.min(axis=2)
-    expected = (costs - costs[:, :1]) @ features
-    found = cost_features(rows, centroids, features)
-    assert found == pytest.approx(expected)
-    # Features that add up to 0 do not see what is common to all sets.
-    features -= features.mean(axis=0)
-    assert cost_features(rows, centroids, features) == pytest.approx(costs @ features)
-
-
-def test_cost_features_of_a_row_have_the_same_bits_in_any_company() -> None:
-    """Alone, in another order, in another block: lemma 1 of the proof of the transcript."""
-    generator = np.random.default_rng(4)
-    rows, centroids = generator.normal(size=(301, 9)), generator.normal(size=(5, 3, 9))
-    features = generator.normal(size=(5, 4))
-    found = cost_features(rows, centroids, features)
-    order = generator.permutation(301)
-    assert np.array_equal(cost_features(rows[order], centroids, features), found[order])
-    for i in (0, 7, 63, 64, 300):
-        alone = cost_features(rows[i : i + 1], centroids, features)
-        assert np.array_equal(alone, found[i : i + 1])
+def test_noise_colour_has_mean_square_1() -> None:
+    """The weights of the coordinates leave the total noise power unchanged."""
+    assert np.mean(np.square(filtering.noise_colour(9, 0.25))) == pytest.approx(1.0)
 
 
 # --- the filter -----------------------------------------------------------------------------------

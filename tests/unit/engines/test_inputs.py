@@ -1,4 +1,4 @@
-"""Releases of customers who are not here: the same integers, and labels that stay the same."""
+"""Releases of rows that another engine keeps: the same integers, labels that retries keep."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,8 +17,8 @@ from wattveil import (
     private_kmeans_by_class,
     release_labels,
 )
+from wattveil.engines.inputs import text_column
 from wattveil.engines.local import LocalRows
-from wattveil.engines.rows import text_column
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.mechanisms import response
 
@@ -31,7 +31,7 @@ PROMISE: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-6}
 
 @pytest.fixture(scope="module")
 def load_kw() -> Floats:
-    """Return customers with gaps, export and giants."""
+    """Return customers with missing values, export and very large loads."""
     rows = np.random.default_rng(6).lognormal(-1.0, 1.0, size=(60, SLOTS))
     rows[3, 2], rows[4], rows[5, 0] = np.nan, 1e6, -np.inf
     rows[9:20] *= -1.0
@@ -59,15 +59,15 @@ NAMES = text_column(f"meter {number}" for number in range(60))
             **PROMISE,
         ),
         lambda load, own: private_kmeans_by_class(
-            PrivateKMeans(n_clusters=2, n_customers=60, **PROMISE), load, own(CLASSES), LEVELS
+            PrivateKMeans(n_clusters=2, **PROMISE), load, own(CLASSES), LEVELS
         ),
     ],
     ids=["shapes", "one shape", "duration", "shares", "by class"],
 )
-def test_groups_are_the_same_wherever_customers_are(
+def test_groups_are_the_same_in_every_engine(
     release: Callable[..., object], load_kw: Floats
 ) -> None:
-    """Handed the same noise, every ask has the same integers."""
+    """Given the same noisy numbers, every query has the same exact integers."""
     draws = record(lambda: release(load_kw, np.ndarray.tolist))
     again = replay(lambda: release(ElsewhereRows(load_kw), ElsewhereRows), draws)
     assert [draw.exact.tolist() for draw in again] == [draw.exact.tolist() for draw in draws]
@@ -80,17 +80,25 @@ def test_groups_are_the_same_wherever_customers_are(
         (ElsewhereRows(np.ones((2, SLOTS))), ["home", "shop"]),
         (ElsewhereRows(np.ones((2, SLOTS))), LocalRows(CLASSES[:2])),
         (np.ones((2, SLOTS)), ElsewhereRows(CLASSES[:2])),
-        (LocalRows(np.ones((2, SLOTS))), LocalRows(CLASSES[:2])),
     ],
 )
-def test_groups_are_where_the_load_is(load: object, groups: object) -> None:
-    """Values here do not fit to rows elsewhere, nor the other way round."""
+def test_groups_are_of_the_engine_of_the_load(load: object, groups: object) -> None:
+    """Values in memory do not fit beside rows of another engine, nor the other way round."""
     with pytest.raises(InvalidParameterError, match="groups must be"):
         load_shapes(load, groups=groups, levels=LEVELS, **PROMISE)  # type: ignore[arg-type]
 
 
+def test_groups_in_memory_are_values_or_rows(load_kw: Floats) -> None:
+    """A list of values and a column of `LocalRows` are the same groups."""
+    values, column = CLASSES.tolist(), LocalRows(CLASSES)
+    draws = record(lambda: load_shapes(load_kw, groups=values, levels=LEVELS, **PROMISE))
+    rows = LocalRows(load_kw)
+    again = replay(lambda: load_shapes(rows, groups=column, levels=LEVELS, **PROMISE), draws)
+    assert [draw.exact.tolist() for draw in again] == [draw.exact.tolist() for draw in draws]
+
+
 def test_columns_in_memory_fit_only_beside_their_own(load_kw: Floats) -> None:
-    """As many values as customers, and in memory too; the error does not say how many."""
+    """As many values as customers, in memory; the error does not contain the number."""
     for other in (LocalRows(NAMES[:7]), ElsewhereRows(NAMES)):
         with pytest.raises(InvalidParameterError, match="names must be") as refused:
             LocalRows(load_kw).beside(other, field="names")
@@ -114,8 +122,8 @@ def _labels(load_kw: Floats, *, epsilon: float, real_ids: bool = True) -> dict[s
     return dict(zip(released.ids, released.labels.tolist(), strict=True))
 
 
-def test_labels_drawn_elsewhere_are_those_of_the_channel(load_kw: Floats) -> None:
-    """At a large epsilon all are right; where data are missing any may be drawn."""
+def test_labels_of_another_engine_are_those_of_the_channel(load_kw: Floats) -> None:
+    """At a large epsilon all labels with data are right; others are drawn from the last row."""
     nearest = (
         np.square(np.nan_to_num(load_kw, neginf=0.0)[:, None] - CENTROIDS)
         .sum(axis=2)
@@ -128,28 +136,29 @@ def test_labels_drawn_elsewhere_are_those_of_the_channel(load_kw: Floats) -> Non
     assert set(found) == set(NAMES)
 
 
-def test_two_releases_draw_anew(load_kw: Floats) -> None:
-    """A key serves one release: at a small epsilon 60 labels do not come twice."""
+def test_two_releases_draw_different_labels(load_kw: Floats) -> None:
+    """Each release has a key of its own: at a small epsilon 60 labels do not repeat."""
     assert _labels(load_kw, epsilon=0.1) != _labels(load_kw, epsilon=0.1)
 
 
 def test_pseudonyms_and_words_have_keys_of_their_own(
     load_kw: Floats, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A published pseudonym is no way to the word behind a label."""
-    keys, fresh = [], response.fresh_key
+    """A published pseudonym does not reveal the random word of a label."""
+    keys: list[bytes] = []
+    fresh = response.fresh_key
 
-    def seen() -> object:
+    def seen() -> bytes:
         keys.append(fresh())
         return keys[-1]
 
     monkeypatch.setattr(response, "fresh_key", seen)
     assert not set(_labels(load_kw, epsilon=1.0, real_ids=False)) & set(NAMES)
-    assert len({key.value for key in keys}) == len(keys) == 2
+    assert len(set(keys)) == len(keys) == 2
 
 
-def test_an_estimator_labels_customers_elsewhere(load_kw: Floats) -> None:
-    """`PrivateKMeans.release_labels` leaves them where they are."""
+def test_an_estimator_labels_customers_of_another_engine(load_kw: Floats) -> None:
+    """`PrivateKMeans.release_labels` leaves the rows with their engine."""
     estimator = PrivateKMeans(n_clusters=2, epsilon=4.0).fit(load_kw)
     released = estimator.release_labels(
         ElsewhereRows(load_kw), epsilon=1.0, customer_ids=ElsewhereRows(NAMES)

@@ -24,6 +24,8 @@ from wattveil.engines.spark import SparkRows
 from wattveil.engines.spark_engine import SparkEngine
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.ingest.options import ReadOptions
+from wattveil.privacy.rows import ReleasedRows
+from wattveil.privacy.secret import Released
 from wattveil.profiles import Grid, Profiles
 
 HOMES = 5
@@ -73,7 +75,9 @@ def test_readings_and_profiles_in_a_lake(
     readings = read_readings(f"{lake}/readings.parquet", minutes=60, engine=engine)
     there = profiles_from_readings(readings, timezone="Europe/London")
     there.write_parquet(f"{lake}/profiles")
-    [load_kw] = Profiles.read_parquet(f"{lake}/profiles", engine=engine).load_kw.here()
+    kept = Profiles.read_parquet(f"{lake}/profiles", engine=engine)
+    rows = kept.customer_ids.beside(kept.load_kw, field="load_kw")
+    _, load_kw = ReleasedRows(Released(value=rows, spends=(), rehearsal=False)).here()
     assert sorted(load_kw.tolist()) == sorted(here.load_kw.tolist())
     assert Profiles.read_parquet(tmp_path / "profiles").load_kw.tobytes() == here.load_kw.tobytes()
     with pytest.raises(InvalidParameterError, match="out must be a new folder"):
@@ -188,12 +192,13 @@ def test_many_labels_are_in_files_by_their_names_alone(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However customers were kept, each file has the same ones, in order; here all are in order."""
-    monkeypatch.setattr("wattveil.engines.spark._ROWS_A_FILE", 100)
+    monkeypatch.setattr("wattveil.engines.spark._ROWS_PER_FILE", 100)
     files = []
     for partitions in (1, 3):
         frame = spark.range(450).selectExpr("sha2(string(id), 256) AS name", "id AS label")
         nobody = np.zeros(0, dtype=np.object_), np.zeros(0, dtype=np.int64)
-        rows = SparkRows(frame.repartition(partitions), *nobody).in_order()
+        kept = SparkRows(frame.repartition(partitions), *nobody)
+        rows = ReleasedRows(Released(value=kept, spends=(), rehearsal=False))
         rows.write_parquet(tmp_path / f"{partitions}", ("customer", "label"))
         parts = sorted((tmp_path / f"{partitions}").glob("*.parquet"))
         files.append([pq.read_table(part)["customer"].to_pylist() for part in parts])

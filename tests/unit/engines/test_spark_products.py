@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,17 +16,27 @@ from typer.testing import CliRunner
 
 from tests.released import no_rehearsal, walk_few_steps
 from tests.transcripts import record, replay
+from tests.unit.engines.example_row_functions import (
+    adding,
+    always_refused,
+    by_sign_sums,
+    divided_by_zero,
+    halved,
+)
 from wattveil import YearSynthesizer, cluster_shares, load_duration_curve, release_labels
 from wattveil.cli import app
 from wattveil.engines.local import LocalRows
-from wattveil.engines.rows import Rows
 from wattveil.engines.spark import SparkRows
 from wattveil.engines.spark_engine import SparkEngine
 from wattveil.engines.spark_profiles import SparkProfiles
 from wattveil.errors import InvalidDataError, InvalidFileError, InvalidParameterError
 from wattveil.privacy.budget import Budget
+from wattveil.privacy.mechanisms.contributions import BlockSums, Query
+from wattveil.privacy.rows import Rows
+from wattveil.privacy.table import PrivateTable
 from wattveil.profiles import Grid, Profiles, Split
-from wattveil.synthesis.calendar import typical_days
+from wattveil.release.queries import YearQueries
+from wattveil.release.rows.day_features import typical_days
 
 Floats = NDArray[np.float64]
 
@@ -106,11 +117,16 @@ def test_years_have_the_same_integers(spark: SparkSession) -> None:
     calendar = years._calendar(hours.shape[1])
     frame = spark.createDataFrame([(row,) for row in hours.tolist()], "hours array<double>")
     rows = SparkRows(frame, np.zeros((0, hours.shape[1])))
-    (typical,) = rows.map(lambda hours_kw: (typical_days(hours_kw, calendar),)).here()
-    assert np.array_equal(typical, typical_days(hours, calendar), equal_nan=True)
+    parts: dict[str, Any] = {"parts": calendar.parts, "n_parts": calendar.n_parts}
+    typical = rows.map(typical_days.bind(**parts))
+    for work in (adding(2 * 4), by_sign_sums(2 * 4)):
+        expected = LocalRows(typical_days(hours, **parts)[0]).add_up(work)
+        assert np.array_equal(work.split(typical.add_up(work))[-1], work.split(expected)[-1])
 
     def release(customers: Rows[Floats]) -> None:
-        years._release_days(customers, calendar, Budget(years.guarantee()))
+        budget = Budget(years.guarantee())
+        queries = YearQueries(PrivateTable(customers, budget), calendar)
+        years._find_days(queries, calendar, budget)
 
     draws = record(lambda: release(LocalRows(hours)))
     again = replay(lambda: release(rows), draws)
@@ -128,7 +144,7 @@ def test_labels_stay_the_same_when_tasks_run_again(kept: SparkProfiles) -> None:
         customer_ids=kept.customer_ids,
     )
     first = (released.ids, released.labels.tolist())
-    table = released.table
+    table: Any = released.table._rows
     assert isinstance(table, SparkRows)
     table.frame.sparkSession.catalog.clearCache()
     again = table.frame.repartition(5).sort("column_0").toArrow().to_pydict()
@@ -157,20 +173,20 @@ def test_an_id_that_occurs_twice_is_refused(spark: SparkSession, second: str | N
 
 def test_an_error_of_an_executor_is_ours_and_names_no_row(kept: SparkProfiles) -> None:
     """The rule arrives; which rows broke it stays where they are. Other errors are not hidden."""
-
-    def picky(_: Floats) -> NDArray[np.int64]:
-        raise InvalidDataError("a rule that 'all' break", ["meter 007"])
-
-    with pytest.raises(InvalidDataError, match="the data break the rule 'a rule that 'all' break'"):
-        kept.load_kw.add_up(lambda rows: picky(rows) if len(rows) else np.zeros(1, int), size=1)
+    query = Query(tag="count", rho_units=1, n_cells=1)
+    with pytest.raises(
+        InvalidDataError, match="the data break the rule 'a rule that 'all' break'"
+    ) as refused:
+        kept.load_kw.add_up(BlockSums([query], always_refused.bind()))
+    assert "meter 007" not in "".join(traceback.format_exception(refused.value))
     with pytest.raises(Exception, match="ZeroDivisionError"):
-        kept.load_kw.add_up(lambda rows: np.array([1 // (len(rows) == 0)]), size=1)
+        kept.load_kw.add_up(BlockSums([query], divided_by_zero.bind()))
 
 
 def test_columns_of_another_table_do_not_fit(kept: SparkProfiles) -> None:
     """Nor does a column that was changed: which row is whose would be a guess."""
     other = SparkProfiles.of(kept.frame.select("*"), kept.record)
-    changed = kept.load_kw.each(lambda rows: rows + 1.0)
+    changed = kept.load_kw.map(halved.bind())
     strangers: list[Any] = [other.customer_ids, changed]
     for stranger in strangers:
         with pytest.raises(InvalidParameterError, match="a column of the same table"):

@@ -29,6 +29,7 @@ from wattveil.privacy import accounting, noise
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
 from wattveil.privacy.mechanisms.modulo import modulo_flip
 from wattveil.privacy.noise import NoiseSource
+from wattveil.privacy.opening import reveal
 from wattveil.privacy.secret import Secret
 
 Floats = NDArray[np.float64]
@@ -60,7 +61,7 @@ def model(**fields: object) -> LeaveOneOutKMeans:
 def inside(fitted: LeaveOneOutKMeans) -> InstanceDiagnostics:
     """Open the private part."""
     secret: Secret[InstanceDiagnostics] = fitted.diagnostics_
-    return secret.reveal()
+    return reveal(secret)
 
 
 def naive_differences(rows: Floats, *, min_cluster_size: int = 2, n_clusters: int = 3) -> Floats:

@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,23 @@ def test_rows_on_the_sphere_stay_inside_in_integers() -> None:
     assert max(squares) <= 2**50
 
 
+@pytest.mark.parametrize("longest", [1e-3, 0.9, 1.1, 1e12], ids=str)
+def test_clipped_rows_are_the_exact_ones_rounded_towards_zero(longest: float) -> None:
+    """Against fractions: steps of x / max(1, |x|), at most one step less, and hardly ever less."""
+    rows = np.random.default_rng(8).normal(size=(300, 7))
+    rows *= longest / np.linalg.norm(rows, axis=1, keepdims=True)
+    steps = exact_cell_sums(rows, np.arange(300), n_cells=300)
+    short = []
+    for row, found in zip(rows.tolist(), steps.tolist(), strict=True):
+        squared_length = max(sum(Fraction(x) ** 2 for x in row), Fraction(1))
+        for x, k in zip(row, found, strict=True):
+            exact = math.isqrt(math.floor(Fraction(x) ** 2 * 2**50 / squared_length))
+            assert x * k >= 0.0
+            short.append(exact - abs(k))
+    assert set(short) <= {0, 1}
+    assert sum(short) <= 3
+
+
 def just_outside(n_features: int) -> IntArray:
     """Return integers whose squared length is 2^50 + 1."""
     first = math.isqrt((2**50 - 10**9) // n_features)
@@ -161,7 +179,10 @@ def test_contribution_depends_on_its_own_row_alone() -> None:
     """Together, alone, in another order, in any partition: the same integers to the last bit."""
     generator = np.random.default_rng(4)
     rows = generator.normal(size=(500, 3)) * np.geomspace(1e-9, 3e9, 500)[:, None]
+    rows[[3, 100]] = 0.0  # zeros, and what is not finite, end nothing for those who follow
+    rows[[5, 200, 400], [0, 1, 2]] = (math.nan, math.inf, -math.inf)
     cells = generator.integers(-1, 4, size=500)
+    cells[[3, 5, 100, 200, 400]] = 1
     whole = exact_cell_sums(rows, cells, n_cells=4)
     alone = [exact_cell_sums(rows[i : i + 1], cells[i : i + 1], n_cells=4) for i in range(500)]
     assert np.array_equal(np.add.reduce(alone), whole)
@@ -185,6 +206,16 @@ def test_cells_out_of_range_are_refused(query: Query, cell: int) -> None:
         with pytest.raises(InvalidDataError, match="cells between 0 and 2, or -1") as caught:
             summed(cells, query)
         assert caught.value.row_ids == ()
+
+
+@pytest.mark.parametrize("n_missing", [2, 3, 4, 5])
+@pytest.mark.parametrize("query", [COUNT, SUM], ids=["count", "sum"])
+def test_several_cells_out_of_range_are_refused(query: Query, n_missing: int) -> None:
+    """An even number of them is no better than one; customers after them change nothing."""
+    cells = np.array([3] * n_missing + [-1, 0, 2])
+    for order in (cells, cells[::-1]):
+        with pytest.raises(InvalidDataError, match="cells between 0 and 2, or -1"):
+            summed(np.array(order), query)
 
 
 @pytest.mark.parametrize("cell", MISSING_CELLS)
@@ -322,7 +353,13 @@ def test_bad_sizes_are_named(field: str, bad: object) -> None:
 
 
 def test_squared_sensitivity_by_hand() -> None:
-    """Zero-out: one contribution. Replace-one: two cells of a count, a diameter of a sum."""
+    """Zero-out: one contribution. Replace-one: two cells of a count, a diameter of a sum.
+
+    A count in one cell moves by one contribution: the other customer is there, or is not.
+    """
+    alone = Query(tag="count", rho_units=1, n_cells=1)
+    assert alone.squared_sensitivity(Neighbours.ZERO_OUT) == 2**50
+    assert alone.squared_sensitivity(Neighbours.REPLACE_ONE) == 2**50
     assert COUNT.squared_sensitivity(Neighbours.ZERO_OUT) == 2**50
     assert COUNT.squared_sensitivity(Neighbours.REPLACE_ONE) == 2 * 2**50
     assert SUM.squared_sensitivity(Neighbours.ZERO_OUT) == 2**50
@@ -350,11 +387,7 @@ def contributions_of(query: Query, unit: int) -> list[tuple[int, ...]]:
 def test_squared_sensitivity_by_brute_force(
     monkeypatch: pytest.MonkeyPatch, n_cells: int, n_features: int | None, unit: int
 ) -> None:
-    """On a coarse grid, over all contributions: the stated distance is the largest one.
-
-    The exception is a count in one cell, where replacing a customer moves the total by one unit,
-    and two are charged.
-    """
+    """On a coarse grid, over all contributions: the stated distance is the largest one."""
     monkeypatch.setattr(contributions, "UNIT", unit)
     query = Query(tag="t", rho_units=1, n_cells=n_cells, n_features=n_features)
     all_of_them = np.array(contributions_of(query, unit))
@@ -363,5 +396,20 @@ def test_squared_sensitivity_by_brute_force(
     differences = all_of_them[:, np.newaxis] - all_of_them
     replace_one = int(np.square(differences).sum(axis=2).max())
     assert query.squared_sensitivity(Neighbours.ZERO_OUT) == zero_out
-    factor = 2 if (n_cells, n_features) == (1, None) else 1
-    assert query.squared_sensitivity(Neighbours.REPLACE_ONE) == factor * replace_one
+    assert query.squared_sensitivity(Neighbours.REPLACE_ONE) == replace_one
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int16, np.int64, np.uint64])
+def test_sizes_are_pythons_own_integers(kind: type[np.integer[Any]]) -> None:
+    """With NumPy's integers 2 * 2^50 of int8 would overflow, and the noise would be too small."""
+    sizes: dict[str, Any] = {"n_cells": kind(100), "n_features": kind(100)}
+    query = Query(tag="t", rho_units=1, **sizes)
+    assert (type(query.n_cells), type(query.n_features)) == (int, int)
+    assert query.shape == (100, 100)
+    assert math.prod(query.shape) == 10_000
+    assert query.squared_sensitivity(Neighbours.REPLACE_ONE) == 4 * 2**50
+    for n_cells in (1, 2, 100):
+        count = Query(tag="t", rho_units=1, n_cells=kind(n_cells))  # type: ignore[arg-type]  # same
+        squared = count.squared_sensitivity(Neighbours.REPLACE_ONE)
+        assert (squared, type(squared)) == (min(n_cells, 2) * 2**50, int)
+        assert count.n_features is None

@@ -135,8 +135,8 @@ def test_noise_scale_is_sensitivity_over_root_two_rho(
         for n_cells in (1, 4):
             cells = np.zeros(3, dtype=np.int64)
             gaussian_histogram(cells, n_cells=n_cells, rho_units=rho, budget=budget)
-    count = 4**25 * (2 if replace else 1)
-    expected = [4**25 * (4 if replace else 1), count, count]
+    # A customer moves a count in one cell by one, in several by one in each of two.
+    expected = [4**25 * (4 if replace else 1), 4**25, 4**25 * (2 if replace else 1)]
     assert [(kind, size) for kind, _, size in recorded] == [
         ("gaussian", size) for size in (2, 1, 4)
     ]

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests.released import EVERYTHING, make_bundle, no_rehearsal, some_profiles
 from tests.transcripts import record
 from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Grid
 from wattveil.publish import bundle as bundles
@@ -103,13 +104,21 @@ def test_the_schema_is_a_list_of_what_may_be_said(whole: Path) -> None:
     assert not whole.with_name("other").exists()
 
 
-def test_the_statement_tells_what_was_drawn() -> None:
-    """Noise scales as the kernel drew them, watched by another road than the statement's."""
+def test_the_statement_tells_what_was_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tags in the order of the charges, and the noise scales that the kernel drew with."""
     profiles, released = some_profiles(), []
+    charged: list[str] = []
+    charge = Budget.charge
+
+    def recorded(budget: Budget, spend: Spend) -> Spend:
+        charged.extend([spend.tag] if spend.rho_units else [])
+        return charge(budget, spend)
+
+    monkeypatch.setattr(Budget, "charge", recorded)
     with no_rehearsal():
         plan = plan_release(EVERYTHING, Grid())
     listed = profiles.customer_ids
-    draws = record(lambda: released.append(release_parts(profiles, plan, customer_list=listed)))
+    drawn = record(lambda: released.append(release_parts(profiles, plan, customer_list=listed)))
     statement = build_statement(profiles, plan, released[0])
     told = [
         (mechanism["tag"], mechanism["gaussian"])
@@ -118,9 +127,9 @@ def test_the_statement_tells_what_was_drawn() -> None:
         for mechanism in run["mechanisms"]
         if "gaussian" in mechanism
     ]
-    assert [tag for tag, _ in told] == [draw.tag for draw in draws]
-    for (_, gaussian), draw in zip(told, draws, strict=True):
-        assert float(gaussian["noise_scale_steps"]) == draw.sigma
+    assert [tag for tag, _ in told] == charged
+    for (_, gaussian), draw in zip(told, drawn, strict=True):
+        assert float(gaussian["noise_scale_steps"]) == draw.scale
         assert gaussian["numbers"] == draw.exact.size
 
 

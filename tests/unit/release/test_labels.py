@@ -12,19 +12,18 @@ from scipy import stats
 
 from wattveil import release_labels
 from wattveil.clustering import label_channel
-from wattveil.clustering.lloyd import assign
 from wattveil.cross_check import composed_epsilon
 from wattveil.errors import InvalidDataError, InvalidParameterError, RehearsalError
-from wattveil.privacy import noise
+from wattveil.privacy import noise, table
 from wattveil.privacy.accounting import RHO_UNITS
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
 from wattveil.privacy.mechanisms import response
 from wattveil.privacy.mechanisms.response import PARTS, Channel, response_channel
 from wattveil.privacy.noise import NoiseSource
-from wattveil.privacy.secret import Secret
+from wattveil.privacy.rows import BoundRowFunction, Rows
 from wattveil.release import labels as module
-from wattveil.release.labels import ReleasedLabels, composed_guarantee, nearest_centroid
+from wattveil.release.labels import ReleasedLabels, composed_guarantee
 from wattveil.release.promise import global_promise
 
 Floats = NDArray[np.float64]
@@ -84,11 +83,7 @@ def test_pseudonyms_go_with_their_labels(monkeypatch: pytest.MonkeyPatch) -> Non
     """HMAC-SHA256 of the id under the release's key, cut to 128 bits, beside the right label."""
     from hmac import new  # noqa: PLC0415 - the other way to compute it
 
-    class Known:
-        def publish(self) -> bytes:
-            return b"key"
-
-    monkeypatch.setattr(response, "fresh_key", Known)
+    monkeypatch.setattr(response, "fresh_key", lambda: b"key")
     released = release(epsilon=40.0)
     expected = {
         new(b"key", f"meter {i:03}".encode(), "sha256").hexdigest()[:32]: 0 + (i >= 50) + (i >= 80)
@@ -193,37 +188,6 @@ def test_never_worse_than_response(epsilon: float) -> None:
 # --- who has which label --------------------------------------------------------------------------
 
 
-def test_gaps_are_no_data_by_rule() -> None:
-    """NaN or infinity anywhere in a row: no data, drawn from the last row of the channel."""
-    rows = customers(3, 1, 1)
-    rows[0, 1], rows[1, 0], rows[4, 1] = math.nan, math.inf, -math.inf
-    assert nearest_centroid(rows, CENTROIDS).reveal().tolist() == [-1, -1, 0, 1, -1]
-
-
-def test_huge_loads_saturate() -> None:
-    """1e300 kW has a label like anybody else, and no other label changes."""
-    rows = customers(1, 1, 1)
-    rows[1] = [1e300, 0.0]
-    assert nearest_centroid(rows, CENTROIDS).reveal().tolist() == [0, 1, 2]
-    rows[1] = [-1e308, 1e308]
-    assert nearest_centroid(rows, CENTROIDS).reveal().tolist() == [0, 2, 2]
-
-
-def test_a_label_depends_on_its_own_row_alone() -> None:
-    """To the last bit: alone, beside others, in any layout, with any neighbour without data."""
-    generator = np.random.default_rng(3)
-    centres = generator.normal(size=(5, 24))
-    rows = generator.normal(size=(200, 24))
-    rows[:100] = (centres[0] + centres[1]) / 2.0  # on the border, where an ulp decides
-    rows[:100] += generator.normal(scale=1e-16, size=(100, 24))
-    whole = nearest_centroid(rows, centres).reveal()
-    gaps = np.asfortranarray(rows)
-    gaps[::2] = math.nan
-    assert nearest_centroid(gaps, centres).reveal()[1::2].tolist() == whole[1::2].tolist()
-    alone = [int(nearest_centroid(row[None], centres).reveal()[0]) for row in rows]
-    assert alone == whole.tolist() == assign(rows, centres).tolist()
-
-
 def test_one_cluster() -> None:
     """All have label 0, which tells nothing and costs nothing."""
     for design in ("cheapest", "response"):
@@ -316,7 +280,7 @@ def test_bad_arguments_are_named(
     def never(*_: object, **__: object) -> None:
         pytest.fail("the data were touched")
 
-    monkeypatch.setattr(response, "channel_response", never)
+    monkeypatch.setattr(table, "respond", never)
     with pytest.raises(InvalidParameterError, match=f"{field} must be"):
         release(None, **changes)
 
@@ -338,18 +302,40 @@ def test_text_is_refused_without_quoting_it() -> None:
 
 
 def test_the_charge_comes_before_the_draw(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The budget is exactly epsilon, all of it for the response, and the labels are secret."""
+    """The budget is exactly epsilon, all of it for the response, and the mechanism gets rows."""
     seen: list[tuple[object, ...]] = []
 
-    def record(labels: object, *, channel: Channel, budget: Budget, tag: str) -> None:
-        seen.append((type(labels), channel.epsilon(Neighbours.ZERO_OUT) <= 2.0, budget.grant, tag))
+    def record(
+        rows: object,
+        label_of: object,
+        *,
+        channel: Channel,
+        budget: Budget,
+        tag: str,
+        real_ids: bool,
+    ) -> None:
+        kinds = isinstance(rows, Rows), isinstance(label_of, BoundRowFunction)
+        within = channel.epsilon(Neighbours.ZERO_OUT) <= 2.0
+        seen.append((kinds, within, budget.grant, budget.spends, tag, real_ids))
         raise InterruptedError
 
-    monkeypatch.setattr(response, "channel_response", record)
+    monkeypatch.setattr(table, "respond", record)
     with pytest.raises(InterruptedError):
         release()
     expected = Budget(global_promise(epsilon=2.0, delta=0.0), response_epsilon=2.0).grant
-    assert seen == [(Secret, True, expected, "labels")]
+    assert seen == [((True, True), True, expected, (), "labels", False)]
+
+
+def test_no_row_is_read_before_the_charge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A charge that is refused leaves the rows unread: no label is computed."""
+
+    def refused(*_: object) -> None:
+        raise InterruptedError
+
+    monkeypatch.setattr(Budget, "charge", refused)
+    monkeypatch.setattr(BoundRowFunction, "__call__", lambda *_: pytest.fail("a row was read"))
+    with pytest.raises(InterruptedError):
+        release()
 
 
 # --- centroids and labels together ----------------------------------------------------------------

@@ -146,8 +146,8 @@ CANARIES = {
 @pytest.mark.parametrize("canary", CANARIES)
 @pytest.mark.parametrize("epsilon", [0.3, 3.0])
 @pytest.mark.no_cover
-def test_no_customer_moves_an_ask_beyond_its_sensitivity(canary: str, epsilon: float) -> None:
-    """What one customer changes in the whole transcript is within the grant, ask by ask."""
+def test_no_customer_moves_a_query_beyond_its_sensitivity(canary: str, epsilon: float) -> None:
+    """What one customer changes in the whole transcript is within the grant, query by query."""
     rows = simulated_homes(60)
     more = np.vstack([rows, CANARIES[canary]])
     options: dict[str, Any] = {"epsilon": epsilon, "levels": ["a", "b"]}
@@ -163,7 +163,7 @@ def test_no_customer_moves_an_ask_beyond_its_sensitivity(canary: str, epsilon: f
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_rows_with_gaps_contribute_nothing(bad: float) -> None:
-    """By rule: one bad value and the customer is in no ask, nor does it raise."""
+    """By rule: one bad value and the customer is in no query, and no error is raised."""
     rows = simulated_homes(40)
     gap = np.vstack([rows, np.ones((1, 24))])
     gap[40, 3] = bad
@@ -234,8 +234,8 @@ def test_a_row_is_the_same_alone_and_beside_others() -> None:
         replay(lambda part=part: release(part), seen)  # type: ignore[misc]
         for part in (np.asfortranarray(rows[:299]), rows[299:300], rows[300:])
     ]
-    for ask, whole in enumerate(seen):
-        assert (np.sum([part[ask].exact for part in parts], axis=0) == whole.exact).all()
+    for place, whole in enumerate(seen):
+        assert (np.sum([part[place].exact for part in parts], axis=0) == whole.exact).all()
 
 
 @pytest.mark.parametrize("rows", [np.zeros((0, 24)), np.ones((1, 24)), np.ones((3, 1))])

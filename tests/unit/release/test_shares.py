@@ -11,7 +11,6 @@ from tests.transcripts import record
 from wattveil import cluster_shares
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.budget import Budget
-from wattveil.release import asks
 from wattveil.release.promise import global_promise
 from wattveil.release.shares import ClusterShares
 
@@ -54,6 +53,13 @@ def test_cells_are_counted_where_they_belong() -> None:
     released = release()
     assert released.counts.shape == (2, 2, 3)
     assert released.levels == {"area": ("north", "south"), "class": ("home", "shop")}
+
+
+def test_attributes_are_matched_by_name() -> None:
+    """The values of an attribute belong to the levels of its name, in whatever order they come."""
+    reversed_groups = dict(reversed(population()[1].items()))
+    [draw] = record(lambda: release(groups=reversed_groups))
+    assert (draw.exact == TRUE.ravel() * 2**25).all()
 
 
 @pytest.mark.usefixtures("constants_once")
@@ -146,8 +152,8 @@ def test_bad_arguments_are_named(
     """Field and rule, before anything is charged."""
 
     def never(*_: object, **__: object) -> None:
-        pytest.fail("the data were touched")
+        pytest.fail("the budget was charged")
 
-    monkeypatch.setattr(asks, "gaussian_cell_sums", never)
+    monkeypatch.setattr(Budget, "charge", never)
     with pytest.raises(InvalidParameterError, match=f"^{field}.* must be"):
         release(**changes)

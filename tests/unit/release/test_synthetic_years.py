@@ -127,6 +127,15 @@ def test_labels_are_of_typical_days(hours_kw: Floats, fitted: YearSynthesizer) -
     assert set(labels[1:].tolist()) <= {0, 1}
 
 
+def test_released_labels_are_of_typical_days(hours_kw: Floats, fitted: YearSynthesizer) -> None:
+    """At a large epsilon the released label of a customer is that of `predict`."""
+    rows = hours_kw[:40]
+    names = [f"{number:02}" for number in range(len(rows))]
+    released = fitted.release_labels(rows, epsilon=40.0, customer_ids=names, real_ids=True)
+    assert list(released.ids) == names
+    assert released.labels.tolist() == fitted.predict(rows).tolist()
+
+
 def test_bad_parameters_are_named(hours_kw: Floats) -> None:
     """The calendar is public, and so are the errors about it."""
     for field, value in (("first_day", "2013"), ("split", Split.SEASON), ("slots_per_day", 5)):

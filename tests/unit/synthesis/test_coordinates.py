@@ -1,11 +1,10 @@
-"""Offsets from a centroid: there and back, means by quadrature, a prior that is a covariance."""
+"""Coordinates around centroids: inverse transform, means by quadrature, prior covariance."""
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from wattveil.simulate import simulate_load_kw
-from wattveil.synthesis.coordinates import Coordinates, TransformName, project
+from wattveil.synthesis.coordinates import Coordinates, TransformName
 
 Floats = NDArray[np.float64]
 
@@ -29,49 +28,20 @@ def centroids() -> Floats:
     return np.array([home, home - 2.0 * np.exp(-(((hours - 12) / 3.0) ** 2)), np.zeros(24)])
 
 
-@pytest.fixture
-def rows() -> tuple[Floats, NDArray[np.int64]]:
-    """Return customers, some of whom export, and clusters for them."""
-    generator = np.random.default_rng(1)
-    load_kw = simulate_load_kw(customers=200, seed=3) - generator.exponential(0.5, (200, 24))
-    return load_kw, generator.integers(0, 3, 200)
-
-
 @both_transforms
-def test_there_and_back(
-    centroids: Floats, rows: tuple[Floats, NDArray[np.int64]], transform: TransformName
-) -> None:
-    """The load that belongs to an offset is the load it came from."""
+def test_loads_of_extreme_offsets_are_finite(centroids: Floats, transform: TransformName) -> None:
+    """The inverse transform is finite far out, also for the empty cluster."""
     to = around(centroids, transform)
-    load_kw, labels = rows
-    labels = labels % 2  # the empty cluster has a scale of nothing: everybody is far from it
-    y = to.middles[labels] + to.offsets(load_kw, labels, to.middles)
-    back = np.array([to.backward(one, k) for one, k in zip(y, labels, strict=True)])
-    np.testing.assert_allclose(back, load_kw, atol=1e-9)
-
-
-def test_transforms_are_the_formulas(centroids: Floats) -> None:
-    """asinh(x / s), s = .7 rms, straight below; log(x + alpha) / q, q = 1.2 rms / (rms + alpha)."""
-    rms = np.sqrt((centroids[0] ** 2).mean())
-    load_kw, labels, zero = np.array([[-3.0, 0.0, 2.0] * 8]), np.array([0]), np.zeros((3, 24))
-    as_asinh = around(centroids).offsets(load_kw, labels, zero)
-    scaled = load_kw / (0.7 * rms)
-    np.testing.assert_allclose(
-        as_asinh, np.where(scaled > 0, np.arcsinh(scaled), scaled), rtol=1e-12
-    )
-    as_log = around(centroids, "log").offsets(load_kw, labels, zero)
-    scale = 1.2 * rms / (rms + ALPHA_KW)
-    np.testing.assert_allclose(as_log, np.log(load_kw + ALPHA_KW) / scale, rtol=1e-12)
-
-
-@both_transforms
-def test_no_load_has_an_infinite_offset(centroids: Floats, transform: TransformName) -> None:
-    """Neither the empty cluster nor a load below -alpha or of 1e9 kW breaks the arithmetic."""
-    to = around(centroids, transform)
-    extreme = np.array([np.full(24, 1e9), np.full(24, -1e9), np.zeros(24)])
-    assert np.isfinite(to.scores(extreme, np.array([0, 1, 2]))).all()
-    assert np.isfinite(to.scores(extreme, np.array([2, 2, 2]))).all()
     assert np.isfinite([to.backward(np.array([-1e9, 0.0, 1e9]), k) for k in range(3)]).all()
+
+
+def test_the_rule_of_row_functions_is_that_of_the_coordinates(centroids: Floats) -> None:
+    """Whether the transform is the logarithm, its alpha, and the scale of each cluster."""
+    for transform in TRANSFORMS:
+        to = around(centroids, transform)
+        is_log, alpha_kw, scales = to.rule
+        assert (is_log, alpha_kw) == (transform == "log", ALPHA_KW)
+        assert np.array_equal(scales, to.scales)
 
 
 @both_transforms
@@ -103,37 +73,3 @@ def test_prior_is_a_covariance(slots: int, n_days: int) -> None:
     assert to.colour[0] == 1.0
     assert (np.diff(to.colour) <= 1e-12).all()
     assert to.typical_length == pytest.approx(np.linalg.norm(to.colour))
-
-
-@both_transforms
-def test_scores_by_another_road(
-    centroids: Floats, rows: tuple[Floats, NDArray[np.int64]], transform: TransformName
-) -> None:
-    """A customer as the prior expects has coordinates of variance 1: S0^(-1/2), then the colour."""
-    to = around(centroids, transform)
-    offsets = to.offsets(*rows, to.middles)
-    scores = to.scores(*rows) / to.colour
-    lengths = np.einsum("ij,jk,ik->i", offsets, np.linalg.inv(to.prior), offsets)
-    np.testing.assert_allclose(np.square(scores).sum(axis=1), lengths, rtol=1e-8)
-    np.testing.assert_allclose(scores @ to.curves, offsets, atol=1e-8 * np.abs(offsets).max())
-
-
-@both_transforms
-def test_a_row_is_alone(
-    centroids: Floats, rows: tuple[Floats, NDArray[np.int64]], transform: TransformName
-) -> None:
-    """Other rows, their order and their number change no bit of a customer's scores."""
-    to = around(centroids, transform)
-    load_kw, labels = (np.concatenate([part] * 4) for part in rows)  # enough for several threads
-    scores = to.scores(load_kw, labels)
-    order = np.random.default_rng(0).permutation(len(load_kw))
-    assert np.array_equal(to.scores(load_kw[order], labels[order]), scores[order])
-    for i in (0, 57, 199):
-        assert np.array_equal(to.scores(load_kw[i : i + 1], labels[i : i + 1])[0], scores[i])
-
-
-def test_project_is_a_matrix_product() -> None:
-    """The compiled loop agrees with NumPy."""
-    generator = np.random.default_rng(2)
-    rows, weights = generator.normal(size=(700, 24)), generator.normal(size=(9, 24))
-    np.testing.assert_allclose(project(rows, weights), rows @ weights.T, atol=1e-12)

@@ -1,11 +1,10 @@
-"""Which radius is asked for, and how sums become a model: against simulation."""
+"""The choice of the radius, and the model read from sums: against simulation."""
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from wattveil.clustering.offsets import size_cells
-from wattveil.simulate import simulate_load_kw
+from wattveil.release.rows.projection import size_cells
 from wattveil.synthesis import fit, tuning
 from wattveil.synthesis.coordinates import Coordinates
 from wattveil.synthesis.covariance import ClusterMoments
@@ -29,7 +28,8 @@ def test_radius_against_simulation(to: Coordinates, spread: float) -> None:
     )
     rows = np.zeros((lengths.size, 2))
     rows[:, 1] = lengths
-    counts = np.bincount(size_cells(rows, edges, coordinates=2), minlength=edges.size + 1)
+    (cells,) = size_cells(rows, edges=edges, coordinates=2)
+    counts = np.bincount(cells, minlength=edges.size + 1)
     radius = fit.choose_radius(counts.astype(np.float64), 1.0, edges)
     assert np.mean(lengths < radius.clip) == pytest.approx(tuning.KEPT_INSIDE, abs=0.02)
     before = np.square(np.minimum(lengths, np.quantile(lengths, 0.99))).mean()
@@ -64,22 +64,6 @@ def test_slots_are_coordinates_written_out(to: Coordinates) -> None:
     y = to.middles[0] + z @ to.curves
     np.testing.assert_allclose(y.mean(axis=0), means[0], atol=0.03)
     np.testing.assert_allclose(np.cov(y.T), covariances[0], atol=0.02)
-
-
-def test_normal_scores_are_standardised(to: Coordinates) -> None:
-    """(y - m) / sigma, by NumPy; no bit of a row depends on the others."""
-    load_kw = simulate_load_kw(customers=300, seed=1)
-    labels = np.arange(300) % 2
-    r = to.n_coordinates
-    found = ClusterMoments(
-        means=np.full((2, r), 0.1), covariances=np.tile(np.eye(r), (2, 1, 1)), levels=np.ones(2)
-    )
-    scores = fit.normal_scores(load_kw, labels, found, to)
-    means, covariances = fit.in_slots(found, to)
-    std = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
-    y = np.arcsinh(load_kw / to.scales[labels][:, None])
-    np.testing.assert_allclose(scores, (y - means[labels]) / std[labels], atol=1e-9)
-    assert np.array_equal(fit.normal_scores(load_kw[7:8], labels[7:8], found, to)[0], scores[7])
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,4 @@
-"""Margins of the slots: bounded features, a map that never turns back, a known skew found again."""
-
-import math
+"""Margins of the slots: orthonormal curves, monotone quantile maps, a known skew recovered."""
 
 import numpy as np
 import pytest
@@ -10,10 +8,11 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 from scipy import stats
 
+from wattveil.release.rows.synthesis_features import cosine_features
 from wattveil.synthesis import tuning
 from wattveil.synthesis.margins import (
     expected_sizes,
-    margin_features,
+    margin_curves,
     margin_width,
     quantile_maps,
     read_margins,
@@ -34,32 +33,14 @@ def test_waves_are_orthonormal(n_slots: int) -> None:
     assert margin_width(n_slots) == tuning.COSINES * len(curves) == expected_sizes(n_slots).size
 
 
-@settings(deadline=None)  # the first call compiles
-@given(
-    rows=hnp.arrays(
-        np.float64, st.tuples(st.integers(1, 4), st.just(48)), elements=st.floats(-1e12, 1e12)
-    ),
-    n_days=st.sampled_from([1, 2]),
-)
-def test_nobody_is_longer_than_one(rows: Floats, n_days: int) -> None:
-    """Whatever the scores, features are finite and of length 1 at most."""
-    features = margin_features(rows, n_days)
-    assert np.isfinite(features).all()
-    assert (np.linalg.norm(features, axis=1) <= 1.0 + 1e-12).all()
-
-
-def test_features_by_the_formula() -> None:
-    """The mean over the slots of b_w(h) sqrt(d) sqrt(2) cos(pi j v_h), read back without noise."""
-    rows = np.random.default_rng(1).normal(0.2, 1.1, (500, 24))
-    sums = margin_features(rows, 1).sum(axis=0)
-    v = stats.norm.cdf(rows)
-    j = np.arange(1, tuning.COSINES + 1)
-    cosines = math.sqrt(2.0) * np.cos(math.pi * j[:, None, None] * v)
-    exact = np.einsum("jih,wh->jw", cosines, waves(24)) / (500 * math.sqrt(24))
-    # A customer of no noise is believed, but for the sampling error of so many customers.
-    found = read_margins(sums, std=0.0, customers=500.0, n_slots=24)
-    weight = expected_sizes(24) ** 2 / (expected_sizes(24) ** 2 + 1.0 / 500.0)
-    np.testing.assert_allclose(found, weight * exact, atol=1e-9)
+@pytest.mark.parametrize(("n_slots", "n_days"), [(24, 1), (24, 2), (4, 8)])
+def test_curves_of_several_days_are_repeated(n_slots: int, n_days: int) -> None:
+    """The curves of one day, side by side, orthonormal again; one weight for each coefficient."""
+    curves, weights = margin_curves(n_slots, n_days)
+    np.testing.assert_allclose(curves @ curves.T, np.eye(len(curves)), atol=1e-12)
+    assert weights.size == margin_width(n_slots)
+    for day in np.split(curves, n_days, axis=1):
+        np.testing.assert_allclose(day * np.sqrt(n_days), waves(n_slots))
 
 
 def test_noise_alone_is_not_believed() -> None:
@@ -92,7 +73,7 @@ def test_known_skew_is_found_again() -> None:
     law = stats.gamma(3.0)
     generator = np.random.default_rng(3)
     skewed = (law.rvs((4000, 24), random_state=generator) - law.mean()) / law.std()
-    sums = margin_features(skewed, 1).sum(axis=0)
+    sums = cosine_features(skewed, margin_curves(24, 1)).sum(axis=0)
     coefficients = read_margins(sums, std=0.0, customers=4000.0, n_slots=24)
     chances = np.linspace(0.02, 0.98, 49)
     z = stats.norm.ppf(chances)

@@ -1,22 +1,19 @@
-"""Years: typical days, what a customer's days add, how it is read, and what is sampled."""
+"""Models of years: how the noisy sums of days are read, and what is sampled."""
 
 import datetime as dt
 import json
-import pickle
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from wattveil.errors import InvalidParameterError
 from wattveil.profiles import Split
+from wattveil.release.rows.day_features import day_moments, typical_days
 from wattveil.synthesis import days, tuning
-from wattveil.synthesis.calendar import YearCalendar, fitting_calendar, typical_days
+from wattveil.synthesis.calendar import YearCalendar, fitting_calendar
 from wattveil.synthesis.day_bases import day_axes
 from wattveil.synthesis.days import DayToDay
 from wattveil.synthesis.margins import waves
@@ -71,31 +68,17 @@ def year_model(
     )
 
 
+def typical(rows: Floats, calendar: YearCalendar) -> Floats:
+    """Return the typical days of customers."""
+    return typical_days(rows, parts=calendar.parts, n_parts=calendar.n_parts)[0]
+
+
 def test_parts_of_a_year_by_hand() -> None:
     """A day has the season of its month, winter first, and tells the weekend from weekdays."""
     parts = calendar_of(365, Split.SEASON_WEEKDAY_WEEKEND).parts
     for number, part in enumerate(parts.tolist()):
         day = NEW_YEAR + dt.timedelta(days=number)
         assert part == 2 * (day.month % 12 // 3) + (day.weekday() >= 5)
-
-
-def test_typical_days_are_means_over_whole_days() -> None:
-    """Two roads: NumPy's means of the days without a gap."""
-    generator = np.random.default_rng(0)
-    rows = generator.normal(size=(5, 14 * SLOTS))
-    rows[1, 3] = np.nan
-    rows[2, SLOTS] = np.inf
-    rows[3, 4 * SLOTS :: 7 * SLOTS] = np.nan  # two Saturdays; Sundays stay
-    rows[4, 4 * SLOTS : 6 * SLOTS] = np.nan  # and here the second weekend
-    calendar = calendar_of(14)
-    found = typical_days(rows, calendar)
-    cube = rows.reshape(5, 14, SLOTS)
-    for own, by_day in zip(found, cube, strict=True):
-        whole = np.isfinite(by_day).all(axis=1)
-        means = [by_day[whole & (calendar.parts == part)].mean(axis=0) for part in (0, 1)]
-        assert np.allclose(own, np.concatenate(means))
-    rows[0, 4::SLOTS] = np.nan
-    assert np.isnan(typical_days(rows, calendar)[0]).all()
 
 
 def test_calendars_that_do_not_fit_are_refused() -> None:
@@ -111,93 +94,19 @@ def test_calendars_that_do_not_fit_are_refused() -> None:
         fitting_calendar(200, **fine | {"n_slots": 97})
 
 
-def test_day_features_by_a_second_road() -> None:
-    """Covariance, products and spreads as NumPy computes them, gaps left out."""
-    calendar = calendar_of(60)
-    rows = year_model().sample(3, seed=1, n_days=60)[0]
-    rows[1, 5 * SLOTS] = np.nan
-    typical = typical_days(rows, calendar)
-    features, spreads = days.day_features(rows, typical, calendar)
-    values, vectors = day_axes(SLOTS)
-    means = typical.reshape(3, 2, SLOTS)
-    for row, own, mean, spread in zip(rows, features, means, spreads, strict=True):
-        by_day = row.reshape(60, SLOTS).copy()
-        whole = np.isfinite(by_day).all(axis=1)
-        by_day[~whole] = np.nan
-        scale = 0.25 * np.sqrt(mean**2 + 0.01 * np.square(mean).mean())
-        y = np.arcsinh(by_day / scale[calendar.parts])
-        for part in (0, 1):
-            y[calendar.parts == part] -= np.nanmean(y[calendar.parts == part], axis=0)
-        z = y @ (vectors / np.sqrt(values)[:, None]).T
-        size = np.sqrt(np.nanmean(z**2, axis=0))
-        shape = np.sqrt(np.square(size[1:]).mean())
-        assert spread[0] == pytest.approx(shape * np.sqrt(whole.sum() / (whole.sum() - 2)))
-        assert spread[1] == pytest.approx(size[0] / shape)
-        z /= np.array([size[0]] + [shape] * (SLOTS - 1))
-        seconds = z[whole].T @ z[whole] / whole.sum()
-        products = [np.nanmean(z[lag:] * z[:-lag], axis=0) for lag in (1, 7)]
-        weights = np.where(np.eye(SLOTS), 1.0, np.sqrt(2.0))[np.triu_indices(SLOTS)]
-        expected = [seconds[np.triu_indices(SLOTS)] * weights, np.concatenate(products)]
-        for which, (first, last) in enumerate([(0, 10), (10, 18)]):
-            scaled = own[first:last] / np.linalg.norm(own[first:last])
-            assert np.allclose(scaled, expected[which] / np.linalg.norm(expected[which]))
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    arrays(
-        np.float64,
-        (2, 14 * SLOTS),
-        elements=st.one_of(
-            st.floats(allow_nan=True, allow_infinity=True), st.sampled_from([0.0, 1e-300, 1e300])
-        ),
-    )
-)
-def test_a_customer_adds_at_most_length_one_of_its_own_data(rows: Floats) -> None:
-    """Whatever its readings are, and whoever stands beside, to the last bit."""
-    calendar = calendar_of(14)
-    typical = typical_days(rows, calendar)
-    kept = np.isfinite(typical).all(axis=1)
-    rows, typical = rows[kept], typical[kept]
-    features, spreads = days.day_features(rows, typical, calendar)
-    assert (np.linalg.norm(features, axis=1) <= 1.0 + 1e-9).all()
-    for i in range(len(rows)):
-        alone, own_spread = days.day_features(rows[i : i + 1], typical[i : i + 1], calendar)
-        assert alone.tobytes() == features[i : i + 1].tobytes()
-        assert own_spread.tobytes() == spreads[i : i + 1].tobytes()
-
-
-def test_bases_of_a_day_travel_with_the_calendar(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever gets a calendar that was used finds the same numbers, whatever its eigenvectors."""
-    rows = np.random.default_rng(5).lognormal(size=(2, 14 * SLOTS))
-    calendar = calendar_of(14)
-    typical = typical_days(rows, calendar)
-    nobody = np.zeros((0, rows.shape[1])), np.zeros((0, typical.shape[1]))
-    days.day_features(*nobody, calendar)
-    sent = pickle.loads(pickle.dumps(calendar))  # noqa: S301 - our own
-    monkeypatch.setattr(np.linalg, "eigh", None)
-    found, _ = days.day_features(rows, typical, sent)
-    monkeypatch.undo()
-    assert found.tobytes() == days.day_features(rows, typical, calendar_of(14))[0].tobytes()
-
-
-def test_days_of_small_and_large_customers_are_alike() -> None:
-    """A customer ten times as large adds the same."""
-    calendar = calendar_of(60)
-    rows = year_model().sample(4, seed=1, n_days=60)[0]
-    small = days.day_features(rows, typical_days(rows, calendar), calendar)
-    large = days.day_features(10 * rows, typical_days(10 * rows, calendar), calendar)
-    for one, other in zip(small, large, strict=True):
-        assert np.allclose(one, other, atol=1e-9)
-
-
 @pytest.mark.parametrize(("slow", "decay"), [(0.3, 0.7), (0.4, 0.9)])
 def test_what_was_planted_is_read(slow: float, decay: float) -> None:
     """Days sampled from a model, summed without noise and read, give the model again."""
     model = year_model(slow=slow, decay=decay)
     rows = model.sample(400, seed=2, by=[1, 0])[0]
     calendar = model.calendar
-    features, spreads = days.day_features(rows, typical_days(rows, calendar), calendar)
+    features, spreads = day_moments(
+        rows,
+        typical(rows, calendar),
+        parts=calendar.parts,
+        bases=calendar.day_bases,
+        gains=days.day_gains(SLOTS),
+    )
     edges = days.spread_edges()
     counts = [
         (np.bincount(np.searchsorted(edges, one), minlength=edges.size + 1).astype(float), 1.0)
@@ -229,7 +138,7 @@ def test_the_mean_of_days_is_the_typical_day() -> None:
     model = year_model(slow=0.0, split=Split.WEEKDAY_WEEKEND, spread=-0.7)
     load_kw = model.sample(50, seed=3, by=[1, 0], n_days=3600)[0]
     typical_kw = np.concatenate([load for load, _ in model.typical.batches(50, seed=3, by=[1, 0])])
-    found = typical_days(load_kw, replace(model.calendar, n_days=3600))
+    found = typical(load_kw, replace(model.calendar, n_days=3600))
     usual = typical_kw > tuning.TYPICAL_FLOOR * customer_sizes(typical_kw)[:, None]
     ratios = found[usual] / typical_kw[usual]
     assert ratios.mean() == pytest.approx(1.0, abs=0.01)
