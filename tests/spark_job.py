@@ -18,10 +18,11 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.transcripts import record, replay
-from tests.unit.engines.example_row_functions import by_sign_sums
 from wattveil import PrivateKMeans
 from wattveil.engines.session import spark_session
 from wattveil.engines.spark import SparkRows
+from wattveil.privacy.mechanisms.contributions import BlockSums, Query
+from wattveil.release.rows.nearest import nearest_offsets
 
 Floats = NDArray[np.float64]
 
@@ -60,7 +61,7 @@ def _uneven(session: SparkSession, load_kw: Floats) -> DataFrame:
 def _speculate(frame: DataFrame, load_kw: Floats, folder: Path) -> dict[str, object]:
     """Add up while one task hangs; Spark starts it a second time and takes that one's sum."""
     rows = SparkRows(_hangs_once(frame, folder / "slow"), np.zeros((0, SLOTS)))
-    work = by_sign_sums(SLOTS)
+    work = _offset_sums()
     total, expected = rows.add_up(work), work(load_kw)
     return {
         "equal": work.pack(total) == work.pack(expected),
@@ -112,6 +113,18 @@ def _kill_the_running(folder: Path) -> None:
     groups = json.loads(os.environ["WATTVEIL_WORKERS"])
     [group] = [group for work, group in groups.items() if running.is_relative_to(work)]
     os.killpg(group, 9)
+
+
+def _offset_sums() -> BlockSums:
+    """Return a step of K-means: its row function is of the package, which executors have."""
+    work = nearest_offsets.bind(
+        centres=np.eye(2, SLOTS), radii=np.ones(2), colour=np.ones(SLOTS), shells=np.array([1.0])
+    )
+    queries = [
+        Query(tag="offsets", rho_units=1, n_cells=2, n_features=SLOTS),
+        Query(tag="counts", rho_units=1, n_cells=2 * 2),
+    ]
+    return BlockSums(queries, work)
 
 
 def _attempts(folder: Path) -> int:

@@ -4,7 +4,7 @@ It is found by following the call graph from every public release function:
 
 * an *entry* is a public function or method of `wattveil.release` that takes private data or states
   a guarantee, `wattveil.publish.produce.release_parts` and the methods `query` and `release` of
-  each part of a bundle, and every function of `wattveil.release.rows` that is marked as a row function;
+  each part of a bundle, and every marked row function of `wattveil.release.rows`;
 * a definition reachable from an entry belongs to the base if it is in a *trusted* package
   (`privacy`, `engines`, `checks`, `compiled`, `release.rows`), or if it is in `release` or
   `publish` and the annotation of a parameter permits private data;

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from wattveil.compiled import in_threads, over_spans
 from wattveil.errors import InvalidParameterError
-from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals
+from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals, checked_sums
 from wattveil.privacy.rows import (
     BoundRowFunction,
     FloatArray,
@@ -108,7 +108,7 @@ class LocalRows(Rows[*Columns]):
 
     def add_up(self, work: BlockSums) -> BoundedTotals:
         """Return the total over all blocks."""
-        return work.total(self._over_blocks(work))
+        return work.total(self._over_blocks(checked_sums(work)))
 
     def _columns_in_order(self) -> tuple[*Columns]:
         columns = self._joined()

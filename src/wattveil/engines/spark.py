@@ -22,7 +22,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 from wattveil.compiled import stay_in_one_thread
 from wattveil.engines.folders import write_folder
 from wattveil.errors import InvalidDataError, InvalidParameterError
-from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals
+from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals, checked_sums
 from wattveil.privacy.rows import (
     BoundRowFunction,
     IntArray,
@@ -167,7 +167,7 @@ class SparkRows(Rows[*Columns]):
 
     def add_up(self, work: BlockSums) -> BoundedTotals:
         """Return the total over all batches; executors add up and send authenticated bytes."""
-        on_block = _on_block(work, self._nobody)
+        on_block = _on_block(checked_sums(work), self._nobody)
         # Public numbers that the function finds when it needs them, such as eigenvectors, are found
         # here and travel with it: executors might find others in the last bits.
         size = len(work.pack(work(*self._nobody)))

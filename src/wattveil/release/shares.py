@@ -16,6 +16,7 @@ from wattveil.clustering.group_table import (
 )
 from wattveil.clustering.lloyd import checked_points
 from wattveil.engines.inputs import Load, Values, load_rows
+from wattveil.errors import InvalidParameterError
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee
 from wattveil.privacy.mechanisms.contributions import Query
@@ -82,7 +83,10 @@ def cluster_shares(
     table = GroupTable.of(levels, n_clusters=len(centres))
     given = None if totals is None else checked_counts("totals", totals, table.shape[:-1])
 
-    own = {f"groups[{name!r}]": values for name, values in table.checked(groups).items()}
+    if rows.width != centres.shape[1]:
+        raise InvalidParameterError("load_kw", f"of {centres.shape[1]} columns", rows.width)
+    values = table.checked(groups)
+    own = {f"groups[{name!r}]": values[name] for name in table.levels}
     by_group = rows_by_group(rows, own, table.levels)
     checks.positive_epsilon("epsilon", epsilon)
     checks.probability("delta", delta)

@@ -194,6 +194,15 @@ def test_distance_of_answers_covers_a_thin_ellipsoid(unit: float) -> None:
     assert thin.answer_sensitivity == 2**25 + 3 + 2
 
 
+@pytest.mark.parametrize("off", [1e-3, -1e-3, 0.25])
+def test_distance_of_answers_covers_an_inverse_that_is_off(off: float) -> None:
+    """Should the computed inverse not be the inverse, what it is off by is paid for."""
+    region = Ellipsoid(shape=SHAPE)
+    vars(region)["whiten"] = np.linalg.inv(SHAPE) * (1.0 + off)
+    norm = abs(off) * math.sqrt(3.0)  # of A W - I
+    assert region.answer_sensitivity == pytest.approx(2**25 * (1.0 + 1.01 * norm), rel=1e-6)
+
+
 def test_ellipsoid_is_kept_in_double_precision() -> None:
     """A matrix of whole numbers is accepted; what is inverted and multiplied is float64."""
     whole = np.array([[2, 0], [0, 1]])

@@ -160,8 +160,10 @@ def test_what_is_set_aside_must_fit(
     promise: Promise, response_epsilon: float, response_delta: float
 ) -> None:
     """More than the guarantee cannot be set aside, whatever is left for the rest."""
-    with pytest.raises(InvalidParameterError, match=r"within the promise \(1.0, 1e-06\)"):
+    with pytest.raises(InvalidParameterError, match=r"within the promise \(1.0, 1e-06\)") as caught:
         Budget(promise(), response_epsilon=response_epsilon, response_delta=response_delta)
+    assert caught.value.field == "response_epsilon, response_delta"
+    assert caught.value.value == (response_epsilon, response_delta)
 
 
 @pytest.mark.parametrize("field", ["response_epsilon", "response_delta"])

@@ -177,6 +177,7 @@ HALF = PARTS // 2
         ),  # distinguished by a label with certainty
         np.array([[HALF, HALF], [HALF, HALF], [PARTS, 0]]),
         np.array([[HALF, HALF], [HALF, HALF], [0, PARTS]]),
+        np.array([[PARTS - 1, 1], [PARTS, 0], [PARTS, 0]]),  # with the smallest chance there is
         np.zeros((1, 0), dtype=np.int64),
         np.zeros(0, dtype=np.int64),
         np.zeros((3, 2), dtype=np.int64),
@@ -189,8 +190,18 @@ def test_what_is_no_channel_is_refused(parts: np.typing.NDArray[np.int64]) -> No
     """Rows that do not add up, zeros in some rows only, wrong shapes and kinds of numbers."""
     with pytest.raises(
         InvalidParameterError, match=r"parts must be K \+ 1 rows of K whole numbers"
-    ):
+    ) as caught:
         Channel(parts)
+    assert caught.value.value == parts.shape
+
+
+def test_the_smallest_chance_is_a_chance() -> None:
+    """A label of one part in 2^62 is possible; where every row has it, it reveals nothing."""
+    rare = Channel(np.array([[PARTS - 1, 1]] * 3))
+    assert [rare.epsilon(neighbours) for neighbours in Neighbours] == [0.0, 0.0]
+    twice = Channel(np.array([[PARTS - 2, 2], [PARTS - 1, 1], [PARTS - 1, 1]]))
+    for neighbours in Neighbours:
+        assert twice.epsilon(neighbours) == pytest.approx(math.log(2.0), rel=1e-15)
 
 
 def test_a_channel_keeps_its_own_array() -> None:

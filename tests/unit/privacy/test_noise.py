@@ -200,6 +200,12 @@ def test_an_accepted_scale_is_a_float() -> None:
     assert noise.check_scale(2.0**48) == 2.0**48
 
 
+@pytest.mark.parametrize("scale", [1.0, 0.5, 1e-9, 5e-324])
+def test_any_scale_above_zero_draws(scale: float) -> None:
+    """How small noise may be is for the mechanism to say; here it need only be noise."""
+    assert noise.check_scale(scale) == scale
+
+
 def test_bad_bound_is_refused() -> None:
     """There is nothing below 0."""
     with pytest.raises(InvalidParameterError, match="bound must be"):

@@ -149,6 +149,14 @@ def test_labels_are_a_vector_of_whole_numbers(labels: Any) -> None:  # noqa: ANN
     assert caught.value.row_ids == ()
 
 
+@pytest.mark.parametrize("labels", [["customer 4711"], [1j], [None, "a"]], ids=range(3))
+def test_labels_are_numbers(labels: Any) -> None:  # noqa: ANN401 - wrong on purpose
+    """What is no number is refused by the name of the field, without quoting it."""
+    with pytest.raises(InvalidDataError, match="'unstable is an array of real numbers'") as caught:
+        checked_labels(labels, 3, field="unstable")
+    assert "4711" not in str(caught.value)
+
+
 def test_labels_are_copied() -> None:
     """What comes back can be changed without changing the private original."""
     original = np.array([0, 1, 2])

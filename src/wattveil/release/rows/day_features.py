@@ -95,6 +95,7 @@ def day_moments(
     """
     whiten, curves, weights = bases
     n_slots = len(whiten)
+    check_width(hours_kw, parts.size * n_slots)
     days_kw, whole = whole_days(hours_kw, parts.size)
     n_parts = typical_kw.shape[1] // n_slots
     typical = typical_kw.reshape(len(days_kw), n_parts, n_slots)

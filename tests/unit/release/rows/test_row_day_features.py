@@ -1,0 +1,207 @@
+"""Typical days of customers, and features of their days, against direct computations in NumPy."""
+
+import datetime as dt
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+
+from wattveil.errors import InvalidParameterError
+from wattveil.privacy.mechanisms.contributions import NO_DATA
+from wattveil.profiles import Split
+from wattveil.release.rows.day_features import (
+    day_features,
+    day_moments,
+    typical_days,
+    typical_size_cells,
+)
+from wattveil.synthesis.calendar import YearCalendar
+from wattveil.synthesis.day_bases import day_axes
+from wattveil.synthesis.days import day_gains, day_width, spread_edges
+
+Floats = NDArray[np.float64]
+SLOTS = 4
+
+
+def calendar_of(n_days: int) -> YearCalendar:
+    """Return weekdays and weekends from New Year's Day 2013, a Tuesday."""
+    new_year = dt.date(2013, 1, 1)
+    split = Split.WEEKDAY_WEEKEND
+    return YearCalendar(first_day=new_year, n_days=n_days, n_slots=SLOTS, split=split)
+
+
+def parts_of(calendar: YearCalendar) -> dict[str, Any]:
+    """Return the public parameters of typical days."""
+    return {"parts": calendar.parts, "n_parts": calendar.n_parts}
+
+
+def typical(rows: Floats, calendar: YearCalendar) -> Floats:
+    """Return the typical days of customers."""
+    return typical_days(rows, **parts_of(calendar))[0]
+
+
+def moments(rows: Floats, typical_kw: Floats, calendar: YearCalendar) -> tuple[Floats, Floats]:
+    """Return features and spreads of the days of customers."""
+    gains = day_gains(calendar.n_slots)
+    return day_moments(
+        rows, typical_kw, parts=calendar.parts, bases=calendar.day_bases, gains=gains
+    )
+
+
+def varied_days(customers: int, n_days: int) -> Floats:
+    """Return customers whose days differ in level and in shape."""
+    generator = np.random.default_rng(1)
+    level = 0.3 * generator.normal(size=(customers, n_days, 1))
+    shape = 0.4 * generator.normal(size=(customers, n_days, SLOTS))
+    rows: Floats = np.array([0.3, 0.5, 0.4, 0.9]) * np.exp(level + shape)
+    return rows.reshape(customers, -1)
+
+
+def test_typical_days_are_means_over_whole_days() -> None:
+    """NumPy's means of the days without a missing slot; without any day of a part, NaN."""
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(5, 14 * SLOTS))
+    rows[1, 3] = np.nan
+    rows[2, SLOTS] = np.inf
+    rows[3, 4 * SLOTS :: 7 * SLOTS] = np.nan  # two Saturdays; Sundays stay
+    rows[4, 4 * SLOTS : 6 * SLOTS] = np.nan  # and here the first weekend
+    calendar = calendar_of(14)
+    found = typical(rows, calendar)
+    cube = rows.reshape(5, 14, SLOTS)
+    for own, by_day in zip(found, cube, strict=True):
+        whole = np.isfinite(by_day).all(axis=1)
+        means = [by_day[whole & (calendar.parts == part)].mean(axis=0) for part in (0, 1)]
+        assert np.allclose(own, np.concatenate(means))
+    rows[0, 4::SLOTS] = np.nan
+    assert np.isnan(typical(rows, calendar)[0]).all()
+
+
+def test_size_cells_by_digitize() -> None:
+    """The root-mean-square typical load, between the bounds that NumPy finds."""
+    calendar = calendar_of(14)
+    rows = varied_days(200, 14) * np.geomspace(0.1, 10.0, 200)[:, None]
+    rows[7] = np.nan
+    edges = np.array([0.2, 0.5, 1.0, 3.0])
+    (cells,) = typical_size_cells(rows, **parts_of(calendar), edges=edges)
+    sizes = np.sqrt(np.square(typical(rows, calendar)).mean(axis=1))
+    expected = np.where(np.isnan(sizes), NO_DATA, np.digitize(sizes, edges))
+    assert cells.tolist() == expected.tolist()
+    assert cells.dtype == np.int64
+    assert cells[7] == NO_DATA
+
+
+def test_day_moments_by_numpy() -> None:
+    """Covariance, products and spreads as NumPy computes them, days with gaps left out."""
+    calendar = calendar_of(60)
+    rows = varied_days(3, 60)
+    rows[1, 5 * SLOTS] = np.nan
+    typical_kw = typical(rows, calendar)
+    features, spreads = moments(rows, typical_kw, calendar)
+    assert features.shape == (3, day_width(SLOTS))
+    values, vectors = day_axes(SLOTS)
+    means = typical_kw.reshape(3, 2, SLOTS)
+    for row, own, mean, spread in zip(rows, features, means, spreads, strict=True):
+        by_day = row.reshape(60, SLOTS).copy()
+        whole = np.isfinite(by_day).all(axis=1)
+        by_day[~whole] = np.nan
+        scale = 0.25 * np.sqrt(mean**2 + 0.01 * np.square(mean).mean())
+        y = np.arcsinh(by_day / scale[calendar.parts])
+        for part in (0, 1):
+            y[calendar.parts == part] -= np.nanmean(y[calendar.parts == part], axis=0)
+        z = y @ (vectors / np.sqrt(values)[:, None]).T
+        size = np.sqrt(np.nanmean(z**2, axis=0))
+        shape = np.sqrt(np.square(size[1:]).mean())
+        assert spread[0] == pytest.approx(shape * np.sqrt(whole.sum() / (whole.sum() - 2)))
+        assert spread[1] == pytest.approx(size[0] / shape)
+        z /= np.array([size[0]] + [shape] * (SLOTS - 1))
+        seconds = z[whole].T @ z[whole] / whole.sum()
+        products = [np.nanmean(z[lag:] * z[:-lag], axis=0) for lag in (1, 7)]
+        weights = np.where(np.eye(SLOTS), 1.0, np.sqrt(2.0))[np.triu_indices(SLOTS)]
+        expected = [seconds[np.triu_indices(SLOTS)] * weights, np.concatenate(products)]
+        for which, (first, last) in enumerate([(0, 10), (10, 18)]):
+            scaled = own[first:last] / np.linalg.norm(own[first:last])
+            assert np.allclose(scaled, expected[which] / np.linalg.norm(expected[which]))
+
+
+def test_day_features_are_moments_and_cells_of_spreads() -> None:
+    """Features of customers with data, and between which bounds their two spreads lie."""
+    calendar, edges = calendar_of(28), spread_edges()
+    rows = varied_days(40, 28)
+    rows[3] = np.nan
+    rows[5] = 0.0  # days that are all alike: spread 0
+    cells, features, shapes, levels = day_features(
+        rows,
+        **parts_of(calendar),
+        bases=calendar.day_bases,
+        gains=day_gains(SLOTS),
+        edges=edges,
+    )
+    assert cells.tolist() == [NO_DATA if place == 3 else 0 for place in range(40)]
+    with_data = cells == 0
+    kept = rows[with_data]
+    expected, spreads = moments(kept, typical(kept, calendar), calendar)
+    assert features[with_data].tobytes() == expected.tobytes()
+    for found, spread in zip((shapes, levels), spreads.T, strict=True):
+        assert found[with_data].tolist() == np.digitize(spread, edges).tolist()
+        assert found[3] == NO_DATA
+        assert found[5] == 0
+        assert found.dtype == np.int64
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    arrays(
+        np.float64,
+        (2, 14 * SLOTS),
+        elements=st.one_of(
+            st.floats(allow_nan=True, allow_infinity=True), st.sampled_from([0.0, 1e-300, 1e300])
+        ),
+    )
+)
+def test_day_moments_have_length_1_at_most_and_depend_on_their_own_row(rows: Floats) -> None:
+    """Whatever the readings are, and whatever rows are in the block, to the last bit."""
+    calendar = calendar_of(14)
+    typical_kw = typical(rows, calendar)
+    kept = np.isfinite(typical_kw).all(axis=1)
+    rows, typical_kw = rows[kept], typical_kw[kept]
+    features, spreads = moments(rows, typical_kw, calendar)
+    assert (np.linalg.norm(features, axis=1) <= 1.0 + 1e-9).all()
+    for i in range(len(rows)):
+        alone, own_spread = moments(rows[i : i + 1], typical_kw[i : i + 1], calendar)
+        assert alone.tobytes() == features[i : i + 1].tobytes()
+        assert own_spread.tobytes() == spreads[i : i + 1].tobytes()
+
+
+def test_bases_of_a_day_are_sent_with_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bound function has its bases: the process that receives it computes no eigenvectors."""
+    calendar, edges = calendar_of(14), spread_edges()
+    rows = np.random.default_rng(5).lognormal(size=(2, 14 * SLOTS))
+    public = {**parts_of(calendar), "bases": calendar.day_bases, "gains": day_gains(SLOTS)}
+    work = day_features.bind(**public, edges=edges)
+    sent = pickle.loads(pickle.dumps(work))  # noqa: S301 - our own
+    monkeypatch.setattr(np.linalg, "eigh", None)
+    found = sent(rows)
+    monkeypatch.undo()
+    for one, other in zip(found, work(rows), strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+def test_days_of_small_and_large_customers_have_equal_features() -> None:
+    """A customer ten times as large has the same features and spreads."""
+    calendar = calendar_of(60)
+    rows = varied_days(4, 60)
+    small = moments(rows, typical(rows, calendar), calendar)
+    large = moments(10 * rows, typical(10 * rows, calendar), calendar)
+    for one, other in zip(small, large, strict=True):
+        assert np.allclose(one, other, atol=1e-9)
+
+
+def test_rows_of_another_width_are_refused() -> None:
+    """Rows that are not whole days: compiled loops check no bounds."""
+    with pytest.raises(InvalidParameterError, match="load_kw must be of 56 columns"):
+        typical(np.ones((1, 14 * SLOTS + 1)), calendar_of(14))

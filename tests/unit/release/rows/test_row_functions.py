@@ -1,0 +1,290 @@
+"""Every row function of the package: an output depends on its own row alone, to the last bit.
+
+The check runs a function on single rows first, then on blocks of any size, order and layout, also
+beside rows of NaN, infinity, huge and subnormal numbers. Planted faults show that it can fail.
+"""
+
+import datetime as dt
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from wattveil.clustering.calendar import Calendar
+from wattveil.clustering.geometry import public_basis
+from wattveil.engines.inputs import value_column
+from wattveil.privacy.rows import (
+    BoundRowFunction,
+    FloatArray,
+    IntArray,
+    RowFunction,
+    row_function,
+)
+from wattveil.profiles import Split
+from wattveil.release import rows as package
+from wattveil.release.rows import (
+    day_features,
+    group_places,
+    nearest,
+    projection,
+    synthesis_features,
+)
+from wattveil.synthesis.calendar import YearCalendar
+from wattveil.synthesis.coordinates import Coordinates
+from wattveil.synthesis.days import day_gains, spread_edges
+from wattveil.synthesis.margins import margin_curves
+
+Columns = tuple[NDArray[Any], ...]
+Example = tuple[Columns, dict[str, Any]]
+"""Columns of a pool of customers, and public parameters."""
+
+ORDINARY, SLOTS, DAYS = 60, 12, 14
+_GENERATOR = np.random.default_rng(7)
+_SUBNORMAL = 5e-324
+_EDGES = np.geomspace(0.1, 100.0, 9)
+
+
+def _load_kw(width: int) -> FloatArray:
+    """Return ordinary rows, then hostile ones: whole rows, single values, and mixtures."""
+    ordinary = _GENERATOR.lognormal(-1.0, 1.0, size=(ORDINARY, width))
+    ordinary[::5] *= -1.0
+    ordinary[1::5] *= 1e3
+    values = [np.nan, np.inf, -np.inf, 1e300, -1e300, 1e9, _SUBNORMAL, -_SUBNORMAL, 0.0, -0.0]
+    whole = np.repeat(np.array(values)[:, None], width, axis=1)
+    single = _GENERATOR.lognormal(size=(len(values), width))
+    single[:, width // 2] = values
+    alternating = np.where(np.arange(width) % 2, 1e300, -1e300)
+    mixed = _GENERATOR.choice(values, size=(6, width))
+    return np.vstack([ordinary, whole, single, alternating, mixed])
+
+
+LOAD = _load_kw(SLOTS)
+HOURS = _load_kw(DAYS * SLOTS)
+POOL = len(LOAD)
+PLACES = _GENERATOR.integers(-1, 3, POOL)
+LABELS = _GENERATOR.integers(0, 3, POOL)
+AREAS = value_column((None, "north", "west", "south", "south")[i % 5] for i in range(POOL))
+CLASSES = value_column([("a", float("nan"), ("b", 1), 2**53)[i % 4] for i in range(POOL)])
+CENTROIDS = np.vstack([np.zeros(SLOTS), _GENERATOR.lognormal(size=(2, SLOTS))])
+CURVES = Calendar(n_days=3, n_slots=SLOTS // 3, n_coordinates=SLOTS).curves
+TO = Coordinates(centroids=CENTROIDS, transform="asinh", alpha_kw=15.0, n_days=2)
+LOGS = Coordinates(centroids=CENTROIDS, transform="log", alpha_kw=15.0, n_days=2)
+WEEKS = YearCalendar(
+    first_day=dt.date(2013, 1, 1), n_days=DAYS, n_slots=SLOTS, split=Split.WEEKDAY_WEEKEND
+)
+PARTS = {"parts": WEEKS.parts, "n_parts": WEEKS.n_parts}
+MARGINS = {"means": TO.middles, "deviations": _GENERATOR.uniform(0.1, 2.0, (3, SLOTS))}
+WAVES = margin_curves(SLOTS // 2, 2)
+
+EXAMPLES: dict[RowFunction[..., Any], list[Example]] = {
+    projection.project_rows: [
+        ((LOAD,), {"basis": public_basis(SLOTS)[:5], "normalise": False, "longest": 3.0}),
+        ((LOAD,), {"basis": public_basis(SLOTS), "normalise": True, "longest": np.inf}),
+    ],
+    projection.comparable_rows: [
+        ((LOAD,), {"normalise": False, "longest": 3.0}),
+        ((LOAD,), {"normalise": True, "longest": 3.0}),
+    ],
+    projection.first_columns: [((LOAD,), {"columns": 3})],
+    projection.first_coordinates: [((LOAD,), {"columns": 3})],
+    projection.one_cell: [((LOAD,), {})],
+    projection.size_cells: [
+        ((LOAD,), {"edges": _EDGES, "coordinates": 7}),
+        ((LOAD, LABELS), {"edges": _EDGES, "coordinates": SLOTS}),
+    ],
+    projection.group_cells: [((LOAD, PLACES), {})],
+    projection.any_group_cell: [((LOAD, PLACES), {})],
+    projection.group_size_cells: [((LOAD, PLACES), {"edges": _EDGES, "curves": CURVES})],
+    projection.group_coordinates: [
+        ((LOAD, PLACES), {"radii": np.array([0.3, 1.0, 5.0]), "curves": CURVES})
+    ],
+    nearest.nearest_centroid: [((LOAD,), {"centroids": CENTROIDS})],
+    nearest.with_nearest: [((LOAD,), {"centroids": CENTROIDS})],
+    nearest.nearest_cells: [((LOAD, PLACES), {"centroids": CENTROIDS})],
+    nearest.nearest_offsets: [
+        (
+            (LOAD,),
+            {
+                "centres": CENTROIDS,
+                "radii": np.array([0.5, 1.0, 2.0]),
+                "colour": _GENERATOR.uniform(0.5, 2.0, SLOTS),
+                "shells": np.array([0.5, 1.0, 2.0]),
+            },
+        )
+    ],
+    nearest.cost_features: [
+        (
+            (LOAD,),
+            {
+                "centroids": _GENERATOR.lognormal(size=(4, 3, SLOTS)),
+                "features": _GENERATOR.normal(size=(4, 2)),
+            },
+        )
+    ],
+    group_places.with_places: [
+        ((LOAD,), {"levels": {}}),
+        ((LOAD, AREAS, CLASSES), {"levels": {"area": ["south", "north"], "class": [2**53, "a"]}}),
+    ],
+    group_places.of_group: [((LOAD, PLACES), {"place": 1})],
+    synthesis_features.export_cells: [((LOAD, LABELS), {})],
+    synthesis_features.scores: [
+        ((LOAD, LABELS), {"rule": to.rule, "centres": to.middles, "weights": to.weights})
+        for to in (TO, LOGS)
+    ],
+    synthesis_features.moment_features: [((LOAD, LABELS), {"radius": 1.5})],
+    synthesis_features.margin_features: [
+        ((LOAD, LABELS), {"rule": to.rule, **MARGINS, "waves": WAVES}) for to in (TO, LOGS)
+    ],
+    day_features.typical_days: [((HOURS,), PARTS)],
+    day_features.typical_size_cells: [((HOURS,), {**PARTS, "edges": _EDGES})],
+    day_features.day_features: [
+        (
+            (HOURS,),
+            {
+                **PARTS,
+                "bases": WEEKS.day_bases,
+                "gains": day_gains(SLOTS),
+                "edges": spread_edges(),
+            },
+        )
+    ],
+}
+
+
+def row_functions() -> dict[str, RowFunction[..., Any]]:
+    """Return every row function that a module of the package defines, by its full name."""
+    found = {}
+    for info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        for value in vars(importlib.import_module(info.name)).values():
+            if isinstance(value, RowFunction):
+                found[f"{value.__module__}.{value.__qualname__}"] = value  # type: ignore[attr-defined]
+    return found
+
+
+def _bits(found: tuple[NDArray[Any], ...]) -> list[tuple[object, ...]]:
+    """Return what was computed of each row: bytes, or the objects themselves."""
+    columns = [
+        column.tolist()
+        if column.dtype == np.object_
+        else [np.ascontiguousarray(entry).tobytes() for entry in column]
+        for column in found
+    ]
+    return list(zip(*columns, strict=True))
+
+
+def _arrangements() -> Iterator[IntArray]:
+    """Yield blocks of the pool: whole, reversed, shuffled, of any size, and beside hostile rows."""
+    everyone = np.arange(POOL)
+    generator = np.random.default_rng(1)
+    yield everyone
+    yield everyone[::-1]
+    for _ in range(3):
+        yield generator.permutation(POOL)
+    for size in (2, 3, 31, 32, 33, 64, 65, 700):
+        yield generator.choice(everyone, size)
+    for hostile in range(ORDINARY, POOL):
+        beside = np.full(20, hostile)
+        beside[1::2] = np.arange(0, ORDINARY, 6)
+        yield beside
+
+
+def check_row_function(work: BoundRowFunction[Any], columns: Columns) -> None:
+    """Assert that each output is a function of its own row, and that there is one per row."""
+    before = [column.copy() for column in columns]
+    assert [len(column) for column in work(*(column[:0] for column in columns))] == [0] * len(
+        work(*columns)
+    )
+    alone = [_bits(work(*(column[i : i + 1] for column in columns)))[0] for i in range(POOL)]
+    for block in _arrangements():
+        taken = [column[block] for column in columns]
+        for layout in (np.ascontiguousarray, np.asfortranarray):
+            found = work(*map(layout, taken))
+            assert all(len(column) == len(block) for column in found)
+            for place, bits in zip(block, _bits(found), strict=True):
+                assert bits == alone[place], f"row {place} differs in a block of {len(block)}"
+    for column, kept in zip(columns, before, strict=True):
+        assert column.tobytes() == kept.tobytes(), "the rows were changed"
+
+
+def test_every_row_function_has_an_example() -> None:
+    """Introspection of the package finds the functions of the table, no more and no fewer."""
+    missing = {name for name, function in row_functions().items() if function not in EXAMPLES}
+    assert not missing, f"without an example: {sorted(missing)}"
+    assert set(row_functions().values()) == set(EXAMPLES)
+
+
+@pytest.mark.no_cover
+@pytest.mark.parametrize("name", row_functions())
+@pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")  # hostile rows on purpose
+def test_an_output_depends_on_its_own_row_alone(name: str) -> None:
+    """The same bits alone, in any block, order and layout; one entry per row, also for none."""
+    for columns, public in EXAMPLES[row_functions()[name]]:
+        check_row_function(row_functions()[name].bind(**public), columns)
+
+
+@pytest.mark.parametrize("name", row_functions())
+def test_a_row_function_is_found_by_its_name(name: str) -> None:
+    """It is sent to executors as a name, and found there as the same object."""
+    function = row_functions()[name]
+    module, _, attribute = name.rpartition(".")
+    assert function.__reduce__() == attribute
+    assert getattr(importlib.import_module(module), attribute) is function
+
+
+# --- planted faults -------------------------------------------------------------------------------
+
+
+def _divided_by_the_largest(load_kw: FloatArray) -> tuple[FloatArray]:
+    """Divide by the largest finite load of the block."""
+    finite = load_kw[np.isfinite(load_kw)]
+    return (load_kw / finite.max(initial=1.0),)
+
+
+def _divided_by_the_number(load_kw: FloatArray) -> tuple[FloatArray]:
+    """Divide by the number of rows of the block."""
+    return (load_kw / max(len(load_kw), 1),)
+
+
+def _running_total(load_kw: FloatArray) -> tuple[FloatArray]:
+    """Add the rows before."""
+    return (np.cumsum(np.nan_to_num(load_kw), axis=0),)
+
+
+def _one_entry_too_many(load_kw: FloatArray) -> tuple[FloatArray]:
+    """Return the first row twice."""
+    return (np.vstack([load_kw[:1], load_kw]),)
+
+
+def _an_entry_for_no_rows(load_kw: FloatArray) -> tuple[IntArray]:
+    """Return one entry for a block without rows."""
+    return (np.zeros(max(len(load_kw), 1), dtype=np.int64),)
+
+
+def _changed_in_place(load_kw: FloatArray) -> tuple[FloatArray]:
+    """Overwrite missing values in the rows themselves."""
+    load_kw[np.isnan(load_kw)] = 0.0
+    return (np.zeros_like(load_kw),)
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (_divided_by_the_largest, "differs in a block"),
+        (_divided_by_the_number, "differs in a block"),
+        (_running_total, "differs in a block"),
+        (_one_entry_too_many, "another number of entries than customers"),
+        (_an_entry_for_no_rows, "another number of entries than customers"),
+        (_changed_in_place, "the rows were changed"),
+    ],
+)
+def test_the_check_detects_a_planted_fault(
+    fault: Callable[[FloatArray], tuple[NDArray[Any]]], message: str
+) -> None:
+    """A function of the whole block, of another length, or that changes its input is refused."""
+    with pytest.raises((AssertionError, ValueError), match=message):
+        check_row_function(row_function(fault).bind(), (LOAD.copy(),))
