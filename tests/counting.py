@@ -90,9 +90,15 @@ def respond_to_labels(
     channel = response_channel(
         n_labels=n_labels, epsilon=epsilon, neighbours=budget.guarantee.neighbours
     )
-    rows = LocalRows(labels, customer_ids(len(labels)))
+    rows: Any = LocalRows(labels)
     released = respond(
-        rows, given_cells.bind(), channel=channel, budget=budget, tag=tag, real_ids=True
+        rows,
+        LocalRows(customer_ids(len(labels))),
+        given_cells.bind(),
+        channel=channel,
+        budget=budget,
+        tag=tag,
+        real_ids=True,
     )
     return released.here()[1]
 

@@ -7,7 +7,8 @@ A page of docs/proofs opens with a block of seals:
       wattveil.privacy.noise.bernoulli: 0123456789abcdef
     ---
 
-A name is that of a module, a class, a function, a method or a constant. Its hash is taken of the
+A name is that of a module, a class, a function, a method or a constant; `module.__top__` is all
+that the module imports and runs outside definitions. Its hash is taken of the
 syntax tree without docstrings: comments, layout and documentation may change, code may not.
 
 `seal_proofs.py` lists the seals that no longer hold; `seal_proofs.py --write PAGE...` puts new
@@ -26,6 +27,9 @@ from typing import NamedTuple
 REPOSITORY = Path(__file__).parents[1]
 SOURCE = REPOSITORY / "src"
 PAGES = REPOSITORY / "docs" / "proofs"
+
+TOP_LEVEL = "__top__"
+"""Names what a module imports and runs at its top level: a definition could be replaced there."""
 
 _SEAL = re.compile(r"^  (?P<name>wattveil[\w.]*): (?P<digest>[0-9a-f]{16})$", re.MULTILINE)
 
@@ -83,10 +87,19 @@ def _find(name: str, source: Path) -> ast.AST:
         for path in (stem.with_suffix(".py"), stem / "__init__.py"):
             if path.is_file():
                 node: ast.AST = ast.parse(path.read_text())
+                if parts[split:] == [TOP_LEVEL]:
+                    return _top_level(node)
                 for part in parts[split:]:
                     node = _member(node, part)
                 return node
     raise UnknownNameError(name)
+
+
+def _top_level(module: ast.AST) -> ast.Module:
+    """Return what runs when a module is imported, but for definitions: imports and statements."""
+    definitions = ast.FunctionDef, ast.ClassDef
+    body = [node for node in getattr(module, "body", []) if not isinstance(node, definitions)]
+    return ast.Module(body=body, type_ignores=[])
 
 
 def _member(parent: ast.AST, name: str) -> ast.AST:

@@ -164,8 +164,9 @@ class Graph:
             from_rows = from_rows or _within(module.name, (ROWS,))
             if isinstance(node, ast.ClassDef):
                 classes[name] = from_rows
+            waiting += [(other, from_rows) for other in self._overrides(name)]
             for inner in _used(node):
-                if isinstance(inner, ast.Attribute):
+                if isinstance(inner, ast.Attribute) and not _names(inner.value, module):
                     attributes.add(inner.attr)
                 waiting += [(other, from_rows) for other in self._references(module, name, inner)]
             for owner, rows in classes.items():
@@ -178,9 +179,18 @@ class Graph:
                 ]
         return found
 
+    def _overrides(self, name: str) -> Iterator[str]:
+        """Yield the methods of subclasses that take the place of a method."""
+        *_, owner, method = name.split(".")
+        for module in self.modules.values():
+            for child, node in module.definitions.items():
+                bases = [ast.unparse(base).split("[")[0] for base in getattr(node, "bases", [])]
+                if owner in bases and method in _methods(node):
+                    yield f"{module.name}.{child}.{method}"
+
     def _belongs(self, module: Module, node: ast.AST, *, from_rows: bool) -> bool:
         """Whether a reachable definition is part of the trusted base."""
-        if module.name == "wattveil.errors":  # exception classes handle no data
+        if module.name in {"wattveil.errors", *INSTANCE_TIER}:
             return False
         if from_rows or _within(module.name, TRUSTED):
             return True
@@ -327,9 +337,14 @@ def _is_entry(module: str, name: str, node: ast.FunctionDef) -> bool:
     if any(part.startswith("_") for part in name.split(".")) or last in NOT_RELEASED:
         return False
     if _within(module, ("wattveil.publish",)):
-        return last in {"query", "release"} and _takes_private(node)
+        return last in {"query", "release", "of", "release_bundle"} and _takes_private(node)
     states = "Formal guarantee" in (ast.get_docstring(node) or "")
     return states or _takes_private(node)
+
+
+def _names(receiver: ast.expr, module: Module) -> bool:
+    """Whether an attribute is of an imported module or class, so that it is found by name."""
+    return isinstance(receiver, ast.Name) and receiver.id in module.imports
 
 
 def _within(name: str, packages: tuple[str, ...]) -> bool:

@@ -34,17 +34,10 @@ def load_rows(load_kw: Load) -> Rows[FloatArray]:
 def listed_rows(
     load_kw: FloatArray, ids: Sequence[str], *, customer_list: Sequence[str]
 ) -> Rows[FloatArray]:
-    """Return a row for each customer on a public list: NaN for a customer without data."""
-
-    def listed() -> FloatArray:
-        place = {name: row for row, name in enumerate(ids)}
-        rows = np.full((len(customer_list), load_kw.shape[1]), np.nan)
-        for row, name in enumerate(customer_list):
-            if name in place:
-                rows[row] = load_kw[place[name]]
-        return rows
-
-    return LocalRows.later(listed, width=load_kw.shape[1], n_rows=len(customer_list))
+    """Return a row for each customer on a public list, NaN for one without a row of its own."""
+    place = {name: row for row, name in enumerate(ids)}
+    nothing = np.full((1, load_kw.shape[1]), np.nan)
+    return LocalRows(np.vstack([load_kw, nothing])[[place.get(name, -1) for name in customer_list]])
 
 
 def value_rows(values: Values) -> Rows[Texts]:
@@ -69,6 +62,8 @@ def estimator_rows(estimator: object, X: ArrayLike, **options: Any) -> FloatArra
     is raised afterwards. Of a matrix of real numbers they say nothing but its shape and names.
     """
     checks.unmasked("X", X)
+    if np.ndim(X) == 2 and np.shape(X)[1] == 0:  # noqa: PLR2004 - scikit-learn would quote its rows
+        raise InvalidParameterError("X", "a matrix of at least one column", "none")
     try:
         rows: FloatArray = validate_data(estimator, X, dtype=np.float64, **options)
     except (ValueError, OverflowError) as error:

@@ -14,7 +14,6 @@ from wattveil.errors import InvalidParameterError
 from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals, checked_sums
 from wattveil.privacy.rows import (
     BoundRowFunction,
-    FloatArray,
     IntArray,
     Mask,
     Rows,
@@ -46,15 +45,6 @@ class LocalRows(Rows[*Columns]):
         self._blocks: Callable[[], _Blocks] | _Blocks = [arrays]
 
     @classmethod
-    def later(
-        cls, read: Callable[[], FloatArray], *, width: int, n_rows: int
-    ) -> "LocalRows[FloatArray]":
-        """Return rows of one column that are read when a mechanism needs them, after its charge."""
-        empty = (np.empty((0, width)),)
-        rows: LocalRows[FloatArray] = cls._later(lambda: [(read(),)], empty, n_rows)
-        return rows
-
-    @classmethod
     def _later(cls, blocks: Callable[[], _Blocks], empty: _Block, n_rows: int | None) -> Any:  # noqa: ANN401 - of other columns
         """Return rows that are computed when they are needed."""
         rows: LocalRows[*tuple[Any, ...]] = LocalRows(*empty)
@@ -81,7 +71,7 @@ class LocalRows(Rows[*Columns]):
 
         return self._later(both, empty, self._n_rows)  # type: ignore[no-any-return]
 
-    def has_repeats(self) -> bool:
+    def _has_repeats(self) -> bool:
         """Whether a value of the first column occurs twice or is missing."""
         values = set(self._joined()[0])
         return len(values) != self._n_rows or None in values
@@ -101,14 +91,17 @@ class LocalRows(Rows[*Columns]):
         def kept(*block: Any) -> _Block:  # noqa: ANN401 - arrays of any type
             return kept_columns(_contiguous(work(*block)))
 
-        if checked_work(work).is_random:
-            return LocalRows(*kept(*self._joined()))
+        checked_work(work)
         empty = kept(*self._empty)
         return self._later(partial(self._over_blocks, kept), empty, None)  # type: ignore[no-any-return]
 
     def add_up(self, work: BlockSums) -> BoundedTotals:
         """Return the total over all blocks."""
         return work.total(self._over_blocks(checked_sums(work)))
+
+    def _draw(self, work: Callable[..., tuple[*Found]]) -> "LocalRows[*Found]":
+        """Draw at once, for all customers together."""
+        return LocalRows(*work(*self._joined()))
 
     def _columns_in_order(self) -> tuple[*Columns]:
         columns = self._joined()

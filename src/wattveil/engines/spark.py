@@ -99,13 +99,8 @@ class SparkRows(Rows[*Columns]):
         return int(self._nobody[0].shape[1])
 
     @property
-    def table(self) -> DataFrame:
-        """The table that this and all columns which fit beside it are of."""
-        return self._table
-
-    @property
-    def frame(self) -> DataFrame:
-        """The columns as a DataFrame, for the house."""
+    def _own_frame(self) -> DataFrame:
+        """The columns as a DataFrame."""
         return self._frame.select(*self._names)
 
     def beside(self, other: Rows[Other], *, field: str) -> "SparkRows[*Columns, Other]":
@@ -117,10 +112,10 @@ class SparkRows(Rows[*Columns]):
         both: Any = self._of(self._frame, self._table, names, nobody)
         return both  # type: ignore[no-any-return]  # one column more than self has
 
-    def has_repeats(self) -> bool:
+    def _has_repeats(self) -> bool:
         """Whether a value of the first column occurs twice, or is missing; executors count."""
         name = self._names[0]
-        counted = self.frame.groupBy(name).count()
+        counted = self._own_frame.groupBy(name).count()
         return not counted.filter(f"count > 1 OR {name} IS NULL").isEmpty()
 
     def map(self, work: BoundRowFunction[tuple[Other]]) -> "SparkRows[Other]":
@@ -145,25 +140,35 @@ class SparkRows(Rows[*Columns]):
         return made  # type: ignore[no-any-return]  # one column
 
     def select(self, work: BoundRowFunction[tuple[*Found, Mask]]) -> "SparkRows[*Found]":
-        """Apply a row function and keep the customers it selects; executors persist the result."""
-        on_block = _on_block(checked_work(work), self._nobody)
-        nothing: Any = work(*self._nobody)
-        found = nothing[:-1]
+        """Return what a row function computes of the customers it keeps; executors keep it."""
+        return self._kept(checked_work(work), kept_columns)
+
+    def _draw(self, work: Callable[..., tuple[*Found]]) -> "SparkRows[*Found]":
+        """Let executors draw; a task that is repeated draws the same."""
+        return self._kept(work, tuple)
+
+    def _kept(
+        self, work: Callable[..., Any], finish: Callable[[Any], tuple[*Found]]
+    ) -> "SparkRows[*Found]":
+        """Return what a function computes of each block; executors keep it."""
+        on_block = _on_block(work, self._nobody)
+        found: Any = finish(work(*self._nobody))
         names = _plain_names(len(found))
 
         def of_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             stay_in_one_thread()
             for batch in batches:
-                arrays = [_column(column) for column in kept_columns(on_block(batch.columns))]
+                found_here: Any = finish(on_block(batch.columns))
+                arrays = [_column(column) for column in found_here]
                 yield pa.RecordBatch.from_arrays(arrays, names)
 
         types = [_TYPES[array.dtype.kind, array.ndim] for array in found]
         schema = ", ".join(map(" ".join, zip(names, types, strict=True)))
-        frame = self.frame.mapInArrow(of_partition, schema).persist()
-        selected: SparkRows[*Found] = SparkRows(frame, *found)
-        selected._parent = self  # executors use its persisted rows until these are persisted
-        weakref.finalize(selected, forget, frame).atexit = False
-        return selected
+        frame = self._own_frame.mapInArrow(of_partition, schema).persist()
+        kept: SparkRows[*Found] = SparkRows(frame, *found)
+        kept._parent = self  # what executors keep of it serves until they keep this
+        weakref.finalize(kept, forget, frame).atexit = False
+        return kept
 
     def add_up(self, work: BlockSums) -> BoundedTotals:
         """Return the total over all batches; executors add up and send authenticated bytes."""
@@ -180,7 +185,7 @@ class SparkRows(Rows[*Columns]):
             packed = (one for batch in batches for one in batch[0].to_pylist())
             yield _packed(work, map(work.unpack, packed))
 
-        partial_sums = self.frame.mapInArrow(of_partition, "totals binary")
+        partial_sums = self._own_frame.mapInArrow(of_partition, "totals binary")
         if size > _FEW_BYTES:
             partial_sums = partial_sums.repartition(_ADDERS).mapInArrow(of_totals, "totals binary")
         with errors_of_executors():
@@ -191,7 +196,7 @@ class SparkRows(Rows[*Columns]):
     def _columns_in_order(self) -> tuple[*Columns]:
         """Return the columns as arrays on the driver, sorted by the first."""
         with errors_of_executors():
-            table = self.frame.toArrow().sort_by(self._names[0])
+            table = self._own_frame.toArrow().sort_by(self._names[0])
         columns = [column.combine_chunks() for column in table.columns]
         found: Any = tuple(map(_array, columns, self._nobody))
         return found  # type: ignore[no-any-return]  # of the types of `nobody`
@@ -200,7 +205,7 @@ class SparkRows(Rows[*Columns]):
         """Count the values of the last column, in executors."""
         counts = np.zeros(n_values, dtype=np.int64)
         with errors_of_executors():
-            for value, count in self.frame.groupBy(self._names[-1]).count().collect():
+            for value, count in self._own_frame.groupBy(self._names[-1]).count().collect():
                 counts[value] = count
         return counts
 
@@ -213,8 +218,8 @@ class SparkRows(Rows[*Columns]):
         """
         name = self._names[0]
         with errors_of_executors():
-            partitions = 1 + self.frame.count() // _ROWS_PER_FILE
-            frame = self.frame.repartition(partitions, name).sortWithinPartitions(name)
+            partitions = 1 + self._own_frame.count() // _ROWS_PER_FILE
+            frame = self._own_frame.repartition(partitions, name).sortWithinPartitions(name)
             write_folder(frame.toDF(*names), path)
 
 

@@ -68,7 +68,7 @@ class SparkEngine:
             expected = "a table made by `wattveil profiles`, on Spark or in a file of the driver"
             raise InvalidFileError(path, "schema metadata", expected, "none")
         profiles = SparkProfiles.of(frame, json.loads(text))
-        if profiles.customer_ids.has_repeats():
+        if profiles.customer_ids._has_repeats():  # noqa: SLF001 - for the data holder
             raise InvalidDataError("one profile a customer", [])
         return profiles
 

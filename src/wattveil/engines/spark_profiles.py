@@ -3,7 +3,7 @@
 import json
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,8 @@ class SparkProfiles(KeptProfiles):
         texts = dict.fromkeys((ID, *record["attributes"]), np.zeros(0, dtype=np.object_))
         columns = SparkRows.columns_of(frame, {**texts, LOAD: np.zeros((0, grid.columns))})
         if kept is not None:
-            weakref.finalize(columns[LOAD].table, forget, kept).atexit = False
+            table = columns[LOAD]._table  # noqa: SLF001 - kept as long as a column of it
+            weakref.finalize(table, forget, kept).atexit = False
         return cls(
             frame=frame,
             record=record,
@@ -65,7 +66,10 @@ class SparkProfiles(KeptProfiles):
         everybody = self.frame.sparkSession.createDataFrame(names)
         nothing = sql.array_repeat(sql.lit(float("nan")), self.grid.columns)
         joined = everybody.join(self.frame, ID, "left")
-        return self.of(joined.withColumn(LOAD, sql.coalesce(LOAD, nothing)), self.record)
+        table = joined.withColumn(LOAD, sql.coalesce(LOAD, nothing))
+        texts, load_kw = np.zeros(0, dtype=np.object_), np.zeros((0, self.grid.columns))
+        columns = SparkRows.columns_of(table, {ID: texts, LOAD: load_kw})
+        return replace(self, frame=table, customer_ids=columns[ID], load_kw=columns[LOAD])
 
     def write_parquet(self, path: str | Path) -> None:
         """Let executors write a new folder, in order of name, each file with the whole record."""

@@ -19,7 +19,7 @@ from wattveil.privacy import noise
 from wattveil.privacy.rows import IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Draw:
     """One Gaussian query: exact integers (private), released integers, and the noise scale."""
 
@@ -28,7 +28,7 @@ class Draw:
     scale: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Transcript:
     """All Gaussian draws of a release, and the uniform words of its labels and keys."""
 

@@ -14,6 +14,7 @@ each. That a function returns exactly one entry per customer is checked whenever
 customer can be counted twice.
 """
 
+import datetime as dt
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -37,32 +38,33 @@ Other = TypeVar("Other")
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+_PLAIN = {np.ndarray, str, bytes, bool, int, float, type(None), dt.date, dt.datetime}
 Texts = NDArray[np.object_]
 """Customer ids, or values of an attribute: strings, None for a missing value."""
 
 
+@final
 class BoundRowFunction(Generic[Result]):
     """A row function together with its public or released parameters."""
 
-    is_random = False
-    """Whether it draws random numbers; then it runs after the charge and is not postponed."""
-
     def __init__(self, function: "RowFunction[..., Result]", public: Mapping[str, Any]) -> None:
-        if not isinstance(function, RowFunction):
+        if type(function) is not RowFunction:
             raise TypeError("only a marked row function has parameters to bind")
+        for value in public.values():
+            check_public(value)
         self._function = function
         self._public = public
 
     def __call__(self, *columns: Any) -> Result:  # noqa: ANN401 - arrays of any type
-        """Apply the function to a block of customers; require one entry per customer."""
-        found: Any = tuple(self._compute(*columns))
-        if any(len(column) != len(columns[0]) for column in found):
+        """Apply the function to a block of customers; refuse all but one entry per customer."""
+        with np.errstate(all="ignore"):  # a warning could depend on a row
+            returned: Any = self._function(*columns, **self._public)
+        found: Any = tuple(returned)
+        n_rows = columns[0].shape[:1]
+        if any(type(one) is not np.ndarray or one.shape[:1] != n_rows for one in found):
             raise ValueError("a row function returned another number of entries than customers")
         result: Result = found
         return result
-
-    def _compute(self, *columns: Any) -> Any:  # noqa: ANN401 - arrays of any type
-        return self._function(*columns, **self._public)
 
 
 @final
@@ -97,9 +99,18 @@ def row_function(function: Callable[Arguments, Result]) -> RowFunction[Arguments
     return RowFunction(function)
 
 
+def check_public(value: object) -> None:
+    """Refuse a parameter that is not a plain value: its methods would be passed private rows."""
+    if isinstance(value, tuple | list | dict):
+        for one in [*value, *value.values()] if isinstance(value, dict) else value:
+            check_public(one)
+    elif not (type(value) in _PLAIN or isinstance(value, np.generic)):
+        raise TypeError("parameters of a row function are arrays, numbers, texts and dates")
+
+
 def checked_work(work: BoundRowFunction[Result]) -> BoundRowFunction[Result]:
     """Accept a bound row function; refuse any other callable."""
-    if not isinstance(work, BoundRowFunction):
+    if type(work) is not BoundRowFunction:
         raise TypeError("private rows accept bound row functions only")
     return work
 
@@ -137,10 +148,6 @@ class Rows(PrivateValue, ABC, Generic[*Columns]):
         """
 
     @abstractmethod
-    def has_repeats(self) -> bool:
-        """Whether a value of the first column occurs twice or is missing: for public columns."""
-
-    @abstractmethod
     def map(self, work: BoundRowFunction[tuple[Other]]) -> "Rows[Other]":
         """Apply a row function to the one column; other columns can still be joined to it."""
 
@@ -151,6 +158,14 @@ class Rows(PrivateValue, ABC, Generic[*Columns]):
     @abstractmethod
     def add_up(self, work: "BlockSums") -> "BoundedTotals":
         """Return the total of ``work`` over blocks that contain each customer once."""
+
+    @abstractmethod
+    def _has_repeats(self) -> bool:
+        """Whether a value of the one column occurs twice or is missing: of public ids only."""
+
+    @abstractmethod
+    def _draw(self, work: Callable[..., tuple[*Found]]) -> "Rows[*Found]":
+        """Return what a mechanism, once charged, draws for each customer: of `respond` only."""
 
     @abstractmethod
     def _columns_in_order(self) -> tuple[*Columns]:

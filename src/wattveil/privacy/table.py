@@ -12,16 +12,7 @@ from typing import Any, Generic, TypeVar, TypeVarTuple, final
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.mechanisms.contributions import Query
 from wattveil.privacy.mechanisms.gaussian import release_sums
-from wattveil.privacy.mechanisms.response import Channel, respond
-from wattveil.privacy.rows import (
-    BoundRowFunction,
-    FloatArray,
-    IntArray,
-    Mask,
-    ReleasedRows,
-    Rows,
-    Texts,
-)
+from wattveil.privacy.rows import BoundRowFunction, FloatArray, Mask, Rows
 from wattveil.privacy.secret import PrivateValue
 
 Columns = TypeVarTuple("Columns")
@@ -38,8 +29,8 @@ class PrivateTable(PrivateValue, Generic[*Columns]):
 
     Formal guarantee
     ----------------
-    The caller ensures that one customer has at most one row, and that what is passed to `release`
-    and `respond`, row functions included, is public or was released before. Then everything that
+    The caller ensures that one customer has at most one row, and that what is passed to `release`,
+    row functions included, is public or was released before. Then everything that
     the methods return satisfies the guarantee of the budget. Proof:
     docs/proofs/adaptive-transcript.md.
     """
@@ -67,16 +58,3 @@ class PrivateTable(PrivateValue, Generic[*Columns]):
         """Charge, then release a noisy count or sum for each query: see `release_sums`."""
         released = [one.publish() for one in release_sums(self._rows, work, queries, self._budget)]
         return [(one.value, one.std) for one in released]
-
-    def respond(
-        self,
-        label_of: BoundRowFunction[tuple[IntArray]],
-        *,
-        channel: Channel,
-        tag: str,
-        real_ids: bool,
-    ) -> ReleasedRows[Texts, IntArray]:
-        """Charge, then release one randomised label per customer: see `respond`."""
-        return respond(
-            self._rows, label_of, channel=channel, budget=self._budget, tag=tag, real_ids=real_ids
-        )

@@ -19,15 +19,13 @@ from typing import Any
 
 import jsonschema
 
-from wattveil.engines.kept import KeptProfiles
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.budget import Spend
 from wattveil.privacy.guarantee import Tier
-from wattveil.profiles import Profiles
 from wattveil.public_estimate import delta_warning
 from wattveil.publish.cumulative import ALONE, Cumulative
 from wattveil.publish.keys import canonical
-from wattveil.publish.parts import Choice, Part, ReleasedPart
+from wattveil.publish.parts import Choice, Part, PublicFacts, ReleasedPart
 from wattveil.publish.plan import ReleasePlan
 from wattveil.publish.request import ReleaseRequest
 
@@ -65,7 +63,7 @@ Manifest = dict[str, Any]
 
 
 def build_statement(
-    profiles: Profiles | KeptProfiles,
+    facts: PublicFacts,
     plan: ReleasePlan,
     parts: Sequence[ReleasedPart],
     cumulative: Cumulative | None = None,
@@ -76,8 +74,8 @@ def build_statement(
     """
     request, promise = plan.request, plan.guarantee
     about = request.about
-    choice = Choice(request=request, grid=profiles.grid)
-    public = _public_inputs(profiles, request)
+    choice = Choice(request=request, grid=facts.grid)
+    public = _public_inputs(facts, request)
     is_global = promise.tier is Tier.GLOBAL
     words = fixed_words(public, [part.name for part in parts], counted=cumulative is not None)
     return {
@@ -146,11 +144,11 @@ def part_words(part: Part, choice: Choice) -> dict[str, Any]:
     return {**record, "documents": list(part.documents)} if part.documents else record
 
 
-def check_public(profiles: Profiles | KeptProfiles, request: ReleaseRequest) -> None:
+def check_public(facts: PublicFacts, request: ReleaseRequest) -> None:
     """Refuse, before anything is spent, public choices that a statement has no room for."""
     schema = _schema()
     asked = {**schema["properties"]["public_inputs"], "$defs": schema["$defs"]}
-    if problems := _problems(_public_inputs(profiles, request), asked):
+    if problems := _problems(_public_inputs(facts, request), asked):
         rule = "made by rules that a statement has room for"
         raise InvalidParameterError("profiles", rule, "; ".join(problems))
 
@@ -228,9 +226,9 @@ def _mechanism(spend: Spend, tier: Tier) -> dict[str, object]:
     return record
 
 
-def _public_inputs(profiles: Profiles | KeptProfiles, request: ReleaseRequest) -> dict[str, object]:
+def _public_inputs(facts: PublicFacts, request: ReleaseRequest) -> dict[str, object]:
     """Return every choice of the curator, in the order in which it matters."""
-    rules = profiles.rules
+    rules = facts.rules
     reading = rules.get("readings")
     kept = reading if isinstance(reading, Mapping) else {}
     return {
@@ -248,8 +246,8 @@ def _public_inputs(profiles: Profiles | KeptProfiles, request: ReleaseRequest) -
         "weights": dict(request.weights),
         "customers_guessed": request.customers,
         "typical_kw_guessed": request.typical_kw,
-        "grid": profiles.grid.to_json(),
-        "timezone": profiles.timezone,
+        "grid": facts.grid.to_json(),
+        "timezone": facts.timezone,
         "least_days": rules.get("least_days"),
         "longest_gap_hours": rules.get("longest_gap_hours"),
         "reading_rules": {name: kept.get(name) for name in READING_RULES},

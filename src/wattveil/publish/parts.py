@@ -104,6 +104,20 @@ class ReleasedPart:
     """Of labels: what is drawn for each true label, in parts of 2^62."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class PublicFacts:
+    """What a manifest states of profiles: how they were made, and nothing of any customer."""
+
+    grid: Grid
+    timezone: str
+    rules: Mapping[str, object]
+
+    @classmethod
+    def of(cls, profiles: Profiles | KeptProfiles) -> "PublicFacts":
+        """Return the public facts of profiles."""
+        return cls(grid=profiles.grid, timezone=profiles.timezone, rules=profiles.rules)
+
+
 @final
 class Work:
     """Shared inputs of the parts of one release: private rows, and released clusters.

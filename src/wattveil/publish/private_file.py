@@ -12,6 +12,7 @@ from wattveil.errors import InvalidFileError
 from wattveil.profiles import Grid, Profiles
 from wattveil.publish.cumulative import Cumulative
 from wattveil.publish.manifest import Manifest, check_public
+from wattveil.publish.parts import PublicFacts
 from wattveil.publish.plan import ReleasePlan, plan_release
 from wattveil.publish.produce import release_bundle
 from wattveil.publish.request import ReleaseRequest
@@ -36,7 +37,7 @@ def describe(path: Path, *, key: bytes, request: ReleaseRequest) -> Description:
     refused here.
     """
     profiles = Profiles.read_parquet(path)
-    check_public(profiles, request)
+    check_public(PublicFacts.of(profiles), request)
     return Description(
         grid=profiles.grid.to_json(),
         attributes=tuple(sorted(profiles.attributes)),

@@ -1,6 +1,6 @@
 """From profiles to a bundle: release every part of a plan, state what was done, write it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -13,10 +13,11 @@ from wattveil.publish.bundle import check_out, write_bundle
 from wattveil.publish.card import card_text
 from wattveil.publish.cumulative import Cumulative
 from wattveil.publish.manifest import Manifest, build_statement, check_public
-from wattveil.publish.parts import ReleasedPart, Work
+from wattveil.publish.parts import PublicFacts, ReleasedPart, Work
 from wattveil.publish.plan import ReleasePlan
 from wattveil.publish.report import report_page
 from wattveil.publish.request import ReleaseRequest
+from wattveil.publish.tables import Table
 
 
 def read_customer_list(path: Path) -> tuple[str, ...]:
@@ -69,10 +70,19 @@ def release_bundle(
 
     ``cumulative`` is what the ledger has counted that charged for it; None without one.
     """
+    facts = PublicFacts.of(profiles)
     check_out(out)  # what could not be written afterwards is refused before anything is spent
-    check_public(profiles, plan.request)
+    check_public(facts, plan.request)
     parts = release_parts(profiles, plan, customer_list=customer_list, started=started)
-    statement = build_statement(profiles, plan, parts, cumulative)
+    return write_bundle(
+        out, *_contents(build_statement(facts, plan, parts, cumulative), parts), key=key
+    )
+
+
+def _contents(
+    statement: Manifest, parts: Sequence[ReleasedPart]
+) -> tuple[Manifest, Collection[Table], dict[str, bytes]]:
+    """Return the manifest, tables and pages of a bundle."""
     tables = {table.name: table for part in parts for table in part.tables}
     pages = {
         "report.html": report_page(statement, tables).encode(),
@@ -81,4 +91,4 @@ def release_bundle(
     for part in parts:
         for name, document in part.documents.items():
             pages[name] = document.encode()
-    return write_bundle(out, statement, tables.values(), pages, key=key)
+    return statement, tables.values(), pages

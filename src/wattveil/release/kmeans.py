@@ -145,7 +145,8 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         budget = Budget(self.guarantee())
         table = PrivateTable(self._private_rows(X, reset=True), budget)
         self._release(table, budget, share=1.0)
-        self._set_promise(budget)
+        self.guarantee_, self.spends_ = budget.guarantee, budget.spends
+        self.public_choices_ = self.get_params()
         return self
 
     def predict(self, X: ArrayLike) -> IntArray:  # noqa: N803 - scikit-learn's name
@@ -320,12 +321,6 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             if self.normalise
             else (math.exp(sizes.log_median) / math.sqrt(basis.shape[1]), sizes.log_spread)
         )
-
-    def _set_promise(self, budget: Budget) -> None:
-        """Say what was promised and spent."""
-        self.guarantee_ = budget.guarantee
-        self.spends_ = budget.spends
-        self.public_choices_ = self.get_params()
 
     def guarantee(self) -> Guarantee:
         """Return what a fit will promise; refuse parameters that scikit-learn wants unchecked."""

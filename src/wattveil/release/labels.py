@@ -23,7 +23,6 @@ from wattveil.privacy.guarantee import Guarantee, Neighbours
 from wattveil.privacy.mechanisms import response
 from wattveil.privacy.mechanisms.response import PARTS, Channel
 from wattveil.privacy.rows import FloatArray, IntArray, ReleasedRows, Texts
-from wattveil.privacy.table import PrivateTable
 from wattveil.release.promise import global_promise
 from wattveil.release.rows.nearest import nearest_centroid
 
@@ -129,16 +128,19 @@ def release_labels(
     if rows.width != centres.shape[1]:
         raise InvalidParameterError("load_kw", f"of {centres.shape[1]} columns", rows.width)
     epsilon = checks.positive_epsilon("epsilon", epsilon)
-    ids = as_rows(customer_ids, text_column)
-    if ids.has_repeats():
-        raise InvalidParameterError("customer_ids", "one a row, no two the same", "repeated")
     channel = label_design(centres, weights, epsilon=epsilon, design=design)
     budget = Budget(global_promise(epsilon=epsilon, delta=0.0), response_epsilon=epsilon)
-    private = PrivateTable(rows.beside(ids, field="customer_ids"), budget)
-    table = private.respond(
-        nearest_centroid.bind(centroids=centres), channel=channel, tag="labels", real_ids=real_ids
+    table = response.respond(
+        rows,
+        as_rows(customer_ids, text_column),
+        nearest_centroid.bind(centroids=centres),
+        channel=channel,
+        budget=budget,
+        tag="labels",
+        real_ids=real_ids,
     )
-    return _described(table, channel, centres, weights, budget)
+    found = _described(table, channel, centres, weights, budget)
+    return replace(found, guarantee=budget.guarantee, spends=budget.spends)
 
 
 def _described(

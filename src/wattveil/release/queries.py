@@ -9,6 +9,7 @@ Post-processing accesses customers through the classes of this module only: they
 numbers and nothing else, whatever their arguments.
 """
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -17,8 +18,6 @@ import numpy as np
 from wattveil.clustering.calendar import Calendar
 from wattveil.clustering.cells import Cells, Statistics
 from wattveil.engines.inputs import Values, value_rows
-from wattveil.engines.local import LocalRows
-from wattveil.errors import InvalidParameterError
 from wattveil.privacy.mechanisms.contributions import Query
 from wattveil.privacy.rows import FloatArray, IntArray, Rows
 from wattveil.privacy.table import Noisy, PrivateTable
@@ -43,12 +42,6 @@ def rows_by_group(
     """
     table: Any = load_kw
     for field, values in groups.items():
-        is_local, is_given_locally = isinstance(load_kw, LocalRows), not isinstance(values, Rows)
-        if is_local and not is_given_locally and not isinstance(values, LocalRows):
-            raise InvalidParameterError("groups", "in memory, as load_kw is", "elsewhere")
-        if not is_local and is_given_locally:
-            rule = "columns of the engine that keeps load_kw"
-            raise InvalidParameterError("groups", rule, type(values).__name__)
         table = table.beside(value_rows(values), field=field)
     found: Rows[FloatArray, IntArray] = table.select(group_places.with_places.bind(levels=levels))
     return found
@@ -264,8 +257,10 @@ class YearQueries:
     def sizes(self, edges: FloatArray, *, rho_units: int) -> Noisy:
         """Release a histogram of the root-mean-square typical load of the customers."""
         query = Query(tag="sizes of customers", rho_units=rho_units, n_cells=edges.size + 1)
-        work = day_rows.typical_size_cells.bind(**self._parts, edges=edges)
-        return self._hours.release(work, query)[0]
+        typical = self.typical_days()
+        lengths = edges * math.sqrt(typical.width)
+        work = projection.size_cells.bind(edges=lengths, coordinates=typical.width)
+        return typical.release(work, query)[0]
 
     def days(self, edges: FloatArray, *, rho_units: int, spread_units: int) -> list[Noisy]:
         """Release sums of day features, and histograms of the spreads of shapes and levels."""

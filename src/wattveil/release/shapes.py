@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wattveil import checks
 from wattveil.clustering import group_sizes
@@ -120,7 +120,8 @@ def release_means(
     budget = Budget(guarantee)
     queries = GroupLoadQueries(PrivateTable(table, budget))
     shape = (rows.width, n_days)
-    return _find_means(queries, budget, levels=levels, limits=limits, shape=shape)
+    found = _find_means(queries, budget, levels=levels, limits=limits, shape=shape)
+    return replace(found[0], guarantee=budget.guarantee, spends=budget.spends), *found[1:]
 
 
 def _find_means(

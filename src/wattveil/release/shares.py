@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from numpy.typing import ArrayLike
 
@@ -95,7 +95,8 @@ def cluster_shares(
     query = Query(tag="clusters by group", rho_units=budget.rho_units, n_cells=n_cells)
     work = nearest_cells.bind(centroids=centres)
     counts, std = PrivateTable(by_group, budget).release(work, query)[0]
-    return _described(counts.reshape(table.shape), std, table, given, budget)
+    found = _described(counts.reshape(table.shape), std, table, given, budget)
+    return replace(found, guarantee=budget.guarantee, spends=budget.spends)
 
 
 def _described(

@@ -96,7 +96,8 @@ class YearSynthesizer(LoadSynthesizer):
         queries = YearQueries(PrivateTable(hours, budget), calendar)
         self._release(queries.typical_days(), budget, share=tuning.TYPICAL_SHARE)
         self._find_days(queries, calendar, budget)
-        self._set_promise(budget)
+        self.guarantee_, self.spends_ = budget.guarantee, budget.spends
+        self.public_choices_ = self.get_params()
         return self
 
     def sample(

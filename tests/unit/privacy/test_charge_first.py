@@ -239,15 +239,15 @@ def test_labels_are_charged_before_any_row_is_read(
     budget = watched(promise, log, response_epsilon=1.0 if affordable else 0.5)
     channel = response_channel(n_labels=3, epsilon=1.0, neighbours=budget.guarantee.neighbours)
     rows = LocalRows(np.array([0, 1, 2])).map(logged_map.bind(log=log))
-    named = rows.beside(LocalRows(customer_ids(3)), field="ids")
+    ids = LocalRows(customer_ids(3))
     work = logged_cells.bind(log=log, n_queries=1)
     options = {"channel": channel, "budget": budget, "tag": "labels", "real_ids": True}
     if affordable:
-        respond(named, work, **options)  # type: ignore[arg-type]
+        respond(rows, ids, work, **options)  # type: ignore[arg-type]
         assert log == ["charge labels", "map", "cells"]
     else:
         with pytest.raises(BudgetExceededError):
-            respond(named, work, **options)  # type: ignore[arg-type]
+            respond(rows, ids, work, **options)  # type: ignore[arg-type]
         assert log == ["charge labels"]
 
 

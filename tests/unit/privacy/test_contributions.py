@@ -344,7 +344,7 @@ def test_shape_of_a_query() -> None:
     assert Query(tag="t", rho_units=1, n_cells=1, n_features=1).shape == (1, 1)
 
 
-@pytest.mark.parametrize("bad", [0, -1, 1.0, True, "2"])
+@pytest.mark.parametrize("bad", [0, -1, 1.0, True, "2", 2**24 + 1, 2**63])
 @pytest.mark.parametrize("field", ["n_cells", "n_features"])
 def test_bad_sizes_are_named(field: str, bad: object) -> None:
     """A query has at least one cell and, if it is for a sum, at least one feature."""
@@ -352,6 +352,8 @@ def test_bad_sizes_are_named(field: str, bad: object) -> None:
     with pytest.raises(InvalidParameterError, match="a whole number of at least 1") as caught:
         Query(tag="t", rho_units=1, **sizes)  # type: ignore[arg-type]  # wrong on purpose
     assert (caught.value.field, caught.value.value) == (field, bad)
+    sizes[field] = 2**24
+    assert 2**24 in Query(tag="t", rho_units=1, **sizes).shape  # type: ignore[arg-type]  # same
 
 
 def test_squared_sensitivity_by_hand() -> None:

@@ -273,10 +273,10 @@ def test_charge_keeps_what_the_spend_says(ample: Ample) -> None:
     """The charge has the tag, mechanism and units of the spend, and the noise that they buy."""
     budget = ample()
     asked = Spend(tag="own", mechanism="test", rho_units=RHO)
-    spend = charge_gaussian(asked, budget, squared_sensitivity=10**12, numbers=4)
+    scale, spend = charge_gaussian(asked, budget, squared_sensitivity=10**12, numbers=4)
     assert budget.spends == (spend,)
     assert (spend.tag, spend.mechanism, spend.rho_units) == ("own", "test", RHO)
-    assert spend.drawn["scale"] == pytest.approx(10**6 / math.sqrt(0.02), rel=1e-15)
+    assert scale == spend.drawn["scale"] == pytest.approx(10**6 / math.sqrt(0.02), rel=1e-15)
     # D = 4, s = sqrt(2 rho) = sqrt(0.02), sigma^2 = 10^12 / 0.02
     expected = (4 + (42 + math.sqrt(0.02)) ** 2) / (24 * 10**12 / 0.02)
     assert spend.eta == pytest.approx(expected, rel=1e-9, abs=0.0)

@@ -33,6 +33,7 @@ def test_sentence_says_what_the_fields_say(
     assert "an event of probability p has probability at most 7.390 p + 1e-06 once" in sentence
     assert ("differentially private" in sentence) == (tier is Tier.GLOBAL)
     assert ("differential" in sentence) == (tier is Tier.GLOBAL)
+    assert ("whatever the data, an event" in sentence) == (tier is Tier.GLOBAL)
     assert ("For this data set alone" in sentence) == (tier is Tier.INSTANCE)
     assert sentence.endswith(".")
 

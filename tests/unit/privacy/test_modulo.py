@@ -352,6 +352,17 @@ def test_broken_labels_and_positions_are_named(
         release(ample(tier=Tier.INSTANCE), **{field: Secret(np.array(bad))})
 
 
+@pytest.mark.parametrize("n_labels", [2, 3, 4])
+def test_offsets_reach_every_other_label_and_no_more(
+    scripted: Callable[[list[int]], NoiseSource], n_labels: int
+) -> None:
+    """Words 0 .. 11 choose offsets 1 .. K - 1 in turn: never 0 or K, which would move nothing."""
+    labels = np.zeros(12, dtype=np.int64)
+    with noise.rehearse(scripted([0] * 12 + list(range(12)))):
+        moved = modulo._move_labels(labels, n_labels=n_labels, flip=Fraction(1))
+    assert moved.tolist() == [1 + word % (n_labels - 1) for word in range(12)]
+
+
 def test_one_customer_has_one_position(ample: Ample) -> None:
     """Position 1 in a list of one label is refused like any other beyond the end."""
     with pytest.raises(InvalidDataError, match="unstable between 0 and 0, or -1"):
@@ -373,13 +384,18 @@ def test_unstable_labels_need_a_change(ample: Ample) -> None:
     with pytest.raises(InvalidDataError, match="no unstable one when changed is 0") as caught:
         release(ample(tier=Tier.INSTANCE), changed=0)
     assert caught.value.row_ids == (1, 4)
+    with pytest.raises(InvalidDataError, match="no unstable one when changed is 0") as caught:
+        release(ample(tier=Tier.INSTANCE), changed=0, unstable=Secret(np.array([0])))
+    assert caught.value.row_ids == (0,)
 
 
 def test_global_tier_is_refused(ample: Ample) -> None:
     """Not differential privacy, so not under such a guarantee; nothing is charged."""
     budget = ample(tier=Tier.GLOBAL)
-    with pytest.raises(InvalidParameterError, match="tier must be instance for modulo-K labels"):
+    rule = "tier must be instance for modulo-K labels"
+    with pytest.raises(InvalidParameterError, match=rule) as caught:
         release(budget)
+    assert caught.value.value == "global"
     assert budget.spends == ()
 
 

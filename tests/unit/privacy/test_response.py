@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -45,13 +46,13 @@ Scripted = Callable[..., NoiseSource]
 ROWS = [[5, 2, 1], [2, 4, 2], [1, 1, 6], [2, 2, 4]]
 
 
-class RepeatingRows(LocalRows[IntArray, Texts]):
+class RepeatingRows(LocalRows[Any]):
     """Rows of an engine that may run a task twice."""
 
     computes_once = False
 
 
-Kind = type[LocalRows[IntArray, Texts]]
+Kind = type[LocalRows[Any]]
 KINDS: list[Kind] = [LocalRows, RepeatingRows]
 
 
@@ -66,9 +67,15 @@ def drawn(
 ) -> tuple[list[str], list[int]]:
     """Release labels through a channel; return ids and labels in the order of the ids."""
     own = np.asarray(labels, dtype=np.int64)
-    rows = kind(own, customer_ids(len(own)) if ids is None else ids)
+    listed = kind(customer_ids(len(own)) if ids is None else ids)
     released = respond(
-        rows, given_cells.bind(), channel=channel, budget=budget, tag="t", real_ids=real_ids
+        kind(own),
+        listed,
+        given_cells.bind(),
+        channel=channel,
+        budget=budget,
+        tag="t",
+        real_ids=real_ids,
     )
     names, found = released.here()
     return names.tolist(), found.tolist()
@@ -218,22 +225,60 @@ def test_ids_are_replaced_by_pseudonyms(
 
 
 @row_function
-def label_of_load(load: Any, limits: Any) -> tuple[IntArray]:  # noqa: ANN401 - arrays
-    """Return a label from two columns."""
-    return ((load[:, 0] > limits).astype(np.int64),)
+def label_of_load(load: Any, *, limits: Any) -> tuple[IntArray]:  # noqa: ANN401 - arrays
+    """Return a label from two numbers per customer."""
+    return ((load > limits).all(axis=1).astype(np.int64),)
 
 
-def test_labels_are_computed_from_all_columns_but_the_ids(ample: Ample) -> None:
-    """The last column is not an input of the row function."""
-    rows = LocalRows(np.array([[1.0], [3.0], [5.0]]), np.array([2.0, 2.0, 9.0]), customer_ids(3))
+def test_labels_are_computed_from_the_rows_and_not_from_the_ids(ample: Ample) -> None:
+    """The list of ids is no input of the row function."""
+    rows = LocalRows(np.array([[1.0, 9.0], [3.0, 9.0], [5.0, 0.0]]))
+    work = label_of_load.bind(limits=np.array([2.0, 4.0]))
     channel = response_channel(n_labels=2, epsilon=15.0, neighbours=Neighbours.ZERO_OUT)
     found: list[int] = []
     for _ in range(3):
-        released = respond(
-            rows, label_of_load.bind(), channel=channel, budget=ample(), tag="t", real_ids=True
-        )
+        ids = LocalRows(customer_ids(3))
+        released = respond(rows, ids, work, channel=channel, budget=ample(), tag="t", real_ids=True)
         found += released.here()[1].tolist()
     assert found == [0, 1, 0] * 3  # another label has a chance of 1e-6
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("ids", [["a", "b", "a"], ["a", None, "b"], ["a", "b"], list("abcd")])
+def test_a_list_of_other_ids_is_refused(ample: Ample, kind: Kind, ids: list[str | None]) -> None:
+    """One id per row, none twice and none missing: the list is public, and nothing is charged."""
+    budget, channel = ample(), channel_of(*ROWS)
+    with pytest.raises(InvalidParameterError, match="customer_ids must be one ") as caught:
+        drawn([0, 1, 2], budget, channel, ids=np.array(ids, dtype=np.object_), kind=kind)
+    assert caught.value.field == "customer_ids"
+    assert "a" not in str(caught.value.value).split()
+    assert budget.spends == ()
+
+
+def test_a_repeated_id_is_said_to_be_repeated(ample: Ample) -> None:
+    """The error names the rule, and quotes no id."""
+    with pytest.raises(InvalidParameterError) as caught:
+        drawn([0, 1], ample(), channel_of(*ROWS), ids=np.array(["a", "a"], dtype=np.object_))
+    assert (caught.value.rule, caught.value.value) == ("one per row, no two the same", "repeated")
+
+
+@dataclass(frozen=True, eq=False)
+class Loose(Channel):
+    """A channel that claims to cost nothing."""
+
+    def epsilon(self, neighbours: Neighbours) -> float:
+        """Return less than it costs."""
+        assert neighbours in Neighbours
+        return 0.0
+
+
+@pytest.mark.parametrize("channel", [Loose(channel_of(*ROWS).parts), None, channel_of(*ROWS).parts])
+def test_only_a_channel_draws_labels(ample: Ample, channel: Any) -> None:  # noqa: ANN401 - wrong on purpose
+    """A subclass could state another epsilon than that of its parts; nothing is charged."""
+    budget = ample()
+    with pytest.raises(TypeError, match=r"^labels are drawn through a Channel$"):
+        drawn([0, 1], budget, channel)
+    assert budget.spends == ()
 
 
 @pytest.mark.parametrize("neighbours", Neighbours)

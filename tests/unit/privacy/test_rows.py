@@ -1,6 +1,8 @@
 """Row functions and private rows: what engines accept, and what leaves released rows."""
 
 import copy
+import datetime as dt
+import math
 import operator
 import pickle
 from collections.abc import Callable
@@ -27,6 +29,7 @@ from wattveil.privacy.rows import (
     ReleasedRows,
     RowFunction,
     Rows,
+    check_public,
     checked_work,
     kept_columns,
     row_function,
@@ -42,6 +45,12 @@ QUERY = Query(tag="t", rho_units=10**15, n_cells=3)
 def shifted(values: Array, *, by: float) -> tuple[Array]:
     """Return the values, shifted."""
     return (values + by,)
+
+
+@row_function
+def ignoring(values: Array, *, what: object) -> tuple[Array]:  # noqa: ARG001 - that is the point
+    """Return the values, whatever the parameter."""
+    return (values,)
 
 
 @row_function
@@ -92,7 +101,6 @@ def test_a_row_function_is_called_like_the_function() -> None:
     bound = shifted.bind(by=2.0)
     assert isinstance(bound, BoundRowFunction)
     assert bound(values)[0].tolist() == [3.0, 4.0]
-    assert bound.is_random is False
 
 
 def test_a_function_is_marked() -> None:
@@ -144,6 +152,7 @@ def test_rows_refuse_another_number_of_entries(ample: Callable[..., Budget], siz
 
 
 ONLY_BOUND = r"^private rows accept bound row functions only$"
+ONLY_PLAIN = r"^parameters of a row function are arrays, numbers, texts and dates$"
 ONLY_MASKS = r"^the last column of a selection is a vector of truth values$"
 NOT_BOUND: list[Any] = [
     lambda values: (values,),
@@ -176,9 +185,10 @@ def test_labels_come_from_bound_row_functions_only(
     """A plain function is refused by `respond`, too, before the charge."""
     budget = ample()
     channel = response_channel(n_labels=3, epsilon=1.0, neighbours=Neighbours.ZERO_OUT)
-    rows = LocalRows(np.zeros(4, dtype=np.int64), customer_ids(4))
+    rows: Any = LocalRows(np.zeros(4, dtype=np.int64))
+    ids, work = LocalRows(customer_ids(4)), NOT_BOUND[number]
     with pytest.raises(TypeError, match=ONLY_BOUND):
-        respond(rows, NOT_BOUND[number], channel=channel, budget=budget, tag="t", real_ids=True)
+        respond(rows, ids, work, channel=channel, budget=budget, tag="t", real_ids=True)
     assert budget.spends == ()
 
 
@@ -197,15 +207,108 @@ def test_only_a_marked_function_is_bound(function: Any) -> None:  # noqa: ANN401
     assert made(np.zeros(2))[0].tolist() == [1.0, 1.0]
 
 
-def test_a_computation_of_another_kind_is_checked_too() -> None:
-    """What a subclass computes has one entry per customer as well."""
+def test_a_bound_row_function_of_another_kind_is_refused() -> None:
+    """A subclass could compute anything when it is called."""
 
-    class Twice(BoundRowFunction[Any]):
-        def _compute(self, *columns: Any) -> Any:  # noqa: ANN401 - arrays of any type
+    class Other(BoundRowFunction[Any]):  # type: ignore[misc]  # final, and wrong on purpose
+        def __call__(self, *columns: Any) -> Any:  # noqa: ANN401 - arrays of any type
             return (np.repeat(columns[0], 2),)
 
+    with pytest.raises(TypeError, match=ONLY_BOUND):
+        checked_work(Other(given_cells, {}))
+
+
+class Curious:
+    """A parameter with a method, which a row function might call with private rows."""
+
+
+PLAIN: list[Any] = [
+    1,
+    1.5,
+    True,
+    None,
+    "text",
+    b"bytes",
+    np.float32(2.0),
+    np.ones(3),
+    dt.date(2026, 1, 1),
+    dt.datetime(2026, 1, 1, tzinfo=dt.UTC),
+    (1, "a"),
+    [np.ones(2), (None,)],
+    {"a": [1, {"b": 2.0}]},
+    (),
+]
+NOT_PLAIN: list[Any] = [
+    Curious(),
+    len,
+    given_cells,
+    LocalRows(np.ones(2)),
+    np.ma.masked_array(np.ones(2)),
+    {1, 2},
+    (1, Curious()),
+    [[Curious()]],
+    {"a": Curious()},
+    {Curious(): 1},
+    {"a": {"b": (len,)}},
+]
+
+
+@pytest.mark.parametrize("number", range(len(PLAIN)))
+def test_plain_values_are_bound(number: int) -> None:
+    """Arrays, numbers, texts, dates, and tuples, lists and dictionaries of them."""
+    check_public(PLAIN[number])
+    values = np.zeros(2)
+    assert ignoring.bind(what=PLAIN[number])(values)[0] is values
+
+
+@pytest.mark.parametrize("number", range(len(NOT_PLAIN)))
+def test_other_values_are_not_bound(number: int) -> None:
+    """Wherever they are inside: their methods would be passed private rows."""
+    with pytest.raises(TypeError, match=ONLY_PLAIN):
+        check_public(NOT_PLAIN[number])
+    with pytest.raises(TypeError, match=ONLY_PLAIN):
+        ignoring.bind(what=NOT_PLAIN[number])
+    with pytest.raises(TypeError, match=ONLY_PLAIN):
+        BoundRowFunction(ignoring, {"first": 1, "what": NOT_PLAIN[number]})
+
+
+NOT_ARRAYS: list[Any] = [
+    [0.0, 0.0],
+    (0.0, 0.0),
+    "ab",
+    np.ma.masked_array(np.zeros(2)),
+    np.array(0.0),
+    np.zeros(3),
+    np.zeros((1, 2)),
+]
+
+
+@row_function
+def not_an_array(values: Array, *, number: int, place: int) -> tuple[Any, ...]:
+    """Return something else than an array in one of two places."""
+    found: list[Any] = [np.zeros(len(values)), np.zeros((len(values), 5))]
+    found.insert(place, NOT_ARRAYS[number])
+    return tuple(found)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+@pytest.mark.parametrize("number", range(len(NOT_ARRAYS)))
+def test_only_plain_arrays_come_out_of_a_row_function(number: int, place: int) -> None:
+    """Lists, texts and masked arrays are refused, also where they have one entry per customer."""
     with pytest.raises(ValueError, match=ENTRIES):
-        Twice(given_cells, {})(np.zeros(4))
+        not_an_array.bind(number=number, place=place)(np.ones((2, 3)))
+
+
+@row_function
+def divided(values: Array) -> tuple[Array]:
+    """Divide by the values, some of which are zero."""
+    return (1.0 / values,)
+
+
+def test_no_warning_depends_on_a_row() -> None:
+    """A division by zero raises no warning and no error, whatever the settings outside."""
+    with np.errstate(all="raise"):
+        assert divided.bind()(np.array([0.0, 2.0]))[0].tolist() == [math.inf, 0.5]
 
 
 # --- map and select -------------------------------------------------------------------------------
@@ -275,9 +378,9 @@ def test_columns_of_those_whom_the_mask_keeps(kept: list[bool]) -> None:
 def test_repeated_and_missing_values_are_found(values: list[str | None], *, expected: bool) -> None:
     """A list of ids with a repeat, or without an id for everyone, is not one id per customer."""
     ids = np.array(values, dtype=np.object_)
-    assert LocalRows(ids).has_repeats() is expected
+    assert LocalRows(ids)._has_repeats() is expected
     others = LocalRows(np.array(["x"] * len(values), dtype=np.object_))
-    assert LocalRows(ids).beside(others, field="others").has_repeats() is expected
+    assert LocalRows(ids).beside(others, field="others")._has_repeats() is expected
 
 
 # --- private rows ---------------------------------------------------------------------------------
@@ -335,7 +438,7 @@ def test_rows_cannot_be_pickled_or_copied(number: int, leave: Callable[[object],
 
 def test_no_public_method_of_rows_returns_a_row() -> None:
     """What is public is named here: rows, bounded totals, and two public facts."""
-    assert public_names(Rows) == {"add_up", "beside", "has_repeats", "map", "select", "width"}
+    assert public_names(Rows) == {"add_up", "beside", "map", "select", "width"}
     assert Rows.__annotations__ == {"computes_once": bool}
     assert LocalRows.computes_once is True
     assert LocalRows(np.ones((3, 5))).width == 5

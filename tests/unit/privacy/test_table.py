@@ -10,14 +10,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.counting import customer_ids, given_cells, given_features, public_names
+from tests.counting import given_cells, given_features, public_names
 from wattveil.engines.local import LocalRows
 from wattveil.errors import BudgetExceededError, RehearsalError
 from wattveil.privacy import noise
 from wattveil.privacy.budget import Budget
-from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms.contributions import Query
-from wattveil.privacy.mechanisms.response import response_channel
 from wattveil.privacy.noise import NoiseSource
 from wattveil.privacy.replay import record
 from wattveil.privacy.rows import row_function
@@ -88,22 +86,6 @@ def test_tables_are_mapped_and_selected_under_the_same_budget(ample: Ample) -> N
     assert len(budget.spends) == 3
 
 
-@pytest.mark.parametrize("real_ids", [True, False])
-def test_labels_are_charged_and_released(ample: Ample, real_ids: bool) -> None:  # noqa: FBT001
-    """One randomised label per customer, under the table's budget."""
-    budget = ample()
-    ids = customer_ids(3)
-    table = PrivateTable(LocalRows(np.array([0, 1, -1]), ids), budget)
-    channel = response_channel(n_labels=2, epsilon=15.0, neighbours=Neighbours.ZERO_OUT)
-    released = table.respond(given_cells.bind(), channel=channel, tag="labels", real_ids=real_ids)
-    names, labels = released.here()
-    assert (names.tolist() == ids.tolist()) == real_ids
-    assert set(labels.tolist()) <= {0, 1}
-    (spend,) = budget.spends
-    assert spend.tag == "labels"
-    assert spend.response_epsilon == channel.epsilon(Neighbours.ZERO_OUT)
-
-
 def test_a_refused_charge_releases_nothing(ample: Ample) -> None:
     """The budget of the table limits what is released of it."""
     budget = ample()
@@ -122,7 +104,7 @@ def test_a_rehearsal_releases_nothing(ample: Ample, silent: NoiseSource) -> None
 
 
 def test_plain_functions_are_refused(ample: Ample) -> None:
-    """By every method that takes a function, except for labels: see test_rows.py."""
+    """By every method that takes a function."""
     table: Any = PrivateTable(LocalRows(np.array([0])), ample())
     for method, queries in ((table.map, []), (table.select, []), (table.release, [COUNT])):
         with pytest.raises(TypeError, match="row function"):
@@ -139,4 +121,4 @@ def test_a_table_is_a_private_value(ample: Ample) -> None:
             refused(table)
     with pytest.raises(TypeError, match="cannot be compared"):
         _ = table == table  # noqa: PLR0124 - also with itself
-    assert public_names(table) == {"map", "release", "respond", "select", "width"}
+    assert public_names(table) == {"map", "release", "select", "width"}

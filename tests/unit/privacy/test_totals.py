@@ -5,7 +5,8 @@ import hmac
 import itertools
 import operator
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,8 +16,14 @@ from numpy.typing import NDArray
 
 from tests.counting import exact_integers, given_cells, given_features, public_names
 from wattveil.engines.local import LocalRows
+from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms import contributions
-from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals, Query
+from wattveil.privacy.mechanisms.contributions import (
+    BlockSums,
+    BoundedTotals,
+    Query,
+    checked_sums,
+)
 from wattveil.privacy.rows import row_function
 from wattveil.privacy.secret import PrivateValue
 
@@ -79,11 +86,61 @@ def test_arrays_are_counted_over_all_queries(n_arrays: int) -> None:
         sums(CELLS)
 
 
-@pytest.mark.parametrize("queries", [[], ()])
-def test_sums_of_no_query_are_refused(queries: Sequence[Query]) -> None:
-    """There is nothing to compute without a query."""
-    with pytest.raises(ValueError, match=r"^at least one query is needed$"):
-        BlockSums(queries, given_cells.bind())
+@dataclass(frozen=True, kw_only=True)
+class Modest(Query):
+    """A query that claims to need no noise."""
+
+    def squared_sensitivity(self, neighbours: Neighbours) -> int:
+        """Return less than it is."""
+        assert neighbours in Neighbours
+        return 1
+
+
+NO_QUERIES: list[Any] = [
+    [],
+    (),
+    [None],
+    [QUERY, "count"],
+    [Modest(tag="t", rho_units=1, n_cells=3)],
+    [QUERY, Modest(tag="t", rho_units=1, n_cells=3)],
+]
+
+
+@pytest.mark.parametrize("number", range(len(NO_QUERIES)))
+def test_sums_of_anything_but_queries_are_refused(number: int) -> None:
+    """Without a query there is nothing to compute; a subclass could state another sensitivity."""
+    with pytest.raises(TypeError, match=r"^at least one Query is needed$"):
+        BlockSums(NO_QUERIES[number], given_cells.bind())
+
+
+class Greedy:
+    """Has the methods of sums, and keeps the rows that it is called with."""
+
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def __call__(self, *columns: Any) -> None:  # noqa: ANN401 - arrays of any type
+        """Keep the rows."""
+        self.seen.append(columns)
+
+    def total(self, parts: list[None]) -> list[Any]:
+        """Return the rows."""
+        assert parts
+        return self.seen
+
+
+def test_rows_are_added_up_by_sums_only() -> None:
+    """Anything else that is called with private rows could return them: it is not called."""
+    greedy: Any = Greedy()
+    with pytest.raises(TypeError, match=r"^private rows are added up by BlockSums only$"):
+        LocalRows(CELLS).add_up(greedy)
+    assert greedy.seen == []
+    others: list[Any] = [greedy, given_cells.bind(), None, counts]
+    for work in others:
+        with pytest.raises(TypeError, match=r"^private rows are added up by BlockSums only$"):
+            checked_sums(work)
+    sums = counts()
+    assert checked_sums(sums) is sums
 
 
 @pytest.mark.parametrize("work", [lambda cells: (cells,), given_cells, None, len])

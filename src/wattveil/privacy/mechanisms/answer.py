@@ -108,7 +108,7 @@ def gaussian_answer(
     """
     if budget.guarantee.tier is not Tier.INSTANCE:
         raise InvalidParameterError("tier", "instance for an answer that is not a sum", "global")
-    spend = charge_gaussian(
+    scale, spend = charge_gaussian(
         Spend(tag=tag, mechanism="gaussian_answer", rho_units=rho_units),
         budget,
         squared_sensitivity=differences.answer_sensitivity**2,
@@ -120,7 +120,6 @@ def gaussian_answer(
         raise InvalidParameterError("answer", rule, f"{vector.ndim} axes")
     if not np.isfinite(vector).all():
         raise InvalidDataError("every value is finite (no NaN, no infinity)", [])
-    scale = spend.drawn["scale"]
     steps = add_noise(differences.round_answer(vector), scale=scale)
     noisy = NoisyAnswer(steps=steps, noise_scale=scale, differences=differences)
     return Released(value=noisy, spends=(spend,), rehearsal=noise.is_rehearsal())

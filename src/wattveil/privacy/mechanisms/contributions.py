@@ -52,7 +52,7 @@ class Query:
         for name in ("n_cells", "n_features"):
             if (size := getattr(self, name)) is not None:
                 # Python's own integers: they do not overflow when multiplied.
-                object.__setattr__(self, name, checks.integer(name, size, least=1))
+                object.__setattr__(self, name, checks.integer(name, size, least=1, most=2**24))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -101,8 +101,8 @@ class BlockSums:
     """
 
     def __init__(self, queries: Sequence[Query], work: BoundRowFunction[Any]) -> None:
-        if not queries:
-            raise ValueError("at least one query is needed")
+        if not queries or any(type(query) is not Query for query in queries):
+            raise TypeError("at least one Query is needed")
         self._queries = tuple(queries)
         self._work = checked_work(work)
         self._key = noise.fresh_bytes(32)

@@ -64,12 +64,12 @@ def release_sums(
     rows contain and whatever the row function returns. Noise scale: sigma = sensitivity /
     sqrt(2 rho), in steps. Proof: docs/proofs/gaussian-sum.md.
     """
-    sums = BlockSums(queries, work)
-    spends = [_charge_query(query, budget) for query in queries]
+    asked = tuple(queries)
+    sums = BlockSums(asked, work)
+    scales, spends = zip(*(_charge_query(query, budget) for query in asked), strict=True)
     totals = sums.split(rows.add_up(sums))  # only now is a row read
     released = []
-    for query, spend, exact in zip(queries, spends, totals, strict=True):
-        scale = spend.drawn["scale"]
+    for query, scale, spend, exact in zip(asked, scales, spends, totals, strict=True):
         noisy = NoisyTotals(
             steps=add_noise(exact, scale=scale), noise_scale=scale, shape=query.shape
         )
@@ -77,7 +77,7 @@ def release_sums(
     return released
 
 
-def _charge_query(query: Query, budget: Budget) -> Spend:
+def _charge_query(query: Query, budget: Budget) -> tuple[float, Spend]:
     mechanism = "gaussian_histogram" if query.n_features is None else "gaussian_cell_sums"
     return charge_gaussian(
         Spend(tag=query.tag, mechanism=mechanism, rho_units=query.rho_units),
@@ -89,8 +89,8 @@ def _charge_query(query: Query, budget: Budget) -> Spend:
 
 def charge_gaussian(
     spend: Spend, budget: Budget, *, squared_sensitivity: int, numbers: int
-) -> Spend:
-    """Charge for this many numbers with Gaussian noise; return the charge with its noise scale."""
+) -> tuple[float, Spend]:
+    """Charge for this many numbers with Gaussian noise; return the noise scale and the charge."""
     sigma = accounting.noise_scale(
         squared_sensitivity=squared_sensitivity, rho_units=spend.rho_units
     )
@@ -101,7 +101,7 @@ def charge_gaussian(
     s = math.sqrt(squared_sensitivity) / sigma
     eta = accounting.discretisation_eta(numbers=numbers, sigma=sigma, s=s)
     drawn = {"numbers": numbers, "squared": squared_sensitivity, "scale": sigma, "step": STEP}
-    return budget.charge(replace(spend, eta=eta, drawn=drawn))
+    return sigma, budget.charge(replace(spend, eta=eta, drawn=drawn))
 
 
 def add_noise(exact: IntArray, *, scale: float) -> IntArray:

@@ -4,7 +4,6 @@ import hmac
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -16,8 +15,8 @@ from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms.contributions import NO_DATA
 from wattveil.privacy.rows import (
     BoundRowFunction,
+    FloatArray,
     IntArray,
-    Mask,
     ReleasedRows,
     Rows,
     Texts,
@@ -93,7 +92,8 @@ def response_channel(*, n_labels: int, epsilon: float, neighbours: Neighbours) -
 
 
 def respond(
-    rows: Rows[*tuple[Any, ...]],
+    rows: Rows[FloatArray],
+    ids: Rows[Texts],
     label_of: BoundRowFunction[tuple[IntArray]],
     *,
     channel: Channel,
@@ -103,9 +103,9 @@ def respond(
 ) -> ReleasedRows[Texts, IntArray]:
     """Release one randomised label per customer of a public list.
 
-    The last column of ``rows`` holds the customers' ids. ``label_of`` returns from the other
-    columns the true label of each customer, `NO_DATA` for one without data. Unless ``real_ids``,
-    an id is replaced by HMAC-SHA256 under a key that is drawn here and not stored.
+    ``ids`` is the public list, one id for each row. ``label_of`` returns the true label of each
+    customer, `NO_DATA` for one without data. Unless ``real_ids``, an id is replaced by HMAC-SHA256
+    under a key that is drawn here and not stored.
 
     Formal guarantee
     ----------------
@@ -116,18 +116,22 @@ def respond(
     fresh key, and the guarantee is computational: it holds against observers who cannot distinguish
     such words from random ones. Proof: docs/proofs/randomised-response.md.
     """
-    checked_work(label_of)
+    if type(channel) is not Channel:
+        raise TypeError("labels are drawn through a Channel")
+    if ids._has_repeats():  # noqa: SLF001 - a public list
+        raise InvalidParameterError("customer_ids", "one per row, no two the same", "repeated")
+    listed = rows.beside(ids, field="customer_ids")
     mechanism = "channel_response" if rows.computes_once else "keyed_response"
     cost = channel.epsilon(budget.guarantee.neighbours)
     spend = budget.charge(Spend(tag=tag, mechanism=mechanism, response_epsilon=cost))
     work = _Response(
-        label_of=label_of,
-        channel=channel,
+        label_of=checked_work(label_of),
+        parts=channel.parts,
         word_key=None if rows.computes_once else fresh_key(),
         name_key=None if real_ids else fresh_key(),
     )
-    drawn = Released(value=rows.select(work), spends=(spend,), rehearsal=noise.is_rehearsal())
-    return ReleasedRows(drawn)
+    drawn = listed._draw(work)  # noqa: SLF001 - after the charge
+    return ReleasedRows(Released(value=drawn, spends=(spend,), rehearsal=noise.is_rehearsal()))
 
 
 def pseudonyms(names: Iterable[str], *, key: bytes) -> Texts:
@@ -142,37 +146,27 @@ def fresh_key() -> bytes:
     return noise.uniform_below(bound=PARTS, size=8).tobytes()
 
 
-class _Response(BoundRowFunction[tuple[Texts, IntArray, Mask]]):
-    """The row function of `respond`: name and drawn label of each customer."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Response:
+    """What `respond` computes of a block: name and drawn label of each customer."""
 
-    is_random = True
+    label_of: BoundRowFunction[tuple[IntArray]]
+    parts: IntArray
+    word_key: bytes | None
+    name_key: bytes | None
 
-    def __init__(
-        self,
-        *,
-        label_of: BoundRowFunction[tuple[IntArray]],
-        channel: Channel,
-        word_key: bytes | None,
-        name_key: bytes | None,
-    ) -> None:
-        self._label_of, self._channel = label_of, channel
-        self._word_key, self._name_key = word_key, name_key
-
-    def _compute(self, *columns: Any) -> tuple[Texts, IntArray, Mask]:  # noqa: ANN401 - arrays
+    def __call__(self, load_kw: FloatArray, names: Texts) -> tuple[Texts, IntArray]:
         """Draw one label per customer, from one word per customer, whatever the true label is."""
-        *own, names = columns
-        n_labels = len(self._channel.parts) - 1
-        labels = checked_labels(self._label_of(*own)[0], n_labels)
-        if self._word_key is None:
+        labels = checked_labels(self.label_of(load_kw)[0], len(self.parts) - 1)
+        if self.word_key is None:
             words = noise.uniform_below(bound=PARTS, size=labels.size)
         else:
-            words = noise.keyed_below(names, key=self._word_key, bound=PARTS)
+            words = noise.keyed_below(names, key=self.word_key, bound=PARTS)
         drawn = np.zeros_like(labels)
-        for ends in np.cumsum(self._channel.parts, axis=1).T[:-1]:
+        for ends in np.cumsum(self.parts, axis=1).T[:-1]:
             drawn += words >= ends[labels]  # `NO_DATA` = -1 is the last row
-        key = self._name_key
-        published = names if key is None else pseudonyms(names, key=key)
-        return published, drawn, np.ones(labels.size, dtype=np.bool_)
+        key = self.name_key
+        return names if key is None else pseudonyms(names, key=key), drawn
 
 
 def checked_labels(labels: IntArray, n_labels: int, *, field: str = "labels") -> IntArray:

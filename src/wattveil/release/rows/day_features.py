@@ -10,7 +10,7 @@ import numpy as np
 from wattveil.compiled import compiled
 from wattveil.privacy.mechanisms.contributions import NO_DATA
 from wattveil.privacy.rows import FloatArray, IntArray, Mask, row_function
-from wattveil.release.rows.projection import check_width, row_lengths
+from wattveil.release.rows.projection import check_shapes, check_width, row_lengths
 from wattveil.release.rows.synthesis_features import add_cosines
 from wattveil.synthesis.days import LAGS, slot_scale
 from wattveil.synthesis.tuning import DAY_FLOOR, DAY_PARTS, DAY_SCALE
@@ -40,17 +40,6 @@ def typical_days(hours_kw: FloatArray, *, parts: IntArray, n_parts: int) -> tupl
         counts[:, part] += whole[:, day]
     counts[(counts == 0.0).any(axis=1)] = math.nan
     return ((typical / counts[:, :, None]).reshape(len(typical), n_parts * typical.shape[2]),)
-
-
-@row_function
-def typical_size_cells(
-    hours_kw: FloatArray, *, parts: IntArray, n_parts: int, edges: FloatArray
-) -> tuple[IntArray]:
-    """Return the histogram cell of each customer's root-mean-square typical load."""
-    (typical,) = typical_days(hours_kw, parts=parts, n_parts=n_parts)
-    sizes = row_lengths(typical) / math.sqrt(typical.shape[1])
-    cells = np.searchsorted(edges, sizes, side="right")
-    return (np.where(np.isfinite(sizes), cells, NO_DATA),)
 
 
 @row_function
@@ -96,6 +85,7 @@ def day_moments(
     whiten, curves, weights = bases
     n_slots = len(whiten)
     check_width(hours_kw, parts.size * n_slots)
+    check_shapes((whiten, (n_slots, n_slots)), (curves, (weights.shape[1], n_slots)))
     days_kw, whole = whole_days(hours_kw, parts.size)
     n_parts = typical_kw.shape[1] // n_slots
     typical = typical_kw.reshape(len(days_kw), n_parts, n_slots)
@@ -107,7 +97,11 @@ def day_moments(
         spreads[i] = _fill_moments(days, n_parts, whiten, gains, features[i])
         if spreads[i, 0] > 0.0:
             _fill_margins(days, (curves, weights), gains[2], features[i])
-        _clip_parts(features[i], n_slots, DAY_PARTS)
+    n_moments = n_slots * (n_slots + 1) // 2
+    ends = [n_moments, n_moments + len(LAGS) * n_slots]
+    for part, most in zip(np.split(features, ends, axis=1), DAY_PARTS, strict=True):
+        longest = math.sqrt(most)  # clipped in place, each part to its squared length
+        np.multiply(part, (longest / np.maximum(row_lengths(part), longest))[:, None], out=part)
     return features, spreads
 
 
@@ -215,17 +209,3 @@ def _fill_margins(
         for w in range(n_waves):
             found[place] = own[j, w] * weights[j, w] / n_whole * gain
             place += 1
-
-
-@compiled
-def _clip_parts(found: FloatArray, n_slots: int, parts: tuple[float, float, float]) -> None:
-    """Clip covariance, products and margins, in place, each to its squared length."""
-    first = 0
-    ends = (n_slots * (n_slots + 1) // 2, n_slots * (n_slots + 1) // 2 + 2 * n_slots, found.size)
-    for which in range(3):
-        squares = 0.0
-        for place in range(first, ends[which]):
-            squares += found[place] * found[place]
-        if squares > parts[which]:
-            found[first : ends[which]] *= math.sqrt(parts[which] / squares)
-        first = ends[which]

@@ -43,4 +43,5 @@ def places_among(values: Texts, levels: Sequence[Hashable], *, field: str) -> In
     if not places or len(places) != len(levels):
         rule = "a list of at least one value, without repetition"
         raise InvalidParameterError(field, rule, tuple(levels))
-    return np.array([places.get(value, NO_DATA) for value in values.tolist()], dtype=np.int64)
+    known = (value if isinstance(value, Hashable) else None for value in values.tolist())
+    return np.array([places.get(value, NO_DATA) for value in known], dtype=np.int64)

@@ -12,7 +12,7 @@ from wattveil.clustering._kernels import BLOCK, block_distances
 from wattveil.compiled import compiled
 from wattveil.privacy.mechanisms.contributions import NO_DATA
 from wattveil.privacy.rows import FloatArray, IntArray, Mask, row_function
-from wattveil.release.rows.projection import check_width
+from wattveil.release.rows.projection import check_shapes, check_width
 
 
 @row_function
@@ -54,6 +54,7 @@ def nearest_offsets(
     shells: FloatArray,
 ) -> tuple[IntArray, FloatArray, IntArray]:
     """Return the nearest cell, the offset ``(z - c) / (rho a)``, and the cell-and-shell index."""
+    check_shapes((radii, centres.shape[:1]), (colour, centres.shape[1:]))
     labels, _ = nearest(rows, centres)
     offsets, lengths = np.empty(rows.shape), np.empty(len(rows))
     _fill_offsets((rows, labels), centres, 1.0 / (radii[:, None] * colour), offsets, lengths)

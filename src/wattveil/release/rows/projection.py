@@ -1,12 +1,14 @@
 """Coordinates and sizes of rows of load in public bases."""
 
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from wattveil.clustering._kernels import BLOCK
 from wattveil.compiled import compiled
 from wattveil.errors import InvalidParameterError
+from wattveil.privacy.mechanisms.contributions import NO_DATA
 from wattveil.privacy.rows import FloatArray, IntArray, Mask, row_function
 
 Curves = tuple[FloatArray, FloatArray, IntArray, FloatArray]
@@ -22,20 +24,20 @@ def project_rows(
 ) -> tuple[FloatArray, Mask]:
     """Return the basis coordinates of each row, and whether it has any.
 
-    A row with NaN or infinity has no coordinates; nor has, with ``normalise``, a row of zeros. With
-    ``normalise`` rows are scaled to unit L2 norm; otherwise they are clipped to norm ``longest``.
+    A row with NaN or infinity and, with ``normalise``, one of length 0 has no coordinates. With
+    ``normalise`` rows are scaled to length 1; otherwise longer ones are clipped to ``longest``.
     """
-    check_width(load_kw, basis.shape[1])
-    coordinates = np.empty((len(load_kw), len(basis)))
-    has_data = np.zeros(len(load_kw), dtype=np.bool_)
-    rule = (normalise, longest)
-    _project_block(load_kw, np.ascontiguousarray(basis), rule, coordinates, has_data)
-    return coordinates, has_data
+    rows = np.clip(load_kw, -_LARGEST, _LARGEST)
+    lengths = row_lengths(rows)
+    has_data = np.isfinite(load_kw).all(axis=1) & ((lengths > 0.0) | (not normalise))
+    target = 1.0 if normalise else longest
+    scale = np.where(normalise | (lengths > longest), target / lengths, 1.0)
+    return scale[:, None] * products(rows, basis), has_data
 
 
 @row_function
 def comparable_rows(load_kw: FloatArray, *, normalise: bool, longest: float) -> tuple[FloatArray]:
-    """Return every row, scaled or clipped as in `project_rows`, in slots; NaN without data."""
+    """Return every row as `project_rows` takes it, in its own coordinates; without data as NaN."""
     basis = np.eye(load_kw.shape[1])
     rows, has_data = project_rows(load_kw, basis=basis, normalise=normalise, longest=longest)
     rows[~has_data] = math.nan
@@ -67,7 +69,8 @@ def size_cells(
     """Return the histogram cell of the length of each row's first coordinates."""
     del others
     lengths = row_lengths(rows[:, :coordinates])
-    return (np.searchsorted(edges, lengths, side="right").astype(np.int64),)
+    cells = np.searchsorted(edges, lengths, side="right")
+    return (np.where(np.isnan(lengths), NO_DATA, cells),)
 
 
 @row_function
@@ -108,20 +111,38 @@ def calendar_coordinates(load_kw: FloatArray, curves: Curves) -> tuple[FloatArra
 
     The mean of all slots is coordinate 0. A row with NaN or infinity gets zeros.
     """
-    day_curves, slot_curves, places, _ = curves
-    check_width(load_kw, len(day_curves) * len(slot_curves))
+    day_curves, slot_curves, places, scale = curves
+    n_days, n_slots = len(day_curves), len(slot_curves)
+    check_width(load_kw, n_days * n_slots)
+    used = np.minimum(places, (n_days - 1, n_slots - 1))
+    check_shapes(
+        (day_curves, (n_days,) * 2), (slot_curves, (n_slots,) * 2), (scale, used.shape[:1])
+    )
     coordinates = np.zeros((len(load_kw), len(places)))
     sizes = np.zeros(len(load_kw))
-    _project_days(np.ascontiguousarray(load_kw), curves, (coordinates, sizes))
+    shaped = (day_curves, slot_curves, np.maximum(used, 0), scale)
+    _project_days(np.ascontiguousarray(load_kw), shaped, (coordinates, sizes))
     return coordinates, sizes
 
 
 def row_lengths(rows: FloatArray) -> FloatArray:
-    """Return the L2 norm of each row; columns are added in the same order for every row."""
-    squares = np.zeros(len(rows))
-    for column in rows.T:
-        squares += column * column
-    return np.sqrt(squares)
+    """Return the length of each row; a running sum has one order of additions."""
+    return np.asarray(np.sqrt(np.cumsum(np.square(rows), axis=1)[:, -1]))
+
+
+def products(rows: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return ``rows @ weights.T``, each sum added in the order of the columns."""
+    check_width(rows, weights.shape[1])
+    found = np.zeros((len(rows), len(weights)))
+    _fill_products(np.ascontiguousarray(rows), np.ascontiguousarray(weights.T), found)
+    return found
+
+
+def check_shapes(*pairs: tuple[NDArray[Any], tuple[int, ...]]) -> None:
+    """Refuse parameters of another shape: compiled loops would read beyond a row."""
+    for array, shape in pairs:
+        if array.shape != shape:
+            raise InvalidParameterError("parameter of a row function", f"of {shape}", array.shape)
 
 
 def check_width(rows: FloatArray, columns: int) -> None:
@@ -131,44 +152,12 @@ def check_width(rows: FloatArray, columns: int) -> None:
 
 
 @compiled
-def _project_block(
-    rows: FloatArray,
-    basis: FloatArray,
-    rule: tuple[bool, float],
-    coordinates: FloatArray,
-    has_data: Mask,
-) -> None:
-    """Fill the coordinates z_j = scale sum_h B_jh x_h, added in the order of h."""
-    normalise, longest = rule
-    r, d = basis.shape
-    columns = np.zeros((d, BLOCK))
-    totals = np.empty(BLOCK)
-    scale = np.empty(BLOCK)
-    for begin in range(0, rows.shape[0], BLOCK):
-        end = min(begin + BLOCK, rows.shape[0])
-        for i in range(begin, end):
-            squares = 0.0
-            finite = True
-            for h in range(d):
-                finite = finite and math.isfinite(rows[i, h])
-                value = min(max(rows[i, h], -_LARGEST), _LARGEST)
-                columns[h, i - begin] = value
-                squares += value * value
-            length = math.sqrt(squares)
-            has_data[i] = finite and (length > 0.0 or not normalise)
-            scale[i - begin] = 1.0
-            if normalise and has_data[i]:
-                scale[i - begin] = 1.0 / length
-            elif length > longest:
-                scale[i - begin] = longest / length
-        for j in range(r):
-            totals[:] = 0.0
-            for h in range(d):
-                weight = basis[j, h]
-                for b in range(BLOCK):
-                    totals[b] += weight * columns[h, b]
-            for b in range(end - begin):
-                coordinates[begin + b, j] = scale[b] * totals[b]
+def _fill_products(rows: FloatArray, by_column: FloatArray, found: FloatArray) -> None:
+    """Add w_jh x_h to entry j of each row, in the order of h."""
+    for i in range(rows.shape[0]):
+        for h in range(by_column.shape[0]):
+            for j in range(by_column.shape[1]):
+                found[i, j] += by_column[h, j] * rows[i, h]
 
 
 @compiled

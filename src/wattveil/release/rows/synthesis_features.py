@@ -6,7 +6,7 @@ import numpy as np
 
 from wattveil.compiled import compiled
 from wattveil.privacy.rows import FloatArray, IntArray, Mask, row_function
-from wattveil.release.rows.projection import check_width
+from wattveil.release.rows.projection import check_shapes, check_width, products, row_lengths
 from wattveil.synthesis.tuning import MEAN_PART
 
 Rule = tuple[bool, float, FloatArray]
@@ -34,9 +34,7 @@ def scores(
 ) -> tuple[FloatArray, IntArray, Mask]:
     """Return the coordinates D z of each customer's offset from its centroid, and its cluster."""
     offsets = centroid_offsets(load_kw, labels, rule, centres)
-    found = np.empty((len(offsets), len(weights)))
-    _fill_products(offsets, weights, found)
-    return found, labels, np.ones(len(labels), dtype=np.bool_)
+    return products(offsets, weights), labels, np.ones(len(labels), dtype=np.bool_)
 
 
 @row_function
@@ -48,10 +46,11 @@ def moment_features(
     The matrix is stored as its upper triangle, off-diagonal entries times sqrt 2, which preserves
     its norm |a|^2; so the length is sqrt(p |a|^2 + (1 - p) |a|^4) <= 1. p is `MEAN_PART`.
     """
-    r = scores.shape[1]
-    found = np.empty((len(scores), r + r * (r + 1) // 2))
-    _fill_moments(np.ascontiguousarray(scores), radius, MEAN_PART, found)
-    return labels, found
+    a = scores * (1.0 / np.maximum(row_lengths(scores), radius))[:, None]
+    first, second = np.triu_indices(scores.shape[1])
+    weights = math.sqrt(1.0 - MEAN_PART) * np.where(first == second, 1.0, _ROOT_TWO)
+    seconds = weights * a[:, first] * a[:, second]
+    return labels, np.hstack([math.sqrt(MEAN_PART) * a, seconds])
 
 
 @row_function
@@ -68,7 +67,9 @@ def margin_features(
 
     ``means`` and ``deviations`` are (K, d), ``waves`` the curves over the slots and the weights.
     """
-    normal = centroid_offsets(load_kw, labels, rule, means) / deviations[labels]
+    check_shapes((deviations, means.shape))
+    own = np.clip(labels, 0, len(means) - 1)
+    normal = centroid_offsets(load_kw, own, rule, means) / deviations[own]
     return np.zeros_like(labels), cosine_features(normal, waves)
 
 
@@ -77,15 +78,16 @@ def centroid_offsets(
 ) -> FloatArray:
     """Return y - centre of each row, with the centre of its own cluster."""
     check_width(load_kw, centres.shape[1])
-    found = np.empty_like(load_kw)
-    _fill_offsets(np.ascontiguousarray(load_kw), labels, rule, centres, found)
+    check_shapes((rule[2], centres.shape[:1]))
+    own, found = np.clip(labels, 0, len(centres) - 1), np.empty(load_kw.shape)
+    _fill_offsets(np.ascontiguousarray(load_kw), own, rule, centres, found)
     return found
 
 
 def cosine_features(standardised: FloatArray, waves: tuple[FloatArray, FloatArray]) -> FloatArray:
     """Return the weighted cosine coefficients of each row, clipped to length 1."""
     curves, weights = waves
-    check_width(standardised, curves.shape[1])
+    check_shapes((curves, (weights.shape[1], standardised.shape[1])))
     found = np.empty((len(standardised), weights.size))
     _fill_coefficients(np.ascontiguousarray(standardised), curves, weights, found)
     return found
@@ -106,39 +108,6 @@ def _fill_offsets(
                 y = rows[i, h] / scales[k]
                 y = np.arcsinh(y) if y > 0.0 else y
             found[i, h] = y - centres[k, h]
-
-
-@compiled
-def _fill_products(rows: FloatArray, weights: FloatArray, found: FloatArray) -> None:
-    """Fill sum_h w_jh e_h of each row, added in the order of h."""
-    for i in range(rows.shape[0]):
-        for j in range(weights.shape[0]):
-            total = 0.0
-            for h in range(weights.shape[1]):
-                total += weights[j, h] * rows[i, h]
-            found[i, j] = total
-
-
-@compiled
-def _fill_moments(scores: FloatArray, radius: float, part: float, found: FloatArray) -> None:
-    """Fill the features of each row."""
-    r = scores.shape[1]
-    a = np.empty(r)
-    for i in range(scores.shape[0]):
-        squares = 0.0
-        for j in range(r):
-            squares += scores[i, j] * scores[i, j]
-        length = math.sqrt(squares)
-        scale = 1.0 / max(length, radius)
-        place = r
-        for j in range(r):
-            a[j] = scores[i, j] * scale
-            found[i, j] = math.sqrt(part) * a[j]
-        for j in range(r):
-            for m in range(j, r):
-                weight = 1.0 if j == m else _ROOT_TWO
-                found[i, place] = math.sqrt(1.0 - part) * weight * a[j] * a[m]
-                place += 1
 
 
 @compiled
