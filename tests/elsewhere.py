@@ -4,7 +4,7 @@ What a task returns is discarded once and computed again, as when machines are l
 are sent as bytes, last block first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
 
@@ -41,7 +41,7 @@ class ElsewhereRows(Rows[*Columns]):
         both: Any = [*self._columns, *other._columns]
         return ElsewhereRows(*both)
 
-    def has_repeats(self) -> bool:
+    def _has_repeats(self) -> bool:
         """Whether a value of the first column occurs twice."""
         return len(set(self._columns[0])) != len(self._columns[0])
 
@@ -63,6 +63,11 @@ class ElsewhereRows(Rows[*Columns]):
         assert packed == again
         return work.total(map(work.unpack, again))
 
+    def _draw(self, work: Callable[..., tuple[*Found]]) -> "ElsewhereRows[*Found]":
+        """Draw block by block; a task that is repeated draws the same."""
+        drawn: Any = ElsewhereRows(*self._twice(work))
+        return drawn  # type: ignore[no-any-return]
+
     def _columns_in_order(self) -> tuple[*Columns]:
         order = np.argsort(self._columns[0], kind="stable")
         found: Any = tuple(column[order] for column in self._columns)
@@ -81,7 +86,7 @@ class ElsewhereRows(Rows[*Columns]):
             tuple(column[first : first + _BLOCK] for column in self._columns) for first in firsts
         ]
 
-    def _twice(self, work: BoundRowFunction[Any]) -> list[Any]:
+    def _twice(self, work: Callable[..., Any]) -> list[Any]:
         """Run a function on all blocks, twice; return the second results, which are the first."""
         once, again = ([work(*block) for block in self._blocks()] for _ in range(2))
         for first, second in zip(once, again, strict=True):

@@ -21,7 +21,7 @@ from wattveil.privacy.mechanisms.contributions import NO_DATA, STEP, Query
 from wattveil.privacy.mechanisms.gaussian import NoisyTotals
 from wattveil.privacy.mechanisms.response import Channel, checked_labels
 from wattveil.privacy.noise import NoiseSource
-from wattveil.privacy.rows import FloatArray, IntArray, Mask, Texts
+from wattveil.privacy.rows import FloatArray, IntArray, Texts
 from wattveil.release import shapes
 
 Patch = pytest.MonkeyPatch
@@ -41,15 +41,15 @@ def weaker_noise(patch: Patch, factor: float = 0.5) -> None:
         return coin(probability=probability * Fraction(factor), size=size)
 
     patch.setattr(noise, "bernoulli", rarer)
-    responded = response._Response._compute
+    responded = response._Response.__call__
 
-    def kept(work: response._Response, *columns: Any) -> tuple[Texts, IntArray, Mask]:  # noqa: ANN401 - arrays
-        names, drawn, mask = responded(work, *columns)
-        (own,) = work._label_of(*columns[:-1])
+    def kept(work: response._Response, *columns: Any) -> tuple[Texts, IntArray]:  # noqa: ANN401 - arrays
+        names, drawn = responded(work, *columns)
+        (own,) = work.label_of(*columns[:-1])
         stays = coin(probability=1 - Fraction(factor), size=own.size) & (own != NO_DATA)
-        return names, np.where(stays, own, drawn), mask
+        return names, np.where(stays, own, drawn)
 
-    patch.setattr(response._Response, "_compute", kept)
+    patch.setattr(response._Response, "__call__", kept)
 
 
 def no_clipping(patch: Patch, largest: float = math.inf) -> None:

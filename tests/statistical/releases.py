@@ -64,7 +64,8 @@ def labels_through(
     """
     ids: Any = np.arange(labels.size)
     return respond(
-        LocalRows(labels, ids),
+        LocalRows(labels),
+        LocalRows(ids),
         given_cells.bind(),
         channel=channel,
         budget=renew(budget),

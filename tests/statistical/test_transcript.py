@@ -30,7 +30,7 @@ from wattveil.privacy.table import PrivateTable
 from wattveil.release.kmeans import PrivateKMeans
 from wattveil.release.promise import global_promise
 from wattveil.release.queries import KMeansQueries
-from wattveil.release.rows import synthesis_features
+from wattveil.release.rows import projection, synthesis_features
 from wattveil.release.shapes import load_shapes
 from wattveil.release.synthetic import LoadSynthesizer
 from wattveil.simulate import simulate_load_kw
@@ -144,14 +144,9 @@ def test_half_the_noise_is_caught(pair: Pair, monkeypatch: pytest.MonkeyPatch) -
 def test_forgotten_clipping_is_caught(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """Features that are rounded and not clipped: more than the grant."""
     faults.no_clipping(monkeypatch, largest=8.0)
-    fill = synthesis_features._fill_moments
-
-    def tripled(scores: FloatArray, radius: float, part: float, found: FloatArray) -> None:
-        fill(scores, radius, part, found)
-        found *= 3.0
-
+    lengths = projection.row_lengths
     # Moments are clipped where they are computed, too: both are forgotten.
-    monkeypatch.setattr(synthesis_features, "_fill_moments", tripled)
+    monkeypatch.setattr(synthesis_features, "row_lengths", lambda rows: lengths(rows) / 3.0)
     assert squared_signal(*pair()) > 5.0 * granted_signal()
 
 

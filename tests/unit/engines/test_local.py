@@ -218,23 +218,8 @@ def test_columns_side_by_side_are_joined_when_sums_are_needed(
     assert sum(seen) == CUSTOMERS
 
 
-def test_rows_are_read_when_sums_are_needed_and_once() -> None:
-    """`later` reads nothing for width, `beside` and `map`, and keeps what it has read."""
-    reads: list[int] = []
-
-    def read() -> Floats:
-        reads.append(1)
-        return np.ones((4, 2))
-
-    rows = LocalRows.later(read, width=2, n_rows=4)
-    beside = rows.map(halved.bind()).beside(LocalRows(np.arange(4)), field="numbers")
-    assert (rows.width, beside.width, reads) == (2, 2, [])
-    assert totals(beside, counting()) == totals(rows, counting()) == [[4 * UNIT]]
-    assert reads == [1]
-
-
 def test_rows_of_a_public_list(load_kw: Floats) -> None:
-    """One row for each customer on the list, in its order; NaN without a row; read when needed."""
+    """One row for each customer on the list, in its order; NaN without a row."""
     ids = ("c", "a", "b")
     rows = listed_rows(load_kw[:3], ids, customer_list=("a", "x", "c"))
     beside: Any = rows.beside(LocalRows(np.arange(3)), field="numbers")

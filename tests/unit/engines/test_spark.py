@@ -260,16 +260,21 @@ def test_labels_are_the_same_when_tasks_run_again(
     """A customer's word follows from its id and one key: no cache, no partition changes a label."""
     channel = response_channel(n_labels=2, epsilon=0.5, neighbours=Neighbours.ZERO_OUT)
     budget = ample()
-    rows = table["load_kw"].beside(table["name"], field="names")
     found = respond(
-        rows, sign_of_first.bind(), channel=channel, budget=budget, tag="labels", real_ids=real_ids
+        table["load_kw"],
+        table["name"],
+        sign_of_first.bind(),
+        channel=channel,
+        budget=budget,
+        tag="labels",
+        real_ids=real_ids,
     )
     names, labels = found.here()
     assert [spend.mechanism for spend in budget.spends] == ["keyed_response"]
     assert len(set(names)) == CUSTOMERS
     kept: Any = found._rows
-    kept.frame.sparkSession.catalog.clearCache()
-    again = kept.frame.repartition(5).sort("column_0").toArrow().to_pydict()
+    kept._own_frame.sparkSession.catalog.clearCache()
+    again = kept._own_frame.repartition(5).sort("column_0").toArrow().to_pydict()
     assert again == {"column_0": names.tolist(), "column_1": labels.tolist()}
     assert found.counted(2).tolist() == np.bincount(labels, minlength=2).tolist()
 
@@ -279,10 +284,10 @@ def test_labels_of_a_rehearsal_are_refused(
 ) -> None:
     """Keys that an injected source drew make no release."""
     channel = response_channel(n_labels=2, epsilon=0.5, neighbours=Neighbours.ZERO_OUT)
-    rows = table["load_kw"].beside(table["name"], field="names")
     with noise.rehearse(silent), pytest.raises(RehearsalError):
         respond(
-            rows,
+            table["load_kw"],
+            table["name"],
             sign_of_first.bind(),
             channel=channel,
             budget=ample(),
@@ -334,7 +339,7 @@ def test_public_numbers_are_sent_with_the_function(
     sizes = BlockSums([Query(tag="sizes", rho_units=1, n_cells=6)], work)
     numbers = np.zeros(len(load_kw), dtype=np.int64)
     expected = [part.tolist() for part in sizes.split(sizes(load_kw, numbers))]
-    both = SparkRows(rows.frame.selectExpr("*", "0L"), np.zeros((0, SLOTS)), numbers[:0])
+    both = SparkRows(rows._own_frame.selectExpr("*", "0L"), np.zeros((0, SLOTS)), numbers[:0])
     assert totals(both, sizes) == expected
 
 

@@ -146,8 +146,8 @@ def test_labels_stay_the_same_when_tasks_run_again(kept: SparkProfiles) -> None:
     first = (released.ids, released.labels.tolist())
     table: Any = released.table._rows
     assert isinstance(table, SparkRows)
-    table.frame.sparkSession.catalog.clearCache()
-    again = table.frame.repartition(5).sort("column_0").toArrow().to_pydict()
+    table._own_frame.sparkSession.catalog.clearCache()
+    again = table._own_frame.repartition(5).sort("column_0").toArrow().to_pydict()
     assert again == {"column_0": list(first[0]), "column_1": first[1]}
     assert len(set(first[0])) == CUSTOMERS
     assert list(first[0]) == sorted(first[0])

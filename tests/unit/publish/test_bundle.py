@@ -22,7 +22,7 @@ from wattveil.publish.bundle import read_manifest, read_table, write_bundle
 from wattveil.publish.instance import InstanceLabels
 from wattveil.publish.keys import read_key, read_public_key, write_key
 from wattveil.publish.manifest import build_statement, check_schema
-from wattveil.publish.parts import Run, Work
+from wattveil.publish.parts import PublicFacts, Run, Work
 from wattveil.publish.plan import plan_release
 from wattveil.publish.produce import release_bundle, release_parts
 from wattveil.publish.request import ReleaseRequest
@@ -119,7 +119,7 @@ def test_the_statement_tells_what_was_drawn(monkeypatch: pytest.MonkeyPatch) -> 
         plan = plan_release(EVERYTHING, Grid())
     listed = profiles.customer_ids
     drawn = record(lambda: released.append(release_parts(profiles, plan, customer_list=listed)))
-    statement = build_statement(profiles, plan, released[0])
+    statement = build_statement(PublicFacts.of(profiles), plan, released[0])
     told = [
         (mechanism["tag"], mechanism["gaussian"])
         for part in statement["parts"]
@@ -155,7 +155,7 @@ def test_a_mechanism_without_a_proof_is_not_stated() -> None:
     spend = replace(part.runs[0].spends[0], mechanism="magic")
     strange = replace(part, runs=(Run(group=None, spends=(spend,)),))
     with pytest.raises(InvalidParameterError, match="mechanism"):
-        build_statement(profiles, plan, [strange])
+        build_statement(PublicFacts.of(profiles), plan, [strange])
 
 
 def test_a_crash_leaves_nothing(

@@ -4,6 +4,7 @@ import hmac
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,6 @@ from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms.contributions import NO_DATA
 from wattveil.privacy.rows import (
     BoundRowFunction,
-    FloatArray,
     IntArray,
     ReleasedRows,
     Rows,
@@ -92,7 +92,7 @@ def response_channel(*, n_labels: int, epsilon: float, neighbours: Neighbours) -
 
 
 def respond(
-    rows: Rows[FloatArray],
+    rows: Rows[*tuple[Any, ...]],
     ids: Rows[Texts],
     label_of: BoundRowFunction[tuple[IntArray]],
     *,
@@ -155,9 +155,10 @@ class _Response:
     word_key: bytes | None
     name_key: bytes | None
 
-    def __call__(self, load_kw: FloatArray, names: Texts) -> tuple[Texts, IntArray]:
+    def __call__(self, *columns: Any) -> tuple[Texts, IntArray]:  # noqa: ANN401 - arrays
         """Draw one label per customer, from one word per customer, whatever the true label is."""
-        labels = checked_labels(self.label_of(load_kw)[0], len(self.parts) - 1)
+        *own, names = columns
+        labels = checked_labels(self.label_of(*own)[0], len(self.parts) - 1)
         if self.word_key is None:
             words = noise.uniform_below(bound=PARTS, size=labels.size)
         else:

@@ -1,6 +1,7 @@
 """Typical days of customers, and features of their days, against direct computations in NumPy."""
 
 import datetime as dt
+import math
 import pickle
 from typing import Any
 
@@ -18,8 +19,8 @@ from wattveil.release.rows.day_features import (
     day_features,
     day_moments,
     typical_days,
-    typical_size_cells,
 )
+from wattveil.release.rows.projection import size_cells
 from wattveil.synthesis.calendar import YearCalendar
 from wattveil.synthesis.day_bases import day_axes
 from wattveil.synthesis.days import day_gains, day_width, spread_edges
@@ -87,8 +88,10 @@ def test_size_cells_by_digitize() -> None:
     rows = varied_days(200, 14) * np.geomspace(0.1, 10.0, 200)[:, None]
     rows[7] = np.nan
     edges = np.array([0.2, 0.5, 1.0, 3.0])
-    (cells,) = typical_size_cells(rows, **parts_of(calendar), edges=edges)
-    sizes = np.sqrt(np.square(typical(rows, calendar)).mean(axis=1))
+    days = typical(rows, calendar)
+    width = days.shape[1]
+    (cells,) = size_cells(days, edges=edges * math.sqrt(width), coordinates=width)
+    sizes = np.sqrt(np.square(days).mean(axis=1))
     expected = np.where(np.isnan(sizes), NO_DATA, np.digitize(sizes, edges))
     assert cells.tolist() == expected.tolist()
     assert cells.dtype == np.int64

@@ -140,7 +140,6 @@ EXAMPLES: dict[RowFunction[..., Any], list[Example]] = {
         ((LOAD, LABELS), {"rule": to.rule, **MARGINS, "waves": WAVES}) for to in (TO, LOGS)
     ],
     day_features.typical_days: [((HOURS,), PARTS)],
-    day_features.typical_size_cells: [((HOURS,), {**PARTS, "edges": _EDGES})],
     day_features.day_features: [
         (
             (HOURS,),
