@@ -162,6 +162,11 @@ def test_row_function_with_a_budget_is_caught(tree: Path) -> None:
         ("Released", ("privacy",)),
         ("_PERMIT", ("privacy/mechanisms/contributions.py",)),
         ("release_sums", ("privacy",)),
+        ("respond", ("privacy", "release/labels.py", "baselines")),
+        (
+            "BoundRowFunction",
+            ("privacy", "engines/local.py", "engines/spark.py", "release/kmeans.py"),
+        ),
         ("Secret", ("privacy", "instance")),
     ],
 )

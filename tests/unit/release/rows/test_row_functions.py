@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from wattveil.clustering.calendar import Calendar
 from wattveil.clustering.geometry import public_basis
 from wattveil.engines.inputs import value_column
+from wattveil.errors import InvalidParameterError
 from wattveil.privacy.rows import (
     BoundRowFunction,
     FloatArray,
@@ -223,6 +224,36 @@ def test_an_output_depends_on_its_own_row_alone(name: str) -> None:
     """The same bits alone, in any block, order and layout; one entry per row, also for none."""
     for columns, public in EXAMPLES[row_functions()[name]]:
         check_row_function(row_functions()[name].bind(**public), columns)
+
+
+def _reshaped(value: Any) -> Iterator[Any]:  # noqa: ANN401 - any parameter
+    """Yield a parameter with one array of it longer or shorter by one along an axis."""
+    if isinstance(value, np.ndarray):
+        for axis in range(value.ndim):
+            yield np.concatenate([value, np.take(value, [-1], axis=axis)], axis=axis)
+            yield np.take(value, range(value.shape[axis] - 1), axis=axis)
+    elif isinstance(value, tuple):
+        for place, part in enumerate(value):
+            for other in _reshaped(part):
+                yield (*value[:place], other, *value[place + 1 :])
+
+
+@pytest.mark.parametrize("name", row_functions())
+def test_a_parameter_of_another_shape_never_reads_another_row(name: str) -> None:
+    """It is refused, or what is computed of a row still has the bits of that row alone."""
+    function = row_functions()[name]
+    for columns, public in EXAMPLES[function]:
+        for key, value in public.items():
+            for other in _reshaped(value):
+                work = function.bind(**{**public, key: other})
+                try:
+                    whole = _bits(work(*(column[:40] for column in columns)))
+                    alone = [
+                        _bits(work(*(column[i : i + 1] for column in columns))) for i in (0, 1)
+                    ]
+                except (InvalidParameterError, ValueError, IndexError):
+                    continue
+                assert whole[:2] == [bits for (bits,) in alone], key
 
 
 @pytest.mark.parametrize("name", row_functions())
