@@ -101,9 +101,9 @@ class Rows:
     ids: tuple[str, ...]
 
     def with_row(self, row: Floats) -> "Rows":
-        """Return these customers and one more, of the first group."""
-        load = np.vstack([self.load, row])
-        return Rows(load, (*self.groups, LEVELS[0]), (*self.ids, ADDED))
+        """Return one customer more, of the first group, before all others: they may not notice."""
+        load = np.vstack([row, self.load])
+        return Rows(load, (LEVELS[0], *self.groups), (ADDED, *self.ids))
 
     def without(self, place: int, *, zero_out: bool) -> "Rows":
         """Return these customers with one removed, or with its data gone and its id still there."""

@@ -120,8 +120,8 @@ FAULTS = {
     ),
     "rows added twice": (
         "engines/local.py",
-        "        return work.total(self._over_blocks(checked_sums(work)))\n",
-        "        return work.total(2 * self._over_blocks(checked_sums(work)))\n",
+        "        return checked_sums(work).total(self._over_blocks(work))\n",
+        "        return checked_sums(work).total(2 * self._over_blocks(work))\n",
     ),
     "another function imported under the same name": (
         "release/shapes.py",

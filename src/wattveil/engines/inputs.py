@@ -62,8 +62,9 @@ def estimator_rows(estimator: object, X: ArrayLike, **options: Any) -> FloatArra
     is raised afterwards. Of a matrix of real numbers they say nothing but its shape and names.
     """
     checks.unmasked("X", X)
-    if np.ndim(X) == 2 and np.shape(X)[1] == 0:  # noqa: PLR2004 - scikit-learn would quote its rows
-        raise InvalidParameterError("X", "a matrix of at least one column", "none")
+    if getattr(X, "shape", (1,))[1:] == (0,):  # scikit-learn's words, without the number of rows
+        rule = "a matrix: 0 feature(s) (shape=(, 0)) while a minimum of 1 is required."
+        raise InvalidParameterError("X", rule, "no column")
     try:
         rows: FloatArray = validate_data(estimator, X, dtype=np.float64, **options)
     except (ValueError, OverflowError) as error:

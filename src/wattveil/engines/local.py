@@ -97,7 +97,7 @@ class LocalRows(Rows[*Columns]):
 
     def add_up(self, work: BlockSums) -> BoundedTotals:
         """Return the total over all blocks."""
-        return work.total(self._over_blocks(checked_sums(work)))
+        return checked_sums(work).total(self._over_blocks(work))
 
     def _draw(self, work: Callable[..., tuple[*Found]]) -> "LocalRows[*Found]":
         """Draw at once, for all customers together."""

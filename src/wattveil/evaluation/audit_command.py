@@ -188,14 +188,14 @@ def _replay(request: ReleaseRequest, profiles: Profiles, *, removals: int, as_js
 def _neighbours(
     profiles: Profiles, request: ReleaseRequest, removals: int
 ) -> Iterator[Neighbour[Profiles]]:
-    """Yield profiles with each hostile customer added, then with single customers removed."""
+    """Yield profiles with each hostile customer before the others, then with one removed."""
     level = request.levels[0] if request.levels else None
     for name, row in hostile_rows(profiles.load_kw).items():
         added = replace(
             profiles,
-            customer_ids=(*profiles.customer_ids, _ADDED),
-            load_kw=np.vstack([profiles.load_kw, row]),
-            attributes={own: (*values, level) for own, values in profiles.attributes.items()},
+            customer_ids=(_ADDED, *profiles.customer_ids),
+            load_kw=np.vstack([row, profiles.load_kw]),
+            attributes={own: (level, *values) for own, values in profiles.attributes.items()},
             estimated_share=None,
         )
         yield Neighbour(name=f"{name} added", data=added, customer_id=_ADDED)

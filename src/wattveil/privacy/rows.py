@@ -38,7 +38,7 @@ Other = TypeVar("Other")
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-_PLAIN = {np.ndarray, str, bytes, bool, int, float, type(None), dt.date, dt.datetime}
+_PLAIN = {str, bytes, bool, int, float, type(None), dt.date, dt.datetime}
 Texts = NDArray[np.object_]
 """Customer ids, or values of an attribute: strings, None for a missing value."""
 
@@ -57,8 +57,7 @@ class BoundRowFunction(Generic[Result]):
 
     def __call__(self, *columns: Any) -> Result:  # noqa: ANN401 - arrays of any type
         """Apply the function to a block of customers; refuse all but one entry per customer."""
-        with np.errstate(all="ignore"):  # a warning could depend on a row
-            returned: Any = self._function(*columns, **self._public)
+        returned: Any = self._function(*columns, **self._public)
         found: Any = tuple(returned)
         n_rows = columns[0].shape[:1]
         if any(type(one) is not np.ndarray or one.shape[:1] != n_rows for one in found):
@@ -77,7 +76,8 @@ class RowFunction(Generic[Arguments, Result]):
 
     def __call__(self, *columns: Arguments.args, **public: Arguments.kwargs) -> Result:
         """Compute exact outputs, for the data holder and for tests."""
-        return self._function(*columns, **public)
+        with np.errstate(all="ignore"):  # a warning could depend on a row
+            return self._function(*columns, **public)
 
     def bind(self, **public: Any) -> BoundRowFunction[Result]:  # noqa: ANN401 - its parameters
         """Return the function with its public or released parameters, as `Rows` accepts it."""
@@ -101,10 +101,11 @@ def row_function(function: Callable[Arguments, Result]) -> RowFunction[Arguments
 
 def check_public(value: object) -> None:
     """Refuse a parameter that is not a plain value: its methods would be passed private rows."""
+    is_array = type(value) is np.ndarray and value.dtype != np.object_
     if isinstance(value, tuple | list | dict):
         for one in [*value, *value.values()] if isinstance(value, dict) else value:
             check_public(one)
-    elif not (type(value) in _PLAIN or isinstance(value, np.generic)):
+    elif not (is_array or type(value) in _PLAIN or isinstance(value, np.generic)):
         raise TypeError("parameters of a row function are arrays, numbers, texts and dates")
 
 

@@ -40,10 +40,11 @@ def rows_by_group(
 
     ``groups`` holds the values of each attribute of ``levels``, by the name used in errors.
     """
+    known = {name: tuple(values) for name, values in levels.items()}
     table: Any = load_kw
     for field, values in groups.items():
         table = table.beside(value_rows(values), field=field)
-    found: Rows[FloatArray, IntArray] = table.select(group_places.with_places.bind(levels=levels))
+    found: Rows[FloatArray, IntArray] = table.select(group_places.with_places.bind(levels=known))
     return found
 
 

@@ -161,7 +161,7 @@ def test_an_id_that_occurs_twice_is_refused(spark: SparkSession, second: str | N
     frame = spark.createDataFrame(table, "id string, load_kw array<double>")
     nobody = {"id": np.zeros(0, dtype=np.object_), "load_kw": np.zeros((0, 24))}
     columns = SparkRows.columns_of(frame, nobody)
-    with pytest.raises(InvalidParameterError, match="customer_ids must be one a row"):
+    with pytest.raises(InvalidParameterError, match="customer_ids must be one per row"):
         release_labels(
             columns["load_kw"],
             centroids=CENTROIDS,

@@ -37,7 +37,9 @@ def test_every_part_of_own_profiles_is_replayed(tmp_path: Path) -> None:
     assert found["replays"] == 13
     names = ["clusters", "synthesis", "load", "shares", "labels"]
     assert [part["part"] for part in found["parts"]] == names
-    assert all(0.99 < part["worst_ratio"] <= 1.0 for part in found["parts"])
+    assert all(part["worst_ratio"] <= 1.0 for part in found["parts"])
+    # The cheapest channel of the labels may cost less than their epsilon, down to nothing.
+    assert all(part["worst_ratio"] > 0.99 for part in found["parts"] if part["part"] != "labels")
     assert {part["verdict"] for part in found["parts"]} == {"within the bound"}
     assert "CUSTOMER" not in result.stdout
 

@@ -243,6 +243,21 @@ def test_labels_are_computed_from_the_rows_and_not_from_the_ids(ample: Ample) ->
     assert found == [0, 1, 0] * 3  # another label has a chance of 1e-6
 
 
+@row_function
+def label_of_two(load: Any, limits: Any) -> tuple[IntArray]:  # noqa: ANN401 - arrays
+    """Return a label from two columns."""
+    return ((load[:, 0] > limits).astype(np.int64),)
+
+
+def test_labels_are_computed_from_all_columns_of_the_rows(ample: Ample) -> None:
+    """Rows of two columns: both are inputs of the row function, in their order."""
+    rows = LocalRows(np.array([[1.0], [3.0], [5.0]]), np.array([2.0, 2.0, 9.0]))
+    channel = response_channel(n_labels=2, epsilon=15.0, neighbours=Neighbours.ZERO_OUT)
+    ids, work = LocalRows(customer_ids(3)), label_of_two.bind()
+    released = respond(rows, ids, work, channel=channel, budget=ample(), tag="t", real_ids=True)
+    assert released.here()[1].tolist() == [0, 1, 0]  # another label has a chance of 1e-6
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("ids", [["a", "b", "a"], ["a", None, "b"], ["a", "b"], list("abcd")])
 def test_a_list_of_other_ids_is_refused(ample: Ample, kind: Kind, ids: list[str | None]) -> None:

@@ -330,11 +330,10 @@ def test_rows_are_mapped_and_selected() -> None:
         np.zeros(4, dtype=np.int64),
         np.array([0, 3, 3, 3]),
         np.ones(4),
-        np.ones(4, dtype=np.object_),
         np.zeros((4, 1), dtype=np.bool_),
         np.ones((4, 1), dtype=np.bool_),
     ],
-    ids=["zeros", "positions", "floats", "objects", "matrix", "matrix of truth"],
+    ids=["zeros", "positions", "floats", "matrix", "matrix of truth"],
 )
 def test_a_mask_is_a_vector_of_truth_values(by: Array) -> None:
     """Positions would repeat a customer; they are refused, whether they keep everyone or not."""

@@ -14,7 +14,7 @@ from wattveil import release_labels
 from wattveil.clustering import label_channel
 from wattveil.cross_check import composed_epsilon
 from wattveil.errors import InvalidDataError, InvalidParameterError, RehearsalError
-from wattveil.privacy import noise, table
+from wattveil.privacy import noise
 from wattveil.privacy.accounting import RHO_UNITS
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
@@ -280,7 +280,7 @@ def test_bad_arguments_are_named(
     def never(*_: object, **__: object) -> None:
         pytest.fail("the data were touched")
 
-    monkeypatch.setattr(table, "respond", never)
+    monkeypatch.setattr(response, "respond", never)
     with pytest.raises(InvalidParameterError, match=f"{field} must be"):
         release(None, **changes)
 
@@ -307,6 +307,7 @@ def test_the_charge_comes_before_the_draw(monkeypatch: pytest.MonkeyPatch) -> No
 
     def record(
         rows: object,
+        ids: object,
         label_of: object,
         *,
         channel: Channel,
@@ -314,12 +315,13 @@ def test_the_charge_comes_before_the_draw(monkeypatch: pytest.MonkeyPatch) -> No
         tag: str,
         real_ids: bool,
     ) -> None:
-        kinds = isinstance(rows, Rows), isinstance(label_of, BoundRowFunction)
+        private = isinstance(rows, Rows) and isinstance(ids, Rows)
+        kinds = private, isinstance(label_of, BoundRowFunction)
         within = channel.epsilon(Neighbours.ZERO_OUT) <= 2.0
         seen.append((kinds, within, budget.grant, budget.spends, tag, real_ids))
         raise InterruptedError
 
-    monkeypatch.setattr(table, "respond", record)
+    monkeypatch.setattr(response, "respond", record)
     with pytest.raises(InterruptedError):
         release()
     expected = Budget(global_promise(epsilon=2.0, delta=0.0), response_epsilon=2.0).grant

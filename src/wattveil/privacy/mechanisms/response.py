@@ -118,6 +118,7 @@ def respond(
     """
     if type(channel) is not Channel:
         raise TypeError("labels are drawn through a Channel")
+    checked_work(label_of)
     if ids._has_repeats():  # noqa: SLF001 - a public list
         raise InvalidParameterError("customer_ids", "one per row, no two the same", "repeated")
     listed = rows.beside(ids, field="customer_ids")
@@ -125,7 +126,7 @@ def respond(
     cost = channel.epsilon(budget.guarantee.neighbours)
     spend = budget.charge(Spend(tag=tag, mechanism=mechanism, response_epsilon=cost))
     work = _Response(
-        label_of=checked_work(label_of),
+        label_of=label_of,
         parts=channel.parts,
         word_key=None if rows.computes_once else fresh_key(),
         name_key=None if real_ids else fresh_key(),

@@ -54,8 +54,8 @@ def nearest_offsets(
     shells: FloatArray,
 ) -> tuple[IntArray, FloatArray, IntArray]:
     """Return the nearest cell, the offset ``(z - c) / (rho a)``, and the cell-and-shell index."""
-    check_shapes((radii, centres.shape[:1]), (colour, centres.shape[1:]))
     labels, _ = nearest(rows, centres)
+    check_shapes((radii, centres.shape[:1]), (colour, centres.shape[1:]))
     offsets, lengths = np.empty(rows.shape), np.empty(len(rows))
     _fill_offsets((rows, labels), centres, 1.0 / (radii[:, None] * colour), offsets, lengths)
     shell_of = np.searchsorted(shells, lengths, side="right")

@@ -87,6 +87,7 @@ def centroid_offsets(
 def cosine_features(standardised: FloatArray, waves: tuple[FloatArray, FloatArray]) -> FloatArray:
     """Return the weighted cosine coefficients of each row, clipped to length 1."""
     curves, weights = waves
+    check_width(standardised, curves.shape[1])
     check_shapes((curves, (weights.shape[1], standardised.shape[1])))
     found = np.empty((len(standardised), weights.size))
     _fill_coefficients(np.ascontiguousarray(standardised), curves, weights, found)
