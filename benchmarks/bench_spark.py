@@ -28,7 +28,7 @@ import numpy as np
 from tests.spark_cluster import Cluster, spark_cluster
 from wattveil.engines.local import LocalRows
 from wattveil.privacy.mechanisms.contributions import BlockSums, Query
-from wattveil.privacy.rows import Rows
+from wattveil.privacy.private_rows import Rows
 from wattveil.profiles import Grid, Profiles
 from wattveil.profiles.account import ProfileRules
 from wattveil.release.rows.nearest import nearest_offsets

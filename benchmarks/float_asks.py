@@ -15,7 +15,7 @@ from wattveil.clustering.cells import Cells, Statistics
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Spend
 from wattveil.privacy.noise import NoiseSource
-from wattveil.privacy.table import PrivateTable
+from wattveil.privacy.private_table import PrivateTable
 from wattveil.release import kmeans
 from wattveil.release.rows import nearest, projection
 

@@ -11,7 +11,13 @@ from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms.contributions import BlockSums, Query
 from wattveil.privacy.mechanisms.gaussian import NoisyTotals, release_sums
 from wattveil.privacy.mechanisms.response import PARTS, Channel, respond, response_channel
-from wattveil.privacy.rows import BoundRowFunction, FloatArray, IntArray, Texts, row_function
+from wattveil.privacy.private_rows import (
+    BoundRowFunction,
+    FloatArray,
+    IntArray,
+    Texts,
+    row_function,
+)
 from wattveil.privacy.secret import Released
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals
-from wattveil.privacy.rows import BoundRowFunction, IntArray, Mask, Rows
+from wattveil.privacy.private_rows import BoundRowFunction, IntArray, Mask, Rows
 
 Columns = TypeVarTuple("Columns")
 Found = TypeVarTuple("Found")

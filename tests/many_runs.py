@@ -10,9 +10,9 @@ from wattveil.privacy import accounting
 from wattveil.privacy.accounting import Composition
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.mechanisms import modulo, response
-from wattveil.privacy.mechanisms.answer import Ellipsoid
+from wattveil.privacy.mechanisms.gaussian_answer import Ellipsoid
 from wattveil.privacy.noise import NoiseSource
-from wattveil.privacy.rows import FloatArray, IntArray
+from wattveil.privacy.private_rows import FloatArray, IntArray
 
 _BLOCK = 4096
 

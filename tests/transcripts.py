@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from wattveil.privacy import replay as kernel
-from wattveil.privacy.replay import Draw, Transcript
-from wattveil.privacy.rows import FloatArray
+from wattveil.privacy import transcript as kernel
+from wattveil.privacy.private_rows import FloatArray
+from wattveil.privacy.transcript import Draw, Transcript
 
 __all__ = ["Draw", "Draws", "privacy_loss", "record", "replay", "squared_signal"]
 

@@ -58,7 +58,7 @@ NOT_RELEASED = {"predict", "fit_predict"}
 """Methods of scikit-learn that return exact values, private to the caller."""
 INSTANCE_TIER = ("wattveil.publish.instance",)
 INSTANCE_ENTRIES = (
-    "wattveil.privacy.mechanisms.answer.gaussian_answer",
+    "wattveil.privacy.mechanisms.gaussian_answer.gaussian_answer",
     "wattveil.privacy.mechanisms.modulo.modulo_labels",
 )
 """Mechanisms of the instance tier, which is not differential privacy: counted separately."""

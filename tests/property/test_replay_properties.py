@@ -33,7 +33,7 @@ from tests.released import walk_few_steps
 from wattveil.engines.local import LocalRows
 from wattveil.engines.spark import SparkRows
 from wattveil.engines.spark_profiles import SparkProfiles
-from wattveil.evaluation.replay import (
+from wattveil.evaluation.replay_audit import (
     Neighbour,
     ReplayAudit,
     hostile_rows,
@@ -44,7 +44,7 @@ from wattveil.privacy import accounting
 from wattveil.privacy.mechanisms import contributions
 from wattveil.privacy.mechanisms.contributions import NO_DATA, STEP
 from wattveil.privacy.noise import NoiseSource
-from wattveil.privacy.rows import row_function
+from wattveil.privacy.private_rows import row_function
 from wattveil.profiles import Grid, Profiles, Split
 from wattveil.publish.plan import ReleasePlan, split_budget, wanted_parts
 from wattveil.publish.produce import release_parts

@@ -16,12 +16,12 @@ from wattveil.privacy import accounting, noise
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms import contributions, gaussian, modulo, response
-from wattveil.privacy.mechanisms.answer import Ellipsoid
 from wattveil.privacy.mechanisms.contributions import NO_DATA, STEP, Query
 from wattveil.privacy.mechanisms.gaussian import NoisyTotals
+from wattveil.privacy.mechanisms.gaussian_answer import Ellipsoid
 from wattveil.privacy.mechanisms.response import Channel, checked_labels
 from wattveil.privacy.noise import NoiseSource
-from wattveil.privacy.rows import FloatArray, IntArray, Texts
+from wattveil.privacy.private_rows import FloatArray, IntArray, Texts
 from wattveil.release import shapes
 
 Patch = pytest.MonkeyPatch

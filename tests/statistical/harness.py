@@ -24,7 +24,7 @@ from scipy import stats
 from wattveil.privacy.accounting import RHO_UNITS
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
-from wattveil.privacy.rows import FloatArray, IntArray
+from wattveil.privacy.private_rows import FloatArray, IntArray
 
 ALPHA = 1e-6
 SOAK = int(os.environ.get("WATTVEIL_SOAK", "1"))

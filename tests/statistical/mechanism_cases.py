@@ -19,9 +19,9 @@ from tests.statistical.transcripts import shape_transcript
 from wattveil.evaluation.audit_two_worlds import TwoWorlds
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Neighbours
-from wattveil.privacy.mechanisms.answer import Ellipsoid
 from wattveil.privacy.mechanisms.contributions import NO_DATA
-from wattveil.privacy.rows import FloatArray, IntArray
+from wattveil.privacy.mechanisms.gaussian_answer import Ellipsoid
+from wattveil.privacy.private_rows import FloatArray, IntArray
 
 ZERO_OUT, REPLACE_ONE = Neighbours.ZERO_OUT, Neighbours.REPLACE_ONE
 SHEAR = np.array([[1.0, 3.0], [0.0, 1.0]])

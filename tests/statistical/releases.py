@@ -10,11 +10,11 @@ from wattveil.engines.local import LocalRows
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee, Tier
 from wattveil.privacy.mechanisms import response
-from wattveil.privacy.mechanisms.answer import Ellipsoid, NoisyAnswer, gaussian_answer
 from wattveil.privacy.mechanisms.gaussian import NoisyTotals
+from wattveil.privacy.mechanisms.gaussian_answer import Ellipsoid, NoisyAnswer, gaussian_answer
 from wattveil.privacy.mechanisms.modulo import modulo_labels
 from wattveil.privacy.mechanisms.response import Channel, respond
-from wattveil.privacy.rows import FloatArray, IntArray, ReleasedRows, Texts
+from wattveil.privacy.private_rows import FloatArray, IntArray, ReleasedRows, Texts
 from wattveil.privacy.secret import Secret
 
 

@@ -23,8 +23,8 @@ from wattveil.privacy.accounting import RHO_UNITS, Composition
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.mechanisms.contributions import Query
 from wattveil.privacy.mechanisms.gaussian import release_sums
-from wattveil.privacy.rows import IntArray
-from wattveil.privacy.table import PrivateTable
+from wattveil.privacy.private_rows import IntArray
+from wattveil.privacy.private_table import PrivateTable
 from wattveil.release.kmeans import PrivateKMeans
 from wattveil.release.shapes import LoadShapes, load_shapes
 from wattveil.simulate import simulate_load_kw

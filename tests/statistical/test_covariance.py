@@ -19,7 +19,7 @@ from tests.statistical.harness import (
 )
 from tests.statistical.releases import instance_promise, noisy_answer
 from wattveil.privacy.budget import Budget
-from wattveil.privacy.mechanisms.answer import Ellipsoid, NoisyAnswer
+from wattveil.privacy.mechanisms.gaussian_answer import Ellipsoid, NoisyAnswer
 
 # Sheared and stretched, so that W W', W' W and a multiple of the identity are far apart.
 FACTOR = np.array(

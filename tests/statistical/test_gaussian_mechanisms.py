@@ -24,9 +24,9 @@ from tests.statistical.releases import instance_promise, noisy_answer, noisy_cou
 from tests.statistical.transcripts import shape_transcript
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Neighbours
-from wattveil.privacy.mechanisms.answer import Ellipsoid
 from wattveil.privacy.mechanisms.contributions import NO_DATA
-from wattveil.privacy.rows import FloatArray
+from wattveil.privacy.mechanisms.gaussian_answer import Ellipsoid
+from wattveil.privacy.private_rows import FloatArray
 from wattveil.release import shapes
 
 WIDE = draws(40_000)

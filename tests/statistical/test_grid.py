@@ -19,11 +19,11 @@ from tests.statistical.releases import (
 from tests.statistical.transcripts import shape_transcript
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Neighbours
-from wattveil.privacy.mechanisms.answer import Ellipsoid
 from wattveil.privacy.mechanisms.contributions import NO_DATA, STEP
 from wattveil.privacy.mechanisms.gaussian import NoisyTotals
+from wattveil.privacy.mechanisms.gaussian_answer import Ellipsoid
 from wattveil.privacy.mechanisms.response import response_channel
-from wattveil.privacy.rows import FloatArray
+from wattveil.privacy.private_rows import FloatArray
 
 ROWS = np.random.default_rng(7).normal(size=(50, 300))  # values of all 53 bits
 SHAPE = np.eye(300) + np.diag(np.full(299, 0.3), 1)

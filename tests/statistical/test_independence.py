@@ -19,9 +19,9 @@ from tests.statistical.releases import (
 )
 from wattveil.privacy import noise
 from wattveil.privacy.budget import Budget
-from wattveil.privacy.mechanisms.answer import Ellipsoid
+from wattveil.privacy.mechanisms.gaussian_answer import Ellipsoid
 from wattveil.privacy.noise import NoiseSource
-from wattveil.privacy.rows import FloatArray, IntArray
+from wattveil.privacy.private_rows import FloatArray, IntArray
 
 WIDE = draws(10_000)
 pytestmark = pytest.mark.usefixtures("constants_once")

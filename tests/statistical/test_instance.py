@@ -19,7 +19,7 @@ from wattveil.clustering.lloyd import k_means, lloyd
 from wattveil.instance import kmeans as instance
 from wattveil.instance.kmeans import InstanceDiagnostics, LeaveOneOutKMeans
 from wattveil.privacy.opening import reveal
-from wattveil.privacy.rows import IntArray
+from wattveil.privacy.private_rows import IntArray
 
 Floats = NDArray[np.float64]
 

@@ -25,7 +25,7 @@ from tests.statistical.releases import (
 )
 from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms.contributions import NO_DATA
-from wattveil.privacy.rows import IntArray
+from wattveil.privacy.private_rows import IntArray
 
 ZERO_OUT, REPLACE_ONE = Neighbours.ZERO_OUT, Neighbours.REPLACE_ONE
 

@@ -23,7 +23,7 @@ from tests.statistical.releases import label_budget, labels_through
 from wattveil.evaluation.audit_two_worlds import TwoWorlds
 from wattveil.privacy.mechanisms.contributions import NO_DATA
 from wattveil.privacy.mechanisms.response import PARTS, Channel
-from wattveil.privacy.rows import FloatArray, IntArray, row_function
+from wattveil.privacy.private_rows import FloatArray, IntArray, row_function
 from wattveil.release import labels as module
 from wattveil.release.labels import label_design, release_labels
 from wattveil.release.rows.nearest import nearest_centroid

@@ -28,7 +28,7 @@ from tests.statistical.harness import (
     variance_p,
 )
 from wattveil.privacy import noise
-from wattveil.privacy.rows import FloatArray, IntArray
+from wattveil.privacy.private_rows import FloatArray, IntArray
 
 AS_USED = 2.0**26.3  # grid steps, the order of magnitude of every mechanism
 

@@ -25,8 +25,8 @@ from wattveil.cross_check import composed_epsilon
 from wattveil.engines.local import LocalRows
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget
-from wattveil.privacy.rows import FloatArray
-from wattveil.privacy.table import PrivateTable
+from wattveil.privacy.private_rows import FloatArray
+from wattveil.privacy.private_table import PrivateTable
 from wattveil.release.kmeans import PrivateKMeans
 from wattveil.release.promise import global_promise
 from wattveil.release.queries import KMeansQueries

@@ -7,7 +7,7 @@ import pytest
 
 from wattveil.privacy.mechanisms import gaussian
 from wattveil.privacy.mechanisms.gaussian import NoisyTotals
-from wattveil.privacy.rows import FloatArray
+from wattveil.privacy.private_rows import FloatArray
 from wattveil.release import shapes
 from wattveil.release.shapes import load_shapes
 

@@ -104,7 +104,7 @@ PROTECTED = {
         "wattveil.privacy.opening",
         ["release", "engines", "publish", "cli", "instance"],
     ),
-    "Replay": ("wattveil.privacy.replay", ["release", "engines", "publish"]),
+    "Replay": ("wattveil.privacy.transcript", ["release", "engines", "publish"]),
     "Rows": ("wattveil.release.rows.nearest", ["evaluation", "baselines", "cli"]),
 }
 
@@ -154,11 +154,11 @@ def test_row_function_with_a_budget_is_caught(tree: Path) -> None:
     ("name", "users"),
     [
         ("reveal", ("privacy", "evaluation/attack_filter.py", "reproduce/mechanism.py")),
-        ("row_function", ("privacy/rows.py", "release/rows")),
-        ("RowFunction", ("privacy/rows.py",)),
+        ("row_function", ("privacy/private_rows.py", "release/rows")),
+        ("RowFunction", ("privacy/private_rows.py",)),
         ("BoundedTotals", ("privacy", "engines/local.py", "engines/spark.py")),
         ("BlockSums", ("privacy", "engines/local.py", "engines/spark.py")),
-        ("ReleasedRows", ("privacy", "release/labels.py", "evaluation/replay.py")),
+        ("ReleasedRows", ("privacy", "release/labels.py", "evaluation/replay_audit.py")),
         ("Released", ("privacy",)),
         ("_PERMIT", ("privacy/mechanisms/contributions.py",)),
         ("release_sums", ("privacy",)),

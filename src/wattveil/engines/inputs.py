@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 from wattveil import checks
 from wattveil.engines.local import LocalRows
 from wattveil.errors import InvalidDataError, InvalidParameterError
-from wattveil.privacy.rows import FloatArray, Rows, Texts
+from wattveil.privacy.private_rows import FloatArray, Rows, Texts
 
 Column = TypeVar("Column")
 
@@ -76,6 +76,6 @@ def estimator_rows(estimator: object, X: ArrayLike, **options: Any) -> FloatArra
         raise InvalidDataError(rule, [])
     axes = checks.numbers("X", X).ndim
     if axes != 2:  # noqa: PLR2004 - a matrix has two
-        rule = "a matrix with one row a customer. Reshape your data"  # in scikit-learn's words
+        rule = "a matrix with one row per customer. Reshape your data"  # in scikit-learn's words
         raise InvalidParameterError("X", rule, f"{axes} axes")
     raise refusal

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from wattveil.clustering.geometry import Floats
-from wattveil.privacy.rows import Rows, Texts
+from wattveil.privacy.private_rows import Rows, Texts
 from wattveil.profiles import Grid
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from wattveil.compiled import in_threads, over_spans
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals, checked_sums
-from wattveil.privacy.rows import (
+from wattveil.privacy.private_rows import (
     BoundRowFunction,
     IntArray,
     Mask,

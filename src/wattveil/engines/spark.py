@@ -23,7 +23,7 @@ from wattveil.compiled import stay_in_one_thread
 from wattveil.engines.folders import write_folder
 from wattveil.errors import InvalidDataError, InvalidParameterError
 from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals, checked_sums
-from wattveil.privacy.rows import (
+from wattveil.privacy.private_rows import (
     BoundRowFunction,
     IntArray,
     Mask,

@@ -16,7 +16,7 @@ from wattveil.errors import InvalidParameterError
 from wattveil.evaluation.audit import AuditRow, audit_release
 from wattveil.evaluation.audit_canaries import ONE_RUN
 from wattveil.evaluation.audit_page import write_audit_page
-from wattveil.evaluation.replay import Neighbour, ReplayAudit, hostile_rows, replay_audit
+from wattveil.evaluation.replay_audit import Neighbour, ReplayAudit, hostile_rows, replay_audit
 from wattveil.privacy.guarantee import Tier
 from wattveil.profiles import Grid, Profiles
 from wattveil.publish.command import TierName, part_weights, public_levels

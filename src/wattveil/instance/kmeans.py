@@ -29,9 +29,9 @@ from wattveil.pipeline_check import warn_of_fitted_steps
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
-from wattveil.privacy.mechanisms.answer import Ellipsoid, gaussian_answer
+from wattveil.privacy.mechanisms.gaussian_answer import Ellipsoid, gaussian_answer
 from wattveil.privacy.mechanisms.modulo import modulo_flip, modulo_labels
-from wattveil.privacy.rows import FloatArray, IntArray
+from wattveil.privacy.private_rows import FloatArray, IntArray
 from wattveil.privacy.secret import Secret
 
 _LARGEST_DELTA = 0.9999999

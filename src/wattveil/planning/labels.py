@@ -20,7 +20,7 @@ from wattveil.errors import InvalidParameterError
 from wattveil.privacy.accounting import RHO_UNITS
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.mechanisms.response import PARTS, Channel
-from wattveil.privacy.rows import FloatArray
+from wattveil.privacy.private_rows import FloatArray
 from wattveil.release.labels import label_design
 from wattveil.release.promise import global_promise
 

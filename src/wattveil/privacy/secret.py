@@ -1,10 +1,10 @@
 """Types that keep private and releasable values apart.
 
-`Secret` holds one private value; `wattveil.privacy.rows.Rows` holds private rows, one per customer.
-Both are a `PrivateValue`: they cannot be printed, compared, pickled or copied by accident, and
-neither has a method that returns its content. `privacy.opening.reveal` returns the value of a
-`Secret`; an import contract lists the modules that may use it. `Released` holds the output of a
-mechanism with its charges; only the kernel makes one.
+`Secret` holds one private value; `private_rows.Rows` holds private rows, one per customer. Both are
+a `PrivateValue`: they cannot be printed, compared, pickled or copied by accident, and neither has a
+method that returns its content. `privacy.opening.reveal` returns the value of a `Secret`; an import
+contract lists the modules that may use it. `Released` holds the output of a mechanism with its
+charges; only the kernel makes one.
 
 Python has no access control, and code can circumvent these types on purpose. They turn a mistake
 into a type error or a broken contract instead of a leak.

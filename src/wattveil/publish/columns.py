@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from wattveil.privacy.rows import IntArray
+from wattveil.privacy.private_rows import IntArray
 from wattveil.publish.tables import Column, Table
 
 GROUP = Column(

@@ -19,7 +19,7 @@ from wattveil.errors import InvalidParameterError
 from wattveil.privacy.accounting import Composition
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee, Tier
-from wattveil.privacy.rows import Rows, Texts
+from wattveil.privacy.private_rows import Rows, Texts
 from wattveil.profiles import Grid, Profiles
 from wattveil.publish.request import ReleaseRequest
 from wattveil.publish.tables import Layout, Table

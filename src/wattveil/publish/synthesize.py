@@ -18,7 +18,7 @@ from wattveil import checks
 from wattveil.clustering.geometry import Floats
 from wattveil.engines.choice import ENGINE_HELP, MASTER_HELP, chosen_engine
 from wattveil.errors import InvalidParameterError
-from wattveil.privacy.rows import IntArray
+from wattveil.privacy.private_rows import IntArray
 from wattveil.profiles import Grid, Profiles
 from wattveil.publish.bundle import read_manifest
 from wattveil.publish.synthetic import read_model

@@ -9,7 +9,7 @@ from wattveil import planning
 from wattveil.clustering.geometry import Floats
 from wattveil.clustering.group_sizes import EVERYBODY
 from wattveil.errors import InvalidFileError
-from wattveil.privacy.rows import IntArray
+from wattveil.privacy.private_rows import IntArray
 from wattveil.publish import columns
 from wattveil.publish.clusters import several_days
 from wattveil.publish.parts import (

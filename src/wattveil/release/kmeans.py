@@ -37,8 +37,8 @@ from wattveil.pipeline_check import warn_of_fitted_steps
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee
-from wattveil.privacy.rows import BoundRowFunction, IntArray, Rows
-from wattveil.privacy.table import PrivateTable
+from wattveil.privacy.private_rows import BoundRowFunction, IntArray, Rows
+from wattveil.privacy.private_table import PrivateTable
 from wattveil.release.labels import ReleasedLabels, composed_guarantee, release_labels
 from wattveil.release.promise import global_promise
 from wattveil.release.queries import KMeansQueries, rows_by_group

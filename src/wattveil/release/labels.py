@@ -22,7 +22,7 @@ from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee, Neighbours
 from wattveil.privacy.mechanisms import response
 from wattveil.privacy.mechanisms.response import PARTS, Channel
-from wattveil.privacy.rows import FloatArray, IntArray, ReleasedRows, Texts
+from wattveil.privacy.private_rows import FloatArray, IntArray, ReleasedRows, Texts
 from wattveil.release.promise import global_promise
 from wattveil.release.rows.nearest import nearest_centroid
 

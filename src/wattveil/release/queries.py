@@ -18,9 +18,10 @@ import numpy as np
 from wattveil.clustering.calendar import Calendar
 from wattveil.clustering.cells import Cells, Statistics
 from wattveil.engines.inputs import Values, value_rows
+from wattveil.errors import InvalidParameterError
 from wattveil.privacy.mechanisms.contributions import Query
-from wattveil.privacy.rows import FloatArray, IntArray, Rows
-from wattveil.privacy.table import Noisy, PrivateTable
+from wattveil.privacy.private_rows import FloatArray, IntArray, Rows
+from wattveil.privacy.private_table import Noisy, PrivateTable
 from wattveil.release.rows import day_features as day_rows
 from wattveil.release.rows import group_places, nearest, projection
 from wattveil.release.rows import synthesis_features as synthesis_rows
@@ -41,10 +42,14 @@ def rows_by_group(
     ``groups`` holds the values of each attribute of ``levels``, by the name used in errors.
     """
     known = {name: tuple(values) for name, values in levels.items()}
+    try:
+        work = group_places.with_places.bind(levels=known)
+    except TypeError as error:  # levels are public: they may be quoted
+        raise InvalidParameterError("levels", "texts, numbers or dates", known) from error
     table: Any = load_kw
     for field, values in groups.items():
         table = table.beside(value_rows(values), field=field)
-    found: Rows[FloatArray, IntArray] = table.select(group_places.with_places.bind(levels=known))
+    found: Rows[FloatArray, IntArray] = table.select(work)
     return found
 
 

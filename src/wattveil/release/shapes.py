@@ -14,7 +14,7 @@ from wattveil.engines.inputs import Load, Values, load_rows
 from wattveil.privacy import accounting
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee
-from wattveil.privacy.table import PrivateTable
+from wattveil.privacy.private_table import PrivateTable
 from wattveil.release.promise import global_promise
 from wattveil.release.queries import GroupLoadQueries, rows_by_group
 

@@ -20,8 +20,8 @@ from wattveil.errors import InvalidParameterError
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee
 from wattveil.privacy.mechanisms.contributions import Query
-from wattveil.privacy.rows import FloatArray
-from wattveil.privacy.table import PrivateTable
+from wattveil.privacy.private_rows import FloatArray
+from wattveil.privacy.private_table import PrivateTable
 from wattveil.release.promise import global_promise
 from wattveil.release.queries import rows_by_group
 from wattveil.release.rows.nearest import nearest_cells

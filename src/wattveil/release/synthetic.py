@@ -22,8 +22,8 @@ from wattveil.clustering.lloyd import checked_points
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Guarantee
-from wattveil.privacy.rows import IntArray
-from wattveil.privacy.table import PrivateTable
+from wattveil.privacy.private_rows import IntArray
+from wattveil.privacy.private_table import PrivateTable
 from wattveil.release.kmeans import PrivateKMeans
 from wattveil.release.queries import SynthesisQueries
 from wattveil.synthesis import fit, tuning
@@ -121,17 +121,17 @@ class LoadSynthesizer(PrivateKMeans):
         )
         left = budget.share(share) - sum(spend.rho_units for spend in budget.spends)
         queries = SynthesisQueries(load_kw, to, longest=self._longest(load_kw.width))
-        self.model_, std = _find_model(queries, to, left, most_kw=self._most_kw())
+        self.model_, std = _find_model(queries, to, left, max_kw=self._max_kw())
         self.cluster_sizes_ = self.model_.customers
         self.cluster_sizes_std_ = np.full(self.n_clusters, std)
 
-    def _most_kw(self) -> float:
+    def _max_kw(self) -> float:
         """Return the public bound on the root-mean-square load of a synthetic customer."""
         return self.plausible_kw[1] if self.clip_kw is None else self.clip_kw
 
 
 def _find_model(
-    queries: SynthesisQueries, to: Coordinates, left: int, *, most_kw: float
+    queries: SynthesisQueries, to: Coordinates, left: int, *, max_kw: float
 ) -> tuple[SyntheticModel, float]:
     """Query counts, lengths, moments and margins with these units of the budget.
 
@@ -150,5 +150,5 @@ def _find_model(
     means, covariances = fit.in_slots(found, to)
     deviations = np.sqrt(np.einsum("kii->ki", covariances))
     margins = queries.margins(means, deviations, rho_units=margin_units)
-    model = fit.make_model(found, to, margins=margins, counts=(counts, std), most_kw=most_kw)
+    model = fit.make_model(found, to, margins=margins, counts=(counts, std), most_kw=max_kw)
     return model, by_cluster[1]

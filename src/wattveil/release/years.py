@@ -18,8 +18,8 @@ from wattveil.clustering.geometry import Floats
 from wattveil.engines.inputs import Load, as_rows
 from wattveil.pipeline_check import warn_of_fitted_steps
 from wattveil.privacy.budget import Budget
-from wattveil.privacy.rows import IntArray, Rows
-from wattveil.privacy.table import PrivateTable
+from wattveil.privacy.private_rows import IntArray, Rows
+from wattveil.privacy.private_table import PrivateTable
 from wattveil.profiles.grid import Split
 from wattveil.release.queries import YearQueries
 from wattveil.release.rows.day_features import typical_days

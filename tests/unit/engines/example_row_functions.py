@@ -4,7 +4,7 @@ import numpy as np
 
 from wattveil.errors import InvalidDataError
 from wattveil.privacy.mechanisms.contributions import NO_DATA, BlockSums, Query
-from wattveil.privacy.rows import FloatArray, IntArray, Mask, Texts, row_function
+from wattveil.privacy.private_rows import FloatArray, IntArray, Mask, Texts, row_function
 
 
 @row_function

@@ -29,7 +29,7 @@ from wattveil.engines.inputs import as_rows, listed_rows, text_column
 from wattveil.engines.local import LocalRows
 from wattveil.errors import InvalidParameterError, RehearsalError
 from wattveil.privacy.mechanisms.contributions import UNIT, BlockSums, Query
-from wattveil.privacy.rows import ReleasedRows, Rows, row_function
+from wattveil.privacy.private_rows import ReleasedRows, Rows, row_function
 from wattveil.privacy.secret import Released
 
 Floats = NDArray[np.float64]
@@ -295,7 +295,7 @@ def test_another_number_of_entries_is_refused(load_kw: Floats) -> None:
         return (np.repeat(load_kw, 2, axis=0),)
 
     mapped = LocalRows(load_kw).map(repeated.bind())
-    with pytest.raises(ValueError, match="another number of entries than customers"):
+    with pytest.raises(ValueError, match="plain arrays with one entry per customer"):
         mapped.add_up(counting())
 
 

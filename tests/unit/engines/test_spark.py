@@ -37,7 +37,7 @@ from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms.contributions import UNIT, BlockSums, BoundedTotals, Query
 from wattveil.privacy.mechanisms.response import respond, response_channel
 from wattveil.privacy.noise import NoiseSource
-from wattveil.privacy.rows import ReleasedRows, Rows
+from wattveil.privacy.private_rows import ReleasedRows, Rows
 from wattveil.privacy.secret import Released
 from wattveil.release.rows.projection import group_size_cells
 

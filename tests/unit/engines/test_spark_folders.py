@@ -24,7 +24,7 @@ from wattveil.engines.spark import SparkRows
 from wattveil.engines.spark_engine import SparkEngine
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.ingest.options import ReadOptions
-from wattveil.privacy.rows import ReleasedRows
+from wattveil.privacy.private_rows import ReleasedRows
 from wattveil.privacy.secret import Released
 from wattveil.profiles import Grid, Profiles
 

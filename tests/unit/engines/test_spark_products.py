@@ -32,8 +32,8 @@ from wattveil.engines.spark_profiles import SparkProfiles
 from wattveil.errors import InvalidDataError, InvalidFileError, InvalidParameterError
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.mechanisms.contributions import BlockSums, Query
-from wattveil.privacy.rows import Rows
-from wattveil.privacy.table import PrivateTable
+from wattveil.privacy.private_rows import Rows
+from wattveil.privacy.private_table import PrivateTable
 from wattveil.profiles import Grid, Profiles, Split
 from wattveil.release.queries import YearQueries
 from wattveil.release.rows.day_features import typical_days

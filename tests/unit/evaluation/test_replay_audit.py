@@ -12,7 +12,12 @@ from typer.testing import CliRunner
 from tests.released import some_profiles
 from wattveil import cli
 from wattveil.evaluation import audit_command
-from wattveil.evaluation.replay import Neighbour, hostile_rows, replay_audit, rows_without_data
+from wattveil.evaluation.replay_audit import (
+    Neighbour,
+    hostile_rows,
+    replay_audit,
+    rows_without_data,
+)
 from wattveil.privacy.mechanisms import contributions
 from wattveil.publish.produce import release_parts
 from wattveil.release.kmeans import PrivateKMeans, private_kmeans_by_class

@@ -13,7 +13,7 @@ from wattveil.errors import InvalidDataError, InvalidParameterError
 from wattveil.privacy import noise
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Tier
-from wattveil.privacy.mechanisms.answer import Ellipsoid, NoisyAnswer, gaussian_answer
+from wattveil.privacy.mechanisms.gaussian_answer import Ellipsoid, NoisyAnswer, gaussian_answer
 from wattveil.privacy.noise import NoiseSource
 from wattveil.privacy.secret import Released, Secret
 

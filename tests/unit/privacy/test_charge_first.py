@@ -14,14 +14,15 @@ from wattveil.engines.local import LocalRows
 from wattveil.errors import BudgetExceededError, InvalidDataError, WattveilError
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee, Tier
-from wattveil.privacy.mechanisms import answer, modulo
-from wattveil.privacy.mechanisms.answer import Ellipsoid, gaussian_answer
+from wattveil.privacy.mechanisms import gaussian_answer as answer_module
+from wattveil.privacy.mechanisms import modulo
 from wattveil.privacy.mechanisms.contributions import Query
 from wattveil.privacy.mechanisms.gaussian import release_sums
+from wattveil.privacy.mechanisms.gaussian_answer import Ellipsoid, gaussian_answer
 from wattveil.privacy.mechanisms.modulo import modulo_labels
 from wattveil.privacy.mechanisms.response import respond, response_channel
 from wattveil.privacy.opening import reveal
-from wattveil.privacy.rows import row_function
+from wattveil.privacy.private_rows import row_function
 from wattveil.privacy.secret import Released, Secret
 
 RHO = 10**15
@@ -262,7 +263,7 @@ def test_secrets_are_opened_after_the_charge(
         log.append("reveal")
         return reveal(secret)
 
-    for module in (answer, modulo):
+    for module in (answer_module, modulo):
         monkeypatch.setattr(module, "reveal", logged)
     (case,) = [case for case in CASES if case.name == name]
     case.run(case.good, watched(promise, log, response_epsilon=0.25, response_delta=1e-3))

@@ -15,12 +15,12 @@ from wattveil.errors import InvalidDataError, InvalidParameterError
 from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms import contributions
 from wattveil.privacy.mechanisms.contributions import NO_DATA, STEP, UNIT, Query
-from wattveil.privacy.rows import IntArray, row_function
+from wattveil.privacy.private_rows import IntArray, row_function
 
 Array = NDArray[Any]
 COUNT = Query(tag="count", rho_units=1, n_cells=3)
 SUM = Query(tag="sum", rho_units=1, n_cells=3, n_features=2)
-ENTRIES = r"^a row function returned another number of entries than customers$"
+ENTRIES = r"^a row function returns plain arrays with one entry per customer$"
 MISSING_CELLS = [3, 4, -2, 2**31, 2**40, 2**63 - 1, -(2**63)]
 
 

@@ -23,7 +23,7 @@ from wattveil.privacy.mechanisms.gaussian import (
     release_sums,
 )
 from wattveil.privacy.noise import NoiseSource
-from wattveil.privacy.rows import row_function
+from wattveil.privacy.private_rows import row_function
 
 Ample = Callable[..., Budget]
 Draws = list[tuple[str, float, int]]

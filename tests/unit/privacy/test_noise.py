@@ -16,7 +16,7 @@ from wattveil.errors import InvalidParameterError, RehearsalError
 from wattveil.privacy import noise
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.guarantee import Tier
-from wattveil.privacy.mechanisms.answer import Ellipsoid, gaussian_answer
+from wattveil.privacy.mechanisms.gaussian_answer import Ellipsoid, gaussian_answer
 from wattveil.privacy.mechanisms.modulo import modulo_labels
 from wattveil.privacy.noise import NoiseSource
 from wattveil.privacy.secret import Released, Secret

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tests.counting import gaussian_histogram, respond_to_labels, sum_of
 from wattveil.privacy import noise
 from wattveil.privacy.budget import Budget
-from wattveil.privacy.replay import Transcript, record
+from wattveil.privacy.transcript import Transcript, record
 
 if TYPE_CHECKING:
     from wattveil.privacy.mechanisms.gaussian import NoisyTotals

@@ -37,7 +37,7 @@ from wattveil.privacy.mechanisms.response import (
     response_channel,
 )
 from wattveil.privacy.noise import NoiseSource
-from wattveil.privacy.rows import IntArray, Texts, row_function
+from wattveil.privacy.private_rows import IntArray, Texts, row_function
 
 Ample = Callable[..., Budget]
 Scripted = Callable[..., NoiseSource]

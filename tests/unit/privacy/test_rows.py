@@ -24,7 +24,7 @@ from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms.contributions import BlockSums, Query
 from wattveil.privacy.mechanisms.gaussian import release_sums
 from wattveil.privacy.mechanisms.response import respond, response_channel
-from wattveil.privacy.rows import (
+from wattveil.privacy.private_rows import (
     BoundRowFunction,
     ReleasedRows,
     RowFunction,
@@ -37,7 +37,7 @@ from wattveil.privacy.rows import (
 from wattveil.privacy.secret import Released
 
 Array = NDArray[Any]
-ENTRIES = r"^a row function returned another number of entries than customers$"
+ENTRIES = r"^a row function returns plain arrays with one entry per customer$"
 QUERY = Query(tag="t", rho_units=10**15, n_cells=3)
 
 

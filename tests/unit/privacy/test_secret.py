@@ -15,7 +15,7 @@ from mypy import api
 
 from tests.counting import public_names
 from wattveil.privacy.opening import reveal
-from wattveil.privacy.rows import Rows
+from wattveil.privacy.private_rows import Rows
 from wattveil.privacy.secret import PrivateValue, Released, Secret
 
 REPOSITORY = Path(__file__).parents[3]

@@ -17,9 +17,9 @@ from wattveil.privacy import noise
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.mechanisms.contributions import Query
 from wattveil.privacy.noise import NoiseSource
-from wattveil.privacy.replay import record
-from wattveil.privacy.rows import row_function
-from wattveil.privacy.table import PrivateTable
+from wattveil.privacy.private_rows import row_function
+from wattveil.privacy.private_table import PrivateTable
+from wattveil.privacy.transcript import record
 
 Ample = Callable[..., Budget]
 Ints = NDArray[np.int64]

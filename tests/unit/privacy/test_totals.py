@@ -24,7 +24,7 @@ from wattveil.privacy.mechanisms.contributions import (
     Query,
     checked_sums,
 )
-from wattveil.privacy.rows import row_function
+from wattveil.privacy.private_rows import row_function
 from wattveil.privacy.secret import PrivateValue
 
 QUERY = Query(tag="count", rho_units=1, n_cells=3)

@@ -150,7 +150,7 @@ def test_a_fit_that_predicts(load_kw: Floats) -> None:
 
 def test_a_lone_row_is_no_matrix() -> None:
     """It is refused in words of ours: scikit-learn's would quote it."""
-    with pytest.raises(InvalidParameterError, match="X must be a matrix with one row a customer"):
+    with pytest.raises(InvalidParameterError, match="X must be a matrix with one row per customer"):
         PrivateKMeans().fit(np.zeros(24))
 
 

@@ -21,7 +21,7 @@ from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
 from wattveil.privacy.mechanisms import response
 from wattveil.privacy.mechanisms.response import PARTS, Channel, response_channel
 from wattveil.privacy.noise import NoiseSource
-from wattveil.privacy.rows import BoundRowFunction, Rows
+from wattveil.privacy.private_rows import BoundRowFunction, Rows
 from wattveil.release import labels as module
 from wattveil.release.labels import ReleasedLabels, composed_guarantee
 from wattveil.release.promise import global_promise

@@ -1,6 +1,7 @@
 """Load shapes by group: as accurate as they say, better than plain, paid for to the last unit."""
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -292,3 +293,10 @@ def test_a_rehearsal_is_no_release(silent: NoiseSource) -> None:
     """Noise from a test's source never becomes a load shape."""
     with noise.rehearse(silent), pytest.raises(RehearsalError):
         release(np.ones((5, 24)))
+
+
+def test_levels_of_other_types_are_refused() -> None:
+    """A level is compared with private values: it is a text, a number or a date."""
+    rows, other = np.ones((3, 24)), Fraction(1, 2)
+    with pytest.raises(InvalidParameterError, match="levels must be texts, numbers or dates"):
+        load_shapes(rows, groups=[other] * 3, levels=[other], epsilon=1.0, delta=1e-6)

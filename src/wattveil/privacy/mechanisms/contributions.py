@@ -25,7 +25,7 @@ from wattveil.compiled import compiled
 from wattveil.errors import InvalidDataError
 from wattveil.privacy import noise
 from wattveil.privacy.guarantee import Neighbours
-from wattveil.privacy.rows import BoundRowFunction, FloatArray, IntArray, checked_work
+from wattveil.privacy.private_rows import BoundRowFunction, FloatArray, IntArray, checked_work
 from wattveil.privacy.secret import PrivateValue
 
 NO_DATA: Final = -1

@@ -17,7 +17,7 @@ from wattveil.errors import InvalidParameterError
 from wattveil.privacy import accounting, noise
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.mechanisms.contributions import STEP, BlockSums, Query
-from wattveil.privacy.rows import BoundRowFunction, FloatArray, IntArray, Rows
+from wattveil.privacy.private_rows import BoundRowFunction, FloatArray, IntArray, Rows
 from wattveil.privacy.secret import Released
 
 _MIN_SCALE = 1024.0
@@ -64,12 +64,11 @@ def release_sums(
     rows contain and whatever the row function returns. Noise scale: sigma = sensitivity /
     sqrt(2 rho), in steps. Proof: docs/proofs/gaussian-sum.md.
     """
-    asked = tuple(queries)
-    sums = BlockSums(asked, work)
-    scales, spends = zip(*(_charge_query(query, budget) for query in asked), strict=True)
+    sums = BlockSums(queries := tuple(queries), work)
+    scales, spends = zip(*(_charge_query(query, budget) for query in queries), strict=True)
     totals = sums.split(rows.add_up(sums))  # only now is a row read
     released = []
-    for query, scale, spend, exact in zip(asked, scales, spends, totals, strict=True):
+    for query, scale, spend, exact in zip(queries, scales, spends, totals, strict=True):
         noisy = NoisyTotals(
             steps=add_noise(exact, scale=scale), noise_scale=scale, shape=query.shape
         )

@@ -25,7 +25,7 @@ from wattveil.privacy.guarantee import Tier
 from wattveil.privacy.mechanisms.contributions import NO_DATA
 from wattveil.privacy.mechanisms.response import PARTS, checked_labels
 from wattveil.privacy.opening import reveal
-from wattveil.privacy.rows import FloatArray, IntArray
+from wattveil.privacy.private_rows import FloatArray, IntArray
 from wattveil.privacy.secret import Released, Secret
 
 ROUND_UP = 1.0 + 2e-10

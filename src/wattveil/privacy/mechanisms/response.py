@@ -14,7 +14,7 @@ from wattveil.privacy import accounting, noise, rounding
 from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms.contributions import NO_DATA
-from wattveil.privacy.rows import (
+from wattveil.privacy.private_rows import (
     BoundRowFunction,
     IntArray,
     ReleasedRows,

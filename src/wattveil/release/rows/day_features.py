@@ -9,7 +9,7 @@ import numpy as np
 
 from wattveil.compiled import compiled
 from wattveil.privacy.mechanisms.contributions import NO_DATA
-from wattveil.privacy.rows import FloatArray, IntArray, Mask, row_function
+from wattveil.privacy.private_rows import FloatArray, IntArray, Mask, row_function
 from wattveil.release.rows.projection import check_shapes, check_width, row_lengths
 from wattveil.release.rows.synthesis_features import add_cosines
 from wattveil.synthesis.days import LAGS, slot_scale

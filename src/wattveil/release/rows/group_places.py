@@ -6,7 +6,7 @@ import numpy as np
 
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.mechanisms.contributions import NO_DATA
-from wattveil.privacy.rows import FloatArray, IntArray, Mask, Texts, row_function
+from wattveil.privacy.private_rows import FloatArray, IntArray, Mask, Texts, row_function
 
 
 @row_function
@@ -43,5 +43,11 @@ def places_among(values: Texts, levels: Sequence[Hashable], *, field: str) -> In
     if not places or len(places) != len(levels):
         rule = "a list of at least one value, without repetition"
         raise InvalidParameterError(field, rule, tuple(levels))
-    known = (value if isinstance(value, Hashable) else None for value in values.tolist())
-    return np.array([places.get(value, NO_DATA) for value in known], dtype=np.int64)
+
+    def place_of(value: Hashable) -> int:
+        try:
+            return places.get(value, NO_DATA)
+        except TypeError:  # a list, or a tuple with one: it has no hash and is on no list
+            return NO_DATA
+
+    return np.array([place_of(value) for value in values.tolist()], dtype=np.int64)

@@ -11,7 +11,7 @@ import numpy as np
 from wattveil.clustering._kernels import BLOCK, block_distances
 from wattveil.compiled import compiled
 from wattveil.privacy.mechanisms.contributions import NO_DATA
-from wattveil.privacy.rows import FloatArray, IntArray, Mask, row_function
+from wattveil.privacy.private_rows import FloatArray, IntArray, Mask, row_function
 from wattveil.release.rows.projection import check_shapes, check_width
 
 

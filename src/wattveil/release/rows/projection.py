@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from wattveil.compiled import compiled
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.mechanisms.contributions import NO_DATA
-from wattveil.privacy.rows import FloatArray, IntArray, Mask, row_function
+from wattveil.privacy.private_rows import FloatArray, IntArray, Mask, row_function
 
 Curves = tuple[FloatArray, FloatArray, IntArray, FloatArray]
 """Public curves over days and over slots, their indices for each coordinate, and its scale."""
@@ -103,7 +103,8 @@ def group_coordinates(
 ) -> tuple[IntArray, FloatArray]:
     """Return each customer's group, and its coordinates in units of the group's radius."""
     coordinates = calendar_coordinates(load_kw, curves)[0]
-    return places, coordinates / radii[places, None]  # `NO_DATA` adds nothing
+    own = np.clip(places, 0, radii.size - 1)  # `NO_DATA` adds nothing, whatever its radius
+    return places, coordinates / radii[own, None]
 
 
 def calendar_coordinates(load_kw: FloatArray, curves: Curves) -> tuple[FloatArray, FloatArray]:

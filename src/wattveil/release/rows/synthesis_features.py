@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from wattveil.compiled import compiled
-from wattveil.privacy.rows import FloatArray, IntArray, Mask, row_function
+from wattveil.privacy.private_rows import FloatArray, IntArray, Mask, row_function
 from wattveil.release.rows.projection import check_shapes, check_width, products, row_lengths
 from wattveil.synthesis.tuning import MEAN_PART
 

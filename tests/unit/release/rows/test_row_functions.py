@@ -18,7 +18,7 @@ from wattveil.clustering.calendar import Calendar
 from wattveil.clustering.geometry import public_basis
 from wattveil.engines.inputs import value_column
 from wattveil.errors import InvalidParameterError
-from wattveil.privacy.rows import (
+from wattveil.privacy.private_rows import (
     BoundRowFunction,
     FloatArray,
     IntArray,
@@ -307,8 +307,8 @@ def _changed_in_place(load_kw: FloatArray) -> tuple[FloatArray]:
         (_divided_by_the_largest, "differs in a block"),
         (_divided_by_the_number, "differs in a block"),
         (_running_total, "differs in a block"),
-        (_one_entry_too_many, "another number of entries than customers"),
-        (_an_entry_for_no_rows, "another number of entries than customers"),
+        (_one_entry_too_many, "plain arrays with one entry per customer"),
+        (_an_entry_for_no_rows, "plain arrays with one entry per customer"),
         (_changed_in_place, "the rows were changed"),
     ],
 )

@@ -2,11 +2,12 @@
 
 All computation between two queries is a function of released values. So a second run that receives
 the noisy integers of the first makes exactly the same queries, and the difference of the exact
-integers is the contribution of the changed data, query by query. `wattveil.evaluation.replay` uses
-this module to audit releases.
+integers is the contribution of the changed data, query by query. The replay audit
+(`wattveil.evaluation.replay_audit`) uses this module.
 
-What either run releases is the first run's genuine output. The exact integers are private: they
-stay with the data holder.
+The noisy integers of both runs are those of the first, a genuine release. Labels of a changed
+customer may differ, so what the second run releases is for comparison only and must not be
+published. The exact integers are private: they stay with the data holder.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattveil.privacy import noise
-from wattveil.privacy.rows import IntArray
+from wattveil.privacy.private_rows import IntArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -20,7 +20,7 @@ from wattveil.privacy.guarantee import Tier
 from wattveil.privacy.mechanisms.contributions import STEP, UNIT
 from wattveil.privacy.mechanisms.gaussian import add_noise, charge_gaussian
 from wattveil.privacy.opening import reveal
-from wattveil.privacy.rows import FloatArray, IntArray
+from wattveil.privacy.private_rows import FloatArray, IntArray
 from wattveil.privacy.secret import Released, Secret
 
 _MAX_STEP = 2**61

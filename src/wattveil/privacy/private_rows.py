@@ -61,7 +61,7 @@ class BoundRowFunction(Generic[Result]):
         found: Any = tuple(returned)
         n_rows = columns[0].shape[:1]
         if any(type(one) is not np.ndarray or one.shape[:1] != n_rows for one in found):
-            raise ValueError("a row function returned another number of entries than customers")
+            raise ValueError("a row function returns plain arrays with one entry per customer")
         result: Result = found
         return result
 

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, TypeVarTuple, final
 from wattveil.privacy.budget import Budget
 from wattveil.privacy.mechanisms.contributions import Query
 from wattveil.privacy.mechanisms.gaussian import release_sums
-from wattveil.privacy.rows import BoundRowFunction, FloatArray, Mask, Rows
+from wattveil.privacy.private_rows import BoundRowFunction, FloatArray, Mask, Rows
 from wattveil.privacy.secret import PrivateValue
 
 Columns = TypeVarTuple("Columns")
@@ -30,9 +30,8 @@ class PrivateTable(PrivateValue, Generic[*Columns]):
     Formal guarantee
     ----------------
     The caller ensures that one customer has at most one row, and that what is passed to `release`,
-    row functions included, is public or was released before. Then everything that
-    the methods return satisfies the guarantee of the budget. Proof:
-    docs/proofs/adaptive-transcript.md.
+    row functions included, is public or was released before. Then everything that the methods
+    return satisfies the guarantee of the budget. Proof: docs/proofs/adaptive-transcript.md.
     """
 
     __slots__ = ("_budget", "_rows")

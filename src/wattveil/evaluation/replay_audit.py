@@ -34,9 +34,9 @@ from wattveil.privacy.budget import Budget, Spend
 from wattveil.privacy.guarantee import Guarantee, Neighbours
 from wattveil.privacy.mechanisms.contributions import UNIT
 from wattveil.privacy.mechanisms.response import Channel
-from wattveil.privacy.replay import Draw, Transcript, record
-from wattveil.privacy.rows import ReleasedRows
+from wattveil.privacy.private_rows import ReleasedRows
 from wattveil.privacy.secret import PrivateValue
+from wattveil.privacy.transcript import Draw, Transcript, record
 from wattveil.publish.parts import ReleasedPart
 from wattveil.publish.tables import Table
 
