@@ -3,8 +3,9 @@
 It is found by following the call graph from every public release function:
 
 * an *entry* is a public function or method of `wattveil.release` that takes private data or states
-  a guarantee, `wattveil.publish.produce.release_parts` and the methods `query` and `release` of
-  each part of a bundle, and every marked row function of `wattveil.release.rows`;
+  a guarantee, what writes a bundle (`release_parts`, `release_bundle`, `PublicFacts.of`, and the
+  methods `query` and `release` of each part), and every marked row function;
+* a method of the base brings the methods of subclasses that override it;
 * a definition reachable from an entry belongs to the base if it is in a *trusted* package
   (`privacy`, `engines`, `checks`, `compiled`, `release.rows`), or if it is in `release` or
   `publish` and the annotation of a parameter permits private data;
@@ -180,13 +181,17 @@ class Graph:
         return found
 
     def _overrides(self, name: str) -> Iterator[str]:
-        """Yield the methods of subclasses that take the place of a method."""
+        """Yield the methods of all subclasses, direct or not, that take the place of a method."""
         *_, owner, method = name.split(".")
-        for module in self.modules.values():
-            for child, node in module.definitions.items():
-                bases = [ast.unparse(base).split("[")[0] for base in getattr(node, "bases", [])]
-                if owner in bases and method in _methods(node):
-                    yield f"{module.name}.{child}.{method}"
+        owners = [owner]
+        for parent in owners:  # grows while it is read
+            for module in self.modules.values():
+                for child, node in module.definitions.items():
+                    bases = getattr(node, "bases", [])
+                    if parent in [ast.unparse(base).split("[")[0] for base in bases]:
+                        owners.append(child)
+                        if method in _methods(node):
+                            yield f"{module.name}.{child}.{method}"
 
     def _belongs(self, module: Module, node: ast.AST, *, from_rows: bool) -> bool:
         """Whether a reachable definition is part of the trusted base."""
@@ -319,13 +324,18 @@ def _takes_private(node: ast.FunctionDef) -> bool:
     """Whether a parameter may hold private data, by its annotation."""
     arguments = node.args
     every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    named = {
-        inner.id
-        for one in every
-        if one.annotation is not None
-        for inner in ast.walk(one.annotation)
-        if isinstance(inner, ast.Name)
-    }
+    every += [one for one in (arguments.vararg, arguments.kwarg) if one is not None]
+    named: set[str] = set()
+    for one in every:
+        annotation = one.annotation or ast.Constant(None)
+        if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):  # quoted
+            annotation = ast.parse(annotation.value, mode="eval").body
+        for inner in ast.walk(annotation):
+            match inner:
+                case ast.Name(id=name) | ast.Attribute(attr=name):
+                    named.add(name)
+                case _:
+                    pass
     return bool(named & PRIVATE_TYPES)
 
 

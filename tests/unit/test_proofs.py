@@ -57,6 +57,13 @@ def test_the_base_starts_at_every_public_release_function() -> None:
         assert f"wattveil.release.{fit}" in entries  # LoadSynthesizer inherits the first
 
 
+def test_the_base_follows_overrides_of_subclasses_of_subclasses() -> None:
+    """What a method of the base may be replaced by belongs to the base, too."""
+    base = trusted_base.Graph().base()
+    assert "wattveil.release.years.YearSynthesizer._private_rows" in base
+    assert "wattveil.engines.spark_profiles.SparkProfiles.listed" in base
+
+
 def test_the_index_states_the_size_of_the_base() -> None:
     """The number of lines that an auditor is told is the number of lines, and below 1,800."""
     graph = trusted_base.Graph()
@@ -142,6 +149,11 @@ FAULTS = {
         "engines/spark_profiles.py",
         'float("nan")',
         "0.5",
+    ),
+    "an override that divides by the largest load": (
+        "release/years.py",
+        "        return hours.map(typical_days.bind(",
+        "        return (hours / np.max(X)).map(typical_days.bind(",
     ),
     "a guarantee that states half": (
         "release/kmeans.py",
