@@ -4,6 +4,7 @@ import ast
 import re
 import shutil
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -171,10 +172,6 @@ FAULTS = {
 @pytest.mark.parametrize(("path", "old", "new"), FAULTS.values(), ids=FAULTS)
 def test_a_planted_fault_breaks_a_seal(copy: Path, path: str, old: str, new: str) -> None:
     """A change where private data go makes a seal stale, wherever it is made."""
-
-    def stale(source: Path) -> set[str]:
-        return {found.name for page in PAGES for found in seal_proofs.stale_seals(page, source)}
-
     replace_once(copy / "wattveil" / path, old, new)
     module = "wattveil." + path.removesuffix(".py").replace("/", ".")
     assert [name for name in stale(copy) - stale(SOURCE) if name.startswith(module)]
@@ -306,6 +303,14 @@ def definitions(path: Path) -> Iterator[tuple[str, ast.Module | ast.ClassDef | a
     tree = ast.parse(path.read_text())
     yield module, tree
     yield from walk(module, tree)
+
+
+@cache
+def stale(source: Path) -> frozenset[str]:
+    """Return the names whose seals a source tree does not keep."""
+    return frozenset(
+        found.name for page in PAGES for found in seal_proofs.stale_seals(page, source)
+    )
 
 
 def is_sealed(name: str, sealed: set[str]) -> bool:
