@@ -142,9 +142,12 @@ def test_shares_by_hand() -> None:
     assert tuning.size_share(40.0, range_ratio=1000.0) == pytest.approx(0.0625)
 
 
-@pytest.mark.parametrize(("epsilon", "steps"), [(0.3, 3), (8.0, 0)])
-def test_steps_are_charged_where_there_is_little_signal(epsilon: float, steps: int) -> None:
-    """A share of what number and sizes left, in three steps; none with more signal."""
+@pytest.mark.parametrize("epsilon", [0.3, 8.0])
+def test_steps_are_charged_where_there_is_little_signal(epsilon: float) -> None:
+    """A share of what number and sizes left, in three steps; none with more signal.
+
+    The signal is computed from the noisy number, which is large by chance once in 200 runs.
+    """
     km = PrivateKMeans(n_clusters=3, epsilon=epsilon)
     draws = record(lambda: km.fit(around_one_shape(150)))
     of_middle = [one.rho_units for one in km.spends_ if one.tag.startswith("middle step")]
@@ -152,7 +155,7 @@ def test_steps_are_charged_where_there_is_little_signal(epsilon: float, steps: i
     left = sum(one.rho_units for one in km.spends_) - sum(before)
     counted = max(float(draws[0].noisy[0]) * STEP, 1.0)
     share = tuning.middle_share(counted * gaussian_s(epsilon=epsilon, delta=1e-6))
-    assert len(of_middle) == 2 * steps
+    assert len(of_middle) == (2 * 3 if share > 0.0 else 0)
     assert sum(of_middle) / left == pytest.approx(share, rel=0.01)
     assert len(km.cluster_centers_) == 3
 
