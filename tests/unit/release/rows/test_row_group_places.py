@@ -56,6 +56,7 @@ def test_bad_levels_are_named(levels: list[Hashable]) -> None:
         ([0.1, float(np.float32(0.1))], [float(np.float32(0.1)), 0.1], [1, 0]),
         (["a", "a\0", None], ["a", "a\0"], [0, 1, NO_DATA]),
         ([("a", 1), ("a", 2)], [("a", 2)], [NO_DATA, 0]),
+        ([("a", []), "a"], ["a"], [NO_DATA, 0]),
         ([], ["a"], []),
     ],
 )
