@@ -8,35 +8,43 @@ LAZY := --no-compile # Python compiles what it imports; pip would compile three 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test bench soak cluster check lint types machine-code format seal docs docs-serve figures reproduction notebooks mutation pins clean
+.PHONY: help demo test test-fast bench soak cluster check lint types format seal docs docs-serve figures reproduction notebooks mutation pins clean
 # Two cores: pip beside the distribution's packages, mypy beside the other checks.
 MAKEFLAGS += --jobs=2
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
 
-demo: $(VENV)/.runtime ## See Wattveil work: a private release of simulated customers
+demo: $(VENV)/.runtime ## Publish a differentially private release of simulated customers
 	@$(BIN)/wattveil demo
 
-test: $(VENV)/.browser $(VENV)/.java check machine-code ## Check, run every test, enforce coverage
+# What the tests need is installed, so a skip for another reason than those in pyproject.toml is an error.
+# Where packages cannot be installed: make test SKIPS=
+SKIPS ?= --strict-skips
+PYTEST := $(BIN)/pytest -n 2 --dist worksteal
+
+test: $(VENV)/.browser $(VENV)/.java $(VENV)/.postgres check $(VENV)/.machine-code ## Check, run every test, enforce coverage
 	@echo "==> pytest (two processes, random order)"
-	@$(BIN)/pytest -n 2 --dist worksteal --cov --cov-report=
-	@echo "==> coverage: every branch of privacy/, release/ and instance/"
-	@$(BIN)/coverage report --include='*/wattveil/privacy/*,*/wattveil/release/*,*/wattveil/instance/*' --fail-under=100
-	@echo "==> coverage: 90 % elsewhere"
-	@$(BIN)/coverage report --omit='*/wattveil/privacy/*,*/wattveil/release/*,*/wattveil/instance/*' --fail-under=90
+	@$(PYTEST) $(SKIPS) --durations=30 --cov --cov-report=
+	@echo "==> coverage: every branch of privacy/ and release/"
+	@$(BIN)/coverage report --include='*/wattveil/privacy/*,*/wattveil/release/*' --fail-under=100
+	@echo "==> coverage: 90 % in the other packages"
+	@$(BIN)/coverage report --omit='*/wattveil/privacy/*,*/wattveil/release/*' --fail-under=90
+
+test-fast: $(VENV)/.machine-code ## Unit and property tests with few examples: no Spark, browser, server or database (two minutes)
+	@$(PYTEST) --few-examples --durations=10 tests/unit tests/property
 
 bench: $(VENV)/.dev ## Measure speed against named peers, as ratios in one run (long)
 	@for script in benchmarks/bench_*.py; do echo "==> $$script"; PYTHONPATH=. $(BIN)/python $$script || exit 1; done
 
-soak: $(VENV)/.dev ## Statistical tests on twenty times the samples, 10,000 broken files a reader, 1,000 kills, 20 clusters, 1,000,000 requests (long)
+soak: $(VENV)/.dev ## Statistical tests on twenty times the samples, 10,000 mutated files per reader, 1,000 kills, 20 clusters, 1,000,000 requests (long)
 	@WATTVEIL_SOAK=20 $(BIN)/pytest -n 2 --timeout=0 tests/statistical
 	@echo "==> audit lower bounds beside the claims"
 	@PYTHONPATH=. WATTVEIL_SOAK=20 $(BIN)/python benchmarks/audit_table.py
-	@$(BIN)/python benchmarks/fuzz_readers.py
-	@WATTVEIL_FUZZ=10000 $(BIN)/pytest -n 2 --timeout=0 tests/integration/test_ingest_fuzz.py
+	@PYTHONPATH=. $(BIN)/python benchmarks/fuzz_readers.py
+	@WATTVEIL_FUZZ=10000 $(BIN)/pytest -n 2 --timeout=0 tests/integration/test_reading_fuzz.py
 	@WATTVEIL_KILLS=1000 WATTVEIL_CLIENT_SECONDS=600 $(BIN)/pytest --timeout=0 tests/integration/test_ledger_crashes.py
-	@WATTVEIL_CLUSTERS=20 $(BIN)/pytest --timeout=0 tests/integration/test_spark_cluster.py
+	@WATTVEIL_CLUSTERS=20 $(BIN)/pytest --timeout=0 tests/integration/engines/test_spark_cluster.py
 	@WATTVEIL_HISTORIES=2000 $(BIN)/pytest --timeout=0 tests/property/test_ledger_properties.py
 	@WATTVEIL_SERVER_KILLS=1000 WATTVEIL_DATABASE_KILLS=100 WATTVEIL_CLIENT_SECONDS=600 $(BIN)/pytest --timeout=0 -rP tests/integration/test_server_crashes.py
 	@WATTVEIL_REQUESTS=25000 WATTVEIL_SEEDS=40 $(BIN)/pytest -n 2 --timeout=0 -rP tests/integration/test_server_fuzz.py
@@ -59,13 +67,15 @@ lint: $(VENV)/.dev
 	@echo "==> deptry"
 	@$(BIN)/deptry src
 
-# What numba kept may be older than a file it came from. Compiled beside mypy, and not by both test processes at once.
-machine-code: $(VENV)/.dev
+# Machine code that numba stored may be older than a file it was made from. Compiled beside mypy, once for both processes.
+LOOPS := $(shell grep -rl --include='*.py' '^ *@compiled' src)
+$(VENV)/.machine-code: $(VENV)/.dev $(LOOPS)
 	@find src -name '*.nb[ci]' -delete
 	@echo "==> machine code of the loops"
 	@$(BIN)/python -W ignore tools/compile_loops.py
+	@touch $@
 
-format: $(VENV)/.dev ## Rewrite the code in the house style
+format: $(VENV)/.dev ## Reformat the code
 	@$(BIN)/ruff check --fix-only
 	@$(BIN)/ruff format
 
@@ -78,13 +88,13 @@ docs: $(VENV)/.dev ## Build the site into site/, offline; a broken link stops it
 docs-serve: $(VENV)/.dev ## Show the site at http://localhost:8000 while pages change
 	@$(BIN)/python -m zensical serve
 
-figures: $(VENV)/.dev $(VENV)/.browser ## Build the pictures of docs/images anew from runs (a minute or two)
+figures: $(VENV)/.dev $(VENV)/.browser ## Rebuild the pictures of docs/images from runs (a minute or two)
 	@$(BIN)/python -m tools.build_figures
 
-reproduction: $(VENV)/.dev $(VENV)/.browser ## Draw the paper's figures anew into docs/reproduction.md (some minutes)
+reproduction: $(VENV)/.dev $(VENV)/.browser ## Redraw the paper's figures in docs/reproduction.md (some minutes)
 	@$(BIN)/python -m tools.build_reproduction
 
-notebooks: $(VENV)/.dev ## Make the examples' notebooks anew from their scripts
+notebooks: $(VENV)/.dev ## Rebuild the examples' notebooks from their scripts
 	@$(BIN)/python tools/build_notebooks.py
 
 mutation: $(VENV)/.dev ## Mutate privacy/ and list the mutants no test kills (long)
@@ -92,7 +102,7 @@ mutation: $(VENV)/.dev ## Mutate privacy/ and list the mutants no test kills (lo
 	@$(BIN)/mutmut results
 
 # Resolved in an empty environment, runtime first, so that both files agree on shared packages.
-pins: $(VENV)/.python ## Resolve the dependencies anew into requirements/
+pins: $(VENV)/.python ## Resolve the dependencies into requirements/
 	@echo "==> resolving in a clean environment"
 	@rm -rf $(VENV)/pins && $(PYTHON) -m venv $(VENV)/pins
 	@$(VENV)/pins/bin/python -m pip --quiet install .
@@ -106,7 +116,7 @@ define freeze
   $(VENV)/pins/bin/python -m pip list --format=freeze --exclude wattveil --exclude pip --exclude setuptools; }
 endef
 
-clean: ## Remove the environment and everything the tools left
+clean: ## Remove the environment and all files that tools made
 	rm -rf $(VENV) mutants dist site .cache .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests tools -name __pycache__ -type d -exec rm -rf {} +
 
@@ -133,17 +143,34 @@ $(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
 	@$(PIP) install $(LAZY) --requirement requirements/dev.txt
 	@touch $@
 
-# The report is tested in a real browser: the distribution's Chromium. Where it cannot be had, the test says so.
+# Tests of pages, Spark and the ledger use Chromium, Java and PostgreSQL of the distribution. apt runs once at a time.
 $(VENV)/.browser: $(VENV)/.python
-	@command -v chromium >/dev/null || { echo "==> installing Chromium for the browser test"; \
-	  { apt-get -qq update && apt-get -qq install --yes chromium; } >/dev/null 2>&1; } || \
-	  echo "    not possible here: the browser test will be skipped"
+	@$(call install,chromium,command -v chromium)
 	@touch $@
 
-# Spark runs on Java: that of the distribution. Where it cannot be had, the tests of Spark say so.
-# After the browser: apt does one thing at a time.
 $(VENV)/.java: $(VENV)/.python | $(VENV)/.browser
-	@command -v java >/dev/null || { echo "==> installing Java for the tests of Spark"; \
-	  { apt-get -qq update && apt-get -qq install --yes openjdk-17-jre-headless; } >/dev/null 2>&1; } || \
-	  echo "    not possible here: the tests of Spark will be skipped"
+	@$(call install,openjdk-17-jre-headless,command -v java)
 	@touch $@
+
+# Debian's package would create and start a cluster, unless its settings forbid it. Tests start their own.
+CLUSTER_SETTINGS := /etc/postgresql-common/createcluster.conf
+$(VENV)/.postgres: $(VENV)/.python | $(VENV)/.java
+	@$(call has,$(POSTGRES)) || [ -e $(CLUSTER_SETTINGS) ] || { mkdir -p $(dir $(CLUSTER_SETTINGS)) && \
+	  echo "create_main_cluster = false" > $(CLUSTER_SETTINGS); } 2>/dev/null || true
+	@$(call install,postgresql,$(POSTGRES))
+	@$(call install,curl,command -v curl)
+	@$(call install,sqlite3,command -v sqlite3)
+	@touch $@
+
+POSTGRES := command -v postgres || ls /usr/lib/postgresql/*/bin/postgres
+
+define has
+{ $(1); } >/dev/null 2>&1
+endef
+
+define install
+$(call has,$(2)) || { echo "==> installing $(1) for the tests"; \
+  { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --yes \
+    --option Dpkg::Options::=--force-confold $(1); } >/dev/null 2>&1; } || \
+  echo "    not possible here: tests that need $(1) will be skipped, and make test fails (see SKIPS)"
+endef

@@ -8,15 +8,15 @@ noise. WATTVEIL_SOAK=n takes n times the runs.
 import numpy as np
 import pytest
 
-from tests import many_runs
+from tests import repeated_runs
 from tests.statistical import faults
 from tests.statistical.harness import draws
 from tests.statistical.mechanism_cases import CASES
-from wattveil.evaluation.audit import audit_release
-from wattveil.evaluation.audit_two_worlds import audit_two_worlds
+from wattveil.lab.audit.epsilon_bounds import audit_pairs
+from wattveil.lab.audit.release_audit import audit_release
 from wattveil.privacy.guarantee import Tier
-from wattveil.profiles import Grid, Profiles
-from wattveil.publish.request import ReleaseRequest
+from wattveil.products.request import ReleaseRequest
+from wattveil.profiles import Profiles, TimeGrid
 from wattveil.simulate import simulate_load_kw
 
 LEVEL = 0.01
@@ -26,11 +26,11 @@ HOMES = 30
 
 def main() -> None:
     """Print both tables."""
-    print("| mechanism | claimed ε, δ | ε at least | with half the noise |")  # noqa: T201
+    print("| mechanism | claimed ε, δ | ε lower bound | with half the noise |")  # noqa: T201
     print("| --- | --- | --- | --- |")  # noqa: T201
     for name in CASES:
         print(mechanism(name), flush=True)  # noqa: T201
-    print("| part | claimed ε, δ | ε at least | seen |")  # noqa: T201
+    print("| part | claimed ε, δ | ε lower bound | seen |")  # noqa: T201
     print("| --- | --- | --- | --- |")  # noqa: T201
     groups = {"by": "district", "levels": ("north", "south")}
     for request in (
@@ -47,11 +47,11 @@ def mechanism(name: str) -> str:
     bounds = []
     for plant in (lambda _: None, faults.weaker_noise):
         with pytest.MonkeyPatch.context() as patch:
-            many_runs.remember_constants(patch)
-            many_runs.draw_in_blocks(patch)
+            repeated_runs.remember_constants(patch)
+            repeated_runs.draw_in_blocks(patch)
             plant(patch)
             case = CASES[name]()
-            found = audit_two_worlds(case, runs=draws(case.runs), level=LEVEL)
+            found = audit_pairs(case, runs=draws(case.runs), level=LEVEL)
             bounds.append(f"{found.epsilon:.2f}")
     return f"| {name} | {case.claim.epsilon:g}, {case.claim.delta:g} | {' | '.join(bounds)} |"
 
@@ -61,12 +61,12 @@ def parts(request: ReleaseRequest) -> list[str]:
     homes = Profiles(
         customer_ids=tuple(map(str, range(HOMES))),
         load_kw=np.array(simulate_load_kw(customers=HOMES)),
-        grid=Grid(),
+        grid=TimeGrid(),
         timezone="Europe/London",
         attributes={"district": ("north", "south") * (HOMES // 2)},
     )
     with pytest.MonkeyPatch.context() as patch:
-        many_runs.remember_constants(patch)
+        repeated_runs.remember_constants(patch)
         rows = audit_release(
             request, homes, runs=draws(RUNS), canaries=CANARIES, confidence=1.0 - LEVEL
         )

@@ -1,39 +1,36 @@
 """How far attacks get on London homes: raw, under the 15/15 rule, and in both tiers.
 
 Run: ``python benchmarks/bench_attacks.py``. It needs the data folder (see `measured_homes`). All
-figures are private. Half of the homes are released; the other half is what nobody can remember. A
+figures are private. Half of the homes are released; the other half is a hold-out. A
 release is any rows that an observer may look at: the homes themselves, averages that 15/15
-lets out, the centroids of the instance tier, synthetic customers of the global tier.
+permits, the centroids of the instance tier, synthetic customers of the global tier.
 """
 
 from collections.abc import Callable
 
 import measured_homes
 import numpy as np
-from numpy.typing import NDArray
 
-from wattveil.evaluation.attack_copy import Halves, copy_attack
-from wattveil.evaluation.attack_page import COPY_ROWS
-from wattveil.evaluation.audit_two_worlds import judge_worlds
-from wattveil.evaluation.canaries import Lots
-from wattveil.evaluation.privacy_attacks import label_inference
-from wattveil.evaluation.rules import Rule, apply_rule
-from wattveil.instance.kmeans import LeaveOneOutKMeans
+from wattveil.arrays import Floats
+from wattveil.lab.attacks.aggregation_rules import Rule, apply_rule
+from wattveil.lab.attacks.attack_page import COPY_ROWS
+from wattveil.lab.attacks.synthetic_attacks import MemberSplit, copy_attack, label_inference
+from wattveil.lab.audit.epsilon_bounds import paired_bound
+from wattveil.lab.seeded_draws import RandomAssignment
+from wattveil.privacy.guarantee import global_guarantee
 from wattveil.privacy.mechanisms.response import PARTS
 from wattveil.privacy.opening import reveal
+from wattveil.release.group_load import load_shapes
+from wattveil.release.instance import LeaveOneOutKMeans
 from wattveil.release.kmeans import PrivateKMeans
-from wattveil.release.promise import global_promise
-from wattveil.release.shapes import load_shapes
 from wattveil.release.synthetic import LoadSynthesizer
-
-Floats = NDArray[np.float64]
 
 DELTA, CLUSTERS = 1e-6, 6
 RULE = Rule.parse("15/15")
 PLAUSIBLE_KW = (0.04, 400.0)
-REPEATS, VICTIMS, RELEASES = 3, 5, 60
+REPEATS, TARGETS, RELEASES = 3, 5, 60
 EPSILONS = (1.0, 10.0)
-LOTS = Lots(0)
+ASSIGNMENT = RandomAssignment(0)
 
 
 def main() -> None:
@@ -42,15 +39,15 @@ def main() -> None:
         print(f"skipped: {measured_homes.LONDON} is not there; set WATTVEIL_DATA")  # noqa: T201
         return
     homes = measured_homes.london_homes()
-    halves = Halves.of(homes, LOTS)
-    further = ["largest home: in or out told right", "label guessed right", "load recovered"]
+    split = MemberSplit.of(homes, ASSIGNMENT)
+    further = ["presence of the largest home inferred", "label inferred", "load recovered"]
     columns: dict[str, list[str]] = {"": [*COPY_ROWS, *further]}
     for name, release, labels, means in cases():
-        found = [copy_attack(halves, release) for _ in range(REPEATS)]
+        found = [copy_attack(split, release) for _ in range(REPEATS)]
         shares = [np.mean([getattr(each, field) for each in found]) for field in COPY_ROWS.values()]
         columns[name] = [f"{share:.1%}" for share in shares]
-        columns[name] += [presence(halves.members, release)]
-        columns[name] += [labels(halves.members), recovery(halves.members, means)]
+        columns[name] += [presence(split.members, release)]
+        columns[name] += [labels(split.members), recovery(split.members, means)]
         print(name, columns[name], flush=True)  # noqa: T201
     print("| " + " | ".join(columns) + " |")  # noqa: T201
     print("| --- |" + " --- |" * (len(columns) - 1))  # noqa: T201
@@ -64,7 +61,12 @@ Case = tuple[str, Callable[[Floats], Floats], Callable[[Floats], str], Callable[
 def cases() -> list[Case]:
     """Return releases, how labels are guessed in each, and its mean of the customers."""
     found: list[Case] = [
-        ("raw, without names", lambda rows: rows[LOTS.order(len(rows))], lambda _: "known", mean),
+        (
+            "raw, without names",
+            lambda rows: rows[ASSIGNMENT.order(len(rows))],
+            lambda _: "known",
+            mean,
+        ),
         ("15/15 averages", averages, lambda _: "none", mean),
     ]
     for epsilon in EPSILONS:
@@ -94,7 +96,7 @@ def mean(rows: Floats) -> Floats:
 
 def averages(rows: Floats) -> Floats:
     """Return means of random groups of 15: those in which no customer has more than 15 %."""
-    group_of = LOTS.order(len(rows)) % (len(rows) // RULE.least_customers)
+    group_of = ASSIGNMENT.order(len(rows)) % (len(rows) // RULE.min_customers)
     found = apply_rule(rows, [str(group) for group in group_of], RULE)
     published = [place for place, cell in enumerate(found.cells) if cell.published]
     return np.array([rows[found.cell_of == place].mean(axis=0) for place in published])
@@ -138,7 +140,7 @@ def global_labels(rows: Floats, epsilon: float) -> str:
         channel=released.channel.parts[:-1] / PARTS,
         prior=np.maximum(kmeans.cluster_sizes_, 0.0),
     )
-    return f"{found.right:.1%} ({found.without:.1%} without)"
+    return f"{found.accuracy:.1%} ({found.prior_accuracy:.1%} without)"
 
 
 def global_mean(rows: Floats, epsilon: float) -> Floats:
@@ -154,18 +156,18 @@ def presence(rows: Floats, release: Callable[[Floats], Floats]) -> str:
         made = release(own)
         return np.array([made.mean(), made.min(), made.max(), np.log(made.std())])
 
-    worlds = [np.array([look(own) for _ in range(RELEASES)]) for own in (rows, without)]
-    found = judge_worlds(*worlds, claim=global_promise(epsilon=1.0, delta=DELTA), level=0.05)
+    sides = [np.array([look(own) for _ in range(RELEASES)]) for own in (rows, without)]
+    found = paired_bound(*sides, claim=global_guarantee(epsilon=1.0, delta=DELTA), level=0.05)
     return f"{(found.hits + found.trials - found.misses) / (2 * found.trials):.0%}"
 
 
 def recovery(rows: Floats, means: Callable[[Floats], Floats]) -> str:
     """Difference two means; return the median error over some homes, of the home's own load."""
     errors = []
-    for victim in LOTS.order(len(rows))[:VICTIMS]:
-        both = means(rows), means(np.delete(rows, victim, axis=0))
+    for target in ASSIGNMENT.order(len(rows))[:TARGETS]:
+        both = means(rows), means(np.delete(rows, target, axis=0))
         found = len(rows) * both[0] - (len(rows) - 1) * both[1]
-        errors.append(np.linalg.norm(found - rows[victim]) / np.linalg.norm(rows[victim]))
+        errors.append(np.linalg.norm(found - rows[target]) / np.linalg.norm(rows[target]))
     return f"error {np.median(errors):.1g}"
 
 

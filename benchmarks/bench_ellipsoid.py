@@ -11,25 +11,23 @@ from dataclasses import replace
 
 import cvxpy as cp
 import numpy as np
-from load_like import load_like
-from numpy.typing import NDArray
+from clustered_profiles import clustered_profiles
 
-from wattveil.clustering.ellipsoid import (
+from wattveil.arrays import Floats
+from wattveil.numerics.kmeans.lloyd import k_means
+from wattveil.numerics.leave_one_out.ellipsoid import (
     Ellipsoid,
     leave_one_out_ellipsoid,
     minimum_trace_ellipsoid,
 )
-from wattveil.clustering.leave_one_out import LeaveOneOut, leave_one_out
-from wattveil.clustering.lloyd import k_means
-
-Floats = NDArray[np.float64]
+from wattveil.numerics.leave_one_out.leave_one_out_runs import LeaveOneOut, leave_one_out
 
 SCS_SECONDS = 100
 
 
 def runs_of_loads(n_points: int, d: int) -> LeaveOneOut:
     """Return the leave-one-out runs of load-like points in six clusters."""
-    points = load_like(n_points, d, 6, seed=0)
+    points = clustered_profiles(n_points, d, 6, seed=0)
     fit = k_means(points, 6, seed=np.random.default_rng(0), n_init=2)
     return leave_one_out(points, fit)
 

@@ -1,11 +1,11 @@
 """Fidelity and utility: speed of every metric, and the table of synthetic customers.
 
-Run: ``python benchmarks/bench_evaluation.py [speed | table] ...``; without a word both. London
+Run: ``python benchmarks/bench_evaluation.py [speed | table] ...``; without an argument both. London
 homes need the data folder (see `measured_homes`). All figures of the table are private.
 
 Speed is CPU time on 100,000 customers of 96 slots beside straightforward NumPy, SciPy and
 scikit-learn, as ratios in one run; a loop over customers is timed on some and scaled up. The table
-is the default synthesis at two budgets and other homes, never seen, as `wattveil evaluate` judges
+is the default synthesis at two budgets and other homes, never seen, as `wattveil evaluate` compares
 them: score over noise, medians of several releases.
 """
 
@@ -15,19 +15,18 @@ from collections.abc import Callable, Iterator
 
 import measured_homes
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 from scipy.linalg import sqrtm
 from scipy.spatial.distance import cdist
 from sklearn.ensemble import ExtraTreesClassifier
 
-from wattveil.evaluation import fidelity, fidelity_customers, fidelity_joint
-from wattveil.evaluation.comparison import evaluate_load
-from wattveil.evaluation.sample import FEW, Layout, Sample
+from wattveil.arrays import Floats
+from wattveil.lab.evaluation import fidelity_metrics
+from wattveil.lab.evaluation.customer_samples import FEW, Sample, SampleLayout
+from wattveil.lab.evaluation.fidelity_comparison import evaluate_load
 from wattveil.release.synthetic import LoadSynthesizer
 from wattveil.simulate import simulate_load_kw
 
-Floats = NDArray[np.float64]
 Two = tuple[Floats, Floats]
 
 CUSTOMERS, SLOTS = 100_000, 96
@@ -50,7 +49,7 @@ def main() -> None:
 def speed() -> None:
     """Print CPU seconds of every metric and of a straightforward one, and their ratio."""
     one, other = (_customers() for _ in range(2))
-    layout = Layout(slots_per_day=SLOTS)
+    layout = SampleLayout(slots_per_day=SLOTS)
     for name, (ours, theirs, scale) in METRICS.items():
         samples = [Sample(load_kw=kw, layout=layout, centroids=one[:6]) for kw in (one, other)]
         mine = _cpu(lambda ours=ours, samples=samples: ours(*samples))
@@ -137,37 +136,37 @@ def _shares(two: Two) -> object:
 Ours = Callable[[Sample, Sample], object]
 METRICS: dict[str, tuple[Ours, Callable[[Two], object], float]] = {
     "F1 W1 of slots": (
-        fidelity.marginal_wasserstein,
+        fidelity_metrics.marginal_wasserstein,
         lambda two: _by_slot(two, stats.wasserstein_distance),
         1.0,
     ),
     "F2 KS of slots": (
-        fidelity.marginal_ks,
+        fidelity_metrics.marginal_ks,
         lambda two: _by_slot(two, lambda a, b: stats.ks_2samp(a, b, method="asymp")),
         1.0,
     ),
-    "F3 profiles": (fidelity.profile_error, _profiles, 1.0),
+    "F3 profiles": (fidelity_metrics.profile_error, _profiles, 1.0),
     "F5 autocorrelation": (
-        lambda a, b: fidelity_customers.autocorrelation_distance(a, b, hours=1),
+        lambda a, b: fidelity_metrics.autocorrelation_distance(a, b, hours=1),
         _lags,
         CUSTOMERS / LOOPED,
     ),
-    "F6 correlations": (fidelity.correlation_distance, _correlations, 1.0),
-    "F7 spectrum": (fidelity.spectrum_distance, _spectra, 1.0),
-    "F8 peaks": (fidelity_customers.peak_distance, _peaks, 1.0),
-    "F9 load factor": (fidelity_customers.load_factor_distance, _factors, 1.0),
-    "F11 energy": (fidelity.energy_distance, _energy, 1.0),
+    "F6 correlations": (fidelity_metrics.correlation_distance, _correlations, 1.0),
+    "F7 spectrum": (fidelity_metrics.spectrum_distance, _spectra, 1.0),
+    "F8 peaks": (fidelity_metrics.peak_distance, _peaks, 1.0),
+    "F9 load factor": (fidelity_metrics.load_factor_distance, _factors, 1.0),
+    "F11 energy": (fidelity_metrics.energy_distance, _energy, 1.0),
     "F12 ADMD of 10": (
-        lambda a, b: fidelity_customers.diversity_distance(a, b, homes=10),
+        lambda a, b: fidelity_metrics.diversity_distance(a, b, homes=10),
         _groups,
         1.0,
     ),
-    "F13 ramps, base load": (fidelity_customers.ramp_distance, _ramps, 1.0),
-    "F14 MMD": (fidelity_joint.mmd, _mmd, 1.0),
-    "F15 classifier": (fidelity_joint.two_sample_classifier, _classifier, 1.0),
-    "F16 Frechet": (fidelity_joint.frechet, _frechet, 1.0),
-    "F17 neighbourhoods": (fidelity_joint.neighbourhoods, _neighbours, 1.0),
-    "F18 shares": (fidelity_joint.cluster_shares, _shares, 1.0),
+    "F13 ramps, base load": (fidelity_metrics.ramp_distance, _ramps, 1.0),
+    "F14 MMD": (fidelity_metrics.mmd, _mmd, 1.0),
+    "F15 classifier": (fidelity_metrics.two_sample_classifier, _classifier, 1.0),
+    "F16 Frechet": (fidelity_metrics.frechet, _frechet, 1.0),
+    "F17 neighbourhoods": (fidelity_metrics.neighbourhoods, _neighbours, 1.0),
+    "F18 shares": (fidelity_metrics.cluster_shares, _shares, 1.0),
 }
 """Ours, a straightforward one, and by what its time is multiplied."""
 
@@ -187,13 +186,13 @@ def table() -> None:
     names: list[str] = []
     for name, real_kw, releases in cases():
         start = time.process_time()
-        found = [evaluate_load(real_kw, kw, Layout(slots_per_day=24)) for kw in releases]
+        found = [evaluate_load(real_kw, kw, SampleLayout(slots_per_day=24)) for kw in releases]
         spent = (time.process_time() - start) / len(found)
         names = [row.metric for row in found[0].rows]
         ratios = np.array([[row.ratio for row in each.rows] for each in found])
         seen = np.sort((ratios > 1.0).sum(axis=1))
-        spread = f"detectable in one release: {seen[0]} to {seen[-1]}"
-        say(f"{name}: {spent:.1f} CPU s a table; {spread}")
+        counts = f"detectable in one release: {seen[0]} to {seen[-1]}"
+        say(f"{name}: {spent:.1f} CPU s a table; {counts}")
         columns[name] = [cell(ratio) for ratio in np.median(ratios, axis=0)]
         control = [cell(row.control_ratio) for row in found[0].rows]
         columns.setdefault(f"{name.split(':')[0]}: centroids", control)
@@ -211,9 +210,9 @@ def cell(ratio: float) -> str:
 
 def cases() -> Iterator[tuple[str, Floats, list[Floats]]]:
     """Yield the column of the table, the real customers and releases of synthetic ones."""
-    made_up = simulate_load_kw(customers=2818)
-    yield from synthetic_of("simulated", made_up[:1409])
-    yield "simulated: other homes", made_up[:1409], [made_up[1409:]]
+    homes_kw = simulate_load_kw(customers=2818)
+    yield from synthetic_of("simulated", homes_kw[:1409])
+    yield "simulated: other homes", homes_kw[:1409], [homes_kw[1409:]]
     if measured_homes.LONDON.exists():
         london = GENERATOR.permutation(measured_homes.london_homes())
         yield from synthetic_of("London", london)

@@ -21,7 +21,7 @@ Without arguments every part runs in a short form, about ten minutes on two idle
 takes an hour or more. Tables are Markdown; every single figure goes to ``FOLDER/<part>.json``.
 Measured data are read from `WATTVEIL_DATA` (by default ``../shared/data`` beside the repository),
 diffprivlib runs in the interpreter that `WATTVEIL_DIFFPRIVLIB_PYTHON` names; what is absent is left
-out. All losses are measured on the customers themselves: they are for the house.
+out. All losses are measured on the customers themselves: internal use only.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from float_asks import grid_with_noise_of, without_grid
+from float_queries import grid_with_noise_of, without_grid
 from global_tier_cases import (
     ACCURACY,
     BALLS,
@@ -47,22 +47,22 @@ from global_tier_cases import (
     Case,
     accuracy_loss,
     fitted,
-    made_up,
     median_error,
     our_losses,
     part_of,
     reference,
     rows_of,
     say,
+    simulated_case,
 )
 from global_tier_targets import EPSILONS, K_SWEEP, TARGETS
 from populations import six_kinds
 from sklearn.cluster import KMeans
 
-from wattveil.baselines import balcan_2017, gaussian_lloyd, private_mean, su_2016
-from wattveil.baselines.ibm_diffprivlib import centroids_of_runs
-from wattveil.baselines.outcome import PublicChoices
 from wattveil.errors import MissingExtraError
+from wattveil.lab.baselines import lloyd_baselines, non_lloyd_baselines
+from wattveil.lab.baselines.baseline_interface import PublicChoices
+from wattveil.lab.baselines.diffprivlib_baseline import centroids_of_runs
 from wattveil.release.kmeans import PrivateKMeans
 
 if TYPE_CHECKING:
@@ -71,13 +71,13 @@ if TYPE_CHECKING:
 K = 6
 LARGE = 50_000  # customers from which fewer runs have to do
 MEAN_RADII = (0.35, 0.6, 1.2)  # the private mean gets the best of them for free
-RIVALS = {
-    "plain, 3 steps": partial(gaussian_lloyd.fit, rounds=3),
-    "plain, 7 steps": partial(gaussian_lloyd.fit, rounds=7),
-    "Su et al.": su_2016.fit,
-    "Balcan et al.": balcan_2017.fit,
+BASELINES = {
+    "plain, 3 steps": partial(lloyd_baselines.GaussianLloyd.fit, rounds=3),
+    "plain, 7 steps": partial(lloyd_baselines.GaussianLloyd.fit, rounds=7),
+    "Su et al.": lloyd_baselines.Su2016.fit,
+    "Balcan et al.": non_lloyd_baselines.Balcan2017.fit,
 }
-RIVAL_RUNS = 6  # rivals are far away: their median need not be exact
+BASELINE_RUNS = 6  # baselines are far off: their median need not be exact
 
 
 @dataclass
@@ -88,7 +88,7 @@ class Plan:
     runs: int | None
     """Instead of the usual number."""
     customers: tuple[int, int]
-    """Least and most customers of the data sets of `accuracy`."""
+    """Minimum and maximum number of customers of the data sets of `accuracy`."""
     path: Path
     figures: list[dict[str, Any]] = field(default_factory=list)
 
@@ -109,14 +109,14 @@ class Plan:
 
 
 def accuracy(plan: Plan) -> None:
-    """Print and record the loss of ours and of rivals on every data set and epsilon."""
+    """Print and record the loss of ours and of baselines on every data set and epsilon."""
     cases = [case for case in ACCURACY if plan.full or case.n_customers < LARGE]
-    least, most = plan.customers
-    say("median loss: ours / best rival; * = few constants were chosen with this data set\n")
+    lowest, highest = plan.customers
+    say("median loss: ours / best baseline; * = few constants were chosen with this data set\n")
     say(f"| data | P | runs | {' | '.join(f'epsilon {epsilon:g}' for epsilon in EPSILONS)} |")
     say("|---" * (3 + len(EPSILONS)) + "|")
     for case in cases:
-        if not least <= case.n_customers <= most or rows_of(case) is None:
+        if not lowest <= case.n_customers <= highest or rows_of(case) is None:
             continue
         runs = plan.times(case, usual=20)
         found = [
@@ -126,13 +126,13 @@ def accuracy(plan: Plan) -> None:
                 "fresh": case.is_fresh,
                 "epsilon": epsilon,
                 "ours": our_losses(case, epsilon, runs=runs),
-                **rivals,
+                **baselines,
             }
-            for epsilon, rivals in zip(
-                EPSILONS, rival_losses(case, min(runs, RIVAL_RUNS)), strict=True
+            for epsilon, baselines in zip(
+                EPSILONS, baseline_losses(case, min(runs, BASELINE_RUNS)), strict=True
             )
         ]
-        cells = [f"{np.median(one['ours']):.3f} / {best_rival(one):.2f}" for one in found]
+        cells = [f"{np.median(one['ours']):.3f} / {best_baseline(one):.2f}" for one in found]
         say(f"| {case.label} | {runs} | {' | '.join(cells)} |")
         for one in found:
             plan.record(one)
@@ -141,8 +141,8 @@ def accuracy(plan: Plan) -> None:
     summarise(plan.figures)
 
 
-def rival_losses(case: Case, runs: int) -> list[dict[str, list[float]]]:
-    """Return, for every epsilon, the losses of each rival."""
+def baseline_losses(case: Case, runs: int) -> list[dict[str, list[float]]]:
+    """Return, for every epsilon, the losses of each baseline."""
     rows = rows_of(case)
     assert rows is not None
     public = PublicChoices.taken_from(rows, K)
@@ -162,44 +162,44 @@ def rival_losses(case: Case, runs: int) -> list[dict[str, list[float]]]:
                 )
                 for run in range(runs)
             ]
-            for name, fit in RIVALS.items()
+            for name, fit in BASELINES.items()
         }
         for epsilon in EPSILONS
     ]
     try:
         released = centroids_of_runs(rows, EPSILONS, public, range(runs))
     except MissingExtraError as error:
-        say(f"skipped a rival: {error}")
+        say(f"skipped a baseline: {error}")
         return found
     for of_epsilon, losses in zip(released, found, strict=True):
         losses["diffprivlib"] = [accuracy_loss(case, run, K) for run in of_epsilon]
     return found
 
 
-def best_rival(figure: dict[str, Any]) -> float:
-    """Return the least median of the rivals."""
-    names = [name for name in figure if name in {*RIVALS, "diffprivlib"}]
+def best_baseline(figure: dict[str, Any]) -> float:
+    """Return the minimum median of the baselines."""
+    names = [name for name in figure if name in {*BASELINES, "diffprivlib"}]
     return min(float(np.median(figure[name])) for name in names)
 
 
 def summarise(figures: list[dict[str, Any]]) -> None:
     """Print ratios over all cells, and every cell that misses its target by more than 10 %."""
     floored = [max(float(np.median(one["ours"])), 1e-3) for one in figures]
-    for name in ("best rival", "plain", *list(RIVALS)[2:], "diffprivlib"):
-        of_rival = [
-            best_rival(
-                {key: one[key] for key in one if name == "best rival" or key[:5] == name[:5]}
+    for name in ("best baseline", "plain", *list(BASELINES)[2:], "diffprivlib"):
+        of_baseline = [
+            best_baseline(
+                {key: one[key] for key in one if name == "best baseline" or key[:5] == name[:5]}
             )
-            if name == "best rival" or any(key[:5] == name[:5] for key in one)
+            if name == "best baseline" or any(key[:5] == name[:5] for key in one)
             else np.nan
             for one in figures
         ]
-        ratios = np.array(of_rival) / floored
+        ratios = np.array(of_baseline) / floored
         if np.isfinite(ratios).all():
             mean = np.exp(np.log(ratios).mean())
             say(
                 f"\n{name} / ours over {len(ratios)} cells: geometric mean {mean:.1f}, "
-                f"least {ratios.min():.2f}"
+                f"minimum {ratios.min():.2f}"
             )
     total = sum(len(one["ours"]) for one in figures)
     above = [
@@ -219,7 +219,7 @@ def summarise(figures: list[dict[str, Any]]) -> None:
         ours, error = float(np.median(one["ours"])), median_error(one["ours"])
         compared.append((max(ours, 1e-3), max(goal, 1e-3)))
         if ours > 1.1 * goal + 5e-4:
-            # The target is a median too, of the same spread.
+            # The target is a median too, with the same standard error.
             sure = ours - 2.0 * np.sqrt(2.0) * error > 1.1 * goal + 5e-4
             say(
                 f"- {one['data']} {one['customers']:,}, epsilon {one['epsilon']:g}: {ours:.3f} +- "
@@ -237,10 +237,10 @@ def summarise(figures: list[dict[str, Any]]) -> None:
 
 
 def robustness(plan: Plan) -> None:
-    """Print and record the spread of many runs; no run should exceed 3 medians + 0.02."""
+    """Print and record the distribution of many runs; no run should exceed 3 medians + 0.02."""
     cases = [
-        *(made_up(name, 1_409) for name in ("res", "shape", "mix", "gp")),
-        *(made_up(name, 10_000) for name in ("res", "gp shape")),
+        *(simulated_case(name, 1_409) for name in ("res", "shape", "mix", "gp")),
+        *(simulated_case(name, 10_000) for name in ("res", "gp shape")),
         *(MEASURED[name] for name in ("lcl raw", "lcl shape", "pv raw", "city shape")),
     ]
     epsilons = (0.3, 1.0, 3.0, 10.0) if plan.full else (1.0, 10.0)
@@ -257,7 +257,7 @@ def robustness(plan: Plan) -> None:
                 losses.append(accuracy_loss(case, model.cluster_centers_, K))
                 notes.append(
                     {
-                        "told_apart": model.n_told_apart_,
+                        "count_distinguishable": model.n_distinguishable_,
                         "sizes": np.round(model.cluster_sizes_, 1).tolist(),
                         "lengths": np.linalg.norm(model.cluster_centers_, axis=1).tolist(),
                     }
@@ -295,7 +295,7 @@ def robustness(plan: Plan) -> None:
 
 def sweep(plan: Plan) -> None:
     """Print and record the loss over clusters, slots of the day and customers."""
-    runs = plan.times(made_up("res", 1_409), usual=20)
+    runs = plan.times(simulated_case("res", 1_409), usual=20)
 
     def measure(case: Case, epsilon: float, n_clusters: int, runs: int) -> str:
         losses = our_losses(case, epsilon, runs=runs, n_clusters=n_clusters)
@@ -315,7 +315,11 @@ def sweep(plan: Plan) -> None:
     say(f"loss over K at epsilon 1, {runs} runs\n")
     say(f"| data | P | {' | '.join(f'K = {number}' for number in numbers)} |")
     say("|---" * (2 + len(numbers)) + "|")
-    for case in [made_up("res", 1_409), made_up("shape", 10_000), *_if_there("lcl shape")]:
+    for case in [
+        simulated_case("res", 1_409),
+        simulated_case("shape", 10_000),
+        *_if_there("lcl shape"),
+    ]:
         cells = [measure(case, 1.0, number, runs) for number in numbers]
         say(f"| {case.label} | {' | '.join(cells)} |")
     goals = [f"{K_SWEEP[number]:.3f}" if number in K_SWEEP else "" for number in numbers]
@@ -327,7 +331,7 @@ def sweep(plan: Plan) -> None:
     say("|---" * (2 + len(epsilons)) + "|")
     for n_customers in (1_409, 10_000):
         for n_slots in (24, 48, 96):
-            case = made_up("res", n_customers, n_slots=n_slots)
+            case = simulated_case("res", n_customers, n_slots=n_slots)
             cells = [measure(case, epsilon, K, runs) for epsilon in epsilons]
             say(f"| {n_customers:,} | {n_slots} | {' | '.join(cells)} |")
 
@@ -336,7 +340,7 @@ def sweep(plan: Plan) -> None:
     say("|---" * (3 + len(epsilons)) + "|")
     for n_customers in (300, 1_000, 3_000, 10_000, *((100_000, 1_000_000) if plan.full else ())):
         for name in ("res", "shape"):
-            case = made_up(name, n_customers)
+            case = simulated_case(name, n_customers)
             times = plan.times(case, usual=20)
             cells = [measure(case, epsilon, K, times) for epsilon in epsilons]
             say(f"| {case.label} | {times} | {' | '.join(cells)} |")
@@ -392,7 +396,7 @@ def speed(plan: Plan) -> None:
 
 
 def memory_of(path: Path, *, normalise: bool) -> None:
-    """Print what a fit holds at most beside the data, by two measures, as JSON."""
+    """Print the peak memory of a fit beside the data, by two measures, as JSON."""
     rows = np.load(path)
     PrivateKMeans(normalise=normalise).fit(rows[:20_000])  # compiles
     before = resident_bytes("VmRSS")
@@ -425,15 +429,17 @@ def trivial(plan: Plan) -> None:
     The mean is given the number of customers and their size. So ours is measured twice: without
     either, as everywhere else, and with the size; the number it always counts with noise.
     """
-    runs = plan.times(made_up("res", 1_409), usual=20)
+    runs = plan.times(simulated_case("res", 1_409), usual=20)
     bases = [
         *_if_there("lcl shape", "lcl raw", "city shape", "city raw", "uci shape"),
-        *(made_up(name, 1_409) for name in ("shape", "res", "gp shape", "gp")),
-        *(made_up(name, 1_409) for ball in BALLS for name in (f"{ball} shape", ball)),
+        *(simulated_case(name, 1_409) for name in ("shape", "res", "gp shape", "gp")),
+        *(simulated_case(name, 1_409) for ball in BALLS for name in (f"{ball} shape", ball)),
     ]
     epsilons = (0.1, 0.3, 1.0)
     say(f"loss: ours / ours, given the size / one private mean, given size and number; {runs} runs")
-    say("< marks where the second loses; (<) where by less than two standard errors\n")
+    say(
+        "< marks where the second has the larger loss; (<) where by less than two standard errors\n"
+    )
     say(f"| data | P | {' | '.join(f'epsilon {epsilon:g}' for epsilon in epsilons)} |")
     say("|---" * (2 + len(epsilons)) + "|")
     for base in bases:
@@ -477,7 +483,7 @@ def mean_losses(case: Case, epsilon: float, radius: float, runs: int) -> list[fl
     generator = np.random.default_rng(0)
     public = PublicChoices.taken_from(rows, K)
     means = (
-        private_mean.fit(
+        non_lloyd_baselines.PrivateMean.fit(
             rows,
             epsilon=epsilon,
             delta=DELTA,
@@ -495,14 +501,14 @@ def mean_losses(case: Case, epsilon: float, radius: float, runs: int) -> list[fl
 
 def grid(plan: Plan) -> None:
     """Print and record the loss with the integer grid and without it."""
-    runs = plan.times(made_up("shape", 10_000), usual=40)
+    runs = plan.times(simulated_case("shape", 10_000), usual=40)
     say(f"{runs} runs each; paired: the same noise rounded to the grid, or not\n")
     say(
         "| data | P | epsilon | product | without grid | paired: grid | paired: none "
         "| mean change | largest change |"
     )
     say("|---" * 9 + "|")
-    for case in [made_up("shape", 10_000), *_if_there("lcl shape")]:
+    for case in [simulated_case("shape", 10_000), *_if_there("lcl shape")]:
         for epsilon in (1.0, 10.0):
             product = our_losses(case, epsilon, runs=runs)
             free, rounded = [], []
@@ -543,7 +549,7 @@ PARTS = {
 
 
 def main() -> None:
-    """Run the parts that were asked for."""
+    """Run the requested parts."""
     parser = argparse.ArgumentParser(description="Benchmark of the global tier")
     parser.add_argument("parts", nargs="*", choices=[[], *PARTS], metavar="part")
     parser.add_argument("--full", action="store_true", help="every data set, 20 runs and more")
@@ -553,7 +559,7 @@ def main() -> None:
         type=int,
         nargs=2,
         default=(0, 1_000_000),
-        metavar=("LEAST", "MOST"),
+        metavar=("MIN", "MAX"),
         help="of the data sets of accuracy",
     )
     parser.add_argument("--out", type=Path, default=Path("bench-results"))

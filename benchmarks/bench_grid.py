@@ -3,7 +3,7 @@
 Run: ``python benchmarks/bench_grid.py``. pandapower is measured if it is installed; it is no
 dependency. London homes need the data folder (see `measured_homes`). All figures are private.
 
-The table judges, against redraws of real customers: the default synthesis at two budgets and
+The table compares with redraws of real customers: the default synthesis at two budgets and
 without noise; the paper's Algorithm 2 (a multivariate log-normal a cluster, alpha = 15 kW, centred)
 without noise; other homes, never seen; and, as in every comparison, the centroids alone.
 """
@@ -13,23 +13,21 @@ from collections.abc import Callable, Iterator
 
 import measured_homes
 import numpy as np
-from numpy.typing import NDArray
 
-from wattveil.clustering.lloyd import k_means
+from wattveil.arrays import Floats
 from wattveil.grid import Feeder, compare_on_feeder, power_flow, read_feeder
 from wattveil.grid import solver as grid_solver
-from wattveil.profiles import Grid, Profiles
+from wattveil.numerics.kmeans.lloyd import k_means
+from wattveil.profiles import Profiles, TimeGrid
 from wattveil.release.synthetic import LoadSynthesizer
 from wattveil.simulate import simulate_load_kw
-
-Floats = NDArray[np.float64]
 
 SNAPSHOTS, SAMPLE = 10_000, 100
 ALPHA_KW = 15.0
 CLUSTERS = 6
 CUSTOMERS = 20_000
 RELEASES = 15
-NO_NOISE = 1e6  # an epsilon that promises nothing
+NO_NOISE = 1e6  # an epsilon without a useful guarantee
 GENERATOR = np.random.default_rng(0)
 
 
@@ -137,9 +135,9 @@ def cell(ratio: float) -> str:
 
 def cases() -> Iterator[tuple[str, Floats, list[Floats]]]:
     """Yield the column of the table, the real customers and releases of synthetic ones."""
-    made_up = simulate_load_kw(customers=2818)
-    yield from synthetic_of("simulated", made_up[:1409])
-    yield "simulated: other homes", made_up[:1409], [made_up[1409:]]
+    homes_kw = simulate_load_kw(customers=2818)
+    yield from synthetic_of("simulated", homes_kw[:1409])
+    yield "simulated: other homes", homes_kw[:1409], [homes_kw[1409:]]
     if measured_homes.LONDON.exists():
         london = GENERATOR.permutation(measured_homes.london_homes())
         yield from synthetic_of("London", london)
@@ -177,7 +175,7 @@ def profiles(load_kw: Floats, prefix: str) -> Profiles:
     return Profiles(
         customer_ids=tuple(f"{prefix}{row}" for row in range(len(load_kw))),
         load_kw=np.array(load_kw),
-        grid=Grid(),
+        grid=TimeGrid(),
         timezone="Europe/London",
     )
 

@@ -1,7 +1,7 @@
 """What each public choice buys on real homes: loss of the released clusters in the instance tier.
 
 Run: ``python benchmarks/bench_instance.py``. Needs the data folder (`WATTVEIL_DATA`, by default
-``../shared/data`` beside the repository). All figures are private: they are for the house.
+``../shared/data`` beside the repository). All figures are private: internal use only.
 
 The loss is that of the centroids, r(X, c~) / r(X, c) - 1 with every customer at the nearest
 centroid, measured on the customers and in the coordinates that were clustered; median of the runs.
@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from wattveil.clustering.transforms import Transform, clip_rms
 from wattveil.errors import WeakGuaranteeWarning
-from wattveil.instance.kmeans import LeaveOneOutKMeans
+from wattveil.numerics.kmeans.instance_query import Transform, clip_rms
 from wattveil.privacy.opening import reveal
+from wattveil.release.instance import LeaveOneOutKMeans
 
 DATA = Path(os.environ.get("WATTVEIL_DATA", Path(__file__).parents[2] / "shared" / "data"))
 RUNS = 5
@@ -86,11 +86,11 @@ def mean_days(path: Path) -> NDArray[np.float64]:
     with gzip.open(path, "rt") as lines:
         header = next(lines).rstrip("\n").split(",")
         table = [line.rstrip("\n").split(",") for line in lines]
-    if header[0] == "timestamp":  # a column a customer, a row an hour
+    if header[0] == "timestamp":  # one column per customer, one row per hour
         hours = np.array([row[1:] for row in table], dtype=np.float64)
         days = hours[: len(hours) // 24 * 24].reshape(-1, 24, hours.shape[1])
         return np.ascontiguousarray(days.mean(axis=0).T)
-    days_of: dict[str, list[list[str]]] = {}  # a row a customer and day
+    days_of: dict[str, list[list[str]]] = {}  # one row per customer and day
     for row in table:
         if "" not in row:
             days_of.setdefault(row[0], []).append(row[2:])

@@ -8,24 +8,24 @@ the seconds of all removals here; and how the latter grow with P.
 import time
 
 import numpy as np
-from load_like import load_like
+from clustered_profiles import clustered_profiles
 from sklearn.cluster import KMeans
 
-from wattveil.clustering.leave_one_out import leave_one_out
-from wattveil.clustering.lloyd import k_means, lloyd
+from wattveil.numerics.kmeans.lloyd import k_means, lloyd
+from wattveil.numerics.leave_one_out.leave_one_out_runs import leave_one_out
 
 SAMPLE = 10
 
 
 def main() -> None:
     """Print the table."""
-    small = load_like(10_000, 24, 6, seed=1)
+    small = clustered_profiles(10_000, 24, 6, seed=1)
     start = k_means(small, 6, seed=0)  # the same partition for every P, or growth would mean little
     leave_one_out(small, start)  # compiles
     print("        P   loop/ours   fit/ours   growth/10   flipping removals")  # noqa: T201
     before = None
     for n_points in (10_000, 100_000, 1_000_000):
-        points = load_like(n_points, 24, 6, seed=1)
+        points = clustered_profiles(n_points, 24, 6, seed=1)
         generator = np.random.default_rng(1)
         fit = lloyd(points, start.centroids)
         begin = time.perf_counter()

@@ -28,26 +28,26 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for tests/
 import psycopg
 from sqlalchemy import insert, update
 
-from tests.ledgers import order, populate, whole
-from tests.postgres import missing_programs, postgres_server
-from wattveil.publish.request import ReleaseRequest
-from wattveil.serve.ledger.amounts import Allowance, Amounts
-from wattveil.serve.ledger.audit import audit_ledger
-from wattveil.serve.ledger.chain import SEALED, Head, seal
-from wattveil.serve.ledger.engine import FILE, writing
-from wattveil.serve.ledger.ledger import Ledger
-from wattveil.serve.ledger.pricing import canonical_request
-from wattveil.serve.ledger.tables import account, book, entry
+from tests.postgres import find_program, postgres_server
+from tests.sample_ledgers import order, populate, whole
+from wattveil.products.request import ReleaseRequest
+from wattveil.server.ledger.amounts import Allowance, Amounts
+from wattveil.server.ledger.database import FILE, writing
+from wattveil.server.ledger.journal import SEALED, Head, seal
+from wattveil.server.ledger.ledger import Ledger
+from wattveil.server.ledger.ledger_audit import audit_ledger
+from wattveil.server.ledger.ledger_tables import account, entry, journal
+from wattveil.server.ledger.pricing import canonical_request
 
 CLIENTS = 32
 REPEATS = 3
-LEAST_GAIN = 0.5
+MIN_GAIN = 0.5
 PRICE = Amounts(rho=10, eta=1)
 REQUEST = canonical_request(ReleaseRequest(epsilon=0.1, delta=1e-6))
 
 
 def bare_sqlite(folder: Path, charges: int) -> float:
-    """Return commits a second of a loop on SQLite with the same settings."""
+    """Return commits per second of a loop on SQLite with the same settings."""
     with closing(sqlite3.connect(folder / "bare.sqlite", isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
@@ -64,7 +64,7 @@ def bare_sqlite(folder: Path, charges: int) -> float:
 
 
 def bare_postgresql(address: str, charges: int) -> float:
-    """Return commits a second of a loop on PostgreSQL."""
+    """Return commits per second of a loop on PostgreSQL."""
     with psycopg.connect(address) as connection:
         connection.execute("CREATE TEMP TABLE sums (id int PRIMARY KEY, spent bigint)")
         connection.execute("DROP TABLE IF EXISTS bare_account, bare_entry")
@@ -82,18 +82,18 @@ def bare_postgresql(address: str, charges: int) -> float:
 
 
 def charged(ledger: Ledger, charges: int, *, run: int) -> tuple[float, list[float]]:
-    """Return charges a second of 32 clients, and how long each waited."""
+    """Return charges per second of 32 clients, and how long each waited."""
     waits: list[float] = []
 
-    def ask(client: int) -> None:
+    def submit(client: int) -> None:
         for number in range(client, charges, CLIENTS):
             key = f"{run}.{number}"
-            asked = order(key, request={**REQUEST, "n": key}, price=PRICE)
+            placed = order(key, request={**REQUEST, "n": key}, price=PRICE)
             begin = time.perf_counter()
-            ledger.charge(asked)
+            ledger.charge(placed)
             waits.append(time.perf_counter() - begin)
 
-    clients = [threading.Thread(target=ask, args=(number,)) for number in range(CLIENTS)]
+    clients = [threading.Thread(target=submit, args=(number,)) for number in range(CLIENTS)]
     begin = time.perf_counter()
     for client in clients:
         client.start()
@@ -121,7 +121,7 @@ def compare(name: str, ledger: Ledger, bare: Callable[[], float], charges: int) 
         f" ratio {gain:.2f}; waited p50 {percentiles[49] * 1e3:.0f} ms,"
         f" p99 {percentiles[98] * 1e3:.0f} ms; {cpu * 1e6:.0f} us of CPU a charge\n"
     )
-    return gain >= LEAST_GAIN
+    return gain >= MIN_GAIN
 
 
 def fill(ledger: Ledger, entries: int) -> None:
@@ -133,7 +133,7 @@ def fill(ledger: Ledger, entries: int) -> None:
         for number in range(entries):
             row: dict[str, Any] = {
                 **dict.fromkeys(SEALED),
-                "book_id": 1,
+                "journal_id": 1,
                 "seq": head.seq + 1,
                 "at": "2024-01-01T00:00:00.000000+00:00",
                 "kind": "charge",
@@ -157,12 +157,12 @@ def fill(ledger: Ledger, entries: int) -> None:
 
     last: list[Head] = []
     with writing(ledger.engine).begin() as connection:
-        made = rows(Head(*connection.execute(book.select()).one()[3:5]))
+        made = rows(Head(*connection.execute(journal.select()).one()[3:5]))
         while batch := list(islice(made, 10_000)):
             connection.execute(insert(entry), batch)
         spent = {"rho_spent": PRICE.rho * entries, "eta_spent": PRICE.eta * entries}
         connection.execute(update(account).where(account.c.id <= 2).values(**spent))  # noqa: PLR2004
-        connection.execute(update(book).values(head_seq=last[0].seq, head_sha256=last[0].sha256))
+        connection.execute(update(journal).values(head_seq=last[0].seq, head_sha256=last[0].sha256))
 
 
 def main() -> int:
@@ -195,7 +195,7 @@ def main() -> int:
                     f"audit of {options.entries:,} charges ({size:,.0f} MB): {wall:.1f} s,"
                     f" {cpu:.1f} s of CPU\n"
                 )
-            elif not missing_programs():
+            elif find_program("postgres") is not None:
                 with (
                     postgres_server(durable=True) as server,
                     Ledger.open(folder, server.address) as ledger,

@@ -8,19 +8,19 @@ import time
 import tracemalloc
 from collections.abc import Callable
 
-from load_like import load_like
+from clustered_profiles import clustered_profiles
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._testing import ignore_warnings
 
-from wattveil.clustering.lloyd import lloyd
+from wattveil.numerics.kmeans.lloyd import lloyd
 
 REPEATS = 5
 SHORT, LONG = 2, 12
 
 
 def seconds(call: Callable[[], object]) -> float:
-    """Return the least time of one call."""
+    """Return the minimum time of one call."""
     times = []
     for _ in range(REPEATS):
         begin = time.perf_counter()
@@ -30,7 +30,7 @@ def seconds(call: Callable[[], object]) -> float:
 
 
 def peak_bytes(call: Callable[[], object]) -> int:
-    """Return the most memory that one call holds at a time."""
+    """Return the peak memory of one call."""
     tracemalloc.start()
     call()
     _, peak = tracemalloc.get_traced_memory()
@@ -42,7 +42,7 @@ def peak_bytes(call: Callable[[], object]) -> int:
 def main() -> None:
     """Print one line of ratios."""
     n_points = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    points = load_like(n_points, 24, 6, seed=0)
+    points = clustered_profiles(n_points, 24, 6, seed=0)
     start = points[:6].copy()
     lloyd(points[:1_000], start)  # compiles
 

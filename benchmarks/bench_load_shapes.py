@@ -2,11 +2,11 @@
 
 Run: ``python benchmarks/bench_load_shapes.py``. The real data need the data folder
 (`WATTVEIL_DATA`, by default ``../shared/data`` beside the repository); without it the simulated
-populations are measured alone. All figures are private: they are for the house.
+populations are measured alone. All figures are private: internal use only.
 
 A shape's error is the root-mean-square over slots relative to that of the true mean: the median of
-the runs, and the geometric mean over groups. The rival adds noise to clipped sums and counts, under
-the same budget, and is given the clip of the grid that turns out best: nobody knows it in advance.
+the runs, and the geometric mean over groups. The baseline adds noise to clipped sums and counts,
+under the same budget, and gets the best clip of the grid in hindsight, which a release cannot know.
 A band's coverage is the share of slots, groups and runs in which the 95 % band holds the true mean.
 """
 
@@ -19,15 +19,12 @@ from datetime import date
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from wattveil.privacy.budget import Budget
-from wattveil.release.duration import load_duration_curve
-from wattveil.release.promise import global_promise
-from wattveil.release.shapes import load_shapes
+from wattveil.arrays import Floats
+from wattveil.privacy.guarantee import Budget, global_guarantee
+from wattveil.release.group_load import load_duration_curve, load_shapes
 from wattveil.simulate import DEFAULT_MIX, LONDON_MIX, simulate_attributes, simulate_kwh
 
-Floats = NDArray[np.float64]
 DATA = Path(os.environ.get("WATTVEIL_DATA", Path(__file__).parents[2] / "shared" / "data"))
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 DELTA = 1e-6
@@ -40,7 +37,7 @@ GENERATOR = np.random.default_rng(0)
 def main() -> None:
     """Print the tables of shapes, of their bands, and of duration curves."""
     factors, bands = [], []
-    print("error of the mean, plain / ours = factor; [with the rival's clip given to us]")  # noqa: T201
+    print("error of the mean, plain / ours = factor; [ours with the baseline's clip]")  # noqa: T201
     for name, (load_kw, groups) in populations().items():
         cells, covered = [], []
         for epsilon in EPSILONS:
@@ -56,8 +53,8 @@ def main() -> None:
         bands.append(f"{name:16} {' | '.join(covered)}")
         print(f"{name:16}", " | ".join(cells), flush=True)  # noqa: T201
     mean = math.exp(np.mean(np.log(factors)))
-    print(f"geometric mean {mean:.2f}, least {min(factors):.2f}")  # noqa: T201
-    print("\ncoverage of 95 % bands: all groups / worst group / all, with hidden_kw above")  # noqa: T201
+    print(f"geometric mean {mean:.2f}, minimum {min(factors):.2f}")  # noqa: T201
+    print("\ncoverage of 95 % bands: all groups, worst group, all with clipping bias")  # noqa: T201
     print("\n".join(bands), flush=True)  # noqa: T201
     print("\nduration curve: error / mean load, bias of the 10 highest and of the 10 lowest hours")  # noqa: T201
     for name, load_kw in years().items():
@@ -106,7 +103,7 @@ def populations() -> dict[str, tuple[Floats, list[str]]]:
 
 def years() -> dict[str, Floats]:
     """Return whole years of 8,760 hours."""
-    found = {"600 made-up homes": simulated(600, 365, LONDON_MIX)}
+    found = {"600 simulated homes": simulated(600, 365, LONDON_MIX)}
     path = DATA / "lcl1014" / "lcl1014_hourly_2013_wide.csv.gz"
     if path.exists():
         whole = [np.array(days) for days in by_meter(path).values() if len(days) == 365]  # noqa: PLR2004
@@ -130,7 +127,7 @@ def simulated(customers: int, days: int, mix: dict[str, float]) -> Floats:
 
 def signal(epsilon: float) -> float:
     """Return mu of the whole budget."""
-    units = Budget(global_promise(epsilon=epsilon, delta=DELTA)).rho_units
+    units = Budget(global_guarantee(epsilon=epsilon, delta=DELTA)).rho_units
     return math.sqrt(2e-18 * units)
 
 
@@ -184,7 +181,7 @@ def shape_error(
         errors.append(relative(shapes.mean_kw, truth))
         away, band = truth - shapes.mean_kw, 1.96 * shapes.std_kw
         inside.append((np.abs(away) <= band).mean(axis=1))
-        with_hidden.append((away >= -band) & (away <= band + shapes.hidden_kw[:, None]))
+        with_hidden.append((away >= -band) & (away <= band + shapes.max_clipping_bias_kw[:, None]))
     by_group = np.mean(inside, axis=0)
     return summary(errors), (by_group.mean(), by_group.min(), float(np.mean(with_hidden)))
 

@@ -21,10 +21,10 @@ from functools import partial
 
 import pytest
 
-from tests.many_runs import remember_constants
 from tests.property.test_replay_properties import CASES, HOSTILE, Engine, audit, in_memory, on_spark
-from tests.released import walk_few_steps
-from wattveil.engines.session import spark_session
+from tests.repeated_runs import remember_constants
+from tests.sample_bundles import walk_few_steps
+from wattveil.engines.spark.spark_session import spark_session
 from wattveil.errors import MissingJavaError
 
 CUSTOMERS = (0, 1, 40, 3_000)

@@ -10,8 +10,8 @@ import measured_homes
 import numpy as np
 from numpy.typing import NDArray
 
-from wattveil.evaluation.rules_report import RuleReport, report_rule
-from wattveil.profiles import Grid, Profiles
+from wattveil.lab.attacks.differencing import RuleReport, report_rule
+from wattveil.profiles import Profiles, TimeGrid
 from wattveil.simulate import LONDON_MIX, simulate_attributes, simulate_load_kw
 
 EPSILON, DELTA = 1.0, 1e-6
@@ -39,7 +39,7 @@ def profiles(load_kw: NDArray[np.float64], attributes: dict[str, tuple[str, ...]
     return Profiles(
         customer_ids=tuple(map(str, range(len(load_kw)))),
         load_kw=np.array(load_kw),
-        grid=Grid(),
+        grid=TimeGrid(),
         timezone="Europe/London",
         attributes=attributes,
     )
@@ -47,11 +47,11 @@ def profiles(load_kw: NDArray[np.float64], attributes: dict[str, tuple[str, ...]
 
 def line(cells: str, report: RuleReport) -> str:
     """Return a row of the table of docs/evaluation.md, and what the attack got after it."""
-    rates, errors, attack = report.found.rates, report.median_errors, report.recovery
+    rates, errors, attack = report.cells.rates, report.median_errors, report.recovery
     shares = [rates[f"{what} suppressed"] for what in ("cells", "customers")]
     shares += [rates["customers recovered"], errors["published"], errors["suppressed"]]
     known = ("" if math.isnan(share) else f"{share:.1%}" for share in shares)
-    row = " | ".join([cells, str(report.found.rule), *known])
+    row = " | ".join([cells, str(report.cells.rule), *known])
     if attack is None:
         return f"| {row} |"
     got = f"{attack.customers} customers: {attack.error:.0e}, {attack.protected_error:.1f} with DP"

@@ -5,7 +5,7 @@
 Everything runs on this machine, on a cluster of a master and one or two workers of one core each
 (`tests.spark_cluster`). Clocks are of little use on a machine that does other work, so processor
 time is counted as well: of the driver, of the master and of all that the workers started. Profiles
-of both roads must be the same to the bit. A quarter of the customers goes first, to warm up, and
+of both must be identical to the bit. A quarter of the customers goes first, to warm up, and
 does not count. The last lines scale the cost of a reading up.
 
 Options: --customers and --days, of hourly readings (1000 and 365). --job is for the script itself,
@@ -28,15 +28,13 @@ import numpy as np
 from tests.spark_cluster import Cluster, spark_cluster
 from wattveil.engines.local import LocalRows
 from wattveil.privacy.mechanisms.contributions import BlockSums, Query
-from wattveil.privacy.private_rows import Rows
-from wattveil.profiles import Grid, Profiles
-from wattveil.profiles.account import ProfileRules
-from wattveil.release.rows.nearest import nearest_offsets
+from wattveil.privacy.private_data import Rows
+from wattveil.profiles import Profiles, TimeGrid
+from wattveil.profiles.profiles import ProfileRules
+from wattveil.release.rows.load_features import nearest_offsets
 
 _ROUNDS, _SLOTS, _WARM_UP = 10, 24, 3
-_RULES = ProfileRules(
-    grid=Grid(), timezone="America/Chicago", least_days=14, longest_gap_hours=None
-)
+_RULES = ProfileRules(grid=TimeGrid(), timezone="America/Chicago", min_days=14, max_gap_hours=None)
 _CUSTOMER_DAYS = 100_000_000
 _METERS, _QUARTERS_A_YEAR = 10_000_000, 4 * 8760
 _CORES = 320
@@ -88,13 +86,13 @@ def _make_readings(source: Path, customers: int, days: int) -> Path:
 
 def _here(source: Path) -> dict:
     """Make profiles in this process, in one thread."""
-    from wattveil.ingest import read_readings  # noqa: PLC0415 - timed apart from Spark's job
-    from wattveil.profiles.build import build_by_rules  # noqa: PLC0415
+    from wattveil.profiles.build import build_profiles  # noqa: PLC0415
+    from wattveil.readings import read_readings  # noqa: PLC0415 - timed apart from Spark's job
 
-    readings = read_readings(source, minutes=60, timezone=_RULES.timezone)
+    readings = read_readings(source, minutes=60, timezone=_RULES.zone)
     readings.connection.execute("SET threads = 1")
     began, cpu = time.perf_counter(), time.process_time()
-    profiles = build_by_rules(readings, _RULES).profiles
+    profiles = build_profiles(readings, _RULES).profiles
     clock, cpu = time.perf_counter() - began, time.process_time() - cpu
     rounds = _rounds(LocalRows(_customers()))
     return {"clock": clock, "cpu": cpu, "profiles": profiles, "round": rounds}
@@ -116,10 +114,10 @@ def _there(cluster: Cluster, source: Path, out: Path) -> dict:
 
 def _job(master: str, source: str, out: str) -> None:
     """Do the work of a driver."""
-    from wattveil.engines.session import spark_session  # noqa: PLC0415
-    from wattveil.engines.spark import SparkRows  # noqa: PLC0415
-    from wattveil.engines.spark_engine import SparkEngine  # noqa: PLC0415
-    from wattveil.ingest.options import ReadOptions  # noqa: PLC0415
+    from wattveil.engines.spark.spark_engine import SparkEngine  # noqa: PLC0415
+    from wattveil.engines.spark.spark_rows import SparkRows  # noqa: PLC0415
+    from wattveil.engines.spark.spark_session import spark_session  # noqa: PLC0415
+    from wattveil.readings.options import ReadOptions  # noqa: PLC0415
 
     session = spark_session(master)
     session.sparkContext.setLogLevel("ERROR")
@@ -128,7 +126,7 @@ def _job(master: str, source: str, out: str) -> None:
     ).persist()
     rounds = _rounds(SparkRows(rows, np.zeros((0, _SLOTS))))
     rows.unpersist()
-    options = ReadOptions.from_text(minutes=60, timezone=_RULES.timezone)
+    options = ReadOptions(minutes=60, timezone=_RULES.zone)
     top = int(os.environ["WATTVEIL_BENCH_PID"])
     found = {"round": rounds}
     for name in ("quarter", "all"):

@@ -9,7 +9,7 @@ the largest memory of each kind of process, bytes that Spark shuffled. Checked: 
 customers and of readings, the account of what was dropped and merged against what was planted, and
 the profiles of some customers, to the bit, against those that one machine makes of their rows.
 
-Options: --customer-days, how many; --days, of a customer (365); --folder, for the readings, which
+Options: --customer-days, how many; --days, per customer (365); --folder, for the readings, which
 are left there: files that it has already are not made again, so a run that was stopped goes on;
 --master (local[2]); --partitions, of the shuffle (200). About 2 bytes of disk a reading are needed
 for the readings, and as much again for what is shuffled.
@@ -30,9 +30,9 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from benchmarks.bench_spark import cpu_of
-from wattveil.ingest import read_readings
-from wattveil.ingest.schema import Drop, Merge
 from wattveil.profiles import profiles_from_readings
+from wattveil.readings import read_readings
+from wattveil.readings.row_checks import Drop, Merge
 
 _CUSTOMERS_A_FILE, _DAYS_A_FILE = 20_000, 30
 _NO_VALUE, _EQUAL, _CONFLICT = 97, 101, 103
@@ -68,7 +68,7 @@ def main() -> None:
             f" {ran['cpu']:.0f} s of processor, {1e6 * ran['cpu'] / readings:.3f} us a reading"
         )
         for kind, memory in ran["memory"].items():
-            _say(f"  most memory, {kind}: {memory / 1e6:,.0f} MB")
+            _say(f"  peak memory, {kind}: {memory / 1e6:,.0f} MB")
         _say(f"  shuffled: {_shuffled(Path(work)) / 1e9:.2f} GB")
         _check(made, customers, given.days)
         _check_sample(Path(work), files, customers)
@@ -181,7 +181,7 @@ def _below(top: int) -> list[tuple[int, str]]:
 
 
 def _shuffled(work: Path) -> int:
-    """Add up what tasks say they wrote for others."""
+    """Add up the shuffle bytes that tasks report as written."""
     [log] = (work / "log").iterdir()
     total = 0
     with log.open() as lines:

@@ -1,9 +1,9 @@
-"""What two stages of private K-means bring: the choice of a merge, and the middle of everybody.
+"""Effect of two stages of private K-means: selection of a merge, and the population mean.
 
-Run: ``python benchmarks/bench_stages.py [choice | middle] [--runs N]``; without a word both. Each
+Run: ``python benchmarks/bench_stages.py [selection | population-mean] [--runs N]``. Each
 run is made twice under the same noise, with the stage and without it; its part of the budget then
-goes to the stages after it. Without the choice the cheapest merge is refined. Printed is the loss
-with over the loss without, for the mean and the median of the runs, and the runs above three
+goes to the stages after it. Without the selection the cheapest merge is refined. The output is the
+loss with over the loss without, for the mean and the median of the runs, and the runs above three
 medians + 0.02. Measured data are read from `WATTVEIL_DATA`; what is absent is left out. The peer is
 the release without the stage, in the same run.
 """
@@ -14,10 +14,19 @@ from contextlib import AbstractContextManager, nullcontext
 from unittest import mock
 
 import numpy as np
-from float_asks import with_noise_of
-from global_tier_cases import MEASURED, Case, accuracy_loss, fitted, made_up, part_of, rows_of, say
+from float_queries import with_noise_of
+from global_tier_cases import (
+    MEASURED,
+    Case,
+    accuracy_loss,
+    fitted,
+    part_of,
+    rows_of,
+    say,
+    simulated_case,
+)
 
-from wattveil.clustering import choice, tuning
+from wattveil.numerics.kmeans import cluster_merge, kmeans_tuning
 
 Cell = tuple[Case, float, int]
 """Data, epsilon and K."""
@@ -31,25 +40,25 @@ def cells_of(*cases: tuple[Case, tuple[float, ...]], n_clusters: int = 6) -> lis
 
 
 SIGNAL = cells_of(
-    (made_up("res", 1_409), (3.0, 10.0)),
-    (made_up("gp", 1_409), (3.0, 10.0)),
-    (made_up("res", 10_000), (1.0, 3.0)),
-    (made_up("shape", 10_000), (1.0,)),
-    (made_up("mix", 10_000), (1.0, 3.0)),
-    (made_up("gp", 10_000), (1.0, 10.0)),
-    (made_up("gp shape", 10_000), (1.0,)),
+    (simulated_case("res", 1_409), (3.0, 10.0)),
+    (simulated_case("gp", 1_409), (3.0, 10.0)),
+    (simulated_case("res", 10_000), (1.0, 3.0)),
+    (simulated_case("shape", 10_000), (1.0,)),
+    (simulated_case("mix", 10_000), (1.0, 3.0)),
+    (simulated_case("gp", 10_000), (1.0, 10.0)),
+    (simulated_case("gp shape", 10_000), (1.0,)),
     (MEASURED["pv raw"], (1.0,)),
     (MEASURED["city raw"], (3.0,)),
     (MEASURED["lcl month raw"], (1.0, 3.0)),
     (MEASURED["lcl month shape"], (1.0, 3.0)),
 )
 LITTLE_SIGNAL = cells_of(
-    (made_up("res", 1_409), (0.3,)),
-    (made_up("shape", 1_409), (0.3, 1.0)),
-    (made_up("mix", 1_409), (1.0,)),
-    (made_up("gp shape", 1_409), (0.1, 1.0)),
-    (made_up("res", 10_000), (0.3,)),
-    (made_up("gp", 10_000), (0.3,)),
+    (simulated_case("res", 1_409), (0.3,)),
+    (simulated_case("shape", 1_409), (0.3, 1.0)),
+    (simulated_case("mix", 1_409), (1.0,)),
+    (simulated_case("gp shape", 1_409), (0.1, 1.0)),
+    (simulated_case("res", 10_000), (0.3,)),
+    (simulated_case("gp", 10_000), (0.3,)),
     (MEASURED["lcl raw"], (0.3, 3.0)),
     (MEASURED["lcl shape"], (0.3, 1.0)),
     (MEASURED["pv shape"], (0.3,)),
@@ -60,7 +69,7 @@ LITTLE_SIGNAL = cells_of(
 
 
 def few_customers(n_clusters: int, *names: str) -> list[Cell]:
-    """Return cells whose n mu is between 3 and 27, where the middle is asked for."""
+    """Return cells whose n mu is between 3 and 27, where the population mean is queried."""
     budgets = {100: (0.3, 1.0), 300: (0.1, 0.3), 1_000: (0.1,)}
     return [
         (data(name, n_customers), epsilon, n_clusters)
@@ -71,10 +80,10 @@ def few_customers(n_clusters: int, *names: str) -> list[Cell]:
 
 
 def data(name: str, n_customers: int) -> Case:
-    """Return made-up customers, or some of those that were measured."""
+    """Return simulated customers, or a sample of measured ones."""
     if name in MEASURED:
         return part_of(MEASURED[name], n_customers)
-    return made_up(name, n_customers)
+    return simulated_case(name, n_customers)
 
 
 def losses(cell: Cell, seeds: range, without: Without) -> list[float]:
@@ -96,7 +105,7 @@ def wild(runs: list[float]) -> int:
 
 
 def compare(name: str, cells: list[Cell], runs: int, without: Without) -> None:
-    """Print a table of cells, and what it comes to."""
+    """Print a table of cells, and its summary."""
     say(f"\n{name}, {runs} runs\n")
     say("| data | P | epsilon | K | mean, without | mean | median | wild | wild, without |")
     say("|---" * 9 + "|")
@@ -121,21 +130,21 @@ def compare(name: str, cells: list[Cell], runs: int, without: Without) -> None:
         )
 
 
-def compare_choice(runs: int) -> None:
-    """Print what the choice of a merge brings."""
+def compare_selection(runs: int) -> None:
+    """Print the effect of selecting a merge by a query."""
 
     def without() -> AbstractContextManager[object]:
-        return mock.patch.object(choice, "open_question", return_value=None)
+        return mock.patch.object(cluster_merge, "selection_query", return_value=None)
 
-    compare("Choice, with signal", SIGNAL, runs, without)
-    compare("Choice, with little signal", LITTLE_SIGNAL, runs, without)
+    compare("Selection, with signal", SIGNAL, runs, without)
+    compare("Selection, with little signal", LITTLE_SIGNAL, runs, without)
 
 
-def compare_middle(runs: int) -> None:
-    """Print what the middle of everybody brings, by the number of clusters."""
+def compare_population_mean(runs: int) -> None:
+    """Print the effect of the population mean stage, by the number of clusters."""
 
     def without() -> AbstractContextManager[object]:
-        return mock.patch.object(tuning, "middle_share", return_value=0.0)
+        return mock.patch.object(kmeans_tuning, "population_mean_share", return_value=0.0)
 
     def tables() -> Iterator[tuple[str, list[Cell]]]:
         for n_clusters in (1, 2, 3, 6):
@@ -145,13 +154,13 @@ def compare_middle(runs: int) -> None:
             yield f"without clusters, K = {n_clusters}", few_customers(n_clusters, *balls)
 
     for name, cells in tables():
-        compare(f"Middle, {name}", cells, runs, without)
+        compare(f"Population mean, {name}", cells, runs, without)
 
 
 def main() -> None:
     """Read the arguments and measure."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parts = {"choice": compare_choice, "middle": compare_middle}
+    parts = {"selection": compare_selection, "population-mean": compare_population_mean}
     parser.add_argument("part", nargs="?", choices=parts)
     parser.add_argument("--runs", type=int, default=5)
     options = parser.parse_args()

@@ -1,10 +1,10 @@
 """Synthetic customers: speed, memory, and how like the real ones they are.
 
-Run: ``python benchmarks/bench_synthesis.py [speed | stream | fidelity | export] ...``; without a
-word all four. Speed is customers a second beside NumPy's own normal numbers of the same count, in
-the same run. Fidelity is measured on made-up customers, on real homes, and on homes with panels
-(`measured_homes` says where they are); each figure stands beside that of two halves of the real
-customers, and of a release without noise to speak of.
+Run: ``python benchmarks/bench_synthesis.py [speed | stream | fidelity | export] ...``; all four by
+default. Speed is customers per second, compared with normal numbers of NumPy of the same count in
+the same run. Fidelity is measured on simulated customers, on real homes, and on homes with panels
+(paths: `measured_homes`); each figure is compared with that of two halves of the real customers,
+and of a release with negligible noise.
 """
 
 import resource
@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 from populations import six_kinds
 
 from wattveil import LoadSynthesizer
-from wattveil.measures.slots import correlation_error, slot_distance
-from wattveil.profiles import Grid
-from wattveil.publish.synthesize import _write_parquet
+from wattveil.arrays import Floats
+from wattveil.cli.bundles import _write_parquet
+from wattveil.numerics.measures.fidelity_measures import correlation_error, slot_distance
+from wattveil.numerics.synthesis import SyntheticModel
+from wattveil.profiles import TimeGrid
 from wattveil.simulate import simulate_load_kw
-from wattveil.synthesis import SyntheticModel
-
-Floats = NDArray[np.float64]
 
 K = 6
 RUNS = 5
@@ -38,7 +37,7 @@ STREAMED = 10_000_000
 NO_NOISE = 1e5
 FEWEST = 20
 """Customers of a cluster whose distribution is compared."""
-LEAST_SPREAD = 1e-3
+MIN_STD = 1e-3
 """In kW: a slot in which all customers of a cluster are alike is not compared."""
 MIDDAY = slice(10, 15)
 
@@ -82,9 +81,9 @@ def speed() -> None:
     print(f"ratio {rate / numpys:.2f}; target {min(1e6, numpys / 2):,.0f}")  # noqa: T201
     begin = time.process_time()
     model.sample(DRAWN, seed=0)
-    middle = time.process_time()
+    sampled = time.process_time()
     generator.standard_normal((DRAWN, model.n_columns))
-    spent = (middle - begin) / DRAWN, (time.process_time() - middle) / DRAWN
+    spent = (sampled - begin) / DRAWN, (time.process_time() - sampled) / DRAWN
     print(f"processor time of a profile: {spent[0] * 1e9:.0f} ns, NumPy {spent[1] * 1e9:.0f} ns")  # noqa: T201
 
 
@@ -105,7 +104,7 @@ def _stream_here(customers: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "customers.parquet"
         before = _peak_mb()
-        took = _seconds(lambda: _write_parquet(path, batches, Grid(), "UTC"))
+        took = _seconds(lambda: _write_parquet(path, batches, TimeGrid(), "UTC"))
         size = path.stat().st_size / 1e9
     print(  # noqa: T201
         f"{customers:,} customers to Parquet: {customers / took:,.0f} a second, {size:.2f} GB, "
@@ -187,18 +186,18 @@ def figures_of(real: Floats, labels: NDArray[np.int64], made: list[Floats]) -> l
         own = real[labels == k]
         if min(len(own), len(synthetic)) < FEWEST:
             continue
-        spread = own.std(axis=0) > LEAST_SPREAD
+        varies = own.std(axis=0) > MIN_STD
         weights.append(len(own))
-        slots.append(slot_distance(own[:, spread], synthetic[:, spread]))
-        correlations.append(correlation_error(own[:, spread], synthetic[:, spread]))
+        slots.append(slot_distance(own[:, varies], synthetic[:, varies]))
+        correlations.append(correlation_error(own[:, varies], synthetic[:, varies]))
         pooled.append(synthetic[generator.integers(0, len(synthetic), len(own))])
         kept.append(own)
-    everybody, synthetics = np.concatenate(kept), np.concatenate(pooled)
+    customers, synthetics = np.concatenate(kept), np.concatenate(pooled)
     return [
         float(np.average(slots, weights=weights)),
         float(np.average(correlations, weights=weights)),
         *(
-            slot_distance(measure(everybody)[:, None], measure(synthetics)[:, None])
+            slot_distance(measure(customers)[:, None], measure(synthetics)[:, None])
             for measure in (_energy, _load_factor, _peak)
         ),
     ]

@@ -2,7 +2,7 @@
 
 Run: ``python benchmarks/bench_synthetic_years.py [customers]``. London's homes need the data folder
 (`WATTVEIL_DATA`, by default ``../shared/data`` beside the repository); without it simulated homes
-are measured alone. All figures are private: they are for the house.
+are measured alone. All figures are private: internal use only.
 
 Each figure is synthetic over real, and in brackets the Kolmogorov-Smirnov distance between the
 customers' figures: standard deviation of annual energy between customers; a customer's
@@ -18,10 +18,11 @@ import time
 from datetime import date
 
 import numpy as np
-from measured_homes import LONDON, Floats, london_year
+from measured_homes import LONDON, london_year
 from scipy.stats import ks_2samp
 
 from wattveil import YearSynthesizer
+from wattveil.arrays import Floats
 from wattveil.simulate import LONDON_MIX, simulate_kwh
 
 FIRST_DAY = date(2013, 1, 1)
@@ -50,7 +51,7 @@ def main(customers: int = 1024) -> None:
         report("no customer", [compare(hours_kw, without_customers(samples[0]))])
     began = time.perf_counter()
     model.sample(SPEED_CUSTOMERS, seed=0)
-    say(f"\n{SPEED_CUSTOMERS / (time.perf_counter() - began):,.0f} years a second")
+    say(f"\n{SPEED_CUSTOMERS / (time.perf_counter() - began):,.0f} years per second")
 
 
 def simulated_homes(customers: int) -> Floats:
@@ -87,7 +88,7 @@ def compare(real: Floats, synthetic: Floats) -> list[tuple[float, float]]:
 
 
 def figures(hours_kw: Floats) -> list[Floats]:
-    """Return every customer's mean load, autocorrelations, spread of days and load factor."""
+    """Return every customer's mean load, autocorrelations, standard deviation and load factor."""
     daily = hours_kw.reshape(len(hours_kw), -1, SLOTS).mean(axis=2)
     mean = np.nanmean(hours_kw, axis=1)
     return [

@@ -23,20 +23,19 @@ from rich.console import Console
 from rich.table import Table
 from scipy import stats
 
+from wattveil.arrays import Floats
 from wattveil.simulate import LONDON_MIX, SUNNY, simulate_kwh
 
 REPOSITORY = Path(__file__).parents[1]
 DATA = Path(os.environ.get("WATTVEIL_DATA", REPOSITORY.parent / "shared" / "data"))
 HOURS = 24
-LEAST_DAYS = 350
+MIN_DAYS = 350
 GROUPS = (1, 5, 10, 25, 50, 100)
 DRAWS = 100
 SPLITS = 3
 SEED = 2013  # not one of the seeds looked at while the parameters were chosen
 NOTHING_KWH = 5e-4
 FIVE = (0.05, 0.25, 0.5, 0.75, 0.95)
-
-Array = NDArray[np.float64]
 
 
 def main() -> None:
@@ -64,25 +63,25 @@ def main() -> None:
 # --- figures of one population: homes x days x hours, kWh -----------------------------------------
 
 
-def autocorrelation(kwh: Array, lag: int) -> Array:
+def autocorrelation(kwh: Floats, lag: int) -> Floats:
     """Return the autocorrelation of every home at a lag in hours."""
     flat = kwh.reshape(len(kwh), -1)
     ahead, behind = flat[:, lag:], flat[:, :-lag]
     ahead = ahead - ahead.mean(axis=1, keepdims=True)
     behind = behind - behind.mean(axis=1, keepdims=True)
     scale = np.sqrt((ahead**2).sum(axis=1) * (behind**2).sum(axis=1))
-    found: Array = (ahead * behind).sum(axis=1)[scale > 0] / scale[scale > 0]
+    found: Floats = (ahead * behind).sum(axis=1)[scale > 0] / scale[scale > 0]
     return found
 
 
-def load_factor(kwh: Array) -> Array:
+def load_factor(kwh: Floats) -> Floats:
     """Return mean over peak of every home-day with some load."""
     peak = kwh.max(axis=2)
-    factor: Array = kwh.mean(axis=2)[peak > 0] / peak[peak > 0]
+    factor: Floats = kwh.mean(axis=2)[peak > 0] / peak[peak > 0]
     return factor
 
 
-def admd(kwh: Array) -> Array:
+def admd(kwh: Floats) -> Floats:
     """Return the mean yearly peak per home of random groups of homes, for each group size."""
     rng = np.random.default_rng(0)
     flat = kwh.reshape(len(kwh), -1)
@@ -93,45 +92,45 @@ def admd(kwh: Array) -> Array:
     return np.array(peaks)
 
 
-def coincidence(kwh: Array) -> Array:
+def coincidence(kwh: Floats) -> Floats:
     """Return ADMD over that of a single home."""
     peaks = admd(kwh)
-    shares: Array = peaks / peaks[0]
+    shares: Floats = peaks / peaks[0]
     return shares
 
 
-def spectrum(kwh: Array) -> Array:
+def spectrum(kwh: Floats) -> Floats:
     """Return the eigenvalues of the covariance of the homes' mean days, largest first."""
-    values: Array = np.linalg.eigvalsh(np.cov(kwh.mean(axis=1).T))[::-1]
+    values: Floats = np.linalg.eigvalsh(np.cov(kwh.mean(axis=1).T))[::-1]
     return values
 
 
-def spectrum_shares(kwh: Array) -> Array:
+def spectrum_shares(kwh: Floats) -> Floats:
     """Return the same, as shares of the trace."""
     values = spectrum(kwh)
-    shares: Array = values / values.sum()
+    shares: Floats = values / values.sum()
     return shares
 
 
-def peak_hours(kwh: Array) -> Array:
+def peak_hours(kwh: Floats) -> Floats:
     """Return the share of home-days that peak in each hour."""
     some = kwh.max(axis=2) > 0
-    shares: Array = np.bincount(kwh.argmax(axis=2)[some], minlength=HOURS) / some.sum()
+    shares: Floats = np.bincount(kwh.argmax(axis=2)[some], minlength=HOURS) / some.sum()
     return shares
 
 
-def ramps(kwh: Array) -> Array:
+def ramps(kwh: Floats) -> Floats:
     """Return every change from one hour to the next."""
     return np.diff(kwh.reshape(len(kwh), -1), axis=1)
 
 
-def yearly(kwh: Array) -> Array:
+def yearly(kwh: Floats) -> Floats:
     """Return kWh a year of every home."""
-    energy: Array = kwh.mean(axis=(1, 2)) * 8760
+    energy: Floats = kwh.mean(axis=(1, 2)) * 8760
     return energy
 
 
-def zeros(kwh: Array) -> float:
+def zeros(kwh: Floats) -> float:
     """Return the share of readings of nothing at all."""
     return float((np.abs(kwh) < NOTHING_KWH).mean())
 
@@ -139,35 +138,35 @@ def zeros(kwh: Array) -> float:
 # --- distances between two ------------------------------------------------------------------------
 
 
-def wasserstein(left: Array, right: Array) -> float:
+def wasserstein(left: Floats, right: Floats) -> float:
     """Return W1 by 2,000 quantiles, which is quick and close enough for a table."""
     at = (np.arange(2000) + 0.5) / 2000
     return float(np.abs(np.quantile(left, at) - np.quantile(right, at)).mean())
 
 
-def hour_distances(left: Array, right: Array) -> Array:
+def hour_distances(left: Floats, right: Floats) -> Floats:
     """Return W1 / sd of the readings in each hour of the day."""
     hours = [(left[:, :, hour], right[:, :, hour]) for hour in range(HOURS)]
     return np.array([wasserstein(a, b) / a.std() for a, b in hours])
 
 
-def quantile_error(quantile: float) -> Callable[[Array, Array], float]:
+def quantile_error(quantile: float) -> Callable[[Floats, Floats], float]:
     """Return a distance: RMSE over the hours of one quantile, over the mean load."""
 
-    def distance(left: Array, right: Array) -> float:
+    def distance(left: Floats, right: Floats) -> float:
         gap = np.quantile(left, quantile, axis=(0, 1)) - np.quantile(right, quantile, axis=(0, 1))
         return float(np.sqrt((gap**2).mean()) / left.mean())
 
     return distance
 
 
-def circular_hours(left: Array, right: Array) -> float:
+def circular_hours(left: Floats, right: Floats) -> float:
     """Return the earth mover's distance between peak hours around the clock, in hours."""
     gap = np.cumsum(peak_hours(left) - peak_hours(right))
     return float(np.abs(gap - np.median(gap)).sum())
 
 
-def w1_over_mean(values: Callable[[Array], Array]) -> Callable[[Array, Array], float]:
+def w1_over_mean(values: Callable[[Floats], Floats]) -> Callable[[Floats, Floats], float]:
     """Return a distance: W1 of some values over their mean."""
     return lambda a, b: wasserstein(values(a), values(b)) / float(values(a).mean())
 
@@ -180,21 +179,21 @@ class Line:
     """One line of the table: a figure as text, and a distance between two populations."""
 
     name: str
-    figure: Callable[[Array], str]
-    distance: Callable[[Array, Array], float]
+    figure: Callable[[Floats], str]
+    distance: Callable[[Floats, Floats], float]
 
 
-def show(values: Array, digits: int = 2) -> str:
+def show(values: Floats, digits: int = 2) -> str:
     """Show some numbers."""
     return " ".join(f"{value:.{digits}f}" for value in values)
 
 
-def spread(values: Array, digits: int = 2) -> str:
+def quantiles(values: Floats, digits: int = 2) -> str:
     """Show five quantiles."""
     return show(np.quantile(values, FIVE), digits)
 
 
-def silent(_: Array) -> str:
+def silent(_: Floats) -> str:
     """Show nothing: the line above has the figure."""
     return ""
 
@@ -202,13 +201,13 @@ def silent(_: Array) -> str:
 def acf_line(lag: int) -> Line:
     """Return the line of one lag: quantiles over homes, and KS."""
 
-    def distance(left: Array, right: Array) -> float:
+    def distance(left: Floats, right: Floats) -> float:
         return float(
             stats.ks_2samp(autocorrelation(left, lag), autocorrelation(right, lag)).statistic
         )
 
     return Line(
-        f"autocorrelation {lag} h (KS)", lambda x: spread(autocorrelation(x, lag)), distance
+        f"autocorrelation {lag} h (KS)", lambda x: quantiles(autocorrelation(x, lag)), distance
     )
 
 
@@ -216,7 +215,7 @@ LINES = (
     Line("mean kW (gap)", lambda x: f"{x.mean():.3f}", lambda a, b: abs(b.mean() / a.mean() - 1)),
     Line(
         "hourly kWh (W1 per hour / sd)",
-        lambda x: spread(x, 3),
+        lambda x: quantiles(x, 3),
         lambda a, b: float(hour_distances(a, b).mean()),
     ),
     Line("  worst hour", silent, lambda a, b: float(hour_distances(a, b).max())),
@@ -231,7 +230,7 @@ LINES = (
     acf_line(168),
     Line(
         "load factor of a day (W1)",
-        lambda x: spread(load_factor(x)),
+        lambda x: quantiles(load_factor(x)),
         lambda a, b: wasserstein(load_factor(a), load_factor(b)),
     ),
     Line(
@@ -246,10 +245,10 @@ LINES = (
     ),
     Line(
         "kWh a day (W1 / mean)",
-        lambda x: spread(x.sum(axis=2), 1),
+        lambda x: quantiles(x.sum(axis=2), 1),
         w1_over_mean(lambda x: x.sum(axis=2)),
     ),
-    Line("kWh a year (W1 / mean)", lambda x: spread(yearly(x), 0), w1_over_mean(yearly)),
+    Line("kWh a year (W1 / mean)", lambda x: quantiles(yearly(x), 0), w1_over_mean(yearly)),
     Line(
         "spectrum of mean days, first 5 (gap / trace)",
         lambda x: show(spectrum(x)[:5]),
@@ -267,13 +266,13 @@ LINES = (
     ),
     Line(
         "ramps |kWh| (W1 / sd)",
-        lambda x: spread(np.abs(ramps(x)), 3),
+        lambda x: quantiles(np.abs(ramps(x)), 3),
         lambda a, b: wasserstein(ramps(a), ramps(b)) / float(ramps(a).std()),
     ),
 )
 
 
-def london_table(measured: Array, simulated: Array) -> Table:
+def london_table(measured: Floats, simulated: Floats) -> Table:
     """Return the table of all figures and distances."""
     table = Table("figure (5 25 50 75 95 %)", "measured", "simulated")
     table.add_column("distance\nsimulated", justify="right")
@@ -291,12 +290,12 @@ def london_table(measured: Array, simulated: Array) -> Table:
     return table
 
 
-def hour_table(measured: Array, simulated: Array) -> Table:
+def hour_table(measured: Floats, simulated: Floats) -> Table:
     """Return the quantiles of both in every third hour, and the distance."""
     table = Table("UTC hour", "measured 5 25 50 75 95 %", "simulated", "W1 / sd")
     distances = hour_distances(measured, simulated)
     for hour in range(0, HOURS, 3):
-        both = spread(measured[:, :, hour], 3), spread(simulated[:, :, hour], 3)
+        both = quantiles(measured[:, :, hour], 3), quantiles(simulated[:, :, hour], 3)
         table.add_row(str(hour), *both, f"{distances[hour]:.3f}")
     return table
 
@@ -330,7 +329,7 @@ def panels_table() -> Table:
             name,
             str(len(kwh)),
             f"{below.mean():.3f}",
-            spread(below.mean(axis=(1, 2))),
+            quantiles(below.mean(axis=(1, 2))),
             show(kwh.mean(axis=(0, 1))[[3, 12, 19]]),
             show(np.array([np.median(autocorrelation(kwh, lag)) for lag in (1, 24)])),
         )
@@ -353,27 +352,27 @@ def business_table() -> Table:
         sets[f"  simulator, {kind}"] = simulate_kwh(**january, timezone="UTC", mix={kind: 1.0})
     for name, values in sets.items():
         kwh = values.reshape(len(values), -1, HOURS)
-        lags = (spread(autocorrelation(kwh, lag)) for lag in (24, 168))
-        table.add_row(name, spread(kwh.mean(axis=(1, 2)), 1), spread(load_factor(kwh)), *lags)
+        lags = (quantiles(autocorrelation(kwh, lag)) for lag in (24, 168))
+        table.add_row(name, quantiles(kwh.mean(axis=(1, 2)), 1), quantiles(load_factor(kwh)), *lags)
     return table
 
 
 # --- data -----------------------------------------------------------------------------------------
 
 
-def read_london() -> Array:
+def read_london() -> Floats:
     """Return homes x days x hours in kWh of the homes with nearly the whole year.
 
     What is missing (below 1 % of those homes' hours) is filled with the home's own mean day.
     """
     columns = read("lcl1014/lcl1014_hourly_2013_wide.csv.gz")
     kwh = widened(columns, date(2013, 1, 1), 365)
-    kwh = kwh[(~np.isnan(kwh).any(axis=2)).sum(axis=1) >= LEAST_DAYS]
-    filled: Array = np.where(np.isnan(kwh), np.nanmean(kwh, axis=1, keepdims=True), kwh)
+    kwh = kwh[(~np.isnan(kwh).any(axis=2)).sum(axis=1) >= MIN_DAYS]
+    filled: Floats = np.where(np.isnan(kwh), np.nanmean(kwh, axis=1, keepdims=True), kwh)
     return filled
 
 
-def read_semisynthetic() -> Array:
+def read_semisynthetic() -> Floats:
     """Return net load of the 90 London homes from which simulated roofs were subtracted."""
     meters = read("lcl300_pv_semisynthetic/lcl300_pv_meters.csv")
     roofs = meters["meter_id"][meters["has_pv"] == 1].astype(str)
@@ -383,7 +382,7 @@ def read_semisynthetic() -> Array:
     return np.where(np.isnan(kwh), np.nanmean(kwh, axis=1, keepdims=True), kwh)
 
 
-def read_california() -> Array:
+def read_california() -> Floats:
     """Return net load of the 15 Californian homes whose panels worked, from a midnight on."""
     columns = read("citylearn17_pv/citylearn17_hourly_long.csv.gz")
     names = columns["meter_id"].astype(str)
@@ -392,7 +391,7 @@ def read_california() -> Array:
     return np.array([home.astype(float)[1 : 1 + 364 * HOURS] for home in homes])
 
 
-def read_portugal() -> Array:
+def read_portugal() -> Floats:
     """Return the load of 203 clients over 41 days."""
     columns = read("uci203/uci203_hourly_wide.csv.gz")
     clients = [column for name, column in columns.items() if name != "timestamp"]
@@ -404,7 +403,7 @@ def read(name: str) -> dict[str, NDArray[np.generic]]:
     return duckdb.read_csv(str(DATA / name)).fetchnumpy()
 
 
-def widened(columns: dict[str, NDArray[np.generic]], start: date, days: int) -> Array:
+def widened(columns: dict[str, NDArray[np.generic]], start: date, days: int) -> Floats:
     """Return homes x days x hours, homes by name, NaN where nothing was read."""
     meters, row = np.unique(columns["meter_id"].astype(str), return_inverse=True)
     day = (columns["date"].astype("datetime64[D]") - np.datetime64(start)).astype(int)

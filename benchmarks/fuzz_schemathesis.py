@@ -3,10 +3,10 @@
     pip install schemathesis
     python benchmarks/fuzz_schemathesis.py --examples 1000
 
-Schemathesis is no dependency of ours: `tests/odd_requests.py` reaches further, as it knows what a
-right request is. This is a second opinion, by people who do not know our code. Each operation is
-asked as an administrator and as an analyst, in this process. No answer may be an error of the
-server, and every refusal must be a problem of the closed list.
+Schemathesis is not a dependency: `tests/request_fuzzer.py` reaches further, as it generates valid
+requests. This is an independent check. Each operation is called as an administrator and as an
+analyst, in this process. No response may be a server error, and every refusal must be a problem of
+the closed list.
 """
 
 import argparse
@@ -20,9 +20,9 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for tests/
 
 from hypothesis import HealthCheck, given, settings
 
-from tests.servers import put_profiles
-from tests.twins import CODES, Twin, furnish, indoors, opened
-from wattveil.serve.problems import MEDIA_TYPE
+from tests.live_server import put_profiles
+from tests.neighbouring_servers import CODES, InProcessServer, computing_in_process, furnish, opened
+from wattveil.server.http.problems import MEDIA_TYPE
 
 try:
     import schemathesis
@@ -33,14 +33,14 @@ schemathesis.serializer.alias("application/zip", "application/octet-stream")
 
 DONE = (200, 201, 202)
 ENDS_IT = ("revoke", "disable", "close")
-"""After these there would be nobody left to ask, and nothing to ask for."""
+"""Paths that are skipped: after these no further request would be authorised."""
 
 
-def ask_everything(server: Twin, who: str, examples: int) -> Counter[int]:
-    """Ask each operation of the description; return how often which status was answered."""
+def call_every_operation(server: InProcessServer, who: str, examples: int) -> Counter[int]:
+    """Call each operation of the description; count the responses by status."""
     schema = schemathesis.openapi.from_asgi("/v1/openapi.json", server.app)
-    door = {"Authorization": f"Bearer {server.secrets[f'<token-{who}>']}"}
-    said: Counter[int] = Counter()
+    headers = {"Authorization": f"Bearer {server.secrets[f'<token-{who}>']}"}
+    statuses: Counter[int] = Counter()
     for found in schema.get_all_operations():
         operation = found.ok()
         if operation.path.endswith(ENDS_IT):
@@ -53,29 +53,31 @@ def ask_everything(server: Twin, who: str, examples: int) -> Counter[int]:
             suppress_health_check=[*HealthCheck],
         )
         @given(case=operation.as_strategy())
-        def ask(case: schemathesis.Case) -> None:
-            answer = case.call(headers=door)
-            said[answer.status_code] += 1
+        def call(case: schemathesis.Case) -> None:
+            answer = case.call(headers=headers)
+            statuses[answer.status_code] += 1
             if answer.status_code not in DONE:
                 assert answer.headers["content-type"] == [MEDIA_TYPE], (case, answer.content)
                 assert (answer.status_code, answer.json()["code"]) in CODES, (case, answer.content)
 
-        ask()
-    return said
+        call()
+    return statuses
 
 
 def main() -> int:
-    """Ask as an administrator and as an analyst."""
+    """Call every operation as an administrator and as an analyst."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--examples", type=int, default=1_000, help="of each operation")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name, indoors():
+    with tempfile.TemporaryDirectory() as name, computing_in_process():
         put_profiles(Path(name))
         with opened(Path(name)) as server:
             asyncio.run(furnish([server], datasets=("homes",)))
             for who in ("owner", "ann"):
-                said = ask_everything(server, who, options.examples)
-                sys.stdout.write(f"as {who}: {sum(said.values()):,} requests, {dict(said)}\n")
+                statuses = call_every_operation(server, who, options.examples)
+                sys.stdout.write(
+                    f"as {who}: {sum(statuses.values()):,} requests, {dict(statuses)}\n"
+                )
     return 0
 
 

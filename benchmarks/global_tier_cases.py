@@ -7,19 +7,17 @@ from typing import Any
 
 import measured_homes as measured
 import numpy as np
-from numpy.typing import NDArray
 from populations import normalised, one_kind, random_kinds, resampled, six_kinds
 from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 
-from wattveil.baselines.loss import clustering_loss
+from wattveil.arrays import Floats
+from wattveil.lab.baselines.baseline_interface import clustering_loss
 from wattveil.release.kmeans import PrivateKMeans
-
-Floats = NDArray[np.float64]
 
 DELTA = 1e-6
 SEED = 101
-FRESH_SEED = 9001  # random kinds that nobody looked at while constants were chosen
+FRESH_SEED = 9001  # random clusters, unseen while constants were chosen
 MILLION = 1_000_000
 BALLS = ("ball", "evening ball", "night ball", "panel ball", "flat ball", "business ball")
 
@@ -33,7 +31,7 @@ class Case:
     make: Callable[[], Floats]
     is_shape: bool = False
     is_fresh: bool = False
-    """Whether the constants were chosen without it, but coarse steps, choice's share and middle."""
+    """Whether constants were chosen without it, except for two stages and the coarse steps."""
 
     @property
     def label(self) -> str:
@@ -49,8 +47,8 @@ class Case:
         return normalised(rows[rows.any(axis=1)]) if self.is_shape else rows
 
 
-def made_up(name: str, n_customers: int, *, n_slots: int = 24) -> Case:
-    """Return a made-up case: res, shape, mix, gp or a ball, the last two also as shapes."""
+def simulated_case(name: str, n_customers: int, *, n_slots: int = 24) -> Case:
+    """Return a simulated case: res, shape, mix, gp or a ball, the last two also as shapes."""
     kind = name.removesuffix(" shape")
     makers: dict[str, Callable[[], Floats]] = {
         "res": lambda: six_kinds(n_customers, SEED),
@@ -91,13 +89,13 @@ MEASURED = {
 }
 
 ACCURACY = [
-    *(made_up(name, 1_409) for name in ("res", "shape", "mix")),
+    *(simulated_case(name, 1_409) for name in ("res", "shape", "mix")),
     *(MEASURED[name] for name in ("lcl raw", "lcl shape", "pv raw", "pv shape")),
-    *(made_up(name, 10_000) for name in ("res", "shape", "mix")),
+    *(simulated_case(name, 10_000) for name in ("res", "shape", "mix")),
     *(MEASURED[name] for name in ("lcl month raw", "lcl month shape")),
     *(MEASURED[name] for name in ("uci shape", "city raw", "city shape")),
-    *(made_up(name, n) for n in (1_409, 10_000) for name in ("gp", "gp shape")),
-    *(made_up(name, 100_000) for name in ("res", "shape", "mix")),
+    *(simulated_case(name, n) for n in (1_409, 10_000) for name in ("gp", "gp shape")),
+    *(simulated_case(name, 100_000) for name in ("res", "shape", "mix")),
     *(MEASURED[name] for name in ("lcl day raw", "lcl day shape")),
 ]
 

@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv
 
+from wattveil.arrays import Floats
+from wattveil.numerics.synthesis.day_deviations import fitting_calendar
 from wattveil.profiles import Split
 from wattveil.release.rows.day_features import typical_days
-from wattveil.synthesis.calendar import fitting_calendar
 
 DATA = Path(os.environ.get("WATTVEIL_DATA", Path(__file__).parents[2] / "shared" / "data"))
 LONDON = DATA / "lcl1014" / "lcl1014_hourly_2013_wide.csv.gz"
@@ -27,8 +28,6 @@ CITY = DATA / "citylearn17_pv" / "citylearn17_hourly_long.csv.gz"
 HOURS = [f"h{hour:02d}" for hour in range(24)]
 N_HOURS = len(HOURS)
 WEEK = "%Y%U"
-
-Floats = NDArray[np.float64]
 
 
 def london_homes() -> Floats:

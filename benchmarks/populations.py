@@ -1,4 +1,4 @@
-"""Made-up customers for the benchmarks of the global tier, in kW, one row a customer.
+"""Simulated customers for the benchmarks of the global tier, in kW, one row per customer.
 
 Two families. `six_kinds` has six described daily shapes with sizes, shifts and noise. In
 `random_kinds` shapes, sizes and noise are themselves drawn, so that a method cannot be fitted to
@@ -8,23 +8,23 @@ them by hand. The same seed gives the same customers in every version.
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from wattveil.arrays import Floats
 
 HOURS = np.arange(24)
 SHARES = np.array([0.30, 0.22, 0.12, 0.14, 0.12, 0.10])
 MEDIAN_KW = np.array([1.0, 1.3, 1.6, 1.5, 0.7, 2.2])
-HOME_SPREADS = np.array([0.45, 0.45, 0.45, 0.40, 0.5, 0.5])
-MIXED_SPREADS = np.array([0.50, 0.50, 0.50, 0.45, 0.6, 0.8])
+HOME_LOG_STDS = np.array([0.45, 0.45, 0.45, 0.40, 0.5, 0.5])
+MIXED_LOG_STDS = np.array([0.50, 0.50, 0.50, 0.45, 0.6, 0.8])
 
 
 def six_kinds(n_customers: int, seed: int, *, mixed: bool = False) -> Floats:
-    """Return homes of six kinds; ``mixed`` makes the sizes, above all of business, spread wider."""
+    """Return homes of six segments; ``mixed`` widens the distribution of sizes."""
     generator = np.random.default_rng(seed)
-    spreads = MIXED_SPREADS if mixed else HOME_SPREADS
+    log_stds = MIXED_LOG_STDS if mixed else HOME_LOG_STDS
     kinds = generator.choice(SHARES.size, n_customers, p=SHARES)
-    log_sizes = np.log(MEDIAN_KW)[kinds] + spreads[kinds] * generator.standard_normal(n_customers)
+    log_sizes = np.log(MEDIAN_KW)[kinds] + log_stds[kinds] * generator.standard_normal(n_customers)
     shapes = _shifted(_six_shapes(), kinds, generator.normal(0.0, 0.7, n_customers))
-    return _noisy(shapes, np.exp(log_sizes), correlation=0.75, spread=0.35, generator=generator)
+    return _noisy(shapes, np.exp(log_sizes), correlation=0.75, log_std=0.35, generator=generator)
 
 
 def random_kinds(n_customers: int, seed: int) -> Floats:
@@ -41,20 +41,20 @@ def random_kinds(n_customers: int, seed: int) -> Floats:
     shapes[with_panels] -= generator.uniform(1.0, 3.0) * _hump(12.5, 2.5)
     kinds = generator.choice(n_kinds, n_customers, p=generator.dirichlet(np.full(n_kinds, 3.0)))
     log_medians = generator.normal(0.0, 0.4, n_kinds)
-    spreads = generator.uniform(0.35, 0.6, n_kinds)
-    log_sizes = log_medians[kinds] + spreads[kinds] * generator.standard_normal(n_customers)
+    log_stds = generator.uniform(0.35, 0.6, n_kinds)
+    log_sizes = log_medians[kinds] + log_stds[kinds] * generator.standard_normal(n_customers)
     sizes = np.exp(log_sizes) * generator.uniform(0.5, 2.0)
     shapes = _shifted(shapes, kinds, generator.normal(0.0, 0.8, n_customers))
-    correlation, spread = generator.uniform(0.5, 0.9), generator.uniform(0.25, 0.6)
-    return _noisy(shapes, sizes, correlation=correlation, spread=spread, generator=generator)
+    correlation, log_std = generator.uniform(0.5, 0.9), generator.uniform(0.25, 0.6)
+    return _noisy(shapes, sizes, correlation=correlation, log_std=log_std, generator=generator)
 
 
 def one_kind(n_customers: int, seed: int, *, kind: int = 0) -> Floats:
     """Return a ball around one of the six shapes: customers without clusters."""
     generator = np.random.default_rng(seed)
     shape = _six_shapes()[kind]
-    spread = 0.15 * np.sqrt(np.mean(np.square(shape)))
-    return shape + spread * generator.standard_normal((n_customers, shape.size))
+    log_std = 0.15 * np.sqrt(np.mean(np.square(shape)))
+    return shape + log_std * generator.standard_normal((n_customers, shape.size))
 
 
 def normalised(rows: Floats) -> Floats:
@@ -107,12 +107,12 @@ def _noisy(
     sizes: Floats,
     *,
     correlation: float,
-    spread: float,
+    log_std: float,
     generator: np.random.Generator,
 ) -> Floats:
     """Return the shapes at their sizes with log-normal noise, consumption and feed-in apart."""
     consumption = np.exp(
-        spread * _autoregressive(shapes.shape, correlation, generator) - spread**2 / 2.0
+        log_std * _autoregressive(shapes.shape, correlation, generator) - log_std**2 / 2.0
     )
     feed_in = np.exp(0.2 * _autoregressive(shapes.shape, 0.9, generator))
     load = np.maximum(shapes, 0.0) * consumption + np.minimum(shapes, 0.0) * feed_in

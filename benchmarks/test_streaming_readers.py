@@ -17,12 +17,12 @@ import pytest
 pytestmark = [pytest.mark.bench, pytest.mark.timeout(1800)]
 
 FILE_MB = int(os.environ.get("WATTVEIL_BENCH_MB", "200"))
-MOST_RESIDENT_MB = 150
+MAX_RESIDENT_MB = 150
 
 MEASURE = """
 import sys, time
 from pathlib import Path
-from wattveil.ingest.{module} import {module}_batches
+from wattveil.readings.formats.{module} import {module}_batches
 
 class Silence:
     def count(self, reason, where, row=None):
@@ -103,4 +103,4 @@ def test_memory_of_a_large_file(
         f"\n{module}: {FILE_MB} MB, {rows:,.0f} rows, {seconds:.1f} s of CPU ({speed:.1f} MB/s), "
         f"peak {peak_mb:.0f} MB resident\n"
     )
-    assert peak_mb < MOST_RESIDENT_MB
+    assert peak_mb < MAX_RESIDENT_MB

@@ -8,25 +8,47 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
-from tests.many_runs import draw_in_blocks, remember_constants
+from tests.repeated_runs import draw_in_blocks, remember_constants
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.servers import Running
+    from tests.live_server import Running
+
+pytest_plugins = ["tests.noise_sources", "tests.skip_report"]
 
 _TESTS = Path(__file__).parent
 _QUICK_START = (
     "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC'"
     " --conf spark.sql.shuffle.partitions=4 pyspark-shell"
 )
+_FEW = 5
+_LONG_FIRST = ("docs", "integration", "browser", "statistical", "property", "unit")
 _MARKED_FOLDERS = ("browser", "statistical")
 _UNTRACED_FOLDERS = ("browser", "docs", "property", "statistical")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+settings.register_profile("wattveil", deadline=None)  # an example may be slow on a busy machine
+settings.load_profile("wattveil")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the option of `make test-fast`."""
+    parser.addoption(
+        "--few-examples",
+        action="store_true",
+        help=f"draw at most {_FEW} examples per property, and leave tests on Spark out",
+    )
+
+
+@pytest.hookimpl(trylast=True)  # after the random order
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark each test of a marked folder, so that `-m "not statistical"` needs no decorator.
+
+    Folders with long tests come first: a process that has nothing left takes short ones from the
+    end of the other's list. It also keeps tests together that share a server or Spark.
 
     Thousands of runs of the same lines need not be traced: every line is covered by other tests.
     Tracing them takes half as long again, or as long again, as running them.
@@ -37,6 +59,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(folder)
         if folder in _UNTRACED_FOLDERS:
             item.add_marker("no_cover")
+    items.sort(key=lambda item: _LONG_FIRST.index(item.path.relative_to(_TESTS).parts[0]))
+    if config.getoption("--few-examples"):
+        on_spark = [item for item in items if "spark" in getattr(item, "fixturenames", ())]
+        config.hook.pytest_deselected(items=on_spark)
+        items[:] = [item for item in items if item not in set(on_spark)]
+        for item in items:
+            _draw_few_examples(getattr(item, "obj", None))
+
+
+def _draw_few_examples(test: object) -> None:
+    """Lower the number of examples of a property, whatever its own settings say."""
+    own = getattr(test, "_hypothesis_internal_use_settings", None)
+    function = getattr(test, "__func__", test)
+    if own is not None and hasattr(function, "_hypothesis_internal_use_settings"):
+        few = settings(own, max_examples=min(own.max_examples, _FEW))
+        function._hypothesis_internal_use_settings = few
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)
@@ -60,13 +98,13 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
 
 
 @pytest.fixture
-def constants_once(monkeypatch: pytest.MonkeyPatch, no_cover: None) -> None:  # noqa: ARG001 - many runs
+def cached_constants(monkeypatch: pytest.MonkeyPatch, no_cover: None) -> None:  # noqa: ARG001 - many runs
     """Compute once what is the same in every run: no noise, nothing that differs between runs."""
     remember_constants(monkeypatch)
 
 
 @pytest.fixture
-def many_runs(monkeypatch: pytest.MonkeyPatch, no_cover: None) -> None:  # noqa: ARG001 - many runs
+def repeated_runs(monkeypatch: pytest.MonkeyPatch, no_cover: None) -> None:  # noqa: ARG001 - many runs
     """Compute constants once, and draw the system's noise in blocks.
 
     A block comes from the same sampler with the same scale, and each number is handed out once: a
@@ -82,19 +120,19 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator["Running"]:
 
     Tests add what they need, under names of their own.
     """
-    from tests.ledgers import broken  # noqa: PLC0415 - most tests need no server
-    from tests.servers import furnish, serving  # noqa: PLC0415
+    from tests.live_server import furnish, serving  # noqa: PLC0415
+    from tests.sample_ledgers import broken  # noqa: PLC0415 - most tests need no server
 
     with serving(tmp_path_factory.mktemp("server")) as running:
         furnish(running)
         yield running
-        assert broken(running.house.ledger) == []
+        assert broken(running.state.ledger) == []
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator["SparkSession"]:
     """Return a Spark session with one executor in this machine, for all tests of a process."""
-    from wattveil.engines.session import spark_session  # noqa: PLC0415 - most tests need no Spark
+    from wattveil.engines.spark.spark_session import spark_session  # noqa: PLC0415 - most tests need no Spark
     from wattveil.errors import MissingJavaError  # noqa: PLC0415
 
     with pytest.MonkeyPatch.context() as patch:

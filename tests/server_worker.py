@@ -24,11 +24,11 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tests.ledger_worker import Say, Steps
-from tests.servers import UNLIMITED
-from wattveil.serve import helper, worker
-from wattveil.serve.app import make_app
-from wattveil.serve.house import House
-from wattveil.serve.run import configured
+from tests.live_server import UNLIMITED
+from wattveil.server.http.app import make_app
+from wattveil.server.jobs import compute_child, worker
+from wattveil.server.run import configured
+from wattveil.server.server_state import ServerState
 
 _BACKLOG = 64
 
@@ -38,10 +38,10 @@ class StandIn:
 
     steps = Steps(None)
 
-    def ask(self, task: dict[str, Any], **_: float) -> dict[str, Any]:
+    def run_task(self, task: dict[str, Any], **_: float) -> dict[str, Any]:
         """Leave a random word, as a bundle with no table; look at a file as the helper does."""
         if task["do"] == "describe":
-            return helper.answered(task)
+            return compute_child.run_task(task)
         self.steps.reach("compute")
         out = Path(task["out"])
         out.mkdir()
@@ -70,14 +70,14 @@ def armed(app: ASGIApp, steps: Steps) -> ASGIApp:
 
 
 def serve(task: dict[str, Any], say: Say) -> None:
-    """Serve a folder until somebody ends it."""
+    """Serve a folder until it is terminated."""
     StandIn.steps = steps = Steps(None)
-    worker.__dict__["Helper"] = StandIn  # for good: this process does nothing else
-    with House.open(Path(task["folder"]), task["database"], tick_seconds=1e-3) as house:
+    worker.__dict__["ComputeProcess"] = StandIn  # for good: this process does nothing else
+    with ServerState.open(Path(task["folder"]), task["database"], tick_seconds=1e-3) as state:
         listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
         steps.watch()
-        say({"port": listener.getsockname()[1], "token": house.first_token})
-        app = armed(make_app(house, UNLIMITED), steps)
+        say({"port": listener.getsockname()[1], "token": state.first_admin_token})
+        app = armed(make_app(state, UNLIMITED), steps)
         asyncio.run(uvicorn.Server(configured(app)).serve(sockets=[listener]))
 
 

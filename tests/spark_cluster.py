@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pyspark
 
-from wattveil.engines.session import check_java
+from tests.process_guard import guard, unguard
+from wattveil.engines.spark.spark_session import check_java
 
 _HOST = "127.0.0.1"
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
@@ -27,7 +28,7 @@ _PATIENCE_SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Cluster:
-    """A master's address, and a folder for each worker, by which its executors are told."""
+    """A master's address, and a folder for each worker, which identifies its executors."""
 
     master: str
     workers: dict[Path, int]  # process group of a worker and its executors
@@ -54,6 +55,7 @@ def spark_cluster(workers: int = 2) -> Iterator[Cluster]:
                     stderr=log,
                     start_new_session=True,
                 )
+            guard(process.pid)
             started.append(process)
             return process.pid
 
@@ -99,6 +101,7 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
     with suppress(ProcessLookupError):  # killed before
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    unguard(process.pid)
 
 
 if __name__ == "__main__":

@@ -13,18 +13,16 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.transcripts import record, replay
+from tests.release_transcripts import record, replay
 from wattveil import PrivateKMeans
-from wattveil.engines.session import spark_session
-from wattveil.engines.spark import SparkRows
+from wattveil.arrays import Floats
+from wattveil.engines.spark.spark_rows import SparkRows
+from wattveil.engines.spark.spark_session import spark_session
 from wattveil.privacy.mechanisms.contributions import BlockSums, Query
-from wattveil.release.rows.nearest import nearest_offsets
-
-Floats = NDArray[np.float64]
+from wattveil.release.rows.load_features import nearest_offsets
 
 CUSTOMERS, FEW, SLOTS = 3000, 5, 24
 _FOR_EVER = 90.0
@@ -45,7 +43,7 @@ def main(master: str, folder: Path) -> None:
 
 
 def _uneven(session: SparkSession, load_kw: Floats) -> DataFrame:
-    """Return customers in partitions of nearly all, of a few and of nobody."""
+    """Return customers in partitions with nearly all, a few and no customers."""
     parts = (load_kw[FEW:], load_kw[:FEW], load_kw[:0])
 
     def of_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -79,7 +77,7 @@ def _lose(frame: DataFrame, load_kw: Floats, folder: Path) -> dict[str, object]:
     again = replay(lambda: there.fit(rows), draws)
     killer.join()
     return {
-        "asks": len(draws),
+        "queries": len(draws),
         "equal": [np.array_equal(a.exact, b.exact) for a, b in zip(draws, again, strict=True)],
         "charges": here.spends_ == there.spends_,
         "draws": len(again),

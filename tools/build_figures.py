@@ -1,6 +1,6 @@
 """Build the pictures of docs/images from runs: `make figures`. Customers are simulated.
 
-A picture is what a reader gets who types its command; `PICTURES` says which one that is. The noise
+A picture shows the output of a command; `PICTURES` maps pictures to commands. The noise
 has no seed, so numbers differ a little from run to run.
 """
 
@@ -17,10 +17,10 @@ from playwright.sync_api import Browser, Page
 from plotly.graph_objects import Figure
 
 from tools.drawing import chromium, drawing_in
-from wattveil.publish.bundle import read_table
-from wattveil.publish.figures import overlaid
-from wattveil.publish.tables import Table
-from wattveil.serve.transport import Transport
+from wattveil.bundle.bundle_files import read_table
+from wattveil.products.curve_figures import group_curves_figure
+from wattveil.products.tables import Table
+from wattveil.server.client import Transport
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 WIDTH, MARGIN = 1000, 20
@@ -50,7 +50,7 @@ _DATASET = {
     "customers": 1409,
     "allowance": {"epsilon": 4.0, "delta": 1e-6},
 }
-_BUDGET = {"whose": "ann", "allowance": {"epsilon": 2.0, "delta": 1e-6}, "reason": "thesis"}
+_BUDGET = {"principal": "ann", "allowance": {"epsilon": 2.0, "delta": 1e-6}, "reason": "thesis"}
 
 
 def main() -> None:
@@ -73,16 +73,16 @@ def of_a_release(bundle: Path, browser: Browser) -> None:
     page = browser.new_page(viewport={"width": WIDTH, "height": 1250})
     page.goto((bundle / "report.html").absolute().as_uri())
     page.wait_for_selector(".main-svg")
-    page.wait_for_function("document.querySelectorAll('.main-svg').length > 6")
+    page.wait_for_function("() => document.querySelectorAll('.main-svg').length > 6")
     kinds = page.locator("main > section").nth(1).bounding_box()
     height = kinds["y"] + kinds["height"] + MARGIN if kinds else WIDTH
     page.screenshot(
         path=IMAGES / "report.png", clip={"x": 0, "y": 0, "width": WIDTH, "height": height}
     )
     draw = drawing_in(browser)
-    curves = overlaid(_table(bundle, "centroids"), unit="kW")
+    curves = group_curves_figure(_table(bundle, "centroids"), unit="kW")
     curves.for_each_trace(lambda line: line.update(name=f"cluster {line.name}"))
-    duration = overlaid(_table(bundle, "load_duration"), unit="kW", falling=True)
+    duration = group_curves_figure(_table(bundle, "load_duration"), unit="kW", falling=True)
     for name, figure in {"curves": curves, "duration": duration}.items():
         (IMAGES / f"{name}.svg").write_text(draw(_on_paper(figure)) + "\n", encoding="utf-8")
 
@@ -98,10 +98,12 @@ def of_a_server(url: str, owner: str, browser: Browser) -> None:
     page.goto(f"{url}/datasets/homes")
     page.wait_for_selector("#quote[aria-busy=false] .main-svg", timeout=120_000)
     page.click("#order")
-    page.wait_for_selector("text=The promise", timeout=120_000)
+    page.wait_for_selector("text=Privacy guarantee", timeout=120_000)
     page.goto(f"{url}/datasets/homes")
     page.check("input[value=clusters]")
-    page.wait_for_selector("#quote[aria-busy=false] >> text=clusters told apart", timeout=120_000)
+    page.wait_for_selector(
+        "#quote[aria-busy=false] >> text=distinguishable clusters", timeout=120_000
+    )
     page.wait_for_selector("#quote .main-svg")
     page.locator("main").screenshot(path=IMAGES / "quote.png")
 

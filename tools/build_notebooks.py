@@ -23,7 +23,7 @@ def notebook_of(script: Path) -> NotebookNode:
     notebook: NotebookNode = jupytext.read(script, fmt="py:percent")
     for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number}"  # else drawn at random
-    notebook.metadata = {  # jupytext's own would say how it read the script
+    notebook.metadata = {  # jupytext's own would depend on how it read the script
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},
     }

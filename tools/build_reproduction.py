@@ -1,7 +1,7 @@
 """Build docs/reproduction.md and its pictures from a whole run of `wattveil reproduce all`.
 
 Run `make reproduction`. The pictures are the page's own, drawn by Plotly in the distribution's
-Chromium and kept as SVG. Customers are simulated: nobody is in them.
+Chromium and kept as SVG. Customers are simulated.
 """
 
 import os
@@ -11,11 +11,11 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from tools.drawing import COLUMNS, HEIGHT, WIDTH, Draw, chromium, drawing_in
-from wattveil.profiles.page import Shown, styled
-from wattveil.reproduce import FIGURES, Study
-from wattveil.reproduce.customers import LONDON
-from wattveil.reproduce.figure import Table
-from wattveil.reproduce.page import Run
+from wattveil.lab.reproduce import FIGURES, Study
+from wattveil.lab.reproduce.reproduction_page import Run
+from wattveil.lab.reproduce.study import LONDON
+from wattveil.web.charts import ReportFigure
+from wattveil.web.pages import PageTable
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, PICTURES = DOCS / "reproduction.md", DOCS / "reproduction"
@@ -24,7 +24,7 @@ AMI = ("ami-scatter", "ami-performance", "histograms", "load-shapes")
 
 _HEAD = """# The paper's figures, redrawn
 
-For readers of the paper, and for whoever wants to know how far it can be trusted. Every figure and
+For readers of the paper who want to check its claims. Every figure and
 number of Ravi et al., *Differentially Private K-means Clustering Applied to Meter Data Analysis and
 Synthesis*, beside what is true. `make reproduction` builds this page from a whole run of
 
@@ -85,20 +85,20 @@ def all_of(study: Study, names: Iterable[str]) -> list[Run]:
 def page(study: Study, runs: Sequence[Run]) -> str:
     """Return the page as Markdown."""
     seconds = sum(run.seconds for run in runs)
-    parts = [_HEAD.format(customers=study.customers.words, seconds=seconds)]
+    parts = [_HEAD.format(customers=study.customers.description, seconds=seconds)]
     for run in runs:
         parts += [
             f"## {run.figure.title}",
             f"**The paper.** {run.figure.paper}",
-            f"![{in_words(run)}](reproduction/{run.figure.name}.svg)",
-            f"**What we get.** {run.outcome.found}",
-            f"**Where they differ, and why.** {run.outcome.differs}",
+            f"![{alternative_text(run)}](reproduction/{run.figure.name}.svg)",
+            f"**Our result.** {run.outcome.found}",
+            f"**Differences and their cause.** {run.outcome.differs}",
             *(table(own) for own in run.outcome.tables),
         ]
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 
-def in_words(run: Run) -> str:
+def alternative_text(run: Run) -> str:
     """Return what a picture shows, for those who do not see it."""
     return "; ".join([run.figure.title, *(panel.title for panel in run.outcome.panels)])
 
@@ -111,18 +111,17 @@ def on_london(runs: Sequence[Run]) -> str:
     return f"{_LONDON}\n{found}\n"
 
 
-def table(own: Table) -> str:
+def table(own: PageTable) -> str:
     """Return a table as Markdown."""
     lines = [own.head, ["---"] * len(own.head), *own.rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
 
 
-def picture(panels: Sequence[Shown], draw: Draw) -> str:
+def picture(panels: Sequence[ReportFigure], draw: Draw) -> str:
     """Return all panels of a figure in one SVG, side by side, each below its title."""
     places, down, right = [], 0, 0
     for panel in panels:
-        figure = styled(panel)
-        tall = figure.layout.height
+        figure, tall = panel.figure, panel.figure.layout.height > HEIGHT
         if tall and right:
             right, down = 0, down + HEIGHT + TITLE
         title = f'<text x="{right + 8}" y="{down + 18}">{escape(panel.title)}</text>'
@@ -130,10 +129,10 @@ def picture(panels: Sequence[Shown], draw: Draw) -> str:
         places.append(title + inner)
         right += WIDTH
         if tall or right >= COLUMNS * WIDTH:
-            right, down = 0, down + (tall or HEIGHT) + TITLE
+            right, down = 0, down + figure.layout.height + TITLE
     if right:
         down += HEIGHT + TITLE
-    width = COLUMNS * WIDTH if len(panels) > 1 or panels[0].figure.layout.height else WIDTH
+    width = COLUMNS * WIDTH if len(panels) > 1 or panels[0].figure.layout.height > HEIGHT else WIDTH
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{down}"'
         f' viewBox="0 0 {width} {down}" font-family="sans-serif" font-size="13">'

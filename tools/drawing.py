@@ -42,7 +42,7 @@ def drawing_in(browser: Browser) -> Draw:
 
     def draw(figure: Figure) -> str:
         height = figure.layout.height or HEIGHT
-        width = COLUMNS * WIDTH if figure.layout.height else WIDTH
+        width = COLUMNS * WIDTH if height > HEIGHT else WIDTH
         url = tab.evaluate(
             "([figure, width, height]) => Plotly.toImage("
             "JSON.parse(figure), {format: 'svg', width, height})",
@@ -54,7 +54,7 @@ def drawing_in(browser: Browser) -> Draw:
 
 
 def _lighter(svg: str, number: int) -> str:
-    """Say colours in few words, and put a number where Plotly has a random name.
+    """Shorten colours, and put a number where Plotly has a random name.
 
     The same figure is then the same file.
     """

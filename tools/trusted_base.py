@@ -3,12 +3,12 @@
 It is found by following the call graph from every public release function:
 
 * an *entry* is a public function or method of `wattveil.release` that takes private data or states
-  a guarantee, what writes a bundle (`release_parts`, `release_bundle`, `PublicFacts.of`, and the
+  a guarantee, what writes a bundle (`release_products`, `release_bundle`, `PublicFacts.of`, and the
   methods `query` and `release` of each part), and every marked row function;
 * a method of the base brings the methods of subclasses that override it;
 * a definition reachable from an entry belongs to the base if it is in a *trusted* package
-  (`privacy`, `engines`, `checks`, `compiled`, `release.rows`), or if it is in `release` or
-  `publish` and the annotation of a parameter permits private data;
+  (`privacy`, `engines`, `checks`, `compiled`, `release.rows`), or if it is in `release`,
+  `products` or `bundle` and the annotation of a parameter permits private data;
 * every definition that a function of `release.rows` reaches belongs to the base, in any package;
 * post-processing does not belong to it: it receives released numbers, or a `PrivateTable` or a
   class that holds one, which release noisy numbers, charge for them, and return nothing else;
@@ -37,11 +37,11 @@ TRUSTED = (
     "wattveil.compiled",
     "wattveil.release.rows",
 )
-JOINT = ("wattveil.release", "wattveil.publish")
+JOINT = ("wattveil.release", "wattveil.products", "wattveil.bundle")
 ROWS = "wattveil.release.rows"
 PRIVATE_TYPES = {
     "ArrayLike",
-    "KeptProfiles",
+    "DistributedProfiles",
     "Load",
     "Profiles",
     "Rows",
@@ -50,14 +50,14 @@ PRIVATE_TYPES = {
     "Work",
 }
 EXTRA_ENTRIES = (
-    "wattveil.publish.produce.release_parts",
-    "wattveil.release.promise.global_promise",
+    "wattveil.bundle.produce.release_products",
+    "wattveil.privacy.guarantee.global_guarantee",
     "wattveil.privacy.mechanisms.response.Channel",
-    "wattveil.engines.spark.SparkRows",
+    "wattveil.engines.spark.spark_rows.SparkRows",
 )
 NOT_RELEASED = {"predict", "fit_predict"}
 """Methods of scikit-learn that return exact values, private to the caller."""
-INSTANCE_TIER = ("wattveil.publish.instance",)
+INSTANCE_TIER = ("wattveil.products.instance_tier", "wattveil.release.instance")
 INSTANCE_ENTRIES = (
     "wattveil.privacy.mechanisms.gaussian_answer.gaussian_answer",
     "wattveil.privacy.mechanisms.modulo.modulo_labels",
@@ -346,7 +346,7 @@ def _is_entry(module: str, name: str, node: ast.FunctionDef) -> bool:
     *_, last = name.split(".")
     if any(part.startswith("_") for part in name.split(".")) or last in NOT_RELEASED:
         return False
-    if _within(module, ("wattveil.publish",)):
+    if _within(module, ("wattveil.products", "wattveil.bundle")):
         return last in {"query", "release", "of", "release_bundle"} and _takes_private(node)
     states = "Formal guarantee" in (ast.get_docstring(node) or "")
     return states or _takes_private(node)

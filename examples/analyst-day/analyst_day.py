@@ -2,7 +2,7 @@
 # # An analyst's day
 #
 # You study how three areas of a city use power. You never see a customer. You have what the
-# utility published, a folder, and a token for its server, where you may ask for more within a
+# utility published, a folder, and a token for its server, where you may request more within a
 # budget.
 #
 # The customers are simulated. The first part plays the utility, so that the example runs by itself
@@ -23,15 +23,15 @@ from plotly.graph_objects import Figure
 
 import wattveil
 from wattveil import Profiles
+from wattveil.bundle import keys
+from wattveil.bundle.bundle_files import read_manifest, read_table
+from wattveil.bundle.plan import plan_release
+from wattveil.bundle.produce import release_bundle
+from wattveil.bundle.verify.verify_bundle import verify_bundle
 from wattveil.errors import ServerRefusalError
-from wattveil.profiles import Grid
-from wattveil.publish import keys
-from wattveil.publish.bundle import read_manifest, read_table
-from wattveil.publish.plan import plan_release
-from wattveil.publish.produce import release_bundle
-from wattveil.publish.request import About, ReleaseRequest
-from wattveil.publish.synthetic import read_model
-from wattveil.publish.verify import verify_bundle
+from wattveil.products.request import About, ReleaseRequest
+from wattveil.products.synthesis import read_model
+from wattveil.profiles import TimeGrid
 from wattveil.simulate import simulate_attributes, simulate_kwh
 
 # A new folder for every run: nothing is ever written over.
@@ -44,7 +44,7 @@ out = Path(tempfile.mkdtemp(prefix="analyst-day-", dir="."))
 # publishes a signed folder, and starts a server with the same profiles. You see none of the exact
 # numbers that this part holds. Area and roof are public: they stand in registers, and were not read
 # off the load. The folder costs these people epsilon 2 and the server may spend 3 more: the ledger
-# counts what the server answers, and the utility adds what it published elsewhere.
+# counts what the server releases, and the utility adds what it published by other means.
 
 # %%
 AREAS = {
@@ -76,7 +76,7 @@ def simulated_profiles() -> Profiles:
     return Profiles(
         customer_ids=tuple(f"home {number}" for number in range(len(areas))),
         load_kw=np.concatenate(kwh),  # kWh in an hour are kW
-        grid=Grid(),
+        grid=TimeGrid(),
         timezone="Europe/London",
         attributes={"area": tuple(areas), "roof": tuple(roofs)},
     )
@@ -136,14 +136,14 @@ owner.post(
 my_token = owner.post("/v1/admin/principals", {"name": "ann"})["token"]
 owner.post(
     "/v1/admin/datasets/homes/budgets",
-    {"whose": "ann", "allowance": {"epsilon": 1.0, "delta": 1e-6}, "reason": "a study"},
+    {"principal": "ann", "allowance": {"epsilon": 1.0, "delta": 1e-6}, "reason": "a study"},
 )
 
 # %% [markdown]
-# ## Morning: is the folder what it says?
+# ## Morning: verify the bundle
 #
-# Nothing of it is believed. `verify` recomputes the promise from the noise that was drawn, and the
-# signature tells who published it.
+# `verify` recomputes the privacy guarantee from the noise that was drawn, and checks the signature
+# of the publisher.
 
 # %%
 verdict = verify_bundle(bundle, trusted=utility_key)
@@ -152,18 +152,19 @@ print(f"All {len(verdict.findings)} checks hold.")
 print(read_manifest(bundle)["guarantee_text"])
 
 # %% [markdown]
-# ## Kinds of customers, with error bars
+# ## Customer segments, with error bars
 #
 # Every number comes with its standard error, which is computed from the known noise. Twice that is
-# the usual bar.
+# the usual error bar.
 
 # %%
 centroids = read_table(bundle, "centroids").to_pylist()
-for kind in read_table(bundle, "cluster_sizes").to_pylist():
-    curve = [row for row in centroids if row["cluster"] == kind["cluster"]]
+for size in read_table(bundle, "cluster_sizes").to_pylist():
+    curve = [row for row in centroids if row["cluster"] == size["cluster"]]
     peak = max(curve, key=lambda row: row["load_kw"])
     print(
-        f"kind {kind['cluster']}: {kind['customers']:.0f} ± {2 * kind['customers_std']:.0f} homes,"
+        f"cluster {size['cluster']}: {size['customers']:.0f}"
+        f" ± {2 * size['customers_std']:.0f} homes,"
         f" peak {peak['load_kw']:.2f} ± {2 * peak['std_kw']:.2f} kW at {peak['time']}"
     )
 
@@ -171,7 +172,7 @@ for kind in read_table(bundle, "cluster_sizes").to_pylist():
 # ## Do the areas differ?
 #
 # The noise of each group is drawn by itself, so the standard error of a difference is
-# √(a² + b²). Of 24 hours one or two are beyond two standard errors by chance, so ask for four.
+# √(a² + b²). Of 24 hours one or two are beyond two standard errors by chance, so require four.
 
 # %%
 shapes = read_table(bundle, "load_shapes").to_pylist()
@@ -181,7 +182,7 @@ for one, other in (("harbour", "old town"), ("harbour", "hillside")):
     difference = load_kw[other] - load_kw[one]
     distance = difference / np.hypot(std_kw[one], std_kw[other])
     hour = int(np.argmax(np.abs(distance)))
-    verdict_text = "differ" if abs(distance[hour]) > 4 else "cannot be told apart"
+    verdict_text = "differ" if abs(distance[hour]) > 4 else "are not distinguishable"
     print(
         f"{one} and {other} {verdict_text}: at {hour}:00 {difference[hour]:+.2f} kW,"
         f" {abs(distance[hour]):.1f} standard errors"
@@ -190,8 +191,8 @@ for one, other in (("harbour", "old town"), ("harbour", "hillside")):
 # %% [markdown]
 # ## As many customers as you like
 #
-# The published model draws synthetic customers. That is free: they are nobody, and drawing tells
-# nothing more. Use them for what curves cannot answer, such as how peaks are spread.
+# The published model draws synthetic customers. That is free: drawing is post-processing of
+# the release. Use them for what curves cannot answer, such as the distribution of peaks.
 
 # %%
 synthetic_kw, _ = read_model(bundle).sample(10_000, seed=1)
@@ -200,34 +201,34 @@ print(f"Half of the homes peak above {np.median(peaks):.2f} kW, one in ten above
 print(f"{np.percentile(peaks, 90):.2f} kW; {(synthetic_kw.min(axis=1) < 0).mean():.0%} feed in.")
 
 # %% [markdown]
-# ## Afternoon: a question of your own
+# ## Afternoon: a release of your own
 #
-# The folder says nothing of roofs. Ask the server: a quote is free, and says what error to expect.
-# The release is charged to your budget, once. The same question again gives the same answer.
+# The bundle has no statistics by roof. Query the server: a quote is free, and states the expected
+# error. The release is charged to your budget, once. A repeated request returns the same release.
 
 # %%
 homes = wattveil.connect(url, my_token).dataset("homes")
-question: dict[str, Any] = {"products": ["load"], "by": "roof", "epsilon": 0.8}
-expected = homes.quote(**question)["plan"]["parts"][0]["expected"][0]
+own_request: dict[str, Any] = {"products": ["load"], "by": "roof", "epsilon": 0.8}
+expected = homes.quote(**own_request)["plan"]["products"][0]["expected"][0]
 print(f"expect an {expected['quantity']} of about {expected['value']:.2f} {expected['unit']}")
 
 
 def spent() -> str:
-    """Say how much of the own budget is spent."""
+    """Describe how much of the analyst's budget is spent."""
     own = homes.budget()["own"]
     return f"epsilon {float(own['epsilon_spent']):.2f} of {float(own['epsilon_cap']):.2f}"
 
 
-release = homes.release(**question)
+release = homes.release(**own_request)
 print("released:", spent())
-assert homes.release(**question).id == release.id
-print("asked again, the same release:", spent())
+assert homes.release(**own_request).id == release.id
+print("repeated, the same release:", spent())
 for row in release.table("load_shapes").to_pylist():
     if row["time"] == "12:00":
         print(f"{row['group']} at noon: {row['load_kw']:+.2f} ± {2 * row['std_kw']:.2f} kW")
 
 # %% [markdown]
-# Asking for more than is left is refused, in words that do not depend on any customer.
+# A request beyond the remaining budget is refused; the message does not depend on any customer.
 
 # %%
 try:

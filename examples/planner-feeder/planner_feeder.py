@@ -2,10 +2,10 @@
 # # A planner's feeder
 #
 # You plan a feeder for 4,500 homes. The utility may not give you their load. You have two ways:
-# guess the worst case, or draw synthetic homes from what the utility published. How wrong is
-# either?
+# assume the worst case, or draw synthetic homes from what the utility published. How large is
+# the error of either?
 #
-# The homes are simulated, so here the truth can be put beside both. The feeder is the balanced
+# The homes are simulated, so the ground truth is available here. The feeder is the balanced
 # equivalent of the IEEE 123-node test feeder, which is part of Wattveil.
 
 # %%
@@ -13,14 +13,12 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from plotly.graph_objects import Figure
 
 from wattveil import LoadSynthesizer
+from wattveil.arrays import Floats
 from wattveil.grid import PAPER_POWER_FACTOR, Flow, power_flow, read_feeder
 from wattveil.simulate import simulate_load_kw
-
-Floats = NDArray[np.float64]
 
 HOMES, WORST_CASE_KW, LOWEST_ALLOWED_PU = 4500, 1.5, 0.95
 feeder = read_feeder("ieee123")
@@ -31,18 +29,18 @@ out = Path(tempfile.mkdtemp(prefix="planner-feeder-", dir="."))
 # %% [markdown]
 # ## Homes on the feeder
 #
-# Every bus gets homes in proportion to the load it was built for. Which home stands where is a lot,
-# so every figure below is a range over 10 lots.
+# Every bus gets homes in proportion to the load it was built for. Homes are assigned
+# to buses at random, so every figure below is a range over 10 assignments.
 
 # %%
-LOTS = 10
+ASSIGNMENTS = 10
 share = feeder.nominal_kw / feeder.nominal_kw.sum()
 reactive = float(np.tan(np.arccos(PAPER_POWER_FACTOR)))  # kvar for each kW
 
 
-def on_feeder(homes_kw: Floats, lot: int) -> Flow:
+def on_feeder(homes_kw: Floats, seed: int) -> Flow:
     """Put as many homes as are planned for on the feeder, drawn from these, hour by hour."""
-    rng = np.random.default_rng(lot)
+    rng = np.random.default_rng(seed)
     bus = rng.choice(feeder.buses, size=HOMES, p=share)
     load_kw = np.zeros((feeder.buses, homes_kw.shape[1]))
     np.add.at(load_kw, bus, rng.choice(homes_kw, size=HOMES))
@@ -50,8 +48,8 @@ def on_feeder(homes_kw: Floats, lot: int) -> Flow:
 
 
 def figures(homes_kw: Floats) -> Floats:
-    """Return peak in kW, lowest voltage in per unit and losses in per cent, a row a lot."""
-    flows = [on_feeder(homes_kw, lot) for lot in range(LOTS)]
+    """Return peak (kW), lowest voltage (per unit) and losses (%), one row per assignment."""
+    flows = [on_feeder(homes_kw, seed) for seed in range(ASSIGNMENTS)]
     return np.array(
         [
             (
@@ -65,39 +63,39 @@ def figures(homes_kw: Floats) -> Floats:
 
 
 def shown(name: str, rows: Floats) -> None:
-    """Print the middle of each figure, and how far lots lie apart."""
-    (peak, low, loss), spread = np.median(rows, axis=0), np.ptp(rows, axis=0)
+    """Print the median of each figure, and its range over the assignments."""
+    (peak, low, loss), ranges = np.median(rows, axis=0), np.ptp(rows, axis=0)
     print(
-        f"{name:20} peak {peak:6,.0f} kW ({spread[0]:3.0f})  lowest {low:.4f} pu"
-        f" ({spread[1]:.4f})  losses {loss:.2f} % ({spread[2]:.2f})"
+        f"{name:22} peak {peak:6,.0f} kW ({ranges[0]:3.0f})  lowest {low:.4f} pu"
+        f" ({ranges[1]:.4f})  losses {loss:.2f} % ({ranges[2]:.2f})"
     )
 
 
 # %% [markdown]
-# ## The truth, and the guess
+# ## Ground truth, and worst-case assumption
 #
-# The truth is known only to the utility: mean weekdays of 1,000 homes stand for those that the
-# feeder will have. The guess is a rule of thumb: every home draws 1.5 kW, all at the same time.
+# The ground truth is known to the utility only: mean weekdays of 1,000 homes stand for those that
+# the feeder will have. The assumption is a rule of thumb: every home draws 1.5 kW at the same time.
 
 # %%
 real_kw = simulate_load_kw(customers=1000)
-guess_kw = np.full((1, 24), WORST_CASE_KW)
+assumed_kw = np.full((1, 24), WORST_CASE_KW)
 truth = figures(real_kw)
-guess = figures(guess_kw)
-print("middle of 10 lots (highest less lowest)")
+assumption = figures(assumed_kw)
+print(f"median of {ASSIGNMENTS} random assignments (range)")
 shown("real homes", truth)
-shown("worst-case guess", guess)
+shown("worst-case assumption", assumption)
 
 # %% [markdown]
 # ## Synthetic homes, and what error to expect of them
 #
 # A release has noise, and the next one would have other noise. To see how far a planner may be off
-# the utility would have to release several times, and pay each time. These homes are made up, so
-# here it may: five releases at each budget.
+# the utility would have to release several times, and pay each time. These homes are
+# simulated, so the example makes five releases at each budget.
 
 # %%
 RELEASES = 5
-middle = np.median(truth, axis=0)
+expected = np.median(truth, axis=0)
 synthetic_kw, synthetic = {}, {}
 for epsilon in (1.0, 10.0):
     models = [LoadSynthesizer(epsilon=epsilon, delta=1e-6).fit(real_kw) for _ in range(RELEASES)]
@@ -107,14 +105,17 @@ for epsilon in (1.0, 10.0):
 
 
 def off_by(releases: list[Floats]) -> str:
-    """Say how far the worst of these lies from the truth."""
-    peak, low, loss = np.abs([np.median(rows, axis=0) - middle for rows in releases]).max(axis=0)
-    return f"off by {peak / middle[0]:.1%} of the peak, {low:.4f} pu, {loss:.2f} points of losses"
+    """Describe the largest error of these releases."""
+    peak, low, loss = np.abs([np.median(rows, axis=0) - expected for rows in releases]).max(axis=0)
+    return (
+        f"off by {peak / expected[0]:.1%} of the peak, {low:.4f} pu,"
+        f" {loss:.2f} percentage points of losses"
+    )
 
 
 for epsilon, releases in synthetic.items():
     print(f"worst of {RELEASES} releases at ε = {epsilon:g}:", off_by(releases))
-print("worst-case guess:", off_by([guess]))
+print("worst-case assumption:", off_by([assumption]))
 
 # %% [markdown]
 # ## What it decides
@@ -129,22 +130,22 @@ print("worst-case guess:", off_by([guess]))
 # %%
 answers = {
     "real homes": truth,
-    "worst-case guess": guess,
+    "worst-case assumption": assumption,
     **{f"synthetic, ε = {epsilon:g}": np.concatenate(rows) for epsilon, rows in synthetic.items()},
 }
 for name, rows in answers.items():
     below = (rows[:, 1] < LOWEST_ALLOWED_PU).mean()
-    print(f"{name:20} below {LOWEST_ALLOWED_PU} pu in {below:.0%} of the lots")
+    print(f"{name:22} below {LOWEST_ALLOWED_PU} pu in {below:.0%} of the assignments")
 
 # %% [markdown]
 # ## The picture: lowest voltage of the day, bus by bus
 #
-# From the substation outwards, one lot.
+# From the substation outwards, for one assignment.
 
 # %%
 LINES = {
     "real homes": (real_kw, "#111827"),
-    "worst-case guess": (guess_kw, "#b91c1c"),
+    "worst-case assumption": (assumed_kw, "#b91c1c"),
     "synthetic, ε = 1": (synthetic_kw[1.0][0], "#2563a8"),
 }
 order = np.argsort(feeder.distance_ohm)
@@ -159,7 +160,7 @@ figure = Figure(
 for name, (homes_kw, colour) in LINES.items():
     figure.add_scatter(
         x=feeder.distance_ohm[order],
-        y=on_feeder(homes_kw, lot=0).voltage_pu.min(axis=0)[order],
+        y=on_feeder(homes_kw, seed=0).voltage_pu.min(axis=0)[order],
         mode="markers",
         name=name,
         marker={"color": colour},

@@ -4,7 +4,7 @@
 # You work in the data team of a utility. Every quarter you publish how your customers use power.
 # This example goes the whole way: an export with the faults that exports have, profiles with an
 # account of every reading, a plan before anything is spent, a signed release by group, a check that
-# anybody can repeat, and a ledger that says no when the year's budget is spent.
+# recipients can repeat, and a ledger that refuses charges beyond the year's budget.
 #
 # The customers are simulated. Sixteen days stand for a quarter, so that it runs in seconds.
 
@@ -13,7 +13,6 @@ import hashlib
 import hmac
 import os
 import tempfile
-from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -23,22 +22,22 @@ import pyarrow.parquet as pq
 from plotly.graph_objects import Figure
 
 from wattveil import Profiles, read_readings
+from wattveil.bundle import keys
+from wattveil.bundle.bundle_files import read_table
+from wattveil.bundle.plan import plan_release
+from wattveil.bundle.produce import release_bundle
+from wattveil.bundle.verify.verify_bundle import verify_bundle
 from wattveil.errors import ChargeRefusedError
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
+from wattveil.products.request import About, ReleaseRequest
 from wattveil.profiles import build_profiles
 from wattveil.profiles.quality import write_quality_page
-from wattveil.publish import keys
-from wattveil.publish.bundle import read_table
-from wattveil.publish.plan import plan_release
-from wattveil.publish.produce import release_bundle
-from wattveil.publish.request import About, ReleaseRequest
-from wattveil.publish.verify import verify_bundle
-from wattveil.serve.ledger.acts import PrincipalKind
-from wattveil.serve.ledger.amounts import Allowance
-from wattveil.serve.ledger.answer import Shelf, answer
-from wattveil.serve.ledger.charges import Charge
-from wattveil.serve.ledger.ledger import Ledger
-from wattveil.serve.ledger.pricing import order_release
+from wattveil.server.ledger.accounts import Charge
+from wattveil.server.ledger.administration import PrincipalKind
+from wattveil.server.ledger.amounts import Allowance
+from wattveil.server.ledger.fulfilment import BundleStore, answer
+from wattveil.server.ledger.ledger import Ledger
+from wattveil.server.ledger.pricing import order_release
 from wattveil.simulate import simulate_attributes, simulate_readings
 
 HOMES, ZONE, SEED = 500, "Europe/London", 1
@@ -51,7 +50,7 @@ out = Path(tempfile.mkdtemp(prefix="utility-quarter-", dir="."))
 # %% [markdown]
 # ## The export
 #
-# Meter systems send stamps twice, values that nobody can read, and a register that ran away. Some
+# Meter systems send stamps twice, unreadable values, and a register that ran away. Some
 # customers have just moved in. Here is one of each, planted in a clean simulation.
 
 
@@ -84,7 +83,7 @@ pq.write_table(simulate_attributes(customers=HOMES, mix=MIX, seed=SEED), out / "
 # %% [markdown]
 # ## Profiles, and what became of every reading
 #
-# Everything here is exact and stays in house: the page `quality.html` has a red band.
+# Everything here is exact and internal: the page `quality.html` has a red banner.
 # The rules (how many days a customer needs, what happens to duplicates) are fixed before you look.
 
 
@@ -92,10 +91,10 @@ pq.write_table(simulate_attributes(customers=HOMES, mix=MIX, seed=SEED), out / "
 def profiles_of(quarter: str) -> Profiles:
     """Read an export, account for every row of it, and average each customer's days."""
     readings = read_readings(out / f"{quarter}.csv", timezone=ZONE, minutes=60)
-    build = build_profiles(readings, least_days=14, attributes=out / "attributes.parquet")
+    build = build_profiles(readings, min_days=14, attributes=out / "attributes.parquet")
     write_quality_page(build, out / f"{quarter}-quality.html")
     print(f"{quarter}:")
-    for label, rows in build.cells.report.lines():
+    for label, rows in build.account.readings.lines():
         print(f"  {rows:>9,} readings {label}")
     for reason, customers in build.account.customers_dropped.items():
         print(f"  {customers:>9,} customers dropped: {reason}")
@@ -123,29 +122,29 @@ request = ReleaseRequest(
     about=About(title="Homes by quarter", curator="Example Power", region="nowhere"),
 )
 plan = plan_release(request, profiles["winter"].grid)
-for part in plan.parts:
+for part in plan.products:
     for expected in plan.expected[part.name]:
         print(f"{part.name:10} {expected.quantity}: about {expected}")
 
 # %% [markdown]
 # ## The year's budget
 #
-# All quarters are about the same people, so their privacy losses add up. The ledger keeps one book
-# for these people, with a promise for the whole year: epsilon 1.5. A release is charged first and
-# computed afterwards. Losses of Gaussian noise add up more slowly than epsilons do: two releases of
-# epsilon 1 fit into a year of epsilon 1.5.
+# All quarters are about the same people, so their privacy losses add up. The ledger keeps one
+# journal for these people, with a privacy guarantee for the whole year: epsilon 1.5. A release is
+# charged first and computed afterwards. Losses of Gaussian noise add up slower than epsilons do:
+# two releases of epsilon 1 fit into a year of epsilon 1.5.
 
 # %%
 YEAR = Allowance(epsilon=1.5, delta=1e-6)
 TEAM = "data-team"
 signing_key, fingerprint_key = keys.new_key(), os.urandom(32)
-house = out / "house"  # private: the ledger, and releases before they are published
-house.mkdir()
-shelf = Shelf(house / "releases")
+private = out / "private"  # private: the ledger, and releases before they are published
+private.mkdir()
+bundle_store = BundleStore(private / "releases")
 
 
 def register(ledger: Ledger, quarter: str, linked_to: str | None = None) -> None:
-    """Enter a quarter in the book of its people; the first quarter opens the book."""
+    """Register a quarter in the journal of its customers; the first quarter opens it."""
     content = profiles[quarter].load_kw.tobytes()
     ledger.open_dataset(
         quarter,
@@ -159,40 +158,40 @@ def register(ledger: Ledger, quarter: str, linked_to: str | None = None) -> None
 
 
 def publish(ledger: Ledger, quarter: str) -> Path:
-    """Charge, compute, store; return the folder that may leave the house."""
+    """Charge, compute, store; return the folder that may be published."""
 
     def compute(_: Charge, place: Path) -> None:
         release_bundle(profiles[quarter], plan, place, key=signing_key)
 
     order = order_release(request, dataset=quarter, principal=TEAM, key=quarter)
-    bundle = shelf.find(answer(ledger, shelf, order, compute))
+    bundle = bundle_store.find(answer(ledger, bundle_store, order, compute))
     if bundle is None:
         raise RuntimeError(f"the release of {quarter} failed; it stays paid")
     return bundle
 
 
 def spent(ledger: Ledger) -> str:
-    """Say how much of the year is spent."""
+    """Describe how much of the year's budget is spent."""
     year, _ = ledger.accounts("winter", TEAM, Tier.GLOBAL)
     if year is None:
         raise RuntimeError("the year has no account")
     return f"epsilon {year.epsilon(YEAR.delta):.3f} of {YEAR.epsilon}"
 
 
-with Ledger.open(house) as ledger:
+with Ledger.open(private) as ledger:
     ledger.add_principal(TEAM, PrincipalKind.ADMIN)
     register(ledger, "winter")
-    ledger.set_budget("winter", YEAR, by=TEAM, reason="the year 2025", whose=TEAM)
+    ledger.set_budget("winter", YEAR, by=TEAM, reason="the year 2025", principal=TEAM)
     bundles = {"winter": publish(ledger, "winter")}
     print("winter is released:", spent(ledger))
     assert publish(ledger, "winter") == bundles["winter"]
-    print("winter, asked again, is the same folder:", spent(ledger))
+    print("winter, repeated, is the same folder:", spent(ledger))
 
 # %% [markdown]
-# ## Anybody checks it
+# ## Verification by a recipient
 #
 # `verify` needs the folder and the public half of the key, not the data. It recomputes every
-# epsilon by two roads, and every number that follows from others.
+# epsilon by two independent accountants, and every number that follows from others.
 
 # %%
 verdict = verify_bundle(bundles["winter"], trusted=signing_key.public_key())
@@ -202,31 +201,31 @@ for sentence in verdict.not_proved:
     print("-", sentence)
 
 # %% [markdown]
-# ## The next quarter, and the question that is refused
+# ## The next quarter, and the release that is refused
 #
-# Spring fits into the year. Then the regulator asks for six kinds of customers instead of three:
-# a new release. The ledger refuses it before anything is computed, and says so in words that do
+# Spring fits into the year. Then the regulator requests six clusters instead of three:
+# a new release. The ledger refuses it before anything is computed, with a message that does
 # not depend on the data.
 
 # %%
 export(out / "spring.csv", date(2025, 4, 14))
 profiles["spring"] = profiles_of("spring")
-finer = replace(request, n_clusters=6)
-with Ledger.open(house) as ledger:
+finer = request.replace(n_clusters=6)
+with Ledger.open(private) as ledger:
     register(ledger, "spring", linked_to="winter")
     bundles["spring"] = publish(ledger, "spring")
     print("spring is released:", spent(ledger))
     try:
         ledger.charge(order_release(finer, dataset="spring", principal=TEAM, key="regulator"))
     except ChargeRefusedError as refusal:
-        print("six kinds of customers:", refusal)
+        print("six clusters:", refusal)
     print("after the refusal:", spent(ledger))
 
 # %% [markdown]
 # ## What the public sees
 #
 # Mean load by class in both quarters, with the band of twice the standard error. Homes with panels
-# feed in more in spring; nobody had to see a home to know.
+# feed in more in spring; no individual home had to be inspected.
 
 # %%
 STYLES = {
@@ -266,8 +265,7 @@ for quarter, bundle in bundles.items():
         )
         noon = rows[12]
         print(
-            f"{quarter}, {group}: {noon['load_kw']:+.2f} kW at noon, give or take"
-            f" {2 * noon['std_kw']:.2f}"
+            f"{quarter}, {group}: {noon['load_kw']:+.2f} kW at noon, +/- {2 * noon['std_kw']:.2f}"
         )
 figure.write_html(out / "quarters.html")
 print(f"Look at {out}/quarters.html, and at {bundles['spring']}/report.html")

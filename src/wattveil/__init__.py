@@ -14,18 +14,21 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from wattveil.errors import WattveilError
-    from wattveil.ingest import read_readings
-    from wattveil.instance.kmeans import LeaveOneOutKMeans
     from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
     from wattveil.profiles import Profiles, hours_from_readings, profiles_from_readings
-    from wattveil.release.duration import LoadDuration, load_duration_curve
+    from wattveil.readings import read_readings
+    from wattveil.release.group_load import (
+        LoadDuration,
+        LoadShapes,
+        load_duration_curve,
+        load_shapes,
+    )
+    from wattveil.release.instance import LeaveOneOutKMeans
     from wattveil.release.kmeans import PrivateKMeans, private_kmeans_by_class
     from wattveil.release.labels import release_labels
-    from wattveil.release.shapes import LoadShapes, load_shapes
     from wattveil.release.shares import cluster_shares
-    from wattveil.release.synthetic import LoadSynthesizer
-    from wattveil.release.years import YearSynthesizer
-    from wattveil.serve.client import connect
+    from wattveil.release.synthetic import LoadSynthesizer, YearSynthesizer
+    from wattveil.server.client import connect
 
 __all__ = [
     "Guarantee",
@@ -53,9 +56,9 @@ __all__ = [
 
 _MODULES = {
     "Guarantee": "privacy.guarantee",
-    "LeaveOneOutKMeans": "instance.kmeans",
-    "LoadDuration": "release.duration",
-    "LoadShapes": "release.shapes",
+    "LeaveOneOutKMeans": "release.instance",
+    "LoadDuration": "release.group_load",
+    "LoadShapes": "release.group_load",
     "LoadSynthesizer": "release.synthetic",
     "Neighbours": "privacy.guarantee",
     "PrivateKMeans": "release.kmeans",
@@ -63,15 +66,15 @@ _MODULES = {
     "Tier": "privacy.guarantee",
     "Unit": "privacy.guarantee",
     "WattveilError": "errors",
-    "YearSynthesizer": "release.years",
+    "YearSynthesizer": "release.synthetic",
     "cluster_shares": "release.shares",
-    "connect": "serve.client",
+    "connect": "server.client",
     "hours_from_readings": "profiles",
-    "load_duration_curve": "release.duration",
-    "load_shapes": "release.shapes",
+    "load_duration_curve": "release.group_load",
+    "load_shapes": "release.group_load",
     "private_kmeans_by_class": "release.kmeans",
     "profiles_from_readings": "profiles",
-    "read_readings": "ingest",
+    "read_readings": "readings",
     "release_labels": "release.labels",
 }
 

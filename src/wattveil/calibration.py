@@ -1,8 +1,8 @@
-r"""The exact Gaussian curve as a calculator, and the source paper's formulas beside it.
+r"""Calculators for the exact Gaussian privacy curve, and for the source paper's formulas.
 
-The three numbers s, epsilon and delta of a Gaussian release determine each other; here is each
-from the other two, rounded towards privacy. `privacy.accounting` prices what is released; this
-module is for planning, for comparison and for the paper: no mechanism uses it.
+The three numbers s, epsilon and delta of a Gaussian release determine each other; the functions
+compute each from the other two, rounded towards privacy. `privacy.accounting` computes the cost of
+releases; this module is for planning, for comparison and for the paper: no mechanism uses it.
 
 >>> gaussian_s(epsilon=1.0, delta=1e-6)
 0.23670438066343...
@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from wattveil import checks
-from wattveil.privacy import accounting, rounding
+from wattveil.privacy import accounting
 from wattveil.privacy.mechanisms import modulo
 
 
 @dataclass(frozen=True, kw_only=True)
 class PaperCalibration:
-    """The scale that the source paper computes, beside what it truly gives."""
+    """The scale that the source paper computes, and the exact delta at that scale."""
 
     s: float
     true_delta: float
@@ -32,7 +32,7 @@ class PaperCalibration:
 
 
 def gaussian_delta(*, epsilon: float, s: float) -> float:
-    """Return the least delta for which the Gaussian mechanism is (epsilon, delta)-DP, rounded up.
+    """Return the exact delta of the Gaussian mechanism at epsilon, rounded up.
 
     delta = Phi(s/2 - epsilon/s) - e^epsilon Phi(-s/2 - epsilon/s)   (Balle & Wang 2018, theorem 8)
     """
@@ -49,14 +49,16 @@ def gaussian_s(*, epsilon: float, delta: float) -> float:
 
 
 def gaussian_epsilon(*, s: float, delta: float) -> float:
-    """Return the least epsilon whose exact delta is at most ``delta``, rounded up."""
+    """Return the smallest epsilon whose exact delta is at most ``delta``, rounded up."""
     checks.positive("s", s)
     checks.probability("delta", delta)
-    return accounting.least_epsilon(lambda epsilon: gaussian_delta(epsilon=epsilon, s=s) <= delta)
+    return accounting.smallest_epsilon(
+        lambda epsilon: gaussian_delta(epsilon=epsilon, s=s) <= delta
+    )
 
 
 def probabilistic_delta(*, epsilon: float, s: float) -> float:
-    """Return the chance that the privacy loss, N(s^2/2, s^2), exceeds epsilon, rounded up.
+    """Return the probability that the privacy loss, N(s^2/2, s^2), exceeds epsilon, rounded up.
 
     delta = Q(epsilon/s - s/2), the paper's notion (probabilistic DP); never below the exact delta.
     """
@@ -76,7 +78,7 @@ def probabilistic_s(*, epsilon: float, delta: float) -> float:
 
 
 def paper_calibration(*, epsilon: float, delta: float) -> PaperCalibration:
-    """Return the paper's s = epsilon / sqrt(2 log(2/delta)) and the delta it truly gives.
+    """Return the paper's s = epsilon / sqrt(2 log(2/delta)) and its exact delta.
 
     The bound behind the formula is proved for small epsilon only; at the paper's own setting,
     epsilon = 30 and delta = 0.2, the true delta is 0.999999.
@@ -116,6 +118,8 @@ def modulo_delta_probabilistic(
 
 
 def _largest_s(accepts: Callable[[float], bool]) -> float:
-    """Search (0, 1e6); 0 when not even the smallest float will do."""
-    least = math.ulp(0.0)
-    return rounding.largest_float(accepts, low=least, high=1e6) if accepts(least) else 0.0
+    """Return the largest accepted s of (0, 1e6), or 0 if the smallest float is refused."""
+    smallest = math.ulp(0.0)
+    if not accepts(smallest):
+        return 0.0
+    return accounting.largest_float(accepts, low=smallest, high=1e6)

@@ -1,8 +1,8 @@
-"""Rules for public arguments.
+"""Validation of public arguments.
 
 Each rule returns the accepted value or raises `InvalidParameterError` with the field, the rule and
-the value. Comparisons are written so that NaN fails them. Values come from outside, so their types
-are looked at, whatever the annotation says.
+the value. Comparisons are written so that NaN fails them. Values come from callers, so their types
+are checked at run time, whatever the annotation.
 """
 
 import math
@@ -20,7 +20,7 @@ from wattveil.errors import InvalidDataError, InvalidParameterError
 
 E = TypeVar("E", bound=StrEnum)
 
-LEAST_EPSILON, MOST_EPSILON = 1e-12, 1e6
+MIN_EPSILON, MAX_EPSILON = 1e-12, 1e6
 
 
 def positive(field: str, value: object) -> float:
@@ -34,14 +34,14 @@ def non_negative(field: str, value: object) -> float:
 
 
 def epsilon(field: str, value: object) -> float:
-    """Accept a privacy loss of at least 0; one beyond 1e6 promises nothing and is a slip."""
-    return _number(field, value, "at least 0 and at most 1e6", lambda x: 0.0 <= x <= MOST_EPSILON)
+    """Accept a privacy loss of at least 0; one beyond 1e6 protects nothing and is a mistake."""
+    return _number(field, value, "at least 0 and at most 1e6", lambda x: 0.0 <= x <= MAX_EPSILON)
 
 
 def positive_epsilon(field: str, value: object) -> float:
-    """Accept a privacy loss that a mechanism can be asked for; one below 1e-12 is a slip too."""
-    rule = f"at least {LEAST_EPSILON:g} and at most {MOST_EPSILON:g}"
-    return _number(field, value, rule, lambda x: LEAST_EPSILON <= x <= MOST_EPSILON)
+    """Accept an epsilon that a mechanism can provide; one below 1e-12 is a mistake as well."""
+    rule = f"at least {MIN_EPSILON:g} and at most {MAX_EPSILON:g}"
+    return _number(field, value, rule, lambda x: MIN_EPSILON <= x <= MAX_EPSILON)
 
 
 def finite(field: str, value: object) -> float:
@@ -59,14 +59,14 @@ def probability_or_zero(field: str, value: object) -> float:
     return _number(field, value, "at least 0 and below 1", lambda x: 0.0 <= x < 1.0)
 
 
-def integer(field: str, value: object, *, least: int, most: int | None = None) -> int:
-    """Accept a whole number within its limits; a bool is not a number here."""
+def integer(field: str, value: object, *, minimum: int, maximum: int | None = None) -> int:
+    """Accept an integer within its limits; a bool is refused."""
     if not isinstance(value, bool) and isinstance(value, Integral):
         whole = int(value)
-        if whole >= least and (most is None or whole <= most):
+        if whole >= minimum and (maximum is None or whole <= maximum):
             return whole
-    limit = "" if most is None else f" and at most {most:,}"
-    raise InvalidParameterError(field, f"a whole number of at least {least}{limit}", value)
+    limit = "" if maximum is None else f" and at most {maximum:,}"
+    raise InvalidParameterError(field, f"a whole number of at least {minimum}{limit}", value)
 
 
 def numbers(field: str, value: ArrayLike) -> NDArray[np.float64]:
@@ -85,7 +85,7 @@ def numbers(field: str, value: ArrayLike) -> NDArray[np.float64]:
 
 
 def unmasked(field: str, value: object) -> None:
-    """Refuse a masked array: NumPy drops masks as it converts, and who was masked would count."""
+    """Refuse a masked array: NumPy drops masks on conversion, so masked rows would be included."""
     parts = [value, *value] if isinstance(value, list | tuple) else [value]
     if any(isinstance(part, np.ma.MaskedArray) for part in parts):
         rule = f"{field} is no masked array: leave rows out or fill them with NaN"
@@ -95,13 +95,13 @@ def unmasked(field: str, value: object) -> None:
 def columns(field: str, matrix: NDArray[np.float64]) -> int:
     """Accept a matrix and return its number of columns, a public fact."""
     if matrix.ndim != 2 or matrix.shape[1] == 0:  # noqa: PLR2004 - a matrix has two axes
-        rule = "a matrix with one row a customer and at least one column"
+        rule = "a matrix with one row per customer and at least one column"
         raise InvalidParameterError(field, rule, f"{matrix.ndim} axes")
     return int(matrix.shape[1])
 
 
 def matrix(field: str, value: ArrayLike) -> NDArray[np.float64]:
-    """Accept a matrix of real numbers with one row a customer."""
+    """Accept a matrix of real numbers with one row per customer."""
     array = numbers(field, value)
     columns(field, array)
     return array
@@ -123,7 +123,7 @@ def enum_value(field: str, value: object, kind: type[E]) -> E:
 
 
 def decimal(field: str, text: object) -> float:
-    """Read a float from the text that ``repr`` gave it, and from nothing looser."""
+    """Read a float from exactly the text that ``repr`` writes."""
     try:
         value = float(str(text))
     except ValueError:
@@ -149,7 +149,7 @@ def _number(field: str, value: object, rule: str, accepts: Callable[[float], boo
     if not isinstance(value, bool) and isinstance(value, Real):
         try:
             number = float(value)
-        except OverflowError:  # a whole number beyond all floats
+        except OverflowError:  # an integer beyond all floats
             number = math.nan
         if accepts(number):
             return number

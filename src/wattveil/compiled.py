@@ -1,4 +1,4 @@
-"""Compiled loops, and threads to run them in."""
+"""Compilation of loops with numba, and threads to run them in."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,10 +17,10 @@ _thread = local()
 
 
 def compiled(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Compile with numba: machine code kept on disk, the interpreter lock released.
+    """Compile with numba: machine code is cached on disk, the interpreter lock released.
 
-    Threads are ours (`over_spans`) and not numba's: its thread layers abort when two Python threads
-    enter at once or after a fork, which a server does.
+    Threads are those of `over_spans`, not numba's: its thread layers abort when two Python threads
+    enter at once or after a fork, as in a server.
     """
     return cast(
         "Callable[_Arguments, _Result]",
@@ -38,7 +38,7 @@ def over_spans(n_rows: int, work: Callable[[int, int, int], _Result]) -> list[_R
 def in_threads(work: Callable[..., _Result], *arguments: Sequence[Any]) -> list[_Result]:
     """Call a function for each set of arguments; results in their order.
 
-    A thread that works on such arguments already, or must be alone, goes through them by itself.
+    A worker thread of such a call, or one after `stay_in_one_thread`, makes all calls itself.
     """
     if len(arguments[0]) == 1 or getattr(_thread, "is_alone", False):
         return list(map(work, *arguments))
@@ -47,5 +47,5 @@ def in_threads(work: Callable[..., _Result], *arguments: Sequence[Any]) -> list[
 
 
 def stay_in_one_thread() -> None:
-    """Let this thread work on all its spans by itself from now on."""
+    """Make this thread process all its spans itself from now on."""
     _thread.is_alone = True

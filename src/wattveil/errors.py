@@ -1,24 +1,24 @@
-"""Everything Wattveil raises or warns of, in one tree.
+"""Exceptions and warnings of Wattveil, in one tree.
 
 ::
 
     WattveilError
     ├── InvalidParameterError   a public argument breaks its rule (also a ValueError)
-    ├── InvalidFileError        a file is not what it should be; quotes it (a ValueError)
-    │   └── NoUsableReadingError    no row of it can stay
-    ├── InvalidDataError        rows break a rule; names them: stays in house (a ValueError)
+    ├── InvalidFileError        a file has unexpected content; quotes it (a ValueError)
+    │   └── NoUsableReadingError    no row of it is usable
+    ├── InvalidDataError        rows break a rule; names them: internal (a ValueError)
     ├── BudgetExceededError     the grant does not cover the charge; nothing was computed
-    ├── RehearsalError          something drawn from a test source was about to leave
-    ├── ChargeRefusedError      the ledger says no, by a code of a closed list; nothing was spent
-    ├── KeyConflictError        an idempotency key stands for another request already
-    ├── LedgerUnavailableError  the database cannot be used; nothing may be answered
+    ├── RehearsalError          a value drawn from a test source must not be published
+    ├── ChargeRefusedError      the ledger refuses, with a code of a closed list; nothing was spent
+    ├── KeyConflictError        an idempotency key was used for another request
+    ├── LedgerUnavailableError  the database cannot be used; nothing is released
     ├── LedgerBehindError       the database is older than what was last seen of it
-    ├── ServerRefusalError      a server of ours says no, by a code of a closed list
+    ├── ServerRefusalError      a server refuses, with a code of a closed list
     ├── MissingExtraError       an optional dependency is not installed (also an ImportError)
-    └── MissingJavaError        Spark is to run, and there is no Java for it
+    └── MissingJavaError        Spark needs Java, which was not found
 
     WattveilWarning
-    ├── WeakGuaranteeWarning    what was asked for protects less than it claims
+    ├── WeakGuaranteeWarning    the requested parameters protect less than they claim
     └── UnprotectedStepWarning  a Pipeline step learns from private rows without noise
 """
 
@@ -34,8 +34,8 @@ class WattveilError(Exception):
 class InvalidParameterError(WattveilError, ValueError):
     """A public argument breaks its rule.
 
-    The text is made of public things alone (name, rule, value of the argument), so it may be shown
-    to anybody.
+    The text contains public information only (name, rule and value of the argument), so it may be
+    shown to any user.
     """
 
     def __init__(self, field: str, rule: str, value: object) -> None:
@@ -46,7 +46,7 @@ class InvalidParameterError(WattveilError, ValueError):
 
 
 class InvalidFileError(WattveilError, ValueError):
-    """A file is not what it should be. Quotes the file, so it stays in house."""
+    """A file has unexpected content. The text quotes the file: for the data holder only."""
 
     def __init__(self, path: object, where: str, expected: str, found: object) -> None:
         self.path = path
@@ -57,11 +57,11 @@ class InvalidFileError(WattveilError, ValueError):
 
 
 class NoUsableReadingError(InvalidFileError):
-    """No row of a source can stay."""
+    """No row of a source is usable."""
 
 
 class InvalidDataError(WattveilError, ValueError):
-    """Rows break a rule. The text names rows of private data: it never leaves the house."""
+    """Rows break a rule. The text names rows of private data: for the data holder only."""
 
     def __init__(self, rule: str, row_ids: Sequence[object]) -> None:
         self.rule = rule
@@ -74,7 +74,7 @@ class InvalidDataError(WattveilError, ValueError):
 
 
 class BudgetExceededError(WattveilError):
-    """The grant does not cover the charge. Raised before the data are touched."""
+    """The grant does not cover the charge. Raised before private data are read."""
 
     def __init__(self, resource: str, requested: float, remaining: float) -> None:
         self.resource = resource
@@ -86,11 +86,11 @@ class BudgetExceededError(WattveilError):
 
 
 class RehearsalError(WattveilError):
-    """A value drawn from an injected test source was about to be published."""
+    """A value drawn from an injected test source must not be published."""
 
 
 class ChargeRefusedError(WattveilError):
-    """The ledger refuses a charge. Caps, what was spent and public parameters alone decide it."""
+    """The ledger refuses a charge, decided by caps, earlier charges and public parameters alone."""
 
     def __init__(self, code: str) -> None:
         self.code = code
@@ -106,7 +106,7 @@ class KeyConflictError(WattveilError):
 
 
 class LedgerUnavailableError(WattveilError):
-    """The database cannot be used. Nothing is answered; the same key may be tried again."""
+    """The database cannot be used. Nothing is released; retry with the same key."""
 
     def __init__(self, cause: str) -> None:
         self.cause = cause
@@ -116,19 +116,19 @@ class LedgerUnavailableError(WattveilError):
 class LedgerBehindError(WattveilError):
     """The database has lost charges: an old backup was restored, or a replica fell behind."""
 
-    def __init__(self, book: int, seen: int, found: int, *, what: str = "entries") -> None:
-        self.book = book
+    def __init__(self, journal: int, seen: int, found: int, *, what: str = "entries") -> None:
+        self.journal = journal
         self.seen = seen
         self.found = found
         super().__init__(
-            f"the ledger is not the one last seen: book {book} had {seen:,} {what}, and the"
+            f"the ledger is not the one last seen: journal {journal} had {seen:,} {what}, and the"
             f" database holds {found:,} of them. Restore the newest database, or let"
             " `wattveil admin ledger accept` count as spent whatever may be lost"
         )
 
 
 class ServerRefusalError(WattveilError):
-    """A server answers with a problem (RFC 9457), or not at all."""
+    """A server responded with a problem (RFC 9457), or not at all."""
 
     def __init__(self, code: str, title: str, details: Mapping[str, object]) -> None:
         self.code = code
@@ -138,7 +138,7 @@ class ServerRefusalError(WattveilError):
 
 
 class MissingExtraError(WattveilError, ImportError):
-    """An optional dependency is needed and absent."""
+    """A required optional dependency is not installed."""
 
     def __init__(self, feature: str, extra: str) -> None:
         self.extra = extra
@@ -149,24 +149,24 @@ class MissingExtraError(WattveilError, ImportError):
 
 
 class MissingJavaError(WattveilError):
-    """Spark is to run, and there is no Java for it."""
+    """Spark needs Java, which was not found."""
 
-    def __init__(self, least: int, found: str) -> None:
-        self.least = least
+    def __init__(self, minimum: int, found: str) -> None:
+        self.minimum = minimum
         self.found = found
         super().__init__(
-            f"Spark needs Java {least} or later, found {found!r}: install it "
-            f"(Debian: apt install openjdk-{least}-jre-headless) or set JAVA_HOME"
+            f"Spark needs Java {minimum} or later, found {found!r}: install it "
+            f"(Debian: apt install openjdk-{minimum}-jre-headless) or set JAVA_HOME"
         )
 
 
 class WattveilWarning(UserWarning):
-    """Base of every warning that Wattveil gives."""
+    """Base of every warning of Wattveil."""
 
 
 class WeakGuaranteeWarning(WattveilWarning):
-    """What was asked for protects less than it claims."""
+    """The requested parameters protect less than they claim."""
 
 
 class UnprotectedStepWarning(WattveilWarning):
-    """A Pipeline step learns from private rows without noise; the guarantee does not cover it."""
+    """A Pipeline step is fitted on private rows without noise; the guarantee does not cover it."""

@@ -72,8 +72,12 @@ def counting_bar(*, quiet: bool) -> Progress:
 def _options(context: typer.Context, fields: str) -> str | None:
     """Return the options that give these fields, or None if there are none."""
     typed = {parameter.name: parameter.opts[0] for parameter in context.command.params}
-    typed["n_clusters"] = typed.get("clusters", "")
-    return ", ".join(typed[name] for name in fields.split(", ") if typed.get(name)) or None
+    typed.setdefault("n_clusters", typed.get("clusters", ""))
+    names = []
+    for field in fields.split(", "):
+        first, _, rest = field.partition(".")
+        names.append(first if first in typed else rest.replace(".", "_"))
+    return ", ".join(typed[name] for name in names if typed.get(name)) or None
 
 
 @contextmanager

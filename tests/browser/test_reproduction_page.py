@@ -1,12 +1,12 @@
-"""The page of the paper's figures in a real browser, on a desk and on a phone."""
+"""The page of the paper's figures in a real browser, on desktop and phone screens."""
 
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
 
-from wattveil.reproduce import FIGURES, Study
-from wattveil.reproduce.page import PAGE, Run, write_figures
+from wattveil.lab.reproduce import FIGURES, Study
+from wattveil.lab.reproduce.reproduction_page import PAGE, Run, write_figures
 
 NAMES = ("label-set", "mixture-performance")
 PANELS = 2 + 4
@@ -30,7 +30,9 @@ def test_every_panel_is_drawn_in_its_place(browser: Browser, page_file: Path, wi
     page.on("pageerror", lambda error: heard.append(str(error)))
     page.on("request", lambda request: heard.append(request.url))
     page.goto(page_file.as_uri())
-    page.wait_for_function(f"document.querySelectorAll('.plotly .main-svg').length >= {PANELS}")
+    page.wait_for_function(
+        f"() => document.querySelectorAll('.plotly .main-svg').length >= {PANELS}"
+    )
     assert [one for one in heard if one != page_file.as_uri()] == []
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     widths = page.evaluate(

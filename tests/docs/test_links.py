@@ -1,4 +1,4 @@
-"""Links, pictures and doors: nothing leads nowhere, every page is found, every picture is built."""
+"""Links, pictures and navigation: no broken link, no page outside the menu, no stray picture."""
 
 import re
 import shlex
@@ -9,12 +9,12 @@ from xml.etree import ElementTree as ET
 import pytest
 import yaml
 
-from tests.pages import DOCS, PAGES, REPOSITORY, broken_links, name_of, parse
+from tests.doc_pages import DOCS, PAGES, REPOSITORY, broken_links, name_of, parse
 from tools.build_figures import IMAGES, PICTURES, PROFILES
-from wattveil.reproduce import FIGURES
+from wattveil.lab.reproduce import FIGURES
 
-DOORS = ["Start", "Guides", "Understand", "Reference"]
-MOST_BYTES = 1_000_000
+SECTIONS = ["Start", "Guides", "Understand", "Reference"]
+MAX_BYTES = 1_000_000
 FEWEST_WORDS = 4
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -54,7 +54,7 @@ def test_pictures_have_words_for_those_who_do_not_see_them() -> None:
 def test_every_page_is_behind_one_of_four_doors() -> None:
     """The menu of the site lists every page of docs once, and no page that is not there."""
     menu = yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text())["nav"]
-    assert [next(iter(door)) for door in menu] == DOORS
+    assert [next(iter(section)) for section in menu] == SECTIONS
     listed = pages_in(menu)
     assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
 
@@ -82,7 +82,7 @@ def test_the_commands_behind_pictures_exist(command: str) -> None:
 
 def test_pictures_are_small_and_whole() -> None:
     """The repository stays small; a picture is what its name says."""
-    assert sum(path.stat().st_size for path in IMAGES.iterdir()) < MOST_BYTES
+    assert sum(path.stat().st_size for path in IMAGES.iterdir()) < MAX_BYTES
     for path in IMAGES.iterdir():
         if path.suffix == ".svg":
             assert ET.parse(path).getroot().tag.endswith("svg")  # noqa: S314 - our own file

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.pages import DOCS, REPOSITORY
+from tests.doc_pages import DOCS, REPOSITORY
 
 OUTSIDE = re.compile(r"<(?:script|img|iframe)[^>]* src=\"https?:|<link[^>]* href=\"https?:|@import")
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -16,7 +16,7 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 def test_the_site_is_whole_and_strict(tmp_path: Path) -> None:
     """The one link that leads nowhere, planted here, stops the build; all else is as it should be.
 
-    Every page becomes one, generated ones are filled, and nothing is fetched from elsewhere.
+    Every page becomes one, generated ones are filled, and nothing is fetched from other hosts.
     """
     shutil.copytree(DOCS, tmp_path / "docs")
     (tmp_path / "docs" / "planted.md").write_text("# A page\n\n[a link](nowhere.md)\n")

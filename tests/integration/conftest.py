@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.ledgers import populate
-from tests.postgres import missing_programs, postgres_server
-from wattveil.serve.ledger.ledger import Ledger
+from tests.postgres import postgres_server, require_postgres
+from tests.process_guard import guarded
+from tests.sample_ledgers import populate
+from wattveil.server.ledger.ledger import Ledger
 
 Workers = Callable[..., list[dict[str, Any]]]
 """Runs tasks in processes of their own, all at once, and returns what they said."""
@@ -36,9 +37,7 @@ class Place(NamedTuple):
 @pytest.fixture(scope="session")
 def database() -> Iterator[str]:
     """Address of a PostgreSQL server, one for all tests of a process."""
-    pytest.importorskip("psycopg", reason="the extra 'postgres' is not installed")
-    if missing := missing_programs():
-        pytest.skip(f"PostgreSQL is not on the path: {missing}")
+    require_postgres()
     with postgres_server() as server:
         yield server.address
 
@@ -84,13 +83,17 @@ def talking_to(script: str) -> Iterator[Callable[[object], Any]]:
     """Run a script of the tests; yield what sends it a line of JSON and returns its answer."""
     command = [sys.executable, str(_REPOSITORY / "tests" / script)]
     path = os.pathsep.join([str(_REPOSITORY), *filter(None, [os.environ.get("PYTHONPATH")])])
-    with subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path},
-    ) as process:
+    with (
+        subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": path},
+            start_new_session=True,
+        ) as process,
+        guarded(process),
+    ):
         stdin, stdout = process.stdin, process.stdout
         assert stdin is not None
         assert stdout is not None

@@ -12,7 +12,9 @@ from sqlalchemy import Connection, Executable, select, text, update
 from sqlalchemy.exc import DBAPIError
 
 from tests.integration.conftest import Place
-from tests.ledgers import (
+from tests.noise_sources import Silent
+from tests.sample_bundles import EVERYTHING, some_profiles, without_plan_simulation
+from tests.sample_ledgers import (
     ALLOWANCE,
     LARGER,
     broken,
@@ -25,8 +27,8 @@ from tests.ledgers import (
     whole,
     write_payload,
 )
-from tests.released import EVERYTHING, no_rehearsal, some_profiles
-from tests.unit.conftest import Silent
+from wattveil.bundle.plan import plan_release
+from wattveil.bundle.produce import release_bundle
 from wattveil.errors import (
     ChargeRefusedError,
     InvalidParameterError,
@@ -35,18 +37,16 @@ from wattveil.errors import (
 )
 from wattveil.privacy import noise
 from wattveil.privacy.guarantee import Neighbours, Tier
-from wattveil.publish.plan import plan_release
-from wattveil.publish.produce import release_bundle
-from wattveil.serve.ledger import replay
-from wattveil.serve.ledger.acts import PrincipalKind
-from wattveil.serve.ledger.amounts import Allowance, Amounts
-from wattveil.serve.ledger.answer import Shelf, answer, finish, resume
-from wattveil.serve.ledger.audit import audit_connection
-from wattveil.serve.ledger.charges import Charge, Release, State
-from wattveil.serve.ledger.desk import Refusal, charge_all
-from wattveil.serve.ledger.engine import writing
-from wattveil.serve.ledger.ledger import Ledger
-from wattveil.serve.ledger.tables import account, dataset, entry, metadata, refusal, release
+from wattveil.server.ledger import ledger_audit
+from wattveil.server.ledger.accounts import Charge, Release, ReleaseState
+from wattveil.server.ledger.administration import PrincipalKind
+from wattveil.server.ledger.admission import Refusal, charge_all
+from wattveil.server.ledger.amounts import Allowance, Amounts
+from wattveil.server.ledger.database import writing
+from wattveil.server.ledger.fulfilment import BundleStore, answer, finish, resume
+from wattveil.server.ledger.ledger import Ledger
+from wattveil.server.ledger.ledger_audit import audit_connection
+from wattveil.server.ledger.ledger_tables import account, dataset, entry, metadata, refusal, release
 
 
 def test_i1_what_is_spent_is_what_was_charged(ledger: Ledger) -> None:
@@ -89,7 +89,7 @@ def test_i1_every_measure_has_its_cap(ledger: Ledger) -> None:
 def test_i1_the_database_refuses_what_the_code_would_not(ledger: Ledger) -> None:
     """An overspend, less spent than before, a changed past: the tables themselves say no."""
     paid = ledger.charge(order("a"))
-    ledger.store(paid, Release(state=State.FAILED))
+    ledger.store(paid, Release(state=ReleaseState.FAILED))
     forbidden: list[Executable] = [
         update(account).values(rho_spent=account.c.rho_cap + 1),
         update(account).values(rho_spent=account.c.rho_spent - 1),
@@ -98,9 +98,9 @@ def test_i1_the_database_refuses_what_the_code_would_not(ledger: Ledger) -> None
         release.delete(),
         update(release).values(state="ok"),
         update(dataset).values(fingerprint="another"),
-        text("UPDATE book SET head_seq = head_seq - 1"),
-        text("UPDATE book SET unit = 'customer-day'"),
-        text("DELETE FROM book"),
+        text("UPDATE journal SET head_seq = head_seq - 1"),
+        text("UPDATE journal SET unit = 'customer-day'"),
+        text("DELETE FROM journal"),
         text("DELETE FROM account"),
     ]
     for statement in forbidden:
@@ -113,24 +113,24 @@ def test_i2_the_mechanism_runs_with_a_durable_charge(ledger: Ledger, tmp_path: P
     """When it begins, another connection sees the charge; a refusal computes nothing."""
     seen = []
 
-    def look(paid: Charge, path: Path) -> None:
+    def describe_profiles(paid: Charge, path: Path) -> None:
         with ledger.engine.connect() as connection:
             charged = select(entry.c.kind).where(entry.c.seq == paid.seq)
             seen.append(connection.execute(charged).scalar_one())
         compute(paid, path)
 
-    shelf = Shelf(tmp_path / "releases")
-    answer(ledger, shelf, order("a"), look)
+    bundles = BundleStore(tmp_path / "releases")
+    answer(ledger, bundles, order("a"), describe_profiles)
     with pytest.raises(ChargeRefusedError):
-        answer(ledger, shelf, order("b", price=ALLOWANCE.caps), look)
+        answer(ledger, bundles, order("b", price=ALLOWANCE.caps), describe_profiles)
     assert seen == ["charge"]
 
 
 def test_i3_what_is_sent_was_stored(ledger: Ledger, tmp_path: Path) -> None:
-    """The answer is the stored row, and its payload lies on the shelf."""
-    shelf = Shelf(tmp_path / "releases")
-    sent = answer(ledger, shelf, order("a"), compute)
-    found = shelf.find(sent)
+    """The answer is the stored row, and its bundle is in the store."""
+    bundles = BundleStore(tmp_path / "releases")
+    sent = answer(ledger, bundles, order("a"), compute)
+    found = bundles.find(sent)
     assert ledger.payloads() == {sent.payload_ref}
     assert found is not None
     assert json.loads((found / "table.csv").read_text()) == {"wanted": "a"}
@@ -147,12 +147,12 @@ def test_i3_a_release_needs_a_charge(ledger: Ledger) -> None:
         replace(reader, source_seq=None),
     ):
         with pytest.raises(InvalidParameterError, match="pays for noise"):
-            ledger.store(wrong, Release(state=State.FAILED))
+            ledger.store(wrong, Release(state=ReleaseState.FAILED))
 
 
 def test_i4_the_slower_worker_discards_its_draw(ledger: Ledger, tmp_path: Path) -> None:
     """Two workers on one charge: one release is stored, both answer with it, one folder is left."""
-    shelf = Shelf(tmp_path / "releases")
+    bundles = BundleStore(tmp_path / "releases")
     paid = ledger.charge(order("a"))
     both = threading.Barrier(2)
     answers: list[Release] = []
@@ -162,7 +162,7 @@ def test_i4_the_slower_worker_discards_its_draw(ledger: Ledger, tmp_path: Path) 
             write_payload(path, name)
             both.wait()
 
-        answers.append(finish(ledger, shelf, paid, draw))
+        answers.append(finish(ledger, bundles, paid, draw))
 
     threads = [threading.Thread(target=work, args=(name,)) for name in ("one", "two")]
     for thread in threads:
@@ -170,17 +170,17 @@ def test_i4_the_slower_worker_discards_its_draw(ledger: Ledger, tmp_path: Path) 
     for thread in threads:
         thread.join()
     assert answers[0] == answers[1]
-    assert [path.name for path in shelf.folder.iterdir()] == [answers[0].payload_ref]
+    assert [path.name for path in bundles.folder.iterdir()] == [answers[0].payload_ref]
 
 
 def test_i5_a_repeat_is_free_for_ever(ledger: Ledger, tmp_path: Path) -> None:
     """The same release for the same key; also with nothing left, and when closed."""
-    shelf = Shelf(tmp_path / "releases")
-    first = answer(ledger, shelf, order("a"), compute)
+    bundles = BundleStore(tmp_path / "releases")
+    first = answer(ledger, bundles, order("a"), compute)
     ledger.charge(order("rest", price=whole(ledger).left))
     ledger.close_dataset("homes", by="owner", reason="the year is over")
     spent = whole(ledger).spent
-    assert answer(ledger, shelf, order("a"), compute) == first
+    assert answer(ledger, bundles, order("a"), compute) == first
     assert whole(ledger).spent == spent == whole(ledger).caps
 
 
@@ -195,10 +195,10 @@ def test_i5_a_key_stands_for_one_request(ledger: Ledger) -> None:
 
 def test_i6_the_data_set_pays_once_for_a_request(ledger: Ledger, tmp_path: Path) -> None:
     """Another analyst pays from an account of their own; another key of one's own is free."""
-    shelf = Shelf(tmp_path / "releases")
-    first = answer(ledger, shelf, order("a", request=1), compute)
-    assert answer(ledger, shelf, order("b", request=1, principal="bob"), compute) == first
-    assert answer(ledger, shelf, order("c", request=1), compute) == first
+    bundles = BundleStore(tmp_path / "releases")
+    first = answer(ledger, bundles, order("a", request=1), compute)
+    assert answer(ledger, bundles, order("b", request=1, principal="bob"), compute) == first
+    assert answer(ledger, bundles, order("c", request=1), compute) == first
     assert (
         whole(ledger).spent == own(ledger, "ann").spent == own(ledger, "bob").spent == share_of(4)
     )
@@ -206,25 +206,25 @@ def test_i6_the_data_set_pays_once_for_a_request(ledger: Ledger, tmp_path: Path)
 
 
 def test_i6_a_reader_waits_for_the_draw_of_another(ledger: Ledger, tmp_path: Path) -> None:
-    """A request that is charged and not yet drawn is finished by whoever comes; and drawn once."""
+    """A request that is charged and not yet drawn is finished by the next worker, once."""
     paid = ledger.charge(order("a", request=1))
-    shelf = Shelf(tmp_path / "releases")
-    second = answer(ledger, shelf, order("b", request=1, principal="bob"), compute)
+    bundles = BundleStore(tmp_path / "releases")
+    second = answer(ledger, bundles, order("b", request=1, principal="bob"), compute)
     assert ledger.release_of(paid) == second
     assert ledger.pending() == []
 
 
 def test_refusals_do_not_fill_the_disk(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     """The latest are kept; nothing of the ledger is forgotten."""
-    monkeypatch.setattr("wattveil.serve.ledger.desk.KEPT_REFUSALS", 3)
+    monkeypatch.setattr("wattveil.server.ledger.admission.KEPT_REFUSALS", 3)
     paid = ledger.charge(order("paid"))
-    asked = [order(f"k{number}", tier=Tier.INSTANCE) for number in range(5)]
-    for one in asked:
+    placed_orders = [order(f"k{number}", tier=Tier.INSTANCE) for number in range(5)]
+    for one in placed_orders:
         with pytest.raises(ChargeRefusedError):
             ledger.charge(one)
     with ledger.reading() as connection:
         kept = connection.execute(select(refusal.c.request_sha256).order_by(refusal.c.id))
-        assert kept.scalars().all() == [one.request_sha256 for one in asked[2:]]
+        assert kept.scalars().all() == [one.request_sha256 for one in placed_orders[2:]]
     assert ledger.charge(order("paid")) == paid
     assert broken(ledger) == []
 
@@ -233,13 +233,13 @@ def test_i8_refusals_have_codes_and_an_order(ledger: Ledger) -> None:
     """Each reason has its code; amounts, names and data appear in none."""
     open_dataset(ledger, "shops", allowance=ALLOWANCE)
     cases = {
-        Refusal.PROMISE: order("a", neighbours=Neighbours.REPLACE_ONE),
+        Refusal.GUARANTEE: order("a", neighbours=Neighbours.REPLACE_ONE),
         Refusal.TIER: order("a", tier=Tier.INSTANCE),
         Refusal.NOT_ADMITTED: order("a", dataset="shops"),
     }
-    for code, asked in cases.items():
+    for code, placed_orders in cases.items():
         with pytest.raises(ChargeRefusedError) as caught:
-            ledger.charge(asked)
+            ledger.charge(placed_orders)
         assert caught.value.code == code
     ledger.set_budget("homes", LARGER, by="owner", reason="larger")
     with pytest.raises(ChargeRefusedError, match="the principal's budget"):
@@ -260,13 +260,13 @@ def test_i9_a_failure_is_paid_and_says_nothing(ledger: Ledger, tmp_path: Path) -
         write_payload(path, "half")
         raise ValueError("row 17 of customer 4711")
 
-    shelf = Shelf(tmp_path / "releases")
-    failed = Release(state=State.FAILED)
-    assert answer(ledger, shelf, order("a", request=1), fail) == failed
-    assert answer(ledger, shelf, order("a", request=1), compute) == failed
-    assert list(shelf.folder.iterdir()) == []
-    again = answer(ledger, shelf, order("b", request=1), compute)
-    assert again.state is State.OK
+    bundles = BundleStore(tmp_path / "releases")
+    failed = Release(state=ReleaseState.FAILED)
+    assert answer(ledger, bundles, order("a", request=1), fail) == failed
+    assert answer(ledger, bundles, order("a", request=1), compute) == failed
+    assert list(bundles.folder.iterdir()) == []
+    again = answer(ledger, bundles, order("b", request=1), compute)
+    assert again.state is ReleaseState.OK
     assert whole(ledger).spent == share_of(4) + share_of(4)
     assert broken(ledger) == []
 
@@ -277,20 +277,22 @@ def test_i9_a_ledger_that_fails_is_no_failed_draw(ledger: Ledger, tmp_path: Path
     def fail(_: Charge, __: Path) -> None:
         raise LedgerUnavailableError("gone")
 
-    shelf = Shelf(tmp_path / "releases")
+    bundles = BundleStore(tmp_path / "releases")
     with pytest.raises(LedgerUnavailableError):
-        answer(ledger, shelf, order("a"), fail)
-    assert answer(ledger, shelf, order("a"), compute).state is State.OK
+        answer(ledger, bundles, order("a"), fail)
+    assert answer(ledger, bundles, order("a"), compute).state is ReleaseState.OK
 
 
 def test_i10_tiers_have_accounts_of_their_own(ledger: Ledger) -> None:
     """The instance tier is opened by a recorded act, for the data set, then for an analyst."""
     with pytest.raises(InvalidParameterError, match="tier must be open"):
         ledger.set_budget(
-            "homes", ALLOWANCE, by="owner", reason="x", tier=Tier.INSTANCE, whose="ann"
+            "homes", ALLOWANCE, by="owner", reason="x", tier=Tier.INSTANCE, principal="ann"
         )
     ledger.set_budget("homes", ALLOWANCE, by="owner", reason="reproduction", tier=Tier.INSTANCE)
-    ledger.set_budget("homes", ALLOWANCE, by="owner", reason="x", tier=Tier.INSTANCE, whose="ann")
+    ledger.set_budget(
+        "homes", ALLOWANCE, by="owner", reason="x", tier=Tier.INSTANCE, principal="ann"
+    )
     ledger.charge(order("a", tier=Tier.INSTANCE))
     assert whole(ledger, tier=Tier.INSTANCE).spent == share_of(4)
     assert whole(ledger).spent == own(ledger, "ann").spent == Amounts()
@@ -319,15 +321,15 @@ def test_i11_linked_data_sets_share_one_budget(ledger: Ledger) -> None:
 
 def test_i12_a_rehearsal_is_never_stored(ledger: Ledger, tmp_path: Path) -> None:
     """What is drawn from a test source is refused where bundles are made, and ends as a failure."""
-    cheap = replace(EVERYTHING, label_epsilon=None, by=None, levels=(), weights={"clusters": 0.0})
+    cheap = EVERYTHING.replace(label_epsilon=None, by=None, levels=(), weights={"clusters": 0.0})
     profiles = some_profiles()
 
     def draw(_: Charge, path: Path) -> None:
-        with no_rehearsal(), noise.rehearse(Silent([])):
+        with without_plan_simulation(), noise.rehearse(Silent([])):
             release_bundle(profiles, plan_release(cheap, profiles.grid), path)
 
-    stored = answer(ledger, Shelf(tmp_path / "releases"), order("a"), draw)
-    assert stored == Release(state=State.FAILED)
+    stored = answer(ledger, BundleStore(tmp_path / "releases"), order("a"), draw)
+    assert stored == Release(state=ReleaseState.FAILED)
 
 
 def test_budgets_are_raised_with_a_reason(ledger: Ledger) -> None:
@@ -335,14 +337,14 @@ def test_budgets_are_raised_with_a_reason(ledger: Ledger) -> None:
     for number in range(4):
         ledger.charge(order(f"a{number}"))
     ledger.set_budget("homes", LARGER, by="owner", reason="the board agreed")
-    ledger.set_budget("homes", LARGER, by="owner", reason="the same", whose="ann")
+    ledger.set_budget("homes", LARGER, by="owner", reason="the same", principal="ann")
     ledger.charge(order("more"))
     refused: list[tuple[str, dict[str, object]]] = [
         ("at least what is spent", {"allowance": ALLOWANCE}),
-        ("reason must be said", {"reason": " "}),
+        ("reason must be given", {"reason": " "}),
         ("an administrator", {"by": "ann"}),
         ("one that is registered", {"name": "barns"}),
-        ("somebody who is known", {"whose": "eve"}),
+        ("a principal that exists", {"principal": "eve"}),
     ]
     usual = {"name": "homes", "allowance": LARGER, "by": "owner", "reason": "because"}
     for words, change in refused:
@@ -355,7 +357,7 @@ def test_budgets_are_raised_with_a_reason(ledger: Ledger) -> None:
 
 
 def test_names_are_given_once(ledger: Ledger) -> None:
-    """A principal, a data set and a closed door are not made twice."""
+    """A principal, a data set and a closed data set are not made twice."""
     with pytest.raises(InvalidParameterError, match="principal must be a new name"):
         ledger.add_principal("ann", PrincipalKind.ANALYST)
     with pytest.raises(InvalidParameterError, match="dataset must be a new name"):
@@ -376,22 +378,22 @@ def test_what_is_no_name_reaches_no_transaction_of_others(ledger: Ledger) -> Non
     with pytest.raises(InvalidParameterError, match="1 to 63 of a-z"):
         ledger.disable_principal("ann\0")
     with pytest.raises(InvalidParameterError, match="1 to 63 of a-z"):
-        ledger.set_budget("homes", small, by="owner", reason="x", whose="ann\0")
+        ledger.set_budget("homes", small, by="owner", reason="x", principal="ann\0")
 
 
 def test_a_crash_is_resumed(place: Place) -> None:
     """What was charged and not stored is finished at the next start; stray draws are gone."""
-    shelf = Shelf(place.folder / "releases")
+    bundles = BundleStore(place.folder / "releases")
     with place.open() as ledger:
         populate(ledger)
         paid = ledger.charge(order("a"))
-        write_payload(shelf.draft(paid), "a draw that was never stored")
+        write_payload(bundles.draft(paid), "a draw that was never stored")
     with place.open() as ledger:
-        assert resume(ledger, shelf, compute) == 1
-        assert resume(ledger, shelf, compute) == 0
+        assert resume(ledger, bundles, compute) == 1
+        assert resume(ledger, bundles, compute) == 0
         stored = ledger.release_of(paid)
     assert stored is not None
-    assert [path.name for path in shelf.folder.iterdir()] == [stored.payload_ref]
+    assert [path.name for path in bundles.folder.iterdir()] == [stored.payload_ref]
 
 
 def test_a_closed_ledger_takes_nothing(place: Place) -> None:
@@ -405,7 +407,7 @@ def test_a_closed_ledger_takes_nothing(place: Place) -> None:
 def test_orders_that_wait_together_are_decided_in_turn(ledger: Ledger) -> None:
     """In one batch: the same key, the same request, a conflict and the last of the budget."""
     price = share_of(2)
-    asked = [
+    placed_orders = [
         order("a", price=price),
         order("a", price=price),
         order("a", price=price, request="other"),
@@ -414,8 +416,8 @@ def test_orders_that_wait_together_are_decided_in_turn(ledger: Ledger) -> None:
         order("d", price=price),
         order("e", price=price, request="a", principal="bob"),
     ]
-    placed = [(ledger._place(one), one) for one in asked]
-    made = ledger._writer.run(lambda session: charge_all(session, 1, placed), book_id=1)
+    placed = [(ledger._resolve(one), one) for one in placed_orders]
+    made = ledger._writer.run(lambda session: charge_all(session, 1, placed), journal_id=1)
     kinds = [type(one).__name__ for one in made]
     assert kinds == [
         *("Charge", "Charge", "KeyConflictError", "Charge", "Charge"),
@@ -438,17 +440,17 @@ def test_tables_of_older_software_are_brought_up_to_date(place: Place) -> None:
         populate(ledger)
         paid = ledger.charge(order("a"))
         with writing(ledger.engine).begin() as connection:
-            for table in ("share", "act", "registration", "token"):
+            for table in ("share", "principal_event", "registration", "token"):
                 connection.execute(text(f"DROP TABLE {table}"))
             if connection.dialect.name == "postgresql":
                 for name in (
                     "share_no_update",
                     "share_no_delete",
-                    "act_no_update",
-                    "act_no_delete",
+                    "principal_event_no_update",
+                    "principal_event_no_delete",
                 ):
                     connection.execute(text(f"DROP FUNCTION {name}()"))
-            connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+            connection.execute(text("UPDATE alembic_version SET version_num = 'v2_0001'"))
     with place.open() as ledger:
         assert ledger.charge(order("a")) == paid
         assert broken(ledger) == []
@@ -456,13 +458,14 @@ def test_tables_of_older_software_are_brought_up_to_date(place: Place) -> None:
             assert compare_metadata(MigrationContext.configure(connection), metadata) == []
 
 
-def test_tables_of_newer_software_are_refused(place: Place) -> None:
-    """An old program does not touch what a newer one made."""
+@pytest.mark.parametrize("version", ["9999", "0003"])
+def test_tables_of_an_unknown_version_are_refused(place: Place, version: str) -> None:
+    """Tables of a newer version, or of 0.1, are not touched."""
     with place.open() as ledger:
         engine = writing(ledger.engine)
         with engine.begin() as connection:
-            connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    with pytest.raises(InvalidParameterError, match="newer software"):
+            connection.execute(text(f"UPDATE alembic_version SET version_num = '{version}'"))
+    with pytest.raises(InvalidParameterError, match="or a version that it upgrades"):
         place.open()
 
 
@@ -476,21 +479,21 @@ def test_the_audit_finds_every_planted_fault(
     """
     ledger.charge(order("a", request=1))
     ledger.charge(order("b", request=1, principal="bob"))
-    ledger.store(ledger.charge(order("a", request=1)), Release(state=State.FAILED))
+    ledger.store(ledger.charge(order("a", request=1)), Release(state=ReleaseState.FAILED))
     assert broken(ledger) == []
     _drop_guards(ledger)
     faults = {
-        "UPDATE entry SET rho = rho + 1 WHERE seq = 5": "the chain of every book is whole",
+        "UPDATE entry SET rho = rho + 1 WHERE seq = 5": "the chain of every journal is whole",
         "UPDATE account SET rho_spent = rho_spent - 1 WHERE principal_id IS NULL": "accounts hold",
         "UPDATE account SET rho_cap = rho_cap + 1": "accounts hold",
-        "UPDATE book SET head_seq = head_seq - 1": "no entry is missing at the end",
+        "UPDATE journal SET head_seq = head_seq - 1": "no entry is missing at the end",
         "UPDATE entry SET source_seq = 2 WHERE seq = 6": "every release belongs to a charge",
-        "UPDATE entry SET own_account_id = NULL WHERE seq = 6": "from the right accounts",
-        "UPDATE entry SET own_account_id = account_id WHERE seq = 5": "from the right accounts",
-        "UPDATE entry SET account_id = 3 WHERE seq = 5": "from the right accounts",
-        "UPDATE entry SET prev_sha256 = row_sha256 WHERE seq = 6": "the chain of every book",
+        "UPDATE entry SET own_account_id = NULL WHERE seq = 6": "on the right accounts",
+        "UPDATE entry SET own_account_id = account_id WHERE seq = 5": "on the right accounts",
+        "UPDATE entry SET account_id = 3 WHERE seq = 5": "on the right accounts",
+        "UPDATE entry SET prev_sha256 = row_sha256 WHERE seq = 6": "the chain of every journal",
         "UPDATE entry SET rho = -rho WHERE seq = 5": "accounts hold",
-        "UPDATE entry SET account_id = NULL WHERE seq = 5": "every draw was paid for",
+        "UPDATE entry SET account_id = NULL WHERE seq = 5": "every release was charged",
         "UPDATE entry SET rho = 4000000000000 WHERE seq = 5": "no account was ever above its cap",
         "UPDATE release SET seq = 6": "every release belongs to a charge",
     }
@@ -500,22 +503,22 @@ def test_the_audit_finds_every_planted_fault(
             said = _broken_within(connection)
             assert any(found in check for check in said), (fault, said)
             with monkeypatch.context() as small:
-                small.setattr(replay, "_PAGE", 2)
+                small.setattr(ledger_audit, "_PAGE", 2)
                 assert _broken_within(connection) == said
             connection.rollback()
     assert broken(ledger) == []
-    monkeypatch.setattr(replay, "_PAGE", 2)
-    monkeypatch.setattr(replay.Replay, "_take", _only_acts)
+    monkeypatch.setattr(ledger_audit, "_PAGE", 2)
+    monkeypatch.setattr(ledger_audit.Replay, "_take", _only_acts)
     assert broken(ledger) == []
 
 
-def _only_acts(self: replay.Replay, row: replay.Row, _: str) -> None:
+def _only_acts(self: ledger_audit.Replay, row: ledger_audit.Row, _: str) -> None:
     """Take what is no charge, so that the test sees charges taken a page at a time."""
-    assert row[replay.COLUMNS.index("kind")] != "charge"
+    assert row[ledger_audit.COLUMNS.index("kind")] != "charge"
     _TAKE(self, row, row[-1])
 
 
-_TAKE = replay.Replay._take
+_TAKE = ledger_audit.Replay._take
 
 
 def _drop_guards(ledger: Ledger) -> None:

@@ -1,4 +1,4 @@
-"""Workers are killed at every step, and many clients ask at once: nothing is lost or doubled.
+"""Workers killed at every step, many concurrent clients: no charge is lost or doubled.
 
 A handful in `make test`; `make soak` sets WATTVEIL_KILLS and WATTVEIL_CLIENT_SECONDS.
 """
@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import func, select, text
 
 from tests.integration.conftest import Place, Workers
-from tests.ledgers import (
+from tests.sample_ledgers import (
     ALLOWANCE,
     broken,
     full_disk,
@@ -33,11 +33,11 @@ from wattveil.errors import (
     LedgerUnavailableError,
 )
 from wattveil.privacy.guarantee import Tier
-from wattveil.serve.ledger.amounts import Allowance, Amounts
-from wattveil.serve.ledger.charges import Release, State
-from wattveil.serve.ledger.engine import FILE, writing
-from wattveil.serve.ledger.ledger import Ledger
-from wattveil.serve.ledger.tables import entry, release
+from wattveil.server.ledger.accounts import Release, ReleaseState
+from wattveil.server.ledger.amounts import Allowance, Amounts
+from wattveil.server.ledger.database import FILE, writing
+from wattveil.server.ledger.ledger import Ledger
+from wattveil.server.ledger.ledger_tables import entry, release
 
 KILLS = int(os.environ.get("WATTVEIL_KILLS", "8"))
 CLIENT_SECONDS = float(os.environ.get("WATTVEIL_CLIENT_SECONDS", "1.5"))
@@ -51,7 +51,7 @@ _UNFREEZE = {
 def test_a_killed_worker_leaves_no_answer_unpaid_and_none_twice(
     place: Place, workers: Workers
 ) -> None:
-    """Killed at each step in turn and asked again: one charge, one release, the same bytes."""
+    """Killed at each step in turn and repeated: one charge, one release, the same bytes."""
     with place.open() as ledger:
         populate(ledger)
     where = {"folder": str(place.folder), "database": place.database}
@@ -80,9 +80,9 @@ def test_a_killed_worker_leaves_no_answer_unpaid_and_none_twice(
 
 
 def test_many_clients_at_a_tight_cap(place: Place, workers: Workers) -> None:
-    """However many ask at once, from however many processes: overspent 0, doubled 0, lost 0.
+    """With any number of concurrent clients and processes: overspent 0, doubled 0, lost 0.
 
-    The cap is raised while they ask, a little at a time, so that it is tight all the time. SQLite
+    The cap is raised meanwhile, a little at a time, so that it is tight all the time. SQLite
     has one server process, as it would; PostgreSQL two.
     """
     price = share_of(10)
@@ -111,8 +111,8 @@ def test_many_clients_at_a_tight_cap(place: Place, workers: Workers) -> None:
             time.sleep(0.2)
             epsilon += 0.02
             larger = Allowance(epsilon=epsilon, delta=1e-6, label_epsilon=0.25)
-            for whose in (None, "ann"):
-                ledger.set_budget("homes", larger, by="owner", reason="more", whose=whose)
+            for principal in (None, "ann"):
+                ledger.set_budget("homes", larger, by="owner", reason="more", principal=principal)
     said = running.result()
     assert [one["ended"] for one in said] == [0] * servers
     accepted = [(key, seq) for one in said for key, seq in one["accepted"]]
@@ -140,11 +140,13 @@ def test_an_old_backup_does_not_start(tmp_path: Path) -> None:
         ):
             source.backup(target)
         ledger.charge(order("b", price=share_of(10)))
-        ledger.store(pending, Release(state=State.FAILED))
+        ledger.store(pending, Release(state=ReleaseState.FAILED))
     for stale in tmp_path.glob(f"{FILE}-*"):
         stale.unlink()
     shutil.copy(tmp_path / "backup", tmp_path / FILE)
-    with pytest.raises(LedgerBehindError, match="book 1 had 6 entries, and the database holds 5"):
+    with pytest.raises(
+        LedgerBehindError, match="journal 1 had 6 entries, and the database holds 5"
+    ):
         Ledger.open(tmp_path)
     with pytest.raises(InvalidParameterError, match="an administrator"):
         Ledger.accept(tmp_path, by="ann", reason="the disk was lost")
@@ -156,7 +158,7 @@ def test_an_old_backup_does_not_start(tmp_path: Path) -> None:
             assert account is not None
             assert account.left == Amounts()
         # Its release is lost, and may have left: a second draw would be one too many.
-        assert ledger.release_of(pending) == Release(state=State.FAILED)
+        assert ledger.release_of(pending) == Release(state=ReleaseState.FAILED)
         assert ledger.pending() == []
         with pytest.raises(ChargeRefusedError, match="data set's budget"):
             ledger.charge(order("b", price=share_of(10)))
@@ -169,8 +171,8 @@ def test_a_backup_that_lacks_a_release_does_not_start(place: Place) -> None:
         populate(ledger)
         kept, lost = ledger.charge(order("a")), ledger.charge(order("b"))
         for paid in (kept, lost):
-            ledger.store(paid, Release(state=State.FAILED))
-        heads = ledger._witness.path.read_text()
+            ledger.store(paid, Release(state=ReleaseState.FAILED))
+        heads = ledger._high_water_mark.path.read_text()
     assert heads.count("1 stored") == 2
     assert place.folder.joinpath("ledger.heads").read_text().count("1 stored 2") == 1
     place.open().close()
@@ -184,13 +186,13 @@ def test_a_backup_that_lacks_a_release_does_not_start(place: Place) -> None:
             Ledger.accept(place.folder, place.database, by=by, reason="restored")
     assert Ledger.accept(place.folder, place.database, by="owner", reason="restored") == 1
     with place.open() as ledger:
-        assert ledger.release_of(lost) == Release(state=State.FAILED)
+        assert ledger.release_of(lost) == Release(state=ReleaseState.FAILED)
         assert whole(ledger).left == Amounts()
         assert broken(ledger) == []
 
 
 def test_a_database_without_its_heads_does_not_start(place: Place) -> None:
-    """Nobody knows whether it is the newest; an empty one, and one with its heads, start."""
+    """It cannot be shown to be the newest; an empty one, and one with its heads, start."""
     with place.open() as ledger:
         populate(ledger)
     heads = place.folder / "ledger.heads"
@@ -207,7 +209,7 @@ def test_a_ledger_that_goes_back_while_it_runs_is_noticed(place: Place) -> None:
     with place.open() as ledger:
         populate(ledger)
         ledger.charge(order("a"))
-        ledger._witness.heads[1] = ledger._witness.heads[1]._replace(seq=99)
+        ledger._high_water_mark.heads[1] = ledger._high_water_mark.heads[1]._replace(seq=99)
         with pytest.raises(LedgerBehindError, match="had 99 entries"):
             ledger.charge(order("b"))
 
@@ -239,7 +241,7 @@ def test_a_read_only_database_is_a_refusal(place: Place) -> None:
 
 def test_a_database_that_is_gone_is_a_refusal(tmp_path: Path) -> None:
     """A server that cannot be reached, and a folder that is none, are said so at the start."""
-    pytest.importorskip("psycopg")
+    pytest.importorskip("psycopg", reason="the extra 'postgres' is not installed")
     with pytest.raises(LedgerUnavailableError, match="the database failed"):
         Ledger.open(tmp_path, f"postgresql://nobody@/none?host={tmp_path}")
     with pytest.raises(ValueError, match="a folder that exists"):
@@ -254,10 +256,10 @@ def test_heads_that_cannot_be_written_are_a_refusal(place: Place) -> None:
     """The charge is in the database; nothing is answered, and the same order finds it."""
     with place.open() as ledger:
         populate(ledger)
-        path = ledger._witness.path
-        ledger._witness.path = place.folder / "none" / "heads"
-        with pytest.raises(LedgerUnavailableError, match="file of heads"):
+        path = ledger._high_water_mark.path
+        ledger._high_water_mark.path = place.folder / "none" / "heads"
+        with pytest.raises(LedgerUnavailableError, match="high-water mark"):
             ledger.charge(order("a"))
-        ledger._witness.path = path
+        ledger._high_water_mark.path = path
         ledger.charge(order("a"))
         assert whole(ledger).spent == share_of(4)

@@ -3,7 +3,7 @@
 import pytest
 
 from wattveil.errors import InvalidFileError
-from wattveil.ingest import read_readings
+from wattveil.readings import read_readings
 
 psycopg = pytest.importorskip("psycopg", reason="the extra 'postgres' is not installed")
 
@@ -26,7 +26,7 @@ def test_a_query_gives_readings(database: str) -> None:
 
 
 def test_a_query_that_fails_hides_the_password(database: str) -> None:
-    """The error names the server and the fault, and not who asked."""
+    """The error names the server and the fault, not the user."""
     address = database.replace("tester@", "tester:hunter2@")
     with pytest.raises(InvalidFileError, match="a query that runs") as caught:
         read_readings(address, sql="SELECT * FROM nothing")

@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import select, update
 
-from tests.released import some_profiles
-from tests.servers import (
+from tests.live_server import (
     QUICK,
     Answer,
     Browser,
@@ -24,20 +23,20 @@ from tests.servers import (
     registration,
     serving,
 )
+from tests.sample_bundles import some_profiles
 from wattveil import Profiles
-from wattveil.publish.request import About, ReleaseRequest
-from wattveil.serve import datasets
-from wattveil.serve.access import Limits
-from wattveil.serve.guard import HEADERS, MOST_BYTES
-from wattveil.serve.ledger.journal import now
-from wattveil.serve.ledger.pricing import release_price
-from wattveil.serve.ledger.tables import registration as registered
-from wattveil.serve.ledger.tables import token
-from wattveil.serve.limits import Rate
-from wattveil.serve.problems import Code
-from wattveil.serve.tokens import sha256
+from wattveil.products.request import About, ReleaseRequest
+from wattveil.server import datasets
+from wattveil.server.auth.access import Limits, Rate
+from wattveil.server.auth.principals import sha256
+from wattveil.server.http.middleware import HEADERS, MAX_BYTES
+from wattveil.server.http.problems import Code
+from wattveil.server.ledger.journal import now
+from wattveil.server.ledger.ledger_tables import registration as registered
+from wattveil.server.ledger.ledger_tables import token
+from wattveil.server.ledger.pricing import release_price
 
-# --- asking ---------------------------------------------------------------------------------------
+# --- requests -------------------------------------------------------------------------------------
 
 
 def test_a_release_is_ordered_computed_and_read(server: Running) -> None:
@@ -47,22 +46,22 @@ def test_a_release_is_ordered_computed_and_read(server: Running) -> None:
     address = ordered.headers["location"]
     found = server.finished(ordered.json["id"])
     assert found["tables"] == ["groups", "load_duration", "load_shapes"]
-    manifest = server.ask("GET", f"{address}/manifest", as_="ann").json
+    manifest = server.send("GET", f"{address}/manifest", as_="ann").json
     assert manifest["guarantee"]["epsilon"] == "0.5"
     assert "signature" in manifest
     kinds = {
-        kind: server.ask("GET", f"{address}/payload/load_shapes.{kind}", as_="ann").body
+        kind: server.send("GET", f"{address}/payload/load_shapes.{kind}", as_="ann").body
         for kind in ("json", "csv", "parquet")
     }
     table = pq.read_table(io.BytesIO(kinds["parquet"]))
     assert pc.read_csv(io.BytesIO(kinds["csv"])).column_names == table.column_names
     as_json = Answer(200, {}, kinds["json"]).json
     assert as_json["load_kw"] == table["load_kw"].to_pylist()
-    report = server.ask("GET", f"{address}/report", as_="ann")
+    report = server.send("GET", f"{address}/report", as_="ann")
     assert b"<!doctype html>" in report.body
     assert "sandbox" in report.headers["content-security-policy"]
-    refused(server.ask("GET", f"{address}/payload/manifest.json", as_="ann"), Code.NOT_FOUND)
-    refused(server.ask("GET", f"{address}/payload/..%2Fmanifest.json", as_="ann"), Code.NOT_FOUND)
+    refused(server.send("GET", f"{address}/payload/manifest.json", as_="ann"), Code.NOT_FOUND)
+    refused(server.send("GET", f"{address}/payload/..%2Fmanifest.json", as_="ann"), Code.NOT_FOUND)
 
 
 def test_a_repeat_is_free_and_has_the_same_bytes(server: Running) -> None:
@@ -71,12 +70,12 @@ def test_a_repeat_is_free_and_has_the_same_bytes(server: Running) -> None:
     first = server.order("again", body)
     server.finished(first.json["id"])
     address = f"/v1/releases/{first.json['id']}"
-    bundle = server.ask("GET", f"{address}/bundle.zip", as_="ann").body
-    budget = server.ask("GET", "/v1/datasets/homes/budget", as_="ann").body
+    bundle = server.send("GET", f"{address}/bundle.zip", as_="ann").body
+    budget = server.send("GET", "/v1/datasets/homes/budget", as_="ann").body
     repeated = server.order("again", body)
     assert (repeated.status, repeated.json["id"]) == (200, first.json["id"])
-    assert server.ask("GET", f"{address}/bundle.zip", as_="ann").body == bundle
-    assert server.ask("GET", "/v1/datasets/homes/budget", as_="ann").body == budget
+    assert server.send("GET", f"{address}/bundle.zip", as_="ann").body == bundle
+    assert server.send("GET", "/v1/datasets/homes/budget", as_="ann").body == budget
     refused(server.order("again", {**body, "epsilon": 0.26}), Code.KEY_CONFLICT)
 
 
@@ -85,16 +84,16 @@ def test_what_another_paid_for_costs_the_data_set_nothing(server: Running) -> No
     body = {**QUICK, "epsilon": 0.125}
     mine = server.order("shared", body)
     server.finished(mine.json["id"])
-    before = server.ask("GET", "/v1/datasets/homes/budget", as_="bob").json
+    before = server.send("GET", "/v1/datasets/homes/budget", as_="bob").json
     theirs = server.order("shared", body, as_="bob")
-    after = server.ask("GET", "/v1/datasets/homes/budget", as_="bob").json
+    after = server.send("GET", "/v1/datasets/homes/budget", as_="bob").json
     assert theirs.json["state"] == "ok"
     assert after["dataset"] == before["dataset"]
     assert int(after["own"]["spent"]["rho"]) - int(before["own"]["spent"]["rho"]) == int(
         theirs.json["price"]["rho"]
     )
     bundles = {
-        server.ask("GET", f"/v1/releases/{one.json['id']}/bundle.zip", as_=name).body
+        server.send("GET", f"/v1/releases/{one.json['id']}/bundle.zip", as_=name).body
         for one, name in ((mine, "ann"), (theirs, "bob"))
     }
     assert len(bundles) == 1
@@ -111,9 +110,9 @@ def test_a_budget_that_is_spent_ends_the_answers(server: Running) -> None:
 
 
 def test_a_quote_is_the_price_and_costs_nothing(server: Running) -> None:
-    """Two roads to the price: over HTTP, and from the request; the plan foresees an error."""
-    before = server.ask("GET", "/v1/datasets/homes/budget", as_="bob").body
-    said = server.ask("POST", "/v1/datasets/homes/quotes", QUICK, as_="bob").json
+    """The price over HTTP equals that of the request; the plan has an expected error."""
+    before = server.send("GET", "/v1/datasets/homes/budget", as_="bob").body
+    said = server.send("POST", "/v1/datasets/homes/quotes", QUICK, as_="bob").json
     request = ReleaseRequest(
         epsilon=0.5,
         delta=1e-6,
@@ -123,17 +122,17 @@ def test_a_quote_is_the_price_and_costs_nothing(server: Running) -> None:
         about=About(),
     )
     assert said["price"]["rho"] == str(release_price(request).rho)
-    assert said["plan"]["parts"][0]["expected"][0]["value"] > 0.0
+    assert said["plan"]["products"][0]["expected"][0]["value"] > 0.0
     assert said["plan"]["warnings"] == []
-    assert server.ask("GET", "/v1/datasets/homes/budget", as_="bob").body == before
+    assert server.send("GET", "/v1/datasets/homes/budget", as_="bob").body == before
     most = {**QUICK, "epsilon": float(said["largest_epsilon"])}
     assert (
-        server.ask("POST", "/v1/datasets/homes/quotes", most, as_="bob").json["more_of_this_kind"][
+        server.send("POST", "/v1/datasets/homes/quotes", most, as_="bob").json["more_of_this_kind"][
             "own"
         ]
         == 1
     )
-    again = server.ask("POST", "/v1/datasets/homes/quotes", QUICK, as_="bob").json
+    again = server.send("POST", "/v1/datasets/homes/quotes", QUICK, as_="bob").json
     assert again["plan"] == said["plan"]
 
 
@@ -142,7 +141,7 @@ def test_a_quote_is_the_price_and_costs_nothing(server: Running) -> None:
 
 def test_nothing_but_health_and_schema_opens_without_a_token(server: Running) -> None:
     """Deny by default: every address of the schema, without a token and with a false one."""
-    schema = server.ask("GET", "/v1/openapi.json", as_=None).json
+    schema = server.send("GET", "/v1/openapi.json", as_=None).json
     tried = 0
     for path, methods in schema["paths"].items():
         for method in methods:
@@ -150,33 +149,33 @@ def test_nothing_but_health_and_schema_opens_without_a_token(server: Running) ->
                 continue
             address = path.replace("{", "").replace("}", "")
             for sent in ({}, {"Authorization": "Bearer wattveil_x"}, {"Authorization": "Basic x"}):
-                said = server.ask(method.upper(), address, {}, as_=None, headers=sent)
+                said = server.send(method.upper(), address, {}, as_=None, headers=sent)
                 refused(said, Code.UNAUTHORIZED)
                 tried += 1
     assert tried > 40
-    assert server.ask("GET", "/healthz", as_=None).json == {"status": "ok"}
+    assert server.send("GET", "/healthz", as_=None).json == {"status": "ok"}
 
 
 def test_analysts_do_not_act_as_owners(server: Running) -> None:
     """Every address of administrators refuses an analyst, whatever is sent."""
-    schema = server.ask("GET", "/v1/openapi.json", as_=None).json
+    schema = server.send("GET", "/v1/openapi.json", as_=None).json
     for path, methods in schema["paths"].items():
         if path.startswith("/v1/admin"):
             for method in methods:
                 address = path.replace("{dataset}", "homes").replace("{name}", "ann")
-                refused(server.ask(method.upper(), address, {}, as_="ann"), Code.FORBIDDEN)
+                refused(server.send(method.upper(), address, {}, as_="ann"), Code.FORBIDDEN)
 
 
 def test_what_is_not_ones_own_looks_as_if_it_were_not_there(server: Running) -> None:
     """The same bytes for what is hidden and for what does not exist."""
-    file = put_profiles(server.house.folder, "other.parquet", some_profiles(20))
-    made = server.ask("POST", "/v1/admin/datasets", registration(file, "hidden"))
+    file = put_profiles(server.state.folder, "other.parquet", some_profiles(20))
+    made = server.send("POST", "/v1/admin/datasets", registration(file, "hidden"))
     assert made.status == 201, made.body
     hidden, missing = (
         [
-            server.ask("GET", f"/v1/datasets/{name}", as_="ann"),
-            server.ask("GET", f"/v1/datasets/{name}/budget", as_="ann"),
-            server.ask("POST", f"/v1/datasets/{name}/quotes", QUICK, as_="ann"),
+            server.send("GET", f"/v1/datasets/{name}", as_="ann"),
+            server.send("GET", f"/v1/datasets/{name}/budget", as_="ann"),
+            server.send("POST", f"/v1/datasets/{name}/quotes", QUICK, as_="ann"),
             server.order("x", QUICK, dataset=name),
         ]
         for name in ("hidden", "nowhere")
@@ -184,40 +183,40 @@ def test_what_is_not_ones_own_looks_as_if_it_were_not_there(server: Running) -> 
     assert [one.body for one in hidden] == [one.body for one in missing]
     assert {one.status for one in hidden} == {403}
     mine = server.order("mine", {**QUICK, "epsilon": 0.16}).json["id"]
-    theirs, nobodys = (
-        server.ask("GET", f"/v1/releases/{name}", as_="bob") for name in (mine, "9-999")
+    theirs, missing_release = (
+        server.send("GET", f"/v1/releases/{name}", as_="bob") for name in (mine, "9-999")
     )
-    assert (theirs.status, theirs.body) == (nobodys.status, nobodys.body)
-    listed = server.ask("GET", "/v1/datasets", as_="ann").json["datasets"]
+    assert (theirs.status, theirs.body) == (missing_release.status, missing_release.body)
+    listed = server.send("GET", "/v1/datasets", as_="ann").json["datasets"]
     assert [one["name"] for one in listed] == ["homes"]
 
 
 def test_tokens_expire_and_are_taken_away(server: Running) -> None:
     """A token that was revoked, or whose holder is disabled, opens nothing."""
     server.admit("eve", epsilon=1.0)
-    assert server.ask("GET", "/v1/me", as_="eve").json == {"name": "eve", "kind": "analyst"}
-    assert server.ask("POST", "/v1/admin/principals/eve/revoke").json["revoked"] == 1
-    refused(server.ask("GET", "/v1/me", as_="eve"), Code.UNAUTHORIZED)
-    server.tokens["eve"] = server.ask("POST", "/v1/admin/principals/eve/tokens", {"days": 1}).json[
+    assert server.send("GET", "/v1/me", as_="eve").json == {"name": "eve", "kind": "analyst"}
+    assert server.send("POST", "/v1/admin/principals/eve/revoke").json["revoked"] == 1
+    refused(server.send("GET", "/v1/me", as_="eve"), Code.UNAUTHORIZED)
+    server.tokens["eve"] = server.send("POST", "/v1/admin/principals/eve/tokens", {"days": 1}).json[
         "token"
     ]
-    assert server.ask("GET", "/v1/me", as_="eve").status == 200
+    assert server.send("GET", "/v1/me", as_="eve").status == 200
     expired = update(token).where(token.c.sha256 == sha256(server.tokens["eve"]))
-    with server.house.ledger.engine.begin() as connection:
+    with server.state.ledger.engine.begin() as connection:
         connection.execute(expired.values(expires_at=now()))
-    refused(server.ask("GET", "/v1/me", as_="eve"), Code.UNAUTHORIZED)
-    server.tokens["eve"] = server.ask("POST", "/v1/admin/principals/eve/tokens", {}).json["token"]
-    assert server.ask("GET", "/v1/me", as_="eve").status == 200
-    server.ask("POST", "/v1/admin/principals/eve/disable")
-    refused(server.ask("GET", "/v1/me", as_="eve"), Code.UNAUTHORIZED)
+    refused(server.send("GET", "/v1/me", as_="eve"), Code.UNAUTHORIZED)
+    server.tokens["eve"] = server.send("POST", "/v1/admin/principals/eve/tokens", {}).json["token"]
+    assert server.send("GET", "/v1/me", as_="eve").status == 200
+    server.send("POST", "/v1/admin/principals/eve/disable")
+    refused(server.send("GET", "/v1/me", as_="eve"), Code.UNAUTHORIZED)
     for days in (0, 10**6, "1", None):
         body = {"days": days}
-        refused(server.ask("POST", "/v1/admin/principals/ann/tokens", body), Code.INVALID_REQUEST)
+        refused(server.send("POST", "/v1/admin/principals/ann/tokens", body), Code.INVALID_REQUEST)
 
 
 def test_no_token_is_kept(server: Running) -> None:
-    """Only hashes lie in the data folder, whoever reads its files."""
-    files = [path for path in server.house.folder.rglob("*") if path.is_file()]
+    """The data folder holds hashes of tokens only."""
+    files = [path for path in server.state.folder.rglob("*") if path.is_file()]
     content = b"".join(path.read_bytes() for path in files)
     for text in server.tokens.values():
         assert text.encode() not in content
@@ -226,15 +225,15 @@ def test_no_token_is_kept(server: Running) -> None:
 def test_no_customer_is_in_ledger_log_or_release(
     server: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Canaries: names of customers, which are in the profiles, and names that somebody sends."""
+    """Canaries: names of customers, which are in the profiles, and names in requests."""
     caplog.set_level("INFO")
     ordered = server.order("canary", {**QUICK, "epsilon": 0.05})
     assert server.finished(ordered.json["id"])["state"] == "ok"
     for path in ("/v1/datasets/CUSTOMER-00007", "/CUSTOMER-00007", "/v1/me?x=CUSTOMER-00007"):
-        server.ask("GET", path, headers={"User-Agent": "CUSTOMER-00007"})
+        server.send("GET", path, headers={"User-Agent": "CUSTOMER-00007"})
     assert "/v1/datasets/{dataset}" in caplog.text
     assert "CUSTOMER" not in caplog.text
-    folder = server.house.folder
+    folder = server.state.folder
     private = folder / "profiles"
     files = [path for path in folder.rglob("*") if path.is_file() and private not in path.parents]
     assert any(path.suffix == ".sqlite" for path in files)
@@ -255,9 +254,9 @@ def test_no_customer_is_in_ledger_log_or_release(
         ({"epsilon": float("nan")}, "epsilon"),
         ({"epsilon": float("inf")}, "epsilon"),
         ({"delta": 1.0}, "delta"),
-        ({"clusters": 0}, "clusters"),
-        ({"clusters": 6.5}, "clusters"),
-        ({"clusters": 101}, "clusters"),
+        ({"n_clusters": 0}, "n_clusters"),
+        ({"n_clusters": 6.5}, "n_clusters"),
+        ({"n_clusters": 101}, "n_clusters"),
         ({"products": ["everything"]}, "products.0"),
         ({"products": []}, "products"),
         ({"products": ["load", "shares"]}, "products"),
@@ -273,7 +272,7 @@ def test_no_customer_is_in_ledger_log_or_release(
         ({"no name": 1}, "?"),
     ],
 )
-def test_a_request_that_breaks_a_rule_is_told_the_field(
+def test_an_invalid_request_names_the_field(
     server: Running, change: dict[str, object], field: str
 ) -> None:
     """The field and its rule; quotes and orders say the same, and nothing is charged."""
@@ -281,7 +280,7 @@ def test_a_request_that_breaks_a_rule_is_told_the_field(
     said = refused(server.order("never", body), Code.INVALID_REQUEST)
     assert field in [one["field"] for one in said.json["errors"]]
     assert "--" not in str(said.json)
-    quoted = server.ask("POST", "/v1/datasets/homes/quotes", body, as_="ann")
+    quoted = server.send("POST", "/v1/datasets/homes/quotes", body, as_="ann")
     assert quoted.body == said.body
 
 
@@ -293,7 +292,7 @@ def test_what_is_no_request_is_refused(server: Running, body: bytes) -> None:
     """Bytes that are no JSON object."""
     headers = {"Content-Type": "application/json"}
     path = "/v1/datasets/homes/quotes"
-    refused(server.ask("POST", path, body, as_="ann", headers=headers), Code.INVALID_REQUEST)
+    refused(server.send("POST", path, body, as_="ann", headers=headers), Code.INVALID_REQUEST)
 
 
 @pytest.mark.parametrize("key", ["", " ", "a b", "x" * 129, "\xe9"])
@@ -305,18 +304,18 @@ def test_a_key_must_be_writable(server: Running, key: str) -> None:
 def test_a_body_that_is_too_large_is_not_read(server: Running) -> None:
     """Whether it says so at the beginning or not."""
     path = "/v1/datasets/homes/quotes"
-    refused(server.ask("POST", path, b" " * (MOST_BYTES + 1), as_="ann"), Code.TOO_LARGE)
+    refused(server.send("POST", path, b" " * (MAX_BYTES + 1), as_="ann"), Code.TOO_LARGE)
     said = {"Content-Length": str(10**9)}
-    refused(server.ask("POST", path, b" ", as_="ann", headers=said), Code.TOO_LARGE)
+    refused(server.send("POST", path, b" ", as_="ann", headers=said), Code.TOO_LARGE)
 
 
 def test_every_answer_has_the_headers(server: Running) -> None:
     """Also problems, and addresses that do not exist."""
     for path in ("/healthz", "/v1/me", "/v1/datasets/none", "/nowhere", "/v1/openapi.json"):
-        found = server.ask("GET", path).headers
+        found = server.send("GET", path).headers
         assert {name: found[name.lower()] for name in HEADERS} == HEADERS
         assert "server" not in found
-    refused(server.ask("DELETE", "/v1/me"), Code.METHOD_NOT_ALLOWED)
+    refused(server.send("DELETE", "/v1/me"), Code.METHOD_NOT_ALLOWED)
 
 
 # --- owners ---------------------------------------------------------------------------------------
@@ -353,29 +352,29 @@ def test_a_data_set_that_cannot_be_served_is_not_registered(
         load_kw=np.array(profiles.load_kw[::-1]),
         attributes={name: values[::-1] for name, values in profiles.attributes.items()},
     )
-    file = put_profiles(server.house.folder, "copy.parquet", turned)
+    file = put_profiles(server.state.folder, "copy.parquet", turned)
     body = {**registration(file, "copied"), **change}
-    said = refused(server.ask("POST", "/v1/admin/datasets", body), Code.INVALID_REQUEST)
+    said = refused(server.send("POST", "/v1/admin/datasets", body), Code.INVALID_REQUEST)
     assert [one["field"] for one in said.json["errors"]] == [field]
 
 
 def test_owners_read_the_ledger(server: Running) -> None:
     """Every entry, in pages."""
-    entries = server.ask("GET", "/v1/admin/ledger?book=1").json["entries"]
+    entries = server.send("GET", "/v1/admin/ledger?journal=1").json["entries"]
     assert [one["kind"] for one in entries[:4]] == ["open", "cap", "cap", "cap"]
-    later = server.ask("GET", "/v1/admin/ledger?book=1&after=2").json["entries"]
+    later = server.send("GET", "/v1/admin/ledger?journal=1&after=2").json["entries"]
     assert later == entries[2:]
-    refused(server.ask("GET", "/v1/admin/ledger?after=-1"), Code.INVALID_REQUEST)
+    refused(server.send("GET", "/v1/admin/ledger?after=-1"), Code.INVALID_REQUEST)
 
 
 def test_a_closed_data_set_answers_what_it_has_answered(server: Running) -> None:
     """New requests are refused, old ones are read."""
-    file = put_profiles(server.house.folder, "old.parquet", some_profiles(30))
-    server.ask("POST", "/v1/admin/datasets", registration(file, "old"))
+    file = put_profiles(server.state.folder, "old.parquet", some_profiles(30))
+    server.send("POST", "/v1/admin/datasets", registration(file, "old"))
     server.admit("dan", epsilon=2.0, dataset="old")
     done = server.order("x", QUICK, as_="dan", dataset="old")
     assert server.finished(done.json["id"], as_="dan")["state"] == "ok"
-    server.ask("POST", "/v1/admin/datasets/old/close", {"reason": "moved"})
+    server.send("POST", "/v1/admin/datasets/old/close", {"reason": "moved"})
     assert server.order("x", QUICK, as_="dan", dataset="old").json["state"] == "ok"
     said = server.order("y", {**QUICK, "epsilon": 0.4}, as_="dan", dataset="old")
     assert "closed" in refused(said, Code.REFUSED).json["reason"]
@@ -383,13 +382,13 @@ def test_a_closed_data_set_answers_what_it_has_answered(server: Running) -> None
 
 def test_a_file_that_was_exchanged_answers_nothing(server: Running) -> None:
     """Other people's data on this budget: the computation fails, and says no more than that."""
-    file = put_profiles(server.house.folder, "mine.parquet", some_profiles(40))
-    server.ask("POST", "/v1/admin/datasets", registration(file, "exchanged"))
+    file = put_profiles(server.state.folder, "mine.parquet", some_profiles(40))
+    server.send("POST", "/v1/admin/datasets", registration(file, "exchanged"))
     server.admit("flo", epsilon=2.0, dataset="exchanged")
-    put_profiles(server.house.folder, "mine.parquet", some_profiles(41))
+    put_profiles(server.state.folder, "mine.parquet", some_profiles(41))
     ordered = server.order("x", QUICK, as_="flo", dataset="exchanged")
     assert server.finished(ordered.json["id"], as_="flo")["state"] == "failed"
-    said = server.ask("GET", f"/v1/releases/{ordered.json['id']}/manifest", as_="flo")
+    said = server.send("GET", f"/v1/releases/{ordered.json['id']}/manifest", as_="flo")
     assert set(refused(said, Code.FAILED).json) == {"type", "title", "status", "code"}
 
 
@@ -398,25 +397,25 @@ def test_a_file_that_was_exchanged_answers_nothing(server: Running) -> None:
 
 def battery(server: Running) -> list[tuple[int, bytes]]:
     """Return the answers to requests that are refused, or answered from public things."""
-    asked = [
-        server.ask("GET", "/v1/datasets", as_="ann"),
-        server.ask("GET", "/v1/datasets/homes", as_="ann"),
-        server.ask("GET", "/v1/datasets/homes/budget", as_="ann"),
-        server.ask("GET", "/v1/releases/1-99", as_="ann"),
+    responses = [
+        server.send("GET", "/v1/datasets", as_="ann"),
+        server.send("GET", "/v1/datasets/homes", as_="ann"),
+        server.send("GET", "/v1/datasets/homes/budget", as_="ann"),
+        server.send("GET", "/v1/releases/1-99", as_="ann"),
         server.order("k", {"epsilon": 50.0}),
         server.order("k", {"epsilon": 1.0, "tier": "instance"}),
-        server.order("k", {"epsilon": 1.0, "by": "class", "clusters": 1001}),
+        server.order("k", {"epsilon": 1.0, "by": "class", "n_clusters": 1001}),
         server.order("k", {"epsilon": 1.0, "by": "nothing"}),
         server.order("k", {"epsilon": 1e-12}),
         server.order("k", {"epsilon": 1e-3}),
         server.order("k", {"epsilon": 1.0, "label_epsilon": 0.9999999}),
         server.order("k", {"epsilon": 1.0, "label_epsilon": 2.0}),
-        server.ask("POST", "/v1/datasets/homes/quotes", {"epsilon": -1.0}, as_="ann"),
+        server.send("POST", "/v1/datasets/homes/quotes", {"epsilon": -1.0}, as_="ann"),
     ]
-    return [(one.status, one.body) for one in asked]
+    return [(one.status, one.body) for one in responses]
 
 
-def with_giant() -> Profiles:
+def with_large_customer() -> Profiles:
     """Return the same customers, one of them a thousand times as large."""
     profiles = some_profiles()
     load_kw = np.array(profiles.load_kw)
@@ -425,58 +424,58 @@ def with_giant() -> Profiles:
 
 
 def test_neighbouring_data_are_answered_alike(tmp_path: Path) -> None:
-    """Two servers whose data differ in a customer say the same, byte by byte."""
+    """Two servers whose data differ in one customer send identical bytes."""
     said = []
-    for name, profiles in (("one", some_profiles()), ("other", with_giant())):
+    for name, profiles in (("one", some_profiles()), ("other", with_large_customer())):
         (tmp_path / name).mkdir()
         with serving(tmp_path / name) as running:
-            put_profiles(running.house.folder, profiles=profiles)
+            put_profiles(running.state.folder, profiles=profiles)
             body = registration("homes.parquet")
-            assert running.ask("POST", "/v1/admin/datasets", body).status == 201
+            assert running.send("POST", "/v1/admin/datasets", body).status == 201
             running.admit("ann", epsilon=3.0)
             said.append(battery(running))
     assert said[0] == said[1]
     assert {status for status, _ in said[0]} == {200, 403, 404, 422}
 
 
-def test_whoever_asks_or_guesses_too_often_waits(tmp_path: Path) -> None:
-    """Three at once and no more for a while; others are not concerned."""
-    slow = Limits(asking=Rate(3, 1e-6), guessing=Rate(2, 1e-6))
+def test_requests_and_failed_tokens_are_rate_limited(tmp_path: Path) -> None:
+    """Three at once, then refused for a while; other clients are unaffected."""
+    slow = Limits(requests=Rate(3, 1e-6), failed_tokens=Rate(2, 1e-6))
     with serving(tmp_path, limits=slow) as running:
-        assert [running.ask("GET", "/v1/me").status for _ in range(5)] == [200] * 3 + [429] * 2
-        guesses = [running.ask("GET", "/v1/me", as_=None).status for _ in range(4)]
+        assert [running.send("GET", "/v1/me").status for _ in range(5)] == [200] * 3 + [429] * 2
+        guesses = [running.send("GET", "/v1/me", as_=None).status for _ in range(4)]
         assert guesses == [401, 401, 429, 429]
 
 
 def test_a_quote_warns_of_a_large_delta(server: Running) -> None:
     """In the API and on the page; the estimate that it is compared with is rounded."""
     large = {**QUICK, "delta": 0.005}
-    said = server.ask("POST", "/v1/datasets/homes/quotes", large, as_="ann").json["plan"]
+    said = server.send("POST", "/v1/datasets/homes/quotes", large, as_="ann").json["plan"]
     (warning,) = said["warnings"]
-    assert f"public estimate of {said['customers_guessed']:,} customers" in warning
-    asked = {"epsilon": "0.5", "clusters": "6", "products": "load", "delta": "0.005"}
-    page = Browser(server, "ann").post("/datasets/homes/quote", **asked).body.decode()
+    assert f"public estimate of {said['customers_estimate']:,} customers" in warning
+    fields = {"epsilon": "0.5", "n_clusters": "6", "products": "load", "delta": "0.005"}
+    page = Browser(server, "ann").post("/datasets/homes/quote", **fields).body.decode()
     assert f"Warning: {warning}" in unescape(page)
 
 
 def test_the_public_estimate_is_rounded_before_it_is_stored(server: Running) -> None:
     """By the API and by the form, which says so; one that an older version stored when shown."""
-    file = put_profiles(server.house.folder, "estimate.parquet", some_profiles(31))
+    file = put_profiles(server.state.folder, "estimate.parquet", some_profiles(31))
     body = {**registration(file, "estimate"), "customers": 1409}
-    assert server.ask("POST", "/v1/admin/datasets", body).status == 201
-    assert server.ask("GET", "/v1/datasets/estimate").json["customers"] == 1000
-    file = put_profiles(server.house.folder, "form.parquet", some_profiles(32))
+    assert server.send("POST", "/v1/admin/datasets", body).status == 201
+    assert server.send("GET", "/v1/datasets/estimate").json["customers"] == 1000
+    file = put_profiles(server.state.folder, "form.parquet", some_profiles(32))
     form = {"name": "form", "file": file, "clip_kw": "5", "typical_kw": "0.5", "epsilon": "1"}
     more = {"customers": "1409", "delta": "1e-6", "label_epsilon": "0", "groups": ""}
     shown = Browser(server, "owner").post("/admin/datasets", **form, **more).body.decode()
     assert "form is registered. Note: public estimate of customers: 1,409 rounded" in shown
-    with server.house.ledger.reading() as connection:
+    with server.state.ledger.reading() as connection:
         stored = connection.execute(select(registered.c.public)).scalars().all()
         assert all('"customers":1409' not in text.replace(" ", "") for text in stored)
         old = connection.execute(datasets._DATASET.limit(1)).one()._mapping
     public = json.dumps({**json.loads(old["public"]), "customers": 1409})
     row = SimpleNamespace(**{**old, "public": public})
-    assert datasets._dataset_of(row).description()["customers"] == 1000
+    assert datasets._dataset_of(row).description().customers == 1000
     for customers in (0, -1, 10**12 + 1, 1.5, True, "1000"):
         bad = {**registration(file, "bad"), "customers": customers}
-        refused(server.ask("POST", "/v1/admin/datasets", bad), Code.INVALID_REQUEST)
+        refused(server.send("POST", "/v1/admin/datasets", bad), Code.INVALID_REQUEST)

@@ -6,40 +6,39 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from tests.released import some_profiles
-from tests.servers import QUICK, Answer, Running, put_profiles, registration
+from tests.live_server import QUICK, Answer, Running, put_profiles, registration
+from tests.sample_bundles import some_profiles
 from tools.reference.http import description, problem_codes
-from wattveil.serve.described import ROUTES
 
 _TO_FILL = re.compile(r"\{\w+\}")
 
 
-class Witness:
-    """Asks by the route's own name, and holds the answer against its description."""
+class DescribedClient:
+    """Sends requests by route, and compares each response with its OpenAPI description."""
 
     def __init__(self, server: Running) -> None:
         self.server = server
         self.met: set[str] = set()
 
-    def ask(self, route: str, *names: str, status: int, query: str = "", **how: Any) -> Answer:  # noqa: ANN401 - see `Running.ask`
+    def send(self, route: str, *names: str, status: int, query: str = "", **how: Any) -> Answer:  # noqa: ANN401 - see `Running.send`
         """Send a request that must be answered with a status."""
         method, _, path = route.partition(" ")
         filled = iter(names)
         address = _TO_FILL.sub(lambda _: next(filled), path) + query
-        answer = self.server.ask(method, address, how.pop("body", None), **how)
+        answer = self.server.send(method, address, how.pop("body", None), **how)
         assert answer.status == status, (route, answer.status, answer.body)
         self.met.add(route)
-        told = description()["paths"][path][method.lower()]["responses"]
-        faults = list(unlike(answer, told))
+        described = description()["paths"][path][method.lower()]["responses"]
+        faults = list(unlike(answer, described))
         assert faults == [], (route, faults)
         return answer
 
 
-def unlike(answer: Answer, told: dict[str, Any]) -> list[str]:
-    """Return what an answer has, or lacks, against what is told of a route."""
-    if str(answer.status) not in told:
+def unlike(answer: Answer, described: dict[str, Any]) -> list[str]:
+    """Return the differences between a response and the description of its route."""
+    if str(answer.status) not in described:
         return [f"status {answer.status}"]
-    content = told[str(answer.status)]["content"]
+    content = described[str(answer.status)]["content"]
     kind = answer.headers["content-type"]
     known = [one for one in content if kind.partition(";")[0] == one.partition(";")[0]]
     if not known:
@@ -52,73 +51,78 @@ def unlike(answer: Answer, told: dict[str, Any]) -> list[str]:
 
 
 def test_every_answer_is_as_described(server: Running) -> None:
-    """Each route is asked once at least; no field is left out, and none is not described."""
-    see, act = Witness(server), "POST /v1/admin"
-    see.ask("GET /healthz", status=200, as_=None)
-    file = put_profiles(server.house.folder, "answers.parquet", some_profiles(211))
-    see.ask(f"{act}/datasets", status=201, body=registration(file, "answers"))
+    """Each route is requested at least once; every field is present and described."""
+    see, act = DescribedClient(server), "POST /v1/admin"
+    see.send("GET /healthz", status=200, as_=None)
+    file = put_profiles(server.state.folder, "answers.parquet", some_profiles(211))
+    see.send(f"{act}/datasets", status=201, body=registration(file, "answers"))
     for name in ("reader", "leaver"):
-        made = see.ask(f"{act}/principals", status=201, body={"name": name})
+        made = see.send(f"{act}/principals", status=201, body={"name": name})
         server.tokens[name] = made.json["token"]
     allowance = {"epsilon": 2.0, "delta": 1e-6}
-    budget = {"allowance": allowance, "reason": "x", "whose": "reader"}
-    see.ask(f"{act}/datasets/{{dataset}}/budgets", "answers", status=200, body=budget)
-    see.ask("GET /v1/me", status=200, as_="reader")
-    see.ask("GET /v1/datasets", status=200, as_="reader")
-    see.ask("GET /v1/datasets/{dataset}", "answers", status=200, as_="reader")
+    budget = {"allowance": allowance, "reason": "x", "principal": "reader"}
+    see.send(f"{act}/datasets/{{dataset}}/budgets", "answers", status=200, body=budget)
+    see.send("GET /v1/me", status=200, as_="reader")
+    see.send("GET /v1/datasets", status=200, as_="reader")
+    see.send("GET /v1/datasets/{dataset}", "answers", status=200, as_="reader")
     of_budget = "GET /v1/datasets/{dataset}/budget"
-    see.ask(of_budget, "answers", status=200, as_="reader")
-    see.ask(of_budget, "answers", query="?tier=instance", status=200, as_="reader")
+    see.send(of_budget, "answers", status=200, as_="reader")
+    see.send(of_budget, "answers", query="?tier=instance", status=200, as_="reader")
     quotes = "POST /v1/datasets/{dataset}/quotes"
-    see.ask(quotes, "answers", status=200, body=QUICK, as_="reader")
+    see.send(quotes, "answers", status=200, body=QUICK, as_="reader")
     order: dict[str, Any] = {"body": QUICK, "as_": "reader", "headers": {"Idempotency-Key": "a"}}
     orders = "POST /v1/datasets/{dataset}/releases"
-    number = see.ask(orders, "answers", status=202, **order).json["id"]
+    number = see.send(orders, "answers", status=202, **order).json["id"]
     assert server.finished(number, as_="reader")["state"] == "ok"
-    see.ask(orders, "answers", status=200, **order)
+    see.send(orders, "answers", status=200, **order)
 
     one = "GET /v1/releases/{release}"
-    assert "load_shapes" in see.ask(one, number, status=200, as_="reader").json["tables"]
-    see.ask("GET /v1/releases", status=200, as_="reader")
+    assert "load_shapes" in see.send(one, number, status=200, as_="reader").json["tables"]
+    see.send("GET /v1/releases", status=200, as_="reader")
     for part in ("manifest", "report"):
-        see.ask(f"{one}/{part}", number, status=200, as_="reader")
+        see.send(f"{one}/{part}", number, status=200, as_="reader")
     for kind in ("csv", "json", "parquet"):
         table = f"load_shapes.{kind}"
-        see.ask(f"{one}/payload/{{file}}", number, table, status=200, as_="reader")
-    bundle = see.ask(f"{one}/bundle.zip", number, status=200, as_="reader").body
+        see.send(f"{one}/payload/{{file}}", number, table, status=200, as_="reader")
+    bundle = see.send(f"{one}/bundle.zip", number, status=200, as_="reader").body
     zipped = {"Content-Type": "application/zip"}
-    see.ask("POST /v1/verify", status=200, body=bundle, headers=zipped, as_="reader")
+    see.send("POST /v1/verify", status=200, body=bundle, headers=zipped, as_="reader")
     share = "POST /v1/releases/{release}/shares"
-    see.ask(share, number, status=201, body={"reader": "*"}, as_="reader")
+    see.send(share, number, status=201, body={"reader": "*"}, as_="reader")
 
-    see.ask("GET /v1/admin/datasets/{dataset}/accounts", "answers", status=200)
-    see.ask("GET /v1/admin/ledger", status=200)
-    for what in ("principals", "acts"):
-        see.ask(f"GET /v1/admin/{what}", status=200)
-    see.ask(f"{act}/principals/{{name}}/tokens", "leaver", status=201, body={})
-    see.ask(f"{act}/principals/{{name}}/revoke", "leaver", status=200)
-    see.ask(f"{act}/principals/{{name}}/disable", "leaver", status=200)
-    see.ask(f"{act}/datasets/{{dataset}}/close", "answers", status=200, body={"reason": "x"})
-    assert see.met == set(ROUTES)
+    see.send("GET /v1/admin/datasets/{dataset}/accounts", "answers", status=200)
+    see.send("GET /v1/admin/ledger", status=200)
+    for what in ("principals", "events"):
+        see.send(f"GET /v1/admin/{what}", status=200)
+    see.send(f"{act}/principals/{{name}}/tokens", "leaver", status=201, body={})
+    see.send(f"{act}/principals/{{name}}/revoke", "leaver", status=200)
+    see.send(f"{act}/principals/{{name}}/disable", "leaver", status=200)
+    see.send(f"{act}/datasets/{{dataset}}/close", "answers", status=200, body={"reason": "x"})
+    routes = {
+        f"{method.upper()} {path}"
+        for path, methods in description()["paths"].items()
+        for method in methods
+    }
+    assert see.met == routes
 
 
 def test_problems_are_as_described(server: Running) -> None:
     """What is refused has the fields of a problem, and a code that the route is said to have."""
-    see = Witness(server)
+    see = DescribedClient(server)
     orders, one = "POST /v1/datasets/{dataset}/releases", "GET /v1/releases/{release}"
     key: dict[str, Any] = {"as_": "ann", "headers": {"Idempotency-Key": "problems"}}
-    see.ask("GET /v1/me", status=401, as_=None)
-    see.ask("GET /v1/admin/acts", status=403, as_="ann")
-    see.ask("GET /v1/datasets/{dataset}", "nobodys", status=403, as_="ann")
-    see.ask(one, "1-999999", status=404, as_="ann")
-    see.ask(f"{one}/manifest", "1-999999", status=404, as_="ann")
-    see.ask("GET /v1/admin/ledger", query="?book=0", status=422)
-    see.ask("POST /v1/admin/principals/{name}/revoke", "nobody", status=422)
-    see.ask("POST /v1/verify", status=422, body=b"no bundle", as_="ann")
-    see.ask(orders, "homes", status=422, body={"epsilon": -1.0}, **key)
-    see.ask(orders, "homes", status=422, body=QUICK, as_="ann")  # without a key
-    see.ask(orders, "homes", status=403, body={**QUICK, "epsilon": 90.0}, **key)
-    see.ask("POST /v1/admin/principals", status=413, body=b" " * 300_000)
+    see.send("GET /v1/me", status=401, as_=None)
+    see.send("GET /v1/admin/events", status=403, as_="ann")
+    see.send("GET /v1/datasets/{dataset}", "nobodys", status=403, as_="ann")
+    see.send(one, "1-999999", status=404, as_="ann")
+    see.send(f"{one}/manifest", "1-999999", status=404, as_="ann")
+    see.send("GET /v1/admin/ledger", query="?journal=0", status=422)
+    see.send("POST /v1/admin/principals/{name}/revoke", "nobody", status=422)
+    see.send("POST /v1/verify", status=422, body=b"no bundle", as_="ann")
+    see.send(orders, "homes", status=422, body={"epsilon": -1.0}, **key)
+    see.send(orders, "homes", status=422, body=QUICK, as_="ann")  # without a key
+    see.send(orders, "homes", status=403, body={**QUICK, "epsilon": 90.0}, **key)
+    see.send("POST /v1/admin/principals", status=413, body=b" " * 300_000)
 
 
 @pytest.mark.parametrize(
@@ -127,11 +131,11 @@ def test_problems_are_as_described(server: Running) -> None:
 )
 def test_an_answer_that_differs_is_found(body: bytes) -> None:
     """A field too few, one too many, one of another kind; another status, media type or code."""
-    told = description()["paths"]["/v1/me"]["get"]["responses"]
+    described = description()["paths"]["/v1/me"]["get"]["responses"]
     right = Answer(200, {"content-type": "application/json"}, b'{"name": "a", "kind": "admin"}')
-    assert unlike(right, told) == []
-    assert unlike(Answer(200, right.headers, body), told) != []
-    assert unlike(Answer(201, right.headers, right.body), told) != []
-    assert unlike(Answer(200, {"content-type": "text/html"}, right.body), told) != []
-    assert problem_codes(told["401"]) == ["unauthorized"]
-    assert "forbidden" not in {code for one in told.values() for code in problem_codes(one)}
+    assert unlike(right, described) == []
+    assert unlike(Answer(200, right.headers, body), described) != []
+    assert unlike(Answer(201, right.headers, right.body), described) != []
+    assert unlike(Answer(200, {"content-type": "text/html"}, right.body), described) != []
+    assert problem_codes(described["401"]) == ["unauthorized"]
+    assert "forbidden" not in {code for one in described.values() for code in problem_codes(one)}

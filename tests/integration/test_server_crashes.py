@@ -1,4 +1,4 @@
-"""Servers and databases are killed while many clients ask over HTTP: nothing is lost or doubled.
+"""Servers and databases are killed while many clients send requests: no charge is lost or doubled.
 
 A handful in `make test`; `make soak` sets WATTVEIL_SERVER_KILLS, WATTVEIL_DATABASE_KILLS and
 WATTVEIL_CLIENT_SECONDS.
@@ -20,14 +20,14 @@ import pytest
 from sqlalchemy import select
 
 from tests.integration.conftest import Place
-from tests.ledgers import broken, whole
-from tests.postgres import missing_programs, postgres_server
-from tests.servers import put_profiles, registration
+from tests.live_server import put_profiles, registration
+from tests.postgres import postgres_server, require_postgres
+from tests.sample_ledgers import broken, whole
 from wattveil.errors import ServerRefusalError
-from wattveil.serve.ledger.amounts import MEASURES, Amounts
-from wattveil.serve.ledger.ledger import Ledger
-from wattveil.serve.ledger.tables import entry, release
-from wattveil.serve.transport import Transport
+from wattveil.server.client import Transport
+from wattveil.server.ledger.amounts import MEASURES, Amounts
+from wattveil.server.ledger.ledger import Ledger
+from wattveil.server.ledger.ledger_tables import entry, release
 
 SERVER_KILLS = int(os.environ.get("WATTVEIL_SERVER_KILLS", "2"))
 DATABASE_KILLS = int(os.environ.get("WATTVEIL_DATABASE_KILLS", "1"))
@@ -71,10 +71,14 @@ class Site:
         """Return a client."""
         return Transport(f"http://127.0.0.1:{self.port}", self.tokens[name])
 
-    def allow(self, epsilon: float, *whose: str | None) -> None:
+    def allow(self, epsilon: float, *principal: str | None) -> None:
         """Set budgets."""
-        for name in whose:
-            body = {"allowance": {"epsilon": epsilon, "delta": 1e-6}, "reason": "r", "whose": name}
+        for name in principal:
+            body = {
+                "allowance": {"epsilon": epsilon, "delta": 1e-6},
+                "reason": "r",
+                "principal": name,
+            }
             self.as_("owner").post("/v1/admin/datasets/homes/budgets", body)
 
 
@@ -98,7 +102,7 @@ def opened(tell: Tell, place: Place, *, epsilon: float) -> Iterator[Site]:
             site.stop(signal.SIGKILL)
 
 
-def ask(client: Transport, key: str, number: int) -> dict[str, Any]:
+def send(client: Transport, key: str, number: int) -> dict[str, Any]:
     """Order; each number is another request of almost the same price."""
     body = {"epsilon": EPSILON + number * 1e-9}
     return client.post("/v1/datasets/homes/releases", body, {"Idempotency-Key": key})
@@ -112,17 +116,22 @@ def word_of(client: Transport, release_id: str) -> str:
     return word
 
 
-def crowd(site: Site, going_on: Callable[[], bool], accepted: dict[str, Any]) -> Counter[str]:
-    """Have many clients ask; add what is accepted, by key, and count what is refused, by code."""
-    refused: Counter[str] = Counter()
+def crowd(
+    site: Site,
+    going_on: Callable[[], bool],
+    accepted: dict[str, Any],
+    refused: Counter[str] | None = None,
+) -> Counter[str]:
+    """Run many clients; add accepted requests by key, and count refusals by code."""
+    refused = Counter() if refused is None else refused
     numbers = count()
 
-    def asking() -> None:
+    def requests() -> None:
         client, number, unknown = site.as_("ann"), next(numbers), False
         while going_on() or unknown:  # perhaps it was charged: the key will tell
             key = f"key-{number}"
             try:
-                said = ask(client, key, number)
+                said = send(client, key, number)
             except ServerRefusalError as error:
                 refused[error.code] += 1
                 unknown = error.code == "unavailable" or (unknown and error.code == "busy")
@@ -134,18 +143,18 @@ def crowd(site: Site, going_on: Callable[[], bool], accepted: dict[str, Any]) ->
                 number = number if again else next(numbers)
 
     with ThreadPoolExecutor(CLIENTS) as pool:
-        for done in [pool.submit(asking) for _ in range(CLIENTS)]:
+        for done in [pool.submit(requests) for _ in range(CLIENTS)]:
             done.result()
     return refused
 
 
 def check_whole(ledger: Ledger, ids: dict[str, str], words: set[str]) -> None:
     """Compare what clients were told with what the ledger holds: no more, no less, none twice."""
-    charged = select(entry.c.request_key, entry.c.book_id, entry.c.seq).where(
+    charged = select(entry.c.request_key, entry.c.journal_id, entry.c.seq).where(
         entry.c.kind == "charge"
     )
     with ledger.reading() as connection:
-        found = {key: f"{book}-{seq}" for key, book, seq in connection.execute(charged)}
+        found = {key: f"{journal}-{seq}" for key, journal, seq in connection.execute(charged)}
         states = connection.execute(select(release.c.state)).scalars().all()
     assert found == ids
     assert states == ["ok"] * len(ids)
@@ -165,7 +174,7 @@ def test_a_killed_server_leaves_no_answer_unpaid_and_none_twice(
         def get(number: int) -> None:
             """Order and read; what was once read must come again."""
             key = f"key-{number}"
-            found = ask(site.as_("ann"), key, number)["id"]
+            found = send(site.as_("ann"), key, number)["id"]
             assert ids.setdefault(key, found) == found
             word = word_of(site.as_("ann"), found)
             assert words.setdefault(key, word) == word
@@ -194,12 +203,12 @@ def test_a_killed_server_leaves_no_answer_unpaid_and_none_twice(
         check_whole(ledger, ids, set(words.values()))
 
 
-@pytest.mark.skipif(not CLIENT_SECONDS, reason="long: `make soak`; the ledger's own is short")
+@pytest.mark.skipif(not CLIENT_SECONDS, reason="long, see `make soak`: clients of HTTP")
 @pytest.mark.parametrize("place", DATABASES, indirect=True)
 def test_many_clients_at_a_tight_cap_over_http(place: Place, servers: Tell) -> None:
-    """However many ask at once: overspent 0, doubled 0, lost 0, and no draw is seen twice.
+    """Any number of concurrent clients: overspent 0, doubled 0, lost 0, no draw is seen twice.
 
-    The cap is raised while they ask, a little at a time, so that it is tight all the time.
+    The cap is raised meanwhile, a little at a time, so that it is tight all the time.
     """
     with opened(servers, place, epsilon=EPSILON) as site, ThreadPoolExecutor(1) as pool:
         until = time.monotonic() + CLIENT_SECONDS
@@ -224,28 +233,29 @@ def test_many_clients_at_a_tight_cap_over_http(place: Place, servers: Tell) -> N
     print(f"{len(accepted):,} accepted, {dict(refused)}")  # noqa: T201 - `make soak` shows it
 
 
-def test_a_killed_database_loses_nothing_that_was_said(tmp_path: Path, servers: Tell) -> None:
+def test_a_killed_database_loses_nothing_confirmed(tmp_path: Path, servers: Tell) -> None:
     """PostgreSQL dies under the clients and comes back: 503 meanwhile, and every answer stands."""
-    pytest.importorskip("psycopg", reason="the extra 'postgres' is not installed")
-    if missing := missing_programs():
-        pytest.skip(f"PostgreSQL is not on the path: {missing}")
+    require_postgres()
     with postgres_server(durable=True) as database:
         place = Place(tmp_path, database.address)
         # For 100 kills, with some 35 charges before each.
         with opened(servers, place, epsilon=20.0) as site, ThreadPoolExecutor(1) as pool:
             accepted: dict[str, Any] = {}
+            refused: Counter[str] = Counter()
 
             def kill_and_start() -> None:
                 for _ in range(DATABASE_KILLS):
                     enough = len(accepted) + CLIENTS
                     while len(accepted) < enough:  # it must be in the middle of its work
                         time.sleep(0.01)
+                    before = refused["unavailable"]
                     database.kill()
-                    time.sleep(0.3)
+                    while refused["unavailable"] == before:  # a client has noticed
+                        time.sleep(0.01)
                     database.start()
 
             killing = pool.submit(kill_and_start)
-            refused = crowd(site, lambda: not killing.done(), accepted)
+            crowd(site, lambda: not killing.done(), accepted, refused)
             killing.result()
             words = {word_of(site.as_("ann"), one["id"]) for one in accepted.values()}
             assert site.stop() == 0

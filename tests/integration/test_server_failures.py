@@ -8,43 +8,53 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine
 
-from tests.ledgers import broken, full_disk, read_only
-from tests.odd_requests import Sent
-from tests.servers import QUICK, put_profiles
-from tests.twins import Got, Indoors, Twin, furnish, indoors, opened
+from tests.live_server import QUICK, put_profiles
+from tests.neighbouring_servers import (
+    HttpResponse,
+    InProcessCompute,
+    InProcessServer,
+    computing_in_process,
+    furnish,
+    opened,
+)
+from tests.request_fuzzer import HttpRequest
+from tests.sample_ledgers import broken, full_disk, read_only
+from wattveil.bundle import plan, produce, registered_profiles
+from wattveil.bundle.manifest import Manifest
+from wattveil.bundle.plan import ReleasePlan
 from wattveil.errors import LedgerBehindError
+from wattveil.products.load import Load
+from wattveil.products.product import Allotment
+from wattveil.products.request import ReleaseRequest
 from wattveil.profiles import Profiles
-from wattveil.publish import plan, private_file, produce
-from wattveil.publish.manifest import Manifest
-from wattveil.publish.parts import Allotment
-from wattveil.publish.plan import ReleasePlan
-from wattveil.publish.request import ReleaseRequest
-from wattveil.serve import helper, worker
-from wattveil.serve.counter import Counter
-from wattveil.serve.house import House
-from wattveil.serve.ledger.engine import FILE
-from wattveil.serve.problems import Code, Problem
+from wattveil.server.http.problems import Code, Problem
+from wattveil.server.jobs import compute_child, worker
+from wattveil.server.ledger import pricing
+from wattveil.server.ledger.database import FILE
+from wattveil.server.release_service import ReleaseService
+from wattveil.server.server_state import ServerState
 
 
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Twin]:
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InProcessServer]:
     """Serve a data set to two analysts."""
     monkeypatch.setattr(worker, "_PAUSE_SECONDS", 0.01)
     put_profiles(tmp_path)
-    with indoors(), opened(tmp_path) as running:
+    with computing_in_process(), opened(tmp_path) as running:
         asyncio.run(furnish([running], datasets=("homes",)))
         yield running
-        assert broken(running.house.ledger) == []
+        assert broken(running.state.ledger) == []
 
 
-def ask(server: Twin, method: str, path: str, body: object = None, key: str = "k") -> Got:
+def send(
+    server: InProcessServer, method: str, path: str, body: object = None, key: str = "k"
+) -> HttpResponse:
     """Send a request of ann's."""
     headers = (
         ("Authorization", "Bearer <token-ann>"),
@@ -52,35 +62,35 @@ def ask(server: Twin, method: str, path: str, body: object = None, key: str = "k
         ("Idempotency-Key", key),
     )
     content = b"" if body is None else json.dumps(body).encode()
-    return asyncio.run(server.ask(Sent(method, path, "", headers, content)))
+    return asyncio.run(server.send(HttpRequest(method, path, "", headers, content)))
 
 
-def order(server: Twin, number: int = 0) -> Got:
-    """Ask for a release; each number is another one, with a key of its own."""
+def order(server: InProcessServer, number: int = 0) -> HttpResponse:
+    """Order a release; each number is a different request with its own key."""
     body = {**QUICK, "epsilon": 0.05 + number * 1e-6}
-    return ask(server, "POST", "/v1/datasets/homes/releases", body, f"key-{number}")
+    return send(server, "POST", "/v1/datasets/homes/releases", body, f"key-{number}")
 
 
-def budget(server: Twin) -> bytes:
+def budget(server: InProcessServer) -> bytes:
     """Return what was spent."""
-    return ask(server, "GET", "/v1/datasets/homes/budget").body
+    return send(server, "GET", "/v1/datasets/homes/budget").body
 
 
-def state(server: Twin, got: Got) -> str:
+def state(server: InProcessServer, got: HttpResponse) -> str:
     """Return how far a release is."""
-    found: str = json.loads(ask(server, "GET", got.header("location")).body)["state"]
+    found: str = json.loads(send(server, "GET", got.header("location")).body)["state"]
     return found
 
 
 @pytest.mark.parametrize("trouble", [full_disk, read_only])
 def test_a_database_that_cannot_be_written_answers_nothing(
-    server: Twin, trouble: Callable[[Engine], AbstractContextManager[None]]
+    server: InProcessServer, trouble: Callable[[Engine], AbstractContextManager[None]]
 ) -> None:
     """The documented 503, nothing spent, reading goes on; afterwards the same key is charged.
 
     A disk that is full still has the room that was set aside before: it takes an order or two.
     """
-    with trouble(server.house.ledger.engine):
+    with trouble(server.state.ledger.engine):
         number, before = 0, budget(server)
         while (got := order(server, number)).status == 202 and number < 20:
             number, before = number + 1, budget(server)
@@ -93,18 +103,18 @@ def test_a_database_that_cannot_be_written_answers_nothing(
     assert done.status == 202
     server.settle()
     assert state(server, done) == "ok"
-    assert len(server.house.ledger.payloads()) == number + 1
+    assert len(server.state.ledger.payloads()) == number + 1
 
 
 def test_a_release_waits_until_it_can_be_stored(
-    server: Twin, monkeypatch: pytest.MonkeyPatch
+    server: InProcessServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Charged and drawn, and then the database is read-only: nothing leaves before it is stored."""
-    ledger, draw = server.house.ledger, Indoors.ask
+    ledger, draw = server.state.ledger, InProcessCompute.run_task
     trouble = read_only(ledger.engine)
     pending: list[int] = []
 
-    def draw_into_trouble(self: Indoors, task: dict[str, Any]) -> dict[str, Any]:
+    def draw_into_trouble(self: InProcessCompute, task: dict[str, Any]) -> dict[str, Any]:
         pending.append(len(ledger.pending()))
         if len(pending) > 1:
             trouble.__exit__(None, None, None)
@@ -113,7 +123,7 @@ def test_a_release_waits_until_it_can_be_stored(
             trouble.__enter__()
         return said
 
-    monkeypatch.setattr(Indoors, "ask", draw_into_trouble)
+    monkeypatch.setattr(InProcessCompute, "run_task", draw_into_trouble)
     done = order(server)
     server.settle()
     assert pending == [1, 1]
@@ -121,20 +131,20 @@ def test_a_release_waits_until_it_can_be_stored(
 
 
 def test_a_full_disk_is_no_failed_computation(
-    server: Twin, monkeypatch: pytest.MonkeyPatch
+    server: InProcessServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bundle that found no room is drawn anew once there is some; it is paid once."""
     tried: list[Path] = []
-    draw = Indoors.ask
+    draw = InProcessCompute.run_task
 
-    def no_room_twice(self: Indoors, task: dict[str, Any]) -> dict[str, Any]:
+    def no_room_twice(self: InProcessCompute, task: dict[str, Any]) -> dict[str, Any]:
         tried.append(Path(task["out"]))
         if len(tried) > 2:
             return draw(self, task)
         tried[-1].mkdir()  # what was written until the disk was full
-        return {"done": False, "not_now": True}
+        return {"done": False, "temporary": True}
 
-    monkeypatch.setattr(Indoors, "ask", no_room_twice)
+    monkeypatch.setattr(InProcessCompute, "run_task", no_room_twice)
     done = order(server)
     server.settle()
     assert state(server, done) == "ok"
@@ -142,7 +152,7 @@ def test_a_full_disk_is_no_failed_computation(
 
 
 def test_nothing_is_drawn_beyond_what_was_paid(
-    server: Twin, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    server: InProcessServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """An upgrade between charge and computation grants more: it fails, is named, and stays paid."""
     split, draw, drawn = plan.split_budget, produce.release_bundle, list[Path]()
@@ -153,7 +163,7 @@ def test_nothing_is_drawn_beyond_what_was_paid(
 
     def outcome(number: int, *, epsilon_times: float) -> str:
         def upgraded(request: ReleaseRequest) -> dict[str, Allotment]:
-            return split(replace(request, epsilon=epsilon_times * request.epsilon))
+            return split(request.replace(epsilon=epsilon_times * request.epsilon))
 
         monkeypatch.setattr(plan, "split_budget", upgraded)  # prices are those from before
         paid, before = order(server, number), budget(server)
@@ -161,24 +171,64 @@ def test_nothing_is_drawn_beyond_what_was_paid(
         assert budget(server) == before
         return state(server, paid)
 
-    monkeypatch.setattr(private_file, "release_bundle", drawing)
+    monkeypatch.setattr(registered_profiles, "release_bundle", drawing)
+    monkeypatch.setattr(ReleaseService, "_planned", lambda *_: None)  # as after a restart
     assert (outcome(77, epsilon_times=1.001), drawn) == ("failed", [])
     assert "beyond what was paid" in caplog.text
     assert (outcome(78, epsilon_times=0.999), len(drawn)) == ("ok", 1)
 
 
-def test_data_that_are_gone_cost_nothing(server: Twin, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_is_priced_and_planned_once(
+    server: InProcessServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the quote to the bundle the budget is split once, and simulated for the quote alone."""
+    splits, simulated = list[float](), list[str]()
+    split, expected = plan.split_budget, Load.expected
+
+    def counted(request: ReleaseRequest) -> dict[str, Allotment]:
+        splits.append(request.epsilon)
+        return split(request)
+
+    def simulating(product: Load, *more: Any) -> Any:  # noqa: ANN401 - as it takes them
+        simulated.append(product.name)
+        return expected(product, *more)
+
+    monkeypatch.setattr(plan, "split_budget", counted)
+    monkeypatch.setattr(pricing, "split_budget", counted)
+    monkeypatch.setattr(Load, "expected", simulating)
+    body = {**QUICK, "epsilon": 0.0625}
+    quoted = send(server, "POST", "/v1/datasets/homes/quotes", body)
+    assert quoted.status == 200
+    done = send(server, "POST", "/v1/datasets/homes/releases", body, "once")
+    server.settle()
+    assert state(server, done) == "ok"
+    assert splits.count(0.0625) == 1
+    assert simulated == ["load"]
+    path = f"{done.header('location')}/manifest"
+    (load,) = json.loads(send(server, "GET", path).body)["products"]
+    assert load["expected"]  # those of the quote
+    send(server, "POST", "/v1/datasets/homes/releases", {**QUICK, "epsilon": 0.07}, "unquoted")
+    server.settle()
+    assert splits.count(0.07) == 1
+    assert simulated == ["load"]  # nothing is simulated in the computation
+
+
+def test_data_that_are_gone_cost_nothing(
+    server: InProcessServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Refused before the charge; what was drawn is still there; what was paid waits for them."""
     first = order(server)
     server.settle()
-    profiles, before = server.house.folder / "profiles" / "homes.parquet", budget(server)
+    profiles, before = server.state.folder / "profiles" / "homes.parquet", budget(server)
     away = profiles.rename(profiles.with_suffix(".away"))
     refused = order(server, 1)
     assert refused.status == Code.UNAVAILABLE.status
     assert json.loads(refused.body) == Problem(Code.UNAVAILABLE).body
     assert budget(server) == before
     assert (order(server).status, state(server, first)) == (200, "ok")
-    monkeypatch.setattr(Counter, "_check_drawable", lambda *_: None)  # they went a moment later
+    monkeypatch.setattr(
+        ReleaseService, "_check_computable", lambda *_: None
+    )  # they went a moment later
     paid = order(server, 2)
     assert paid.status == 202
     time.sleep(0.1)  # several tries
@@ -188,14 +238,14 @@ def test_data_that_are_gone_cost_nothing(server: Twin, monkeypatch: pytest.Monke
     assert state(server, paid) == "ok"
 
 
-def test_the_helper_says_that_a_disk_is_in_the_way_and_nothing_else(
+def test_the_compute_child_reports_disk_errors_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A disk that is full or gone is no matter of rows; everything else stays in house."""
+    """A disk that is full or gone is reported, as it depends on no rows; other causes are not."""
     said = {
-        OSError(errno.ENOSPC, "No space left on device"): {"done": False, "not_now": True},
-        OSError(errno.ENOENT, "profiles/homes.parquet"): {"done": False, "not_now": True},
-        OSError(errno.EINVAL, "customer 4711"): {"done": False, "not_now": False},
+        OSError(errno.ENOSPC, "No space left on device"): {"done": False, "temporary": True},
+        OSError(errno.ENOENT, "profiles/homes.parquet"): {"done": False, "temporary": True},
+        OSError(errno.EINVAL, "customer 4711"): {"done": False, "temporary": False},
         ValueError("row 17 of customer 4711"): {"done": False},
     }
     for error, expected in said.items():
@@ -203,15 +253,15 @@ def test_the_helper_says_that_a_disk_is_in_the_way_and_nothing_else(
         def fail(_: object, error: Exception = error) -> None:
             raise error
 
-        monkeypatch.setattr(helper, "release", fail)
-        assert helper.answered({"do": "release"}) == expected
+        monkeypatch.setattr(compute_child, "release", fail)
+        assert compute_child.run_task({"do": "release"}) == expected
 
 
 def test_a_server_does_not_start_on_an_old_backup_or_on_nothing(tmp_path: Path) -> None:
     """The database was put back, or is gone, and the file of heads knows of more."""
     put_profiles(tmp_path)
     backup = tmp_path / "backup"
-    with indoors(), opened(tmp_path) as running:
+    with computing_in_process(), opened(tmp_path) as running:
         asyncio.run(furnish([running], datasets=("homes",)))
         with (
             closing(sqlite3.connect(tmp_path / FILE)) as source,
@@ -223,7 +273,7 @@ def test_a_server_does_not_start_on_an_old_backup_or_on_nothing(tmp_path: Path) 
     for stale in tmp_path.glob(f"{FILE}*"):
         stale.unlink()
     with pytest.raises(LedgerBehindError, match="the database holds 0"):
-        House.open(tmp_path)
+        ServerState.open(tmp_path)
     shutil.copy(backup, tmp_path / FILE)
     with pytest.raises(LedgerBehindError, match="wattveil admin ledger accept"):
-        House.open(tmp_path)
+        ServerState.open(tmp_path)

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.twins import CANARY, compare
+from tests.neighbouring_servers import CANARY, compare
 
 REQUESTS = int(os.environ.get("WATTVEIL_REQUESTS", "300"))
 SEEDS = int(os.environ.get("WATTVEIL_SEEDS", "1"))
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_odd_requests_are_answered_alike_on_neighbouring_data(
+def test_responses_to_fuzzed_requests_are_equal_on_neighbouring_data(
     tmp_path: Path, seed: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Half of them go to each server; one of the two lacks a customer."""

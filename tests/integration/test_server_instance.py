@@ -1,25 +1,23 @@
-"""The instance tier over HTTP: opened by an act, counted apart, and called what it is."""
+"""The instance tier over HTTP: opened by an administrator, with a separate budget, labelled."""
 
 from pathlib import Path
 from typing import Any
 
-from tests.released import some_profiles
-from tests.servers import QUICK, Browser, Running, put_profiles, refused, registration
+from tests.live_server import QUICK, Browser, Running, put_profiles, refused, registration
+from tests.sample_bundles import some_profiles
 from wattveil import connect
-from wattveil.publish.cumulative import OTHER_TIER
-from wattveil.publish.verify import verify_bundle
-from wattveil.serve.problems import Code
+from wattveil.bundle.cumulative import OTHER_TIER
+from wattveil.bundle.verify.verify_bundle import verify_bundle
+from wattveil.server.http.problems import Code
 
-INSTANCE: dict[str, Any] = {"epsilon": 6.0, "clusters": 2, "tier": "instance"}
+INSTANCE: dict[str, Any] = {"epsilon": 6.0, "n_clusters": 2, "tier": "instance"}
 
 
-def test_the_instance_tier_is_opened_asked_and_called_what_it_is(
-    server: Running, tmp_path: Path
-) -> None:
-    """Closed, opened by a reason in the ledger, released by the client, told apart everywhere."""
-    file = put_profiles(server.house.folder, "few.parquet", some_profiles(60))
+def test_the_instance_tier_is_opened_released_and_labelled(server: Running, tmp_path: Path) -> None:
+    """Closed, opened by a reason in the ledger, released by the client, labelled in every view."""
+    file = put_profiles(server.state.folder, "few.parquet", some_profiles(60))
     body = registration(file, "few", customer_list_file=None, products=["clusters", "load"])
-    assert server.ask("POST", "/v1/admin/datasets", body).status == 201
+    assert server.send("POST", "/v1/admin/datasets", body).status == 201
     server.admit("ida", epsilon=3.0, dataset="few")
     said = refused(server.order("i", INSTANCE, as_="ida", dataset="few"), Code.REFUSED)
     assert "not open" in said.json["reason"]
@@ -30,12 +28,12 @@ def test_the_instance_tier_is_opened_asked_and_called_what_it_is(
         "allowance": {"epsilon": 9.0, "delta": 1e-6, "label_epsilon": 4.0},
         "tier": "instance",
     }
-    for whose in (None, "ida"):
-        sent = {**budget, "whose": whose, "reason": "teaching"}
-        assert server.ask("POST", "/v1/admin/datasets/few/budgets", sent).status == 200
+    for principal in (None, "ida"):
+        sent = {**budget, "principal": principal, "reason": "teaching"}
+        assert server.send("POST", "/v1/admin/datasets/few/budgets", sent).status == 200
     page = Browser(server, "ida").get("/datasets/few").body.decode()
     assert "<b>not</b> differential privacy" in page
-    assert "counted apart" in page
+    assert "separate budget" in page
 
     few = connect(server.url, server.tokens["ida"]).dataset("few")
     before = few.budget(tier="global")
@@ -60,21 +58,27 @@ def test_the_instance_tier_is_opened_asked_and_called_what_it_is(
     )
     wide = server.order("g", QUICK, as_="ida", dataset="few")
     server.finished(wide.json["id"], as_="ida")
-    stated = server.ask("GET", f"/v1/releases/{wide.json['id']}/manifest", as_="ida").json
+    stated = server.send("GET", f"/v1/releases/{wide.json['id']}/manifest", as_="ida").json
     assert stated["cumulative"]["other_tier"] == OTHER_TIER[True]
 
 
-def test_the_form_asks_for_either_tier(server: Running) -> None:
+def test_the_form_offers_both_tiers(server: Running) -> None:
     """Fields of the other tier are left out, also by browsers without scripts."""
     ann = Browser(server, "ann")
-    asked = {"epsilon": "1", "clusters": "2", "tier": "instance", "products": "load", "by": "class"}
-    quoted = ann.post("/datasets/homes/quote", **asked, label_epsilon="0.4").body.decode()
+    fields = {
+        "epsilon": "1",
+        "n_clusters": "2",
+        "tier": "instance",
+        "products": "load",
+        "by": "class",
+    }
+    quoted = ann.post("/datasets/homes/quote", **fields, label_epsilon="0.4").body.decode()
     assert "not foreseen" in quoted
-    assert "does not cover" in quoted  # nobody has opened that tier here
-    wrong = ann.post("/datasets/homes/quote", **{**asked, "tier": "both"}).body
+    assert "budget is too small" in quoted  # that tier is not open here
+    wrong = ann.post("/datasets/homes/quote", **{**fields, "tier": "both"}).body
     assert b'role="alert"' in wrong
     choices = {"normalise": "yes", "clusters_by_group": "yes", "delta": "1e-7"}
-    plain = {"epsilon": "1", "clusters": "2", "products": "load", "by": "class"}
+    plain = {"epsilon": "1", "n_clusters": "2", "products": "load", "by": "class"}
     assert b"load" in ann.post("/datasets/homes/quote", **plain, **choices).body
     bad = ann.post("/datasets/homes/quote", **plain, delta="2").body
     assert b"delta must be" in bad

@@ -1,4 +1,4 @@
-"""Releases among people: shared, checked, asked for twice; and what owners see of it."""
+"""Releases of several principals: shared, verified, repeated; and the administrators' view."""
 
 import hashlib
 import io
@@ -13,15 +13,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.servers import QUICK, Answer, Browser, Running, refused
+from tests.live_server import QUICK, Answer, Browser, Running, refused
 from wattveil import connect
-from wattveil.publish.cumulative import OTHER_TIER
-from wattveil.publish.verify import verify_bundle
-from wattveil.serve.guard import MOST_LARGE_BYTES
-from wattveil.serve.ledger.amounts import STEPS
-from wattveil.serve.ledger.audit import audit_export
-from wattveil.serve.problems import Code
-from wattveil.serve.shares import EVERYBODY
+from wattveil.bundle.cumulative import OTHER_TIER
+from wattveil.bundle.verify.verify_bundle import verify_bundle
+from wattveil.server.http.middleware import MAX_LARGE_BYTES
+from wattveil.server.http.problems import Code
+from wattveil.server.ledger.amounts import STEPS
+from wattveil.server.ledger.ledger_audit import audit_export
+from wattveil.server.ordered_releases import ANY_PRINCIPAL
 
 
 def released(server: Running, key: str, epsilon: float) -> str:
@@ -33,21 +33,21 @@ def released(server: Running, key: str, epsilon: float) -> str:
 
 def zipped(server: Running, release: str) -> bytes:
     """Return a bundle of ann's as it is downloaded."""
-    return server.ask("GET", f"/v1/releases/{release}/bundle.zip", as_="ann").body
+    return server.send("GET", f"/v1/releases/{release}/bundle.zip", as_="ann").body
 
 
 def checked(server: Running, content: bytes) -> Answer:
-    """Have bytes checked, by somebody else."""
+    """Verify bytes as another principal."""
     headers = {"Content-Type": "application/zip"}
-    return server.ask("POST", "/v1/verify", content, as_="bob", headers=headers)
+    return server.send("POST", "/v1/verify", content, as_="bob", headers=headers)
 
 
 def test_a_statement_has_the_sum_of_the_ledger(server: Running) -> None:
-    """Two roads: the statement, and the entries up to its charge, added up by hand."""
+    """The manifest agrees with the entries up to its charge, added up by hand."""
     release = released(server, "counted", 0.11)
-    manifest = server.ask("GET", f"/v1/releases/{release}/manifest", as_="ann").json
+    manifest = server.send("GET", f"/v1/releases/{release}/manifest", as_="ann").json
     stated, seq = manifest["cumulative"], int(release.partition("-")[2])
-    entries = server.ask("GET", "/v1/admin/ledger?book=1").json["entries"][:seq]
+    entries = server.send("GET", "/v1/admin/ledger?journal=1").json["entries"][:seq]
     assert (stated["ledger_seq"], stated["chain_head"]) == (seq, entries[-1]["row_sha256"])
     whole = entries[1]["account_id"]  # its first cap follows the opening
     paid = [one for one in entries if one["kind"] == "charge" and one["account_id"] == whole]
@@ -60,57 +60,57 @@ def test_a_statement_has_the_sum_of_the_ledger(server: Running) -> None:
 
 
 def test_a_release_is_shared_and_nothing_is_paid(server: Running) -> None:
-    """With one, with everybody; never by others, never twice, and what is not shared stays hid."""
+    """With one or with all; never by others, never twice; what is not shared stays hidden."""
     release = released(server, "to-share", 0.12)
-    address, hidden = f"/v1/releases/{release}", server.ask("GET", "/v1/releases/9-9", as_="bob")
-    assert server.ask("GET", address, as_="bob").body == hidden.body
+    address, hidden = f"/v1/releases/{release}", server.send("GET", "/v1/releases/9-9", as_="bob")
+    assert server.send("GET", address, as_="bob").body == hidden.body
     shares = f"{address}/shares"
-    assert server.ask("POST", shares, {"reader": "bob"}, as_="bob").body == hidden.body
-    budget = server.ask("GET", "/v1/datasets/homes/budget", as_="bob").body
+    assert server.send("POST", shares, {"reader": "bob"}, as_="bob").body == hidden.body
+    budget = server.send("GET", "/v1/datasets/homes/budget", as_="bob").body
     connect(server.url, server.tokens["ann"]).release(release).share("bob")
-    assert server.ask("GET", f"{address}/manifest", as_="bob").status == 200
+    assert server.send("GET", f"{address}/manifest", as_="bob").status == 200
     assert release in [
-        one["id"] for one in server.ask("GET", "/v1/releases", as_="bob").json["releases"]
+        one["id"] for one in server.send("GET", "/v1/releases", as_="bob").json["releases"]
     ]
-    assert server.ask("GET", "/v1/datasets/homes/budget", as_="bob").body == budget
-    refused(server.ask("POST", shares, {"reader": EVERYBODY}, as_="bob"), Code.FORBIDDEN)
+    assert server.send("GET", "/v1/datasets/homes/budget", as_="bob").body == budget
+    refused(server.send("POST", shares, {"reader": ANY_PRINCIPAL}, as_="bob"), Code.FORBIDDEN)
     for reader in ("bob", "nobody"):
-        said = server.ask("POST", shares, {"reader": reader}, as_="ann")
+        said = server.send("POST", shares, {"reader": reader}, as_="ann")
         assert refused(said, Code.INVALID_REQUEST).json["errors"][0]["field"] in (
             "reader",
             "principal",
         )
     server.admit("gil", epsilon=0.1)
-    assert server.ask("GET", address, as_="gil").body == hidden.body
+    assert server.send("GET", address, as_="gil").body == hidden.body
     ann = Browser(server, "ann")
-    assert ann.post(f"/releases/{release}/shares", reader=EVERYBODY).status == 303
-    assert ann.post(f"/releases/{release}/shares", reader=EVERYBODY).status == 422
-    assert b"everybody" in ann.get(f"/releases/{release}").body
-    assert server.ask("GET", address, as_="gil").status == 200
+    assert ann.post(f"/releases/{release}/shares", reader=ANY_PRINCIPAL).status == 303
+    assert ann.post(f"/releases/{release}/shares", reader=ANY_PRINCIPAL).status == 422
+    assert b"all accounts" in ann.get(f"/releases/{release}").body
+    assert server.send("GET", address, as_="gil").status == 200
     page = Browser(server, "gil").get(f"/releases/{release}").body
     assert b"Share it" not in page
 
 
-def test_a_quote_says_what_is_paid_already(server: Running) -> None:
-    """Free for whoever has paid; of the others only the own account pays; on the page in words."""
+def test_a_quote_shows_what_is_paid_already(server: Running) -> None:
+    """Free for a principal who paid; others pay from their own account only; shown on the page."""
     body = {**QUICK, "epsilon": 0.13}
 
     def quoted(name: str) -> object:
-        said = server.ask("POST", "/v1/datasets/homes/quotes", body, as_=name)
+        said = server.send("POST", "/v1/datasets/homes/quotes", body, as_=name)
         return said.json["already_paid"]
 
     assert quoted("ann") == {"dataset": False, "own": False}
     released(server, "known", 0.13)
     assert quoted("ann") == {"dataset": True, "own": True}
     assert quoted("bob") == {"dataset": True, "own": False}
-    asked = {"epsilon": "0.13", "clusters": "6", "products": "load"}
+    fields = {"epsilon": "0.13", "n_clusters": "6", "products": "load"}
     assert (
-        b"asking again is free"
-        in Browser(server, "ann").post("/datasets/homes/quote", **asked).body
+        b"repeating the request is free"
+        in Browser(server, "ann").post("/datasets/homes/quote", **fields).body
     )
     assert (
-        b"Somebody has asked this"
-        in Browser(server, "bob").post("/datasets/homes/quote", **asked).body
+        b"This release exists already"
+        in Browser(server, "bob").post("/datasets/homes/quote", **fields).body
     )
 
 
@@ -199,10 +199,10 @@ def test_a_bundle_that_would_fill_the_memory_is_refused(server: Running) -> None
 def test_what_is_no_bundle_is_refused(
     server: Running, content: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is written elsewhere, and nothing large is unpacked."""
-    monkeypatch.setattr("wattveil.serve.checking._MOST_UNPACKED_BYTES", 2**20)
+    """Nothing is written outside the folder, and nothing large is unpacked."""
+    monkeypatch.setattr("wattveil.server.bundle_archives._MAX_UNPACKED_BYTES", 2**20)
     headers = {"Content-Type": "application/zip"}
-    said = server.ask("POST", "/v1/verify", content, as_="bob", headers=headers)
+    said = server.send("POST", "/v1/verify", content, as_="bob", headers=headers)
     refused(said, Code.INVALID_REQUEST)
 
 
@@ -223,21 +223,21 @@ def test_uploads_of_others_leave_room(server: Running) -> None:
         (refused_one,), *_ = select.select(begun, [], [], 60)
         assert refused_one.recv(12) == b"HTTP/1.1 429"
         headers = {"Content-Type": "application/zip"}
-        said = server.ask("POST", "/v1/verify", b"no bundle", as_="bob", headers=headers)
+        said = server.send("POST", "/v1/verify", b"no bundle", as_="bob", headers=headers)
         refused(said, Code.INVALID_REQUEST)
 
 
 def test_a_bundle_may_be_large_and_nothing_else(server: Running) -> None:
-    """Up to a limit of its own, also for who is nobody."""
+    """Up to a separate limit, also without a token."""
     headers = {"Content-Type": "application/zip"}
-    large = bytes(MOST_LARGE_BYTES + 1)
-    refused(server.ask("POST", "/v1/verify", large, as_=None, headers=headers), Code.TOO_LARGE)
-    refused(server.ask("POST", "/v1/verify", b"x", as_=None, headers=headers), Code.UNAUTHORIZED)
+    large = bytes(MAX_LARGE_BYTES + 1)
+    refused(server.send("POST", "/v1/verify", large, as_=None, headers=headers), Code.TOO_LARGE)
+    refused(server.send("POST", "/v1/verify", b"x", as_=None, headers=headers), Code.UNAUTHORIZED)
     ann = Browser(server, "ann")
-    sent = {"Cookie": ann.cookie, "X-Form-Word": "another"}
-    assert server.ask("POST", "/verify", b"x", as_=None, headers=sent).status == 403
-    sent["X-Form-Word"] = ann.word
-    assert b"zipped bundle" in server.ask("POST", "/verify", b"x", as_=None, headers=sent).body
+    sent = {"Cookie": ann.cookie, "X-CSRF-Token": "another"}
+    assert server.send("POST", "/verify", b"x", as_=None, headers=sent).status == 403
+    sent["X-CSRF-Token"] = ann.word
+    assert b"zipped bundle" in server.send("POST", "/verify", b"x", as_=None, headers=sent).body
 
 
 def test_owners_take_the_ledger_home(server: Running, tmp_path: Path) -> None:
@@ -249,14 +249,14 @@ def test_owners_take_the_ledger_home(server: Running, tmp_path: Path) -> None:
     assert all(finding.holds for finding in audit_export(out))
     page = owner.get("/ledger").body.decode()
     assert "budget does not cover the price" in page
-    assert "given a token" in page
-    older = owner.get("/ledger?book=1&before=3").body.decode()
+    assert "token issued" in page
+    older = owner.get("/ledger?journal=1&before=3").body.decode()
     assert [f"<td>1-{seq}</td>" in older for seq in (1, 2, 3)] == [True, True, False]
     assert "Older entries" not in older
-    acts = server.ask("GET", "/v1/admin/acts").json["acts"]
-    assert {"by": "owner", "what": "admitted", "name": "ann"}.items() <= next(
-        one for one in acts if one["name"] == "ann" and one["what"] == "admitted"
+    events = server.send("GET", "/v1/admin/events").json["events"]
+    assert {"by": "owner", "action": "created", "name": "ann"}.items() <= next(
+        one for one in events if one["name"] == "ann" and one["action"] == "created"
     ).items()
-    assert server.tokens["ann"] not in json.dumps(acts)
+    assert server.tokens["ann"] not in json.dumps(events)
     ann = Browser(server, "ann")
     assert ann.get("/ledger.jsonl").status == 403

@@ -15,17 +15,18 @@ from pathlib import Path
 import pytest
 
 import wattveil
-from tests.ledgers import broken
-from tests.servers import QUICK, put_profiles, registration, serving
+from tests.live_server import QUICK, put_profiles, registration, serving
+from tests.process_guard import guard, unguard
+from tests.sample_ledgers import broken
 from wattveil.errors import InvalidParameterError, ServerRefusalError
-from wattveil.serve.house import House
-from wattveil.serve.run import run
-from wattveil.serve.transport import Transport
+from wattveil.server.client import Transport
+from wattveil.server.run import run
+from wattveil.server.server_state import ServerState
 
 
 @dataclass
 class Process:
-    """A server that somebody started at a terminal."""
+    """A server started at a terminal."""
 
     process: subprocess.Popen[str]
     url: str
@@ -40,8 +41,10 @@ def started(folder: Path) -> Iterator[Process]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
+        start_new_session=True,
     )
     try:
+        guard(process.pid)
         assert process.stdout is not None
         token, line = None, process.stdout.readline()
         if found := re.search(r"wattveil_\S+", line):
@@ -52,6 +55,7 @@ def started(folder: Path) -> Iterator[Process]:
     finally:
         process.kill()
         process.communicate()
+        unguard(process.pid)
 
 
 def helper_of(process: subprocess.Popen[str]) -> int:
@@ -83,7 +87,7 @@ def test_a_server_that_ends_in_a_computation_finishes_it_later(tmp_path: Path, t
         owner = Transport(first.url, first.token)
         owner.post("/v1/admin/datasets", registration("homes.parquet"))
         token = owner.post("/v1/admin/principals", {"name": "ann"})["token"]
-        budget = {"allowance": {"epsilon": 1.0, "delta": 1e-6}, "reason": "r", "whose": "ann"}
+        budget = {"allowance": {"epsilon": 1.0, "delta": 1e-6}, "reason": "r", "principal": "ann"}
         owner.post("/v1/admin/datasets/homes/budgets", budget)
         key = {"Idempotency-Key": "k"}
         helper = helper_of(first.process)
@@ -94,7 +98,7 @@ def test_a_server_that_ends_in_a_computation_finishes_it_later(tmp_path: Path, t
             time.sleep(0.005)
         os.kill(helper, signal.SIGSTOP)  # in the middle of it, however fast it is
         assert [path for path in (folder / "releases").iterdir() if path.name[0] != "."] == []
-        for _ in range(3):  # somebody is impatient
+        for _ in range(3):  # repeated interrupts
             first.process.send_signal(told)
             time.sleep(0.05)
         assert first.process.wait(60) == (0 if told == signal.SIGTERM else -signal.SIGKILL)
@@ -102,19 +106,19 @@ def test_a_server_that_ends_in_a_computation_finishes_it_later(tmp_path: Path, t
             os.kill(helper, signal.SIGCONT)  # it sees that its input has ended
         assert (folder / "ledger.sqlite").stat().st_mode & 0o077 == 0
     with serving(folder, tokens={"owner": first.token, "ann": token}) as second:
-        assert second.house.first_token is None  # printed once
+        assert second.state.first_admin_token is None  # printed once
         homes = wattveil.connect(second.url, token).dataset("homes")
         before = homes.budget()
         release = homes.release(key="k", **QUICK)
         assert release.id == ordered["id"]
         assert homes.budget() == before
         assert release.table("load_shapes").num_rows == 24
-        assert broken(second.house.ledger) == []
+        assert broken(second.state.ledger) == []
         with pytest.raises(ServerRefusalError, match="budget_refused"):
             homes.release(**{**QUICK, "epsilon": 0.99})
 
 
-def test_a_server_that_is_told_to_end_lets_go_of_everything(tmp_path: Path) -> None:
+def test_a_terminated_server_releases_all_resources(tmp_path: Path) -> None:
     """SIGTERM: the code of success, no thread of ours left, and the ledger can be opened again."""
     said: list[str] = []
     before = set(threading.enumerate())
@@ -137,7 +141,7 @@ def test_a_server_that_is_told_to_end_lets_go_of_everything(tmp_path: Path) -> N
                 port=0,
                 tls=(None, None),
                 behind_proxy=None,
-                say=said.append,
+                echo=said.append,
             )
     finally:
         told.join()
@@ -147,26 +151,26 @@ def test_a_server_that_is_told_to_end_lets_go_of_everything(tmp_path: Path) -> N
     assert ended.value.code == 0
     assert said[0].startswith("Token of owner")
     assert set(threading.enumerate()) <= before
-    with House.open(tmp_path / "server") as house:
-        assert house.first_token is None
+    with ServerState.open(tmp_path / "server") as state:
+        assert state.first_admin_token is None
 
 
 def test_a_folder_has_one_server(tmp_path: Path) -> None:
     """A second one would clear away what the first one computes; afterwards it may start."""
-    with House.open(tmp_path) as house:
-        draft = house.shelf.folder / "1-5-draft"
+    with ServerState.open(tmp_path) as state:
+        draft = state.bundles.folder / "1-5-draft"
         draft.mkdir()
-        with pytest.raises(InvalidParameterError, match="no other server serves"):
-            House.open(tmp_path)
+        with pytest.raises(InvalidParameterError, match="no other server uses"):
+            ServerState.open(tmp_path)
         assert draft.is_dir()
-    House.open(tmp_path).close()
+    ServerState.open(tmp_path).close()
     assert not draft.exists()
 
 
 def test_a_helper_ends_with_its_server_whatever_it_is_doing() -> None:
     """Its input ends while a task is under way: it goes at once, and says nothing."""
     helper = subprocess.Popen(
-        [sys.executable, "-m", "wattveil.serve.helper"],
+        [sys.executable, "-m", "wattveil.server.jobs.compute_child"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

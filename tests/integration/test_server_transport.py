@@ -1,8 +1,6 @@
 """How requests arrive: by TLS of our own, or from a proxy that is believed, and from no other."""
 
-import datetime as dt
 import http.client
-import ipaddress
 import socket
 import ssl
 import time
@@ -11,58 +9,23 @@ from http import HTTPStatus
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 from typer.testing import CliRunner
 
-from tests.servers import Running, refused, serving
+from tests.certificates import self_signed
+from tests.live_server import Running, refused, serving
 from wattveil.cli import app
 from wattveil.errors import InvalidParameterError
-from wattveil.serve import connections
-from wattveil.serve.access import Limits
-from wattveil.serve.limits import Rate
-from wattveil.serve.problems import Code
-from wattveil.serve.run import check_host, transport
+from wattveil.server.auth.access import Limits, Rate
+from wattveil.server.http import middleware
+from wattveil.server.http.problems import Code
+from wattveil.server.run import check_host, transport
 
-FEW = Limits(asking=Rate(1e9, 1e9), guessing=Rate(2, 1e-6))
-
-
-@pytest.fixture
-def certificate(tmp_path: Path) -> tuple[Path, Path]:
-    """Return a certificate for the loopback that signs itself, and its key."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = dt.datetime.now(dt.UTC)
-    here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - dt.timedelta(days=1))
-        .not_valid_after(now + dt.timedelta(days=1))
-        .add_extension(here, critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    files = tmp_path / "server.pem", tmp_path / "server.key"
-    files[0].write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    files[1].write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-    )
-    return files
+FEW = Limits(requests=Rate(1e9, 1e9), failed_tokens=Rate(2, 1e-6))
 
 
-def test_a_server_speaks_https_and_nothing_else(
-    tmp_path: Path, certificate: tuple[Path, Path]
-) -> None:
-    """The cookie is for https alone, and browsers are told to stay with it."""
+def test_a_server_speaks_https_and_nothing_else(tmp_path: Path) -> None:
+    """The cookie is for https alone, and browsers are instructed to keep to it."""
+    certificate = self_signed(tmp_path)
     (tmp_path / "data").mkdir()
     with serving(tmp_path / "data", tls=certificate) as running:
         trusted = ssl.create_default_context(cafile=certificate[0])
@@ -75,7 +38,7 @@ def test_a_server_speaks_https_and_nothing_else(
         assert "max-age" in str(answer.headers["strict-transport-security"])
         connection.close()
         with pytest.raises((http.client.HTTPException, OSError)):
-            running.ask("GET", "/healthz", as_=None)
+            running.send("GET", "/healthz", as_=None)
     with pytest.raises(InvalidParameterError, match="together"):
         transport((certificate[0], None), None)
 
@@ -101,9 +64,9 @@ def test_what_may_be_listened_on() -> None:
 
 
 def guesses(server: Running, *addresses: str) -> list[int]:
-    """Come with false tokens, from addresses that somebody wrote into the request."""
+    """Come with false tokens, from forged addresses."""
     return [
-        server.ask(
+        server.send(
             "GET", "/v1/me", as_=None, headers={"X-Forwarded-For": one, "Authorization": "Bearer x"}
         ).status
         for one in addresses
@@ -114,37 +77,37 @@ def test_a_proxy_that_is_named_is_believed(tmp_path: Path) -> None:
     """Its word on address and scheme; each address behind it is slowed by itself."""
     with serving(tmp_path, limits=FEW, behind_proxy="127.0.0.1") as running:
         assert guesses(running, *["192.0.2.1"] * 3, "192.0.2.2") == [401, 401, 429, 401]
-        secure = running.ask("GET", "/healthz", headers={"X-Forwarded-Proto": "https"}).headers
+        secure = running.send("GET", "/healthz", headers={"X-Forwarded-Proto": "https"}).headers
         assert "strict-transport-security" in secure
-        assert "strict-transport-security" not in running.ask("GET", "/healthz").headers
+        assert "strict-transport-security" not in running.send("GET", "/healthz").headers
 
 
 @pytest.mark.parametrize("proxy", [None, "192.0.2.9"])
-def test_nobody_else_says_where_they_come_from(tmp_path: Path, proxy: str | None) -> None:
-    """Whoever writes another address each time is slowed all the same."""
+def test_only_a_trusted_proxy_sets_the_client_address(tmp_path: Path, proxy: str | None) -> None:
+    """A client that forges a new address per request is rate limited all the same."""
     with serving(tmp_path, limits=FEW, behind_proxy=proxy) as running:
         different = [f"192.0.2.{number}" for number in range(1, 5)]
         assert guesses(running, *different) == [401, 401, 429, 429]
-        plain = running.ask("GET", "/healthz", headers={"X-Forwarded-Proto": "https"}).headers
+        plain = running.send("GET", "/healthz", headers={"X-Forwarded-Proto": "https"}).headers
         assert "strict-transport-security" not in plain
-        refused(running.ask("GET", "/v1/me", as_=None), Code.BUSY)
+        refused(running.send("GET", "/v1/me", as_=None), Code.BUSY)
 
 
-ASKING = b"GET /healthz HTTP/1.1\r\nHost: here\r\n"
+REQUEST_HEAD = b"GET /healthz HTTP/1.1\r\nHost: here\r\n"
 
 
 def test_who_sends_no_head_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Silent from the start, in the middle of a head, or after one answer: the place is free."""
-    monkeypatch.setattr(connections, "_MOST_SECONDS", 0.2)
+    monkeypatch.setattr(middleware, "_MAX_HEAD_SECONDS", 1.0)
     with serving(tmp_path) as running:
-        for sent in (b"", ASKING):
+        for sent in (b"", REQUEST_HEAD):
             with socket.create_connection(("127.0.0.1", running.port), timeout=60) as silent:
                 silent.sendall(sent)
                 assert silent.recv(4096) == b""  # it is closed
         with socket.create_connection(("127.0.0.1", running.port), timeout=60) as silent:
-            silent.sendall(ASKING + b"\r\n")
+            silent.sendall(REQUEST_HEAD + b"\r\n")
             answered = http.client.HTTPResponse(silent)
             answered.begin()
             assert (answered.status, answered.read()) == (200, b'{"status":"ok"}')
@@ -155,29 +118,29 @@ def test_who_sends_no_head_is_not_waited_for(
 def test_who_does_not_read_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Many answers are asked for and none is read: the place is free, for others too."""
-    monkeypatch.setattr(connections, "_MOST_UNREAD_SECONDS", 0.2)
-    asking = ASKING.replace(b"/healthz", b"/v1/openapi.json") + b"\r\n"
+    """Many responses are requested and none is read: the place is free, for others too."""
+    monkeypatch.setattr(middleware, "_MAX_UNREAD_SECONDS", 0.2)
+    requests = REQUEST_HEAD.replace(b"/healthz", b"/v1/openapi.json") + b"\r\n"
     with serving(tmp_path) as running:
         here = "127.0.0.1", running.port
         with socket.create_connection(here, timeout=60) as deaf, suppress(ConnectionError):
             while True:  # until it is closed; else the time is over, which is no such error
-                deaf.sendall(100 * asking)
-        assert running.ask("GET", "/healthz").status == HTTPStatus.OK
+                deaf.sendall(100 * requests)
+        assert running.send("GET", "/healthz").status == HTTPStatus.OK
 
 
 def test_who_has_sent_a_head_may_take_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The time is for heads: a body has its own, and so has an answer."""
-    monkeypatch.setattr(connections, "_MOST_SECONDS", 0.2)
+    monkeypatch.setattr(middleware, "_MAX_HEAD_SECONDS", 1.0)
     with serving(tmp_path) as running:
         slow = http.client.HTTPConnection("127.0.0.1", running.port, timeout=60)
         for _ in range(2):  # the second request on the same connection likewise
             slow.putrequest("POST", "/v1/nowhere")
             slow.putheader("Content-Length", "2")
             slow.endheaders()
-            time.sleep(0.6)
+            time.sleep(1.5)
             slow.send(b"PK")
             answer = slow.getresponse()
             assert answer.status == Code.NOT_FOUND.status

@@ -5,8 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from tests.released import some_profiles
-from tests.servers import Running, put_profiles
+from tests.live_server import Running, put_profiles
+from tests.sample_bundles import some_profiles
 from wattveil import Profiles, connect
 from wattveil.cli import app
 from wattveil.errors import InvalidParameterError
@@ -22,7 +22,7 @@ def test_an_owner_does_everything_from_a_terminal(
     server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Register, admit, budget, revoke, close, disable; what the server refuses is said."""
-    file = put_profiles(server.house.folder, "terminal.parquet", some_profiles(25))
+    file = put_profiles(server.state.folder, "terminal.parquet", some_profiles(25))
     register = ("dataset", "--name", "terminal", "--file", file, "--clip-kw", "5", "--epsilon", "2")
     groups = ("--group", "class=home,shop", "--title", "A town", "--url", server.url)
     monkeypatch.delenv("WATTVEIL_TOKEN", raising=False)
@@ -30,7 +30,7 @@ def test_an_owner_does_everything_from_a_terminal(
     monkeypatch.setenv("WATTVEIL_TOKEN", "")  # as if it were not set
     code, said = run(*register, *groups)
     assert (code, "WATTVEIL_TOKEN must be set to the token of an" in said) == (2, True), said
-    with pytest.raises(InvalidParameterError, match="the administrator gave it, got token=''"):
+    with pytest.raises(InvalidParameterError, match="as it was issued, got token=''"):
         connect(server.url, "")
     monkeypatch.setenv("WATTVEIL_TOKEN", server.tokens["ann"])
     code, said = run(*register, *groups)
@@ -43,33 +43,42 @@ def test_an_owner_does_everything_from_a_terminal(
     rounded = "public estimate of customers: 30 rounded to 20"
     code, said = run(*register, *groups, "--customers", "30")
     assert (code, said) == (0, f"{rounded} terminal is registered.")
-    assert server.ask("GET", "/v1/datasets/terminal").json["customers"] == 20
+    assert server.send("GET", "/v1/datasets/terminal").json["customers"] == 20
     code, said = run("analyst", "--name", "tess", "--days", "3", "--url", server.url, "--json")
     server.tokens["tess"] = json.loads(said)["token"]
-    spend = ("--dataset", "terminal", "--whose", "tess", "--reason", "thesis", "--url", server.url)
+    spend = (
+        "--dataset",
+        "terminal",
+        "--principal",
+        "tess",
+        "--reason",
+        "thesis",
+        "--url",
+        server.url,
+    )
     code, said = run("budget", *spend, "--epsilon", "-1")
     assert (code, "invalid_request" in said) == (1, True), said
     assert run("budget", *spend, "--epsilon", "1") == (0, "The budget is set.")
-    seen = server.ask("GET", "/v1/datasets/terminal", as_="tess").json
+    seen = server.send("GET", "/v1/datasets/terminal", as_="tess").json
     assert (seen["title"], seen["groups"]) == ("A town", {"class": ["home", "shop"]})
-    someone = ("--name", "tess", "--url", server.url)
-    assert run("revoke", *someone) == (0, "tess has no token that is good.")
-    assert server.ask("GET", "/v1/me", as_="tess").status == 401
-    again = server.ask("POST", "/v1/admin/principals/tess/tokens", {}).json
+    principal = ("--name", "tess", "--url", server.url)
+    assert run("revoke", *principal) == (0, "tess has no valid token.")
+    assert server.send("GET", "/v1/me", as_="tess").status == 401
+    again = server.send("POST", "/v1/admin/principals/tess/tokens", {}).json
     server.tokens["tess"] = again["token"]
-    assert server.ask("GET", "/v1/datasets/terminal", as_="tess").status == 200
+    assert server.send("GET", "/v1/datasets/terminal", as_="tess").status == 200
     closing = ("close", "--dataset", "terminal", "--reason", "over", "--url", server.url)
     assert run(*closing) == (0, "terminal is closed.")
-    assert server.ask("GET", "/v1/datasets/terminal", as_="tess").json["closed"] is True
-    code, said = run("disable", *someone, "--json")
+    assert server.send("GET", "/v1/datasets/terminal", as_="tess").json["closed"] is True
+    code, said = run("disable", *principal, "--json")
     assert (code, json.loads(said)) == (0, {"name": "tess", "disabled": True})
-    assert server.ask("GET", "/v1/me", as_="tess").status == 401
-    code, said = run("disable", *someone)
+    assert server.send("GET", "/v1/me", as_="tess").status == 401
+    code, said = run("disable", *principal)
     assert (code, "invalid_request" in said) == (1, True), said
-    acts = server.ask("GET", "/v1/admin/acts").json["acts"]
-    tess = [one["what"] for one in acts if one["name"] == "tess"]
+    events = server.send("GET", "/v1/admin/events").json["events"]
+    tess = [one["action"] for one in events if one["name"] == "tess"]
     assert tess[0] == "disabled"
-    assert "tokens taken away" in tess
+    assert "tokens revoked" in tess
 
 
 def test_tokens_are_in_no_help() -> None:

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from tests.integration.conftest import Place
-from tests.ledgers import broken
-from tests.servers import QUICK, furnish, serving
+from tests.live_server import QUICK, furnish, serving
+from tests.sample_ledgers import broken
 
 
 @pytest.mark.parametrize("place", ["postgresql"], indirect=True)
@@ -15,7 +15,7 @@ def test_a_charge_outlives_helper_and_server(place: Place) -> None:
     with serving(place.folder, place.database) as first:
         furnish(first)
         ordered = first.order("k", QUICK)
-        helper = first.house.worker._helper
+        helper = first.state.worker._process
         while not helper._turn.locked():  # it computes
             time.sleep(0.001)
         killed = helper._process
@@ -23,16 +23,18 @@ def test_a_charge_outlives_helper_and_server(place: Place) -> None:
         killed.kill()
         while helper._process is killed:  # another one takes its place
             time.sleep(0.01)
-        assert first.ask("GET", ordered.headers["location"], as_="ann").json["state"] == "computing"
+        assert (
+            first.send("GET", ordered.headers["location"], as_="ann").json["state"] == "computing"
+        )
         tokens = first.tokens
     with serving(place.folder, place.database, tokens=tokens) as second:
-        assert second.house.first_token is None
+        assert second.state.first_admin_token is None
         assert second.finished(ordered.json["id"])["state"] == "ok"
         assert second.order("k", QUICK).json["id"] == ordered.json["id"]
-        assert broken(second.house.ledger) == []
+        assert broken(second.state.ledger) == []
         charges = [
             one
-            for one in second.ask("GET", "/v1/admin/ledger").json["entries"]
+            for one in second.send("GET", "/v1/admin/ledger").json["entries"]
             if one["kind"] == "charge"
         ]
         assert len(charges) == 1

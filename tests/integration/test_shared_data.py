@@ -1,28 +1,22 @@
-"""Every file of the shared data, by the road a user takes, and against a second computation."""
+"""Every file of the shared data, as a user reads it, and by an independent computation."""
 
 import csv
 import gzip
-import os
 from collections import defaultdict
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
 
+from tests.shared_data import SHARED_DATA, needs_shared_data
 from wattveil.errors import InvalidFileError
-from wattveil.ingest import read_readings
-from wattveil.profiles import Grid, Split, build_profiles, profiles_from_readings
+from wattveil.profiles import Split, TimeGrid, build_profiles, profiles_from_readings
+from wattveil.readings import read_readings
 
-_ROOT = Path(__file__).parents[2]
-_DATA = Path(os.environ.get("WATTVEIL_DATA", _ROOT.parent / "shared" / "data"))
+pytestmark = needs_shared_data
 
-pytestmark = pytest.mark.skipif(
-    not _DATA.is_dir(), reason="no shared data: set WATTVEIL_DATA to the folder that holds it"
-)
-
-_HALF_HOURLY = _DATA / "lcl1014" / "lcl300_halfhourly_2013-02-04_28d_long.csv.gz"
-_HOURLY = _DATA / "lcl1014" / "lcl1014_hourly_2013_wide.csv.gz"
+_HALF_HOURLY = SHARED_DATA / "lcl1014" / "lcl300_halfhourly_2013-02-04_28d_long.csv.gz"
+_HOURLY = SHARED_DATA / "lcl1014" / "lcl1014_hourly_2013_wide.csv.gz"
 _FEBRUARY = ("2013-02-04", "2013-03-04")
 
 
@@ -36,8 +30,8 @@ def test_london_half_hourly_against_plain_python() -> None:
             sums[row["meter_id"]][slot] += float(row["kwh"])
             counts[row["meter_id"]][slot] += 1
     readings = read_readings(_HALF_HOURLY)
-    build = build_profiles(readings, grid=Grid(minutes=30))
-    assert build.cells.report.rows_in == build.cells.report.rows_out == 402_164
+    build = build_profiles(readings, grid=TimeGrid(minutes=30))
+    assert build.account.readings.rows_in == build.account.readings.rows_out == 402_164
     assert build.profiles.customer_ids == tuple(sorted(sums))
     expected = [
         [2 * total / count for total, count in zip(sums[name], counts[name], strict=True)]
@@ -67,10 +61,10 @@ def test_london_hourly_is_read_whole() -> None:
     build = build_profiles(
         read_readings(_HOURLY),
         timezone="Europe/London",
-        grid=Grid(split=Split.WEEKDAY_WEEKEND),
-        attributes=_DATA / "lcl1014" / "lcl1014_meters.csv",
+        grid=TimeGrid(split=Split.WEEKDAY_WEEKEND),
+        attributes=SHARED_DATA / "lcl1014" / "lcl1014_meters.csv",
     )
-    report = build.cells.report
+    report = build.account.readings
     assert report.rows_in == 352_177 * 24
     assert list(report.dropped) == ["no value"]
     assert build.account.customers_in == 1_014
@@ -83,7 +77,7 @@ def test_london_hourly_is_read_whole() -> None:
 
 def test_net_load_keeps_its_sign() -> None:
     """Semi-synthetic PV homes: 13.2 % of hours negative, noon negative on average for 90 homes."""
-    path = _DATA / "lcl300_pv_semisynthetic" / "lcl300_net_hourly_2013MarMay_wide.csv.gz"
+    path = SHARED_DATA / "lcl300_pv_semisynthetic" / "lcl300_net_hourly_2013MarMay_wide.csv.gz"
     readings = read_readings(path)
     profiles = profiles_from_readings(
         readings, timezone="Europe/London", attributes=path.with_name("lcl300_pv_meters.csv")
@@ -99,21 +93,21 @@ def test_net_load_keeps_its_sign() -> None:
 
 def test_seventeen_homes_with_several_value_columns() -> None:
     """load, pv and net: the caller has to choose; by the clock, the skipped hour is counted."""
-    path = _DATA / "citylearn17_pv" / "citylearn17_hourly_long.csv.gz"
+    path = SHARED_DATA / "citylearn17_pv" / "citylearn17_hourly_long.csv.gz"
     with pytest.raises(InvalidFileError, match="several could be it"):
         read_readings(path)
     readings = read_readings(path, columns={"value": "net_kwh"}, timezone="America/Los_Angeles")
     build = build_profiles(readings)
-    assert build.cells.report.dropped == {"local time that does not exist (clocks forward)": 17}
+    assert build.account.readings.dropped == {"local time that does not exist (clocks forward)": 17}
     assert len(build.profiles) == 17
 
 
 def test_a_column_a_client() -> None:
     """203 clients as columns, 1,000 hours."""
-    build = build_profiles(read_readings(_DATA / "uci203" / "uci203_hourly_wide.csv.gz"))
-    assert build.cells.report.rows_in == build.cells.report.rows_out == 203_000
+    build = build_profiles(read_readings(SHARED_DATA / "uci203" / "uci203_hourly_wide.csv.gz"))
+    assert build.account.readings.rows_in == build.account.readings.rows_out == 203_000
     assert len(build.profiles) == 203
-    assert build.profiles.load_kw.mean(axis=1).max() > 10_000  # one giant
+    assert build.profiles.load_kw.mean(axis=1).max() > 10_000  # one very large customer
 
 
 @pytest.mark.parametrize(
@@ -125,22 +119,22 @@ def test_a_column_a_client() -> None:
     ],
 )
 def test_green_button(name: str, rows_in: int, rows_out: int, minutes: int) -> None:
-    """Green Button files go the same road; received energy is netted with delivered."""
-    readings = read_readings(_DATA / "greenbutton" / name)
+    """Green Button files are read alike; received energy is netted with delivered."""
+    readings = read_readings(SHARED_DATA / "greenbutton" / name)
     assert (readings.report.rows_in, readings.report.rows_out) == (rows_in, rows_out)
-    assert readings.source.lengths == (minutes,)
+    assert readings.lengths == (minutes,)
 
 
 def test_green_button_malformed_is_refused() -> None:
     """The file with impossible multipliers is refused with its line and what was expected."""
     with pytest.raises(InvalidFileError, match="a power of ten") as caught:
-        read_readings(_DATA / "greenbutton" / "openespi_odd_units_malformed.xml")
+        read_readings(SHARED_DATA / "greenbutton" / "openespi_odd_units_malformed.xml")
     assert caught.value.where.startswith("line ")
 
 
 def test_a_year_of_green_button_hours_by_hand() -> None:
     """The average of an hour of the day, from the table and from the profile."""
-    readings = read_readings(_DATA / "greenbutton" / "jendobson_hourly_1yr_with_gaps.xml")
+    readings = read_readings(SHARED_DATA / "greenbutton" / "jendobson_hourly_1yr_with_gaps.xml")
     zone = ZoneInfo("America/Los_Angeles")
     by_hour: dict[int, list[float]] = defaultdict(list)
     for row in readings.to_arrow().to_pylist():

@@ -49,8 +49,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> ZipFile:
 def test_wheel_is_whole(wheel: ZipFile) -> None:
     """A type checker sees our annotations; `verify` has its schema, the ledger its migrations."""
     assert "wattveil/py.typed" in wheel.namelist()
-    assert "wattveil/publish/manifest.schema.json" in wheel.namelist()
-    migrations = "wattveil/serve/ledger/migrations"
+    assert "wattveil/bundle/manifest.schema.json" in wheel.namelist()
+    migrations = "wattveil/server/ledger/migrations"
     assert {f"{migrations}/env.py", f"{migrations}/versions/0001_ledger.py"} <= {*wheel.namelist()}
 
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from wattveil import calibration
 from wattveil.errors import BudgetExceededError
 from wattveil.privacy.accounting import Composition
-from wattveil.privacy.budget import Budget, Spend
-from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
+from wattveil.privacy.guarantee import Budget, Guarantee, Neighbours, Spend, Tier, Unit
 
 logarithmic = st.floats(-6.0, 3.0).map(lambda x: 10.0**x)
 epsilons = logarithmic
@@ -116,7 +115,7 @@ def test_grant_grows_with_the_guarantee(epsilon: float, delta: float, factor: fl
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.integers(0, 2 * 10**16), max_size=12))
 def test_no_sequence_of_charges_overspends(amounts: list[int]) -> None:
-    """Whatever is asked for in whatever order, what is on record is within the grant."""
+    """For any requests in any order, the recorded spends are within the grant."""
     grant = budget(1.0, 1e-6)
     admitted = 0
     for amount in amounts:

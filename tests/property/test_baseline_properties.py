@@ -1,18 +1,15 @@
-"""The step that rivals share, on any customers: no removal shows more than it was paid for."""
+"""The Lloyd step that baselines share, on any customers: no removal exceeds the sensitivity."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numpy.typing import NDArray
 
-from tests.replayed import Recorded
-from wattveil.baselines.lap_lloyd import lap_lloyd
-from wattveil.baselines.noise import total_epsilon
-from wattveil.baselines.outcome import PublicChoices
-
-Floats = NDArray[np.float64]
+from tests.baseline_transcripts import Recorded
+from wattveil.arrays import Floats
+from wattveil.lab.baselines.baseline_interface import PublicChoices, total_epsilon
+from wattveil.lab.baselines.lloyd_baselines import lap_lloyd
 
 BUDGETS = (0.5, 1.0, 2.0)
 
@@ -37,7 +34,7 @@ def test_shared_rounds(points: Floats, customer: int, seed: int) -> None:
     reached = transcript(np.delete(rows, customer, axis=0), told).reached()
     assert len(reached) == 2 * len(BUDGETS)
     assert max(reached) <= 1.0 + 1e-9
-    assert total_epsilon(told.asks) == pytest.approx(sum(BUDGETS))
+    assert total_epsilon(told.steps) == pytest.approx(sum(BUDGETS))
 
 
 def test_the_longest_customer_reaches_it() -> None:

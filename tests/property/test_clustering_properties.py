@@ -4,14 +4,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numpy.typing import NDArray
 
-from wattveil.clustering.ellipsoid import minimum_trace_ellipsoid
-from wattveil.clustering.leave_one_out import leave_one_out
-from wattveil.clustering.lloyd import k_means, lloyd
-from wattveil.clustering.small_clusters import merge_small_clusters
-
-Floats = NDArray[np.float64]
+from wattveil.arrays import Floats
+from wattveil.numerics.kmeans.instance_query import merge_small_clusters
+from wattveil.numerics.kmeans.lloyd import k_means, lloyd
+from wattveil.numerics.leave_one_out.ellipsoid import minimum_trace_ellipsoid
+from wattveil.numerics.leave_one_out.leave_one_out_runs import leave_one_out
 
 shapes = st.tuples(st.integers(2, 12), st.integers(1, 3))
 # Few distinct values: ties, copies and constant columns are the rule.

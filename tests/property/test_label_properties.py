@@ -7,17 +7,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
-from numpy.typing import NDArray
 
-from wattveil.clustering.debias import nearest_with_total
-from wattveil.clustering.label_channel import label_cost, squared_distances
+from wattveil.arrays import Floats
+from wattveil.numerics.label_channel import label_cost, nearest_with_total, squared_distances
 from wattveil.privacy.accounting import log_ratio
 from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms.response import PARTS, Channel, response_channel
 from wattveil.release.labels import label_design, release_labels
-from wattveil.release.rows.nearest import nearest_centroid
+from wattveil.release.rows.load_features import nearest_centroid
 
-Floats = NDArray[np.float64]
 relations = st.sampled_from(list(Neighbours))
 
 

@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from tests.ledgers import ANALYSTS, broken, order, own, populate, whole
+from tests.sample_ledgers import ANALYSTS, broken, order, own, populate, whole
 from wattveil.errors import ChargeRefusedError, InvalidParameterError, KeyConflictError
-from wattveil.serve.ledger.amounts import Allowance, Amounts
-from wattveil.serve.ledger.charges import Release, State
-from wattveil.serve.ledger.ledger import Ledger
+from wattveil.server.ledger.accounts import Release, ReleaseState
+from wattveil.server.ledger.amounts import Allowance, Amounts
+from wattveil.server.ledger.ledger import Ledger
 
 ALLOWANCES = [Allowance(epsilon=0.5 * size, delta=1e-6) for size in (1, 2, 3)]
 RHO = [allowance.caps.rho for allowance in ALLOWANCES]
@@ -48,16 +48,16 @@ class Model:
             self.spent[one] += price
         return "made"
 
-    def set_cap(self, whose: str | None, rho: int) -> bool:
+    def set_cap(self, principal: str | None, rho: int) -> bool:
         """Return whether a cap may be set."""
-        if rho < self.spent[whose]:
+        if rho < self.spent[principal]:
             return False
-        self.caps[whose] = rho
+        self.caps[principal] = rho
         return True
 
 
 class LedgerMachine(RuleBasedStateMachine):
-    """Charges, repeats, releases, budgets, restarts and a closed door, in any order."""
+    """Charges, repeats, releases, budgets, restarts and a closed data set, in any order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,9 +82,9 @@ class LedgerMachine(RuleBasedStateMachine):
         """An order: its price is a function of the request."""
         price = PRICES[request]
         expected = self.model.charge(who, key, request, price)
-        asked = order(key, request=request, price=Amounts(rho=price), principal=who)
+        placed = order(key, request=request, price=Amounts(rho=price), principal=who)
         try:
-            self.ledger.charge(asked)
+            self.ledger.charge(placed)
             happened = "done"
         except KeyConflictError:
             happened = "conflict"
@@ -93,23 +93,23 @@ class LedgerMachine(RuleBasedStateMachine):
         assert happened == ("done" if expected in ("made", "known") else expected)
 
     @precondition(lambda self: "pending" in self.model.drawn.values())
-    @rule(state=st.sampled_from(State))
-    def store(self, state: State) -> None:
+    @rule(state=st.sampled_from(ReleaseState))
+    def store(self, state: ReleaseState) -> None:
         """The first draw that is waiting ends; a second store changes nothing."""
         paid = self.ledger.pending()[0]
         stored = self.ledger.store(paid, Release(state=state))
-        assert self.ledger.store(paid, Release(state=State.OK)) == stored
+        assert self.ledger.store(paid, Release(state=ReleaseState.OK)) == stored
         request = PRICES.index(paid.price.rho)
         assert self.model.drawn[request] == "pending"
         self.model.drawn[request] = state.value
 
-    @rule(whose=st.sampled_from([None, *ANALYSTS]), size=st.integers(min_value=0, max_value=2))
-    def set_budget(self, whose: str | None, size: int) -> None:
+    @rule(principal=st.sampled_from([None, *ANALYSTS]), size=st.integers(min_value=0, max_value=2))
+    def set_budget(self, principal: str | None, size: int) -> None:
         """A cap goes up or down, never below what is spent."""
-        expected = self.model.set_cap(whose, RHO[size])
+        expected = self.model.set_cap(principal, RHO[size])
         try:
             self.ledger.set_budget(
-                "homes", ALLOWANCES[size], by="owner", reason="because", whose=whose
+                "homes", ALLOWANCES[size], by="owner", reason="because", principal=principal
             )
             assert expected
         except InvalidParameterError:

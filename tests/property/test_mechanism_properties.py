@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
 
-from tests.counting import gaussian_histogram, keep_probability, respond_to_labels, sum_of
-from wattveil.privacy.budget import Budget
-from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
-from wattveil.release.shapes import load_shapes
+from tests.single_queries import gaussian_histogram, keep_probability, respond_to_labels, sum_of
+from wattveil.privacy.guarantee import Budget, Guarantee, Neighbours, Tier, Unit
+from wattveil.release.group_load import load_shapes
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 relations = st.sampled_from(Neighbours)

@@ -8,16 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
-from wattveil import cross_check
-from wattveil.publish import verify_budget
-from wattveil.publish.cumulative import ALONE
-from wattveil.publish.verify_budget import budget_findings
+from wattveil.bundle.cumulative import ALONE
+from wattveil.bundle.verify import verify_budget
+from wattveil.bundle.verify.verify_budget import budget_findings
 
 GRID = 2**25  # steps of a unit
 
 
 def true_epsilon(s: float, delta: float) -> float:
-    """Return the least epsilon of Gaussian noise, by a third road: floating point and Brent."""
+    """Return the minimum epsilon of Gaussian noise, computed independently in floating point."""
 
     def excess(epsilon: float) -> float:
         curve = stats.norm.sf(epsilon / s - s / 2)
@@ -57,7 +56,7 @@ def statement(s: list[float], epsilon: float, delta: float) -> dict[str, Any]:
         "eta": repr(1e-6 * epsilon),
     }
     part = {"name": "load", **claim, "grant": grant, "runs": [{"mechanisms": mechanisms}]}
-    return {"guarantee": {**claim, **kind}, "parts": [part], "cumulative": ALONE}
+    return {"guarantee": {**claim, **kind}, "products": [part], "cumulative": ALONE}
 
 
 @settings(max_examples=60, deadline=None)
@@ -70,7 +69,7 @@ def statement(s: list[float], epsilon: float, delta: float) -> dict[str, Any]:
 def test_an_understated_budget_is_never_accepted(
     s: list[float], log_delta: float, claimed: float, shrink: str
 ) -> None:
-    """A claim is accepted if and only if it is at least the truth, found by a third road.
+    """A claim is accepted if and only if it is not below the true epsilon, computed independently.
 
     Grants or charges that were made smaller to fit the claim do not help it.
     """
@@ -78,7 +77,7 @@ def test_an_understated_budget_is_never_accepted(
     truth = true_epsilon(math.hypot(*s), delta)
     epsilon = max(truth * claimed, 1e-3)
     manifest = statement(s, epsilon, delta)
-    (part,) = manifest["parts"]
+    (part,) = manifest["products"]
     smaller = min(claimed, 1.0) ** 2 * 0.9
     if shrink != "nothing":
         part["grant"]["rho_units"] = str(int(int(part["grant"]["rho_units"]) * smaller))
@@ -86,8 +85,8 @@ def test_an_understated_budget_is_never_accepted(
         for mechanism in part["runs"][0]["mechanisms"]:
             mechanism["rho_units"] = str(int(int(mechanism["rho_units"]) * smaller))
     with pytest.MonkeyPatch.context() as patch:
-        # By the closed form alone: it must not lean on the second road.
-        patch.setattr(verify_budget, "_losses", lambda _: cross_check.loss_distribution())
+        # By the closed form alone: it must not depend on the independent accountant.
+        patch.setattr(verify_budget, "_losses", lambda _: verify_budget.loss_distribution())
         accepted = all(finding.holds for finding in budget_findings(manifest))
     if epsilon < truth * (1.0 - 1e-4):
         assert not accepted

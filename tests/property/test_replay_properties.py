@@ -28,12 +28,15 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 import wattveil.release
-from tests.many_runs import remember_constants
-from tests.released import walk_few_steps
+from tests.repeated_runs import remember_constants
+from tests.sample_bundles import walk_few_steps
+from wattveil.arrays import Floats
+from wattveil.bundle.plan import ReleasePlan, requested_products, split_budget
+from wattveil.bundle.produce import release_products
 from wattveil.engines.local import LocalRows
-from wattveil.engines.spark import SparkRows
-from wattveil.engines.spark_profiles import SparkProfiles
-from wattveil.evaluation.replay_audit import (
+from wattveil.engines.spark.spark_profiles import SparkProfiles
+from wattveil.engines.spark.spark_rows import SparkRows
+from wattveil.lab.audit.replay_audit import (
     Neighbour,
     ReplayAudit,
     hostile_rows,
@@ -44,30 +47,25 @@ from wattveil.privacy import accounting
 from wattveil.privacy.mechanisms import contributions
 from wattveil.privacy.mechanisms.contributions import NO_DATA, STEP
 from wattveil.privacy.noise import NoiseSource
-from wattveil.privacy.private_rows import row_function
-from wattveil.profiles import Grid, Profiles, Split
-from wattveil.publish.plan import ReleasePlan, split_budget, wanted_parts
-from wattveil.publish.produce import release_parts
-from wattveil.publish.request import ReleaseRequest
-from wattveil.release import labels, shapes
-from wattveil.release.duration import load_duration_curve
+from wattveil.privacy.private_data import row_function
+from wattveil.products.request import ReleaseRequest
+from wattveil.profiles import Profiles, Split, TimeGrid
+from wattveil.release import group_load, labels
+from wattveil.release.group_load import load_duration_curve, load_shapes
 from wattveil.release.kmeans import PrivateKMeans, private_kmeans_by_class
 from wattveil.release.labels import release_labels
-from wattveil.release.rows import nearest, projection
-from wattveil.release.shapes import load_shapes
+from wattveil.release.rows import load_features
 from wattveil.release.shares import cluster_shares
-from wattveil.release.synthetic import LoadSynthesizer
-from wattveil.release.years import YearSynthesizer
+from wattveil.release.synthetic import LoadSynthesizer, YearSynthesizer
 from wattveil.simulate import simulate_load_kw
 
-Floats = NDArray[np.float64]
 Release = Callable[[Any], object]
 
 SOAK = bool(os.environ.get("WATTVEIL_SOAK"))
 LEVELS = ("home", "shop")
 CENTROIDS = np.array([[0.2] * 24, [2.0] * 24])
-PROMISE: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-6}
-TWO: dict[str, Any] = {**PROMISE, "n_clusters": 2}
+GUARANTEE: dict[str, Any] = {"epsilon": 4.0, "delta": 1e-6}
+TWO: dict[str, Any] = {**GUARANTEE, "n_clusters": 2}
 ADDED = "hostile customer"
 HOSTILE = 10
 REQUEST = ReleaseRequest(
@@ -75,7 +73,7 @@ REQUEST = ReleaseRequest(
 )
 PLAN = ReleasePlan(
     request=REQUEST,
-    parts=wanted_parts(REQUEST),
+    products=requested_products(REQUEST),
     allotments=split_budget(REQUEST),
     expected={},
 )
@@ -126,7 +124,7 @@ def in_memory(rows: Rows, listed: tuple[str, ...]) -> Customers:
     profiles = Profiles(
         customer_ids=tuple(rows.ids[row] for row in kept),
         load_kw=rows.load[kept] if has_days else np.zeros((len(kept), 24)),
-        grid=Grid(),
+        grid=TimeGrid(),
         timezone="Europe/London",
         attributes={"class": tuple(rows.groups[row] for row in kept)},
     )
@@ -135,7 +133,7 @@ def in_memory(rows: Rows, listed: tuple[str, ...]) -> Customers:
 
 def on_spark(session: SparkSession, rows: Rows, listed: tuple[str, ...]) -> Customers:
     """Return customers as columns of a DataFrame in two partitions."""
-    record = {"grid": Grid().to_json(), "timezone": "UTC", "attributes": ["class"], "rules": {}}
+    record = {"grid": TimeGrid().to_json(), "timezone": "UTC", "attributes": ["class"], "rules": {}}
     load = pa.array(rows.load.tolist(), pa.list_(pa.float64()))
     names = {
         "customer_id": pa.array(rows.ids, pa.string()),
@@ -199,18 +197,18 @@ CASES = {
         "private_kmeans_by_class",
         lambda who: private_kmeans_by_class(PrivateKMeans(**TWO), who.load, who.groups, LEVELS),
     ),
-    "load shapes": Case("load_shapes", lambda who: load_shapes(who.load, **PROMISE)),
+    "load shapes": Case("load_shapes", lambda who: load_shapes(who.load, **GUARANTEE)),
     "load shapes by group": Case(
         "load_shapes",
-        lambda who: load_shapes(who.load, groups=who.groups, levels=LEVELS, **PROMISE),
+        lambda who: load_shapes(who.load, groups=who.groups, levels=LEVELS, **GUARANTEE),
         on_spark=True,
     ),
     "duration curve": Case(
-        "load_duration_curve", lambda who: load_duration_curve(who.load, clip_kw=5.0, **PROMISE)
+        "load_duration_curve", lambda who: load_duration_curve(who.load, clip_kw=5.0, **GUARANTEE)
     ),
     "duration curve, several days": Case(
         "load_duration_curve",
-        lambda who: load_duration_curve(who.load, slots_per_day=4, **PROMISE),
+        lambda who: load_duration_curve(who.load, slots_per_day=4, **GUARANTEE),
     ),
     "cluster shares": Case(
         "cluster_shares",
@@ -219,7 +217,7 @@ CASES = {
             centroids=CENTROIDS,
             groups={"class": who.groups},
             levels={"class": LEVELS},
-            **PROMISE,
+            **GUARANTEE,
         ),
         on_spark=True,
     ),
@@ -243,8 +241,8 @@ CASES = {
         width=4 * 14,
     ),
     "bundle": Case(
-        "release_parts",
-        lambda who: release_parts(who.profiles, PLAN, customer_list=who.listed),
+        "release_products",
+        lambda who: release_products(who.profiles, PLAN, customer_list=who.listed),
     ),
 }
 NOT_RELEASED = {
@@ -254,7 +252,6 @@ NOT_RELEASED = {
     "LoadSynthesizer.sample": "drawn from the released model",
     "YearSynthesizer.sample": "drawn from the released model",
     "composed_guarantee": "public",
-    "global_promise": "public",
     "label_design": "a channel, from released clusters",
     "PrivateKMeans.predict": "exact labels for the data holder; nothing is released",
     "PrivateKMeans.fit_predict": "a fit, and exact labels for the data holder",
@@ -262,7 +259,8 @@ NOT_RELEASED = {
     "PrivateKMeans.comparable_rows": "private rows",
     "release_means": "what load_shapes and load_duration_curve call",
 }
-INTERNAL = {"rows", "queries"}
+INTERNAL = {"rows", "queries", "instance", "pipeline_check"}
+"""Modules without a release of the global tier."""
 
 
 def some_rows(customers: int, width: int) -> Rows:
@@ -389,7 +387,7 @@ def exported() -> set[str]:
 
 def test_every_release_function_has_a_case() -> None:
     """What `wattveil.release` exports is audited here, or listed with the reason why not."""
-    audited = {case.covers for case in CASES.values()} - {"release_parts"}
+    audited = {case.covers for case in CASES.values()} - {"release_products"}
     assert audited.isdisjoint(NOT_RELEASED)
     assert exported() == audited | set(NOT_RELEASED)
 
@@ -416,12 +414,12 @@ def count_twice(patch: pytest.MonkeyPatch) -> None:
 
 def patched_rows(patch: pytest.MonkeyPatch, name: str, divisor: Callable[[Floats], float]) -> None:
     """Let a row function divide the load by a number that depends on the whole block."""
-    genuine = getattr(projection, name)
+    genuine = getattr(load_features, name)
 
     def divided(load_kw: Floats, *others: Any, **public: Any) -> Any:  # noqa: ANN401 - of any
         return genuine(load_kw / divisor(load_kw), *others, **public)
 
-    patch.setattr(projection, name, row_function(divided))
+    patch.setattr(load_features, name, row_function(divided))
 
 
 def halve_the_scale(patch: pytest.MonkeyPatch) -> None:
@@ -474,15 +472,15 @@ def test_an_exceeded_sensitivity_is_caught(fault: str, monkeypatch: pytest.Monke
 def exact_group_counts(who: Customers) -> object:
     """Publish how many customers each group really has."""
     exact = np.array([who.groups.count(level) for level in LEVELS], dtype=np.float64)
-    released = load_shapes(who.load, groups=who.groups, levels=LEVELS, **PROMISE)
+    released = load_shapes(who.load, groups=who.groups, levels=LEVELS, **GUARANTEE)
     return replace(released, customers=exact)
 
 
 def share_by_count(who: Customers) -> object:
     """Choose the noise by the exact number of customers."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shapes, "SIZE_SHARE", 0.1 + 1e-3 * len(who.load))
-        return load_shapes(who.load, **PROMISE)
+        patch.setattr(group_load, "SIZE_SHARE", 0.1 + 1e-3 * len(who.load))
+        return load_shapes(who.load, **GUARANTEE)
 
 
 def keep_rows(who: Customers) -> object:
@@ -496,19 +494,19 @@ def stop_at_large_loads(who: Customers) -> object:
     """Refuse a customer by its exact load."""
     if np.nanmax(who.load, initial=0.0) > 1e5:
         raise ZeroDivisionError
-    return load_shapes(who.load, **PROMISE)
+    return load_shapes(who.load, **GUARANTEE)
 
 
-def ask_once_more(who: Customers) -> object:
-    """Ask another query where somebody is large."""
+def one_more_query(who: Customers) -> object:
+    """Send another query if a customer is large."""
     if np.nanmax(who.load, initial=0.0) > 1e5:
-        load_shapes(who.load, **PROMISE)
-    return load_shapes(who.load, **PROMISE)
+        load_shapes(who.load, **GUARANTEE)
+    return load_shapes(who.load, **GUARANTEE)
 
 
 def exact_sizes(who: Customers) -> object:
     """Publish exact cluster sizes beside randomised labels."""
-    (own,) = nearest.nearest_centroid(who.load, centroids=CENTROIDS)
+    (own,) = load_features.nearest_centroid(who.load, centroids=CENTROIDS)
     sizes = np.bincount(own[own != NO_DATA], minlength=2).astype(np.float64)
     return replace(CASES["labels"].release(who), sizes=sizes)  # type: ignore[type-var]
 
@@ -522,10 +520,10 @@ def charge_half(who: Customers) -> object:
 
 
 def labels_of_others(who: Customers) -> object:
-    """Let the labels of all depend on whether somebody is large."""
+    """Let the labels of all depend on whether a customer is large."""
 
     def shifted(load_kw: Floats, *, centroids: Floats) -> tuple[NDArray[np.int64]]:
-        (own,) = nearest.nearest_centroid(load_kw, centroids=centroids)
+        (own,) = load_features.nearest_centroid(load_kw, centroids=centroids)
         return (np.where(own == NO_DATA, own, own ^ int(np.nanmax(load_kw, initial=0.0) > 1e5)),)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -537,8 +535,8 @@ def labels_of_others(who: Customers) -> object:
     ("name", "release", "words"),
     [
         ("load shapes by group", exact_group_counts, "customers is not the same"),
-        ("load shapes", share_by_count, "asked another query"),
-        ("load shapes", ask_once_more, "asked another query"),
+        ("load shapes", share_by_count, "made another query"),
+        ("load shapes", one_more_query, "made another query"),
         ("load shapes", stop_at_large_loads, "stopped: ZeroDivisionError"),
         ("kmeans", keep_rows, "rows_ is not the same"),
         ("labels", exact_sizes, "sizes is not the same"),

@@ -15,14 +15,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 from numpy.typing import NDArray
 
-from tests.counting import exact_cell_sums, exact_integers, given_cells, given_features
+from tests.single_queries import exact_cell_sums, exact_integers, given_cells, given_features
+from wattveil.arrays import Floats, Ints
 from wattveil.engines.local import LocalRows
 from wattveil.errors import InvalidDataError
 from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms.contributions import BlockSums, Query
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 EXTREME = [
     *(0.0, -0.0, 5e-324, -5e-324, 1e-310, 2.0**-25, 2.0**-26, 1e-9, 0.5, 1.0, -2.0),

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wattveil.serve.limits import Limiter, Rate
-from wattveil.serve.pages import Form
-from wattveil.serve.pages_admin import read_groups
+from wattveil.server.auth.access import Limiter, Rate
+from wattveil.server.http.pages import Form
+from wattveil.server.http.pages_admin import read_groups
 
 _FINITE = st.floats(allow_nan=False, allow_infinity=False)
 _NAMES = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=8)
@@ -25,7 +25,7 @@ def test_a_form_of_any_bytes_is_read_or_refused(body: bytes) -> None:
     for name in [*form.fields, "missing"]:
         text = form.text(name)
         assert isinstance(form.number(name), float | str | None)
-        whole = form.whole(name)
+        whole = form.integer(name)
         assert whole is None or str(whole) == text or int(text) == whole
         assert form.checked(name) == (name in form.fields)
 
@@ -37,7 +37,7 @@ def test_a_form_says_what_was_typed(sent: dict[str, float | int]) -> None:
     for name, value in sent.items():
         assert form.number(name) == float(value)
         if isinstance(value, int):
-            assert form.whole(name) == value
+            assert form.integer(name) == value
 
 
 @pytest.mark.parametrize("text", ["1_0", "\u0661", "\uff11", "nan", "inf", "0x1", "1e", "."])
@@ -66,7 +66,7 @@ def test_a_limiter_is_a_bucket_that_fills_up(
     """As exact fractions say, for two names in any rhythm; times are sixteenths of a second."""
     clock = 0.0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("wattveil.serve.limits.time.monotonic", lambda: clock)
+        patch.setattr("wattveil.server.auth.access.time.monotonic", lambda: clock)
         limiter = Limiter(Rate(burst, quarters / 4))
         left = dict.fromkeys("ab", Fraction(burst))
         then = dict.fromkeys("ab", Fraction(0))

@@ -12,17 +12,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from wattveil.arrays import Floats, Ints, Texts
 from wattveil.privacy import accounting, noise
-from wattveil.privacy.budget import Budget
-from wattveil.privacy.guarantee import Neighbours
+from wattveil.privacy.guarantee import Budget, Neighbours
 from wattveil.privacy.mechanisms import contributions, gaussian, modulo, response
 from wattveil.privacy.mechanisms.contributions import NO_DATA, STEP, Query
 from wattveil.privacy.mechanisms.gaussian import NoisyTotals
 from wattveil.privacy.mechanisms.gaussian_answer import Ellipsoid
 from wattveil.privacy.mechanisms.response import Channel, checked_labels
 from wattveil.privacy.noise import NoiseSource
-from wattveil.privacy.private_rows import FloatArray, IntArray, Texts
-from wattveil.release import shapes
+from wattveil.release import group_load
 
 Patch = pytest.MonkeyPatch
 
@@ -31,7 +30,7 @@ def weaker_noise(patch: Patch, factor: float = 0.5) -> None:
     """Noise of half the stated scale; labels that move half as often."""
     draw = NoiseSource.discrete_gaussian
 
-    def scaled(source: NoiseSource, scale: float, size: int) -> IntArray:
+    def scaled(source: NoiseSource, scale: float, size: int) -> Ints:
         return draw(source, scale * factor, size)
 
     patch.setattr(NoiseSource, "discrete_gaussian", scaled)
@@ -43,7 +42,7 @@ def weaker_noise(patch: Patch, factor: float = 0.5) -> None:
     patch.setattr(noise, "bernoulli", rarer)
     responded = response._Response.__call__
 
-    def kept(work: response._Response, *columns: Any) -> tuple[Texts, IntArray]:  # noqa: ANN401 - arrays
+    def kept(work: response._Response, *columns: Any) -> tuple[Texts, Ints]:  # noqa: ANN401 - arrays
         names, drawn = responded(work, *columns)
         (own,) = work.label_of(*columns[:-1])
         stays = coin(probability=1 - Fraction(factor), size=own.size) & (own != NO_DATA)
@@ -55,7 +54,7 @@ def weaker_noise(patch: Patch, factor: float = 0.5) -> None:
 def no_clipping(patch: Patch, largest: float = math.inf) -> None:
     """Features are rounded to whole steps and not clipped, except entries beyond ``largest``."""
 
-    def unclipped(features: FloatArray, cells: IntArray, totals: IntArray) -> bool:
+    def unclipped(features: Floats, cells: Ints, totals: Ints) -> bool:
         has_cell = cells != NO_DATA
         bounded = np.clip(features[has_cell], -largest, largest)
         np.add.at(totals, cells[has_cell], np.trunc(bounded / STEP).astype(np.int64))
@@ -89,7 +88,7 @@ def removal_labels_for_replacement(patch: Patch) -> None:
 def absent_is_label_0(patch: Patch) -> None:
     """A customer without data is drawn as if it had label 0."""
 
-    def defaulted(labels: IntArray, n_labels: int, *, field: str = "labels") -> IntArray:
+    def defaulted(labels: Ints, n_labels: int, *, field: str = "labels") -> Ints:
         return np.maximum(checked_labels(labels, n_labels, field=field), 0)
 
     patch.setattr(response, "checked_labels", defaulted)
@@ -110,7 +109,7 @@ def shared_noise(patch: Patch) -> None:
     """One draw is used for all coordinates of a query."""
     draw = NoiseSource.discrete_gaussian
 
-    def repeated(source: NoiseSource, scale: float, size: int) -> IntArray:
+    def repeated(source: NoiseSource, scale: float, size: int) -> Ints:
         return np.repeat(draw(source, scale, 1), size)
 
     patch.setattr(NoiseSource, "discrete_gaussian", repeated)
@@ -121,7 +120,7 @@ def shared_noise(patch: Patch) -> None:
 def transposed_factor(patch: Patch) -> None:
     """Whiten an answer with W'^-1 instead of W^-1."""
 
-    def transposed(ellipsoid: Ellipsoid, vector: FloatArray) -> IntArray:
+    def transposed(ellipsoid: Ellipsoid, vector: Floats) -> Ints:
         return np.rint(ellipsoid.whiten.T @ vector / STEP).astype(np.int64)
 
     patch.setattr(Ellipsoid, "round_answer", transposed)
@@ -129,13 +128,13 @@ def transposed_factor(patch: Patch) -> None:
 
 def exact_count(patch: Patch) -> None:
     """Counts are released without noise; sums keep theirs."""
-    add_noise, exact = gaussian.add_noise, list[IntArray]()
+    add_noise, exact = gaussian.add_noise, list[Ints]()
 
-    def recorded(integers: IntArray, *, scale: float) -> IntArray:
+    def recorded(integers: Ints, *, scale: float) -> Ints:
         exact[:] = [integers]
         return add_noise(integers, scale=scale)
 
-    def noiseless(*, steps: IntArray, noise_scale: float, shape: tuple[int, ...]) -> NoisyTotals:
+    def noiseless(*, steps: Ints, noise_scale: float, shape: tuple[int, ...]) -> NoisyTotals:
         is_count = len(shape) == 1
         own = exact[0] if is_count else steps
         return NoisyTotals(steps=own, noise_scale=noise_scale, shape=shape)
@@ -150,12 +149,12 @@ def exchanged_share(patch: Patch) -> None:
     The recorded charges are correct: only the noise, or an audit, shows the fault.
     """
     scale = accounting.noise_scale
-    exchange = math.sqrt(shapes.COUNT_SHARE / shapes.SUMS_SHARE)
+    exchange = math.sqrt(group_load.COUNT_SHARE / group_load.SUMS_SHARE)
     share, for_counts = Budget.share, set[int]()
 
     def noted(budget: Budget, fraction: float) -> int:
         units = share(budget, fraction)
-        if fraction == shapes.COUNT_SHARE:
+        if fraction == group_load.COUNT_SHARE:
             for_counts.add(units)
         return units
 

@@ -21,10 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from wattveil.arrays import Floats, Ints
 from wattveil.privacy.accounting import RHO_UNITS
-from wattveil.privacy.budget import Budget
-from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
-from wattveil.privacy.private_rows import FloatArray, IntArray
+from wattveil.privacy.guarantee import Budget, Guarantee, Neighbours, Tier, Unit
 
 ALPHA = 1e-6
 SOAK = int(os.environ.get("WATTVEIL_SOAK", "1"))
@@ -64,24 +63,24 @@ def normal_p(z: float) -> float:
     return 2.0 * float(stats.norm.sf(abs(z)))
 
 
-def variance_p(sample: FloatArray, scale: float) -> float:
+def variance_p(sample: Floats, scale: float) -> float:
     """Return the p-value of "independent N(0, scale^2)": chi-square of the second moment."""
     statistic = float(np.square(sample / scale).sum())
     law = stats.chi2(sample.size)
     return min(1.0, 2.0 * float(min(law.cdf(statistic), law.sf(statistic))))
 
 
-def centre_p(sample: FloatArray, scale: float) -> float:
+def centre_p(sample: Floats, scale: float) -> float:
     """Return the p-value of "the mean is 0" for noise of this scale."""
     return normal_p(float(sample.mean()) / scale * math.sqrt(sample.size))
 
 
-def shape_p(sample: FloatArray, cdf: Callable[[FloatArray], FloatArray]) -> float:
+def shape_p(sample: Floats, cdf: Callable[[Floats], Floats]) -> float:
     """Return the p-value of a continuous law: Kolmogorov-Smirnov."""
     return float(stats.kstest(cdf(sample), "uniform").pvalue)
 
 
-def counts_p(counts: Sequence[int] | IntArray, probabilities: Sequence[float]) -> float:
+def counts_p(counts: Sequence[int] | Ints, probabilities: Sequence[float]) -> float:
     """Return the p-value of a multinomial law: chi-square, rare cells joined to their neighbour."""
     assert math.isclose(sum(probabilities), 1.0, rel_tol=1e-9)
     n = int(np.sum(counts))
@@ -97,7 +96,7 @@ def counts_p(counts: Sequence[int] | IntArray, probabilities: Sequence[float]) -
     return float(stats.chi2.sf(statistic, expected.size - 1))
 
 
-def integer_law_p(sample: IntArray, weight: Callable[[FloatArray], FloatArray]) -> float:
+def integer_law_p(sample: Ints, weight: Callable[[Floats], Floats]) -> float:
     """Return the p-value of an integer law given by its unnormalised weights."""
     reach = int(np.abs(sample).max()) + 60
     weights = weight(np.arange(-reach, reach + 1, dtype=np.float64))
@@ -105,7 +104,7 @@ def integer_law_p(sample: IntArray, weight: Callable[[FloatArray], FloatArray]) 
     return counts_p(counts, (weights / weights.sum()).tolist())
 
 
-def covariance_p(sample: FloatArray, covariance: FloatArray) -> float:
+def covariance_p(sample: Floats, covariance: Floats) -> float:
     """Return the p-value of "rows are N(0, covariance)": the likelihood-ratio test.
 
     n (tr A - log det A - d) with A the whitened sample covariance has a chi-square law with
@@ -118,7 +117,7 @@ def covariance_p(sample: FloatArray, covariance: FloatArray) -> float:
     return float(stats.chi2.sf(statistic, d * (d + 1) // 2))
 
 
-def independence_p(first: FloatArray, second: FloatArray) -> float:
+def independence_p(first: Floats, second: Floats) -> float:
     """Return the p-value of "pairs are independent": correlation of the values and of the sizes."""
     scores = []
     for a, b in ((first, second), (np.abs(first), np.abs(second))):
@@ -127,7 +126,7 @@ def independence_p(first: FloatArray, second: FloatArray) -> float:
     return min(1.0, 2.0 * min(scores))
 
 
-def table_p(first: IntArray, second: IntArray) -> float:
+def table_p(first: Ints, second: Ints) -> float:
     """Return the p-value of "two labels are independent": chi-square of their table."""
     table = np.zeros((int(first.max()) + 1, int(second.max()) + 1))
     np.add.at(table, (first, second), 1.0)
@@ -137,22 +136,22 @@ def table_p(first: IntArray, second: IntArray) -> float:
 # --- laws -------------------------------------------------------------------------------------
 
 
-def normal_cdf(scale: float) -> Callable[[FloatArray], FloatArray]:
+def normal_cdf(scale: float) -> Callable[[Floats], Floats]:
     """Return the distribution function of N(0, scale^2)."""
     return lambda x: np.asarray(stats.norm.cdf(x / scale), dtype=np.float64)
 
 
-def laplace_cdf(scale: float) -> Callable[[FloatArray], FloatArray]:
+def laplace_cdf(scale: float) -> Callable[[Floats], Floats]:
     """Return the distribution function of the Laplace law."""
     return lambda x: np.asarray(stats.laplace.cdf(x / scale), dtype=np.float64)
 
 
-def gaussian_weight(scale: float) -> Callable[[FloatArray], FloatArray]:
+def gaussian_weight(scale: float) -> Callable[[Floats], Floats]:
     """Return exp(-k^2 / (2 scale^2)), the weight of the discrete Gaussian."""
     return lambda k: np.exp(-np.square(k) / (2.0 * scale * scale))
 
 
-def laplace_weight(scale: float) -> Callable[[FloatArray], FloatArray]:
+def laplace_weight(scale: float) -> Callable[[Floats], Floats]:
     """Return exp(-|k| / scale), the weight of the discrete Laplace."""
     return lambda k: np.exp(-np.abs(k) / scale)
 
@@ -165,7 +164,7 @@ def label_law(keep: float, n_labels: int) -> list[float]:
 # --- budgets ----------------------------------------------------------------------------------
 
 
-def promise(
+def guarantee(
     *,
     epsilon: float = 1.0,
     delta: float = 0.5,
@@ -189,6 +188,6 @@ def s_of(rho_units: int) -> float:
     return math.sqrt(2.0 * rho_units / RHO_UNITS)
 
 
-def one_hot(labels: Sequence[int] | NDArray[np.int64], n_labels: int) -> FloatArray:
+def one_hot(labels: Sequence[int] | NDArray[np.int64], n_labels: int) -> Floats:
     """Return labels as indicator numbers, one block of K per label."""
     return np.asarray(np.eye(n_labels)[np.asarray(labels)].ravel(), dtype=np.float64)

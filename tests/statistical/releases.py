@@ -4,21 +4,20 @@ from typing import Any
 
 import numpy as np
 
-from tests.counting import gaussian_histogram, given_cells, sum_of
-from tests.statistical.harness import promise, renew
+from tests.single_queries import gaussian_histogram, given_cells, sum_of
+from tests.statistical.harness import guarantee, renew
+from wattveil.arrays import Floats, Ints, Texts
 from wattveil.engines.local import LocalRows
-from wattveil.privacy.budget import Budget
-from wattveil.privacy.guarantee import Guarantee, Tier
+from wattveil.privacy.guarantee import Budget, Guarantee, Tier
 from wattveil.privacy.mechanisms import response
 from wattveil.privacy.mechanisms.gaussian import NoisyTotals
 from wattveil.privacy.mechanisms.gaussian_answer import Ellipsoid, NoisyAnswer, gaussian_answer
 from wattveil.privacy.mechanisms.modulo import modulo_labels
 from wattveil.privacy.mechanisms.response import Channel, respond
-from wattveil.privacy.private_rows import FloatArray, IntArray, ReleasedRows, Texts
-from wattveil.privacy.secret import Secret
+from wattveil.privacy.private_data import ReleasedRows, Secret
 
 
-def noisy_counts(cells: IntArray, n_cells: int, budget: Budget) -> NoisyTotals:
+def noisy_counts(cells: Ints, n_cells: int, budget: Budget) -> NoisyTotals:
     """Release how many customers are in each cell."""
     return gaussian_histogram(
         cells, n_cells=n_cells, rho_units=budget.rho_units, budget=renew(budget), tag="counts"
@@ -26,7 +25,7 @@ def noisy_counts(cells: IntArray, n_cells: int, budget: Budget) -> NoisyTotals:
 
 
 def noisy_sums(
-    features: FloatArray, budget: Budget, *, cells: IntArray | None = None, n_cells: int = 1
+    features: Floats, budget: Budget, *, cells: Ints | None = None, n_cells: int = 1
 ) -> NoisyTotals:
     """Release the sum of clipped features in each cell; all customers are in cell 0 by default."""
     return sum_of(
@@ -39,12 +38,12 @@ def noisy_sums(
     ).value
 
 
-def instance_promise(**amounts: float) -> Guarantee:
+def instance_guarantee(**amounts: float) -> Guarantee:
     """Return a claim of the instance tier."""
-    return promise(tier=Tier.INSTANCE, **amounts)  # type: ignore[arg-type]  # epsilon and delta
+    return guarantee(tier=Tier.INSTANCE, **amounts)  # type: ignore[arg-type]  # epsilon and delta
 
 
-def noisy_answer(answer: FloatArray, differences: Ellipsoid, budget: Budget) -> NoisyAnswer:
+def noisy_answer(answer: Floats, differences: Ellipsoid, budget: Budget) -> NoisyAnswer:
     """Release an answer that is not a sum."""
     return gaussian_answer(
         Secret(answer),
@@ -55,9 +54,7 @@ def noisy_answer(answer: FloatArray, differences: Ellipsoid, budget: Budget) -> 
     ).value
 
 
-def labels_through(
-    channel: Channel, labels: IntArray, budget: Budget
-) -> ReleasedRows[Texts, IntArray]:
+def labels_through(channel: Channel, labels: Ints, budget: Budget) -> ReleasedRows[Texts, Ints]:
     """Release labels through a channel.
 
     Ids are whole numbers, which sort fast: released labels keep the order of the customers.
@@ -74,7 +71,7 @@ def labels_through(
     )
 
 
-def randomised_response(labels: IntArray, n_labels: int, budget: Budget) -> IntArray:
+def randomised_response(labels: Ints, n_labels: int, budget: Budget) -> Ints:
     """Release labels through K-ary randomised response, with the epsilon of the budget."""
     guarantee = budget.guarantee
     channel = response.response_channel(
@@ -84,8 +81,8 @@ def randomised_response(labels: IntArray, n_labels: int, budget: Budget) -> IntA
 
 
 def noisy_modulo(
-    labels: IntArray, unstable: IntArray, *, changed: int, n_labels: int, budget: Budget
-) -> IntArray:
+    labels: Ints, unstable: Ints, *, changed: int, n_labels: int, budget: Budget
+) -> Ints:
     """Release labels, the unstable ones with noise modulo K."""
     return modulo_labels(
         Secret(labels),

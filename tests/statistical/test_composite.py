@@ -11,22 +11,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.counting import given_cells
+from tests.single_queries import given_cells
 from tests.statistical import faults
-from tests.statistical.harness import promise
-from wattveil.clustering import stages
-from wattveil.clustering.cells import Cells
+from tests.statistical.harness import guarantee
+from wattveil.arrays import Ints
 from wattveil.engines.local import LocalRows
 from wattveil.errors import BudgetExceededError
+from wattveil.numerics.kmeans import kmeans_stages
+from wattveil.numerics.kmeans.kmeans_stages import Cells
 from wattveil.privacy import accounting, noise
 from wattveil.privacy.accounting import RHO_UNITS, Composition
-from wattveil.privacy.budget import Budget, Spend
+from wattveil.privacy.guarantee import Budget, Spend
 from wattveil.privacy.mechanisms.contributions import Query
-from wattveil.privacy.mechanisms.gaussian import release_sums
-from wattveil.privacy.private_rows import IntArray
-from wattveil.privacy.private_table import PrivateTable
+from wattveil.privacy.mechanisms.gaussian import PrivateTable, release_sums
+from wattveil.release.group_load import LoadShapes, load_shapes
 from wattveil.release.kmeans import PrivateKMeans
-from wattveil.release.shapes import LoadShapes, load_shapes
 from wattveil.simulate import simulate_load_kw
 
 LOAD_KW = simulate_load_kw(customers=40, seed=9)
@@ -48,7 +47,7 @@ class Meter:
             self._squared.append(squared_sensitivity)
             return scale(squared_sensitivity=squared_sensitivity, rho_units=rho_units)
 
-        def drawn(exact: IntArray, *, scale: float) -> IntArray:
+        def drawn(exact: Ints, *, scale: float) -> Ints:
             self.rho += Fraction(self._squared.popleft()) / (2 * Fraction(scale) ** 2)
             self.draws += 1
             return draw(exact, scale=scale)
@@ -90,7 +89,7 @@ def test_a_load_shape_spends_what_it_declares(monkeypatch: pytest.MonkeyPatch) -
         "customers by group",
         "sums of load",
     ]
-    assert spent.rho_units == Budget(promise()).rho_units
+    assert spent.rho_units == Budget(guarantee()).rho_units
     assert spent.delta(released.guarantee.epsilon) <= released.guarantee.delta
     assert meter.draws == len(released.spends)
     assert meter.rho * RHO_UNITS <= spent.rho_units
@@ -101,7 +100,7 @@ def test_a_load_shape_spends_what_it_declares(monkeypatch: pytest.MonkeyPatch) -
 def test_clusters_spend_what_they_declare(share: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """The charges of all stages add up to the units declared, and the noise reveals no more."""
     meter = Meter(monkeypatch)
-    budget = Budget(promise())
+    budget = Budget(guarantee())
     spends = run_clusters(budget, share)
     assert len(spends) == meter.draws > 4
     assert total(spends).rho_units == budget.share(share)
@@ -114,7 +113,7 @@ def test_a_double_spend_of_clusters_shows_in_the_sum(monkeypatch: pytest.MonkeyP
     """A stage that takes twice its units: the transcript is that much above the declaration."""
     meter = Meter(monkeypatch)
     own_units = plant_double_stage(monkeypatch)
-    budget = Budget(promise())
+    budget = Budget(guarantee())
     declared = budget.share(0.3)
     spent = total(run_clusters(budget, 0.3)).rho_units
     assert spent == declared + own_units[0] > declared
@@ -125,7 +124,7 @@ def test_a_double_spend_beyond_the_grant_is_refused(monkeypatch: pytest.MonkeyPa
     """The charge that exceeds the grant is refused before its noise is drawn."""
     meter = Meter(monkeypatch)
     plant_double_stage(monkeypatch)
-    budget = Budget(promise())
+    budget = Budget(guarantee())
     with pytest.raises(BudgetExceededError, match="rho_units"):
         run_clusters(budget, 1.0)
     # Of the two queries of a step the first may have been charged: neither has drawn.
@@ -137,7 +136,7 @@ def test_a_double_spend_beyond_the_grant_is_refused(monkeypatch: pytest.MonkeyPa
 def test_queries_beyond_the_grant_draw_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     """Seven queries of twice their share: three charges fit, the fourth is refused, none draws."""
     meter = Meter(monkeypatch)
-    budget = Budget(promise())
+    budget = Budget(guarantee())
     units = 2 * budget.rho_units // 7
     queries = [Query(tag=f"query {i}", rho_units=units, n_cells=3) for i in range(7)]
     with pytest.raises(BudgetExceededError, match="rho_units"):
@@ -173,17 +172,17 @@ def test_an_exchanged_share_shows_in_the_noise(monkeypatch: pytest.MonkeyPatch) 
     faults.exchanged_share(monkeypatch)
     meter = Meter(monkeypatch)
     spent = total(shape().spends).rho_units
-    assert spent == Budget(promise()).rho_units
+    assert spent == Budget(guarantee()).rho_units
     assert float(meter.rho * RHO_UNITS / spent) == pytest.approx(1.44, rel=1e-6)
 
 
 def plant_double_stage(patch: pytest.MonkeyPatch) -> list[int]:
     """Let the last stage of clustering take twice its units; return the list of what it is due."""
-    stage, due = stages.refining_stage, list[int]()
+    stage, due = kmeans_stages.refining_stage, list[int]()
 
     def doubled(*given: Any, units: int, **options: Any) -> Cells:  # noqa: ANN401 - passed on
         due.append(units)
         return stage(*given, units=2 * units, **options)
 
-    patch.setattr(stages, "refining_stage", doubled)
+    patch.setattr(kmeans_stages, "refining_stage", doubled)
     return due

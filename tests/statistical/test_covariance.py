@@ -17,8 +17,8 @@ from tests.statistical.harness import (
     refuses,
     s_of,
 )
-from tests.statistical.releases import instance_promise, noisy_answer
-from wattveil.privacy.budget import Budget
+from tests.statistical.releases import instance_guarantee, noisy_answer
+from wattveil.privacy.guarantee import Budget
 from wattveil.privacy.mechanisms.gaussian_answer import Ellipsoid, NoisyAnswer
 
 # Sheared and stretched, so that W W', W' W and a multiple of the identity are far apart.
@@ -29,7 +29,7 @@ COPIES = 64
 ROUNDS = draws(640)
 ELLIPSOID = Ellipsoid(shape=block_diag(*[FACTOR] * COPIES))
 
-pytestmark = pytest.mark.usefixtures("constants_once")
+pytestmark = pytest.mark.usefixtures("cached_constants")
 
 
 def answer_of_zeros(budget: Budget) -> NoisyAnswer:
@@ -41,7 +41,7 @@ def test_noise_of_an_answer_has_its_covariance() -> None:
     """W W' / s^2 is accepted; another matrix of equal trace, a transposed factor and one axis that
     is 5 % too short or too long are refused, on the same sample.
     """
-    budget = Budget(instance_promise())
+    budget = Budget(instance_guarantee())
     released = [answer_of_zeros(budget) for _ in range(ROUNDS)]
     sample = np.array([answer.value for answer in released]).reshape(-1, 4)
     s = s_of(budget.rho_units)
@@ -67,7 +67,7 @@ def test_noise_of_an_answer_has_its_covariance() -> None:
 
 def test_whitened_coordinates_are_independent() -> None:
     """The released integers are uncorrelated, within a release and across releases."""
-    budget = Budget(instance_promise())
+    budget = Budget(instance_guarantee())
     steps = np.array([answer_of_zeros(budget).steps for _ in range(draws(160))], dtype=np.float64)
     accepts(independence_p(steps[:, 1:].ravel(), steps[:, :-1].ravel()))
     accepts(independence_p(steps[1:].ravel(), steps[:-1].ravel()))

@@ -12,28 +12,27 @@ from tests.statistical.harness import (
     accepts,
     centre_p,
     draws,
+    guarantee,
     independence_p,
     normal_cdf,
-    promise,
     s_of,
     shape_p,
     tells,
     variance_p,
 )
-from tests.statistical.releases import instance_promise, noisy_answer, noisy_counts, noisy_sums
+from tests.statistical.releases import instance_guarantee, noisy_answer, noisy_counts, noisy_sums
 from tests.statistical.transcripts import shape_transcript
-from wattveil.privacy.budget import Budget
-from wattveil.privacy.guarantee import Neighbours
+from wattveil.arrays import Floats
+from wattveil.privacy.guarantee import Budget, Neighbours
 from wattveil.privacy.mechanisms.contributions import NO_DATA
 from wattveil.privacy.mechanisms.gaussian_answer import Ellipsoid
-from wattveil.privacy.private_rows import FloatArray
-from wattveil.release import shapes
+from wattveil.release import group_load
 
 WIDE = draws(40_000)
 ZERO_OUT, REPLACE_ONE = Neighbours.ZERO_OUT, Neighbours.REPLACE_ONE
 
 
-def tells_scale(noise: FloatArray, scale: float, *, margin: float = MARGIN) -> None:
+def tells_scale(noise: Floats, scale: float, *, margin: float = MARGIN) -> None:
     """The noise is N(0, scale^2), and a scale 5 % smaller or 5 % larger is refused."""
     tells(lambda factor: variance_p(noise, factor * scale), margin=margin)
     accepts(centre_p(noise, scale))
@@ -46,7 +45,7 @@ def test_sum(neighbours: Neighbours, sensitivity: float) -> None:
 
     The only customer has features of length 0, so that what is released is the noise.
     """
-    budget = Budget(promise(neighbours=neighbours))
+    budget = Budget(guarantee(neighbours=neighbours))
     scale = sensitivity / s_of(budget.rho_units)
     released = noisy_sums(np.zeros((1, WIDE)), budget)
     tells_scale(released.value.ravel(), scale)
@@ -59,7 +58,7 @@ def test_sum_of_rows_is_the_clipped_sum_and_noise() -> None:
     rows[0, :9] = 1.0 / 3.0  # length 1: inside
     rows[1, 9:18] = 1e9  # clipped to 1/3 each
     clipped = (np.arange(WIDE) < 18) / 3.0
-    budget = Budget(promise())
+    budget = Budget(guarantee())
     tells_scale(noisy_sums(rows, budget).value.ravel() - clipped, 1.0 / s_of(budget.rho_units))
     # One sum is below the noise; the sum of a million customers is far above it.
     many = np.repeat([[0.6, 0.8]], 1_000_000, axis=0)
@@ -69,7 +68,7 @@ def test_sum_of_rows_is_the_clipped_sum_and_noise() -> None:
 @pytest.mark.parametrize(("neighbours", "sensitivity"), [(ZERO_OUT, 1.0), (REPLACE_ONE, 2.0)])
 def test_sum_by_cells(neighbours: Neighbours, sensitivity: float) -> None:
     """All cells have the noise of one sum: a customer is in one cell, before and after."""
-    budget = Budget(promise(neighbours=neighbours))
+    budget = Budget(guarantee(neighbours=neighbours))
     n_cells, n_features = 200, WIDE // 200
     cells = np.repeat([0, 7, NO_DATA], 2)
     rows = np.zeros((cells.size, n_features))
@@ -90,7 +89,7 @@ def test_sum_by_cells(neighbours: Neighbours, sensitivity: float) -> None:
 @pytest.mark.parametrize(("neighbours", "squared"), [(ZERO_OUT, 1.0), (REPLACE_ONE, 2.0)])
 def test_histogram(neighbours: Neighbours, squared: float) -> None:
     """Noise scale 1 / s customers, sqrt 2 / s when one may move to another cell."""
-    budget = Budget(promise(neighbours=neighbours))
+    budget = Budget(guarantee(neighbours=neighbours))
     cells = np.arange(WIDE) // 2  # two customers in each cell of the lower half
     released = noisy_counts(cells, WIDE, budget)
     counts = 2.0 * (np.arange(WIDE) < WIDE // 2)
@@ -99,20 +98,20 @@ def test_histogram(neighbours: Neighbours, squared: float) -> None:
     assert released.std == pytest.approx(scale, rel=1e-6)
 
 
-@pytest.mark.usefixtures("many_runs")
+@pytest.mark.usefixtures("repeated_runs")
 @pytest.mark.parametrize("neighbours", [ZERO_OUT, REPLACE_ONE])
 def test_count_is_a_histogram_of_one_cell(neighbours: Neighbours) -> None:
     """A count of all customers has noise scale 1 / s: who is replaced has no other cell to go."""
-    budget = Budget(promise(neighbours=neighbours))
+    budget = Budget(guarantee(neighbours=neighbours))
     customers = np.zeros(9, dtype=np.int64)
     noise = [noisy_counts(customers, 1, budget).value[0] - 9.0 for _ in range(draws(24_000))]
     tells_scale(np.array(noise), 1.0 / s_of(budget.rho_units))
 
 
-@pytest.mark.usefixtures("constants_once")
+@pytest.mark.usefixtures("cached_constants")
 def test_answer() -> None:
     """In whitened coordinates the noise scale is 1 / s; rounding the answer adds under 1e-6."""
-    budget = Budget(instance_promise())
+    budget = Budget(instance_guarantee())
     diagonal = np.geomspace(0.1, 10.0, 200)
     ellipsoid = Ellipsoid(shape=np.diag(diagonal))
     answer = np.linspace(-5.0, 5.0, 200)
@@ -120,10 +119,10 @@ def test_answer() -> None:
     tells_scale((np.array(noise) / diagonal).ravel(), 1.0 / s_of(budget.rho_units))
 
 
-@pytest.mark.usefixtures("many_runs")
+@pytest.mark.usefixtures("repeated_runs")
 def test_load_shapes() -> None:
     """Each query has the noise of its own share of the grant."""
-    claim = promise()
+    claim = guarantee()
     s = s_of(Budget(claim).rho_units)
     load_kw = np.zeros((60, 12))  # so that what is released of the sums is the noise
     options = {"clip_kw": 1.0, "plausible_kw": (0.1, 1.6)}
@@ -134,7 +133,12 @@ def test_load_shapes() -> None:
     total, sizes, counts, sums = (
         np.array([run[k].value.ravel() for run in recorded]) for k in range(4)
     )
-    shares = (shapes.TOTAL_SHARE, shapes.SIZE_SHARE, shapes.COUNT_SHARE, shapes.SUMS_SHARE)
+    shares = (
+        group_load.TOTAL_SHARE,
+        group_load.SIZE_SHARE,
+        group_load.COUNT_SHARE,
+        group_load.SUMS_SHARE,
+    )
     exact = (60.0, 60.0 * (np.arange(sizes.shape[1]) == 0), 60.0, 0.0)
     for k, released in enumerate((total, sizes, counts, sums)):
         wide = 3.0 if released.shape[1] == 1 else 1.0

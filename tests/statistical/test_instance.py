@@ -10,18 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from scipy import stats
 
 from tests.statistical.harness import MARGIN, accepts, covariance_p, draws, normal_p, refuses, tells
 from wattveil import calibration
-from wattveil.clustering.lloyd import k_means, lloyd
-from wattveil.instance import kmeans as instance
-from wattveil.instance.kmeans import InstanceDiagnostics, LeaveOneOutKMeans
+from wattveil.arrays import Floats, Ints
+from wattveil.numerics.kmeans.lloyd import k_means, lloyd
 from wattveil.privacy.opening import reveal
-from wattveil.privacy.private_rows import IntArray
-
-Floats = NDArray[np.float64]
+from wattveil.release import instance
+from wattveil.release.instance import InstanceDiagnostics, LeaveOneOutKMeans
 
 EPSILON, DELTA = 1.0, 0.2
 FITS = draws(2_000)
@@ -45,7 +42,7 @@ class Fits:
     """What many fits released, and the private part that they share."""
 
     noise: Floats
-    labels: IntArray
+    labels: Ints
     exact: InstanceDiagnostics
 
 
@@ -57,7 +54,7 @@ def released() -> dict[str, Fits]:
 
 @pytest.fixture
 def many_fits(
-    many_runs: None,  # noqa: ARG001 - patches
+    repeated_runs: None,  # noqa: ARG001 - patches
     monkeypatch: pytest.MonkeyPatch,
     released: dict[str, Fits],
 ) -> Callable[[str], Fits]:
@@ -113,7 +110,7 @@ def test_released_centroids_have_the_stated_covariance(
     refuses(covariance_p(fits.noise, (axes * stretched) @ axes.T))
 
 
-def test_the_privacy_loss_of_the_worst_removal_is_what_was_promised(
+def test_the_privacy_loss_of_the_worst_removal_is_the_guarantee(
     many_fits: Callable[[str], Fits],
 ) -> None:
     """With L the log-ratio of the two densities at a released answer, E[(1 - e^(epsilon - L))_+]

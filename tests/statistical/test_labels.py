@@ -11,28 +11,28 @@ from tests.statistical.harness import (
     accepts,
     counts_p,
     draws,
+    guarantee,
     label_law,
-    promise,
     refuses,
     table_p,
     tells,
 )
 from tests.statistical.releases import (
-    instance_promise,
+    instance_guarantee,
     label_budget,
     noisy_modulo,
     randomised_response,
 )
+from wattveil.arrays import Ints
 from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms.contributions import NO_DATA
-from wattveil.privacy.private_rows import IntArray
 
 ZERO_OUT, REPLACE_ONE = Neighbours.ZERO_OUT, Neighbours.REPLACE_ONE
 
 
-def respond(labels: IntArray, n_labels: int, epsilon: float, neighbours: Neighbours) -> IntArray:
+def respond(labels: Ints, n_labels: int, epsilon: float, neighbours: Neighbours) -> Ints:
     """Release one list of labels."""
-    claim = promise(epsilon=epsilon, delta=0.0, neighbours=neighbours)
+    claim = guarantee(epsilon=epsilon, delta=0.0, neighbours=neighbours)
     return randomised_response(labels, n_labels, label_budget(claim))
 
 
@@ -99,19 +99,19 @@ def test_modulo_labels(n_labels: int, changed: int, epsilon: float, delta: float
     The probability is computed independently: by a sum over all multinomial outcomes.
     """
     size = draws(1_000_000)
-    budget = label_budget(instance_promise(epsilon=epsilon, delta=delta))
+    budget = label_budget(instance_guarantee(epsilon=epsilon, delta=delta))
     labels = np.arange(size) % n_labels
     unstable = np.arange(0, size, 2)
     released = noisy_modulo(labels, unstable, changed=changed, n_labels=n_labels, budget=budget)
     moved = (released - labels) % n_labels
     assert not moved[1::2].any()
     counts = np.bincount(moved[unstable], minlength=n_labels)
-    keep = 1.0 - least_flip(n_labels, changed, epsilon, delta)
+    keep = 1.0 - min_flip(n_labels, changed, epsilon, delta)
     tells(lambda factor: counts_p(counts, label_law(factor * keep, n_labels)))
     accepts(table_p(moved[2::2], moved[:-2:2]))
 
 
-def least_flip(n_labels: int, changed: int, epsilon: float, delta: float) -> float:
+def min_flip(n_labels: int, changed: int, epsilon: float, delta: float) -> float:
     """Return the least flip probability whose exact delta is at most ``delta``: 60 bisections."""
     low, high = 0.0, (n_labels - 1) / n_labels
     for _ in range(60):

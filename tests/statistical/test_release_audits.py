@@ -8,34 +8,32 @@ import numpy as np
 import pytest
 
 from tests.statistical import faults
-from tests.statistical.harness import ALPHA, draws, promise
-from wattveil.clustering.transforms import clip_rms
+from tests.statistical.harness import ALPHA, draws, guarantee
+from wattveil.arrays import Floats
 from wattveil.engines.local import LocalRows
-from wattveil.evaluation import audit
-from wattveil.evaluation.audit import audit_release
-from wattveil.evaluation.audit_canaries import ONE_RUN
-from wattveil.evaluation.audit_one_run import OneRunAudit, audit_one_run
-from wattveil.evaluation.audit_parts import WHOLE
-from wattveil.evaluation.audit_two_worlds import TwoWorldAudit, judge_worlds
-from wattveil.evaluation.canaries import Lots
+from wattveil.lab.audit import release_audit
+from wattveil.lab.audit.canaries import ONE_RUN
+from wattveil.lab.audit.epsilon_bounds import OneRunAudit, PairedAudit, audit_one_run, paired_bound
+from wattveil.lab.audit.release_audit import WHOLE, audit_release
+from wattveil.lab.seeded_draws import RandomAssignment
+from wattveil.numerics.kmeans.instance_query import clip_rms
+from wattveil.numerics.synthesis import SyntheticModel
 from wattveil.privacy.guarantee import Tier
-from wattveil.profiles import Grid, Profiles
-from wattveil.publish.request import ReleaseRequest
+from wattveil.products.request import ReleaseRequest
+from wattveil.profiles import Profiles, TimeGrid
 from wattveil.release.synthetic import LoadSynthesizer
 from wattveil.simulate import simulate_load_kw
-from wattveil.synthesis import SyntheticModel
 
-pytestmark = pytest.mark.usefixtures("constants_once")
+pytestmark = pytest.mark.usefixtures("cached_constants")
 
 CONFIDENCE = 1.0 - ALPHA
-LEAST_CANARIES = 32
+MIN_CANARIES = 32
 DELTA = 1e-12
 """So small that what it allows stays below `ALPHA`: 2 m delta / m at least."""
 WEAK = 0.1
 """An epsilon at which 25 releases with and 25 without the customer are enough to refute it."""
 CLIP_KW = 0.5
 """So low that a clipped reading is one value among many of its size."""
-Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @cache
@@ -44,7 +42,7 @@ def homes() -> Profiles:
     return Profiles(
         customer_ids=tuple(map(str, range(12))),
         load_kw=np.array(simulate_load_kw(customers=12)),
-        grid=Grid(),
+        grid=TimeGrid(),
         timezone="Europe/London",
         attributes={"district": ("north", "south") * 6},
     )
@@ -53,7 +51,7 @@ def homes() -> Profiles:
 def refuted(request: ReleaseRequest, *, runs: int) -> set[str]:
     """Return the parts whose claim an audit of two neighbours refutes."""
     rows = audit_release(
-        request, homes(), runs=draws(runs), canaries=LEAST_CANARIES, confidence=CONFIDENCE
+        request, homes(), runs=draws(runs), canaries=MIN_CANARIES, confidence=CONFIDENCE
     )
     return {row.release for row in rows if row.found.refutes}
 
@@ -61,7 +59,7 @@ def refuted(request: ReleaseRequest, *, runs: int) -> set[str]:
 def one_run(name: str, *, canaries: int, **choices: Any) -> OneRunAudit:  # noqa: ANN401
     """Audit one part by one run."""
     request = ReleaseRequest(epsilon=1.0, delta=DELTA, n_clusters=3, **choices)
-    included, observed, claim = ONE_RUN[name](request, draws(canaries), Lots(1))
+    included, observed, claim = ONE_RUN[name](request, draws(canaries), RandomAssignment(1))
     return audit_one_run(included, observed, claim=claim, level=ALPHA)
 
 
@@ -80,10 +78,10 @@ def test_no_claim_of_a_whole_release_is_refuted() -> None:
         label_epsilon=0.3,
     )
     rows = audit_release(
-        request, homes(), runs=draws(6), canaries=2 * LEAST_CANARIES, confidence=CONFIDENCE
+        request, homes(), runs=draws(6), canaries=2 * MIN_CANARIES, confidence=CONFIDENCE
     )
     parts = {"clusters", "synthesis", "load", "shares", "labels"}
-    assert {row.release for row in rows if row.method == "two worlds"} == parts | {WHOLE}
+    assert {row.release for row in rows if row.method == "paired"} == parts | {WHOLE}
     assert {row.release for row in rows if row.method == "one run"} == parts - {"clusters"}
     assert not [row for row in rows if row.found.refutes]
 
@@ -118,21 +116,21 @@ def test_a_real_reading_among_the_synthetic_ones_is_caught(
 
     seen: list[tuple[Floats, Floats]] = []
 
-    def judging(first: Floats, second: Floats, **how: Any) -> TwoWorldAudit:  # noqa: ANN401
+    def judging(first: Floats, second: Floats, **how: Any) -> PairedAudit:  # noqa: ANN401
         seen.append((first, second))
-        return judge_worlds(first, second, **how)
+        return paired_bound(first, second, **how)
 
     monkeypatch.setattr(LoadSynthesizer, "fit", noticing)
     monkeypatch.setattr(SyntheticModel, "sample", copying)
-    monkeypatch.setattr(audit, "judge_worlds", judging)
+    monkeypatch.setattr(release_audit, "paired_bound", judging)
     request = ReleaseRequest(
         epsilon=WEAK, delta=DELTA, n_clusters=1, clip_kw=CLIP_KW, weights={"load": 0.0}
     )
     assert refuted(request, runs=50) == {"synthesis", WHOLE}
     _, (first, second), _ = seen  # of synthesis: four extremes, and the number of copies
-    claim = promise(epsilon=WEAK, delta=DELTA)
-    assert not judge_worlds(first[:, :4], second[:, :4], claim=claim, level=ALPHA).refutes
-    assert judge_worlds(first[:, 4:], second[:, 4:], claim=claim, level=ALPHA).refutes
+    claim = guarantee(epsilon=WEAK, delta=DELTA)
+    assert not paired_bound(first[:, :4], second[:, :4], claim=claim, level=ALPHA).refutes
+    assert paired_bound(first[:, 4:], second[:, 4:], claim=claim, level=ALPHA).refutes
 
 
 # --- one run ------------------------------------------------------------------------------------

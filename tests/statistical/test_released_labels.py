@@ -14,19 +14,20 @@ from tests.statistical.harness import (
     accepts,
     counts_p,
     draws,
+    guarantee,
     one_hot,
-    promise,
     refuses,
     table_p,
 )
 from tests.statistical.releases import label_budget, labels_through
-from wattveil.evaluation.audit_two_worlds import TwoWorlds
+from wattveil.arrays import Floats, Ints
+from wattveil.lab.audit.epsilon_bounds import PairedRelease
 from wattveil.privacy.mechanisms.contributions import NO_DATA
 from wattveil.privacy.mechanisms.response import PARTS, Channel
-from wattveil.privacy.private_rows import FloatArray, IntArray, row_function
+from wattveil.privacy.private_data import row_function
 from wattveil.release import labels as module
 from wattveil.release.labels import label_design, release_labels
-from wattveil.release.rows.nearest import nearest_centroid
+from wattveil.release.rows.load_features import nearest_centroid
 from wattveil.release.shares import cluster_shares
 
 CENTROIDS = np.array([[0.0, 0.0], [5.0, 0.0], [0.0, 6.0]])
@@ -43,7 +44,7 @@ def test_labels_follow_the_channel(epsilon: float) -> None:
     channel = label_design(CENTROIDS, WEIGHTS, epsilon=epsilon, design="cheapest")
     size = draws(1_600_000)
     labels = np.arange(size) % 4 - 1  # NO_DATA, 0, 1, 2
-    budget = label_budget(promise(epsilon=epsilon, delta=0.0))
+    budget = label_budget(guarantee(epsilon=epsilon, delta=0.0))
     released = labels_through(channel, labels, budget).here()[1]
     for label in (NO_DATA, 0, 1, 2):
         counts = np.bincount(released[labels == label], minlength=3)
@@ -61,13 +62,13 @@ def test_labels_follow_the_channel(epsilon: float) -> None:
 # --- audits of the whole release ------------------------------------------------------------------
 
 
-def of_labels(row: FloatArray, other: FloatArray = NO_DATA_ROW) -> TwoWorlds:
+def of_labels(row: Floats, other: Floats = NO_DATA_ROW) -> PairedRelease:
     """Customer 0 with ``row`` or ``other``, and two known customers; all labels are observed."""
-    claim = promise(epsilon=1.0, delta=0.0)
+    claim = guarantee(epsilon=1.0, delta=0.0)
     beside = CENTROIDS[[0, 1]]
     loads = (np.vstack((row, beside)), np.vstack((other, beside)))
 
-    def run(neighbour: bool) -> FloatArray:  # noqa: FBT001 - X or X'
+    def run(neighbour: bool) -> Floats:  # noqa: FBT001 - X or X'
         released = release_labels(
             loads[neighbour],
             centroids=CENTROIDS,
@@ -79,11 +80,11 @@ def of_labels(row: FloatArray, other: FloatArray = NO_DATA_ROW) -> TwoWorlds:
         return one_hot(released.labels, 3)
 
     # The faults below need 250 to 750 decisions to be seen for sure; half of the runs decide.
-    return TwoWorlds(name="labels", claim=claim, run=run, runs=2_000)
+    return PairedRelease(name="labels", claim=claim, run=run, runs=2_000)
 
 
 @pytest.fixture
-def design_once(monkeypatch: pytest.MonkeyPatch, many_runs: None) -> None:  # noqa: ARG001 - used
+def design_once(monkeypatch: pytest.MonkeyPatch, repeated_runs: None) -> None:  # noqa: ARG001 - used
     """Choose the channel once: it is the same in every run. Sizes are not used."""
     monkeypatch.setattr(module, "debiased_counts", lambda observed, *_, **__: (observed, observed))
     known = cache(
@@ -139,7 +140,7 @@ def test_an_audit_catches_a_label_that_depends_on_another_customer(
     """Customers 1 and 2 take the label of customer 0: three draws reveal more than one."""
 
     @row_function
-    def of_the_first(load_kw: FloatArray, *, centroids: FloatArray) -> tuple[IntArray]:
+    def of_the_first(load_kw: Floats, *, centroids: Floats) -> tuple[Ints]:
         (labels,) = nearest_centroid(load_kw, centroids=centroids)
         return (np.full(labels.size, labels[0]),)
 
@@ -150,13 +151,13 @@ def test_an_audit_catches_a_label_that_depends_on_another_customer(
 # --- clusters by group ----------------------------------------------------------------------------
 
 
-def of_shares(levels: list[str], prepare: Callable[[FloatArray], FloatArray]) -> TwoWorlds:
+def of_shares(levels: list[str], prepare: Callable[[Floats], Floats]) -> PairedRelease:
     """One customer of area "a" and twenty known ones, against the twenty alone."""
-    claim = promise()
+    claim = guarantee()
     beside = np.repeat(CENTROIDS, [10, 5, 5], axis=0)
     loads = (np.vstack((CENTROIDS[1], beside)), np.vstack((NO_DATA_ROW, beside)))
 
-    def run(neighbour: bool) -> FloatArray:  # noqa: FBT001 - X or X'
+    def run(neighbour: bool) -> Floats:  # noqa: FBT001 - X or X'
         released = cluster_shares(
             prepare(loads[neighbour]),
             centroids=CENTROIDS,
@@ -167,20 +168,20 @@ def of_shares(levels: list[str], prepare: Callable[[FloatArray], FloatArray]) ->
         )
         return released.counts.ravel()
 
-    return TwoWorlds(name="shares", claim=claim, run=run)
+    return PairedRelease(name="shares", claim=claim, run=run)
 
 
-@pytest.mark.usefixtures("many_runs")
+@pytest.mark.usefixtures("repeated_runs")
 def test_an_audit_does_not_refute_cluster_shares() -> None:
     """A customer is counted once, in one cell."""
     keeps_claim(of_shares(["a", "b"], lambda rows: rows))
 
 
-@pytest.mark.usefixtures("many_runs")
+@pytest.mark.usefixtures("repeated_runs")
 def test_an_audit_catches_a_customer_who_moves_others() -> None:
     """Customer 0's data also decide in which cells five others are counted: beyond the claim."""
 
-    def dragging(rows: FloatArray) -> FloatArray:
+    def dragging(rows: Floats) -> Floats:
         moved = rows.copy()
         if np.isfinite(rows[0]).all():
             moved[1:6] = CENTROIDS[1]

@@ -27,13 +27,13 @@ from tests.statistical.harness import (
     tells,
     variance_p,
 )
+from wattveil.arrays import Floats, Ints
 from wattveil.privacy import noise
-from wattveil.privacy.private_rows import FloatArray, IntArray
 
 AS_USED = 2.0**26.3  # grid steps, the order of magnitude of every mechanism
 
 
-def drawn(scale: float, size: int) -> IntArray:
+def drawn(scale: float, size: int) -> Ints:
     """Return the noise that is added to exact integers, which are all different."""
     exact = 2**40 + 3 * np.arange(size)
     return noise.add_discrete_gaussian(exact, scale=scale) - exact
@@ -62,7 +62,7 @@ def test_discrete_gaussian_is_not_the_rounded_one() -> None:
     """At scale 0.8 the two differ by 6 % in variance: the test detects which one is drawn."""
     sample = drawn(0.8, draws(60_000))
 
-    def rounded(k: FloatArray) -> FloatArray:
+    def rounded(k: Floats) -> Floats:
         upper, lower = stats.norm.cdf((k + 0.5) / 0.8), stats.norm.cdf((k - 0.5) / 0.8)
         return np.asarray(upper - lower, dtype=np.float64)
 
@@ -116,7 +116,7 @@ def test_keyed_below_is_uniform_for_names_and_keys(bound: int) -> None:
     first, second = (noise.fresh_bytes(64) for _ in range(2))
     n_parts = min(bound, 64)
 
-    def parts(key: bytes) -> IntArray:
+    def parts(key: bytes) -> Ints:
         return noise.keyed_below(names, key=key, bound=bound) // (bound // n_parts)
 
     own = parts(first)

@@ -16,43 +16,42 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tests.release_transcripts import Draws, privacy_loss, record, replay, squared_signal
 from tests.statistical import faults
 from tests.statistical.harness import accepts, centre_p, refuses, variance_p
 from tests.statistical.harness import draws as sample_size
-from tests.transcripts import Draws, privacy_loss, record, replay, squared_signal
-from wattveil.clustering import merge
-from wattveil.cross_check import composed_epsilon
+from wattveil.arrays import Floats
+from wattveil.bundle.verify.verify_budget import composed_epsilon
 from wattveil.engines.local import LocalRows
+from wattveil.numerics.kmeans import cluster_merge
 from wattveil.privacy import accounting
-from wattveil.privacy.budget import Budget
-from wattveil.privacy.private_rows import FloatArray
-from wattveil.privacy.private_table import PrivateTable
+from wattveil.privacy.guarantee import Budget, global_guarantee
+from wattveil.privacy.mechanisms.gaussian import PrivateTable
+from wattveil.release.group_load import load_shapes
 from wattveil.release.kmeans import PrivateKMeans
-from wattveil.release.promise import global_promise
 from wattveil.release.queries import KMeansQueries
-from wattveil.release.rows import projection, synthesis_features
-from wattveil.release.shapes import load_shapes
+from wattveil.release.rows import load_features, synthesis_features
 from wattveil.release.synthetic import LoadSynthesizer
 from wattveil.simulate import simulate_load_kw
 
 EPSILON, DELTA = 1.0, 0.2
-PROMISE: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA}
+GUARANTEE: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA}
 CENTROIDS = np.full((1, 24), 0.4)
 
 Pair = Callable[[], tuple[Draws, Draws]]
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch, constants_once: None) -> None:  # noqa: ARG001 - used
+def quick(monkeypatch: pytest.MonkeyPatch, cached_constants: None) -> None:  # noqa: ARG001 - used
     """Skip what no loss depends on: restarts depend on released numbers only.
 
     With one merge there is no choice to query: that query is measured separately.
     """
-    monkeypatch.setattr(merge, "_RESTARTS", 1)
+    monkeypatch.setattr(cluster_merge, "_RESTARTS", 1)
 
 
 @cache
-def homes() -> FloatArray:
+def homes() -> Floats:
     """Return a few homes, the same in every run."""
     return simulate_load_kw(customers=30, seed=9)
 
@@ -67,12 +66,12 @@ def large_customer_pair(release: Callable[..., object]) -> tuple[Draws, Draws]:
 def shapes_of_two_groups(rows: Any) -> object:  # noqa: ANN401 - a matrix
     """Release the load shapes of two groups."""
     groups = ["ab"[i % 2] for i in range(len(rows))]
-    return load_shapes(rows, groups=groups, levels="ab", **PROMISE)
+    return load_shapes(rows, groups=groups, levels="ab", **GUARANTEE)
 
 
-def choice_of_merge(rows: FloatArray) -> object:
+def choice_of_merge(rows: Floats) -> object:
     """Query by how much one centroid costs less than another, in 20 features, with the budget."""
-    budget = Budget(global_promise(**PROMISE))
+    budget = Budget(global_guarantee(**GUARANTEE))
     sets = np.array([CENTROIDS, 0.5 * CENTROIDS])
     table = PrivateTable(LocalRows(rows), budget)
     queries = KMeansQueries(table, basis=np.eye(24), normalise=False, longest=math.inf)
@@ -82,13 +81,13 @@ def choice_of_merge(rows: FloatArray) -> object:
 RELEASES: dict[str, Pair] = {
     "clusters": partial(
         large_customer_pair,
-        lambda rows: PrivateKMeans(n_clusters=2, **PROMISE).fit(rows),
+        lambda rows: PrivateKMeans(n_clusters=2, **GUARANTEE).fit(rows),
     ),
-    "choice of merge": partial(large_customer_pair, choice_of_merge),
+    "merge selection": partial(large_customer_pair, choice_of_merge),
     "load shapes": partial(large_customer_pair, shapes_of_two_groups),
     "synthetic customers": partial(
         large_customer_pair,  # centroids are given: the release that finds them is above
-        lambda rows: LoadSynthesizer(n_clusters=1, centroids=CENTROIDS, **PROMISE).fit(rows),
+        lambda rows: LoadSynthesizer(n_clusters=1, centroids=CENTROIDS, **GUARANTEE).fit(rows),
     ),
 }
 every_release = pytest.mark.parametrize("pair", RELEASES.values(), ids=RELEASES)
@@ -96,7 +95,7 @@ every_release = pytest.mark.parametrize("pair", RELEASES.values(), ids=RELEASES)
 
 def granted_signal() -> float:
     """Return the s^2 = 2 rho that the whole budget buys."""
-    return 2.0 * Budget(global_promise(**PROMISE)).rho_units / accounting.RHO_UNITS
+    return 2.0 * Budget(global_guarantee(**GUARANTEE)).rho_units / accounting.RHO_UNITS
 
 
 def noise_p(runs: list[tuple[Draws, Draws]]) -> float:
@@ -144,7 +143,7 @@ def test_half_the_noise_is_caught(pair: Pair, monkeypatch: pytest.MonkeyPatch) -
 def test_forgotten_clipping_is_caught(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """Features that are rounded and not clipped: more than the grant."""
     faults.no_clipping(monkeypatch, largest=8.0)
-    lengths = projection.row_lengths
+    lengths = load_features.row_lengths
     # Moments are clipped where they are computed, too: both are forgotten.
     monkeypatch.setattr(synthesis_features, "row_lengths", lambda rows: lengths(rows) / 3.0)
     assert squared_signal(*pair()) > 5.0 * granted_signal()

@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
+from wattveil.arrays import Floats
 from wattveil.privacy.mechanisms import gaussian
 from wattveil.privacy.mechanisms.gaussian import NoisyTotals
-from wattveil.privacy.private_rows import FloatArray
-from wattveil.release import shapes
-from wattveil.release.shapes import load_shapes
+from wattveil.release import group_load
+from wattveil.release.group_load import load_shapes
 
 
 class _AllReleased(Exception):  # noqa: N818 - no error
     """The last query is answered: what follows depends on released numbers only."""
 
 
-def shape_transcript(load_kw: FloatArray, **arguments: Any) -> list[NoisyTotals]:  # noqa: ANN401
+def shape_transcript(load_kw: Floats, **arguments: Any) -> list[NoisyTotals]:  # noqa: ANN401
     """Release load shapes and return all noisy totals that the mechanism returned, in order."""
     released: list[NoisyTotals] = []
     make_totals = gaussian.NoisyTotals  # with a planted fault, if any
@@ -30,7 +30,7 @@ def shape_transcript(load_kw: FloatArray, **arguments: Any) -> list[NoisyTotals]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gaussian, "NoisyTotals", recorded)
-        patch.setattr(shapes, "filter_means", stop)
+        patch.setattr(group_load, "filter_means", stop)
         with suppress(_AllReleased):
             load_shapes(load_kw, **arguments)
     return released

@@ -81,24 +81,24 @@ def test_any_real_number_becomes_a_float(value: object) -> None:
 @pytest.mark.parametrize("value", [2, np.int64(2), 10**30], ids=repr)
 def test_whole_numbers_of_any_kind_pass(value: int) -> None:
     """A whole number passes, whatever its type, and comes out as an int."""
-    accepted = checks.integer("n", value, least=2)
+    accepted = checks.integer("n", value, minimum=2)
     assert type(accepted) is int
     assert accepted == value
 
 
 @pytest.mark.parametrize("value", [1, -5, 2.0, "2", True, None, math.nan, np.float64(3.5)])
 def test_what_is_not_a_whole_number_is_refused(value: object) -> None:
-    """A float, even a whole one, a bool and a number below the least are refused."""
+    """A float, even a whole one, a bool and a number below the minimum are refused."""
     with pytest.raises(InvalidParameterError, match="n must be a whole number of at least 2"):
-        checks.integer("n", value, least=2)
+        checks.integer("n", value, minimum=2)
 
 
 def test_whole_numbers_may_have_an_upper_limit() -> None:
     """The limit itself passes, one more does not, and the rule names both ends."""
-    assert checks.integer("n", 5000, least=2, most=5000) == 5000
+    assert checks.integer("n", 5000, minimum=2, maximum=5000) == 5000
     for value in (1, 5001):
         with pytest.raises(InvalidParameterError, match="of at least 2 and at most 5,000, got n="):
-            checks.integer("n", value, least=2, most=5000)
+            checks.integer("n", value, minimum=2, maximum=5000)
 
 
 def test_masked_arrays_are_refused_by_name() -> None:

@@ -57,7 +57,7 @@ def test_parameter_error_names_field_rule_and_value() -> None:
     assert (error.field, error.rule, error.value) == ("epsilon", "positive", -1)
 
 
-def test_file_error_says_where_and_what() -> None:
+def test_file_error_states_place_and_expectation() -> None:
     """Path, place, what was expected and what was there are in the text and on the error."""
     error = InvalidFileError("load.csv", "line 3", "a number", "abc")
     assert str(error) == "load.csv, line 3: expected a number, found 'abc'"
@@ -82,14 +82,14 @@ def test_data_error_shows_five_rows_and_keeps_all(ids: list[object], tail: str) 
     assert error.rule == "every value is finite"
 
 
-def test_budget_error_says_what_was_asked_and_what_was_left() -> None:
+def test_budget_error_states_the_request_and_the_rest() -> None:
     """Resource, request and remainder are in the text and on the error."""
     error = BudgetExceededError("rho_units", 5, 3.0)
     assert str(error) == "budget exceeded: rho_units requested 5, remaining 3.0"
     assert (error.resource, error.requested, error.remaining) == ("rho_units", 5, 3.0)
 
 
-def test_missing_extra_says_how_to_install_it() -> None:
+def test_missing_extra_names_the_install_command() -> None:
     """The text is the command that helps."""
     error = MissingExtraError("the map", "grid")
     assert error.extra == "grid"

@@ -74,38 +74,42 @@ def test_no_seed_reaches_the_noise() -> None:
         for function in functions()
         if SEEDS & set(inspect.signature(function).parameters)
     }
-    # Made-up homes; rivals and figures, which are never published.
-    free = ("wattveil.simulate.", "wattveil.baselines.", "wattveil.reproduce.")
+    # Simulated homes; baselines and figures, which are never published.
+    free = ("wattveil.simulate.", "wattveil.lab.baselines.", "wattveil.lab.reproduce.")
     assert {name for name in seeded if not name.startswith(free)} == {
-        "wattveil.clustering.lloyd._plus_plus_start",  # the starts of K-means, a public choice
-        "wattveil.clustering.lloyd.k_means",
-        "wattveil.evaluation.attack_copy_command.copy",  # who is a member, and planted outliers
-        "wattveil.evaluation.audit.audit_release",  # which canaries are in
-        "wattveil.evaluation.audit_command.audit",  # the same
-        "wattveil.evaluation.canaries.Lots.__init__",  # the same
-        "wattveil.evaluation.comparison._Halves.draw",  # who is in which half
-        "wattveil.evaluation.comparison.evaluate_load",  # the same
-        "wattveil.evaluation.evaluate_command.evaluate",  # the same
-        "wattveil.evaluation.halves.draw_rows",  # the same
-        "wattveil.grid.command.grid",  # who stands at which bus
-        "wattveil.grid.draws.Urn.__init__",  # the same
+        "wattveil.numerics.kmeans.lloyd._plus_plus_start",  # the starts of K-means, a public choice
+        "wattveil.numerics.kmeans.lloyd.k_means",
+        "wattveil.cli.attack.copy",  # who is a member, and planted outliers
+        "wattveil.lab.audit.release_audit.audit_release",  # which canaries are in
+        "wattveil.cli.audit.audit",  # the same
+        "wattveil.lab.seeded_draws.RandomAssignment.__init__",  # the same
+        "wattveil.lab.evaluation.fidelity_comparison._RandomSplits.draw",  # random halves
+        "wattveil.lab.evaluation.fidelity_comparison.evaluate_load",  # the same
+        "wattveil.cli.evaluate.evaluate",  # the same
+        "wattveil.lab.seeded_draws.shuffled_rows",  # the same
+        "wattveil.lab.seeded_draws.named_generator",  # draws of figures of the paper
+        "wattveil.cli.evaluate.compare",  # baselines are never published
+        "wattveil.cli.data.simulate",  # simulated homes
+        "wattveil.cli.data.write_readings",
+        "wattveil.cli.evaluate.grid",  # who stands at which bus
+        "wattveil.grid.placement.CustomerSampler.__init__",  # the same
         "wattveil.grid.experiment._centroids",  # the starts of K-means
         "wattveil.grid.experiment.compare_on_feeder",  # who stands at which bus
-        "wattveil.planning.kmeans.simulated_rows",  # made-up homes
+        "wattveil.products.clusters.simulated_rows",  # simulated homes
         "wattveil.release.synthetic.LoadSynthesizer.sample",  # from what is released
-        "wattveil.synthesis.model.SyntheticModel._cluster_batch",
-        "wattveil.synthesis.model.SyntheticModel._draw",
-        "wattveil.synthesis.model.SyntheticModel.batch",
-        "wattveil.synthesis.model.SyntheticModel.batches",
-        "wattveil.synthesis.model.SyntheticModel.sample",
-        "wattveil.release.years.YearSynthesizer.sample",
-        "wattveil.synthesis.years.YearModel._draw",
-        "wattveil.synthesis.years.YearModel._spreads",
-        "wattveil.synthesis.years.YearModel.batches",
-        "wattveil.synthesis.years.YearModel.sample",
-        "wattveil.instance.kmeans.LeaveOneOutKMeans.__init__",  # the same
-        "wattveil.publish.synthesize.synthesize",  # draws from a released model, as do the others
-        "wattveil.publish.synthesize.write_customers",
+        "wattveil.numerics.synthesis.population_model.SyntheticModel._cluster_batch",
+        "wattveil.numerics.synthesis.population_model.SyntheticModel._draw",
+        "wattveil.numerics.synthesis.population_model.SyntheticModel.batch",
+        "wattveil.numerics.synthesis.population_model.SyntheticModel.batches",
+        "wattveil.numerics.synthesis.population_model.SyntheticModel.sample",
+        "wattveil.release.synthetic.YearSynthesizer.sample",
+        "wattveil.numerics.synthesis.year_model.YearModel._draw",
+        "wattveil.numerics.synthesis.year_model.YearModel._spreads",
+        "wattveil.numerics.synthesis.year_model.YearModel.batches",
+        "wattveil.numerics.synthesis.year_model.YearModel.sample",
+        "wattveil.release.instance.LeaveOneOutKMeans.__init__",  # the same
+        "wattveil.cli.bundles.synthesize",  # draws from a released model, as do the others
+        "wattveil.cli.bundles.write_customers",
     }
 
 

@@ -1,8 +1,6 @@
-"""Promises the repository keeps about itself: randomness, coverage, changelog, pins."""
+"""Rules of the repository: randomness, coverage, changelog, pins."""
 
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -12,39 +10,6 @@ from packaging.utils import canonicalize_name
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCE = REPOSITORY / "src" / "wattveil"
-
-BANNED_USES = [
-    "import numpy as np\n\nnp.random.normal()\n",
-    "from numpy import random\n\nrandom.default_rng()\n",
-    "from numpy.random import default_rng\n\ndefault_rng()\n",
-    "import random\n\nrandom.random()\n",
-    "import secrets\n\nsecrets.randbits(8)\n",
-    "import os\n\nos.urandom(8)\n",
-    "import opendp.prelude as dp\n\ndp.enable_features()\n",
-    "import pickle\n\npickle.dumps(1)\n",
-]
-
-
-@pytest.mark.parametrize("code", BANNED_USES)
-def test_randomness_is_banned(code: str) -> None:
-    """Ruff stops every second source of randomness, and pickle, wherever it is planted."""
-    for module in ("cli.py", "privacy/mechanisms/planted.py", "release/planted.py"):
-        assert "TID251" in ruff(module, code)
-
-
-@pytest.mark.parametrize(
-    "module",
-    [
-        "privacy/noise.py",
-        "simulate/population.py",
-        "grid/draws.py",
-        "reproduce/draws.py",
-        "baselines/noise.py",
-    ],
-)
-def test_randomness_has_its_places(module: str) -> None:
-    """Noise, made-up customers, lots on a feeder and rivals are drawn in places of their own."""
-    assert "TID251" not in ruff(module, BANNED_USES[0])
 
 
 def test_ban_is_never_waived() -> None:
@@ -61,6 +26,18 @@ def test_no_line_hides_from_coverage(package: str) -> None:
         for path in (SOURCE / package).rglob("*.py")
         if re.search(r"#\s*pragma", path.read_text(), re.IGNORECASE)
     ]
+
+
+def test_unit_tests_start_no_process() -> None:
+    """What starts a process, Spark, a server or a database is an integration test."""
+    starts = re.compile(
+        r"^\s*(import|from) (subprocess|multiprocessing|playwright|psycopg|pyspark"
+        r"|tests\.(live_server|postgres|process_guard|spark_cluster))\b",
+        re.MULTILINE,
+    )
+    tests = list((REPOSITORY / "tests" / "unit").rglob("*.py"))
+    assert tests
+    assert not [path for path in tests if starts.search(path.read_text())]
 
 
 def test_changelog_opens_with_the_privacy_guarantee() -> None:
@@ -96,21 +73,6 @@ def test_pins_are_complete(name: str, extras: list[str]) -> None:
         declared += project["optional-dependencies"][extra]
     names = {canonicalize_name(Requirement(line).name) for line in declared}
     assert names <= {canonicalize_name(Requirement(line).name) for line in pins(name)}
-
-
-def ruff(module: str, code: str) -> str:
-    """Lint `code` as if it stood in a module of the package, with the repository's rules."""
-    return subprocess.run(
-        [
-            *(sys.executable, "-m", "ruff", "check", "--no-cache", "--output-format=concise"),
-            *("--stdin-filename", SOURCE / module, "-"),
-        ],
-        cwd=REPOSITORY,
-        input=code,
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout
 
 
 def pins(name: str) -> set[str]:

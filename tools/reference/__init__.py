@@ -1,7 +1,7 @@
 """Pages of the reference that the code writes: a Markdown extension for the site.
 
-A page holds a line `<!-- generated: command-line -->`; the site shows there what the code says of
-itself at that moment. So a page cannot fall behind.
+A page holds a line `<!-- generated: command-line -->`; the site replaces it by text generated
+from the code, so that the page cannot become outdated.
 """
 
 import re
@@ -12,12 +12,12 @@ from markdown.preprocessors import Preprocessor
 
 from tools.reference.command_line import verbs
 from tools.reference.http import addresses
-from tools.reference.statement import fields
+from tools.reference.manifest_fields import fields
 
 GENERATED: dict[str, Callable[[], str]] = {
     "command-line": verbs,
     "http": addresses,
-    "statement": fields,
+    "manifest": fields,
 }
 _MARK = re.compile(r"<!-- generated: ([a-z-]+) -->")
 _FIRST = 110
@@ -26,7 +26,7 @@ _FIRST = 110
 
 class _Fill(Preprocessor):
     def run(self, lines: list[str]) -> list[str]:
-        """Put what the code says in place of the mark."""
+        """Replace marks by generated text."""
         filled: list[str] = []
         for line in lines:
             found = _MARK.fullmatch(line.strip())

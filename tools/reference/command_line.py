@@ -1,4 +1,4 @@
-"""The command line as a page: every verb with its options, as Typer knows them."""
+"""The command line as a page: every verb with its options, from Typer."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""The HTTP API as a page: what the server itself says at `/v1/openapi.json`."""
+"""The HTTP API as a page: generated from `/v1/openapi.json`."""
 
 import json
 import tempfile
@@ -8,12 +8,11 @@ from typing import Any
 
 from tools.reference.schema import fields_of, kind_of
 from tools.reference.table import table
-from wattveil.serve.access import Access, Limits
-from wattveil.serve.app import make_api
-from wattveil.serve.described import ANY
-from wattveil.serve.house import House
-from wattveil.serve.problems import MEDIA_TYPE
-from wattveil.serve.sessions import Sessions
+from wattveil.server.auth.access import Access, Limits
+from wattveil.server.auth.sessions import Sessions
+from wattveil.server.http.app import make_api
+from wattveil.server.http.problems import COMMON_PROBLEMS, MEDIA_TYPE
+from wattveil.server.server_state import ServerState
 
 
 def addresses() -> str:
@@ -33,15 +32,15 @@ def addresses() -> str:
     return "\n\n".join(parts)
 
 
-_ANYWHERE = {code.name.lower() for code in ANY}
+_ANYWHERE = {code.name.lower() for code in COMMON_PROBLEMS}
 """Problems that the page tells once."""
 
 
 @cache
 def description() -> dict[str, Any]:
-    """Return what a new server says of its API."""
-    with tempfile.TemporaryDirectory() as folder, House.open(Path(folder)) as house:
-        return make_api(house, Access(house, Limits()), Sessions(house)).openapi()
+    """Return the OpenAPI description of a new server."""
+    with tempfile.TemporaryDirectory() as folder, ServerState.open(Path(folder)) as state:
+        return make_api(state, Access(state, Limits()), Sessions(state)).openapi()
 
 
 def _operation(method: str, path: str, said: dict[str, Any]) -> str:
@@ -71,7 +70,7 @@ def _operation(method: str, path: str, said: dict[str, Any]) -> str:
 
 
 def problem_codes(answer: dict[str, Any]) -> list[str]:
-    """Return the codes of the problems that an answer may be; none if it is what was asked for."""
+    """Return the problem codes of a response; none for a success."""
     said = answer["content"].get(MEDIA_TYPE)
     if said is None:
         return []
@@ -80,7 +79,7 @@ def problem_codes(answer: dict[str, Any]) -> list[str]:
 
 
 def _content(content: dict[str, Any]) -> str:
-    """Say what an answer holds: named fields, or a file."""
+    """Describe the content of a response: named fields, or a file."""
     named = [kind_of(one["schema"]) for one in content.values() if "schema" in one]
     kinds = [f"`{kind.partition(';')[0]}`" for kind in content]
     return named[0] if named else f"a file ({' or '.join(kinds)})"

@@ -1,4 +1,4 @@
-"""What a JSON schema says of its fields, in words."""
+"""Descriptions of the fields of a JSON schema."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -36,7 +36,7 @@ def fields_of(schema: Schema, path: str = "") -> Iterator[Field]:
 
 
 def kind_of(schema: Schema) -> str:
-    """Say in words what values a schema takes."""
+    """Describe the values that a schema accepts."""
     match schema:
         case {"$ref": str(name)}:
             words = f"*{name.rpartition('/')[2]}*"

@@ -1,7 +1,7 @@
-"""Where customers are kept, and how what they add is added up: here, or on many machines.
+"""PRIVATE. Where customers are stored, and how their contributions are summed.
 
-`Rows` is all that a release sees of a place. It does two things there: it applies a function to
-blocks of customers, and it adds up whole numbers. Both give the same on every engine, to the bit:
-what a function returns of a customer depends on that customer alone, and whole numbers have no
-order of addition. Clipping, the grid and the noise are not here: they are in the kernel.
+`Rows` is the interface of an engine to a release, with two operations: apply a function to blocks
+of customers, and add up integers. Both give the same result on every engine, to the last bit: the
+output for a customer depends on that customer alone, and integer sums do not depend on the order of
+addition. Clipping, the integer grid and the noise are in `wattveil.privacy`.
 """

@@ -1,6 +1,13 @@
-"""Customers in the memory of this process."""
+"""Engine for customers in the memory of this process, and the inputs of a release as its rows.
 
-from collections.abc import Callable, Sequence
+`LocalRows` implements `Rows` on arrays. `as_rows` and the functions after it accept what a caller
+passes to a release: arrays become `LocalRows`, the rows of another engine are used unchanged.
+`DistributedProfiles` is the interface of profiles that another engine stores.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, TypeVarTuple
@@ -8,25 +15,29 @@ from typing import Any, TypeVar, TypeVarTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import validate_data
 
+from wattveil import checks
+from wattveil.arrays import Bools, Floats, Ints, Texts
 from wattveil.compiled import in_threads, over_spans
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidDataError, InvalidParameterError
 from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals, checked_sums
-from wattveil.privacy.private_rows import (
-    BoundRowFunction,
-    IntArray,
-    Mask,
-    Rows,
-    checked_work,
-    kept_columns,
-)
+from wattveil.privacy.private_data import BoundRowFunction, Rows, checked_work, kept_columns
+from wattveil.profiles import TimeGrid
 
 Columns = TypeVarTuple("Columns")
 Found = TypeVarTuple("Found")
 Other = TypeVar("Other")
 _Result = TypeVar("_Result")
+Column = TypeVar("Column")
 _Block = tuple[Any, ...]
 _Blocks = list[_Block]
+
+Load = ArrayLike | Rows[Floats]
+"""One row per customer: a matrix, or the rows of an engine."""
+Values = Sequence[Hashable] | NDArray[Any] | Rows[Texts]
+"""Values of an attribute: one per customer, or a column of an engine."""
 
 
 class LocalRows(Rows[*Columns]):
@@ -53,7 +64,7 @@ class LocalRows(Rows[*Columns]):
 
     @property
     def width(self) -> int:
-        """How many numbers a customer has in the first column."""
+        """Number of values per customer in the first column."""
         return int(self._empty[0].shape[1])
 
     def beside(self, other: Rows[Other], *, field: str) -> "LocalRows[*Columns, Other]":
@@ -85,7 +96,7 @@ class LocalRows(Rows[*Columns]):
 
         return self._later(computed, tuple(found), self._n_rows)  # type: ignore[no-any-return]
 
-    def select(self, work: BoundRowFunction[tuple[*Found, Mask]]) -> "LocalRows[*Found]":
+    def select(self, work: BoundRowFunction[tuple[*Found, Bools]]) -> "LocalRows[*Found]":
         """Apply a row function and keep the customers it selects, once they are needed."""
 
         def kept(*block: Any) -> _Block:  # noqa: ANN401 - arrays of any type
@@ -109,7 +120,7 @@ class LocalRows(Rows[*Columns]):
         found: Any = tuple(column[order] for column in columns)
         return found  # type: ignore[no-any-return]
 
-    def _counted(self, n_values: int) -> IntArray:
+    def _counted(self, n_values: int) -> Ints:
         return np.bincount(self._joined()[-1], minlength=n_values)
 
     def _write(self, path: str | Path, names: Sequence[str]) -> None:
@@ -144,3 +155,92 @@ class LocalRows(Rows[*Columns]):
 
 def _contiguous(found: Any) -> _Block:  # noqa: ANN401 - arrays of any type
     return tuple(map(np.ascontiguousarray, found))
+
+
+def as_rows(data: object | Rows[Column], read: Callable[[Any], Column]) -> Rows[Column]:
+    """Return private rows: an engine's rows unchanged, other data read into memory."""
+    return data if isinstance(data, Rows) else LocalRows(read(data))
+
+
+def load_rows(load_kw: Load) -> Rows[Floats]:
+    """Accept a matrix of real numbers, or the rows of an engine."""
+    return as_rows(load_kw, partial(checks.matrix, "load_kw"))
+
+
+def listed_rows(
+    load_kw: Floats, ids: Sequence[str], *, customer_list: Sequence[str]
+) -> Rows[Floats]:
+    """Return a row for each customer on a public list, NaN for one without a row of its own."""
+    place = {name: row for row, name in enumerate(ids)}
+    nothing = np.full((1, load_kw.shape[1]), np.nan)
+    return LocalRows(np.vstack([load_kw, nothing])[[place.get(name, -1) for name in customer_list]])
+
+
+def value_rows(values: Values) -> Rows[Texts]:
+    """Accept one value per customer of any hashable type, or a column of an engine."""
+    return as_rows(values, value_column)
+
+
+def value_column(values: Iterable[Hashable]) -> Texts:
+    """Return values as a column of objects; a tuple is one value."""
+    return np.fromiter(values, dtype=np.object_)
+
+
+def text_column(values: Iterable[object]) -> Texts:
+    """Return values as a column of strings."""
+    return np.fromiter(map(str, values), dtype=np.object_)
+
+
+def estimator_rows(estimator: object, X: ArrayLike, **options: Any) -> Floats:  # noqa: ANN401, N803 - scikit-learn's
+    """Return the matrix given to an estimator; refuse anything else without quoting it.
+
+    scikit-learn quotes rows and NumPy quotes cells, also as the context of an error of ours, which
+    is raised afterwards. For a matrix of real numbers their messages hold only its shape and names.
+    """
+    checks.unmasked("X", X)
+    if getattr(X, "shape", (1,))[1:] == (0,):  # scikit-learn's text, without the number of rows
+        rule = "a matrix: 0 feature(s) (shape=(, 0)) while a minimum of 1 is required."
+        raise InvalidParameterError("X", rule, "no column")
+    try:
+        rows: Floats = validate_data(estimator, X, dtype=np.float64, **options)
+    except (ValueError, OverflowError) as error:
+        refusal = error
+    else:
+        return rows
+    if "Complex data" in str(refusal):
+        rule = "X is an array of real numbers. Complex data not supported"  # scikit-learn's text
+        raise InvalidDataError(rule, [])
+    axes = checks.numbers("X", X).ndim
+    if axes != 2:  # noqa: PLR2004 - a matrix has two
+        rule = "a matrix with one row per customer. Reshape your data"  # scikit-learn's text
+        raise InvalidParameterError("X", rule, f"{axes} axes")
+    raise refusal
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class DistributedProfiles(ABC):
+    """Load profiles of customers, private: `Profiles` with columns that an engine stores.
+
+    ``load_kw`` and ``attributes`` can be given to every release, ``customer_ids`` to
+    `release_labels`. Only columns of the same profiles can be combined.
+    """
+
+    customer_ids: Rows[Texts]
+    load_kw: Rows[Floats]
+    grid: TimeGrid
+    timezone: str
+    attributes: Mapping[str, Rows[Texts]]
+    rules: Mapping[str, object] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Return the public facts only."""
+        name = type(self).__name__
+        return f"{name}(grid={self.grid!r}, timezone={self.timezone!r}, private rows not shown)"
+
+    @abstractmethod
+    def listed(self, customer_list: Sequence[str]) -> "DistributedProfiles":
+        """Return one profile for each customer on a public list: NaN for one without a profile."""
+
+    @abstractmethod
+    def write_parquet(self, path: str | Path) -> None:
+        """Write the profiles to a new folder, which `Profiles.read_parquet` reads."""

@@ -1,9 +1,9 @@
-"""Grid validation: whether synthetic customers behave on a feeder as the real ones do.
+"""INTERNAL. Grid validation: synthetic and real customers on the same feeder.
 
-Real and synthetic customers are put on the same feeder, hour by hour. The network sees voltages,
-losses and peaks; service transformers see how loads coincide. Each figure is judged against what
-other draws of real customers would give, and beside a control in which every house follows a
-cluster centroid: a figure that the control passes proves nothing. Everything here is private.
+Real and synthetic customers are placed on the same feeder, hour by hour. The network shows
+voltages, losses and peaks; service transformers show how loads coincide. Each metric is compared
+with the sampling variability of real customers and with a control in which every house has the load
+of a cluster centroid: a metric that the control passes is inconclusive. Everything is private.
 
 >>> from wattveil.grid import power_flow, read_feeder
 >>> feeder = read_feeder("ieee123")
@@ -12,15 +12,13 @@ cluster centroid: a figure that the control passes proves nothing. Everything he
 0.951
 """
 
-from wattveil.grid.comparison import GridComparison, Row
-from wattveil.grid.experiment import PAPER_POWER_FACTOR, compare_on_feeder
-from wattveil.grid.feeders import read_feeder
+from wattveil.grid.experiment import PAPER_POWER_FACTOR, GridComparison, GridRow, compare_on_feeder
+from wattveil.grid.feeders import Feeder, read_feeder
 from wattveil.grid.flow import Flow, power_flow
-from wattveil.grid.houses import Scaling
-from wattveil.grid.network import Feeder
+from wattveil.grid.grid_page import write_grid_page
 from wattveil.grid.opf import Controls, OptimalFlow, optimal_power_flow
-from wattveil.grid.page import write_grid_page
-from wattveil.measures.verdicts import Verdict
+from wattveil.grid.placement import Scaling
+from wattveil.numerics.measures.fidelity_measures import Verdict
 
 __all__ = [
     "PAPER_POWER_FACTOR",
@@ -28,8 +26,8 @@ __all__ = [
     "Feeder",
     "Flow",
     "GridComparison",
+    "GridRow",
     "OptimalFlow",
-    "Row",
     "Scaling",
     "Verdict",
     "compare_on_feeder",

@@ -1,8 +1,8 @@
-"""The paper's experiment: the same feeder with real and with synthetic customers.
+"""Grid experiment: the same feeder with real and with synthetic customers.
 
-Its steps, numbered as in the paper (section "Standard Test Systems"):
+Steps, numbered as in the paper (section "Standard Test Systems"):
 
-1. Sample houses, the classes weighed by their population.
+1. Sample houses; classes are weighted by their population.
 2. As many synthetic customers of each class.
 3. Each house's load at its bus, reactive power 10 % of the active.
 4. Power flow; with a held substation and nothing to control, the optimal one is the same
@@ -10,33 +10,176 @@ Its steps, numbered as in the paper (section "Standard Test Systems"):
 5. For every snapshot.
 6. For the synthetic customers too.
 
-Differs from the paper: houses are many to a bus (`Scaling`), the figures are judged against
-redraws of real customers, and a control shows what cluster centroids alone would do.
+Differs from the paper: a bus has many houses (`Scaling`), figures are compared with the sampling
+variability of real customers, and a control shows the result of cluster centroids alone.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from wattveil import checks
-from wattveil.clustering.lloyd import k_means
+from wattveil.arrays import Floats, Ints
 from wattveil.errors import InvalidDataError, InvalidParameterError
-from wattveil.grid.comparison import GridComparison, judge
-from wattveil.grid.customer_metrics import customer_metrics
-from wattveil.grid.draws import Urn
-from wattveil.grid.feeders import read_feeder
-from wattveil.grid.houses import Scaling, place_houses
-from wattveil.grid.network import Feeder, Floats, Ints
-from wattveil.grid.network_metrics import network_metrics
-from wattveil.grid.observe import Observation, Setting, observe
-from wattveil.measures.samples import total_variation
-from wattveil.profiles.table import Profiles
+from wattveil.grid.feeders import Feeder, read_feeder
+from wattveil.grid.grid_metrics import GridMetric, customer_metrics, network_metrics
+from wattveil.grid.observation import GridSetting, Observation, observe
+from wattveil.grid.placement import CustomerSampler, Scaling, place_houses
+from wattveil.numerics.kmeans.lloyd import k_means
+from wattveil.numerics.measures.fidelity_measures import (
+    NOISE_QUANTILE,
+    Verdict,
+    ratio_to_noise,
+    total_variation,
+    verdict_of,
+)
+from wattveil.profiles.profiles import Profiles
 
-# Reactive power is 10 % of the active one: cos(arctan(0.1)).
+# --- results --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class GridRow:
+    """Results of one metric.
+
+    Attributes
+    ----------
+    real, synthetic : float
+        Value for one sample of each.
+    distance : float
+        Median distance of several synthetic samples from the real one.
+    noise : float
+        95th percentile of the distances of resampled real customers: sampling variability.
+    ratio, control_ratio : float
+        Distance over noise, of the synthetic customers and of the control; infinite where
+        resampled real customers never differ.
+    """
+
+    metric: str
+    unit: str
+    real: float
+    synthetic: float
+    distance: float
+    noise: float
+    ratio: float
+    control_ratio: float
+    verdict: Verdict
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class GridComparison:
+    """Comparison of synthetic and real customers on a feeder. PRIVATE, internal use only.
+
+    Attributes
+    ----------
+    rows : tuple of GridRow
+        One per metric.
+    setting : GridSetting
+        Feeder, houses and other fixed settings.
+    real, synthetic, control : Observation
+        One sample each, for figures.
+    class_names : tuple of str
+        The classes whose mix was kept.
+    class_mix_distance : float
+        Total variation between the class shares of the two files: the experiment keeps the real
+        mix and does not measure this difference.
+    synthetic_failures : mapping
+        Snapshots without solution for some sample of synthetic customers, and the message of the
+        solver. If half of the samples fail, network metrics are infinite.
+    """
+
+    rows: tuple[GridRow, ...]
+    setting: GridSetting
+    real: Observation
+    synthetic: Observation
+    control: Observation
+    class_names: tuple[str, ...]
+    class_mix_distance: float
+    synthetic_failures: Mapping[int, str]
+
+    def to_arrow(self) -> pa.Table:
+        """Return the rows as a table."""
+        return pa.Table.from_pylist(self._records())
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything except the observations as JSON values; null if not finite."""
+        return {
+            "private": True,
+            "feeder": self.setting.feeder.name,
+            "houses": self.setting.placement.houses,
+            "factor": self.setting.placement.factor,
+            "power_factor": self.setting.power_factor,
+            "classes": list(self.class_names),
+            "class_mix_distance": self.class_mix_distance,
+            "synthetic_failures": {str(k): v for k, v in self.synthetic_failures.items()},
+            "metrics": [
+                {name: _finite(value) for name, value in record.items()}
+                for record in self._records()
+            ],
+        }
+
+    def _records(self) -> list[dict[str, object]]:
+        return [{**asdict(row), "verdict": row.verdict.value} for row in self.rows]
+
+
+def judge(
+    metric: GridMetric,
+    real: Observation,
+    *,
+    redraws: Sequence[float],
+    synthetic: Sequence[Observation],
+    control: Sequence[Observation],
+) -> GridRow:
+    """Return the row of a metric.
+
+    Parameters
+    ----------
+    metric, real
+        The metric, and the real sample that all others are compared with.
+    redraws
+        Distances of resampled real customers.
+    synthetic
+        Samples of synthetic customers.
+    control
+        Samples of real customers, each replaced by the centroid of its cluster.
+    """
+    noise = float(np.quantile(redraws, NOISE_QUANTILE))
+    distance = _typical_distance(metric, synthetic, real)
+    ratio = ratio_to_noise(distance, noise)
+    control_ratio = ratio_to_noise(_typical_distance(metric, control, real), noise)
+    return GridRow(
+        metric=metric.name,
+        unit=metric.unit,
+        real=metric.value(real),
+        synthetic=metric.value(synthetic[0]),
+        distance=distance,
+        noise=noise,
+        ratio=ratio,
+        control_ratio=control_ratio,
+        verdict=verdict_of(ratio, control_ratio),
+    )
+
+
+def _typical_distance(metric: GridMetric, draws: Sequence[Observation], real: Observation) -> float:
+    """Return the median over samples; infinite where a power flow has no solution."""
+    distance = np.array([metric.distance(seen, real) for seen in draws])
+    return float(np.median(np.where(np.isnan(distance), math.inf, distance)))
+
+
+def _finite(value: object) -> object:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# --- the experiment -------------------------------------------------------------------------------
+
+
 PAPER_POWER_FACTOR = float(np.cos(np.arctan(0.1)))
+"""Reactive power is 10 % of the active power."""
 DRAWS = 10
-_LEAST_REDRAWS = 20
+_MIN_REDRAWS = 20
 
 
 def compare_on_feeder(
@@ -55,7 +198,7 @@ def compare_on_feeder(
     seed: int = 0,
     advance: Callable[[], object] = lambda: None,
 ) -> GridComparison:
-    """Put real and synthetic customers on a feeder and say where they differ.
+    """Compare real and synthetic customers on a feeder.
 
     Parameters
     ----------
@@ -64,62 +207,62 @@ def compare_on_feeder(
     feeder
         A `Feeder`, or what `read_feeder` takes.
     by
-        Attribute of both that names the class of each customer: the mix of the real classes is
-        kept. Without it, synthetic customers are drawn as they come.
+        Attribute of both with the class of each customer: the mix of the real classes is kept.
+        Without it, all customers are of one class.
     n_clusters
         Of the control: K-means clusters of the real customers, each replaced by its centroid.
     scaling
-        How customers become the load of the feeder: ``"houses"`` (many a bus, in proportion to its
-        nominal load), ``"factor"`` (one a bus, times one factor) or ``"literal"`` (one a bus).
+        How customers become the load of the feeder: ``"houses"`` (many per bus, in proportion to
+        its nominal load), ``"factor"`` (one per bus, scaled) or ``"literal"`` (one per bus).
     houses
-        How many houses; as many as carry the nominal load at their peak, if not given.
+        Number of houses; enough for the nominal load at their peak if omitted.
     power_factor
         Of all customers.
     transformer_kva, transformer_homes
         Rating of a service transformer, and the homes that it feeds.
     redraws
-        How many other draws of real customers tell what chance does.
+        Number of bootstrap samples of real customers, which measure sampling variability.
     seed
-        Of the draws.
+        Of the random assignment.
     advance
         Called after each draw; there are ``redraws + 2 * DRAWS + 1``.
     """
     if real.grid != synthetic.grid:
-        raise InvalidParameterError("synthetic", f"on the grid {real.grid}", synthetic.grid)
-    checks.integer("redraws", redraws, least=_LEAST_REDRAWS)
-    checks.integer("seed", seed, least=0)
+        raise InvalidParameterError("synthetic", f"on the grid {real.grid!r}", synthetic.grid)
+    checks.integer("redraws", redraws, minimum=_MIN_REDRAWS)
+    checks.integer("seed", seed, minimum=0)
     if not 0.0 < checks.finite("power_factor", power_factor) <= 1.0:
         raise InvalidParameterError("power_factor", "above 0 and at most 1", power_factor)
     classes = _classes(real, synthetic, by)
     centroid_kw = _centroids(real, n_clusters, seed)
     network = feeder if isinstance(feeder, Feeder) else read_feeder(feeder)
-    urn = Urn(seed)
+    sampler = CustomerSampler(seed)
     placement = place_houses(
         network,
         mean_kw=classes.mean_kw,
         share=classes.real_share,
         scaling=checks.enum_value("scaling", scaling, Scaling),
         houses=houses,
-        urn=urn,
+        sampler=sampler,
     )
-    setting = Setting(
+    setting = GridSetting(
         feeder=network,
         placement=placement,
         grid=real.grid,
         power_factor=power_factor,
         transformer_kva=checks.positive("transformer_kva", transformer_kva),
-        transformer_homes=checks.integer("transformer_homes", transformer_homes, least=1),
+        transformer_homes=checks.integer("transformer_homes", transformer_homes, minimum=1),
     )
 
     def drawn(load_kw: Floats, of_class: Ints) -> Observation:
-        seen = observe(setting, load_kw[urn.customers(of_class, placement.wanted_class)])
+        seen = observe(setting, load_kw[sampler.customers(of_class, placement.wanted_class)])
         advance()
         return seen
 
     def redrawn() -> Observation:
-        # The real customers are a sample themselves, and may be fewer than the houses: a redraw
-        # stands for another such sample, so it draws the customers anew before the houses.
-        others = urn.customers(classes.real, classes.real)
+        # Bootstrap: the real customers are a sample themselves and may be fewer than the houses, so
+        # customers are resampled before they are assigned to houses.
+        others = sampler.customers(classes.real, classes.real)
         return _solved(drawn(real.load_kw[others], classes.real))
 
     true = _solved(drawn(real.load_kw, classes.real))
@@ -149,16 +292,16 @@ def compare_on_feeder(
         class_names=classes.names,
         class_mix_distance=classes.mix_distance,
         synthetic_failures={
-            snapshot: said
+            snapshot: message
             for seen in synthetic_draws
-            for snapshot, said in seen.flow.failures.items()
+            for snapshot, message in seen.flow.failures.items()
         },
     )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Classes:
-    """Who is of which class.
+    """Class of each customer.
 
     Attributes
     ----------
@@ -188,13 +331,13 @@ def _classes(real: Profiles, synthetic: Profiles, by: str | None) -> _Classes:
     for name, profiles in (("real", real), ("synthetic", synthetic)):
         if not len(profiles):
             raise InvalidParameterError(name, "at least one customer", 0)
-    words = [
-        ["all"] * len(profiles) if by is None else _words(name, profiles, by)
+    values = [
+        ["all"] * len(profiles) if by is None else _attribute(name, profiles, by)
         for name, profiles in (("real", real), ("synthetic", synthetic))
     ]
-    names = tuple(sorted(set(words[0]) | set(words[1])))
+    names = tuple(sorted(set(values[0]) | set(values[1])))
     number = {name: position for position, name in enumerate(names)}
-    label, other = (np.array([number[word] for word in column]) for column in words)
+    label, other = (np.array([number[value] for value in column]) for column in values)
     missing = [names[k] for k in np.setdiff1d(label, other)]
     if missing:
         rule = "customers of every class that the real ones have"
@@ -208,27 +351,27 @@ def _classes(real: Profiles, synthetic: Profiles, by: str | None) -> _Classes:
 
 def _centroids(real: Profiles, n_clusters: int, seed: int) -> Floats:
     """Return the control: every real customer replaced by the centroid of its cluster."""
-    checks.integer("n_clusters", n_clusters, least=1, most=len(real))
+    checks.integer("n_clusters", n_clusters, minimum=1, maximum=len(real))
     clusters = k_means(real.load_kw, n_clusters, seed=seed)
     centroid_kw: Floats = clusters.centroids[clusters.labels]
     return centroid_kw
 
 
-def _words(name: str, profiles: Profiles, by: str) -> list[str]:
-    """Return the class of each customer as the attribute has it."""
+def _attribute(name: str, profiles: Profiles, by: str) -> list[str]:
+    """Return the attribute value of each customer."""
     if by not in profiles.attributes:
         rule = f"an attribute of the {name} customers, one of {sorted(profiles.attributes)}"
         raise InvalidParameterError("by", rule, by)
-    words = profiles.attributes[by]
-    unknown = [who for who, word in zip(profiles.customer_ids, words, strict=True) if word is None]
+    values = profiles.attributes[by]
+    unknown = [who for who, own in zip(profiles.customer_ids, values, strict=True) if own is None]
     if unknown:
         raise InvalidDataError(f"each of the {name} customers has a {by}", unknown)
-    return [str(word) for word in words]
+    return [str(value) for value in values]
 
 
 def _solved(seen: Observation) -> Observation:
-    """Refuse a feeder that does not carry the real customers."""
+    """Refuse a feeder without solution for the real customers."""
     if seen.flow.failures:
-        rule = "one that carries the real customers in every snapshot; take fewer houses"
+        rule = "one with a solution for the real customers in every snapshot; use fewer houses"
         raise InvalidParameterError("feeder", rule, dict(seen.flow.failures))
     return seen

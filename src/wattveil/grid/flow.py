@@ -1,7 +1,7 @@
 """Power flow: the voltages and currents that loads cause, many snapshots in one call.
 
-The solver is power-grid-model (`wattveil.grid.solver`). Every snapshot that it did not solve is
-named.
+The solver is power-grid-model (`wattveil.grid.flow_solver`). Every snapshot without a solution is
+reported.
 
 >>> import numpy as np
 >>> from wattveil.grid.feeders import read_feeder
@@ -14,22 +14,23 @@ named.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from wattveil import checks
+from wattveil.arrays import Floats
 from wattveil.errors import InvalidDataError, InvalidParameterError, MissingExtraError
-from wattveil.grid.network import Feeder, Floats
+from wattveil.grid.feeders import Feeder
 
 _COLUMNS = ("voltage_pu", "angle_deg", "current_a", "loss_kw", "source_kw", "source_kvar")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Flow:
-    """What the feeder does in T snapshots; a snapshot that was not solved is NaN everywhere.
+    """Power flow of T snapshots; a snapshot without solution is NaN everywhere.
 
     Attributes
     ----------
@@ -38,9 +39,9 @@ class Flow:
     current_a : (T, m)
         Current of each branch, the larger of its two ends.
     loss_kw, source_kw, source_kvar : (T,)
-        Heat in the branches, and what the substation delivers.
+        Losses of the branches, and power from the substation.
     failures : mapping
-        What the solver said of each snapshot that it did not solve.
+        Message of the solver for each snapshot without solution.
     """
 
     voltage_pu: Floats
@@ -52,7 +53,7 @@ class Flow:
     failures: Mapping[int, str]
 
     def without(self, failures: Mapping[int, str]) -> "Flow":
-        """Return the flow with NaN in the snapshots that failed: what stands there is no answer."""
+        """Return the flow with NaN in the failed snapshots."""
         columns = {}
         for name in _COLUMNS:
             columns[name] = np.array(getattr(self, name))
@@ -76,7 +77,7 @@ def power_flow(
     load_kw, load_kvar : (T, n) or (n,)
         Three-phase load of each bus; negative where it feeds in.
     slack_pu : (T,), optional
-        Voltage held at the substation, if another than the feeder's: a tap changer.
+        Voltage held at the substation (tap changer); that of the feeder if omitted.
     """
     active = snapshots(feeder, "load_kw", load_kw)
     reactive = snapshots(feeder, "load_kvar", load_kvar)
@@ -91,7 +92,7 @@ def power_flow(
 
 
 def snapshots(feeder: Feeder, name: str, load: ArrayLike) -> Floats:
-    """Accept a row of finite loads for each snapshot."""
+    """Return finite loads as a matrix with one row per snapshot."""
     rows = np.atleast_2d(checks.numbers(name, load))
     if rows.ndim != 2 or rows.shape[1] != feeder.buses:  # noqa: PLR2004 - a matrix has two axes
         raise InvalidParameterError(name, f"of shape (snapshots, {feeder.buses})", rows.shape)
@@ -103,7 +104,78 @@ def snapshots(feeder: Feeder, name: str, load: ArrayLike) -> Floats:
 
 def _solve(feeder: Feeder, active: Floats, reactive: Floats, held: Floats) -> Flow:
     try:
-        from wattveil.grid.solver import solve  # noqa: PLC0415 -- needs an extra
+        from wattveil.grid.flow_solver import solve  # noqa: PLC0415 -- needs an extra
     except ImportError as error:
         raise MissingExtraError("power flow", "grid") from error
     return solve(feeder, active, reactive, held)
+
+
+# --- hosting capacity -----------------------------------------------------------------------------
+
+
+# Search range in multiples of the nominal load, and levels per round.
+_MIN, _MAX = -1.0, 5.0
+_LEVELS, _ROUNDS = 7, 5
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class HostingQuery:
+    """A hosting-capacity query: a snapshot, what is added, and the limits to keep.
+
+    Attributes
+    ----------
+    load_kw, load_kvar : (n,)
+        The snapshot.
+    feeds_in : bool
+        Whether generation is added instead of load.
+    low_pu, high_pu : float
+        Voltage limits of all buses except the slack; branches always keep their ratings.
+    """
+
+    load_kw: Floats
+    load_kvar: Floats
+    feeds_in: bool
+    low_pu: float = 0.0
+    high_pu: float = math.inf
+
+
+def hosting_capacity_mw(feeder: Feeder, queries: Sequence[HostingQuery]) -> list[float]:
+    """Return the hosting capacity of each query in MW, distributed evenly over loaded buses.
+
+    Negative where the limits are violated already. It is a bisection with several levels, of all
+    queries, in one call; a snapshot without solution violates the limits.
+    """
+    loaded = feeder.nominal_kw > 0.0
+    weights = loaded / loaded.sum()
+    nominal_kw = float(feeder.nominal_kw.sum())
+    low = np.full(len(queries), _MIN * nominal_kw)
+    high = np.full(len(queries), _MAX * nominal_kw)
+    sign = np.array([-1.0 if query.feeds_in else 1.0 for query in queries])
+    load_kw = np.stack([query.load_kw for query in queries])
+    load_kvar = np.stack([query.load_kvar for query in queries])
+    each = np.arange(len(queries))
+    for _ in range(_ROUNDS):
+        levels = np.linspace(low, high, _LEVELS, axis=1)
+        added = (sign[:, None] * levels)[:, :, None] * weights
+        flow = power_flow(
+            feeder,
+            load_kw=(load_kw[:, None] + added).reshape(-1, feeder.buses),
+            load_kvar=np.repeat(load_kvar, _LEVELS, axis=0),
+        )
+        broken = ~_kept(feeder, flow, queries)
+        broken[:, -1] = True  # the search ends at the last level
+        first = np.argmax(broken, axis=1)
+        low, high = levels[each, np.maximum(first - 1, 0)], levels[each, first]
+    return [float(kw) / 1e3 for kw in low]
+
+
+def _kept(feeder: Feeder, flow: Flow, queries: Sequence[HostingQuery]) -> NDArray[np.bool_]:
+    """Return for each query and level whether the limits are kept."""
+    shape = (len(queries), _LEVELS)
+    voltage = flow.voltage_pu[:, feeder.not_slack].reshape(*shape, -1)
+    low = np.array([query.low_pu for query in queries])[:, None, None]
+    high = np.array([query.high_pu for query in queries])[:, None, None]
+    inside = (voltage >= low) & (voltage <= high)  # false for NaN
+    rating = np.where(np.isnan(feeder.rated_a), math.inf, feeder.rated_a)
+    carried = (flow.current_a <= rating).reshape(*shape, -1)
+    return np.asarray(np.concatenate([inside, carried], axis=2).all(axis=2))

@@ -8,9 +8,9 @@ v = |V|², l = |I|², per unit, for the branch from i towards j with series impe
     v_j = v_i - 2 (r P_ij + x Q_ij) + (r² + x²) l_ij
     l_ij v_i >= P_ij² + Q_ij²                            an equality in nature
 
-The power drawn from the substation is made least: losses and curtailed sun weigh alike. Whether the
-cone was tight is not assumed: the set points go through `power_flow`, what comes back is that flow,
-and how far the cone's voltages were from it is said for each snapshot.
+The power from the substation is minimised: losses and curtailed generation have equal weight. The
+relaxation is not assumed to be tight: the set points are checked by `power_flow`, whose result is
+returned with the difference of the voltages for each snapshot.
 
 With a held substation voltage and nothing else to control there is one solution, so the optimal
 power flow is the power flow; the paper's two experiments are of that kind.
@@ -26,30 +26,31 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import breadth_first_order
 
 from wattveil import checks
+from wattveil.arrays import Floats, Ints
 from wattveil.errors import InvalidParameterError, MissingExtraError
+from wattveil.grid.feeders import Feeder
 from wattveil.grid.flow import Flow, power_flow, snapshots
-from wattveil.grid.network import Feeder, Floats, Ints
 
 MATPOWER_LIMITS_PU = (0.9, 1.1)
 _BASE_MVA = 1.0
 # A branch without resistance costs nothing, so nothing would keep its l from growing: it pays this.
-_LEAST_PRICE_PU = 1e-7
+_MIN_PRICE_PU = 1e-7
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Controls:
-    """What the operator may set in each snapshot; without arguments, nothing.
+    """Controls of each snapshot; without arguments there are none.
 
     Parameters
     ----------
     inverter_kva : (n,)
-        Rating of the inverters of each bus: active and reactive power stay within it.
+        Rating of the inverters of each bus, a limit on apparent power.
     available_kw : (T, n)
-        What their panels could deliver; the rest is curtailed.
+        Available PV power; the rest is curtailed.
     capacitor_kvar : (n,)
-        Capacitors that can be switched in, taken as continuous and as constant power.
+        Switchable capacitors, modelled as continuous and as constant power.
     slack_pu
-        Range of the substation's tap changer, taken as continuous.
+        Range of the tap changer of the substation, modelled as continuous.
     """
 
     inverter_kva: ArrayLike | None = None
@@ -60,21 +61,21 @@ class Controls:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OptimalFlow:
-    """Set points, and the exact power flow at them.
+    """Optimal set points and the exact power flow at them.
 
     Attributes
     ----------
     flow : Flow
-        The feeder at the set points; NaN where there are none.
+        Power flow at the set points; NaN without set points.
     pv_kw, inverter_kvar, capacitor_kvar : (T, n)
-        What inverters and capacitors feed in.
+        Output of inverters and capacitors.
     slack_pu : (T,)
         Voltage of the substation.
     cone_error_pu : (T,)
-        Largest difference of a voltage in the cone program from the exact one. Where it is not
-        near 0, the relaxation was not tight and the set points need not be the best.
+        Largest difference between a voltage of the cone program and the exact one. Where it is not
+        near 0, the relaxation was not tight and the set points need not be optimal.
     failures : mapping
-        Snapshots without set points, and why: mostly limits that nothing at hand can keep.
+        Snapshots without set points, and the reason: mostly infeasible limits.
     """
 
     flow: Flow
@@ -94,7 +95,7 @@ def optimal_power_flow(
     controls: Controls | None = None,
     limits_pu: tuple[float, float] = MATPOWER_LIMITS_PU,
 ) -> OptimalFlow:
-    """Choose the set points of each snapshot so that the substation delivers least.
+    """Choose the set points of each snapshot that minimise the power from the substation.
 
     Parameters
     ----------
@@ -103,9 +104,9 @@ def optimal_power_flow(
     load_kw, load_kvar : (T, n) or (n,)
         Three-phase load of each bus.
     controls
-        What may be set; nothing, if not given.
+        Available controls; none if omitted.
     limits_pu
-        Voltages that every bus but the substation must keep.
+        Voltage limits of every bus except the substation.
     """
     if not feeder.radial:
         raise InvalidParameterError("feeder", "radial for the branch-flow model", feeder.name)
@@ -192,14 +193,14 @@ class _Point:
 
     @classmethod
     def idle(cls, feeder: Feeder) -> "_Point":
-        """Return what stands where there is no answer."""
+        """Return placeholder set points of a snapshot without solution."""
         zeros = np.zeros(feeder.buses)
         held = np.full(feeder.buses, feeder.slack_pu)
         return cls(pv_kw=zeros, inverter_kvar=zeros, capacitor_kvar=zeros, voltage_pu=held)
 
 
 class _ConeProgram:
-    """The program above, built once; loads and available sun are its parameters."""
+    """The cone program, built once; loads and available PV power are its parameters."""
 
     def __init__(self, feeder: Feeder, room: _Room, low: float, high: float) -> None:
         cp = _cvxpy()
@@ -225,7 +226,7 @@ class _ConeProgram:
         at_slack[feeder.slack] = 1.0
         v_sending = leaves.T @ self.v
         limits = feeder.not_slack
-        price = np.maximum(_LEAST_PRICE_PU - r, 0.0)
+        price = np.maximum(_MIN_PRICE_PU - r, 0.0)
         self.problem = cp.Problem(
             cp.Minimize(source_p + price @ current),
             [
@@ -258,7 +259,7 @@ class _ConeProgram:
         self.solver_error = cp.SolverError
 
     def solve(self, active_kw: Floats, reactive_kvar: Floats, sun_kw: Floats) -> _Point | str:
-        """Solve one snapshot, or say why there is no solution."""
+        """Solve one snapshot, or return the reason why there is no solution."""
         self.load_p.value = active_kw / self.kw
         self.load_q.value = reactive_kvar / self.kw
         self.sun.value = sun_kw / self.kw

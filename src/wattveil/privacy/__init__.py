@@ -1,7 +1,7 @@
-"""The privacy kernel: guarantees, accounting, private rows, and the only code that adds noise.
+"""KERNEL. Guarantees, accounting, private rows, and the only code that adds noise.
 
-Read in this order: `guarantee` (what is guaranteed), `accounting` (the privacy cost), `budget`
-(charge, then compute), `secret` and `private_rows` (types of private and released values), `noise`
-(the only draws), `mechanisms` (bounded contributions and noise), `private_table` (rows bound to a
+Read in this order: `accounting` (the privacy cost of noise), `guarantee` (privacy guarantees, and
+budgets: charge, then compute), `private_data` (private values and rows, row functions, released
+values), `noise` (the only draws), `mechanisms` (bounded contributions, noise, and rows bound to a
 budget).
 """

@@ -1,28 +1,41 @@
-"""What is promised to a customer, as a record that computes and explains itself.
+"""Privacy guarantee of a release, and the budget that enforces it.
 
->>> promise = Guarantee(epsilon=1.0, delta=1e-6, tier=Tier.GLOBAL,
+A `Guarantee` states (epsilon, delta) with its tier, neighbouring relation and unit:
+
+>>> guarantee = Guarantee(epsilon=1.0, delta=1e-6, tier=Tier.GLOBAL,
 ...                     neighbours=Neighbours.ZERO_OUT, unit=Unit.CUSTOMER)
->>> print(promise.sentence)
+>>> print(guarantee.sentence)
 The release is (1.0, 1e-06)-differentially private for each customer: whatever the data, an event \
 of probability p has probability at most 2.719 p + 1e-06 once one customer's data are removed or \
 put back.
+
+A `Budget` turns it into amounts that add exactly: whole units of rho for Gaussian mechanisms, and
+a plain (epsilon, delta) reserved for randomised labels. Every mechanism charges the budget before
+it reads private data: a crash in between costs budget, never privacy. The list of charges is the
+transcript in the manifest of a release.
+
+>>> Budget(guarantee).rho_units  # 1e-18 each: rho = 0.028
+28014...
 """
 
 import dataclasses
 import decimal
 import math
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from fractions import Fraction
 from typing import Self
 
 from wattveil import checks
-from wattveil.errors import InvalidParameterError
-from wattveil.privacy import rounding
+from wattveil.errors import BudgetExceededError, InvalidParameterError
+from wattveil.privacy import accounting
+from wattveil.privacy.accounting import Composition
 
 
 class Tier(StrEnum):
-    """Over which data sets the promise holds."""
+    """The data sets over which the guarantee holds."""
 
     GLOBAL = "global"
     """Over every data set: this, and only this, is differential privacy."""
@@ -31,7 +44,7 @@ class Tier(StrEnum):
 
 
 class Neighbours(StrEnum):
-    """Which two data sets an observer must not tell apart."""
+    """Neighbouring relation: the pairs of data sets that must be indistinguishable."""
 
     ZERO_OUT = "zero-out"
     """One customer's data become "no data"; for sums and counts the same as add/remove."""
@@ -40,7 +53,7 @@ class Neighbours(StrEnum):
 
 
 class Unit(StrEnum):
-    """Whose data change between neighbours; a promise about one unit covers those after it."""
+    """Unit of privacy: the data that change between neighbours; a unit covers those after it."""
 
     CUSTOMER = "customer"
     CUSTOMER_MONTH = "customer-month"
@@ -50,12 +63,12 @@ class Unit(StrEnum):
 _ROUND_UP = decimal.Context(prec=4, rounding=decimal.ROUND_CEILING)
 
 _LARGEST_EXPONENT = 700.0
-"""e^700 is still a float; a promise that weak says nothing anyway."""
+"""e^700 is still a float; a guarantee that weak protects nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guarantee:
-    """An (epsilon, delta) promise with its tier, neighbouring relation and unit.
+    """An (epsilon, delta) guarantee with its tier, neighbouring relation and unit.
 
     Formal guarantee
     ----------------
@@ -72,19 +85,19 @@ class Guarantee:
     unit: Unit
 
     def __post_init__(self) -> None:
-        """Refuse numbers that promise nothing and fields of the wrong kind."""
+        """Refuse numbers out of range and fields of the wrong type."""
         object.__setattr__(self, "epsilon", checks.epsilon("epsilon", self.epsilon))
         object.__setattr__(self, "delta", checks.probability_or_zero("delta", self.delta))
         checks.member("tier", self.tier, Tier)
         checks.member("neighbours", self.neighbours, Neighbours)
         checks.member("unit", self.unit, Unit)
-        # Leave-one-out noise says nothing of data that were never there.
+        # Leave-one-out noise does not cover data that were never present.
         if self.tier is Tier.INSTANCE and self.neighbours is not Neighbours.ZERO_OUT:
             raise InvalidParameterError("neighbours", "zero-out for this tier", self.neighbours)
 
     @property
     def sentence(self) -> str:
-        """The promise in plain words, built from the fields."""
+        """The guarantee as an English sentence, built from the fields."""
         change = {
             Neighbours.ZERO_OUT: f"one {self.unit}'s data are removed or put back",
             Neighbours.REPLACE_ONE: f"one {self.unit}'s data are replaced by any other",
@@ -103,7 +116,7 @@ class Guarantee:
         return f"{start}{limit}. {end} over all data sets."
 
     def implies(self, other: Self) -> bool:
-        """Whether everyone who was promised ``other`` is at least as safe with this."""
+        """Whether this guarantee is at least as strong as ``other``."""
         epsilon, delta, neighbours = self.epsilon, self.delta, self.neighbours
         if (neighbours, other.neighbours) == (Neighbours.ZERO_OUT, Neighbours.REPLACE_ONE):
             epsilon, delta, neighbours = self._twice()
@@ -116,7 +129,7 @@ class Guarantee:
         )
 
     def as_replace_one(self) -> Self:
-        """Return the replace-one promise that a zero-out promise implies: 2 epsilon at most."""
+        """Return the replace-one guarantee that a zero-out guarantee implies: 2 epsilon at most."""
         if self.neighbours is Neighbours.REPLACE_ONE:
             return self
         epsilon, delta, neighbours = self._twice()
@@ -126,16 +139,16 @@ class Guarantee:
         """Return the guarantee of several releases on the same customers (sequential composition).
 
         The plain sum of epsilons and of deltas, rounded up; it holds for any mechanisms.
-        `accounting.Composition` gives less for Gaussian ones. Tiers, units and neighbours never
-        mix.
+        `accounting.Composition` gives a smaller total for Gaussian ones. All parts must have the
+        same tier, unit and neighbours.
         """
         parts = (self, *others)
         for field in ("tier", "neighbours", "unit"):
             kinds = {getattr(part, field).value for part in parts}
             if len(kinds) > 1:
                 raise InvalidParameterError(field, "the same in every part", sorted(kinds))
-        epsilon = rounding.sum_up(*(part.epsilon for part in parts))
-        return replace(self, epsilon=epsilon, delta=rounding.sum_up(*(p.delta for p in parts)))
+        epsilon = accounting.sum_up(*(part.epsilon for part in parts))
+        return replace(self, epsilon=epsilon, delta=accounting.sum_up(*(p.delta for p in parts)))
 
     def to_json(self) -> dict[str, str]:
         """Return the fields as strings; floats in the shortest form that reads back exactly."""
@@ -168,5 +181,119 @@ class Guarantee:
         # Three operations, each within an ulp of the truth, lose less than the factor adds.
         weak = self.epsilon > _LARGEST_EXPONENT
         factor = math.inf if weak else 1.0 + math.exp(self.epsilon)
-        delta = rounding.up(factor * self.delta * (1.0 + 2.0**-50))
+        delta = accounting.up(factor * self.delta * (1.0 + 2.0**-50))
         return 2.0 * self.epsilon, delta, Neighbours.REPLACE_ONE
+
+
+def global_guarantee(*, epsilon: float, delta: float) -> Guarantee:
+    """Return (epsilon, delta)-DP for zero-out of one customer: the guarantee of every product."""
+    return Guarantee(
+        epsilon=epsilon,
+        delta=delta,
+        tier=Tier.GLOBAL,
+        neighbours=Neighbours.ZERO_OUT,
+        unit=Unit.CUSTOMER,
+    )
+
+
+# The share of epsilon kept for the difference between discrete and continuous noise. On our grids
+# the true difference is below 1e-10; what is kept covers 10^9 released numbers.
+_ETA_SHARE = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spend:
+    """One charge to a budget: the query, its mechanism and its privacy cost."""
+
+    tag: str
+    mechanism: str
+    rho_units: int = 0
+    response_epsilon: float = 0.0
+    response_delta: float = 0.0
+    eta: float = 0.0
+    drawn: dict[str, float] = dataclasses.field(default_factory=dict)
+    """Parameters of a Gaussian draw, for the manifest: how many ``numbers``, and on the integer
+    grid the ``squared`` sensitivity, the noise ``scale`` and the size of a ``step``."""
+
+    def __post_init__(self) -> None:
+        """Convert to Python integers: they do not overflow when added up."""
+        object.__setattr__(
+            self, "rho_units", checks.integer("rho_units", self.rho_units, minimum=0)
+        )
+
+
+class Budget:
+    """Privacy budget of one release: what it may spend, and what it has spent.
+
+    Parameters
+    ----------
+    guarantee : Guarantee
+        The guarantee of the whole release.
+    response_epsilon, response_delta : float
+        Reserved in advance for mechanisms with a plain (epsilon, delta) cost. `rho_units` is what
+        the exact composition leaves for Gaussian mechanisms.
+
+    Formal guarantee
+    ----------------
+    However the charges are ordered and chosen, also by earlier answers, what is computed under
+    this budget satisfies ``guarantee``. Proof: docs/proofs/accounting.md.
+    """
+
+    def __init__(
+        self, guarantee: Guarantee, *, response_epsilon: float = 0.0, response_delta: float = 0.0
+    ) -> None:
+        self.guarantee = guarantee
+        aside = Composition(
+            response_epsilon=response_epsilon,
+            response_delta=response_delta,
+            eta=_ETA_SHARE * guarantee.epsilon,
+        )
+        self.rho_units = self._largest_rho(aside)
+        self.grant = replace(aside, rho_units=self.rho_units)
+        self._spends: list[Spend] = []
+        self._lock = threading.Lock()
+
+    @property
+    def spends(self) -> tuple[Spend, ...]:
+        """Every charge so far, in order."""
+        return tuple(self._spends)
+
+    @property
+    def remaining_rho_units(self) -> int:
+        """Units of rho left for Gaussian mechanisms."""
+        return self.rho_units - sum(spend.rho_units for spend in self._spends)
+
+    def share(self, fraction: float) -> int:
+        """Return this part of the whole Gaussian grant in units, rounded down."""
+        return int(Fraction(checks.positive("fraction", fraction)) * self.rho_units)
+
+    def charge(self, spend: Spend) -> Spend:
+        """Record the charge or refuse it; the caller reads private data only afterwards."""
+        with self._lock:
+            for resource in ("rho_units", "response_epsilon", "response_delta", "eta"):
+                spent = [getattr(earlier, resource) for earlier in self._spends]
+                remaining = Fraction(getattr(self.grant, resource)) - sum(map(Fraction, spent))
+                requested = getattr(spend, resource)
+                checks.non_negative(resource, requested)
+                if Fraction(requested) > remaining:
+                    raise BudgetExceededError(resource, requested, float(remaining))
+            self._spends.append(spend)
+        return spend
+
+    def _largest_rho(self, aside: Composition) -> int:
+        """Return the maximum units of rho that keep the guarantee beside what is reserved."""
+        epsilon, delta = self.guarantee.epsilon, self.guarantee.delta
+
+        def keeps_guarantee(units: int) -> bool:
+            return replace(aside, rho_units=units).delta(epsilon) <= delta
+
+        if replace(aside, eta=0.0).delta(epsilon) > delta:
+            raise InvalidParameterError(
+                "response_epsilon, response_delta",
+                f"within the guarantee ({epsilon}, {delta})",
+                (aside.response_epsilon, aside.response_delta),
+            )
+        above = 1
+        while keeps_guarantee(above):
+            above *= 2
+        return accounting.last_accepted(keeps_guarantee, 0, above)

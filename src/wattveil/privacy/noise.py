@@ -5,8 +5,8 @@ point between the random bits and the number. Its bits come from OpenSSL's gener
 operating system seeds. Uniform choices and Bernoulli draws take words from the operating system's
 generator itself, with exact rational probabilities.
 
-There is no seed. A test puts a source of its own in place with `rehearse`; everything drawn while
-it is there is marked, and `Released.publish` refuses what is marked.
+There is no seed. A test installs a source of its own with `rehearse`; values drawn from it are
+marked, and `Released.publish` refuses them.
 """
 
 import hmac
@@ -82,7 +82,7 @@ def add_discrete_gaussian(exact: NDArray[np.int64], *, scale: float) -> NDArray[
 
 def uniform_below(*, bound: int, size: int) -> NDArray[np.int64]:
     """Draw independent uniform integers in [0, bound), exactly, for bound up to 2^63."""
-    bound = checks.integer("bound", bound, least=1, most=2**63)
+    bound = checks.integer("bound", bound, minimum=1, maximum=2**63)
     # Words at or above the largest multiple of bound would favour small residues: draw again.
     last_fair = np.uint64(2**64 - 2**64 % bound - 1)
     words = _source.get().words(size).copy()
@@ -92,10 +92,10 @@ def uniform_below(*, bound: int, size: int) -> NDArray[np.int64]:
 
 
 def keyed_below(names: Iterable[str], *, key: bytes, bound: int) -> NDArray[np.int64]:
-    """Return an integer in [0, bound) for each name: the same whenever it is asked for again.
+    """Return an integer in [0, bound) for each name: the same in every call with this key.
 
-    The last word of HMAC-SHA256 of the name, for a bound that divides 2^64: to whoever does not
-    have the key, as good as drawn by `uniform_below`.
+    The last word of HMAC-SHA256 of the name, for a bound that divides 2^64: without
+    the key, computationally indistinguishable from draws of `uniform_below`.
     """
     codes = [name.encode("utf-8", "surrogatepass") for name in names]
     digests = b"".join(hmac.digest(key, code, "sha256")[-8:] for code in codes)
@@ -108,8 +108,8 @@ def fresh_bytes(size: int) -> bytes:
 
 
 def bernoulli(*, probability: Fraction, size: int) -> NDArray[np.bool_]:
-    """Draw independent coins that come up true with exactly this rational probability."""
-    checks.integer("numerator", probability.numerator, least=0, most=probability.denominator)
+    """Draw independent Bernoulli variables with exactly this rational probability."""
+    checks.integer("numerator", probability.numerator, minimum=0, maximum=probability.denominator)
     return uniform_below(bound=probability.denominator, size=size) < probability.numerator
 
 

@@ -6,7 +6,7 @@ it after their charge, and the internal tools that compare released with exact v
 
 from typing import TypeVar
 
-from wattveil.privacy.secret import Secret
+from wattveil.privacy.private_data import Secret
 
 T = TypeVar("T")
 

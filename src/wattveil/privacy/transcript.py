@@ -3,7 +3,7 @@
 All computation between two queries is a function of released values. So a second run that receives
 the noisy integers of the first makes exactly the same queries, and the difference of the exact
 integers is the contribution of the changed data, query by query. The replay audit
-(`wattveil.evaluation.replay_audit`) uses this module.
+(`wattveil.lab.audit.replay_audit`) uses this module.
 
 The noisy integers of both runs are those of the first, a genuine release. Labels of a changed
 customer may differ, so what the second run releases is for comparison only and must not be
@@ -16,16 +16,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from wattveil.arrays import Ints
 from wattveil.privacy import noise
-from wattveil.privacy.private_rows import IntArray
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Draw:
     """One Gaussian query: exact integers (private), released integers, and the noise scale."""
 
-    exact: IntArray
-    noisy: IntArray
+    exact: Ints
+    noisy: Ints
     scale: float
 
 
@@ -55,7 +55,7 @@ class _Recorder(noise.NoiseSource):
         self.draws: list[Draw] = []
         self.drawn_words: list[NDArray[np.uint64]] = []
 
-    def add_discrete_gaussian(self, exact: IntArray, scale: float) -> IntArray:
+    def add_discrete_gaussian(self, exact: Ints, scale: float) -> Ints:
         """Draw, or return the noisy integers of the same query in the earlier transcript."""
         if self._handed is None:
             noisy = super().add_discrete_gaussian(exact, scale)
@@ -63,7 +63,7 @@ class _Recorder(noise.NoiseSource):
             place = len(self.draws)
             earlier = self._handed.draws[place : place + 1]  # empty, if it made fewer queries
             if [(draw.scale, draw.exact.shape) for draw in earlier] != [(scale, exact.shape)]:
-                raise ValueError("the second run asked another query than the first")
+                raise ValueError("the second run made another query than the first")
             noisy = earlier[0].noisy.copy()
         self.draws.append(Draw(exact.copy(), noisy.copy(), scale))
         return noisy

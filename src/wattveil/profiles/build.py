@@ -1,91 +1,118 @@
-"""`profiles_from_readings`: the average day of every customer that is covered well enough."""
+"""`profiles_from_readings`: averages of each customer, and the rules of coverage."""
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar, overload
+from typing import Any, Protocol, TypeVar, overload
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from wattveil.declaration import one_model, takes_fields
 from wattveil.errors import InvalidFileError
-from wattveil.ingest.options import Estimated, ReadOptions
-from wattveil.ingest.readings import Readings
-from wattveil.ingest.schema import SPACES
-from wattveil.ingest.sources import duckdb_reads
-from wattveil.ingest.sql import ident, paths
-from wattveil.profiles.account import ProfileAccount, ProfileRules
-from wattveil.profiles.cells import Cells, make_cells
-from wattveil.profiles.coverage import Averages, average
-from wattveil.profiles.grid import Grid
-from wattveil.profiles.table import Profiles
+from wattveil.profiles.profiles import ProfileAccount, ProfileRules, Profiles
+from wattveil.readings.options import Estimated
+from wattveil.readings.readings import Readings
+from wattveil.readings.row_checks import UNITS_PER_KWH
+from wattveil.readings.schema import SPACES
+from wattveil.readings.slot_counts import MASK_BITS, SPECIAL, calendar_of_instants
+from wattveil.readings.slot_totals import SlotTotals
+from wattveil.readings.sources import ident, read_texts
+from wattveil.readings.timestamps import MINUTE_US, offsets
 
 NO_USABLE_READING = "no usable reading"
 
-_Kept = TypeVar("_Kept")
-_Kept_co = TypeVar("_Kept_co", covariant=True)
+_MASKS_AT_ONCE = 1 << 20  # of 16 bytes
+_HALF_BITS = MASK_BITS // 2
+_CUSTOMERS_AT_ONCE = 500
+_HOUR_US = 60 * MINUTE_US
+
+_Floats = NDArray[np.float64]
+_Distributed = TypeVar("_Distributed")
+_Distributed_co = TypeVar("_Distributed_co", covariant=True)
+
+
+@dataclass(frozen=True, repr=False)  # the default would print ids and loads
+class Averages:
+    """Customers with at least one reading, each with its average and its coverage.
+
+    ``rows`` counts the intervals behind each average; ``max_gap_hours`` is the longest time between
+    the end of one reading and the start of the next, NaN unless requested.
+    """
+
+    customer_ids: tuple[str, ...]
+    load_kw: _Floats  # NaN where a cell has no reading
+    rows: NDArray[np.int64]
+    days: NDArray[np.int64]
+    max_gap_hours: _Floats
+    estimated_share: _Floats
 
 
 @dataclass(frozen=True, repr=False)  # the default would print ids and loads
 class ProfileBuild:
-    """Profiles, with the account of how they came about; counts are exact, so in house only.
+    """Profiles with their account; counts are exact, so internal only.
 
-    ``averages`` holds every customer with a reading, those who were left out too, and ``kept`` says
-    which of them have a profile.
+    ``averages`` has every customer with a reading, including those that were dropped; ``kept``
+    marks those with a profile.
     """
 
     profiles: Profiles
     account: ProfileAccount
-    cells: Cells
     averages: Averages
     kept: NDArray[np.bool_]
 
-
-class KeptReadings(Protocol[_Kept_co]):
-    """Readings that an engine reads."""
+    @property
+    def median_kw(self) -> float | None:
+        """Median of the customers' mean loads; None without profiles."""
+        mean_kw = self.profiles.load_kw.mean(axis=1)
+        return float(np.median(mean_kw)) if mean_kw.size else None
 
     @property
-    def options(self) -> ReadOptions:
-        """How they are read."""
+    def largest_kw(self) -> float | None:
+        """Largest of the customers' mean loads; None without profiles."""
+        mean_kw = self.profiles.load_kw.mean(axis=1)
+        return float(mean_kw.max()) if mean_kw.size else None
 
-    def profiles(self, rules: ProfileRules, *, attributes: str | Path | None = None) -> _Kept_co:
-        """Return their profiles, which the engine keeps."""
+
+class DistributedReadings(Protocol[_Distributed_co]):
+    """Readings that an engine reads."""
+
+    def profiles(
+        self, rules: ProfileRules, *, attributes: str | Path | None = None
+    ) -> _Distributed_co:
+        """Return their profiles, which the engine stores."""
 
 
 @overload
 def profiles_from_readings(
     readings: Readings,
+    rules: ProfileRules | None = None,
     *,
-    grid: Grid | None = ...,
-    timezone: str | None = ...,
-    least_days: int = ...,
-    longest_gap_hours: float | None = ...,
-    attributes: str | Path | None = ...,
+    attributes: str | Path | None = None,
+    **fields: Any,  # noqa: ANN401 - those of `ProfileRules`
 ) -> Profiles: ...
 
 
 @overload
 def profiles_from_readings(
-    readings: KeptReadings[_Kept],
+    readings: DistributedReadings[_Distributed],
+    rules: ProfileRules | None = None,
     *,
-    grid: Grid | None = ...,
-    timezone: str | None = ...,
-    least_days: int = ...,
-    longest_gap_hours: float | None = ...,
-    attributes: str | Path | None = ...,
-) -> _Kept: ...
-
-
-def profiles_from_readings(
-    readings: Readings | KeptReadings[_Kept],
-    *,
-    grid: Grid | None = None,
-    timezone: str | None = None,
-    least_days: int = 14,
-    longest_gap_hours: float | None = None,
     attributes: str | Path | None = None,
-) -> Profiles | _Kept:
+    **fields: Any,  # noqa: ANN401 - those of `ProfileRules`
+) -> _Distributed: ...
+
+
+@takes_fields(ProfileRules)
+def profiles_from_readings(
+    readings: Readings | DistributedReadings[_Distributed],
+    rules: ProfileRules | None = None,
+    *,
+    attributes: str | Path | None = None,
+    **fields: Any,
+) -> Profiles | _Distributed:
     """Average the readings of each customer into one profile.
 
     A profile is the mean load in kW of each cell of the grid, in local time. A customer has one
@@ -95,76 +122,61 @@ def profiles_from_readings(
     Parameters
     ----------
     readings
-        What `read_readings` gave. An engine's stay there, and so do the profiles: they have
-        `write_parquet`, and can be given to releases.
-    grid
-        Columns of the profile; an average day of 24 hours if left out.
-    timezone
-        IANA zone of the grid's hours. Left out, it is that of the readings, else UTC.
-    least_days
-        A customer needs readings on at least so many local days, and in every cell at least one.
-    longest_gap_hours
-        A customer may be without readings for at most so long, between its first and its last.
+        Result of `read_readings`. If an engine reads them, it stores the profiles too: they have
+        `write_parquet`, and can be released.
+    rules
+        All rules at once; else they are keyword arguments.
     attributes
         CSV or Parquet file with a column customer_id (or meter_id) and one for each attribute.
+    **fields
+        Fields of `ProfileRules`.
 
     Notes
     -----
-    ``least_days`` and ``longest_gap_hours`` decide which customers stay. They are public parameters
-    and stand in ``rules`` of the result; do not tune them by looking at it.
+    The rules decide which customers stay. They are public parameters and recorded in ``rules`` of
+    the result; do not tune them by looking at it.
     """
-    options = readings.source.options if isinstance(readings, Readings) else readings.options
-    rules = ProfileRules(
-        grid=grid or Grid(),
-        timezone=timezone or options.timezone or "UTC",
-        least_days=least_days,
-        longest_gap_hours=longest_gap_hours,
-    )
+    rules = one_model(ProfileRules, rules, fields)
     if isinstance(readings, Readings):
-        return build_by_rules(readings, rules, attributes=attributes).profiles
+        return build_profiles(readings, rules, attributes=attributes).profiles
     return readings.profiles(rules, attributes=attributes)
 
 
+@takes_fields(ProfileRules)
 def build_profiles(
     readings: Readings,
+    rules: ProfileRules | None = None,
     *,
-    grid: Grid | None = None,
-    timezone: str | None = None,
-    least_days: int = 14,
-    longest_gap_hours: float | None = None,
     attributes: str | Path | None = None,
+    **fields: Any,  # noqa: ANN401 - those of `ProfileRules`
 ) -> ProfileBuild:
-    """Do what `profiles_from_readings` does, and keep what the quality picture shows."""
-    rules = ProfileRules(
-        grid=grid or Grid(),
-        timezone=timezone or readings.source.options.timezone or "UTC",
-        least_days=least_days,
-        longest_gap_hours=longest_gap_hours,
-    )
-    return build_by_rules(readings, rules, attributes=attributes)
+    """Return the profiles of `profiles_from_readings` with the figures of the quality page.
 
-
-def build_by_rules(
-    readings: Readings, rules: ProfileRules, *, attributes: str | Path | None = None
-) -> ProfileBuild:
-    """Do what `build_profiles` does, by rules that were checked."""
-    rules.check_lengths(readings.source.lengths)
+    Parameters
+    ----------
+    readings, rules, attributes
+        As for `profiles_from_readings`.
+    **fields
+        Fields of `ProfileRules`.
+    """
+    rules = one_model(ProfileRules, rules, fields).for_readings(readings.options)
+    rules.check_lengths(readings.lengths)
     grid = rules.grid
-    cells = make_cells(readings, grid, rules.timezone)
-    averages = average(cells, with_gaps=rules.longest_gap_hours is not None)
-    kept, dropped = _choose(cells, averages, rules)
+    totals = readings.slot_totals(grid, rules.zone)
+    averages = average(totals, with_gaps=rules.max_gap_hours is not None)
+    kept, dropped = _choose(totals.customers, averages, rules)
     names = tuple(np.array(averages.customer_ids, dtype=object)[kept].tolist())
     load_kw = averages.load_kw[kept]
     if grid.closing_midnight:
         load_kw = np.column_stack([load_kw, load_kw[:, 0]])
-    flagged = readings.source.options.estimated is Estimated.FLAG
+    flagged = readings.options.estimated is Estimated.FLAG
     columns = {}
     if attributes is not None:
-        columns = _look_up(attribute_table(readings.connection, Path(attributes)), names)
+        columns = _look_up(attribute_table(Path(attributes)), names)
     account = ProfileAccount(
-        readings=cells.report,
-        straddling=cells.straddling,
-        unfit=cells.unfit,
+        readings=totals.report,
+        straddling=totals.straddling,
+        unfit=totals.unfit,
         profiles=len(names),
         customers_dropped=dropped,
         without_attributes=sum(not any(found) for found in zip(*columns.values(), strict=True)),
@@ -173,27 +185,27 @@ def build_by_rules(
         customer_ids=names,
         load_kw=load_kw,
         grid=grid,
-        timezone=rules.timezone,
+        timezone=rules.zone,
         attributes=columns,
         estimated_share=averages.estimated_share[kept] if flagged else None,
-        rules=rules.to_json(cells.report),
+        rules=rules.to_json(totals.report),
         account=account.to_json(),
     )
-    return ProfileBuild(profiles, account, cells, averages, kept)
+    return ProfileBuild(profiles, account, averages, kept)
 
 
 def _choose(
-    cells: Cells, averages: Averages, rules: ProfileRules
+    customers: int, averages: Averages, rules: ProfileRules
 ) -> tuple[NDArray[np.bool_], dict[str, int]]:
     """Apply the rules of coverage; a customer is counted under the first that it fails."""
     kept = np.ones(len(averages.customer_ids), dtype=bool)
-    dropped = {NO_USABLE_READING: cells.customers - kept.size}
+    dropped = {NO_USABLE_READING: customers - kept.size}
     failures = [
-        (f"readings on fewer than {rules.least_days} days", averages.days < rules.least_days),
+        (f"readings on fewer than {rules.min_days} days", averages.days < rules.min_days),
         ("a cell of the grid without reading", np.isnan(averages.load_kw).any(axis=1)),
     ]
-    if (longest := rules.longest_gap_hours) is not None:
-        broken = averages.longest_gap_hours > longest
+    if (longest := rules.max_gap_hours) is not None:
+        broken = averages.max_gap_hours > longest
         failures.append((f"a gap of more than {longest:g} hours", broken))
     for reason, fails in failures:
         dropped[reason] = int((kept & fails).sum())
@@ -201,13 +213,9 @@ def _choose(
     return kept, {reason: customers for reason, customers in dropped.items() if customers}
 
 
-def attribute_table(connection: duckdb.DuckDBPyConnection, path: Path) -> pa.Table:
+def attribute_table(path: Path) -> pa.Table:
     """Read a table of attributes: texts, the customer first, each of them once."""
-    reader = f"read_csv({paths([path])}, all_varchar = true, header = true)"
-    if path.suffix == ".parquet":
-        reader = f"read_parquet({paths([path])})"
-    with duckdb_reads([path]):
-        table = connection.sql(f"SELECT * FROM {reader}").to_arrow_table()
+    table = read_texts(path)
     key = next((name for name in ("customer_id", "meter_id") if name in table.column_names), None)
     if key is None:
         expected = "a column customer_id or meter_id"
@@ -231,3 +239,146 @@ def _look_up(table: pa.Table, customer_ids: tuple[str, ...]) -> dict[str, tuple[
     return {
         column: tuple(table[column].take(rows).to_pylist()) for column in table.column_names[1:]
     }
+
+
+def average(totals: SlotTotals, *, with_gaps: bool) -> Averages:
+    """Average the totals of every customer in batches of customers; ordered by name."""
+    timeline = _Timeline.of(totals) if with_gaps else None
+    parts = [_average(totals, timeline, table) for table in _parts(totals)]
+    if not parts:
+        empty = np.zeros((0, totals.frame.grid.cells))
+        none = np.zeros(0)
+        return Averages((), empty, empty.astype(np.int64), none.astype(np.int64), none, none)
+    names = np.array([name for part in parts for name in part.customer_ids], dtype=object)
+    order = np.argsort(names)
+    return Averages(
+        tuple(names[order].tolist()),
+        np.concatenate([part.load_kw for part in parts])[order],
+        np.concatenate([part.rows for part in parts])[order],
+        np.concatenate([part.days for part in parts])[order],
+        np.concatenate([part.max_gap_hours for part in parts])[order],
+        np.concatenate([part.estimated_share for part in parts])[order],
+    )
+
+
+@dataclass(frozen=True)
+class _Timeline:
+    """The intervals that have a bit, in order of time.
+
+    A repeated interval has none. It takes no time here, so that its absence is no gap: time is that
+    of the clocks, without what they skip.
+    """
+
+    starts_us: NDArray[np.int64]
+    cells: NDArray[np.int64]
+    bits: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, totals: SlotTotals) -> "_Timeline":
+        calendar = calendar_of_instants(totals.frame)
+        starts_us = calendar.first_us + np.arange(calendar.cells.size) * totals.frame.block_us
+        offset_us = offsets(totals.frame.zone, calendar.first_us, calendar.end_us).at(starts_us)
+        skipped_us = np.cumsum(np.diff(offset_us, prepend=offset_us[0]).clip(0))
+        clock_us = starts_us + offset_us - skipped_us
+        known = (calendar.cells >= 0) & (calendar.cells < SPECIAL)
+        return cls(clock_us[known], calendar.cells[known], calendar.bits[known])
+
+    def max_gap_hours(self, present: NDArray[np.bool_], first_bit: int, minutes: int) -> _Floats:
+        """Return each customer's longest gap; ``present`` is customer × cell × bit."""
+        customers, _, bits = present.shape
+        bit = self.bits - first_bit
+        shown = (bit >= 0) & (bit < bits)
+        places = self.cells[shown] * bits + bit[shown]
+        longest_us = np.zeros(customers, np.int64)
+        for first in range(0, customers, _CUSTOMERS_AT_ONCE):
+            some = present[first : first + _CUSTOMERS_AT_ONCE]
+            customer, place = np.nonzero(some.reshape(len(some), -1).take(places, axis=1))
+            starts_us = self.starts_us[shown][place]
+            same = customer[1:] == customer[:-1]
+            gaps_us = np.where(same, np.diff(starts_us) - minutes * MINUTE_US, 0)
+            wide = gaps_us > 0
+            np.maximum.at(longest_us, first + customer[1:][wide], gaps_us[wide])
+        return longest_us / _HOUR_US
+
+
+def _parts(totals: SlotTotals) -> Iterator[pa.Table]:
+    """Yield the totals of whole customers, as many as the memory for their records allows."""
+    masks = totals.customers * totals.frame.grid.cells * totals.frame.masks
+    return totals.tables(max(1, math.ceil(masks / _MASKS_AT_ONCE)))
+
+
+def _average(totals: SlotTotals, timeline: _Timeline | None, table: pa.Table) -> Averages:
+    frame = totals.frame
+    named = table["customer_id"].dictionary_encode().combine_chunks()
+    names: list[str] = named.dictionary.to_pylist()
+    customer = named.indices.to_numpy().astype(np.int64)
+    slot = table["slot"].to_numpy().astype(np.int64)
+    plain = slot < SPECIAL
+    cell = slot // frame.masks
+    cell[~plain] = totals.special_cells[slot[~plain] - SPECIAL]
+
+    shape = (len(names), frame.grid.cells)
+    place = customer * frame.grid.cells + cell
+    rows = _sums(place, table["rows"], shape)
+    units = _sums(place, table["units"], shape)
+    estimated = _sums(place, table["estimated"], shape).sum(axis=1)
+
+    # Masks of these customers only: the calendar may be much longer than their records.
+    mask = slot % frame.masks
+    mask[~plain] = totals.special_bits[slot[~plain] - SPECIAL].clip(0) // MASK_BITS
+    first_mask = int(mask.min())
+    masks = int(mask.max()) - first_mask + 1
+    flat = np.zeros((math.prod(shape) * masks, 2), dtype="<u8")
+    used = (place * masks + mask - first_mask)[plain]
+    flat[used, 0] = table["low_bits"].to_numpy()[plain]
+    flat[used, 1] = table["high_bits"].to_numpy()[plain]
+    special = np.flatnonzero(~plain)
+    bit = totals.special_bits[slot[special] - SPECIAL]
+    special, bit = special[bit >= 0], bit[bit >= 0]
+    half = (place * masks + mask - first_mask)[special], bit % MASK_BITS // _HALF_BITS
+    np.bitwise_or.at(flat, half, np.uint64(1) << (bit % _HALF_BITS).astype(np.uint64))
+    records = flat.reshape(*shape, 2 * masks)
+    first_bit = first_mask * MASK_BITS
+    days = _days(np.bitwise_or.reduce(records, axis=1), first_bit, frame.bits_per_day)
+
+    max_gap_hours = np.full(len(names), np.nan)
+    if timeline is not None:
+        max_gap_hours = timeline.max_gap_hours(_bits(records), first_bit, frame.minutes)
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        load_kw = units * 60.0 / (rows * (frame.minutes * UNITS_PER_KWH))
+    return Averages(
+        tuple(names),
+        load_kw,
+        rows,
+        days,
+        max_gap_hours,
+        estimated / rows.sum(axis=1),
+    )
+
+
+def _sums(
+    place: NDArray[np.int64], values: pa.ChunkedArray, shape: tuple[int, int]
+) -> NDArray[np.int64]:
+    """Add whole numbers up, which is exact in any order."""
+    sums = np.zeros(math.prod(shape), np.int64)
+    np.add.at(sums, place, values.to_numpy().astype(np.int64))
+    return sums.reshape(shape)
+
+
+def _days(records: NDArray[np.uint64], first_bit: int, bits_per_day: int) -> NDArray[np.int64]:
+    """Count the days with a reading; ``records`` is customer × mask."""
+    bits = _bits(records)
+    before = first_bit % bits_per_day  # the record may begin within a day
+    after = -(before + bits.shape[1]) % bits_per_day
+    whole = np.pad(bits, ((0, 0), (before, after)))
+    on_days = whole[:, ::bits_per_day].copy()
+    for bit in range(1, bits_per_day):
+        on_days |= whole[:, bit::bits_per_day]
+    days: NDArray[np.int64] = on_days.sum(axis=1)
+    return days
+
+
+def _bits(records: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Lay the bits of masks out along the last axis, the lowest first."""
+    return np.unpackbits(records.view(np.uint8), axis=-1, bitorder="little").view(np.bool_)

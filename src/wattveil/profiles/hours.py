@@ -8,20 +8,18 @@ from numpy.typing import NDArray
 
 from wattveil import checks
 from wattveil.errors import InvalidParameterError
-from wattveil.ingest import energy
-from wattveil.ingest.options import known_zone
-from wattveil.ingest.readings import Readings
-from wattveil.ingest.zones import DAY_US, MINUTE_US, offsets
-from wattveil.profiles.account import check_lengths
+from wattveil.profiles.profiles import check_lengths
+from wattveil.readings.readings import Readings
+from wattveil.readings.row_checks import UNITS_PER_KWH
+from wattveil.readings.timestamps import DAY_US, MINUTE_US, known_zone, offsets
 
-_BATCH_ROWS = 1 << 20
-_MOST_DAYS = 10 * 366
+_MAX_DAYS = 10 * 366
 _MINUTES = (15, 30, 60)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)  # the default would print ids and loads
 class Hours:
-    """Load in kW of consecutive local days: private, one row a customer."""
+    """Load in kW of consecutive local days: private, one row per customer."""
 
     customer_ids: tuple[str, ...]
     load_kw: NDArray[np.float64]
@@ -36,11 +34,8 @@ def covered_days(readings: Readings, timezone: str) -> tuple[dt.date, dt.date]:
 
     They are the same where no day is covered.
     """
-    table = f"({readings.settled().sql})"
-    ends = f"max(epoch_us(start_utc) + minutes::BIGINT * {MINUTE_US})"
-    query = f"SELECT min(epoch_us(start_utc)), {ends} FROM {table}"
-    found = readings.connection.cursor().sql(query).fetchone()
-    if found is None or found[0] is None:
+    found = readings.span_us()
+    if found is None:
         return dt.date(1970, 1, 1), dt.date(1970, 1, 1)
     span_us = np.array(found, dtype=np.int64)
     local_us = span_us + offsets(timezone, span_us[0] - DAY_US, span_us[1] + DAY_US).at(span_us)
@@ -62,9 +57,9 @@ def hours_from_readings(
     Parameters
     ----------
     readings
-        What `read_readings` gave, in memory.
+        Result of `read_readings`, in memory.
     first_day, n_days
-        Which local days. Readings of other days are left out.
+        Local days. Readings of other days are left out.
     minutes
         Length of a slot: 15, 30 or 60. A reading counts if its own length divides it.
     timezone
@@ -72,7 +67,7 @@ def hours_from_readings(
 
     Notes
     -----
-    The matrix has to fit in memory: a year of hours is 70 KB a customer. An hour that clocks show
+    The matrix has to fit in memory: a year of hours is 70 KB per customer. An hour that clocks show
     twice is the mean of both; the one they skip is NaN. Every customer named in the readings has a
     row, in order of name.
     """
@@ -81,29 +76,21 @@ def hours_from_readings(
         raise InvalidParameterError("readings", rule, type(readings).__name__)
     if minutes not in _MINUTES:
         raise InvalidParameterError("minutes", f"one of {_MINUTES}", minutes)
-    check_lengths("minutes", minutes, readings.source.lengths)
+    check_lengths("minutes", minutes, readings.lengths)
     if type(first_day) is not dt.date:
         raise InvalidParameterError("first_day", "a date", first_day)
-    checks.integer("n_days", n_days, least=1, most=_MOST_DAYS)
-    zone = timezone or readings.source.options.timezone or "UTC"
+    checks.integer("n_days", n_days, minimum=1, maximum=_MAX_DAYS)
+    zone = timezone or readings.options.timezone or "UTC"
     known_zone("timezone", zone)
 
-    table = f"({readings.settled().sql})"
-    run = readings.connection.cursor().sql
-    named = run(f"SELECT DISTINCT customer_id FROM {table} ORDER BY customer_id").fetchall()
-    row_of = {str(name): row for row, (name,) in enumerate(named)}
+    row_of = {name: row for row, name in enumerate(readings.customer_ids())}
     slots = 1440 // minutes
     first_us = (first_day - dt.date(1970, 1, 1)).days * DAY_US
     end_us = first_us + n_days * DAY_US
     shifts = offsets(zone, first_us - DAY_US, end_us + DAY_US)
     units = np.zeros(len(row_of) * n_days * slots, dtype=np.int64)
     covered = np.zeros(units.size, dtype=np.int16)  # minutes
-    batches = run(
-        f"SELECT customer_id, epoch_us(start_utc) AS start_us, minutes,"
-        f" {energy.units('kwh')}::BIGINT AS units FROM {table}"
-        f" WHERE {minutes} % minutes = 0"
-        f" AND epoch_us(start_utc) BETWEEN {first_us - DAY_US} AND {end_us + DAY_US}"
-    ).to_arrow_reader(_BATCH_ROWS)
+    batches = readings.unit_batches(first_us - DAY_US, end_us + DAY_US, divisor_of=minutes)
     for batch in batches:
         coded = batch["customer_id"].dictionary_encode()
         rows = np.array([row_of[name] for name in coded.dictionary.to_pylist()], dtype=np.int64)
@@ -118,7 +105,7 @@ def hours_from_readings(
         np.add.at(covered, place, batch["minutes"].to_numpy()[inside])
     whole = covered >= minutes
     load_kw = np.full(units.size, np.nan)
-    load_kw[whole] = units[whole] * 60.0 / (covered[whole] * float(energy.UNITS_A_KWH))
+    load_kw[whole] = units[whole] * 60.0 / (covered[whole] * float(UNITS_PER_KWH))
     return Hours(
         customer_ids=tuple(row_of),
         load_kw=load_kw.reshape(len(row_of), n_days * slots),

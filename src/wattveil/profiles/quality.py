@@ -1,23 +1,22 @@
-"""One page that shows how good the data are. Every number on it is exact: it stays in house."""
+"""Page of data quality. Internal: every number on it is exact."""
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
 
 import numpy as np
 from plotly.graph_objects import Figure
 
 from wattveil.profiles.build import ProfileBuild
-from wattveil.profiles.grid import Grid
-from wattveil.profiles.page import Shown, figure_html, private_page
+from wattveil.profiles.time_grid import TimeGrid
+from wattveil.web.charts import BLUE, GREY, ReportFigure, add_band, new_figure, panel
+from wattveil.web.pages import PageTable, write_internal_page
 
 _BARS, _TICKS = 60, 8  # at most, of a figure
-_BLUE, _GREY = "#2563a8", "#9aa5b1"
-_SHADES = ((5, 95, "rgba(37, 99, 168, 0.15)"), (25, 75, "rgba(37, 99, 168, 0.30)"))
+_BANDS = ((5, 95, 0.15), (25, 75, 0.3))
 
 
 def write_quality_page(build: ProfileBuild, path: str | Path) -> None:
-    """Write the page, with all it needs inside."""
+    """Write the page as one file."""
     account, profiles = build.account, build.profiles
     report = account.readings
     more = f" and {len(report.files) - 1} more" if len(report.files) > 1 else ""
@@ -38,27 +37,24 @@ def write_quality_page(build: ProfileBuild, path: str | Path) -> None:
         (f"dropped: {reason}", count) for reason, count in account.customers_dropped.items()
     ]
     customers.append(("profiles", len(profiles)))
-    tables = _shares("What became of every reading", readings)
-    tables += _shares("What became of every customer", customers)
-    rules = _table("Rules", _rules(profiles.rules))
-    rules += _table("Guesses", [(guess,) for guess in report.guesses] or [("none",)])
-    body = "".join(f'<div class="grid">{part}</div>' for part in (tables, _figures(build), rules))
-    page = private_page(f"Data quality: {report.files[0]}{more}", facts, body)
-    Path(path).write_text(page, encoding="utf-8")
+    guesses = [(guess,) for guess in report.guesses] or [("none",)]
+    write_internal_page(
+        path,
+        "quality",
+        title=f"Data quality: {report.files[0]}{more}",
+        facts=facts,
+        readings=_shares("Readings", readings),
+        customers=_shares("Customers", customers),
+        figures=_figures(build),
+        rules=PageTable("Rules", (), _rules(profiles.rules)),
+        guesses=PageTable("Inferred settings", (), guesses),
+    )
 
 
-def _shares(title: str, lines: list[tuple[str, int]]) -> str:
-    """Write a table of counts, and each as a share of the first."""
+def _shares(title: str, lines: Sequence[tuple[str, int]]) -> PageTable:
+    """Return a table of counts, and each as a share of the first."""
     whole = max(lines[0][1], 1)
-    return _table(title, [(name, f"{n:,}", f"{n / whole:.2%}") for name, n in lines])
-
-
-def _table(title: str, rows: Sequence[tuple[str, ...]]) -> str:
-    body = ""
-    for first, *others in rows:
-        numbers = "".join(f'<td class="number">{escape(value)}</td>' for value in others)
-        body += f"<tr><td>{escape(first)}</td>{numbers}</tr>"
-    return f"<section><h2>{title}</h2><table>{body}</table></section>"
+    return PageTable(title, (), [(name, f"{n:,}", f"{n / whole:.2%}") for name, n in lines])
 
 
 def _rules(rules: Mapping[str, object], within: str = "") -> list[tuple[str, str]]:
@@ -73,38 +69,35 @@ def _rules(rules: Mapping[str, object], within: str = "") -> list[tuple[str, str
     return lines
 
 
-def _figures(build: ProfileBuild) -> str:
-    missing, daily, loads = Figure(), _daily_load(build), Figure()
-    missing.add_bar(x=build.profiles.grid.labels, y=missing_share(build), marker_color=_GREY)
+def _figures(build: ProfileBuild) -> list[ReportFigure]:
+    missing, daily, loads = (new_figure(legend=False), _daily_load(build), new_figure(legend=False))
+    missing.add_bar(x=build.profiles.grid.labels, y=missing_share(build), marker_color=GREY)
     missing.update_layout(bargap=0.1)
     missing.update_yaxes(tickformat="~%", rangemode="tozero")
     for by_column in (missing, daily):
-        by_column.update_xaxes(dtick=_columns_a_tick(build.profiles.grid), tickangle=-45)
-    loads.add_histogram(x=build.profiles.load_kw.mean(axis=1), nbinsx=_BARS, marker_color=_BLUE)
-    shown = [
-        Shown("Days with readings", _days(build), "days", "customers"),
-        Shown("Missing readings, by column of the profile", missing, "", "share"),
-        Shown("Load: median, quartiles, 5 % and 95 % of customers", daily, "", "kW"),
-        Shown("Mean load", loads, "kW", "customers"),
+        by_column.update_xaxes(dtick=_columns_per_tick(build.profiles.grid), tickangle=-45)
+    loads.add_histogram(x=build.profiles.load_kw.mean(axis=1), nbinsx=_BARS, marker_color=BLUE)
+    return [
+        panel("Days with readings", _days(build), "days", "customers"),
+        panel("Missing readings, by column of the profile", missing, "", "share"),
+        panel("Load: median, quartiles, 5 % and 95 % of customers", daily, "", "kW"),
+        panel("Mean load", loads, "kW", "customers"),
     ]
-    for each in shown:
-        each.figure.update_layout(showlegend=False)
-    return "".join(map(figure_html, shown))
 
 
 def _days(build: ProfileBuild) -> Figure:
     """Draw bars that stand over whole days."""
-    figure, days = Figure(), build.averages.days
+    figure, days = new_figure(legend=False), build.averages.days
     if days.size:
         span = int(days.max() - days.min()) + 1
         bins = {"start": int(days.min()) - 0.5, "size": -(-span // _BARS)}
-        figure.add_histogram(x=days, xbins=bins, marker_color=_BLUE)
+        figure.add_histogram(x=days, xbins=bins, marker_color=BLUE)
         if span <= _TICKS:
             figure.update_xaxes(dtick=1)
     return figure
 
 
-def _columns_a_tick(grid: Grid) -> int:
+def _columns_per_tick(grid: TimeGrid) -> int:
     """Return a distance of ticks that begins every part of the grid with one; about 8 in all."""
     parts = grid.cells // grid.slots
     return grid.slots // max(1, _TICKS // parts)
@@ -126,20 +119,13 @@ def missing_share(build: ProfileBuild) -> list[float]:
 
 
 def _daily_load(build: ProfileBuild) -> Figure:
-    figure = Figure()
+    figure = new_figure(legend=False)
     load_kw, labels = build.profiles.load_kw, list(build.profiles.grid.labels)
     if not len(build.profiles):
         return figure
-    for low, high, colour in _SHADES:
+    for low, high, opacity in _BANDS:
         lower, upper = np.percentile(load_kw, (low, high), axis=0)
-        figure.add_scatter(
-            x=labels + labels[::-1],
-            y=np.concatenate([upper, lower[::-1]]),
-            fill="toself",
-            fillcolor=colour,
-            line={"width": 0},
-            hoverinfo="skip",
-        )
+        add_band(figure, labels, lower, upper, colour=BLUE, opacity=opacity)
     median = np.median(load_kw, axis=0)
-    figure.add_scatter(x=labels, y=median, line={"color": _BLUE, "width": 2}, name="median")
+    figure.add_scatter(x=labels, y=median, line={"color": BLUE, "width": 2}, name="median")
     return figure

@@ -1,11 +1,12 @@
 """K-means of daily load under global differential privacy.
 
-Six things are queried by noisy sums (`queries`): the number of customers; their sizes; the
-population mean, if there is little signal; where customers are among public shapes at the sizes
-found (coarse stage); which of the merges to K clusters fits them, if that is undecided; and the
-centre of each cluster (refining stage). Everything between the queries is arithmetic on released
-and public numbers: `wattveil.clustering` has geometry, sizes, middle, codebook, cells (the filter),
-stages, merge and choice, and in tuning every constant that was chosen by measurement.
+The algorithm makes up to six kinds of noisy queries (`queries`): the number of customers; their
+sizes; the population mean, if there is little signal; counts and centres of cells at public shapes
+and released sizes (coarse stage); a selection among merges of these cells to K clusters, if several
+are plausible; and the centre of each cluster (refining stage). All computation between the queries
+is post-processing of released and public numbers: `numerics.load_basis`,
+`numerics.size_distribution`, `numerics.kmeans.kmeans_stages` and `numerics.kmeans.cluster_merge`.
+The constants that were chosen by measurement are in `numerics.kmeans.kmeans_tuning`.
 """
 
 import math
@@ -20,35 +21,32 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from wattveil import checks
-from wattveil.clustering import cells as filtering
-from wattveil.clustering import stages, tuning
-from wattveil.clustering.calendar import row_basis, tiled_library, whole_days
-from wattveil.clustering.cells import Cells
-from wattveil.clustering.choice import chosen
-from wattveil.clustering.codebook import make_codebook, shapes_per_level
-from wattveil.clustering.geometry import Floats, checked_library
-from wattveil.clustering.merge import local_optima, told_apart
-from wattveil.clustering.middle import join_middle, public_middle, widened
-from wattveil.clustering.sizes import SizeLevels, checked_range, one_level, size_edges, size_levels
-from wattveil.clustering.tuning import choose_tuning
-from wattveil.engines.inputs import Load, Values, as_rows, estimator_rows, load_rows
+from wattveil.arrays import Floats, Ints
+from wattveil.engines.local import Load, Values, as_rows, estimator_rows, load_rows
 from wattveil.errors import InvalidParameterError
-from wattveil.pipeline_check import warn_of_fitted_steps
+from wattveil.numerics.kmeans import kmeans_stages as stages
+from wattveil.numerics.kmeans import kmeans_tuning
+from wattveil.numerics.kmeans.cluster_merge import local_optima, select_merge
+from wattveil.numerics.load_basis import checked_library, row_basis, tiled_library, whole_days
+from wattveil.numerics.size_distribution import (
+    SizeLevels,
+    checked_range,
+    one_level,
+    size_edges,
+    size_levels,
+)
 from wattveil.privacy import accounting
-from wattveil.privacy.budget import Budget
-from wattveil.privacy.guarantee import Guarantee
-from wattveil.privacy.private_rows import BoundRowFunction, IntArray, Rows
-from wattveil.privacy.private_table import PrivateTable
+from wattveil.privacy.guarantee import Budget, Guarantee, global_guarantee
+from wattveil.privacy.mechanisms.gaussian import PrivateTable
+from wattveil.privacy.private_data import BoundRowFunction, Rows
 from wattveil.release.labels import ReleasedLabels, composed_guarantee, release_labels
-from wattveil.release.promise import global_promise
+from wattveil.release.pipeline_check import warn_of_fitted_steps
 from wattveil.release.queries import KMeansQueries, rows_by_group
-from wattveil.release.rows.group_places import of_group
-from wattveil.release.rows.nearest import nearest_centroid
-from wattveil.release.rows.projection import comparable_rows
+from wattveil.release.rows.load_features import comparable_rows, nearest_centroid, of_group
 
-_MOST_CLUSTERS = 1000
+_MAX_CLUSTERS = 1000
 _SIZE_COORDINATES = 9
-"""Sizes are measured in the smoothest coordinates: roughness is noise."""
+"""Sizes are measured in the smoothest coordinates."""
 _SHAPE_LENGTH = 0.97
 """Typical length of a normalised customer in the working coordinates."""
 
@@ -63,15 +61,15 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
     epsilon, delta : float
         The whole budget of centroids and sizes.
     clip_kw : float or None
-        Public bound on a customer's root-mean-square load; larger ones are scaled back to it. None
-        scales nobody: what one customer can do is bounded anyway.
+        Public bound on the root-mean-square load of a customer; larger rows are clipped to it. None
+        clips no row: the contribution of a customer is bounded in any case.
     plausible_kw : (float, float)
-        Public range of customers' root-mean-square load, in which sizes are looked for. A wide
-        range costs next to nothing, unless customers are few (n mu below 20); the wrong unit (W,
-        kWh a day) costs the release.
+        Public range of the root-mean-square load of customers, in which sizes are estimated. A wide
+        range costs little, unless customers are few (n mu below 20); load in a wrong unit (W, kWh
+        per day) makes the release useless.
     normalise : bool
-        Cluster shapes: every customer's row is scaled to length 1 first. Needs far fewer customers
-        for the same accuracy.
+        Cluster shapes: every row is scaled to unit L2 norm first. Needs far fewer customers for the
+        same accuracy.
     public_library : (M, d) or None
         Own public shapes for the coarse stage, the most common first; the built-in ones follow as
         far as more are needed.
@@ -87,23 +85,23 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         Standard error of each number, from the known noise and the public prior.
     cluster_sizes_, cluster_sizes_std_ : (K,)
         Released customers in each cluster, noisy, and their standard errors.
-    n_told_apart_ : int
-        How many clusters there are of which every two differ by more than their noise; below K the
-        budget could not support K clusters.
+    n_distinguishable_ : int
+        Number of clusters that differ pairwise by more than their noise; below K the budget did not
+        support K clusters.
     size_scale_ : (float, float) or None
-        Median root-mean-square load in kW and spread of its logarithm, as released; None with
-        ``normalise``.
+        Released median root-mean-square load in kW, and standard deviation of its logarithm; None
+        with ``normalise``.
     guarantee_ : Guarantee
         Tier "global".
     spends_ : tuple of Spend
-        The transcript: what each ask cost. The sum is the grant, to the last unit.
+        The transcript: the cost of each query. The sum is the grant, to the last unit.
     public_choices_ : dict
         Every parameter that shaped the release.
 
     Notes
     -----
-    Rows with NaN or infinity contribute nothing, by rule; so does, with ``normalise``, a row of
-    zeros. Values saturate at 1e9 kW.
+    Rows with NaN or infinity, and with ``normalise`` rows of zeros, are excluded. Values
+    saturate at 1e9 kW.
 
     **Formal guarantee.** (epsilon, delta)-DP for zero-out of one customer, for any data: every
     number released is computed from `KMeansQueries` under one budget. Proof:
@@ -137,7 +135,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         Parameters
         ----------
         X : (P, d)
-            Load in kW, one row a customer; P may be 0. `Rows` are left where their engine has them.
+            Load in kW, one row per customer; P may be 0. `Rows` stay with their engine.
         y : None
             Ignored.
         """
@@ -149,7 +147,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         self.public_choices_ = self.get_params()
         return self
 
-    def predict(self, X: ArrayLike) -> IntArray:  # noqa: N803 - scikit-learn's name
+    def predict(self, X: ArrayLike) -> Ints:  # noqa: N803 - scikit-learn's name
         """Return the nearest released centroid of each row, -1 for one without data.
 
         What is returned is exact, and private to the caller.
@@ -158,8 +156,8 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         rows = self.comparable(self._plain_rows(X))
         return nearest_centroid(rows, centroids=self.cluster_centers_)[0]
 
-    def fit_predict(self, X: ArrayLike, y: object = None) -> IntArray:  # noqa: N803 - scikit-learn's
-        """Release the clusters and return each row's: private to the caller, and kept nowhere."""
+    def fit_predict(self, X: ArrayLike, y: object = None) -> Ints:  # noqa: N803 - scikit-learn's
+        """Release the clusters and return that of each row: private to the caller, not stored."""
         return self.fit(X, y).predict(X)
 
     def release_labels(
@@ -171,10 +169,10 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         real_ids: bool = False,
         design: Literal["cheapest", "response"] = "cheapest",
     ) -> ReleasedLabels:
-        """Release one randomised label a customer, at a price of its own.
+        """Release one randomised label per customer, at an epsilon of its own.
 
-        The nearest released centroid of each row, through a channel: see `release_labels`. What
-        centroids and labels cost together is `guarantee_with`.
+        The nearest released centroid of each row, through a channel: see `release_labels`. The cost
+        of centroids and labels together is `guarantee_with`.
         """
         check_is_fitted(self)
         return release_labels(
@@ -188,16 +186,18 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         )
 
     def guarantee_with(self, *labels: ReleasedLabels) -> Guarantee:
-        """Return the promise of these centroids and their labels, at the delta of the centroids.
+        """Return the guarantee of these centroids and their labels, at the delta of the centroids.
 
         Holds if the epsilon of the labels was decided before the centroids were seen. Labels of
-        other centroids, also of an earlier fit, are refused: what those cost is not known here.
+        other centroids, also of an earlier fit, are refused: their cost is unknown here.
         """
         check_is_fitted(self)
         if not all(np.array_equal(one.centroids, self.cluster_centers_) for one in labels):
             raise InvalidParameterError("labels", "released for these centroids", "others")
-        promises = [one.guarantee for one in labels]
-        budgets = [Budget(promise, response_epsilon=promise.epsilon) for promise in promises]
+        guarantees = [one.guarantee for one in labels]
+        budgets = [
+            Budget(guarantee, response_epsilon=guarantee.epsilon) for guarantee in guarantees
+        ]
         delta = self.guarantee_.delta
         return composed_guarantee(Budget(self.guarantee_), *budgets, delta=delta)
 
@@ -248,51 +248,65 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         n_slots = basis.shape[1]
         library = checked_library(self.public_library, n_slots)
         granted = budget.share(share)
-        mu = math.sqrt(2.0 * granted / accounting.RHO_UNITS)
-        units = budget.share(share * tuning.COUNT_SHARE)
-        counted, customers_std = queries.customers(rho_units=units)
-        customers = max(counted, 1.0)  # a noisy count may be negative
-        signal = customers * mu
-        how = choose_tuning(signal / self.n_clusters, n_slots=n_slots, n_clusters=self.n_clusters)
-        sizes = self._sizes(queries, granted, n_slots=n_slots, customers=customers, mu=mu)
-        size = math.exp(sizes.log_median)
-        further = max(max(shapes_per_level(how, sizes)) - len(library), 0)
-        library = np.vstack([library, tiled_library(n_slots, n_days, further)])
-
-        queries.keep_coordinates(how.coordinates)
-        basis = basis[: how.coordinates]
-        shapes = library @ basis.T
-        colour = filtering.noise_colour(how.coordinates, how.colour)
 
         def left() -> int:
             return granted - (budget.rho_units - budget.remaining_rho_units)
 
-        for_middle = tuning.middle_share(signal)
-        middle = None
-        if for_middle:
-            public = public_middle(shapes, size=size, customers=customers, std=customers_std)
-            units = int(for_middle * left())
-            middle = stages.middle_stage(
-                queries.step, public, size=size, colour=colour, units=units
+        # 1. Number of customers n, and from the signal n mu the tuning of all later stages.
+        mu = math.sqrt(2.0 * granted / accounting.RHO_UNITS)
+        units = budget.share(share * kmeans_tuning.COUNT_SHARE)
+        counted, customers_std = queries.customers(rho_units=units)
+        customers = max(counted, 1.0)  # a noisy count may be negative
+        signal = customers * mu
+        tuning = kmeans_tuning.choose_tuning(
+            signal / self.n_clusters, n_slots=n_slots, n_clusters=self.n_clusters
+        )
+
+        # 2. Sizes, and the public shapes in the working coordinates.
+        sizes = self._sizes(queries, granted, n_slots=n_slots, customers=customers, mu=mu)
+        size = math.exp(sizes.log_median)
+        further = max(max(stages.shapes_per_level(tuning, sizes)) - len(library), 0)
+        library = np.vstack([library, tiled_library(n_slots, n_days, further)])
+        queries.keep_coordinates(tuning.coordinates)
+        basis = basis[: tuning.coordinates]
+        shapes = library @ basis.T
+        colour = stages.noise_colour(tuning.coordinates, tuning.colour)
+
+        # 3. With little signal, the population mean as one cluster.
+        mean_share, mean = kmeans_tuning.population_mean_share(signal), None
+        if mean_share:
+            prior = stages.prior_population_mean(
+                shapes, size=size, customers=customers, std=customers_std
             )
-        if middle is not None and self.n_clusters == 1:
-            cells = widened(middle, size=size)
+            units = int(mean_share * left())
+            mean = stages.population_mean_stage(
+                queries.step, prior, size=size, colour=colour, units=units
+            )
+        if mean is not None and self.n_clusters == 1:
+            cells = stages.as_only_cluster(mean, size=size)
         else:
-            rest = share * (1.0 - for_middle)
-            coarse = make_codebook(shapes, sizes, how)
-            units = budget.share(rest * tuning.COARSE_SHARE)
-            cells = stages.coarse_stage(
-                queries.step, coarse.cells, colour=colour, how=how, units=units
+            # 4. Coarse stage on the codebook, then one of its merges to K clusters.
+            rest = share * (1.0 - mean_share)
+            codebook = stages.make_codebook(shapes, sizes, tuning)
+            units = budget.share(rest * kmeans_tuning.COARSE_SHARE)
+            coarse = stages.coarse_stage(
+                queries.step, codebook.cells, colour=colour, tuning=tuning, units=units
             )
-            merges = local_optima(coarse.confirmed(cells), self.n_clusters - (middle is not None))
-            units = max(budget.share(rest * tuning.CHOICE_SHARE), 1)  # 0 would have no noise scale
+            merges = local_optima(codebook.confirmed(coarse), self.n_clusters - (mean is not None))
+            # Without a unit there would be no noise scale.
+            units = max(budget.share(rest * kmeans_tuning.SELECTION_SHARE), 1)
             std = math.sqrt(accounting.RHO_UNITS / (2.0 * units))
-            merge = chosen(merges, std=std, ask=partial(queries.costs, rho_units=units))
+            merge = select_merge(merges, std=std, query=partial(queries.costs, rho_units=units))
             cells = merge.clusters(median_size=size, customers=0.5 * (customers + sizes.total))
-            cells = cells if middle is None else join_middle(cells, middle)
-        cells = stages.refining_stage(queries.step, cells, colour=colour, how=how, units=left())
-        cells = stages.last_look(
-            cells, is_shape=self.normalise, has_middle=middle is not None, std=customers_std
+            cells = cells if mean is None else stages.add_population_mean(cells, mean)
+
+        # 5. Refinement and smoothing with the rest of the budget, then standard errors.
+        cells = stages.refining_stage(
+            queries.step, cells, colour=colour, tuning=tuning, units=left()
+        )
+        has_mean = mean is not None
+        cells = stages.finish_clusters(
+            cells, is_shape=self.normalise, has_population_mean=has_mean, std=customers_std
         )
         self._set_released(cells, sizes, basis)
 
@@ -302,39 +316,39 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         """Query the sizes of the customers, unless they are all 1."""
         if self.normalise:
             return one_level(_SHAPE_LENGTH, customers)
-        least, most = (kw * math.sqrt(n_slots) for kw in checked_range(self.plausible_kw))
-        edges = size_edges(least, most, signal=customers * mu)
-        share = tuning.size_share(customers * mu, range_ratio=most / least)
+        low, high = (kw * math.sqrt(n_slots) for kw in checked_range(self.plausible_kw))
+        edges = size_edges(low, high, signal=customers * mu)
+        share = kmeans_tuning.size_share(customers * mu, range_ratio=high / low)
         smooth, units = min(_SIZE_COORDINATES, n_slots), int(share * granted)
         counts, std = queries.sizes(edges, coordinates=smooth, rho_units=units)
         return size_levels(counts, edges, std=std, mu=mu)
 
-    def _set_released(self, cells: Cells, sizes: SizeLevels, basis: Floats) -> None:
+    def _set_released(self, cells: stages.Cells, sizes: SizeLevels, basis: Floats) -> None:
         """Turn cells into centroids in kW with standard errors."""
-        self.cluster_centers_ = cells.middles @ basis
+        self.cluster_centers_ = cells.centres @ basis
         self.cluster_centers_std_ = np.sqrt(cells.variance @ np.square(basis))
         self.cluster_sizes_ = np.maximum(cells.counts, 0.0)
         self.cluster_sizes_std_ = np.sqrt(cells.counts_variance)
-        self.n_told_apart_ = told_apart(cells)
+        self.n_distinguishable_ = stages.count_distinguishable(cells)
         self.size_scale_ = (
             None
             if self.normalise
-            else (math.exp(sizes.log_median) / math.sqrt(basis.shape[1]), sizes.log_spread)
+            else (math.exp(sizes.log_median) / math.sqrt(basis.shape[1]), sizes.log_std)
         )
 
     def guarantee(self) -> Guarantee:
-        """Return what a fit will promise; refuse parameters that scikit-learn wants unchecked."""
-        checks.integer("n_clusters", self.n_clusters, least=1, most=_MOST_CLUSTERS)
+        """Return what a fit will guarantee; refuse parameters that scikit-learn wants unchecked."""
+        checks.integer("n_clusters", self.n_clusters, minimum=1, maximum=_MAX_CLUSTERS)
         if self.clip_kw is not None:
             checks.positive("clip_kw", self.clip_kw)
         checked_range(self.plausible_kw)
-        return global_promise(
+        return global_guarantee(
             epsilon=checks.positive_epsilon("epsilon", self.epsilon),
             delta=checks.probability("delta", self.delta),
         )
 
     def __sklearn_tags__(self) -> Tags:
-        """Say that rows with NaN are accepted: they contribute nothing."""
+        """Declare that rows with NaN are accepted: they are excluded."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
@@ -345,9 +359,9 @@ def private_kmeans_by_class(
 ) -> dict[Hashable, PrivateKMeans]:
     """Release the clusters of each public class of customers, each with the whole budget.
 
-    A few giants among homes take clusters and spoil the sizes; clustered by tariff class they do
-    not. ``levels`` is the public list of classes: each gets a release, also if nobody is in it, and
-    customers of other classes get none.
+    A few very large customers among homes would occupy clusters and distort the sizes; clustered by
+    tariff class they do not. ``levels`` is the public list of classes: each gets a release, also an
+    empty one. Customers of other classes are excluded.
 
     Formal guarantee
     ----------------

@@ -1,7 +1,8 @@
-"""Which customer is of which kind, safe to publish: labels through a channel, one a customer.
+"""Randomised cluster labels, one per customer.
 
 A customer's label is that of the nearest released centroid: a function of the customer's own data
-and of what is public. It leaves through a channel that keeps it as right as epsilon allows.
+and of public numbers. It is released through a channel, which draws the published label at random
+given the true one. The channel is chosen for accuracy within epsilon.
 """
 
 from dataclasses import dataclass, replace
@@ -12,42 +13,41 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from wattveil import checks
-from wattveil.clustering import label_channel
-from wattveil.clustering.debias import debiased_counts, nearest_with_total
-from wattveil.engines.inputs import Load, Values, as_rows, load_rows, text_column
+from wattveil.arrays import Floats, Ints, Texts
+from wattveil.engines.local import Load, Values, as_rows, load_rows, text_column
 from wattveil.errors import InvalidParameterError
-from wattveil.privacy import rounding
+from wattveil.numerics import label_channel
+from wattveil.numerics.label_channel import debiased_counts, nearest_with_total
+from wattveil.privacy import accounting
 from wattveil.privacy.accounting import Composition
-from wattveil.privacy.budget import Budget, Spend
-from wattveil.privacy.guarantee import Guarantee, Neighbours
+from wattveil.privacy.guarantee import Budget, Guarantee, Neighbours, Spend, global_guarantee
 from wattveil.privacy.mechanisms import response
 from wattveil.privacy.mechanisms.response import PARTS, Channel
-from wattveil.privacy.private_rows import FloatArray, IntArray, ReleasedRows, Texts
-from wattveil.release.promise import global_promise
-from wattveil.release.rows.nearest import nearest_centroid
+from wattveil.privacy.private_data import ReleasedRows
+from wattveil.release.rows.load_features import nearest_centroid
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ReleasedLabels:
     """Released labels. Everything in it may be published."""
 
-    table: ReleasedRows[Texts, IntArray]
+    table: ReleasedRows[Texts, Ints]
     """Pseudonyms of this release, or the real ids if they were requested, sorted; and the
-    randomised label of each customer. Kept where the customers are."""
-    centroids: FloatArray
+    randomised label of each customer. Stored by the engine of the customers."""
+    centroids: Floats
     """The released centroids that the labels are about."""
     channel: Channel
-    """What was drawn for each true label: known to everybody, so that results can be corrected."""
-    sizes: FloatArray
+    """Distribution of the released label for each true label: public, for correcting results."""
+    sizes: Floats
     """Customers in each cluster, corrected for the channel: unbiased, may be negative. A customer
     without data is counted as ``absent_as``."""
-    sizes_std: FloatArray
+    sizes_std: Floats
     """Standard error of each size from the channel, for customers with data; infinite where the
-    channel does not tell this cluster from others (small epsilon)."""
-    shares: FloatArray
-    """The nearest shares to ``sizes`` of at least 0 that add up to 1: no longer unbiased."""
-    shares_std: FloatArray
-    absent_as: FloatArray
+    channel does not distinguish this cluster from others (small epsilon)."""
+    shares: Floats
+    """The nearest shares to ``sizes`` that are non-negative and add up to 1: no longer unbiased."""
+    shares_std: Floats
+    absent_as: Floats
     """How a customer without data is counted in ``sizes``: parts of one that add up to 1."""
     guarantee: Guarantee
     spends: tuple[Spend, ...]
@@ -58,17 +58,17 @@ class ReleasedLabels:
         return tuple(self.table.here()[0])
 
     @property
-    def labels(self) -> IntArray:
+    def labels(self) -> Ints:
         """The label of each customer, in the order of ``ids``."""
         return self.table.here()[1]
 
     def write_parquet(self, path: str | Path) -> None:
-        """Write ids and labels: a file, or the folder of an engine that has them elsewhere."""
+        """Write ids and labels to a file, or to a folder if the engine is distributed."""
         self.table.write_parquet(path, ("customer", "label"))
 
     @property
     def replace_one(self) -> Guarantee:
-        """The promise when a customer's data are replaced by any other data: 2 epsilon at most."""
+        """The guarantee under replacement of one customer's data: at most 2 epsilon."""
         own = self.channel.epsilon(Neighbours.REPLACE_ONE)
         twice = self.guarantee.as_replace_one()
         return replace(twice, epsilon=min(own, twice.epsilon))
@@ -84,34 +84,34 @@ def release_labels(
     real_ids: bool = False,
     design: Literal["cheapest", "response"] = "cheapest",
 ) -> ReleasedLabels:
-    """Release one randomised label a customer, under global differential privacy.
+    """Release one randomised label per customer, under global differential privacy.
 
     Parameters
     ----------
     load_kw : array of shape (customers, columns)
-        One row a customer. A row with NaN or infinity is a customer without data. `Rows` are left
-        where their engine has them, and so are the labels.
+        One row per customer. A row with NaN or infinity is a customer without data. `Rows` stay
+        with their engine, and so do the labels.
     centroids : array of shape (clusters, columns)
         Released before, or public.
     sizes : array of shape (clusters,)
-        Released or public sizes of the clusters, up to a factor; they steer which errors the
-        channel avoids. Negative ones count as 0.
+        Released or public sizes of the clusters, up to a factor; they determine which errors
+        the channel avoids. Negative ones count as 0.
     epsilon : float
         The budget of this release.
     customer_ids : sequence
-        One a row, no two the same: the public list of customers. With `Rows`, a column of the same
-        table.
+        One per row, no two the same: the public list of customers. With `Rows`, a column of the
+        same table.
     real_ids : bool
-        Publish these ids as they are. Otherwise an id is replaced by HMAC-SHA256 under a key that
-        is drawn for this release and kept by nobody: neither two releases nor a release and the
-        house's own list can be linked by it. A house that must link gives ids of its own making
-        and asks for them as they are.
-
+        Publish these ids unchanged. Otherwise an id is replaced by HMAC-SHA256 under a key that is
+        drawn for this release and not stored: neither two releases nor a release and the data
+        holder's own list can be linked by it. A data holder that must link them passes ids of its
+        own making and sets this option.
     design : {"cheapest", "response"}
-        "cheapest" makes the labels as right as can be, a wrong one costing the squared distance of
-        the centroids: at small epsilon it never draws the label of a rare cluster, whose size then
-        cannot be read from the labels. "response" keeps every label with one chance and draws all
-        others alike: more labels are wrong, and all sizes can be read.
+        "cheapest" minimises the expected cost of wrong labels, which is the squared distance of the
+        centroids: at small epsilon it never draws the label of a rare cluster, whose size then
+        cannot be estimated from the labels. "response" is K-ary randomised response: it keeps every
+        label with the same probability and draws all others uniformly; more labels are wrong, and
+        all sizes can be estimated.
 
     Formal guarantee
     ----------------
@@ -129,7 +129,7 @@ def release_labels(
         raise InvalidParameterError("load_kw", f"of {centres.shape[1]} columns", rows.width)
     epsilon = checks.positive_epsilon("epsilon", epsilon)
     channel = label_design(centres, weights, epsilon=epsilon, design=design)
-    budget = Budget(global_promise(epsilon=epsilon, delta=0.0), response_epsilon=epsilon)
+    budget = Budget(global_guarantee(epsilon=epsilon, delta=0.0), response_epsilon=epsilon)
     table = response.respond(
         rows,
         as_rows(customer_ids, text_column),
@@ -144,10 +144,10 @@ def release_labels(
 
 
 def _described(
-    table: ReleasedRows[Texts, IntArray],
+    table: ReleasedRows[Texts, Ints],
     channel: Channel,
-    centres: FloatArray,
-    weights: FloatArray,
+    centres: Floats,
+    weights: Floats,
     budget: Budget,
 ) -> ReleasedLabels:
     """Return released labels with the sizes that follow from them: post-processing."""
@@ -170,31 +170,29 @@ def _described(
 
 
 def composed_guarantee(first: Budget, *others: Budget, delta: float) -> Guarantee:
-    """Return the promise of releases on the same people together, at ``delta``.
+    """Return the guarantee of several releases on the same customers together, at ``delta``.
 
-    Made for centroids (a Gaussian budget) and labels (a response budget), in any number and order.
+    For centroids (a Gaussian budget) and labels (a response budget), in any number and order.
 
     Formal guarantee
     ----------------
-    What is added up are the grants, which were fixed before anything was released, not what was
-    spent: so the total holds although the channel was chosen by the released centroids. See
+    The grants, which were fixed before the first release, are added up, not the charges: so the
+    total holds although the channel was chosen by the released centroids. Proof:
     docs/proofs/accounting.md.
     """
     together = first.guarantee.compose(*(budget.guarantee for budget in others))
     grants = [budget.grant for budget in (first, *others)]
     total = Composition(
         rho_units=sum(grant.rho_units for grant in grants),
-        response_epsilon=rounding.sum_up(*(grant.response_epsilon for grant in grants)),
-        response_delta=rounding.sum_up(*(grant.response_delta for grant in grants)),
+        response_epsilon=accounting.sum_up(*(grant.response_epsilon for grant in grants)),
+        response_delta=accounting.sum_up(*(grant.response_delta for grant in grants)),
         # A grant without rho admits no Gaussian draw, and so no discretisation.
-        eta=rounding.sum_up(*(grant.eta for grant in grants if grant.rho_units)),
+        eta=accounting.sum_up(*(grant.eta for grant in grants if grant.rho_units)),
     )
     return replace(together, epsilon=total.epsilon(delta), delta=delta)
 
 
-def label_design(
-    centres: FloatArray, weights: FloatArray, *, epsilon: float, design: str
-) -> Channel:
+def label_design(centres: Floats, weights: Floats, *, epsilon: float, design: str) -> Channel:
     """Return the channel of a release: epsilon-DP for zero-out, never worse than response."""
     if design not in (allowed := ("cheapest", "response")):
         raise InvalidParameterError("design", f"one of {allowed}", design)

@@ -15,41 +15,40 @@ from typing import Any
 
 import numpy as np
 
-from wattveil.clustering.calendar import Calendar
-from wattveil.clustering.cells import Cells, Statistics
-from wattveil.engines.inputs import Values, value_rows
+from wattveil.arrays import Floats, Ints
+from wattveil.engines.local import Values, value_rows
 from wattveil.errors import InvalidParameterError
+from wattveil.numerics.kmeans.kmeans_stages import Cells, Statistics
+from wattveil.numerics.load_basis import Calendar
+from wattveil.numerics.synthesis.coordinates import Coordinates
+from wattveil.numerics.synthesis.day_deviations import YearCalendar, day_gains, day_width
+from wattveil.numerics.synthesis.noisy_moments import margin_curves, margin_width, moment_width
 from wattveil.privacy.mechanisms.contributions import Query
-from wattveil.privacy.private_rows import FloatArray, IntArray, Rows
-from wattveil.privacy.private_table import Noisy, PrivateTable
+from wattveil.privacy.mechanisms.gaussian import Noisy, PrivateTable
+from wattveil.privacy.private_data import Rows
 from wattveil.release.rows import day_features as day_rows
-from wattveil.release.rows import group_places, nearest, projection
+from wattveil.release.rows import load_features
 from wattveil.release.rows import synthesis_features as synthesis_rows
-from wattveil.synthesis.calendar import YearCalendar
-from wattveil.synthesis.coordinates import Coordinates
-from wattveil.synthesis.days import day_gains, day_width
-from wattveil.synthesis.features import moment_width
-from wattveil.synthesis.margins import margin_curves, margin_width
 
 
 def rows_by_group(
-    load_kw: Rows[FloatArray],
+    load_kw: Rows[Floats],
     groups: Mapping[str, Values],
     levels: Mapping[str, Sequence[Hashable]],
-) -> Rows[FloatArray, IntArray]:
+) -> Rows[Floats, Ints]:
     """Return the load and the place of the group of each customer, or `NO_DATA`.
 
     ``groups`` holds the values of each attribute of ``levels``, by the name used in errors.
     """
     known = {name: tuple(values) for name, values in levels.items()}
     try:
-        work = group_places.with_places.bind(levels=known)
+        work = load_features.with_places.bind(levels=known)
     except TypeError as error:  # levels are public: they may be quoted
         raise InvalidParameterError("levels", "texts, numbers or dates", known) from error
     table: Any = load_kw
     for field, values in groups.items():
         table = table.beside(value_rows(values), field=field)
-    found: Rows[FloatArray, IntArray] = table.select(work)
+    found: Rows[Floats, Ints] = table.select(work)
     return found
 
 
@@ -68,46 +67,46 @@ class KMeansQueries:
 
     def __init__(
         self,
-        load_kw: PrivateTable[FloatArray],
+        load_kw: PrivateTable[Floats],
         *,
-        basis: FloatArray,
+        basis: Floats,
         normalise: bool,
         longest: float,
     ) -> None:
-        work = projection.project_rows.bind(basis=basis, normalise=normalise, longest=longest)
-        self._table: PrivateTable[FloatArray] = load_kw.select(work)
+        work = load_features.project_rows.bind(basis=basis, normalise=normalise, longest=longest)
+        self._table: PrivateTable[Floats] = load_kw.select(work)
 
     def keep_coordinates(self, coordinates: int) -> None:
         """Restrict later queries to the first coordinates."""
         if coordinates < self._table.width:
-            work = projection.first_coordinates.bind(columns=coordinates)
+            work = load_features.first_coordinates.bind(columns=coordinates)
             self._table = self._table.select(work)
 
     def customers(self, *, rho_units: int) -> tuple[float, float]:
         """Release the number of customers; return it with its standard deviation."""
         query = Query(tag="number of customers", rho_units=rho_units, n_cells=1)
-        counted, std = self._table.release(projection.one_cell.bind(), query)[0]
+        counted, std = self._table.release(load_features.one_cell.bind(), query)[0]
         return float(counted[0]), std
 
-    def sizes(self, edges: FloatArray, *, coordinates: int, rho_units: int) -> Noisy:
+    def sizes(self, edges: Floats, *, coordinates: int, rho_units: int) -> Noisy:
         """Release a histogram of the length of the customers' first coordinates."""
-        work = projection.size_cells.bind(edges=edges, coordinates=coordinates)
+        work = load_features.size_cells.bind(edges=edges, coordinates=coordinates)
         query = Query(tag="sizes", rho_units=rho_units, n_cells=edges.size + 1)
         return self._table.release(work, query)[0]
 
-    def costs(self, centroids: FloatArray, features: FloatArray, *, rho_units: int) -> FloatArray:
+    def costs(self, centroids: Floats, features: Floats, *, rho_units: int) -> Floats:
         """Release the sum of the features of the customers' costs under sets of centroids."""
         query = Query(
-            tag="choice of merge", rho_units=rho_units, n_cells=1, n_features=features.shape[1]
+            tag="merge selection", rho_units=rho_units, n_cells=1, n_features=features.shape[1]
         )
-        work = nearest.cost_features.bind(centroids=centroids, features=features)
+        work = load_features.cost_features.bind(centroids=centroids, features=features)
         return self._table.release(work, query)[0][0].ravel()
 
     def step(
         self,
         cells: Cells,
         *,
-        colour: FloatArray,
+        colour: Floats,
         shells: tuple[float, ...],
         rho_units: tuple[int, int],
         tag: str,
@@ -117,11 +116,11 @@ class KMeansQueries:
         A customer belongs to the nearest cell, and contributes the offset from its centre, in units
         of radius and colour, clipped to the unit ball. ``rho_units``: for counts, and for sums.
         """
-        n_cells, columns = cells.middles.shape
+        n_cells, columns = cells.centres.shape
         n_shells = len(shells) + 1
         for_counts, for_sums = rho_units
-        work = nearest.nearest_offsets.bind(
-            centres=cells.middles, radii=cells.radii, colour=colour, shells=np.array(shells)
+        work = load_features.nearest_offsets.bind(
+            centres=cells.centres, radii=cells.radii, colour=colour, shells=np.array(shells)
         )
         (sums, sums_std), (counts, counts_std) = self._table.release(
             work,
@@ -142,30 +141,28 @@ class GroupLoadQueries:
         Load in kW and the place of each customer's group.
     """
 
-    def __init__(self, table: PrivateTable[FloatArray, IntArray]) -> None:
+    def __init__(self, table: PrivateTable[Floats, Ints]) -> None:
         self._table = table
 
     def customers(self, *, rho_units: int) -> float:
         """Release the number of customers of all groups together."""
         query = Query(tag="number of customers", rho_units=rho_units, n_cells=1)
-        return float(self._table.release(projection.any_group_cell.bind(), query)[0][0][0])
+        return float(self._table.release(load_features.any_group_cell.bind(), query)[0][0][0])
 
-    def sizes(
-        self, edges: FloatArray, calendar: Calendar, *, n_groups: int, rho_units: int
-    ) -> Noisy:
+    def sizes(self, edges: Floats, calendar: Calendar, *, n_groups: int, rho_units: int) -> Noisy:
         """Release a histogram of the sizes of the customers of each group: (groups, cells)."""
         n_cells = n_groups * (edges.size + 1)
         query = Query(tag="sizes", rho_units=rho_units, n_cells=n_cells)
-        work = projection.group_size_cells.bind(edges=edges, curves=calendar.curves)
+        work = load_features.group_size_cells.bind(edges=edges, curves=calendar.curves)
         counts, std = self._table.release(work, query)[0]
         return counts.reshape(n_groups, -1), std
 
     def counts(self, *, n_groups: int, rho_units: int) -> Noisy:
         """Release the number of customers of each group."""
         query = Query(tag="customers by group", rho_units=rho_units, n_cells=n_groups)
-        return self._table.release(projection.group_cells.bind(), query)[0]
+        return self._table.release(load_features.group_cells.bind(), query)[0]
 
-    def sums(self, radii: FloatArray, calendar: Calendar, *, rho_units: int) -> Noisy:
+    def sums(self, radii: Floats, calendar: Calendar, *, rho_units: int) -> Noisy:
         """Release the sum of each group's coordinates, in units of its radius, clipped to 1."""
         query = Query(
             tag="sums of load",
@@ -173,7 +170,7 @@ class GroupLoadQueries:
             n_cells=radii.size,
             n_features=calendar.colour.size,
         )
-        work = projection.group_coordinates.bind(radii=radii, curves=calendar.curves)
+        work = load_features.group_coordinates.bind(radii=radii, curves=calendar.curves)
         return self._table.release(work, query)[0]
 
 
@@ -190,15 +187,13 @@ class SynthesisQueries:
         Rows are clipped to this length.
     """
 
-    def __init__(
-        self, load_kw: PrivateTable[FloatArray], to: Coordinates, *, longest: float
-    ) -> None:
-        comparable = projection.comparable_rows.bind(normalise=False, longest=longest)
-        nearest_of = nearest.with_nearest.bind(centroids=to.centroids)
-        scores = synthesis_rows.scores.bind(rule=to.rule, centres=to.middles, weights=to.weights)
+    def __init__(self, load_kw: PrivateTable[Floats], to: Coordinates, *, longest: float) -> None:
+        comparable = load_features.comparable_rows.bind(normalise=False, longest=longest)
+        nearest_of = load_features.with_nearest.bind(centroids=to.centroids)
+        scores = synthesis_rows.scores.bind(rule=to.rule, centres=to.centres, weights=to.weights)
         self._to = to
-        self._table: PrivateTable[FloatArray, IntArray] = load_kw.map(comparable).select(nearest_of)
-        self._scores: PrivateTable[FloatArray, IntArray] = self._table.select(scores)
+        self._table: PrivateTable[Floats, Ints] = load_kw.map(comparable).select(nearest_of)
+        self._scores: PrivateTable[Floats, Ints] = self._table.select(scores)
 
     def exports(self, *, rho_units: int) -> Noisy:
         """Release the customers of each cluster without and with export: (clusters, 2)."""
@@ -209,11 +204,11 @@ class SynthesisQueries:
         counts, std = self._table.release(work, query)[0]
         return counts.reshape(n_clusters, 2), std
 
-    def lengths(self, edges: FloatArray, *, rho_units: int) -> Noisy:
+    def lengths(self, edges: Floats, *, rho_units: int) -> Noisy:
         """Release a histogram of the lengths of the coordinates."""
         query = Query(tag="lengths", rho_units=rho_units, n_cells=edges.size + 1)
         coordinates = self._to.n_coordinates
-        work = projection.size_cells.bind(edges=edges, coordinates=coordinates)
+        work = load_features.size_cells.bind(edges=edges, coordinates=coordinates)
         return self._scores.release(work, query)[0]
 
     def moments(self, radius: float, *, rho_units: int) -> Noisy:
@@ -227,7 +222,7 @@ class SynthesisQueries:
         work = synthesis_rows.moment_features.bind(radius=radius)
         return self._scores.release(work, query)[0]
 
-    def margins(self, means: FloatArray, deviations: FloatArray, *, rho_units: int) -> Noisy:
+    def margins(self, means: Floats, deviations: Floats, *, rho_units: int) -> Noisy:
         """Release the cosine coefficients of the margins of the slots."""
         n_slots = means.shape[1] // self._to.n_days
         width = margin_width(n_slots)
@@ -252,23 +247,23 @@ class YearQueries:
         The public calendar of the rows.
     """
 
-    def __init__(self, hours_kw: PrivateTable[FloatArray], calendar: YearCalendar) -> None:
+    def __init__(self, hours_kw: PrivateTable[Floats], calendar: YearCalendar) -> None:
         self._hours, self._calendar = hours_kw, calendar
         self._parts = {"parts": calendar.parts, "n_parts": calendar.n_parts}
 
-    def typical_days(self) -> PrivateTable[FloatArray]:
+    def typical_days(self) -> PrivateTable[Floats]:
         """Return the typical days of the customers, under the same budget."""
         return self._hours.map(day_rows.typical_days.bind(**self._parts))
 
-    def sizes(self, edges: FloatArray, *, rho_units: int) -> Noisy:
+    def sizes(self, edges: Floats, *, rho_units: int) -> Noisy:
         """Release a histogram of the root-mean-square typical load of the customers."""
         query = Query(tag="sizes of customers", rho_units=rho_units, n_cells=edges.size + 1)
         typical = self.typical_days()
         lengths = edges * math.sqrt(typical.width)
-        work = projection.size_cells.bind(edges=lengths, coordinates=typical.width)
+        work = load_features.size_cells.bind(edges=lengths, coordinates=typical.width)
         return typical.release(work, query)[0]
 
-    def days(self, edges: FloatArray, *, rho_units: int, spread_units: int) -> list[Noisy]:
+    def days(self, edges: Floats, *, rho_units: int, spread_units: int) -> list[Noisy]:
         """Release sums of day features, and histograms of the spreads of shapes and levels."""
         n_slots = self._calendar.n_slots
         width = day_width(n_slots)

@@ -1,4 +1,4 @@
-"""How many customers of each cluster live where: a table of clusters by public groups."""
+"""Number and share of the customers of each cluster by public group."""
 
 import math
 from collections.abc import Hashable, Mapping
@@ -7,24 +7,22 @@ from dataclasses import dataclass, replace
 from numpy.typing import ArrayLike
 
 from wattveil import checks
-from wattveil.clustering.group_table import (
+from wattveil.arrays import Floats
+from wattveil.engines.local import Load, Values, load_rows
+from wattveil.errors import InvalidParameterError
+from wattveil.numerics.groups.group_table import (
     ConsistentShares,
     Groups,
     GroupTable,
     checked_counts,
     consistent_shares,
 )
-from wattveil.clustering.lloyd import checked_points
-from wattveil.engines.inputs import Load, Values, load_rows
-from wattveil.errors import InvalidParameterError
-from wattveil.privacy.budget import Budget, Spend
-from wattveil.privacy.guarantee import Guarantee
+from wattveil.numerics.kmeans.lloyd import checked_points
+from wattveil.privacy.guarantee import Budget, Guarantee, Spend, global_guarantee
 from wattveil.privacy.mechanisms.contributions import Query
-from wattveil.privacy.private_rows import FloatArray
-from wattveil.privacy.private_table import PrivateTable
-from wattveil.release.promise import global_promise
+from wattveil.privacy.mechanisms.gaussian import PrivateTable
 from wattveil.release.queries import rows_by_group
-from wattveil.release.rows.nearest import nearest_cells
+from wattveil.release.rows.load_features import nearest_cells
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -32,7 +30,7 @@ class ClusterShares(ConsistentShares):
     """A released table. The axes are the attributes of ``levels``, in order, then the clusters."""
 
     levels: dict[str, tuple[Hashable, ...]]
-    counts: FloatArray
+    counts: Floats
     """Noisy counts as they were drawn: unbiased, not whole, may be negative."""
     counts_std: float
     """Standard deviation of the noise of each of ``counts``."""
@@ -55,8 +53,8 @@ def cluster_shares(
     Parameters
     ----------
     load_kw : array of shape (customers, columns)
-        One row a customer. A row with NaN or infinity is a customer without data and counts
-        nowhere. `Rows` are left where their engine has them.
+        One row per customer. A row with NaN or infinity is a customer without data and is excluded.
+        `Rows` stay with their engine.
     centroids : array of shape (clusters, columns)
         Released before, or public. A customer belongs to the nearest.
     groups : mapping of attribute to values
@@ -64,19 +62,19 @@ def cluster_shares(
         where ``load_kw`` is `Rows`.
     levels : mapping of attribute to values
         The public list of values of each attribute; the groups are all their combinations. A
-        customer with a value that is not listed counts in no group, and nothing says so.
+        customer with a value that is not listed is excluded without an error.
     epsilon, delta : float
         The whole budget of this release.
     totals : array in the shape of the levels, optional
-        Customers in each group where these are public or released: the table is made to add up to
-        them, which makes it more accurate.
+        Customers in each group where these are public or released: the table is adjusted to
+        these totals, which makes it more accurate.
 
     Formal guarantee
     ----------------
     The caller ensures that all but ``load_kw`` and ``groups`` are public or released. Then the
     release is (epsilon, delta)-DP for zero-out of one customer: a customer is in one cell at most,
     so one count over all cells serves all groups (parallel composition); the rest is
-    post-processing. Every cell is released, empty ones too.
+    post-processing. Every cell is released, including empty ones.
     """
     rows = load_rows(load_kw)
     centres = checked_points(checks.numbers("centroids", centroids), field="centroids")
@@ -90,7 +88,7 @@ def cluster_shares(
     by_group = rows_by_group(rows, own, table.levels)
     checks.positive_epsilon("epsilon", epsilon)
     checks.probability("delta", delta)
-    budget = Budget(global_promise(epsilon=epsilon, delta=delta))
+    budget = Budget(global_guarantee(epsilon=epsilon, delta=delta))
     n_cells = math.prod(table.shape)
     query = Query(tag="clusters by group", rho_units=budget.rho_units, n_cells=n_cells)
     work = nearest_cells.bind(centroids=centres)
@@ -100,10 +98,10 @@ def cluster_shares(
 
 
 def _described(
-    counts: FloatArray,
+    counts: Floats,
     std: float,
     table: GroupTable,
-    totals: FloatArray | None,
+    totals: Floats | None,
     budget: Budget,
 ) -> ClusterShares:
     """Return released counts with the shares that follow from them: post-processing."""

@@ -1,34 +1,48 @@
-"""Synthetic customers: clusters and a model of each, under one budget.
+"""Synthetic customers and synthetic years: clusters and a model of each, under one budget.
 
-After the clusters (`PrivateKMeans`) four sums are queried, each customer in its nearest cluster:
-how many there are and how many export; how far from their centroid they lie; first and second
-moments of the offsets; and the margins of the slots. `release.rows.synthesis_features` has what a
-customer contributes, `wattveil.synthesis` reads the noisy sums; sampling from the released model is
+`LoadSynthesizer` makes four queries after those of the clusters (`PrivateKMeans`), each customer in
+its nearest cluster: the numbers of customers without and with export; the distances from the
+centroids; first and second moments of the offsets; and the margins of the slots.
+
+`YearSynthesizer` releases such a model of the typical days of the customers (season, weekday and
+weekend). Four more queries, over all customers together, are for their sizes; for the deviations
+of their days from the typical ones, as averages over the days of each customer; and for the spread
+of these deviations in shape and in level.
+
+`release.rows.synthesis_features` and `release.rows.day_features` have the contributions of a
+customer, `numerics.synthesis` reads the noisy sums; sampling from a released model is
 post-processing.
 """
 
+import datetime as dt
 import math
 from collections.abc import Sequence
-from typing import Literal, get_args
+from functools import partial
+from typing import Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from wattveil import checks
-from wattveil.clustering.calendar import whole_days
-from wattveil.clustering.geometry import Floats
-from wattveil.clustering.lloyd import checked_points
+from wattveil.arrays import Floats, Ints
+from wattveil.engines.local import Load, as_rows
 from wattveil.errors import InvalidParameterError
-from wattveil.privacy.budget import Budget
-from wattveil.privacy.guarantee import Guarantee
-from wattveil.privacy.private_rows import IntArray
-from wattveil.privacy.private_table import PrivateTable
+from wattveil.numerics.kmeans.lloyd import checked_points
+from wattveil.numerics.load_basis import whole_days
+from wattveil.numerics.synthesis import day_deviations, population_model, synthesis_tuning
+from wattveil.numerics.synthesis.coordinates import Coordinates, TransformName
+from wattveil.numerics.synthesis.day_deviations import YearCalendar, fitting_calendar
+from wattveil.numerics.synthesis.population_model import SyntheticModel
+from wattveil.numerics.synthesis.year_model import make_year_model, year_size_edges
+from wattveil.privacy.guarantee import Budget, Guarantee
+from wattveil.privacy.mechanisms.gaussian import PrivateTable
+from wattveil.privacy.private_data import Rows
+from wattveil.profiles.time_grid import Split
 from wattveil.release.kmeans import PrivateKMeans
-from wattveil.release.queries import SynthesisQueries
-from wattveil.synthesis import fit, tuning
-from wattveil.synthesis.coordinates import Coordinates, TransformName
-from wattveil.synthesis.model import SyntheticModel
+from wattveil.release.pipeline_check import warn_of_fitted_steps
+from wattveil.release.queries import SynthesisQueries, YearQueries
+from wattveil.release.rows.day_features import typical_days
 
 
 class LoadSynthesizer(PrivateKMeans):
@@ -39,14 +53,14 @@ class LoadSynthesizer(PrivateKMeans):
     n_clusters, epsilon, delta, clip_kw, plausible_kw, public_library
         As in `PrivateKMeans`; the budget is for clusters and model together.
     load_transform : {"asinh", "log"}
-        "asinh" takes export (negative load) as it comes; "log" is the paper's log(x + alpha).
+        "asinh" accepts export (negative load); "log" is the paper's log(x + alpha).
     alpha_kw : float
         Public alpha of "log": above the deepest export of any customer.
     slots_per_day : int or None
         For rows of several days (a week, weekday and weekend, seasons); None is one day.
     centroids : (K, d) or None
-        Centroids that are public or were released before: nothing is spent on clusters then, and
-        the guarantee is of the model alone.
+        Centroids that are public or were released before: no budget is spent on
+        clusters, and the guarantee covers the model alone.
 
     Attributes
     ----------
@@ -55,8 +69,8 @@ class LoadSynthesizer(PrivateKMeans):
 
     Notes
     -----
-    Learned attributes of `PrivateKMeans` are there too; with ``centroids`` given, those alone that
-    are not about finding them. Rows with NaN or infinity contribute nothing, by rule.
+    The learned attributes of `PrivateKMeans` are set as well; with ``centroids`` given, only those
+    that do not describe the search for them. Rows with NaN or infinity are excluded.
 
     **Formal guarantee.** (epsilon, delta)-DP for zero-out of one customer, for any data: clusters,
     two histograms and two sums by cells under one budget, each customer in one cell of each; the
@@ -88,13 +102,13 @@ class LoadSynthesizer(PrivateKMeans):
 
     def sample(
         self, n_customers: int, *, seed: int, by: Sequence[float] | None = None
-    ) -> tuple[Floats, IntArray]:
-        """Draw customers from the released model: free. See `SyntheticModel.sample`."""
+    ) -> tuple[Floats, Ints]:
+        """Draw customers from the released model, at no cost. See `SyntheticModel.sample`."""
         check_is_fitted(self)
         return self.model_.sample(n_customers, seed=seed, by=by)
 
     def guarantee(self) -> Guarantee:
-        """Return what a fit will promise; refuse parameters that scikit-learn wants unchecked."""
+        """Return what a fit will guarantee; refuse parameters that scikit-learn wants unchecked."""
         if self.load_transform not in get_args(TransformName):
             rule = f"one of {get_args(TransformName)}"
             raise InvalidParameterError("load_transform", rule, self.load_transform)
@@ -104,15 +118,15 @@ class LoadSynthesizer(PrivateKMeans):
     def _release(self, load_kw: PrivateTable[Floats], budget: Budget, *, share: float) -> None:
         """Release the clusters, unless they are given, then the model with what is left."""
         if self.centroids is None:
-            super()._release(load_kw, budget, share=share * tuning.CLUSTER_SHARE)
+            super()._release(load_kw, budget, share=share * synthesis_tuning.CLUSTER_SHARE)
         else:
             given = checks.numbers("centroids", self.centroids)
             shape = (self.n_clusters, load_kw.width)
             if given.shape != shape:
                 raise InvalidParameterError("centroids", f"of shape {shape}", given.shape)
             self.cluster_centers_ = checked_points(given, field="centroids")
-            for name in ("cluster_centers_std_", "n_told_apart_", "size_scale_"):
-                self.__dict__.pop(name, None)  # of an earlier fit that looked for clusters
+            for name in ("cluster_centers_std_", "n_distinguishable_", "size_scale_"):
+                self.__dict__.pop(name, None)  # of an earlier fit without given centroids
         to = Coordinates(
             centroids=self.cluster_centers_,
             transform=self.load_transform,
@@ -138,17 +152,139 @@ def _find_model(
     Return the model with the standard error of its numbers of customers.
     """
     count_units, length_units, margin_units = (
-        int(part * left) for part in (tuning.COUNT_SHARE, tuning.RADIUS_SHARE, tuning.MARGIN_SHARE)
+        int(part * left)
+        for part in (
+            synthesis_tuning.COUNT_SHARE,
+            synthesis_tuning.RADIUS_SHARE,
+            synthesis_tuning.MARGIN_SHARE,
+        )
     )
     counts, std = queries.exports(rho_units=count_units)
     by_cluster = counts.sum(axis=1), math.sqrt(2.0) * std
-    edges = fit.radius_edges(to)
-    radius = fit.choose_radius(*queries.lengths(edges, rho_units=length_units), edges)
+    edges = population_model.radius_edges(to)
+    radius = population_model.choose_radius(*queries.lengths(edges, rho_units=length_units), edges)
     units = left - count_units - length_units - margin_units
     moments = queries.moments(radius.clip, rho_units=units)
-    found = fit.read_clusters(*moments, by_cluster, radius, to)
-    means, covariances = fit.in_slots(found, to)
+    found = population_model.read_clusters(*moments, by_cluster, radius, to)
+    means, covariances = population_model.in_slots(found, to)
     deviations = np.sqrt(np.einsum("kii->ki", covariances))
     margins = queries.margins(means, deviations, rho_units=margin_units)
-    model = fit.make_model(found, to, margins=margins, counts=(counts, std), most_kw=max_kw)
+    model = population_model.make_model(
+        found, to, margins=margins, counts=(counts, std), max_kw=max_kw
+    )
     return model, by_cluster[1]
+
+
+class YearSynthesizer(LoadSynthesizer):
+    """A model of the load of customers over years, released under global differential privacy.
+
+    Parameters
+    ----------
+    first_day : date
+        The local day of the first slots.
+    n_clusters, epsilon, delta, plausible_kw
+        As in `LoadSynthesizer`; the budget is for everything together.
+    slots_per_day : int
+        Slots of a day, at most 96.
+    split : Split
+        The parts of the year that have a typical day of their own; each must occur in the data.
+
+    Attributes
+    ----------
+    year_model_ : YearModel
+        Released: what `sample` draws from.
+
+    Notes
+    -----
+    `fit` takes one row per customer: the load in kW of all slots of consecutive local days, as
+    `hours_from_readings` gives it. A day with a slot of NaN or infinity is missing; a
+    customer without any day of some part of the year is excluded. Learned
+    attributes of `LoadSynthesizer` are those of the typical days.
+
+    **Formal guarantee.** (epsilon, delta)-DP for zero-out of one customer with all its days, for
+    any data: what `LoadSynthesizer` queries of the typical days, three histograms and one sum,
+    under one budget. A customer is in one cell of each histogram and adds one vector of length at
+    most 1 to the sum, whatever the number of its days. Proof: docs/proofs/adaptive-transcript.md.
+    """
+
+    def __init__(
+        self,
+        *,
+        first_day: dt.date,
+        n_clusters: int = 6,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        plausible_kw: tuple[float, float] = (0.04, 40.0),
+        slots_per_day: int = 24,
+        split: Split = Split.SEASON_WEEKDAY_WEEKEND,
+    ) -> None:
+        super().__init__(n_clusters=n_clusters, epsilon=epsilon, delta=delta)
+        self.plausible_kw = plausible_kw
+        self.slots_per_day: int = slots_per_day
+        self.first_day = first_day
+        self.split = split
+
+    def fit(self, X: Load, y: object = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's
+        """Release the model of customers from the load of all their days.
+
+        Parameters
+        ----------
+        X : (P, days times slots)
+            Load in kW, one row per customer; P may be 0. `Rows` stay with their engine.
+        y : None
+            Ignored.
+        """
+        warn_of_fitted_steps()
+        budget = Budget(self.guarantee())
+        hours = as_rows(X, partial(super()._plain_rows, reset=True))
+        calendar = self._calendar(hours.width)
+        queries = YearQueries(PrivateTable(hours, budget), calendar)
+        self._release(queries.typical_days(), budget, share=synthesis_tuning.TYPICAL_SHARE)
+        self._find_days(queries, calendar, budget)
+        self.guarantee_, self.spends_ = budget.guarantee, budget.spends
+        self.public_choices_ = self.get_params()
+        return self
+
+    def sample(
+        self, n_customers: int, *, seed: int, by: Sequence[float] | None = None
+    ) -> tuple[Floats, Ints]:
+        """Draw customers with the calendar of the data, at no cost. See `YearModel.sample`."""
+        check_is_fitted(self)
+        return self.year_model_.sample(n_customers, seed=seed, by=by)
+
+    def _plain_rows(self, X: ArrayLike, *, reset: bool = False) -> Floats:  # noqa: N803 - scikit-learn's name
+        """Return the exact typical days of customers, private to the caller."""
+        hours = super()._plain_rows(X, reset=reset)
+        calendar = self._calendar(hours.shape[1])
+        return typical_days(hours, parts=calendar.parts, n_parts=calendar.n_parts)[0]
+
+    def _private_rows(self, X: Load, *, reset: bool) -> Rows[Floats]:  # noqa: N803 - scikit-learn's name
+        """Return the typical days of customers, which clusters and labels describe."""
+        hours = as_rows(X, partial(super()._plain_rows, reset=reset))
+        calendar = self._calendar(hours.width)
+        return hours.map(typical_days.bind(parts=calendar.parts, n_parts=calendar.n_parts))
+
+    def _calendar(self, columns: int) -> YearCalendar:
+        """Return the public calendar of rows of this length."""
+        return fitting_calendar(
+            columns, first_day=self.first_day, n_slots=self.slots_per_day, split=self.split
+        )
+
+    def _find_days(self, queries: YearQueries, calendar: YearCalendar, budget: Budget) -> None:
+        """Query sizes, days and spreads with the remaining budget."""
+        size_units, spread_units = map(
+            budget.share, (synthesis_tuning.SIZE_SHARE, synthesis_tuning.SPREAD_SHARE)
+        )
+        edges = year_size_edges(self.plausible_kw)
+        sizes = queries.sizes(edges, rho_units=size_units)
+        units = budget.remaining_rho_units - 2 * spread_units
+        (sums, std), shapes, levels = queries.days(
+            day_deviations.spread_edges(), rho_units=units, spread_units=spread_units
+        )
+        self.year_model_ = make_year_model(
+            self.model_,
+            calendar,
+            sizes=(*sizes, edges),
+            moments=(sums[0], std),
+            spreads=(shapes, levels),
+        )

@@ -1,4 +1,4 @@
-"""Simulated customers: a public, made-up population of meters that looks like a real one.
+"""PUBLIC. Simulated customers: a public population of meters that looks like a real one.
 
 Households of several kinds follow a Markov chain of sleeping, being up and being away, and switch
 on appliances; refrigerators cycle, lamps follow the daylight, heating follows one weather that all
@@ -14,7 +14,7 @@ open data, which `parameters` lists.
 """
 
 from wattveil.simulate.parameters import DEFAULT_MIX, LONDON_MIX, SUNNY, TEMPERATE, Climate
-from wattveil.simulate.readings import (
+from wattveil.simulate.simulated_readings import (
     READINGS_SCHEMA,
     simulate_attributes,
     simulate_kwh,

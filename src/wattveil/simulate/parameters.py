@@ -24,7 +24,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Climate:
-    """Where the customers live."""
+    """Climate of the place where the customers live."""
 
     latitude_deg: float
     mean_c: float  # yearly mean temperature
@@ -65,26 +65,26 @@ class Day:
     bed: float
     leave: float | None = None  # for work or school; None: no fixed absence
     back: float = 0.0
-    trips_an_hour: float = 0.08  # rate of going out while at home, between 9 and 21
+    trips_per_hour: float = 0.08  # rate of going out while at home, between 9 and 21
     trip_hours: float = 2.0  # mean time away on such a trip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """What somebody does on working days and on free ones."""
+    """Daily schedule of a person on working days and on free days."""
 
     work: Day
     free: Day
     works: float = 1.0  # share of weekdays that are working days
 
 
-_FREE = Day(wake=8.4, bed=23.4, trips_an_hour=0.15, trip_hours=3.6)
+_FREE = Day(wake=8.4, bed=23.4, trips_per_hour=0.15, trip_hours=3.6)
 ROLES: Final = MappingProxyType(
     {
         "worker": Role(
-            work=Day(wake=7.1, leave=8.2, back=17.2, bed=23.2, trips_an_hour=0.05),
+            work=Day(wake=7.1, leave=8.2, back=17.2, bed=23.2, trips_per_hour=0.05),
             free=_FREE,
-            works=0.86,  # holidays, sick days and days at the desk at home
+            works=0.86,  # the rest are holidays, sick days and days of work at home
         ),
         "part_timer": Role(
             work=Day(wake=7.3, leave=8.8, back=14.2, bed=22.8),
@@ -92,17 +92,17 @@ ROLES: Final = MappingProxyType(
             works=0.65,
         ),
         "child": Role(
-            work=Day(wake=7.4, leave=8.4, back=15.8, bed=21.5, trips_an_hour=0.06),
-            free=Day(wake=8.0, bed=22.0, trips_an_hour=0.10, trip_hours=2.5),
-            works=0.75,  # 39 school weeks a year
+            work=Day(wake=7.4, leave=8.4, back=15.8, bed=21.5, trips_per_hour=0.06),
+            free=Day(wake=8.0, bed=22.0, trips_per_hour=0.10, trip_hours=2.5),
+            works=0.75,  # 39 school weeks per year
         ),
         "at_home": Role(
-            work=Day(wake=7.8, bed=23.1, trips_an_hour=0.08),
-            free=Day(wake=8.2, bed=23.2, trips_an_hour=0.10),
+            work=Day(wake=7.8, bed=23.1, trips_per_hour=0.08),
+            free=Day(wake=8.2, bed=23.2, trips_per_hour=0.10),
         ),
         "night_worker": Role(
-            work=Day(wake=15.0, leave=21.0, back=6.5, bed=8.0, trips_an_hour=0.10),
-            free=Day(wake=11.0, bed=3.0, trips_an_hour=0.10),
+            work=Day(wake=15.0, leave=21.0, back=6.5, bed=8.0, trips_per_hour=0.10),
+            free=Day(wake=11.0, bed=3.0, trips_per_hour=0.10),
             works=0.75,
         ),
     }
@@ -128,7 +128,7 @@ HOUSEHOLDS: Final = MappingProxyType(
     }
 )
 
-# Spread between homes of the same kind, as standard deviations of logarithms, and in hours.
+# Between-home standard deviations within a kind, of logarithms, and in hours.
 SIZE_SD: Final = 0.42  # L: spread of the yearly energy
 BASE_SD: Final = 0.85  # L: spread of the lowest readings
 HABIT_SHARE: Final = 0.5  # L: spread of how often a home uses one appliance (gamma, 1/shape)
@@ -140,14 +140,14 @@ BUSY_SD: Final = 0.45  # L: spread of the load factor between homes
 TASTE_SD: Final = 0.5  # L: same, for screens and lamps
 SUMMER_LESS: Final = 0.18  # L: how much less is used indoors on a mild day than on one of 5 C
 SWAPPED_DAYS: Final = 0.06  # E
-BASE_CHANGES_A_YEAR: Final = 4.0  # E: something bought, unplugged or forgotten
+BASE_CHANGES_PER_YEAR: Final = 4.0  # E: something bought, unplugged or forgotten
 BASE_CHANGE_SD: Final = 0.12  # L
 BASE_DAY_SD: Final = 0.13  # L
 AT_HOME_SHARE: Final = 0.33  # L: of those of working age who do not leave for work
 WIDOWED_SHARE: Final = 0.4  # E: retired households of one
 FRUGAL_SHARE: Final = 0.08  # L: homes with hardly anything on standby
-EMPTY_SHARE: Final = 0.018  # L: homes that draw nothing at all while nobody uses anything
-ABSENCE_A_YEAR: Final = 5.0  # L: holidays and weekends away
+EMPTY_SHARE: Final = 0.018  # L: homes that draw nothing at all while nothing is in use
+ABSENCES_PER_YEAR: Final = 5.0  # L: holidays and weekends away
 ABSENCE_DAYS: Final = 3.0  # L: mean length of one
 RARELY_HOME_SHARE: Final = 0.06  # L: homes mostly standing empty (between tenants, second homes)
 RARELY_HOME_DAYS: Final = 25.0  # E: mean length of their absences
@@ -157,10 +157,10 @@ RARELY_HOME_DAYS: Final = 25.0  # E: mean length of their absences
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Appliance:
-    """Something switched on for a while. Watts and minutes are medians, their sd is of the log."""
+    """Appliance used for a limited time. Watts and minutes are medians, their sd is of the log."""
 
     owned: float  # share of homes
-    uses: float  # a day at ``hour``, or per waking hour at home when ``hour`` is None
+    uses: float  # per day at ``hour``, or per waking hour at home when ``hour`` is None
     watts: float
     minutes: float
     watts_sd: float = 0.2  # between homes
@@ -171,7 +171,7 @@ class Appliance:
     free_day: float = 1.0  # how much more on free days
     cold: float = 0.0  # share of its use that grows with the cold
     daytime: bool = False  # rather done by day than in the evening
-    unattended: bool = False  # runs on a timer, whether somebody is up or not
+    unattended: bool = False  # runs on a timer, independent of occupancy
     tail_watts: float = 0.0  # what follows the first phase: the drum after the heating
     tail_minutes: float = 0.0
 
@@ -267,8 +267,8 @@ COOL_SHARE: Final = 0.7  # E: homes with air conditioning, where summers are hot
 COOL_ABOVE_C: Final = 24.0
 COOL_W_PER_K: Final = 180.0
 CAR_KW: Final = (3.6, 7.2)  # E: 16 A and 32 A single-phase
-CAR_KWH_A_DAY: Final = 6.5  # E: 35 km
-CAR_CHARGES_A_DAY: Final = 0.55  # E: few plug in every day
+CAR_KWH_PER_DAY: Final = 6.5  # E: 35 km
+CAR_CHARGES_PER_DAY: Final = 0.55  # E: few plug in every day
 CAR_TIMER_SHARE: Final = 0.4  # E: of cars wait for the night rate
 PANEL_KW: Final = 3.5  # E: median roof
 PANEL_SD: Final = 0.35

@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from tests.elsewhere import ElsewhereRows
-from tests.transcripts import record, replay
+from tests.block_engine import BlockRows
+from tests.release_transcripts import record, replay
 from wattveil import (
     PrivateKMeans,
     cluster_shares,
@@ -17,16 +16,14 @@ from wattveil import (
     private_kmeans_by_class,
     release_labels,
 )
-from wattveil.engines.inputs import text_column
-from wattveil.engines.local import LocalRows
+from wattveil.arrays import Floats
+from wattveil.engines.local import LocalRows, text_column
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.mechanisms import response
 
-Floats = NDArray[np.float64]
-
 SLOTS, LEVELS = 6, ("home", "shop")
 CENTROIDS = np.array([[0.2] * SLOTS, [2.0] * SLOTS])
-PROMISE: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-6}
+GUARANTEE: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-6}
 
 
 @pytest.fixture(scope="module")
@@ -46,20 +43,20 @@ NAMES = text_column(f"meter {number}" for number in range(60))
 @pytest.mark.parametrize(
     "release",
     [
-        lambda load, own: load_shapes(load, groups=own(CLASSES), levels=LEVELS, **PROMISE),
-        lambda load, _: load_shapes(load, **PROMISE),
+        lambda load, own: load_shapes(load, groups=own(CLASSES), levels=LEVELS, **GUARANTEE),
+        lambda load, _: load_shapes(load, **GUARANTEE),
         lambda load, own: load_duration_curve(
-            load, groups=own(CLASSES), levels=LEVELS, slots_per_day=3, **PROMISE
+            load, groups=own(CLASSES), levels=LEVELS, slots_per_day=3, **GUARANTEE
         ),
         lambda load, own: cluster_shares(
             load,
             centroids=CENTROIDS,
             groups={"area": own(AREAS), "class": own(CLASSES)},
             levels={"class": LEVELS, "area": ("0", "1")},
-            **PROMISE,
+            **GUARANTEE,
         ),
         lambda load, own: private_kmeans_by_class(
-            PrivateKMeans(n_clusters=2, **PROMISE), load, own(CLASSES), LEVELS
+            PrivateKMeans(n_clusters=2, **GUARANTEE), load, own(CLASSES), LEVELS
         ),
     ],
     ids=["shapes", "one shape", "duration", "shares", "by class"],
@@ -69,7 +66,7 @@ def test_groups_are_the_same_in_every_engine(
 ) -> None:
     """Given the same noisy numbers, every query has the same exact integers."""
     draws = record(lambda: release(load_kw, np.ndarray.tolist))
-    again = replay(lambda: release(ElsewhereRows(load_kw), ElsewhereRows), draws)
+    again = replay(lambda: release(BlockRows(load_kw), BlockRows), draws)
     assert [draw.exact.tolist() for draw in again] == [draw.exact.tolist() for draw in draws]
     assert any(draw.exact.any() for draw in draws)
 
@@ -77,29 +74,29 @@ def test_groups_are_the_same_in_every_engine(
 @pytest.mark.parametrize(
     ("load", "groups"),
     [
-        (ElsewhereRows(np.ones((2, SLOTS))), ["home", "shop"]),
-        (ElsewhereRows(np.ones((2, SLOTS))), LocalRows(CLASSES[:2])),
-        (np.ones((2, SLOTS)), ElsewhereRows(CLASSES[:2])),
+        (BlockRows(np.ones((2, SLOTS))), ["home", "shop"]),
+        (BlockRows(np.ones((2, SLOTS))), LocalRows(CLASSES[:2])),
+        (np.ones((2, SLOTS)), BlockRows(CLASSES[:2])),
     ],
 )
 def test_groups_are_of_the_engine_of_the_load(load: object, groups: object) -> None:
     """Values in memory do not fit beside rows of another engine, nor the other way round."""
     with pytest.raises(InvalidParameterError, match="groups must be"):
-        load_shapes(load, groups=groups, levels=LEVELS, **PROMISE)  # type: ignore[arg-type]
+        load_shapes(load, groups=groups, levels=LEVELS, **GUARANTEE)  # type: ignore[arg-type]
 
 
 def test_groups_in_memory_are_values_or_rows(load_kw: Floats) -> None:
     """A list of values and a column of `LocalRows` are the same groups."""
     values, column = CLASSES.tolist(), LocalRows(CLASSES)
-    draws = record(lambda: load_shapes(load_kw, groups=values, levels=LEVELS, **PROMISE))
+    draws = record(lambda: load_shapes(load_kw, groups=values, levels=LEVELS, **GUARANTEE))
     rows = LocalRows(load_kw)
-    again = replay(lambda: load_shapes(rows, groups=column, levels=LEVELS, **PROMISE), draws)
+    again = replay(lambda: load_shapes(rows, groups=column, levels=LEVELS, **GUARANTEE), draws)
     assert [draw.exact.tolist() for draw in again] == [draw.exact.tolist() for draw in draws]
 
 
 def test_columns_in_memory_fit_only_beside_their_own(load_kw: Floats) -> None:
     """As many values as customers, in memory; the error does not contain the number."""
-    for other in (LocalRows(NAMES[:7]), ElsewhereRows(NAMES)):
+    for other in (LocalRows(NAMES[:7]), BlockRows(NAMES)):
         with pytest.raises(InvalidParameterError, match="names must be") as refused:
             LocalRows(load_kw).beside(other, field="names")
         assert "60" not in str(refused.value)
@@ -110,11 +107,11 @@ def test_columns_in_memory_fit_only_beside_their_own(load_kw: Floats) -> None:
 
 def _labels(load_kw: Floats, *, epsilon: float, real_ids: bool = True) -> dict[str, int]:
     released = release_labels(
-        ElsewhereRows(load_kw),
+        BlockRows(load_kw),
         centroids=CENTROIDS,
         sizes=[1.0, 1.0],
         epsilon=epsilon,
-        customer_ids=ElsewhereRows(NAMES),
+        customer_ids=BlockRows(NAMES),
         real_ids=real_ids,
     )
     assert list(released.ids) == sorted(released.ids)
@@ -161,7 +158,7 @@ def test_an_estimator_labels_customers_of_another_engine(load_kw: Floats) -> Non
     """`PrivateKMeans.release_labels` leaves the rows with their engine."""
     estimator = PrivateKMeans(n_clusters=2, epsilon=4.0).fit(load_kw)
     released = estimator.release_labels(
-        ElsewhereRows(load_kw), epsilon=1.0, customer_ids=ElsewhereRows(NAMES)
+        BlockRows(load_kw), epsilon=1.0, customer_ids=BlockRows(NAMES)
     )
     assert estimator.guarantee_with(released).epsilon <= 5.0
     assert released.sizes.sum() == pytest.approx(60.0)

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from tests.unit.engines.example_row_functions import (
+from tests.example_row_functions import (
     adding,
     by_sign_sums,
     counting,
@@ -24,16 +24,12 @@ from tests.unit.engines.example_row_functions import (
     of_even,
     of_positive,
 )
+from wattveil.arrays import Floats, Ints
 from wattveil.compiled import over_spans
-from wattveil.engines.inputs import as_rows, listed_rows, text_column
-from wattveil.engines.local import LocalRows
+from wattveil.engines.local import LocalRows, as_rows, listed_rows, text_column
 from wattveil.errors import InvalidParameterError, RehearsalError
 from wattveil.privacy.mechanisms.contributions import UNIT, BlockSums, Query
-from wattveil.privacy.private_rows import ReleasedRows, Rows, row_function
-from wattveil.privacy.secret import Released
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from wattveil.privacy.private_data import Released, ReleasedRows, Rows, row_function
 
 CUSTOMERS = 1999
 
@@ -373,7 +369,7 @@ def test_released_rows_are_those_of_a_selection(load_kw: Floats) -> None:
     names = text_column(f"{number:04}" for number in range(CUSTOMERS))[::-1]
 
     @row_function
-    def named(load_kw: Floats, names: NDArray[np.object_]) -> tuple[Any, Integers, Any]:
+    def named(load_kw: Floats, names: NDArray[np.object_]) -> tuple[Any, Ints, Any]:
         kept = load_kw[:, 0] > 0.0
         return names, kept.astype(np.int64), kept
 

@@ -1,17 +1,15 @@
-"""What the tests of the grid share: small feeders, made-up customers, OpenDSS."""
+"""What the tests of the grid share: small feeders, simulated customers, OpenDSS."""
 
 import dataclasses
 from collections.abc import Callable
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from wattveil.arrays import Floats
 from wattveil.grid import Feeder
-from wattveil.profiles import Grid, Profiles
+from wattveil.profiles import Profiles, TimeGrid
 from wattveil.simulate import LONDON_MIX, simulate_attributes, simulate_load_kw
-
-Floats = NDArray[np.float64]
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +49,7 @@ def named_profiles() -> Callable[[Floats, str], Profiles]:
         return Profiles(
             customer_ids=tuple(f"{prefix}{row}" for row in range(len(load_kw))),
             load_kw=np.array(load_kw),
-            grid=Grid(),
+            grid=TimeGrid(),
             timezone="Europe/London",
             attributes={} if classes is None else {"class": classes},
         )
@@ -61,7 +59,7 @@ def named_profiles() -> Callable[[Floats, str], Profiles]:
 
 @pytest.fixture(scope="session")
 def homes_kw() -> Floats:
-    """Return 400 made-up homes."""
+    """Return 400 simulated homes."""
     return simulate_load_kw(customers=400)
 
 

@@ -99,7 +99,7 @@ def test_tables(folder: Path) -> None:
         ("buses", "1200", "nan", "nominal_kw[2]: expected finite numbers"),
         ("buses", "1200,500", "1200,500\nb,11,,0,0", "different from each other, found 'b'"),
         ("branches", "c,b", "c,d", "line 3, column to_bus: expected a bus of buses.csv, found 'd'"),
-        ("branches", "c,b", "a,b", "a way from the slack to every bus, found 'c'"),
+        ("branches", "c,b", "a,b", "a path from the slack to every bus, found 'c'"),
         ("branches", "c,b", "c,c", "to_bus[1]: expected another bus than from_bus"),
         (
             "branches",
@@ -140,7 +140,7 @@ def test_shapes_and_loads_are_checked(four_buses: Feeder) -> None:
     """A feeder made in Python is held to the same rules."""
     for change, words in (
         ({"r_ohm": np.ones(2)}, r"r_ohm must be of shape \(3,\)"),
-        ({"nominal_kw": np.zeros(4)}, "nominal_kw must be above 0 at one bus"),
+        ({"nominal_kw": np.zeros(4)}, "nominal_kw must be above 0 at one or more buses"),
         ({"slack": 4}, "slack must be a whole number"),
         ({"slack_pu": 0.5}, "slack_pu must be between 0.8 and 1.2 per unit"),
         ({"to_bus": np.array([1, 1, 7])}, r"to_bus\[2\] must be positions of buses"),

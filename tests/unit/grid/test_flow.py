@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from wattveil.arrays import Floats
 from wattveil.errors import InvalidDataError, InvalidParameterError, MissingExtraError
 from wattveil.grid import Feeder, power_flow, read_feeder
-
-Floats = NDArray[np.float64]
 
 
 def test_base_case_of_case141() -> None:
@@ -138,7 +137,7 @@ def test_bad_loads_are_refused(four_buses: Feeder) -> None:
 
 def test_the_extra_is_named(four_buses: Feeder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without power-grid-model the error says what to install."""
-    monkeypatch.delitem(sys.modules, "wattveil.grid.solver", raising=False)
+    monkeypatch.delitem(sys.modules, "wattveil.grid.flow_solver", raising=False)
     monkeypatch.setitem(sys.modules, "power_grid_model", None)
     with pytest.raises(MissingExtraError, match=r"power flow needs the extra 'grid'"):
         power_flow(four_buses, load_kw=np.ones(4), load_kvar=np.ones(4))

@@ -7,13 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from typer.testing import CliRunner
 
+from wattveil.arrays import Floats
 from wattveil.cli import app
 from wattveil.profiles import Profiles
-
-Floats = NDArray[np.float64]
 
 QUICK = ["--feeder", "ieee123", "--houses", "150", "--redraws", "20"]
 
@@ -41,14 +39,14 @@ def test_table_and_page(files: list[str], tmp_path: Path) -> None:
         env={"COLUMNS": "200"},
     )
     assert result.exit_code == 0, result.output
-    assert "classes; their mixes are 0.000 apart" in result.output
+    assert "classes; total variation of the class mixes: 0.000" in result.output
     for words in ("150 houses on 123 buses", "A1 voltage, W1", "B10 ramp", "detectable", "Private"):
         assert words in result.output
     page = report.read_text()
-    assert "PRIVATE: exact figures about customers" in page
+    assert "INTERNAL: exact figures" in page
     for title in ("Voltage magnitude", "Voltage phase", "along the feeder", "After-diversity"):
         assert title in page
-    assert not re.search(r"<(script|link|img)[^>]+(src|href)=", page)
+    assert not re.search(r"<(script|link|img)[^>]+(src|href)=\"(?!data:)", page)
     assert "A3 losses" in page
 
 

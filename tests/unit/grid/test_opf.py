@@ -82,7 +82,7 @@ def test_capacitors_find_the_least_losses(four_buses: Feeder) -> None:
     assert optimum.flow.loss_kw[0] == pytest.approx(searched.fun, rel=1e-6)
 
 
-def test_what_cannot_be_asked(four_buses: Feeder, with_tie: Feeder) -> None:
+def test_unsupported_problems_are_refused(four_buses: Feeder, with_tie: Feeder) -> None:
     """A loop, impossible limits and impossible controls are refused."""
     one = np.ones(4)
     with pytest.raises(InvalidParameterError, match="feeder must be radial"):

@@ -102,7 +102,7 @@ def test_delta_is_the_least_float_above_the_integral(epsilon: float, delta: floa
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 5.0])
 @pytest.mark.parametrize("s", [0.3, 1.0, 3.0])
-def test_floats_suffice_in_the_middle(epsilon: float, s: float) -> None:
+def test_floats_suffice_away_from_the_ends(epsilon: float, s: float) -> None:
     """Where nothing cancels much, scipy's normal distribution gives the same delta."""
     first = special.ndtr(s / 2.0 - epsilon / s)
     second = math.exp(epsilon + float(special.log_ndtr(-s / 2.0 - epsilon / s)))
@@ -153,18 +153,18 @@ def test_ends_of_the_search_are_honest() -> None:
 
 @pytest.mark.parametrize("delta", [1e-30, 1e-100, 1e-300])
 def test_a_tiny_delta_still_has_a_scale(delta: float) -> None:
-    """At epsilon = 0 a small delta is s / sqrt(2 pi): the search goes down to the least float."""
+    """At epsilon = 0 a small delta is s / sqrt(2 pi): the search goes to the smallest float."""
     s = calibration.gaussian_s(epsilon=0.0, delta=delta)
     assert s == pytest.approx(delta * math.sqrt(2.0 * math.pi), rel=1e-9, abs=0.0)
 
 
 def test_where_no_scale_will_do_the_answer_is_none() -> None:
-    """With the least epsilon even the least s has a loss beyond it in 16 % of cases: s is 0."""
-    least = math.ulp(0.0)
-    assert calibration.probabilistic_delta(epsilon=least, s=least) == pytest.approx(
+    """At the smallest epsilon the smallest s has a loss beyond it in 16 % of cases: s is 0."""
+    smallest = math.ulp(0.0)
+    assert calibration.probabilistic_delta(epsilon=smallest, s=smallest) == pytest.approx(
         0.1587, rel=1e-3
     )
-    assert calibration.probabilistic_s(epsilon=least, delta=0.1) == 0.0
+    assert calibration.probabilistic_s(epsilon=smallest, delta=0.1) == 0.0
 
 
 def test_delta_is_a_probability() -> None:
@@ -174,7 +174,7 @@ def test_delta_is_a_probability() -> None:
 
 
 def test_below_the_floats_delta_is_the_smallest_float() -> None:
-    """A delta of 1e-4000 is rounded up to the least positive float, never down to 0."""
+    """A delta of 1e-4000 is rounded up to the smallest positive float, never down to 0."""
     assert calibration.gaussian_delta(epsilon=100.0, s=0.5) == 5e-324
     assert calibration.probabilistic_delta(epsilon=100.0, s=0.5) == 5e-324
 
@@ -199,7 +199,7 @@ def test_nothing_composes_to_nothing() -> None:
 
 @pytest.mark.parametrize("s", [1e-9, 1e-3, 0.1, 0.2367, 1.0, 7.3, 1e6])
 def test_rho_is_counted_in_whole_units_rounded_up(s: float) -> None:
-    """Units are the least whole number not below s^2/2 in 1e-18."""
+    """Units are the smallest whole number not below s^2/2 in 1e-18."""
     units = calibration.rho_units(s)
     exact = Fraction(s) ** 2 / 2 * 10**18
     assert units - 1 < exact <= units

@@ -9,17 +9,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from wattveil.arrays import Floats
 from wattveil.errors import InvalidDataError, InvalidParameterError
 from wattveil.privacy import noise
-from wattveil.privacy.budget import Budget
-from wattveil.privacy.guarantee import Tier
+from wattveil.privacy.guarantee import Budget, Tier
 from wattveil.privacy.mechanisms.gaussian_answer import Ellipsoid, NoisyAnswer, gaussian_answer
 from wattveil.privacy.noise import NoiseSource
-from wattveil.privacy.secret import Released, Secret
+from wattveil.privacy.private_data import Released, Secret
 
 Ample = Callable[..., Budget]
 Draws = list[tuple[str, float, int]]
-Floats = NDArray[np.float64]
 RHO = 10**16  # 0.01
 STEP = 2.0**-25
 SHAPE = np.array([[2.0, 0.5, 0.0], [0.0, 1.0, -0.3], [0.1, 0.0, 0.5]])
@@ -249,7 +248,7 @@ def test_shape_that_cannot_be_inverted_is_refused(shape: Floats, rule: str) -> N
     assert caught.value.field == "shape"
 
 
-def test_error_about_a_shape_says_what_it_is() -> None:
+def test_error_about_a_shape_states_it() -> None:
     """The size of what is no square matrix, and the semi-axes of what cannot be inverted."""
     with pytest.raises(InvalidParameterError) as caught:
         Ellipsoid(shape=np.ones((2, 3)))

@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tests.counting import channel_of, keep_probability
+from tests.single_queries import channel_of, keep_probability
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms.response import PARTS, Channel, response_channel
@@ -109,7 +109,7 @@ def test_zero_out_keeps_at_least_as_often(n_labels: int, epsilon: float) -> None
 
 
 def test_next_to_nothing_among_many_labels() -> None:
-    """The least epsilon and the most labels that are accepted: still a channel within it."""
+    """Minimum epsilon and maximum number of labels: still a channel within it."""
     channel = response_channel(n_labels=1_000, epsilon=1e-12, neighbours=Neighbours.REPLACE_ONE)
     assert channel.epsilon(Neighbours.REPLACE_ONE) <= 1e-12
     assert channel.parts[0, 0] >= channel.parts[0, 1]

@@ -1,4 +1,4 @@
-"""Every mechanism charges before it reads the data, and records what it was asked to spend."""
+"""Every mechanism charges before it reads the data, and records the requested spend."""
 
 import math
 from collections.abc import Callable
@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.counting import customer_ids, gaussian_histogram, respond_to_labels, sum_of
+from tests.single_queries import customer_ids, gaussian_histogram, respond_to_labels, sum_of
 from wattveil.engines.local import LocalRows
 from wattveil.errors import BudgetExceededError, InvalidDataError, WattveilError
-from wattveil.privacy.budget import Budget, Spend
-from wattveil.privacy.guarantee import Guarantee, Tier
+from wattveil.privacy.guarantee import Budget, Guarantee, Spend, Tier
 from wattveil.privacy.mechanisms import gaussian_answer as answer_module
 from wattveil.privacy.mechanisms import modulo
 from wattveil.privacy.mechanisms.contributions import Query
@@ -22,8 +21,7 @@ from wattveil.privacy.mechanisms.gaussian_answer import Ellipsoid, gaussian_answ
 from wattveil.privacy.mechanisms.modulo import modulo_labels
 from wattveil.privacy.mechanisms.response import respond, response_channel
 from wattveil.privacy.opening import reveal
-from wattveil.privacy.private_rows import row_function
-from wattveil.privacy.secret import Released, Secret
+from wattveil.privacy.private_data import Released, Secret, row_function
 
 RHO = 10**15
 
@@ -106,9 +104,11 @@ NUMBERS = range(len(CASES))
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_a_refused_charge_reveals_nothing(promise: Callable[..., Guarantee], number: int) -> None:
+def test_a_refused_charge_reveals_nothing(
+    make_guarantee: Callable[..., Guarantee], number: int
+) -> None:
     """With too small a budget the error is the budget's, although the data are broken too."""
-    budget = Budget(promise(epsilon=1e-4, delta=1e-12, tier=Tier.INSTANCE))
+    budget = Budget(make_guarantee(epsilon=1e-4, delta=1e-12, tier=Tier.INSTANCE))
     with pytest.raises(BudgetExceededError):
         CASES[number].run(CASES[number].bad, budget)
     assert budget.spends == ()
@@ -127,8 +127,8 @@ def test_broken_data_after_the_charge_cost_the_charge(
 
 
 @pytest.mark.parametrize("number", NUMBERS)
-def test_the_record_is_what_was_asked_for(ample: Callable[..., Budget], number: int) -> None:
-    """The charge of a mechanism is exactly what it was asked to spend."""
+def test_the_record_is_the_requested_spend(ample: Callable[..., Budget], number: int) -> None:
+    """The charge of a mechanism is exactly the requested spend."""
     case, budget = CASES[number], ample(tier=Tier.INSTANCE)
     released = case.run(case.good, budget)
     spends: tuple[Spend, ...] = budget.spends
@@ -157,9 +157,9 @@ class WatchedBudget(Budget):
         return super().charge(spend)
 
 
-def watched(promise: Callable[..., Guarantee], log: list[str], **response: float) -> Budget:
+def watched(make_guarantee: Callable[..., Guarantee], log: list[str], **response: float) -> Budget:
     """Return a budget of the instance tier that logs its charges."""
-    whole = promise(epsilon=20.0, delta=0.02, tier=Tier.INSTANCE)
+    whole = make_guarantee(epsilon=20.0, delta=0.02, tier=Tier.INSTANCE)
     budget = WatchedBudget(whole, **response)
     budget.log = log
     return budget
@@ -195,10 +195,12 @@ def queries(*rho_units: int) -> list[Query]:
     return [Query(tag=f"{i}", rho_units=rho, n_cells=3) for i, rho in enumerate(rho_units)]
 
 
-def test_all_queries_are_charged_before_any_row_is_read(promise: Callable[..., Guarantee]) -> None:
+def test_all_queries_are_charged_before_any_row_is_read(
+    make_guarantee: Callable[..., Guarantee],
+) -> None:
     """Also of rows that were mapped and selected earlier, whose functions run only now, once."""
     log: list[str] = []
-    budget = watched(promise, log)
+    budget = watched(make_guarantee, log)
     rows = LocalRows(np.array([0, 1, 2])).map(logged_map.bind(log=log))
     kept = rows.select(logged_select.bind(log=log))
     assert log == []
@@ -211,11 +213,11 @@ def test_all_queries_are_charged_before_any_row_is_read(promise: Callable[..., G
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_no_row_is_read_when_a_charge_is_refused(
-    promise: Callable[..., Guarantee], place: int
+    make_guarantee: Callable[..., Guarantee], place: int
 ) -> None:
     """Whichever of the queries exceeds the budget; earlier charges stay."""
     log: list[str] = []
-    budget = watched(promise, log)
+    budget = watched(make_guarantee, log)
     prices = [RHO] * 3
     prices[place] = budget.rho_units + 1
     rows = LocalRows(np.array([0, 1, 99])).map(logged_map.bind(log=log))
@@ -229,7 +231,7 @@ def test_no_row_is_read_when_a_charge_is_refused(
 @pytest.mark.parametrize("computes_once", [True, False])
 @pytest.mark.parametrize("affordable", [True, False])
 def test_labels_are_charged_before_any_row_is_read(
-    promise: Callable[..., Guarantee],
+    make_guarantee: Callable[..., Guarantee],
     monkeypatch: pytest.MonkeyPatch,
     computes_once: bool,  # noqa: FBT001 - a parameter of the test
     affordable: bool,  # noqa: FBT001 - same
@@ -237,7 +239,7 @@ def test_labels_are_charged_before_any_row_is_read(
     """Ids and labels of lazily mapped rows, drawn by words or by keys."""
     monkeypatch.setattr(LocalRows, "computes_once", computes_once)
     log: list[str] = []
-    budget = watched(promise, log, response_epsilon=1.0 if affordable else 0.5)
+    budget = watched(make_guarantee, log, response_epsilon=1.0 if affordable else 0.5)
     channel = response_channel(n_labels=3, epsilon=1.0, neighbours=budget.guarantee.neighbours)
     rows = LocalRows(np.array([0, 1, 2])).map(logged_map.bind(log=log))
     ids = LocalRows(customer_ids(3))
@@ -254,7 +256,7 @@ def test_labels_are_charged_before_any_row_is_read(
 
 @pytest.mark.parametrize("name", ["gaussian_answer", "modulo_labels"])
 def test_secrets_are_opened_after_the_charge(
-    promise: Callable[..., Guarantee], monkeypatch: pytest.MonkeyPatch, name: str
+    make_guarantee: Callable[..., Guarantee], monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """A mechanism of the instance tier opens its secrets after the charge."""
     log: list[str] = []
@@ -266,6 +268,6 @@ def test_secrets_are_opened_after_the_charge(
     for module in (answer_module, modulo):
         monkeypatch.setattr(module, "reveal", logged)
     (case,) = [case for case in CASES if case.name == name]
-    case.run(case.good, watched(promise, log, response_epsilon=0.25, response_delta=1e-3))
+    case.run(case.good, watched(make_guarantee, log, response_epsilon=0.25, response_delta=1e-3))
     assert log[:2] == ["charge the tag", "reveal"]
     assert log.count("charge the tag") == 1

@@ -104,7 +104,7 @@ def test_no_epsilon_reaches_a_delta_of_zero_with_gaussian_parts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("units", "price"), [(0, 0.0), (1, 0.25), (10**17, 0.25)], ids=["none", "least", "some"]
+    ("units", "price"), [(0, 0.0), (1, 0.25), (10**17, 0.25)], ids=["none", "smallest", "some"]
 )
 def test_the_tail_of_the_noise_is_paid_with_gaussian_parts_only(
     monkeypatch: pytest.MonkeyPatch, units: int, price: float
@@ -136,7 +136,7 @@ def test_bad_scale_of_the_grid_is_named(bad: float) -> None:
 
 @pytest.mark.parametrize("bad", [-1.0, math.nan, math.inf, "1", True])
 def test_bad_epsilon_and_delta_are_named(bad: object) -> None:
-    """Both questions check what they are asked."""
+    """Both functions check their arguments."""
     with pytest.raises(InvalidParameterError, match="epsilon must be"):
         Composition().delta(bad)  # type: ignore[arg-type]  # wrong on purpose
     with pytest.raises(InvalidParameterError, match="delta must be"):

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.counting import exact_cell_sums, exact_integers, given_cells, given_features
+from tests.single_queries import exact_cell_sums, exact_integers, given_cells, given_features
+from wattveil.arrays import Ints
 from wattveil.errors import InvalidDataError, InvalidParameterError
 from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms import contributions
 from wattveil.privacy.mechanisms.contributions import NO_DATA, STEP, UNIT, Query
-from wattveil.privacy.private_rows import IntArray, row_function
+from wattveil.privacy.private_data import row_function
 
 Array = NDArray[Any]
 COUNT = Query(tag="count", rho_units=1, n_cells=3)
@@ -24,12 +25,12 @@ ENTRIES = r"^a row function returns plain arrays with one entry per customer$"
 MISSING_CELLS = [3, 4, -2, 2**31, 2**40, 2**63 - 1, -(2**63)]
 
 
-def counted(cells: IntArray) -> list[int]:
+def counted(cells: Ints) -> list[int]:
     """Return the exact integers of a count in three cells."""
     return [int(k) for k in exact_integers([COUNT], given_cells.bind(), cells)[0]]
 
 
-def summed(cells: Array, query: Query) -> list[IntArray]:
+def summed(cells: Array, query: Query) -> list[Ints]:
     """Return the exact integers of a count, or of a sum of ones, over customers in these cells."""
     if query is COUNT:
         return exact_integers([query], given_cells.bind(), cells)
@@ -112,17 +113,17 @@ def test_clipped_rows_are_the_exact_ones_rounded_towards_zero(longest: float) ->
     assert sum(short) <= 3
 
 
-def just_outside(n_features: int) -> IntArray:
+def just_outside(n_features: int) -> Ints:
     """Return integers whose squared length is 2^50 + 1."""
     first = math.isqrt((2**50 - 10**9) // n_features)
-    most = [first - i * 37 % 1000 for i in range(n_features)]
-    rest = 2**50 + 1 - sum(k * k for k in most)
+    largest = [first - i * 37 % 1000 for i in range(n_features)]
+    rest = 2**50 + 1 - sum(k * k for k in largest)
     for a, b in itertools.product(range(1000), repeat=2):  # every number is a sum of four squares
         left = rest - a * a - b * b
         for c in range(math.isqrt(left), math.isqrt(left) - 100, -1):
             d = math.isqrt(left - c * c)
             if a * a + b * b + c * c + d * d == rest:
-                return np.array([*most, a, b, c, d])
+                return np.array([*largest, a, b, c, d])
     raise AssertionError(rest)
 
 
@@ -276,7 +277,7 @@ def test_cells_are_a_vector_of_int64(query: Query, cells: Array) -> None:
 )
 def test_features_are_a_matrix_of_float64_as_wide_as_the_query(features: Array) -> None:
     """Any other type or shape is refused, not converted."""
-    rule = r"^features are a matrix of float64, as wide as the query says$"
+    rule = r"^features are a matrix of float64, as wide as the query$"
     with pytest.raises(TypeError, match=rule):
         exact_integers([SUM], given_features.bind(), features, np.zeros(4, dtype=np.int64))
 

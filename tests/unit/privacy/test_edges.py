@@ -10,10 +10,9 @@ import pytest
 from numpy.typing import NDArray
 
 from wattveil.errors import BudgetExceededError
-from wattveil.privacy.budget import Budget, Spend
-from wattveil.privacy.guarantee import Guarantee, Tier
+from wattveil.privacy.guarantee import Budget, Guarantee, Spend, Tier
 from wattveil.privacy.mechanisms import modulo
-from wattveil.privacy.secret import Secret
+from wattveil.privacy.private_data import Secret
 
 Ample = Callable[..., Budget]
 
@@ -49,7 +48,7 @@ def test_two_threads_cannot_both_take_the_last_unit(ample: Ample) -> None:
 
 
 def test_a_tiny_flip_probability_is_not_rounded_to_zero(
-    promise: Callable[..., Guarantee], monkeypatch: pytest.MonkeyPatch
+    make_guarantee: Callable[..., Guarantee], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However small the flip probability, no label in L is released with certainty."""
     flips: list[Fraction] = []
@@ -65,9 +64,9 @@ def test_a_tiny_flip_probability_is_not_rounded_to_zero(
         Secret(np.array([0, 1])),
         unstable=Secret(np.array([0])),
         epsilon=50.0,
-        budget=Budget(promise(epsilon=60.0, tier=Tier.INSTANCE), response_epsilon=50.0),
+        budget=Budget(make_guarantee(epsilon=60.0, tier=Tier.INSTANCE), response_epsilon=50.0),
         tag="t",
         **labels,  # type: ignore[arg-type]  # the shape of the label noise
     )
-    least = modulo.modulo_flip(epsilon=50.0, **labels)  # type: ignore[arg-type]  # same
-    assert 0.0 < Fraction(least) <= flips[0]
+    smallest = modulo.modulo_flip(epsilon=50.0, **labels)  # type: ignore[arg-type]  # same
+    assert 0.0 < Fraction(smallest) <= flips[0]

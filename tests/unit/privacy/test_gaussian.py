@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.counting import gaussian_histogram, given_cells, sum_of
+from tests.single_queries import gaussian_histogram, given_cells, sum_of
 from wattveil.engines.local import LocalRows
 from wattveil.errors import BudgetExceededError, InvalidParameterError
 from wattveil.privacy import noise
-from wattveil.privacy.budget import Budget, Spend
-from wattveil.privacy.guarantee import Neighbours
+from wattveil.privacy.guarantee import Budget, Neighbours, Spend
 from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals, Query
 from wattveil.privacy.mechanisms.gaussian import (
     NoisyTotals,
@@ -23,7 +22,7 @@ from wattveil.privacy.mechanisms.gaussian import (
     release_sums,
 )
 from wattveil.privacy.noise import NoiseSource
-from wattveil.privacy.private_rows import row_function
+from wattveil.privacy.private_data import row_function
 
 Ample = Callable[..., Budget]
 Draws = list[tuple[str, float, int]]
@@ -269,11 +268,11 @@ def test_too_much_noise_is_refused(ample: Ample) -> None:
     assert budget.spends == ()
 
 
-def test_charge_keeps_what_the_spend_says(ample: Ample) -> None:
+def test_charge_keeps_the_fields_of_the_spend(ample: Ample) -> None:
     """The charge has the tag, mechanism and units of the spend, and the noise that they buy."""
     budget = ample()
-    asked = Spend(tag="own", mechanism="test", rho_units=RHO)
-    scale, spend = charge_gaussian(asked, budget, squared_sensitivity=10**12, numbers=4)
+    requested = Spend(tag="own", mechanism="test", rho_units=RHO)
+    scale, spend = charge_gaussian(requested, budget, squared_sensitivity=10**12, numbers=4)
     assert budget.spends == (spend,)
     assert (spend.tag, spend.mechanism, spend.rho_units) == ("own", "test", RHO)
     assert scale == spend.drawn["scale"] == pytest.approx(10**6 / math.sqrt(0.02), rel=1e-15)

@@ -14,8 +14,7 @@ from scipy import special, stats
 from wattveil.calibration import modulo_delta_probabilistic
 from wattveil.errors import InvalidDataError, InvalidParameterError
 from wattveil.privacy import noise
-from wattveil.privacy.budget import Budget
-from wattveil.privacy.guarantee import Tier
+from wattveil.privacy.guarantee import Budget, Tier
 from wattveil.privacy.mechanisms import modulo
 from wattveil.privacy.mechanisms.modulo import (
     modulo_delta,
@@ -23,7 +22,7 @@ from wattveil.privacy.mechanisms.modulo import (
     modulo_labels,
 )
 from wattveil.privacy.noise import NoiseSource
-from wattveil.privacy.secret import Secret
+from wattveil.privacy.private_data import Secret
 
 Ample = Callable[..., Budget]
 ROWS = json.loads((Path(__file__).parent / "reference.json").read_text())["labels"]
@@ -106,8 +105,8 @@ def test_a_hundred_thousand_labels_of_two_kinds(epsilon: float) -> None:
     """K = 2 at the largest Delta_l: M0 is binomial, and scipy knows its tail."""
     n, flip = 100_000, 0.499
     a = math.log((1.0 - flip) / flip)
-    least = math.ceil((epsilon / a + n) / 2.0)  # (2 M0 - n) a >= epsilon
-    expected = float(stats.binom.sf(least - 1, n, 1.0 - flip))
+    needed = math.ceil((epsilon / a + n) / 2.0)  # (2 M0 - n) a >= epsilon
+    expected = float(stats.binom.sf(needed - 1, n, 1.0 - flip))
     found = modulo_delta_probabilistic(n_labels=2, changed=n, flip=flip, epsilon=epsilon)
     assert found == pytest.approx(expected, rel=1e-8, abs=1e-300)
 

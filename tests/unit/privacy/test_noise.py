@@ -11,16 +11,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.counting import gaussian_histogram, respond_to_labels, sum_of
+from tests.single_queries import gaussian_histogram, respond_to_labels, sum_of
 from wattveil.errors import InvalidParameterError, RehearsalError
 from wattveil.privacy import noise
-from wattveil.privacy.budget import Budget
-from wattveil.privacy.guarantee import Tier
+from wattveil.privacy.guarantee import Budget, Tier
 from wattveil.privacy.mechanisms.gaussian_answer import Ellipsoid, gaussian_answer
 from wattveil.privacy.mechanisms.modulo import modulo_labels
 from wattveil.privacy.noise import NoiseSource
-from wattveil.privacy.secret import Released, Secret
-from wattveil.release.shapes import load_shapes
+from wattveil.privacy.private_data import Released, Secret
+from wattveil.release.group_load import load_shapes
 
 Scripted = Callable[[list[int]], NoiseSource]
 WORD = 2**64
@@ -121,7 +120,7 @@ def test_keyed_words_depend_on_the_key() -> None:
 
 
 def test_fresh_bytes_are_fresh(silent: NoiseSource) -> None:
-    """As many as asked for, never the same, and no part of a rehearsal."""
+    """The requested number, never the same, and no part of a rehearsal."""
     with noise.rehearse(silent):
         keys = {noise.fresh_bytes(32) for _ in range(20)}
     assert len(keys) == 20
@@ -148,7 +147,7 @@ def test_noise_is_added_to_the_exact_integers() -> None:
     assert (np.abs(noisy - exact) < 9 * 2**20).all()
 
 
-def test_a_source_is_asked_with_scale_and_size(
+def test_a_source_gets_scale_and_size(
     silent: NoiseSource, recorded: list[tuple[str, float, int]]
 ) -> None:
     """A test's own source may override the noise alone, or the whole addition."""

@@ -7,28 +7,27 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tests.counting import gaussian_histogram, keep_probability, respond_to_labels, sum_of
+from tests.single_queries import gaussian_histogram, keep_probability, respond_to_labels, sum_of
 from wattveil import calibration
 from wattveil.engines.local import LocalRows
 from wattveil.errors import InvalidDataError, InvalidParameterError, WattveilError
 from wattveil.privacy import accounting, noise
-from wattveil.privacy.budget import Budget, Spend
-from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier
+from wattveil.privacy.guarantee import Budget, Guarantee, Neighbours, Spend, Tier
 from wattveil.privacy.mechanisms.contributions import Query
 from wattveil.privacy.mechanisms.gaussian import release_sums
 from wattveil.privacy.mechanisms.modulo import modulo_labels
-from wattveil.privacy.secret import Secret
-from wattveil.release.shapes import load_shapes
+from wattveil.privacy.private_data import Secret
+from wattveil.release.group_load import load_shapes
 
 NO_LABELS = np.zeros(0, dtype=np.int64)
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 0.001, 0.01, 1.0, 12.0])
 def test_sentence_never_states_a_factor_too_small(
-    promise: Callable[..., Guarantee], epsilon: float
+    make_guarantee: Callable[..., Guarantee], epsilon: float
 ) -> None:
     """The factor in the plain sentence is rounded up, like every cost."""
-    sentence = promise(epsilon=epsilon, delta=0.0).sentence
+    sentence = make_guarantee(epsilon=epsilon, delta=0.0).sentence
     assert float(sentence.split("at most ")[1].split(" p ")[0]) >= math.exp(epsilon)
 
 
@@ -137,13 +136,13 @@ def test_what_is_not_real_is_refused(rows: object) -> None:
         load_shapes(rows, clip_kw=2.0, epsilon=1.0, delta=1e-6)  # type: ignore[arg-type]  # wrong on purpose
 
 
-def test_instance_tier_has_no_replace_one(promise: Callable[..., Guarantee]) -> None:
+def test_instance_tier_has_no_replace_one(make_guarantee: Callable[..., Guarantee]) -> None:
     """Leave-one-out noise guarantees nothing about data that were never there."""
     with pytest.raises(InvalidParameterError, match="zero-out for this tier") as caught:
-        promise(tier=Tier.INSTANCE, neighbours=Neighbours.REPLACE_ONE)
+        make_guarantee(tier=Tier.INSTANCE, neighbours=Neighbours.REPLACE_ONE)
     assert (caught.value.field, caught.value.value) == ("neighbours", Neighbours.REPLACE_ONE)
     with pytest.raises(InvalidParameterError, match="zero-out for this tier"):
-        promise(tier=Tier.INSTANCE).as_replace_one()
+        make_guarantee(tier=Tier.INSTANCE).as_replace_one()
 
 
 def test_units_are_pythons_own_integers(ample: Callable[..., Budget]) -> None:

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.counting import gaussian_histogram, respond_to_labels, sum_of
+from tests.single_queries import gaussian_histogram, respond_to_labels, sum_of
 from wattveil.privacy import noise
-from wattveil.privacy.budget import Budget
+from wattveil.privacy.guarantee import Budget
 from wattveil.privacy.transcript import Transcript, record
 
 if TYPE_CHECKING:
     from wattveil.privacy.mechanisms.gaussian import NoisyTotals
-    from wattveil.privacy.secret import Released
+    from wattveil.privacy.private_data import Released
 
 Ample = Callable[..., Budget]
 RHO = 10**15
@@ -133,9 +133,9 @@ def test_a_record_ends_also_when_the_release_fails() -> None:
 def test_another_query_in_the_second_run_is_refused(ample: Ample) -> None:
     """Another noise scale, another number of integers, another number of words, one query more."""
     earlier = record(Release(ample()))
-    with pytest.raises(ValueError, match=r"^the second run asked another query than the first$"):
+    with pytest.raises(ValueError, match=r"^the second run made another query than the first$"):
         record(Release(ample(), rho=RHO + 1000), handed=earlier)
-    with pytest.raises(ValueError, match=r"^the second run asked another query than the first$"):
+    with pytest.raises(ValueError, match=r"^the second run made another query than the first$"):
         record(
             lambda: gaussian_histogram(CELLS, n_cells=4, rho_units=RHO, budget=ample()),
             handed=earlier,
@@ -153,7 +153,7 @@ def test_another_query_in_the_second_run_is_refused(ample: Ample) -> None:
         Release(budget)()
         Release(budget)()
 
-    with pytest.raises(ValueError, match="asked another query than the first"):
+    with pytest.raises(ValueError, match="made another query than the first"):
         record(twice, handed=earlier)
 
     def labels_twice() -> None:

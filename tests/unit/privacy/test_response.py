@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.counting import (
+from tests.single_queries import (
     channel_of,
     customer_ids,
     given_cells,
     keep_probability,
     respond_to_labels,
 )
+from wattveil.arrays import Ints, Texts
 from wattveil.engines.local import LocalRows
 from wattveil.errors import (
     BudgetExceededError,
@@ -24,8 +25,7 @@ from wattveil.errors import (
     RehearsalError,
 )
 from wattveil.privacy import noise
-from wattveil.privacy.budget import Budget
-from wattveil.privacy.guarantee import Guarantee, Neighbours
+from wattveil.privacy.guarantee import Budget, Guarantee, Neighbours
 from wattveil.privacy.mechanisms import response as module
 from wattveil.privacy.mechanisms.response import (
     PARTS,
@@ -37,7 +37,7 @@ from wattveil.privacy.mechanisms.response import (
     response_channel,
 )
 from wattveil.privacy.noise import NoiseSource
-from wattveil.privacy.private_rows import IntArray, Texts, row_function
+from wattveil.privacy.private_data import row_function
 
 Ample = Callable[..., Budget]
 Scripted = Callable[..., NoiseSource]
@@ -90,11 +90,11 @@ def test_charge_is_what_the_channel_costs(ample: Ample) -> None:
         assert [spend.response_epsilon for spend in budget.spends] == [channel.epsilon(neighbours)]
 
 
-def test_a_channel_beyond_the_grant_is_refused(promise: Callable[..., Guarantee]) -> None:
+def test_a_channel_beyond_the_grant_is_refused(make_guarantee: Callable[..., Guarantee]) -> None:
     """A grant of epsilon 1 and a channel of log 4: nothing is charged or drawn."""
     channel = channel_of(*ROWS)
     for kind in KINDS:
-        budget = Budget(promise(epsilon=1.0, delta=0.0), response_epsilon=1.0)
+        budget = Budget(make_guarantee(epsilon=1.0, delta=0.0), response_epsilon=1.0)
         with pytest.raises(BudgetExceededError, match=r"response_epsilon requested 1\.386"):
             drawn([99], budget, channel, kind=kind)
         assert budget.spends == ()
@@ -204,7 +204,7 @@ def test_pseudonyms_are_the_start_of_a_digest() -> None:
 def test_ids_are_replaced_by_pseudonyms(
     ample: Ample, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Unless real ids are asked for: then they are released as they are."""
+    """Unless real ids are requested: then they are released unchanged."""
     channel = response_channel(n_labels=3, epsilon=15.0, neighbours=Neighbours.ZERO_OUT)
     ids = customer_ids(50)
     names, _ = drawn(np.arange(50) % 3, ample(), channel, kind=kind)
@@ -225,7 +225,7 @@ def test_ids_are_replaced_by_pseudonyms(
 
 
 @row_function
-def label_of_load(load: Any, *, limits: Any) -> tuple[IntArray]:  # noqa: ANN401 - arrays
+def label_of_load(load: Any, *, limits: Any) -> tuple[Ints]:  # noqa: ANN401 - arrays
     """Return a label from two numbers per customer."""
     return ((load > limits).all(axis=1).astype(np.int64),)
 
@@ -244,7 +244,7 @@ def test_labels_are_computed_from_the_rows_and_not_from_the_ids(ample: Ample) ->
 
 
 @row_function
-def label_of_two(load: Any, limits: Any) -> tuple[IntArray]:  # noqa: ANN401 - arrays
+def label_of_two(load: Any, limits: Any) -> tuple[Ints]:  # noqa: ANN401 - arrays
     """Return a label from two columns."""
     return ((load[:, 0] > limits).astype(np.int64),)
 
@@ -270,7 +270,7 @@ def test_a_list_of_other_ids_is_refused(ample: Ample, kind: Kind, ids: list[str 
     assert budget.spends == ()
 
 
-def test_a_repeated_id_is_said_to_be_repeated(ample: Ample) -> None:
+def test_a_repeated_id_is_reported(ample: Ample) -> None:
     """The error names the rule, and quotes no id."""
     with pytest.raises(InvalidParameterError) as caught:
         drawn([0, 1], ample(), channel_of(*ROWS), ids=np.array(["a", "a"], dtype=np.object_))
@@ -350,7 +350,7 @@ def test_an_empty_list_has_no_labels(ample: Ample, kind: Kind) -> None:
 # --- words from keys ------------------------------------------------------------------------------
 
 
-def test_mechanism_says_where_the_words_come_from(ample: Ample) -> None:
+def test_mechanism_names_the_source_of_words(ample: Ample) -> None:
     """An engine that may repeat a task gets keyed words: a computational guarantee."""
     for kind, name in zip(KINDS, ("channel_response", "keyed_response"), strict=True):
         budget = ample()

@@ -13,16 +13,15 @@ import numpy as np
 import pytest
 from mypy import api
 
-from tests.counting import public_names
+from tests.single_queries import public_names
 from wattveil.privacy.opening import reveal
-from wattveil.privacy.private_rows import Rows
-from wattveil.privacy.secret import PrivateValue, Released, Secret
+from wattveil.privacy.private_data import PrivateValue, Released, Rows, Secret
 
 REPOSITORY = Path(__file__).parents[3]
 
 SNIPPET = """
 from wattveil.privacy.opening import reveal
-from wattveil.privacy.secret import Released, Secret
+from wattveil.privacy.private_data import Released, Secret
 
 def publish(value: Released[float]) -> float:
     return value.publish()

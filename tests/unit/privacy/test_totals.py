@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.counting import exact_integers, given_cells, given_features, public_names
+from tests.single_queries import exact_integers, given_cells, given_features, public_names
 from wattveil.engines.local import LocalRows
 from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms import contributions
@@ -24,13 +24,12 @@ from wattveil.privacy.mechanisms.contributions import (
     Query,
     checked_sums,
 )
-from wattveil.privacy.private_rows import row_function
-from wattveil.privacy.secret import PrivateValue
+from wattveil.privacy.private_data import PrivateValue, row_function
 
 QUERY = Query(tag="count", rho_units=1, n_cells=3)
 SUM = Query(tag="sum", rho_units=1, n_cells=2, n_features=2)
 CELLS = np.array([0, 2, 2, -1])
-OTHER_ARRAYS = r"^a row function returned other arrays than its queries ask for$"
+OTHER_ARRAYS = r"^a row function returned other arrays than its queries require$"
 
 
 def counts() -> BlockSums:
@@ -62,7 +61,7 @@ def so_many(cells: NDArray[np.int64], *, n_arrays: int) -> tuple[NDArray[np.int6
 
 @pytest.mark.parametrize("n_arrays", [3, 4, 10])
 def test_too_many_arrays_are_refused(n_arrays: int) -> None:
-    """What no query asks for is not dropped silently."""
+    """Arrays that belong to no query are not dropped silently."""
     with pytest.raises(ValueError, match=OTHER_ARRAYS):
         exact_integers([QUERY, QUERY], so_many.bind(n_arrays=n_arrays), CELLS)
     assert len(exact_integers([QUERY, QUERY], so_many.bind(n_arrays=2), CELLS)) == 2
@@ -150,7 +149,7 @@ def test_only_bound_row_functions_are_accepted(work: Any) -> None:  # noqa: ANN4
         BlockSums([QUERY], work)
 
 
-# --- totals of anybody else -----------------------------------------------------------------------
+# --- totals of other classes ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("permit", [None, object(), True, "permit", 0])
@@ -197,7 +196,7 @@ def test_totals_cannot_be_pickled_or_copied(number: int, leave: Callable[[object
 
 @pytest.mark.parametrize("number", range(3))
 def test_integers_of_totals_are_read_only(number: int) -> None:
-    """Nobody can add to totals after they were computed, neither whole nor by query."""
+    """Totals cannot be changed after they were computed, neither whole nor by query."""
     totals = made_totals()[number]
     assert not totals._integers.flags.writeable
     with pytest.raises(ValueError, match="read-only"):

@@ -1,4 +1,4 @@
-"""The quick pass over plain tables against the pass that judges every row."""
+"""The fast pass over plain tables against the pass that checks every row."""
 
 import datetime as dt
 from collections.abc import Callable
@@ -9,11 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from wattveil.ingest import read_readings
-from wattveil.ingest.readings import Readings
-from wattveil.profiles import ProfileBuild, build_profiles, cells
-from wattveil.profiles.calendar import Calendar
-from wattveil.profiles.counting import count_plain_rows
+from wattveil.profiles import ProfileBuild, build_profiles
+from wattveil.readings import read_readings, slot_totals
+from wattveil.readings.readings import Readings
+from wattveil.readings.slot_counts import Calendar, count_plain_rows
 
 _FIRST = dt.datetime(2013, 10, 20, tzinfo=dt.UTC)  # a week before clocks go back
 _HALF_HOURS = [_FIRST + dt.timedelta(minutes=30 * half) for half in range(48 * 16)]
@@ -30,7 +29,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         seen.append(count_plain_rows(readings, target, calendar))
         return seen[-1]
 
-    monkeypatch.setattr(cells, "count_plain_rows", spy)
+    monkeypatch.setattr(slot_totals, "count_plain_rows", spy)
     return seen
 
 
@@ -45,9 +44,11 @@ def _lines(form: str) -> list[str]:
     return [*lines, lines[7]]
 
 
-def _thorough(build: Callable[[], ProfileBuild], monkeypatch: pytest.MonkeyPatch) -> ProfileBuild:
+def _checked_row_by_row(
+    build: Callable[[], ProfileBuild], monkeypatch: pytest.MonkeyPatch
+) -> ProfileBuild:
     with monkeypatch.context() as patch:
-        patch.setattr(cells, "count_plain_rows", lambda *_: False)
+        patch.setattr(slot_totals, "count_plain_rows", lambda *_: False)
         return build()
 
 
@@ -77,19 +78,19 @@ def test_both_passes_agree(
         return build_profiles(
             read_readings(path, **options),  # type: ignore[call-overload]  # a table of options
             timezone="Europe/London",
-            least_days=1,
-            longest_gap_hours=24,
+            min_days=1,
+            max_gap_hours=24,
         )
 
-    first, second = build(), _thorough(build, monkeypatch)
-    told_apart = options.get("stamp") == "end" and "timezone" in options
-    assert quick == ([] if told_apart else [True])
-    assert first.cells.report == second.cells.report
-    assert first.cells.report.dropped["no value"] == 1
-    assert first.cells.report.merged == {"equal duplicate": 1}
+    first, second = build(), _checked_row_by_row(build, monkeypatch)
+    to_resolve = options.get("stamp") == "end" and "timezone" in options
+    assert quick == ([] if to_resolve else [True])
+    assert first.account.readings == second.account.readings
+    assert first.account.readings.dropped["no value"] == 1
+    assert first.account.readings.merged == {"equal duplicate": 1}
     assert first.profiles.customer_ids == ("a", "b")
     assert np.array_equal(first.profiles.load_kw, second.profiles.load_kw)
-    for name in ("days", "rows", "longest_gap_hours"):
+    for name in ("days", "rows", "max_gap_hours"):
         assert np.array_equal(getattr(first.averages, name), getattr(second.averages, name))
 
 
@@ -120,12 +121,14 @@ def test_typed_stamps(unit: str, tmp_path: Path, quick: list[bool]) -> None:
         "a,1985-10-25 00:00:00,1",
     ],
 )
-def test_whatever_is_odd_goes_the_other_way(line: str, tmp_path: Path, quick: list[bool]) -> None:
-    """An odd stamp, name or value is not the quick pass's to judge."""
+def test_irregular_lines_use_the_general_reader(
+    line: str, tmp_path: Path, quick: list[bool]
+) -> None:
+    """An odd stamp, name or value makes the fast pass give up."""
     lines = [f"a,{start:%Y-%m-%d %H:%M:%S},1" for start in _HALF_HOURS]
     path = tmp_path / "readings.csv"
     path.write_text("\n".join(["id,timestamp,kwh", *lines, line]), encoding="utf-8")
-    report = build_profiles(read_readings(path, minutes=30)).cells.report
+    report = build_profiles(read_readings(path, minutes=30)).account.readings
     assert quick == [False]
     assert report.rows_in == len(lines) + 1
     assert report == read_readings(path, minutes=30).report
@@ -139,7 +142,7 @@ def test_whatever_is_odd_goes_the_other_way(line: str, tmp_path: Path, quick: li
         _FIRST + dt.timedelta(minutes=15),
     ],
 )
-def test_an_odd_time_goes_the_other_way(
+def test_an_irregular_time_uses_the_general_reader(
     stamp: dt.datetime | None, tmp_path: Path, quick: list[bool]
 ) -> None:
     """Parquet's statistics and one filter tell that a stamp is not of the calendar."""
@@ -147,7 +150,7 @@ def test_an_odd_time_goes_the_other_way(
     table = pa.table({"id": ["a"] * len(stamps), "ts": stamps, "kwh": [1.0] * len(stamps)})
     pq.write_table(table, tmp_path / "readings.parquet")
     readings = read_readings(tmp_path / "readings.parquet", minutes=30)
-    report = build_profiles(readings, least_days=1).cells.report
+    report = build_profiles(readings, min_days=1).account.readings
     assert not any(quick)
     assert report.rows_in == len(stamps)
     assert report == readings.report

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import itertools
+import math
 import random
 from collections.abc import Callable
 from fractions import Fraction
@@ -12,11 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from wattveil.ingest import read_readings
-from wattveil.ingest.energy import UNITS_A_KWH
-from wattveil.profiles import Grid, build_profiles, cells, counting, hours_from_readings
-from wattveil.profiles.calendar import Frame, calendar_of_instants
-from wattveil.profiles.counting import _low_bits
+from wattveil.profiles import (
+    TimeGrid,
+    build_profiles,
+    hours_from_readings,
+)
+from wattveil.readings import read_readings, slot_counts, slot_totals
+from wattveil.readings.row_checks import UNITS_PER_KWH
+from wattveil.readings.slot_counts import CalendarFrame, _low_bits, calendar_of_instants
 
 _DAYS = 20
 _FIRST = dt.datetime(2013, 10, 20, tzinfo=dt.UTC)  # a week before clocks go back
@@ -48,7 +52,7 @@ def _loads(path: Path, threads: int = 2) -> tuple[bytes, bytes]:
     """Return the average day and the hours of customer a, bit by bit."""
     readings = read_readings(path, minutes=30)
     readings.connection.execute(f"SET threads = {threads}")
-    build = build_profiles(readings, timezone="Europe/London", grid=Grid(minutes=60))
+    build = build_profiles(readings, timezone="Europe/London", grid=TimeGrid(minutes=60))
     row = build.profiles.customer_ids.index("a")
     hours = hours_from_readings(
         readings, first_day=_FIRST.date(), n_days=_DAYS, timezone="Europe/London"
@@ -71,7 +75,7 @@ def test_neighbours_order_and_threads_change_no_bit(
         path = _parquet(tmp_path / "crowd.parquet", crowd, row_group)
         assert _loads(path, threads) == expected
     assert _loads(_csv(tmp_path / "crowd.csv", crowd)) == expected
-    monkeypatch.setattr(cells, "count_plain_rows", lambda *_: False)
+    monkeypatch.setattr(slot_totals, "count_plain_rows", lambda *_: False)
     assert _loads(tmp_path / "crowd.parquet") == expected
     assert _loads(_csv(tmp_path / "crowd.csv", crowd)) == expected
 
@@ -95,7 +99,7 @@ def test_a_neighbour_with_shorter_intervals_changes_no_bit(tmp_path: Path) -> No
     for lines in (own, [*others, *own], [*reversed(own), *others]):
         path.write_text("\n".join([header, *lines]), encoding="utf-8")
         readings = read_readings(path)
-        assert readings.base_minutes == (30 if lines is own else 5)
+        assert math.gcd(*readings.lengths) == (30 if lines is own else 5)
         found.append(build_profiles(readings).profiles.load_kw[0].tobytes())
     assert len(set(found)) == 1
 
@@ -106,10 +110,10 @@ def test_sums_of_doubles_would_not_do(tmp_path: Path) -> None:
     draw = random.Random(2)  # noqa: S311 -- orders for a test
     orders = [draw.sample(values, len(values)) for _ in range(20)]
     assert len({sum(order) for order in orders}) > 1
-    # The other road: rounded as fractions, added, and divided once.
+    # Independent check: rounded as fractions, added, and divided once.
     build = build_profiles(read_readings(_parquet(tmp_path / "a.parquet", _rows("a"))))
-    units = sum(round(Fraction(value) * UNITS_A_KWH) for value in values)
-    expected = float(Fraction(units, UNITS_A_KWH) / Fraction(len(values), 2))
+    units = sum(round(Fraction(value) * UNITS_PER_KWH) for value in values)
+    expected = float(Fraction(units, UNITS_PER_KWH) / Fraction(len(values), 2))
     assert build.profiles.load_kw[0, 12] == expected
 
 
@@ -131,12 +135,12 @@ def test_up_to_a_gigawatt(
     larger = [("b", start, value * 1.000001) for _, start, value in rows]
     path = write(tmp_path / "large.parquet", [*rows, *larger])
     reports = []
-    for way in (counting.count_plain_rows, lambda *_: False):
-        monkeypatch.setattr(cells, "count_plain_rows", way)
+    for way in (slot_counts.count_plain_rows, lambda *_: False):
+        monkeypatch.setattr(slot_totals, "count_plain_rows", way)
         build = build_profiles(read_readings(path, minutes=30))
-        reports.append(build.cells.report)
-        units = [round(row[2] * UNITS_A_KWH) for row in rows if row[1].hour == 0]
-        assert build.profiles.load_kw[0, 0] == sum(units) / UNITS_A_KWH / (len(units) / 2)
+        reports.append(build.account.readings)
+        units = [round(row[2] * UNITS_PER_KWH) for row in rows if row[1].hour == 0]
+        assert build.profiles.load_kw[0, 0] == sum(units) / UNITS_PER_KWH / (len(units) / 2)
     assert reports == [read_readings(path, minutes=30).report] * 2
     assert reports[0].dropped == {"load beyond 1,000,000 kW": len(larger) - 1}
 
@@ -166,9 +170,11 @@ def test_the_mean_of_conflicts_is_the_same_in_any_order(tmp_path: Path) -> None:
     assert len(found) == 1
 
 
-def _frame(minutes: int, zone: str) -> Frame:
+def _frame(minutes: int, zone: str) -> CalendarFrame:
     days = np.arange(15_990, 16_400)
-    return Frame(grid=Grid(minutes=60), zone=zone, minutes=minutes, days=days, period_us=None)
+    return CalendarFrame(
+        grid=TimeGrid(minutes=60), zone=zone, minutes=minutes, days=days, period_us=None
+    )
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/London", "Asia/Kolkata", "Asia/Kathmandu"])
@@ -189,10 +195,10 @@ def test_a_stamp_with_the_low_bits_of_another_is_not_taken_for_it(tmp_path: Path
     for bits in range(size.bit_length() - 3, size.bit_length() + 1):
         alias = rows[0][1] + dt.timedelta(microseconds=1 << (10 + bits))
         path = _parquet(tmp_path / "a.parquet", [*rows, ("b", alias, 1.0)])
-        report = build_profiles(read_readings(path, minutes=60)).cells.report
+        report = build_profiles(read_readings(path, minutes=60)).account.readings
         assert report.dropped == {"time stamp is not on the interval grid": 1}
     rows[5] = (*rows[5][:2], None)  # type: ignore[assignment]  # a gap in the column
     path = _parquet(tmp_path / "a.parquet", rows)
     build = build_profiles(read_readings(path, minutes=60))
-    assert build.cells.report.dropped == {"no value": 1}
+    assert build.account.readings.dropped == {"no value": 1}
     assert build.averages.rows[0].tolist() == [_DAYS - (hour == 5) for hour in range(24)]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from wattveil.errors import InvalidParameterError
-from wattveil.ingest import read_readings
 from wattveil.profiles import hours_from_readings
+from wattveil.readings import read_readings
 
 
 def _write(path: Path, rows: list[tuple[str, dt.datetime, float]]) -> Path:

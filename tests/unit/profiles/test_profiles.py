@@ -13,15 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from wattveil.errors import InvalidDataError, InvalidFileError, InvalidParameterError
-from wattveil.ingest import read_readings
 from wattveil.profiles import (
-    Grid,
     Profiles,
     Split,
+    TimeGrid,
     build_profiles,
     hours_from_readings,
     profiles_from_readings,
 )
+from wattveil.readings import read_readings
 
 _FIRST = dt.datetime(2013, 1, 7, tzinfo=dt.UTC)  # a Monday
 _HOUR = dt.timedelta(hours=1)
@@ -48,7 +48,7 @@ def source(tmp_path: Path) -> Path:
 def test_the_average_day_by_hand(source: Path) -> None:
     """Two days of hourly energy, 1 and 3 kWh in every hour, average 2 kW."""
     rows = _hours("a", 1, kwh=1.0) + _hours("a", 1, kwh=3.0, first=_FIRST + 24 * _HOUR)
-    profiles = profiles_from_readings(read_readings(_write(source, rows)), least_days=2)
+    profiles = profiles_from_readings(read_readings(_write(source, rows)), min_days=2)
     assert profiles.customer_ids == ("a",)
     assert profiles.load_kw.tolist() == [[2.0] * 24]
 
@@ -58,9 +58,9 @@ def test_kw_do_not_depend_on_the_length_of_the_interval(source: Path) -> None:
     quarter = dt.timedelta(minutes=15)
     rows = [("a", _FIRST + quarter * place, 0.25) for place in range(96)]
     readings = read_readings(_write(source, rows))
-    assert np.allclose(profiles_from_readings(readings, least_days=1).load_kw, 1.0)
-    grid = Grid(minutes=15)
-    assert profiles_from_readings(readings, grid=grid, least_days=1).load_kw.shape == (1, 96)
+    assert np.allclose(profiles_from_readings(readings, min_days=1).load_kw, 1.0)
+    grid = TimeGrid(minutes=15)
+    assert profiles_from_readings(readings, grid=grid, min_days=1).load_kw.shape == (1, 96)
 
 
 def test_customers_are_the_same_in_one_part_or_many(
@@ -75,20 +75,20 @@ def test_customers_are_the_same_in_one_part_or_many(
         if row[1].hour != 3 + place or row[1].day != 10 + place % 3
     ]
     readings = read_readings(_write(source, rows))
-    whole = build_profiles(readings, least_days=1, longest_gap_hours=4)
+    whole = build_profiles(readings, min_days=1, max_gap_hours=4)
     assert whole.averages.customer_ids == tuple(sorted(names))
-    monkeypatch.setattr("wattveil.profiles.coverage._WORDS_AT_ONCE", 24)
-    monkeypatch.setattr("wattveil.profiles.coverage._CUSTOMERS_AT_ONCE", 1)
-    parts = build_profiles(readings, least_days=1, longest_gap_hours=4)
+    monkeypatch.setattr("wattveil.profiles.build._MASKS_AT_ONCE", 24)
+    monkeypatch.setattr("wattveil.profiles.build._CUSTOMERS_AT_ONCE", 1)
+    parts = build_profiles(readings, min_days=1, max_gap_hours=4)
     assert parts.averages.customer_ids == whole.averages.customer_ids
-    assert parts.averages.longest_gap_hours.tolist() == [1.0] * len(names)
-    for field in ("load_kw", "rows", "days", "longest_gap_hours", "estimated_share"):
+    assert parts.averages.max_gap_hours.tolist() == [1.0] * len(names)
+    for field in ("load_kw", "rows", "days", "max_gap_hours", "estimated_share"):
         same = np.array_equal(getattr(parts.averages, field), getattr(whole.averages, field))
         assert same, field
 
 
 def test_ten_times_the_readings_have_the_same_weight(source: Path) -> None:
-    """A customer with ten times the days counts once, with the same profile as its twin."""
+    """A customer with ten times the days counts once, with the profile of one with fewer days."""
     rows = (
         _hours("brief", 14, kwh=2.0) + _hours("long", 140, kwh=2.0) + _hours("other", 14, kwh=8.0)
     )
@@ -103,7 +103,7 @@ def test_repeating_rows_changes_nothing(source: Path) -> None:
     once = profiles_from_readings(read_readings(_write(source, _hours("a", 14))))
     again = build_profiles(read_readings(_write(source, _hours("a", 14) * 10)))
     assert np.array_equal(once.load_kw, again.profiles.load_kw)
-    assert again.cells.report.merged == {"equal duplicate": 14 * 24 * 9}
+    assert again.account.readings.merged == {"equal duplicate": 14 * 24 * 9}
 
 
 def test_hours_are_local(source: Path) -> None:
@@ -134,7 +134,7 @@ def test_splits_by_hand(source: Path, split: str, columns: int) -> None:
     start = dt.datetime(2013, 1, 1, tzinfo=dt.UTC)
     starts = [start + hour * _HOUR for hour in range(24 * 365)]
     rows = [("a", moment, 10.0 * moment.month + moment.weekday()) for moment in starts]
-    grid = Grid(split=Split(split))
+    grid = TimeGrid(split=Split(split))
     profiles = profiles_from_readings(read_readings(_write(source, rows)), grid=grid)
     assert profiles.load_kw.shape == (1, columns)
     assert len(set(grid.labels)) == columns
@@ -158,8 +158,8 @@ def test_splits_by_hand(source: Path, split: str, columns: int) -> None:
 def test_the_closing_midnight(source: Path) -> None:
     """The paper's d = 25: 24:00 is the 0:00 of the average day after."""
     rows = [("a", start, float(start.hour)) for _, start, _ in _hours("a", 2)]
-    grid = Grid(closing_midnight=True)
-    profiles = profiles_from_readings(read_readings(_write(source, rows)), grid=grid, least_days=1)
+    grid = TimeGrid(closing_midnight=True)
+    profiles = profiles_from_readings(read_readings(_write(source, rows)), grid=grid, min_days=1)
     assert profiles.load_kw[0].tolist() == [*map(float, range(24)), 0.0]
     assert grid.labels[-1] == "24:00"
 
@@ -171,7 +171,7 @@ def test_customers_are_left_out_for_a_reason_each(source: Path) -> None:
     rows = _hours("full", 20) + _hours("brief", 3) + gap + noon
     torn = [("torn", _FIRST, 1.0), ("torn", _FIRST, 2.0)]  # two values, neither of them kept
     path = _write(source, [*rows, *torn, ("empty", _FIRST, float("nan"))])
-    build = build_profiles(read_readings(path), least_days=10, longest_gap_hours=29.5)
+    build = build_profiles(read_readings(path), min_days=10, max_gap_hours=29.5)
     assert build.profiles.customer_ids == ("full",)
     assert build.account.customers_dropped == {
         "no usable reading": 2,
@@ -180,8 +180,8 @@ def test_customers_are_left_out_for_a_reason_each(source: Path) -> None:
         "a gap of more than 29.5 hours": 1,
     }
     assert build.account.customers_in == 6
-    assert build.profiles.rules["least_days"] == 10
-    kept = build_profiles(read_readings(path), least_days=10, longest_gap_hours=30)
+    assert build.profiles.rules["min_days"] == 10
+    kept = build_profiles(read_readings(path), min_days=10, max_gap_hours=30)
     assert kept.profiles.customer_ids == ("full", "gap")
 
 
@@ -190,43 +190,44 @@ def test_the_change_of_clocks_is_no_gap(source: Path) -> None:
     start = dt.datetime(2013, 1, 1, tzinfo=dt.UTC)
     rows = _hours("a", 365, first=start)
     build = build_profiles(
-        read_readings(_write(source, rows)), timezone="Europe/London", longest_gap_hours=1
+        read_readings(_write(source, rows)), timezone="Europe/London", max_gap_hours=1
     )
-    assert build.averages.longest_gap_hours.tolist() == [0.0]
+    assert build.averages.max_gap_hours.tolist() == [0.0]
     local = source.with_name("local.csv")
     london = ZoneInfo("Europe/London")
     lines = [f"a,{moment.astimezone(london):%Y-%m-%d %H:%M:%S},1" for _, moment, _ in rows]
     local.write_text("\n".join(["id,timestamp,kwh", *lines]), encoding="utf-8")
-    build = build_profiles(read_readings(local, timezone="Europe/London"), longest_gap_hours=1)
-    assert build.averages.longest_gap_hours.tolist() == [0.0]
+    build = build_profiles(read_readings(local, timezone="Europe/London"), max_gap_hours=1)
+    assert build.averages.max_gap_hours.tolist() == [0.0]
 
 
 def test_one_wild_stamp_does_no_harm(source: Path) -> None:
     """A meter whose clock was reset to 2000 costs neither memory nor the profile."""
     wild = ("a", dt.datetime(2000, 1, 1, tzinfo=dt.UTC), 1.0)
-    build = build_profiles(read_readings(_write(source, [*_hours("a", 20), wild])))
-    assert build.averages.days.tolist() == [21]
-    assert build.cells.frame.days.size < 40
+    readings = read_readings(_write(source, [*_hours("a", 20), wild]))
+    assert build_profiles(readings).averages.days.tolist() == [21]
+    totals = readings.slot_totals(TimeGrid(), "UTC")
+    assert totals.frame.days.size < 40
 
 
 def test_days_that_the_first_rows_do_not_show(
     source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file by time, of which the beginning is one day: the rest is found and counted."""
-    monkeypatch.setattr("wattveil.profiles.cells._SAMPLE_ROWS", 5)
-    monkeypatch.setattr("wattveil.profiles.cells._MARGIN_US", 86_400_000_000)
+    monkeypatch.setattr("wattveil.readings.slot_totals._SAMPLE_ROWS", 5)
+    monkeypatch.setattr("wattveil.readings.slot_totals._MARGIN_US", 86_400_000_000)
     build = build_profiles(read_readings(_write(source, _hours("a", 40))))
     assert build.averages.days.tolist() == [40]
     assert build.averages.rows.tolist() == [[40] * 24]
 
 
 def test_one_bad_field_far_down_the_file(source: Path) -> None:
-    """The quick way gives up at the first odd field, and the thorough one counts it."""
+    """The fast pass gives up at the first odd field, and the pass over every row counts it."""
     _write(source, _hours("a", 200))
     with source.open("a", encoding="utf-8") as file:
         file.write("a,2014-01-01 00:00:00Z,lots\n a ,2014-01-01 01:00:00Z,1\n")
     build = build_profiles(read_readings(source))
-    assert build.cells.report.dropped == {"value is not a number": 1}
+    assert build.account.readings.dropped == {"value is not a number": 1}
     assert build.profiles.customer_ids == ("a",)
     assert build.averages.days.tolist() == [201]
 
@@ -238,11 +239,11 @@ def test_an_hour_that_lies_in_two_cells(source: Path) -> None:
     source.write_text("\n".join(["id,timestamp,kwh", *lines]), encoding="utf-8")
     readings = read_readings(source)
     build = build_profiles(readings)
-    assert build.cells.straddling == 1
-    assert build.cells.report.rows_out == len(lines)
+    assert build.account.straddling == 1
+    assert build.account.readings.rows_out == len(lines)
     assert np.allclose(build.profiles.load_kw, 1.0)
     india = build_profiles(readings, timezone="Asia/Kolkata")
-    assert india.cells.straddling == len(lines) - 1
+    assert india.account.straddling == len(lines) - 1
 
 
 def test_mixed_interval_lengths_agree_with_one_length(source: Path) -> None:
@@ -253,17 +254,17 @@ def test_mixed_interval_lengths_agree_with_one_length(source: Path) -> None:
     lines = hourly + [f"a,{start:%Y-%m-%d %H:%M},1,15" for start in quarters]
     source.write_text("\n".join(["id,timestamp,kwh,minutes", *lines]), encoding="utf-8")
     readings = read_readings(source)
-    load_kw = profiles_from_readings(readings, least_days=1).load_kw
+    load_kw = profiles_from_readings(readings, min_days=1).load_kw
     assert np.allclose(load_kw, 3.0)  # 2 kW on one day, 4 kW on the other
-    build = build_profiles(readings, grid=Grid(minutes=30), least_days=1)
-    assert build.cells.unfit == 24
+    build = build_profiles(readings, grid=TimeGrid(minutes=30), min_days=1)
+    assert build.account.unfit == 24
     assert np.allclose(build.profiles.load_kw, 4.0)
 
 
 def test_a_grid_finer_than_the_readings_is_refused(source: Path) -> None:
     """Hourly readings do not tell half-hours."""
     with pytest.raises(InvalidParameterError, match="multiple of the readings' 60 minutes"):
-        build_profiles(read_readings(_write(source, _hours("a", 1))), grid=Grid(minutes=30))
+        build_profiles(read_readings(_write(source, _hours("a", 1))), grid=TimeGrid(minutes=30))
 
 
 def test_attributes_are_looked_up(source: Path, tmp_path: Path) -> None:
@@ -299,11 +300,11 @@ def test_estimated_share(source: Path) -> None:
 
 
 def test_parquet_both_ways(source: Path, tmp_path: Path) -> None:
-    """What is written is read back to the last bit, with all that says what it is."""
+    """What is written is read back to the last bit, with its metadata."""
     attributes = tmp_path / "customers.csv"
     attributes.write_text("customer_id,class\na,C23\n", encoding="utf-8")
     readings = read_readings(_write(source, _hours("a", 14, kwh=0.1)), estimated="flag")
-    first = profiles_from_readings(readings, grid=Grid(split=Split.WEEK), attributes=attributes)
+    first = profiles_from_readings(readings, grid=TimeGrid(split=Split.WEEK), attributes=attributes)
     first.write_parquet(tmp_path / "profiles.parquet")
     second = Profiles.read_parquet(tmp_path / "profiles.parquet")
     assert second.customer_ids == first.customer_ids
@@ -335,27 +336,27 @@ def test_files_that_are_no_profiles_are_refused(tmp_path: Path) -> None:
 
 
 def test_profiles_check_what_they_hold() -> None:
-    """One finite row a customer, no customer twice, one attribute a customer."""
+    """One finite row per customer, no customer twice, one attribute per customer."""
     load_kw = np.ones((2, 24))
-    with pytest.raises(InvalidDataError, match="one profile a customer"):
-        Profiles(customer_ids=("a", "a"), load_kw=load_kw, grid=Grid(), timezone="UTC")
+    with pytest.raises(InvalidDataError, match="one profile per customer"):
+        Profiles(customer_ids=("a", "a"), load_kw=load_kw, grid=TimeGrid(), timezone="UTC")
     with pytest.raises(InvalidDataError, match="finite"):
-        Profiles(customer_ids=("a", "b"), load_kw=load_kw * np.nan, grid=Grid(), timezone="UTC")
+        Profiles(customer_ids=("a", "b"), load_kw=load_kw * np.nan, grid=TimeGrid(), timezone="UTC")
     with pytest.raises(InvalidParameterError, match="load_kw must be one row of 24 n") as error:
-        Profiles(customer_ids=("a",), load_kw=load_kw, grid=Grid(), timezone="UTC")
-    assert "2" not in str(error.value).replace("24", "")  # how many customers is not said
+        Profiles(customer_ids=("a",), load_kw=load_kw, grid=TimeGrid(), timezone="UTC")
+    assert "2" not in str(error.value).replace("24", "")  # the number of customers is private
     with pytest.raises(InvalidDataError, match="load_kw is no masked array"):
         Profiles(
             customer_ids=("a", "b"),
             load_kw=np.ma.masked_array(load_kw, mask=load_kw > 0.0),
-            grid=Grid(),
+            grid=TimeGrid(),
             timezone="UTC",
         )
     with pytest.raises(InvalidParameterError, match="attributes"):
         Profiles(
             customer_ids=("a", "b"),
             load_kw=load_kw,
-            grid=Grid(),
+            grid=TimeGrid(),
             timezone="UTC",
             attributes={"class": ("x",)},
         )
@@ -364,9 +365,9 @@ def test_profiles_check_what_they_hold() -> None:
 def test_grids_are_checked() -> None:
     """Slots that do not part an hour, and a closing midnight of a week, are refused."""
     with pytest.raises(InvalidParameterError, match=r"grid\.minutes"):
-        Grid(minutes=7)
+        TimeGrid(minutes=7)
     with pytest.raises(InvalidParameterError, match=r"grid\.closing_midnight"):
-        Grid(split=Split.WEEK, closing_midnight=True)
+        TimeGrid(split=Split.WEEK, closing_midnight=True)
 
 
 def test_a_source_without_a_usable_reading_is_refused(source: Path) -> None:
@@ -386,20 +387,20 @@ def test_the_text_of_profiles_holds_public_facts_alone(source: Path) -> None:
     profiles = Profiles(
         customer_ids=tuple(f"meter-{row}" for row in range(7)),
         load_kw=np.full((7, 24), 3.25),
-        grid=Grid(),
+        grid=TimeGrid(),
         timezone="Europe/London",
         attributes={"class": ("shop",) * 7},
         estimated_share=np.full(7, 0.125),
         account={"customers": 11},
     )
-    text = f"Profiles(grid={Grid()!r}, timezone='Europe/London', private rows not shown)"
+    text = f"Profiles(grid={TimeGrid()!r}, timezone='Europe/London', private rows not shown)"
     assert repr(profiles) == str(profiles) == f"{profiles}" == text
     few = Profiles(
-        customer_ids=(), load_kw=np.zeros((0, 24)), grid=Grid(), timezone="Europe/London"
+        customer_ids=(), load_kw=np.zeros((0, 24)), grid=TimeGrid(), timezone="Europe/London"
     )
     assert repr(few) == text
     readings = read_readings(_write(source, _hours("meter-8", 2, kwh=3.25)))
-    build = build_profiles(readings, least_days=1)
+    build = build_profiles(readings, min_days=1)
     hours = hours_from_readings(readings, first_day=_FIRST.date(), n_days=1)
     for private in (build, build.averages, hours):
         assert re.search(r"meter-8|3\.25|array", repr(private)) is None

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from wattveil import LoadSynthesizer
-from wattveil.evaluation.canaries import Lots
-from wattveil.evaluation.privacy_attacks import copied_share, reconstructed_share, shared_maxima
+from wattveil.lab.attacks.synthetic_attacks import copied_share, reconstructed_share, shared_maxima
+from wattveil.lab.seeded_draws import RandomAssignment
 from wattveil.simulate import simulate_load_kw
 
 Floats = NDArray[np.float64]
@@ -45,11 +45,11 @@ def test_planted_outliers_are_not_found_again(real: Floats) -> None:
 
     A hundredth of either does by chance, at epsilon 1; of copies all would.
     """
-    lots = Lots(12)
-    outliers, others = (lots.planted_outliers(real, 100) for _ in range(2))
+    assignment = RandomAssignment(12)
+    outliers, others = (assignment.planted_outliers(real, 100) for _ in range(2))
     rows = np.vstack([real, outliers])
     made = LoadSynthesizer(plausible_kw=(0.04, 400.0)).fit(rows).sample(20_000, seed=1)[0]
     assert reconstructed_share(outliers, made) < reconstructed_share(others, made) + 0.07
-    copies = rows[lots.order(len(rows))]
+    copies = rows[assignment.order(len(rows))]
     assert reconstructed_share(outliers, copies) == 1.0
     assert reconstructed_share(others, copies) < 0.5

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.homes import simulated_homes
+from tests.simulated_load import simulated_homes
 from wattveil.errors import InvalidParameterError
-from wattveil.privacy.budget import Budget
-from wattveil.release.duration import LoadDuration, load_duration_curve
+from wattveil.privacy.guarantee import Budget
+from wattveil.release.group_load import LoadDuration, load_duration_curve
 from wattveil.simulate import LONDON_MIX, simulate_kwh
 
 DAYS = 56
@@ -23,7 +23,7 @@ def release(load_kw: NDArray[np.float64], **options: object) -> LoadDuration:
 
 @pytest.fixture(scope="module")
 def eight_weeks() -> NDArray[np.float64]:
-    """Return the hourly load of 600 made-up homes over eight weeks."""
+    """Return the hourly load of 600 simulated homes over eight weeks."""
     return simulate_kwh(
         customers=600,
         days=DAYS,
@@ -41,7 +41,7 @@ def descending(load_kw: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def test_a_long_curve_beats_sorted_noise(eight_weeks: NDArray[np.float64]) -> None:
-    """Noise, then sort: the ends go astray. Asked in smooth coordinates: at least twice as good."""
+    """Sorting after noise biases the ends. Smooth coordinates: at most half the error."""
     truth = descending(eight_weeks)
     columns = eight_weeks.shape[1]
     generator = np.random.default_rng(6)
@@ -68,15 +68,15 @@ def test_a_long_curve_beats_sorted_noise(eight_weeks: NDArray[np.float64]) -> No
 def test_curves_never_rise_and_say_their_error(eight_weeks: NDArray[np.float64]) -> None:
     """By group: one row a level, descending, with a positive error at each rank."""
     groups = ["a", "b"] * 300
-    curve = release(eight_weeks, groups=groups, levels=["a", "b", "nobody"])
+    curve = release(eight_weeks, groups=groups, levels=["a", "b", "empty"])
     assert curve.load_kw.shape == curve.std_kw.shape == (3, 24 * DAYS)
     assert (np.diff(curve.load_kw, axis=1) <= 0.0).all()
     assert (curve.std_kw > 0.0).all()
-    assert curve.levels == ("a", "b", "nobody")
+    assert curve.levels == ("a", "b", "empty")
     assert sum(spend.rho_units for spend in curve.spends) == Budget(curve.guarantee).rho_units
 
 
-@pytest.mark.usefixtures("constants_once")
+@pytest.mark.usefixtures("cached_constants")
 def test_bands_of_a_day_cover() -> None:
     """95 % bands of the 24 sorted hours hold the truth in about 95 %."""
     load_kw = simulated_homes(1500)

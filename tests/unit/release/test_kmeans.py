@@ -1,4 +1,4 @@
-"""The global tier: scikit-learn's contract, what one customer can change, numbers by two roads."""
+"""The global tier: scikit-learn's contract, influence of one customer, independent checks."""
 
 import math
 import pickle
@@ -11,33 +11,30 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from tests.homes import simulated_homes
-from tests.transcripts import Draws, record, replay, squared_signal
+from tests.edge_case_load import CANARIES, every_edge_case
+from tests.estimator_checks import every_check
+from tests.release_transcripts import Draws, record, replay, squared_signal
+from tests.simulated_load import simulated_homes
 from wattveil import compiled
-from wattveil.clustering import tuning
-from wattveil.clustering.choice import Question, open_question
-from wattveil.clustering.lloyd import k_means
-from wattveil.clustering.merge import Merge
+from wattveil.arrays import Floats
 from wattveil.errors import InvalidDataError, InvalidParameterError, RehearsalError
+from wattveil.numerics.kmeans import kmeans_tuning
+from wattveil.numerics.kmeans.cluster_merge import Merge, SelectionQuery, selection_query
+from wattveil.numerics.kmeans.lloyd import k_means
 from wattveil.privacy import accounting, noise
-from wattveil.privacy.budget import Budget
-from wattveil.privacy.guarantee import Neighbours, Tier, Unit
+from wattveil.privacy.guarantee import Budget, Neighbours, Tier, Unit
 from wattveil.privacy.noise import NoiseSource
 from wattveil.release.kmeans import PrivateKMeans, private_kmeans_by_class
 from wattveil.release.labels import composed_guarantee
 from wattveil.release.synthetic import LoadSynthesizer
 
-Floats = NDArray[np.float64]
-
-_NOISE = "every fit draws new noise"
 _PRIVATE = "how many rows there are is private: no number of them may be refused"
 _NO_LABELS = "exact labels are private: they are predicted, not kept"
 
 
 def homes(customers: int, seed: int) -> Floats:
-    """Return simulated homes, without empty ones and without giants."""
+    """Return simulated homes, without empty ones and very large ones."""
     rows = simulated_homes(customers, seed=seed)
     peaks = np.abs(rows).max(axis=1)
     small: Floats = rows[(peaks > 0.0) & (peaks < 3.0)]
@@ -56,16 +53,12 @@ def accuracy_loss(rows: Floats, centroids: Floats, best: float) -> float:
     return float(np.mean(distances)) / best - 1.0
 
 
-@parametrize_with_checks(  # type: ignore[untyped-decorator]  # scikit-learn has no types
+@every_check(
     [PrivateKMeans(n_clusters=2), LoadSynthesizer(n_clusters=2)],
-    expected_failed_checks=lambda _: {
-        "check_clustering": _NO_LABELS,
-        "check_estimators_empty_data_messages": _PRIVATE,
-        "check_fit_idempotent": _NOISE,
-    },
-    xfail_strict=False,  # two noisy fits may agree by chance
+    fails={"check_clustering": _NO_LABELS, "check_estimators_empty_data_messages": _PRIVATE},
+    noisy=["check_fit_idempotent"],
 )
-@pytest.mark.usefixtures("constants_once")
+@pytest.mark.usefixtures("cached_constants")
 def test_scikit_learn_contract(
     estimator: PrivateKMeans, check: Callable[[PrivateKMeans], None]
 ) -> None:
@@ -81,7 +74,7 @@ def test_released_attributes(load_kw: Floats) -> None:
     assert (km.cluster_centers_std_ > 0.0).all()
     assert (km.cluster_sizes_ >= 0.0).all()
     assert (km.cluster_sizes_std_ > 0.0).all()
-    assert 1 <= km.n_told_apart_ <= 4
+    assert 1 <= km.n_distinguishable_ <= 4
     assert km.size_scale_ is not None
     assert km.size_scale_[0] > 0.0
     assert km.guarantee_.tier is Tier.GLOBAL
@@ -161,18 +154,6 @@ def test_another_number_of_columns_is_refused_in_the_words_of_scikit_learn() -> 
         fitted.predict(np.ones((9, 7)))
 
 
-CANARIES = {
-    "far above": np.full(24, 1e6),
-    "far below": np.full(24, -1e5),
-    "nothing": np.zeros(24),
-    "spike": np.eye(24)[7] * 3000.0,
-    "tiny": np.full(24, 1e-9),
-    "too large to square": np.full(24, 1e300),
-    "alternating": np.tile([1e9, -1e9], 12),
-    "typical": np.full(24, 0.5),
-}
-
-
 SETTINGS: dict[str, dict[str, Any]] = {
     "weak": {"n_clusters": 5, "epsilon": 2.0},
     "population mean": {"n_clusters": 5, "epsilon": 0.05},
@@ -180,7 +161,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "shapes": {"n_clusters": 5, "epsilon": 2.0, "normalise": True},
     "shells and colour": {"n_clusters": 2, "epsilon": 8.0},
     "all coordinates": {"n_clusters": 2, "epsilon": 100.0, "normalise": True},
-    "scaled back": {"n_clusters": 2, "epsilon": 30.0, "clip_kw": 0.3},
+    "clipped": {"n_clusters": 2, "epsilon": 30.0, "clip_kw": 0.3},
 }
 
 
@@ -207,20 +188,20 @@ def test_no_customer_moves_a_transcript_by_more_than_the_grant(
         granted = Fraction(2 * spend.rho_units, accounting.RHO_UNITS)
         assert moved <= granted
         # Clipped, it uses all it may; but if all merges have the centroid next to it.
-        assert moved > 0.999 * granted or not far_outside or spend.tag == "choice of merge"
+        assert moved > 0.999 * granted or not far_outside or spend.tag == "merge selection"
 
 
 def test_choice_of_merge_is_queried_and_charged_where_it_is_open(
     monkeypatch: pytest.MonkeyPatch, load_kw: Floats
 ) -> None:
-    """Whether it is open is told by released numbers; the noise foreseen is the noise drawn."""
+    """Whether it is open depends on released numbers; the expected noise is the noise drawn."""
     foreseen: list[float] = []
 
-    def watched(merges: Sequence[Merge], *, std: float) -> Question | None:
+    def watched(merges: Sequence[Merge], *, std: float) -> SelectionQuery | None:
         foreseen.append(std)
-        return open_question(merges, std=std) if len(foreseen) < 3 else None
+        return selection_query(merges, std=std) if len(foreseen) < 3 else None
 
-    monkeypatch.setattr("wattveil.clustering.choice.open_question", watched)
+    monkeypatch.setattr("wattveil.numerics.kmeans.cluster_merge.selection_query", watched)
     settings: dict[str, Any] = {"n_clusters": 5, "epsilon": 2.0}
     budget = Budget(PrivateKMeans(**settings).guarantee())
     for model, share in (
@@ -228,11 +209,11 @@ def test_choice_of_merge_is_queried_and_charged_where_it_is_open(
         (LoadSynthesizer(**settings), 0.5),
         (PrivateKMeans(**settings), None),
     ):
-        asked = [one for one in model.fit(load_kw).spends_ if one.tag == "choice of merge"]
-        assert len(asked) == (share is not None)
+        queried = [one for one in model.fit(load_kw).spends_ if one.tag == "merge selection"]
+        assert len(queried) == (share is not None)
         if share is not None:
-            assert asked[0].rho_units == budget.share(share * tuning.CHOICE_SHARE)
-            rho = asked[0].rho_units / accounting.RHO_UNITS
+            assert queried[0].rho_units == budget.share(share * kmeans_tuning.SELECTION_SHARE)
+            rho = queried[0].rho_units / accounting.RHO_UNITS
             assert 1.0 / (2.0 * foreseen[-1] ** 2) == pytest.approx(rho)
 
 
@@ -264,10 +245,10 @@ def test_rows_that_are_no_numbers_contribute_nothing(load_kw: Floats, value: flo
 
 def test_customer_alone_in_a_cluster(load_kw: Floats) -> None:
     """Neighbours that differ in whether a cluster is empty stay within the grant."""
-    giant = np.full(24, 35.0)
+    large = np.full(24, 35.0)
     crowd = 0.01 * load_kw
     km = PrivateKMeans(n_clusters=2, epsilon=5.0)
-    draws = record(lambda: km.fit(np.vstack([crowd, giant])))
+    draws = record(lambda: km.fit(np.vstack([crowd, large])))
     without = replay(lambda: km.fit(crowd), draws)
     grant = 2.0 * Budget(km.guarantee()).rho_units / accounting.RHO_UNITS
     assert 0.0 < squared_signal(draws, without) <= grant
@@ -277,7 +258,7 @@ def test_order_and_threads_change_no_exact_number(
     load_kw: Floats, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows in another order, and one thread instead of two: the same integers in every query."""
-    km = PrivateKMeans(n_clusters=3, clip_kw=0.3)  # some rows are scaled back, some are not
+    km = PrivateKMeans(n_clusters=3, clip_kw=0.3)  # some rows are clipped, some are not
     draws = record(lambda: km.fit(load_kw))
     shuffled = np.random.default_rng(0).permutation(load_kw)
     assert squared_signal(draws, replay(lambda: km.fit(shuffled), draws)) == 0.0
@@ -286,17 +267,9 @@ def test_order_and_threads_change_no_exact_number(
     assert squared_signal(draws, replay(lambda: km.fit(load_kw), draws)) == 0.0
 
 
-def test_rehearsal_cannot_be_fitted(load_kw: Floats) -> None:
+def test_fit_rejects_injected_noise(load_kw: Floats, silent: NoiseSource) -> None:
     """Noise from an injected source never becomes a release."""
-
-    class Quiet(NoiseSource):
-        """No noise at all."""
-
-        def discrete_gaussian(self, scale: float, size: int) -> NDArray[np.int64]:  # noqa: ARG002
-            """Return nothing but the exact sums."""
-            return np.zeros(size, dtype=np.int64)
-
-    with noise.rehearse(Quiet()), pytest.raises(RehearsalError):
+    with noise.rehearse(silent), pytest.raises(RehearsalError):
         PrivateKMeans().fit(load_kw)
 
 
@@ -304,20 +277,7 @@ def test_rehearsal_cannot_be_fitted(load_kw: Floats) -> None:
 
 
 @pytest.mark.parametrize("normalise", [False, True])
-@pytest.mark.parametrize(
-    "rows",
-    [
-        np.zeros((0, 24)),
-        np.ones((1, 24)),
-        np.zeros((40, 24)),
-        np.full((30, 24), math.nan),
-        np.full((3, 24), 1e300),
-        np.linspace(0.1, 3.0, 50)[:, None],
-        np.ones((50, 2)),
-        np.full((20, 96), -2.0),
-    ],
-    ids=["nobody", "one", "all zero", "all invalid", "huge", "one slot", "alike", "export"],
-)
+@every_edge_case
 def test_any_data_gets_a_valid_answer(rows: Floats, *, normalise: bool) -> None:
     """No data set crashes the release or shows itself by an infinite number."""
     for n_clusters in (1, 3):
@@ -428,7 +388,7 @@ def test_no_customer_is_in_two_levels(
 
 
 def test_labels_follow_the_rule_of_the_fit(load_kw: Floats) -> None:
-    """Without data, and with `normalise` of zeros, there is no label; sizes are scaled back."""
+    """Without data, and with `normalise` of zeros, there is no label; sizes are clipped."""
     rows = np.vstack([load_kw[:5], np.zeros((1, 24)), np.full((1, 24), math.nan)])
     shapes = PrivateKMeans(n_clusters=2, normalise=True).fit(load_kw)
     assert (shapes.predict(rows) >= 0).tolist() == [True] * 5 + [False] * 2

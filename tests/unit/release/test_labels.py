@@ -7,26 +7,23 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from numpy.typing import NDArray
 from scipy import stats
 
 from wattveil import release_labels
-from wattveil.clustering import label_channel
-from wattveil.cross_check import composed_epsilon
+from wattveil.arrays import Floats
+from wattveil.bundle.verify.verify_budget import composed_epsilon
 from wattveil.errors import InvalidDataError, InvalidParameterError, RehearsalError
+from wattveil.numerics import label_channel
 from wattveil.privacy import noise
 from wattveil.privacy.accounting import RHO_UNITS
-from wattveil.privacy.budget import Budget
-from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
+from wattveil.privacy.guarantee import Budget, Guarantee, Neighbours, Tier, Unit, global_guarantee
 from wattveil.privacy.mechanisms import response
 from wattveil.privacy.mechanisms.response import PARTS, Channel, response_channel
 from wattveil.privacy.noise import NoiseSource
-from wattveil.privacy.private_rows import BoundRowFunction, Rows
+from wattveil.privacy.private_data import BoundRowFunction, Rows
 from wattveil.release import labels as module
 from wattveil.release.labels import ReleasedLabels, composed_guarantee
-from wattveil.release.promise import global_promise
 
-Floats = NDArray[np.float64]
 CENTROIDS = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
 
 
@@ -60,13 +57,13 @@ def test_pseudonyms_are_local_to_the_release() -> None:
 
 
 def test_rows_come_in_the_order_of_the_published_ids() -> None:
-    """Sorted by pseudonym, so the order of the house's list does not show."""
+    """Sorted by pseudonym, so the order of the internal list is not revealed."""
     released = release()
     assert list(released.ids) == sorted(released.ids)
 
 
 def test_real_ids_go_with_their_labels() -> None:
-    """Asked for, ids leave as they are; each label is that of its customer, whatever the order."""
+    """Ids can be released unchanged; each label is that of its customer, in any order."""
     rows, names = customers(50, 30, 20), [f"{i:03}" for i in range(100)]
     shuffled = np.random.default_rng(0).permutation(100)
     released = release(
@@ -93,7 +90,7 @@ def test_pseudonyms_go_with_their_labels(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_labels_are_written_as_they_are(tmp_path: Path) -> None:
-    """One row a customer, sorted by pseudonym."""
+    """One row per customer, sorted by pseudonym."""
     released = release()
     released.write_parquet(tmp_path / "labels.parquet")
     written = pq.read_table(tmp_path / "labels.parquet").to_pydict()
@@ -119,7 +116,7 @@ def test_ids_must_fit(ids: list[object]) -> None:
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 12.0])
 @pytest.mark.parametrize("design", ["cheapest", "response"])
 def test_guarantee_and_spends(design: str, epsilon: float) -> None:
-    """Pure epsilon, global, zero-out; the charge is the channel's own cost, within the promise."""
+    """Pure epsilon, global, zero-out; the charge is the channel's cost, within the guarantee."""
     released = release(epsilon=epsilon, design=design)
     assert released.guarantee == Guarantee(
         epsilon=epsilon,
@@ -201,7 +198,7 @@ def test_one_cluster() -> None:
         assert released.shares.tolist() == [1.0]
 
 
-def test_nobody_and_nobody_with_data() -> None:
+def test_no_customers_and_no_customers_with_data() -> None:
     """No customers, one, or none with data: a valid answer of the same shape and price."""
     for rows in (np.zeros((0, 2)), customers(1), np.full((3, 2), math.nan)):
         released = release(rows)
@@ -214,7 +211,7 @@ def test_nobody_and_nobody_with_data() -> None:
 # --- counts ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("constants_once")
+@pytest.mark.usefixtures("cached_constants")
 @pytest.mark.parametrize(("design", "epsilon"), [("response", 1.0), ("cheapest", 3.0)])
 def test_sizes_are_unbiased_and_their_bars_right(design: str, epsilon: float) -> None:
     """Over 200 releases the squared distance in stated errors is that of normal numbers."""
@@ -233,7 +230,7 @@ def test_sizes_are_unbiased_and_their_bars_right(design: str, epsilon: float) ->
         assert one.shares.sum() == pytest.approx(1.0)
 
 
-@pytest.mark.usefixtures("constants_once")
+@pytest.mark.usefixtures("cached_constants")
 def test_customers_without_data_are_counted_as_stated() -> None:
     """`absent_as` says where 2,000 customers without data turn up among the sizes."""
     rows = np.vstack([customers(500, 300, 200), np.full((2_000, 2), math.nan)])
@@ -287,7 +284,7 @@ def test_bad_arguments_are_named(
 
 @pytest.mark.parametrize("shape", [(2,), (3, 0), (2, 3, 4), ()])
 def test_wrong_shape_is_refused(shape: tuple[int, ...]) -> None:
-    """One row a customer."""
+    """One row per customer."""
     with pytest.raises(InvalidParameterError, match="load_kw must be a matrix with one row"):
         release_labels(
             np.zeros(shape), centroids=CENTROIDS, sizes=[1, 1, 1], epsilon=1.0, customer_ids=[]
@@ -324,7 +321,7 @@ def test_the_charge_comes_before_the_draw(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(response, "respond", record)
     with pytest.raises(InterruptedError):
         release()
-    expected = Budget(global_promise(epsilon=2.0, delta=0.0), response_epsilon=2.0).grant
+    expected = Budget(global_guarantee(epsilon=2.0, delta=0.0), response_epsilon=2.0).grant
     assert seen == [((True, True), True, expected, (), "labels", False)]
 
 
@@ -345,8 +342,8 @@ def test_no_row_is_read_before_the_charge(monkeypatch: pytest.MonkeyPatch) -> No
 
 def budgets(centroids: float, labels: float) -> tuple[Budget, Budget]:
     """Return a Gaussian budget at delta 1e-6 and a pure one."""
-    gaussian = Budget(global_promise(epsilon=centroids, delta=1e-6))
-    return gaussian, Budget(global_promise(epsilon=labels, delta=0.0), response_epsilon=labels)
+    gaussian = Budget(global_guarantee(epsilon=centroids, delta=1e-6))
+    return gaussian, Budget(global_guarantee(epsilon=labels, delta=0.0), response_epsilon=labels)
 
 
 @pytest.mark.parametrize(
@@ -370,7 +367,7 @@ def test_total_of_centroids_and_labels(centroids: float, labels: float, k_ary: f
 
 
 def test_total_of_one_is_that_one() -> None:
-    """Alone, each part keeps its promise, to the last digit for labels."""
+    """Alone, each part keeps its guarantee, to the last digit for labels."""
     gaussian, pure = budgets(1.0, 2.0)
     assert composed_guarantee(pure, delta=0.0) == pure.guarantee
     assert composed_guarantee(gaussian, delta=1e-6).epsilon == pytest.approx(1.0, rel=1e-12)
@@ -379,7 +376,7 @@ def test_total_of_one_is_that_one() -> None:
 
 
 def test_totals_of_different_kinds_do_not_mix() -> None:
-    """Another relation or tier is refused, and so is a delta at which nothing is promised."""
+    """Another relation or tier is refused, and so is a delta at which nothing is guaranteed."""
     gaussian, pure = budgets(1.0, 2.0)
     other = Budget(
         Guarantee(
@@ -399,8 +396,8 @@ def test_totals_of_different_kinds_do_not_mix() -> None:
 
 def test_total_counts_every_grant() -> None:
     """rho, both parts of the response and eta of all budgets, and no eta where nothing is drawn."""
-    promise = global_promise(epsilon=3.0, delta=1e-3)
-    mixed = Budget(promise, response_epsilon=0.5, response_delta=1e-4)
+    guarantee = global_guarantee(epsilon=3.0, delta=1e-3)
+    mixed = Budget(guarantee, response_epsilon=0.5, response_delta=1e-4)
     total = composed_guarantee(mixed, mixed, delta=2e-3)
     assert 3.0 < total.epsilon < 6.0
     once = composed_guarantee(mixed, delta=1e-3)

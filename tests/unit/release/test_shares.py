@@ -7,11 +7,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from tests.transcripts import record
+from tests.release_transcripts import record
 from wattveil import cluster_shares
 from wattveil.errors import InvalidParameterError
-from wattveil.privacy.budget import Budget
-from wattveil.release.promise import global_promise
+from wattveil.privacy.guarantee import Budget, global_guarantee
 from wattveil.release.shares import ClusterShares
 
 CENTROIDS = np.array([[0.0], [10.0], [20.0]])
@@ -62,7 +61,7 @@ def test_attributes_are_matched_by_name() -> None:
     assert (draw.exact == TRUE.ravel() * 2**25).all()
 
 
-@pytest.mark.usefixtures("constants_once")
+@pytest.mark.usefixtures("cached_constants")
 def test_counts_are_unbiased_and_their_error_right() -> None:
     """Over 100 releases the noise of all cells has the stated standard deviation."""
     runs = [release() for _ in range(100)]
@@ -72,7 +71,7 @@ def test_counts_are_unbiased_and_their_error_right() -> None:
     assert abs(z.mean()) < stats.norm.isf(5e-7) / math.sqrt(z.size)
 
 
-@pytest.mark.usefixtures("constants_once")
+@pytest.mark.usefixtures("cached_constants")
 def test_share_errors_cover() -> None:
     """In groups that are not empty the true share is within two stated errors 95 times in 100.
 
@@ -115,14 +114,14 @@ def test_tables_fit_together() -> None:
 def test_guarantee_and_spends(epsilon: float) -> None:
     """One charge, the whole grant to the last unit."""
     released = release(epsilon=epsilon)
-    assert released.guarantee == global_promise(epsilon=epsilon, delta=1e-6)
+    assert released.guarantee == global_guarantee(epsilon=epsilon, delta=1e-6)
     (spend,) = released.spends
     assert spend.rho_units == Budget(released.guarantee).rho_units
     assert (spend.tag, spend.mechanism) == ("clusters by group", "gaussian_histogram")
     assert released.counts_std == pytest.approx(1.0 / math.sqrt(2e-18 * spend.rho_units), rel=1e-6)
 
 
-def test_one_group_and_nobody() -> None:
+def test_one_group_and_no_customers() -> None:
     """Without attributes the table has one axis; without customers it is all noise."""
     released = release(load_kw=np.zeros((0, 1)), groups={}, levels={})
     assert released.counts.shape == released.shares.shape == (3,)

@@ -1,4 +1,4 @@
-"""Synthetic customers released: what is promised, what one customer can change, what comes out."""
+"""Released synthetic customers: guarantee, influence of one customer, properties of the sample."""
 
 import math
 import pickle
@@ -6,19 +6,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from sklearn.base import clone
 
-from tests.transcripts import record, replay, squared_signal
+from tests.edge_case_load import CANARIES, every_edge_case
+from tests.release_transcripts import record, replay, squared_signal
 from wattveil import LoadSynthesizer, compiled
+from wattveil.arrays import Floats
 from wattveil.errors import InvalidParameterError, RehearsalError, WattveilError
 from wattveil.privacy import accounting, noise
-from wattveil.privacy.budget import Budget
-from wattveil.privacy.guarantee import Neighbours, Tier, Unit
+from wattveil.privacy.guarantee import Budget, Neighbours, Tier, Unit
 from wattveil.privacy.noise import NoiseSource
 from wattveil.simulate import simulate_load_kw
-
-Floats = NDArray[np.float64]
 
 _NEVER_MIND = 1e5
 """An epsilon that hides nothing."""
@@ -88,16 +86,6 @@ def test_spends_are_the_grant_to_the_last_unit(load_kw: Floats, centroids: Float
 
 # --- what one customer can change -----------------------------------------------------------------
 
-CANARIES = {
-    "far above": np.full(24, 1e6),
-    "far below": np.full(24, -1e5),
-    "nothing": np.zeros(24),
-    "spike": np.eye(24)[7] * 3000.0,
-    "tiny": np.full(24, 1e-9),
-    "too large to square": np.full(24, 1e300),
-    "alternating": np.tile([1e9, -1e9], 12),
-    "typical": np.full(24, 0.5),
-}
 SETTINGS: dict[str, dict[str, Any]] = {
     "weak": {"n_clusters": 5, "epsilon": 2.0},
     "log": {"n_clusters": 2, "epsilon": 8.0, "load_transform": "log"},
@@ -175,17 +163,9 @@ def test_customers_add_up(load_kw: Floats) -> None:
         assert np.array_equal(whole.exact, first.exact + second.exact)
 
 
-def test_rehearsal_cannot_be_fitted(load_kw: Floats) -> None:
+def test_fit_rejects_injected_noise(load_kw: Floats, silent: NoiseSource) -> None:
     """Noise from an injected source never becomes a release."""
-
-    class Quiet(NoiseSource):
-        """No noise at all."""
-
-        def discrete_gaussian(self, scale: float, size: int) -> NDArray[np.int64]:  # noqa: ARG002
-            """Return nothing but the exact sums."""
-            return np.zeros(size, dtype=np.int64)
-
-    with noise.rehearse(Quiet()), pytest.raises(RehearsalError):
+    with noise.rehearse(silent), pytest.raises(RehearsalError):
         LoadSynthesizer().fit(load_kw)
 
 
@@ -193,20 +173,7 @@ def test_rehearsal_cannot_be_fitted(load_kw: Floats) -> None:
 
 
 @pytest.mark.parametrize("load_transform", ["asinh", "log"])
-@pytest.mark.parametrize(
-    "rows",
-    [
-        np.zeros((0, 24)),
-        np.ones((1, 24)),
-        np.zeros((40, 24)),
-        np.full((30, 24), math.nan),
-        np.full((3, 24), 1e300),
-        np.linspace(0.1, 3.0, 50)[:, None],
-        np.ones((50, 2)),
-        np.full((20, 96), -2.0),
-    ],
-    ids=["nobody", "one", "all zero", "all invalid", "huge", "one slot", "alike", "export"],
-)
+@every_edge_case
 def test_any_data_gets_valid_customers(rows: Floats, load_transform: str) -> None:
     """No data set crashes the release or shows itself by an invalid customer."""
     for n_clusters in (1, 3):
@@ -340,5 +307,5 @@ def test_nothing_of_an_earlier_fit_remains(load_kw: Floats) -> None:
     assert hasattr(synthesizer, "cluster_centers_std_")
     synthesizer.set_params(centroids=found + 1.0).fit(load_kw)
     assert np.array_equal(synthesizer.cluster_centers_, found + 1.0)
-    for name in ("cluster_centers_std_", "n_told_apart_", "size_scale_"):
+    for name in ("cluster_centers_std_", "n_distinguishable_", "size_scale_"):
         assert not hasattr(synthesizer, name)

@@ -5,17 +5,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 from sklearn.base import clone
 
-from tests.transcripts import record, replay, squared_signal
+from tests.release_transcripts import record, replay, squared_signal
 from wattveil import YearSynthesizer
+from wattveil.arrays import Floats
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy import accounting
-from wattveil.privacy.budget import Budget
+from wattveil.privacy.guarantee import Budget
 from wattveil.profiles import Split
 
-Floats = NDArray[np.float64]
 SLOTS, DAYS = 4, 84
 NEW_YEAR = dt.date(2013, 1, 1)
 
@@ -113,7 +112,7 @@ def test_others_add_the_same_to_the_last_bit(hours_kw: Floats) -> None:
 
 @pytest.mark.parametrize("rows", [np.zeros((0, DAYS * SLOTS)), np.full((3, DAYS * SLOTS), np.nan)])
 def test_no_data_gets_a_valid_answer(rows: Floats) -> None:
-    """Nobody, or nobody with data, gives a model that can be sampled."""
+    """No customers, or none with data, gives a model that can be sampled."""
     sample = synthesizer(epsilon=0.1).fit(rows).sample(10, seed=0)[0]
     assert np.isfinite(sample).all()
 

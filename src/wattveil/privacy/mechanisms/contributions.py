@@ -21,12 +21,12 @@ from typing import Any, Final, final
 import numpy as np
 
 from wattveil import checks
+from wattveil.arrays import Floats, Ints
 from wattveil.compiled import compiled
 from wattveil.errors import InvalidDataError
 from wattveil.privacy import noise
 from wattveil.privacy.guarantee import Neighbours
-from wattveil.privacy.private_rows import BoundRowFunction, FloatArray, IntArray, checked_work
-from wattveil.privacy.secret import PrivateValue
+from wattveil.privacy.private_data import BoundRowFunction, PrivateValue, checked_work
 
 NO_DATA: Final = -1
 """The cell of a customer that contributes nothing (the zero-out neighbour)."""
@@ -52,7 +52,7 @@ class Query:
         for name in ("n_cells", "n_features"):
             if (size := getattr(self, name)) is not None:
                 # Python's own integers: they do not overflow when multiplied.
-                object.__setattr__(self, name, checks.integer(name, size, least=1, most=2**24))
+                object.__setattr__(self, name, checks.integer(name, size, minimum=1, maximum=2**24))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -79,7 +79,7 @@ class BoundedTotals(PrivateValue):
 
     __slots__ = ("_integers", "_key")
 
-    def __init__(self, permit: object, key: bytes, integers: IntArray) -> None:
+    def __init__(self, permit: object, key: bytes, integers: Ints) -> None:
         if permit is not _PERMIT:
             raise TypeError("bounded totals are computed from rows, by BlockSums")
         integers.setflags(write=False)
@@ -113,7 +113,7 @@ class BlockSums:
         integers = np.zeros(self._ends[-1], dtype=np.int64)
         found = list(self._work(*columns))
         if len(found) != sum(len(query.shape) for query in self._queries):
-            raise ValueError("a row function returned other arrays than its queries ask for")
+            raise ValueError("a row function returned other arrays than its queries require")
         for query, part in zip(self._queries, np.split(integers, self._ends[:-1]), strict=True):
             cells = found.pop(0)
             features = None if query.n_features is None else found.pop(0)
@@ -141,11 +141,11 @@ class BlockSums:
         integers = np.frombuffer(body, dtype="<i8").astype(np.int64)
         return BoundedTotals(_PERMIT, self._key, integers)
 
-    def split(self, totals: BoundedTotals) -> list[IntArray]:
+    def split(self, totals: BoundedTotals) -> list[Ints]:
         """Return the integers of each query: for the mechanism that adds the noise."""
         return np.split(self._own(totals), self._ends[:-1])
 
-    def _own(self, totals: object) -> IntArray:
+    def _own(self, totals: object) -> Ints:
         """Return the integers of totals that these sums made; refuse all others."""
         if not isinstance(totals, BoundedTotals) or totals._key != self._key:  # noqa: SLF001 - its maker
             raise TypeError("these totals were not computed by this query")
@@ -159,7 +159,7 @@ def checked_sums(work: BlockSums) -> BlockSums:
     return work
 
 
-def _add_contributions(totals: IntArray, cells: IntArray, features: FloatArray | None) -> None:
+def _add_contributions(totals: Ints, cells: Ints, features: Floats | None) -> None:
     """Add each customer's bounded contribution to the totals of its cell.
 
     `BoundRowFunction` has checked that there is one entry per customer.
@@ -172,14 +172,14 @@ def _add_contributions(totals: IntArray, cells: IntArray, features: FloatArray |
     else:
         shape = (cells.size, totals.shape[1])
         if features.dtype != np.float64 or features.shape != shape:
-            raise TypeError("features are a matrix of float64, as wide as the query says")
+            raise TypeError("features are a matrix of float64, as wide as the query")
         inside = _add_clipped(np.ascontiguousarray(features), own, totals)
     if not inside:  # for the data holder: an error that depends on rows must not reach an analyst
         raise InvalidDataError(f"cells between 0 and {len(totals) - 1}, or -1", [])
 
 
 @compiled
-def _add_counts(cells: IntArray, totals: IntArray) -> bool:
+def _add_counts(cells: Ints, totals: Ints) -> bool:
     """Add 1 to the total of each customer's cell; return whether all cells exist."""
     inside = True
     for i in range(cells.size):
@@ -191,7 +191,7 @@ def _add_counts(cells: IntArray, totals: IntArray) -> bool:
 
 
 @compiled
-def _add_clipped(features: FloatArray, cells: IntArray, totals: IntArray) -> bool:
+def _add_clipped(features: Floats, cells: Ints, totals: Ints) -> bool:
     """Clip each row to length 1 in whole steps and add it to its cell; return whether all exist.
 
     A row is scaled to min(1, |x|), rounded towards zero, and its squared length checked in

@@ -3,22 +3,28 @@
 `release_sums` is the mechanism of the global tier. It takes private rows and a row function; the
 contributions are bounded and added up by `contributions`, after the charge, and discrete Gaussian
 noise is added to the integers. Only the noisy integers are released.
+
+`PrivateTable` binds private rows to a budget. A public release function puts both into a table and
+passes on nothing else. Code that holds the table can apply row functions and release noisy numbers,
+which are charged to that budget first. It cannot read a row, and it cannot release anything without
+a charge. So the code that chooses the queries and processes the answers is not part of the trusted
+base: it is post-processing, whatever it does.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar, TypeVarTuple, final
 
 import numpy as np
 
+from wattveil.arrays import Bools, Floats, Ints
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy import accounting, noise
-from wattveil.privacy.budget import Budget, Spend
+from wattveil.privacy.guarantee import Budget, Spend
 from wattveil.privacy.mechanisms.contributions import STEP, BlockSums, Query
-from wattveil.privacy.private_rows import BoundRowFunction, FloatArray, IntArray, Rows
-from wattveil.privacy.secret import Released
+from wattveil.privacy.private_data import BoundRowFunction, PrivateValue, Released, Rows
 
 _MIN_SCALE = 1024.0
 """Smallest noise scale in steps for which docs/proofs/discrete-gaussian.md is written."""
@@ -28,14 +34,14 @@ _MIN_SCALE = 1024.0
 class NoisyTotals:
     """A released count or sum for each cell."""
 
-    steps: IntArray
+    steps: Ints
     """The exact integers plus noise, in whole steps."""
     noise_scale: float
     """Standard deviation of the noise of each integer, in steps."""
     shape: tuple[int, ...]
 
     @cached_property
-    def value(self) -> FloatArray:
+    def value(self) -> Floats:
         """The counts, or the sums of features."""
         return np.asarray(self.steps.reshape(self.shape) * STEP, dtype=np.float64)
 
@@ -103,7 +109,7 @@ def charge_gaussian(
     return sigma, budget.charge(replace(spend, eta=eta, drawn=drawn))
 
 
-def add_noise(exact: IntArray, *, scale: float) -> IntArray:
+def add_noise(exact: Ints, *, scale: float) -> Ints:
     """Return exact integers, which have been charged for, plus discrete Gaussian noise.
 
     The sum wraps at 2^63 like any int64: still a function of the noisy sum.
@@ -111,3 +117,47 @@ def add_noise(exact: IntArray, *, scale: float) -> IntArray:
     steps = noise.add_discrete_gaussian(exact, scale=scale)
     steps.setflags(write=False)
     return steps
+
+
+Columns = TypeVarTuple("Columns")
+Found = TypeVarTuple("Found")
+Other = TypeVar("Other")
+
+Noisy = tuple[Floats, float]
+"""Released numbers, and the standard deviation of the noise of each."""
+
+
+@final
+class PrivateTable(PrivateValue, Generic[*Columns]):
+    """Private rows, and the budget to which every release from them is charged.
+
+    Formal guarantee
+    ----------------
+    The caller ensures that one customer has at most one row, and that what is passed to `release`,
+    row functions included, is public or was released before. Then everything that the methods
+    return satisfies the guarantee of the budget. Proof: docs/proofs/adaptive-transcript.md.
+    """
+
+    __slots__ = ("_budget", "_rows")
+
+    def __init__(self, rows: Rows[*Columns], budget: Budget) -> None:
+        self._rows = rows
+        self._budget = budget
+
+    @property
+    def width(self) -> int:
+        """The number of values per customer in the first column: public."""
+        return self._rows.width
+
+    def map(self, work: BoundRowFunction[tuple[Other]]) -> "PrivateTable[Other]":
+        """Apply a row function to the one column; return a table under the same budget."""
+        return PrivateTable(self._rows.map(work), self._budget)
+
+    def select(self, work: BoundRowFunction[tuple[*Found, Bools]]) -> "PrivateTable[*Found]":
+        """Apply a row function and keep the customers it selects, under the same budget."""
+        return PrivateTable(self._rows.select(work), self._budget)
+
+    def release(self, work: BoundRowFunction[Any], *queries: Query) -> list[Noisy]:
+        """Charge, then release a noisy count or sum for each query: see `release_sums`."""
+        released = [one.publish() for one in release_sums(self._rows, work, queries, self._budget)]
+        return [(one.value, one.std) for one in released]

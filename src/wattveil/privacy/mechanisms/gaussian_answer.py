@@ -13,15 +13,14 @@ from operator import mul
 import numpy as np
 
 from wattveil import checks
+from wattveil.arrays import Floats, Ints
 from wattveil.errors import InvalidDataError, InvalidParameterError
 from wattveil.privacy import noise
-from wattveil.privacy.budget import Budget, Spend
-from wattveil.privacy.guarantee import Tier
+from wattveil.privacy.guarantee import Budget, Spend, Tier
 from wattveil.privacy.mechanisms.contributions import STEP, UNIT
 from wattveil.privacy.mechanisms.gaussian import add_noise, charge_gaussian
 from wattveil.privacy.opening import reveal
-from wattveil.privacy.private_rows import FloatArray, IntArray
-from wattveil.privacy.secret import Released, Secret
+from wattveil.privacy.private_data import Released, Secret
 
 _MAX_STEP = 2**61
 """Answers saturate here: int64 cannot overflow, and no distance between answers increases."""
@@ -31,7 +30,7 @@ _MAX_STEP = 2**61
 class Ellipsoid:
     """The vectors x with |W^-1 x| <= 1 for a matrix W: noise has the covariance of W W'."""
 
-    shape: FloatArray
+    shape: Floats
 
     def __post_init__(self) -> None:
         """Refuse a matrix whose inverse cannot be computed accurately."""
@@ -48,11 +47,11 @@ class Ellipsoid:
         object.__setattr__(self, "shape", own)
 
     @cached_property
-    def whiten(self) -> FloatArray:
+    def whiten(self) -> Floats:
         """W^-1."""
         return np.asarray(np.linalg.inv(self.shape), dtype=np.float64)
 
-    def round_answer(self, vector: FloatArray) -> IntArray:
+    def round_answer(self, vector: Floats) -> Ints:
         """Return an answer whitened and rounded to whole steps."""
         # In fractions: a float product errs by more than a step when the answer is long.
         answer = [Fraction(entry) / Fraction(STEP) for entry in vector.tolist()]
@@ -77,25 +76,25 @@ class Ellipsoid:
 class NoisyAnswer:
     """A released answer: integers on the grid of whitened coordinates, with their scale."""
 
-    steps: IntArray
+    steps: Ints
     noise_scale: float
     """Standard deviation of the noise of each integer, in steps."""
     differences: Ellipsoid
 
     @cached_property
-    def value(self) -> FloatArray:
+    def value(self) -> Floats:
         """The answer in the coordinates of the data: W (k step)."""
         return self.differences.shape @ (self.steps * STEP)
 
     @cached_property
-    def covariance(self) -> FloatArray:
+    def covariance(self) -> Floats:
         """The covariance of the noise in ``value``: known, not estimated."""
         factor = self.differences.shape * (self.noise_scale * STEP)
         return factor @ factor.T
 
 
 def gaussian_answer(
-    answer: Secret[FloatArray], *, differences: Ellipsoid, rho_units: int, budget: Budget, tag: str
+    answer: Secret[Floats], *, differences: Ellipsoid, rho_units: int, budget: Budget, tag: str
 ) -> Released[NoisyAnswer]:
     """Release an answer that is not a sum, with noise shaped like its differences.
 

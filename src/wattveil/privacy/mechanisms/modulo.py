@@ -1,13 +1,14 @@
 """The paper's label noise: modulo K, on the labels that a removal can change (instance tier).
 
-L is the set of customers whose label changes when some other customer is removed, Delta_l the most
-labels that one removal changes. Each label in L moves with chance rho to one of the other K - 1.
+L is the set of customers whose label changes when some other customer is removed, Delta_l the
+maximum number of labels that one removal changes. Each label in L moves with probability rho to
+one of the other K - 1.
 The privacy loss of a removal is (M0 - Mc) a with a = log((1 - rho)(K - 1) / rho) and (M0, Mc,
 rest) multinomial(Delta_l; 1 - rho, rho/(K-1), rho(K-2)/(K-1)).
 
 Differs from the paper: its double sum takes factorials of negative numbers, divides 0 by 0 for
 K = 2 and has Delta_l^2 / 2 terms. Here the distribution of M0 - Mc comes from a recurrence with
-positive terms only, one step a value, right to 1e-10 at Delta_l = 100,000.
+positive terms only, one step per value, with a relative error below 1e-10 at Delta_l = 100,000.
 """
 
 import math
@@ -18,20 +19,19 @@ import numpy as np
 from flint import arb, ctx
 
 from wattveil import checks
+from wattveil.arrays import Floats, Ints
 from wattveil.errors import InvalidDataError, InvalidParameterError
-from wattveil.privacy import accounting, noise, rounding
-from wattveil.privacy.budget import Budget, Spend
-from wattveil.privacy.guarantee import Tier
+from wattveil.privacy import accounting, noise
+from wattveil.privacy.guarantee import Budget, Spend, Tier
 from wattveil.privacy.mechanisms.contributions import NO_DATA
 from wattveil.privacy.mechanisms.response import PARTS, checked_labels
 from wattveil.privacy.opening import reveal
-from wattveil.privacy.private_rows import FloatArray, IntArray
-from wattveil.privacy.secret import Released, Secret
+from wattveil.privacy.private_data import Released, Secret
 
 ROUND_UP = 1.0 + 2e-10
-"""Above the rounding error of the recurrence (8 ulp a step, 1e-10 at 10^5 steps)."""
+"""Above the rounding error of the recurrence (8 ulp per step, 1e-10 at 10^5 steps)."""
 
-_MOST_CHANGED = 100_000
+_MAX_CHANGED = 100_000
 
 
 def modulo_delta(*, n_labels: int, changed: int, flip: float, epsilon: float) -> float:
@@ -43,12 +43,12 @@ def modulo_delta(*, n_labels: int, changed: int, flip: float, epsilon: float) ->
 
 
 def modulo_flip(*, n_labels: int, changed: int, epsilon: float, delta: float) -> float:
-    """Return the least chance rho of moving a label that gives (epsilon, delta), rounded up.
+    """Return the minimum probability rho of moving a label for (epsilon, delta), rounded up.
 
     0 when no label changes; never above (K - 1) / K, where the label is uniform. For delta = 0 in
     closed form: rho = (K - 1) / (e^(epsilon / Delta_l) + K - 1).
     """
-    _check_shape(n_labels, changed, least=0)
+    _check_shape(n_labels, changed, minimum=0)
     checks.positive_epsilon("epsilon", epsilon)
     checks.probability_or_zero("delta", delta)
     uniform = (n_labels - 1) / n_labels
@@ -60,22 +60,22 @@ def modulo_flip(*, n_labels: int, changed: int, epsilon: float, delta: float) ->
         return min(max(odds / (1.0 + odds) * ROUND_UP, math.ulp(0.0)), uniform)
 
     keeps = partial(modulo_delta, n_labels=n_labels, changed=changed, epsilon=epsilon)
-    return rounding.least_float(
+    return accounting.smallest_float(
         lambda flip: flip >= uniform or keeps(flip=flip) <= delta, low=1e-300, high=uniform
     )
 
 
 def modulo_labels(
-    labels: Secret[IntArray],
+    labels: Secret[Ints],
     *,
-    unstable: Secret[IntArray],
+    unstable: Secret[Ints],
     changed: int,
     n_labels: int,
     epsilon: float,
     delta: float,
     budget: Budget,
     tag: str,
-) -> Released[IntArray]:
+) -> Released[Ints]:
     """Release the labels, those of the ``unstable`` customers with noise modulo K.
 
     Formal guarantee
@@ -83,9 +83,9 @@ def modulo_labels(
     The caller ensures that ``unstable`` holds every position whose label changes when some other
     customer is removed, and that one removal changes at most ``changed`` labels. Then for the data
     at hand, with ``unstable`` and the other labels treated as known, the released list is
-    (epsilon, delta)-indistinguishable from that of each removal. Labels outside ``unstable`` leave
-    as they are (all of them when ``changed`` is 0): this is not differential privacy, and a budget
-    of the global tier is refused.
+    (epsilon, delta)-indistinguishable from that of each removal. Labels outside ``unstable`` are
+    released unchanged (all of them when ``changed`` is 0): this is not differential privacy, and a
+    budget of the global tier is refused.
     Proof: docs/proofs/modulo-labels.md.
     """
     if budget.guarantee.tier is not Tier.INSTANCE:
@@ -110,18 +110,18 @@ def modulo_labels(
     return Released(value=moved, spends=(spend,), rehearsal=noise.is_rehearsal())
 
 
-def _move_labels(values: IntArray, *, n_labels: int, flip: Fraction) -> IntArray:
-    """With chance ``flip`` add a uniform offset in 1..K-1, modulo K: every other label is alike."""
+def _move_labels(values: Ints, *, n_labels: int, flip: Fraction) -> Ints:
+    """With probability ``flip`` add a uniform offset in 1..K-1, modulo K."""
     moves = noise.bernoulli(probability=flip, size=values.size)
     offsets = 1 + noise.uniform_below(bound=n_labels - 1, size=values.size)
     return np.where(moves, (values + offsets) % n_labels, values)
 
 
-def loss_distribution(n_labels: int, changed: int, flip: float) -> tuple[FloatArray, FloatArray]:
+def loss_distribution(n_labels: int, changed: int, flip: float) -> tuple[Floats, Floats]:
     """Return the privacy losses a D for D = M0 - Mc = 0..Delta_l, and P[D], both rounded up.
 
-    D is a sum of n = Delta_l steps +1, 0, -1 with chances p+, p0, p-. With e_i = P[D = n - i], the
-    coefficients of g^n for g(z) = p+ + p0 z + p- z^2 obey g (g^n)' = n g' g^n, so
+    D is a sum of n = Delta_l steps +1, 0, -1 of probabilities p+, p0, p-. With e_i = P[D = n - i],
+    the coefficients of g^n for g(z) = p+ + p0 z + p- z^2 obey g (g^n)' = n g' g^n, so
 
         (i + 1) p+ e_(i+1) = (n - i) p0 e_i + (2n - i + 1) p- e_(i-1),    e_0 = p+^n.
 
@@ -157,6 +157,6 @@ def _power(base: float, n: int) -> tuple[float, int]:
     return math.ldexp(mantissa, -bits), exponent + bits
 
 
-def _check_shape(n_labels: int, changed: int, *, least: int = 1) -> None:
-    checks.integer("n_labels", n_labels, least=2)
-    checks.integer("changed", changed, least=least, most=_MOST_CHANGED)
+def _check_shape(n_labels: int, changed: int, *, minimum: int = 1) -> None:
+    checks.integer("n_labels", n_labels, minimum=2)
+    checks.integer("changed", changed, minimum=minimum, maximum=_MAX_CHANGED)

@@ -9,41 +9,40 @@ from typing import Any
 import numpy as np
 
 from wattveil import checks
+from wattveil.arrays import Ints, Texts
 from wattveil.errors import InvalidDataError, InvalidParameterError
-from wattveil.privacy import accounting, noise, rounding
-from wattveil.privacy.budget import Budget, Spend
-from wattveil.privacy.guarantee import Neighbours
+from wattveil.privacy import accounting, noise
+from wattveil.privacy.guarantee import Budget, Neighbours, Spend
 from wattveil.privacy.mechanisms.contributions import NO_DATA
-from wattveil.privacy.private_rows import (
+from wattveil.privacy.private_data import (
     BoundRowFunction,
-    IntArray,
+    Released,
     ReleasedRows,
     Rows,
-    Texts,
     checked_work,
 )
-from wattveil.privacy.secret import Released
 
 PARTS = 2**62
-"""Chances are whole multiples of 2^-62: drawn exactly from one word, added up exactly."""
+"""Probabilities are multiples of 2^-62: drawn exactly from one word, added up exactly."""
 
-_MOST_LABELS = 1_000
-"""Up to here the nearest channel to uniform in whole parts is within any epsilon we accept."""
+_MAX_LABELS = 1_000
+"""Up to here the nearest channel to uniform, in multiples of 2^-62, meets any epsilon accepted."""
 
 
 @dataclass(frozen=True, eq=False)
 class Channel:
-    """What is drawn for each true label; who made it need not be trusted: `epsilon` is computed.
+    """Distribution of the released label for each true label; `epsilon` is computed from it.
 
-    ``parts`` has a row a true label and a last one for a customer without data, a column a released
-    label; every row adds up to `PARTS`. A released label is possible in every row or in none.
+    ``parts`` has one row per true label, a last row for a customer without data, and one column per
+    released label; every row adds up to `PARTS`. A released label is possible in every row or in
+    none. The code that computes the channel need not be trusted.
     """
 
-    parts: IntArray
+    parts: Ints
 
     def __post_init__(self) -> None:
-        """Refuse what is not such a table."""
-        own = np.array(self.parts)  # nobody else's array: it must not change
+        """Refuse an array that is not such a table."""
+        own = np.array(self.parts)  # a copy that no other code can change
         is_table = own.dtype == np.int64 and own.ndim == 2 and len(own) == own.shape[1] + 1 > 1  # noqa: PLR2004 - rows and columns
         # Python's integers add up exactly; with no part below 0 none is above the sum.
         whole = is_table and own.min() >= 0 and {sum(row) for row in own.tolist()} == {PARTS}
@@ -54,30 +53,30 @@ class Channel:
         object.__setattr__(self, "parts", own)
 
     def epsilon(self, neighbours: Neighbours) -> float:
-        """Return the least epsilon for which a draw is epsilon-DP, rounded up.
+        """Return the smallest epsilon for which a draw is epsilon-DP, rounded up.
 
         Zero-out compares each row with the last, both ways; replace-one all rows with each other.
         """
-        most, least = self.parts.max(axis=0).tolist(), self.parts.min(axis=0).tolist()
+        largest, smallest = self.parts.max(axis=0).tolist(), self.parts.min(axis=0).tolist()
         if neighbours is Neighbours.ZERO_OUT:
             absent = self.parts[-1].tolist()
-            most, least = most + absent, absent + least
-        # A label that is never drawn, in any row, tells nothing.
-        ratios = [Fraction(*pair) for pair in zip(most, least, strict=True) if pair[1]]
+            largest, smallest = largest + absent, absent + smallest
+        # A label that is never drawn, in any row, reveals nothing.
+        ratios = [Fraction(*pair) for pair in zip(largest, smallest, strict=True) if pair[1]]
         return accounting.log_ratio(*max(ratios).as_integer_ratio())
 
 
 def response_channel(*, n_labels: int, epsilon: float, neighbours: Neighbours) -> Channel:
-    """Return K-ary randomised response: a label stays with chance p, each other one has chance q.
+    """Return K-ary randomised response: p for the true label, q for each other label.
 
-    A customer without data gets each label with chance 1 / K. With the smallest q, in whole parts,
-    that is epsilon-DP; in real numbers
+    A customer without data gets each label with probability 1 / K. q is the smallest multiple of
+    2^-62 that is epsilon-DP; in real numbers
 
     * zero-out needs p <= e^epsilon / K and q >= e^-epsilon / K:
       p = min(e^epsilon / K, 1 - (K - 1) e^-epsilon / K)
     * replace-one needs p <= e^epsilon q: p = e^epsilon / (e^epsilon + K - 1)
     """
-    n_labels = checks.integer("n_labels", n_labels, least=2, most=_MOST_LABELS)
+    n_labels = checks.integer("n_labels", n_labels, minimum=2, maximum=_MAX_LABELS)
     epsilon = checks.positive_epsilon("epsilon", epsilon)  # float32 would compare as float32
     uniform, rest = divmod(PARTS, n_labels)
 
@@ -87,20 +86,20 @@ def response_channel(*, n_labels: int, epsilon: float, neighbours: Neighbours) -
         parts[-1] = uniform + (np.arange(n_labels) < rest)
         return Channel(parts)
 
-    above = rounding.last_accepted(lambda q: table(q).epsilon(neighbours) > epsilon, 0, uniform)
+    above = accounting.last_accepted(lambda q: table(q).epsilon(neighbours) > epsilon, 0, uniform)
     return table(above + 1)
 
 
 def respond(
     rows: Rows[*tuple[Any, ...]],
     ids: Rows[Texts],
-    label_of: BoundRowFunction[tuple[IntArray]],
+    label_of: BoundRowFunction[tuple[Ints]],
     *,
     channel: Channel,
     budget: Budget,
     tag: str,
     real_ids: bool,
-) -> ReleasedRows[Texts, IntArray]:
+) -> ReleasedRows[Texts, Ints]:
     """Release one randomised label per customer of a public list.
 
     ``ids`` is the public list, one id for each row. ``label_of`` returns the true label of each
@@ -149,14 +148,14 @@ def fresh_key() -> bytes:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Response:
-    """What `respond` computes of a block: name and drawn label of each customer."""
+    """Computation of `respond` on a block: name and drawn label of each customer."""
 
-    label_of: BoundRowFunction[tuple[IntArray]]
-    parts: IntArray
+    label_of: BoundRowFunction[tuple[Ints]]
+    parts: Ints
     word_key: bytes | None
     name_key: bytes | None
 
-    def __call__(self, *columns: Any) -> tuple[Texts, IntArray]:  # noqa: ANN401 - arrays
+    def __call__(self, *columns: Any) -> tuple[Texts, Ints]:  # noqa: ANN401 - arrays
         """Draw one label per customer, from one word per customer, whatever the true label is."""
         *own, names = columns
         labels = checked_labels(self.label_of(*own)[0], len(self.parts) - 1)
@@ -171,7 +170,7 @@ class _Response:
         return names if key is None else pseudonyms(names, key=key), drawn
 
 
-def checked_labels(labels: IntArray, n_labels: int, *, field: str = "labels") -> IntArray:
+def checked_labels(labels: Ints, n_labels: int, *, field: str = "labels") -> Ints:
     """Accept whole numbers in [0, n_labels) and `NO_DATA`; an error is for the data holder."""
     values = checks.numbers(field, labels)
     if values.ndim != 1 or (values != np.trunc(values)).any():

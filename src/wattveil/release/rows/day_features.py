@@ -1,21 +1,22 @@
 """Typical days of customers, and features of the deviations of single days from them.
 
-`wattveil.synthesis.days` explains the quantities and processes their noisy sums.
+`wattveil.numerics.synthesis.day_deviations` explains the quantities and processes their noisy sums.
 """
 
 import math
 
 import numpy as np
 
+from wattveil.arrays import Bools, Floats, Ints
 from wattveil.compiled import compiled
+from wattveil.numerics.synthesis.day_deviations import LAGS, slot_scale
+from wattveil.numerics.synthesis.synthesis_tuning import DAY_FLOOR, DAY_PARTS, DAY_SCALE
 from wattveil.privacy.mechanisms.contributions import NO_DATA
-from wattveil.privacy.private_rows import FloatArray, IntArray, Mask, row_function
-from wattveil.release.rows.projection import check_shapes, check_width, row_lengths
+from wattveil.privacy.private_data import row_function
+from wattveil.release.rows.load_features import check_shapes, check_width, row_lengths
 from wattveil.release.rows.synthesis_features import add_cosines
-from wattveil.synthesis.days import LAGS, slot_scale
-from wattveil.synthesis.tuning import DAY_FLOOR, DAY_PARTS, DAY_SCALE
 
-Bases = tuple[FloatArray, FloatArray, FloatArray]
+Bases = tuple[Floats, Floats, Floats]
 """Public: the whitening matrix of a day, and the curves and weights of its margins."""
 Gains = tuple[float, float, float]
 """Public: factors of the covariance, the products and the margins."""
@@ -26,7 +27,7 @@ _LARGEST = 1e9
 
 
 @row_function
-def typical_days(hours_kw: FloatArray, *, parts: IntArray, n_parts: int) -> tuple[FloatArray]:
+def typical_days(hours_kw: Floats, *, parts: Ints, n_parts: int) -> tuple[Floats]:
     """Return each customer's mean day of every part of the year, side by side.
 
     ``parts`` is the part of each day. A day with a slot that is not finite is excluded; a customer
@@ -44,25 +45,25 @@ def typical_days(hours_kw: FloatArray, *, parts: IntArray, n_parts: int) -> tupl
 
 @row_function
 def day_features(
-    hours_kw: FloatArray,
+    hours_kw: Floats,
     *,
-    parts: IntArray,
+    parts: Ints,
     n_parts: int,
     bases: Bases,
     gains: Gains,
-    edges: FloatArray,
-) -> tuple[IntArray, FloatArray, IntArray, IntArray]:
+    edges: Floats,
+) -> tuple[Ints, Floats, Ints, Ints]:
     """Return cell 0 and the features of each customer's days, and the cells of both spreads."""
     (typical,) = typical_days(hours_kw, parts=parts, n_parts=n_parts)
     has_data = np.isfinite(typical).all(axis=1)
     typical[~has_data] = 0.0
     features, spreads = day_moments(hours_kw, typical, parts=parts, bases=bases, gains=gains)
     shapes, levels = np.searchsorted(edges, spreads.T, side="right")
-    nobody = np.where(has_data, 0, NO_DATA)
-    return nobody, features, np.where(has_data, shapes, nobody), np.where(has_data, levels, nobody)
+    cells = np.where(has_data, 0, NO_DATA)
+    return cells, features, np.where(has_data, shapes, cells), np.where(has_data, levels, cells)
 
 
-def whole_days(hours_kw: FloatArray, n_days: int) -> tuple[FloatArray, Mask]:
+def whole_days(hours_kw: Floats, n_days: int) -> tuple[Floats, Bools]:
     """Return the load of each day, (customers, days, slots), and which days are whole.
 
     Values saturate; a day with a slot that is not finite is not whole, and is set to zeros.
@@ -76,8 +77,8 @@ def whole_days(hours_kw: FloatArray, n_days: int) -> tuple[FloatArray, Mask]:
 
 
 def day_moments(
-    hours_kw: FloatArray, typical_kw: FloatArray, *, parts: IntArray, bases: Bases, gains: Gains
-) -> tuple[FloatArray, FloatArray]:
+    hours_kw: Floats, typical_kw: Floats, *, parts: Ints, bases: Bases, gains: Gains
+) -> tuple[Floats, Floats]:
     """Return the features of each customer, of L2 norm at most 1, and the spreads of its days.
 
     Spreads are (customers, 2): of shapes, and of levels relative to them; 0 for identical days.
@@ -99,16 +100,14 @@ def day_moments(
             _fill_margins(days, (curves, weights), gains[2], features[i])
     n_moments = n_slots * (n_slots + 1) // 2
     ends = [n_moments, n_moments + len(LAGS) * n_slots]
-    for part, most in zip(np.split(features, ends, axis=1), DAY_PARTS, strict=True):
-        longest = math.sqrt(most)  # clipped in place, each part to its squared length
+    for part, max_squared in zip(np.split(features, ends, axis=1), DAY_PARTS, strict=True):
+        longest = math.sqrt(max_squared)  # clipped in place, each part to its squared length
         np.multiply(part, (longest / np.maximum(row_lengths(part), longest))[:, None], out=part)
     return features, spreads
 
 
 @compiled
-def _offsets(
-    days_kw: FloatArray, whole: Mask, typical: FloatArray, parts: IntArray, floor: float
-) -> FloatArray:
+def _offsets(days_kw: Floats, whole: Bools, typical: Floats, parts: Ints, floor: float) -> Floats:
     """Return the offsets e, (days, slots): 0 for a day that is not whole."""
     offsets = np.zeros(days_kw.shape)
     means = np.zeros(typical.shape)
@@ -129,11 +128,11 @@ def _offsets(
 
 @compiled
 def _fill_moments(
-    days: tuple[FloatArray, Mask],
+    days: tuple[Floats, Bools],
     n_parts: int,
-    whiten: FloatArray,
+    whiten: Floats,
     gains: Gains,
-    found: FloatArray,
+    found: Floats,
 ) -> tuple[float, float]:
     """Fill covariance and products; return both spreads, 0 if all days are identical."""
     offsets, whole = days
@@ -170,7 +169,7 @@ def _fill_moments(
 
 @compiled
 def _product(
-    z: FloatArray, whole: Mask, coordinates: tuple[int, int], lag: int
+    z: Floats, whole: Bools, coordinates: tuple[int, int], lag: int
 ) -> tuple[float, float]:
     """Return the sum of products of two coordinates at a lag in days, and the number of pairs."""
     j, m = coordinates
@@ -184,10 +183,10 @@ def _product(
 
 @compiled
 def _fill_margins(
-    days: tuple[FloatArray, Mask],
-    margins: tuple[FloatArray, FloatArray],
+    days: tuple[Floats, Bools],
+    margins: tuple[Floats, Floats],
     gain: float,
-    found: FloatArray,
+    found: Floats,
 ) -> None:
     """Fill the mean over days of w_jw / sqrt(d) sum_h b_w(h) sqrt(2) cos(pi j v_h)."""
     offsets, whole = days

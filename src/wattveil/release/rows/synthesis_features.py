@@ -4,12 +4,13 @@ import math
 
 import numpy as np
 
+from wattveil.arrays import Bools, Floats, Ints
 from wattveil.compiled import compiled
-from wattveil.privacy.private_rows import FloatArray, IntArray, Mask, row_function
-from wattveil.release.rows.projection import check_shapes, check_width, products, row_lengths
-from wattveil.synthesis.tuning import MEAN_PART
+from wattveil.numerics.synthesis.synthesis_tuning import MEAN_PART
+from wattveil.privacy.private_data import row_function
+from wattveil.release.rows.load_features import check_shapes, check_width, products, row_lengths
 
-Rule = tuple[bool, float, FloatArray]
+Rule = tuple[bool, float, Floats]
 """The public transform: whether it is the logarithm, its alpha in kW, and the scale per cluster."""
 
 _LOG_FLOOR = 1e-3
@@ -18,29 +19,27 @@ _ROOT_TWO = math.sqrt(2.0)
 
 
 @row_function
-def export_cells(load_kw: FloatArray, labels: IntArray) -> tuple[IntArray]:
+def export_cells(load_kw: Floats, labels: Ints) -> tuple[Ints]:
     """Return the cell 2 k + (whether some load is negative) of each customer."""
     return (2 * labels + (load_kw < 0.0).any(axis=1),)
 
 
 @row_function
 def scores(
-    load_kw: FloatArray,
-    labels: IntArray,
+    load_kw: Floats,
+    labels: Ints,
     *,
     rule: Rule,
-    centres: FloatArray,
-    weights: FloatArray,
-) -> tuple[FloatArray, IntArray, Mask]:
+    centres: Floats,
+    weights: Floats,
+) -> tuple[Floats, Ints, Bools]:
     """Return the coordinates D z of each customer's offset from its centroid, and its cluster."""
     offsets = centroid_offsets(load_kw, labels, rule, centres)
     return products(offsets, weights), labels, np.ones(len(labels), dtype=np.bool_)
 
 
 @row_function
-def moment_features(
-    scores: FloatArray, labels: IntArray, *, radius: float
-) -> tuple[IntArray, FloatArray]:
+def moment_features(scores: Floats, labels: Ints, *, radius: float) -> tuple[Ints, Floats]:
     """Return cluster and (sqrt(p) a, sqrt(1 - p) a a'), with a = scores / radius clipped to 1.
 
     The matrix is stored as its upper triangle, off-diagonal entries times sqrt 2, which preserves
@@ -55,14 +54,14 @@ def moment_features(
 
 @row_function
 def margin_features(
-    load_kw: FloatArray,
-    labels: IntArray,
+    load_kw: Floats,
+    labels: Ints,
     *,
     rule: Rule,
-    means: FloatArray,
-    deviations: FloatArray,
-    waves: tuple[FloatArray, FloatArray],
-) -> tuple[IntArray, FloatArray]:
+    means: Floats,
+    deviations: Floats,
+    waves: tuple[Floats, Floats],
+) -> tuple[Ints, Floats]:
     """Return cell 0 and the weighted cosine coefficients of Phi((y - m_k) / sigma_k).
 
     ``means`` and ``deviations`` are (K, d), ``waves`` the curves over the slots and the weights.
@@ -73,9 +72,7 @@ def margin_features(
     return np.zeros_like(labels), cosine_features(normal, waves)
 
 
-def centroid_offsets(
-    load_kw: FloatArray, labels: IntArray, rule: Rule, centres: FloatArray
-) -> FloatArray:
+def centroid_offsets(load_kw: Floats, labels: Ints, rule: Rule, centres: Floats) -> Floats:
     """Return y - centre of each row, with the centre of its own cluster."""
     check_width(load_kw, centres.shape[1])
     check_shapes((rule[2], centres.shape[:1]))
@@ -84,7 +81,7 @@ def centroid_offsets(
     return found
 
 
-def cosine_features(standardised: FloatArray, waves: tuple[FloatArray, FloatArray]) -> FloatArray:
+def cosine_features(standardised: Floats, waves: tuple[Floats, Floats]) -> Floats:
     """Return the weighted cosine coefficients of each row, clipped to length 1."""
     curves, weights = waves
     check_width(standardised, curves.shape[1])
@@ -95,9 +92,7 @@ def cosine_features(standardised: FloatArray, waves: tuple[FloatArray, FloatArra
 
 
 @compiled
-def _fill_offsets(
-    rows: FloatArray, labels: IntArray, rule: Rule, centres: FloatArray, found: FloatArray
-) -> None:
+def _fill_offsets(rows: Floats, labels: Ints, rule: Rule, centres: Floats, found: Floats) -> None:
     """Fill y - centre of each row."""
     is_log, alpha, scales = rule
     for i in range(rows.shape[0]):
@@ -112,7 +107,7 @@ def _fill_offsets(
 
 
 @compiled
-def add_cosines(standardised: float, curves: FloatArray, own: FloatArray) -> None:
+def add_cosines(standardised: float, curves: Floats, own: Floats) -> None:
     """Add b_w cos(pi j v) of a slot to every (j, w), with v = Phi(u) and b_w its curves."""
     step = math.cos(math.pi * 0.5 * math.erfc(-standardised / _ROOT_TWO))
     before, value = 1.0, step  # cos(j t) = 2 cos(t) cos((j - 1) t) - cos((j - 2) t)
@@ -124,7 +119,7 @@ def add_cosines(standardised: float, curves: FloatArray, own: FloatArray) -> Non
 
 @compiled
 def _fill_coefficients(
-    standardised: FloatArray, curves: FloatArray, weights: FloatArray, found: FloatArray
+    standardised: Floats, curves: Floats, weights: Floats, found: Floats
 ) -> None:
     """Fill w_jw / sqrt(d) sum_h b_w(h) sqrt(2) cos(pi j v_h), then clip to length 1."""
     n_cosines, n_waves = weights.shape

@@ -10,9 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numpy.typing import NDArray
 
+from wattveil.arrays import Floats
 from wattveil.errors import InvalidParameterError
+from wattveil.numerics.synthesis.day_deviations import (
+    YearCalendar,
+    day_axes,
+    day_gains,
+    day_width,
+    spread_edges,
+)
 from wattveil.privacy.mechanisms.contributions import NO_DATA
 from wattveil.profiles import Split
 from wattveil.release.rows.day_features import (
@@ -20,12 +27,8 @@ from wattveil.release.rows.day_features import (
     day_moments,
     typical_days,
 )
-from wattveil.release.rows.projection import size_cells
-from wattveil.synthesis.calendar import YearCalendar
-from wattveil.synthesis.day_bases import day_axes
-from wattveil.synthesis.days import day_gains, day_width, spread_edges
+from wattveil.release.rows.load_features import size_cells
 
-Floats = NDArray[np.float64]
 SLOTS = 4
 
 

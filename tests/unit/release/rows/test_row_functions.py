@@ -7,37 +7,26 @@ beside rows of NaN, infinity, huge and subnormal numbers. Planted faults show th
 import datetime as dt
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from wattveil.clustering.calendar import Calendar
-from wattveil.clustering.geometry import public_basis
-from wattveil.engines.inputs import value_column
+from wattveil.arrays import Floats, Ints
+from wattveil.engines.local import value_column
 from wattveil.errors import InvalidParameterError
-from wattveil.privacy.private_rows import (
-    BoundRowFunction,
-    FloatArray,
-    IntArray,
-    RowFunction,
-    row_function,
-)
+from wattveil.numerics.load_basis import Calendar, public_basis
+from wattveil.numerics.synthesis.coordinates import Coordinates
+from wattveil.numerics.synthesis.day_deviations import YearCalendar, day_gains, spread_edges
+from wattveil.numerics.synthesis.noisy_moments import margin_curves
+from wattveil.privacy.private_data import BoundRowFunction, RowFunction, row_function
 from wattveil.profiles import Split
 from wattveil.release import rows as package
-from wattveil.release.rows import (
-    day_features,
-    group_places,
-    nearest,
-    projection,
-    synthesis_features,
-)
-from wattveil.synthesis.calendar import YearCalendar
-from wattveil.synthesis.coordinates import Coordinates
-from wattveil.synthesis.days import day_gains, spread_edges
-from wattveil.synthesis.margins import margin_curves
+from wattveil.release.rows import day_features, load_features, synthesis_features
 
 Columns = tuple[NDArray[Any], ...]
 Example = tuple[Columns, dict[str, Any]]
@@ -49,7 +38,7 @@ _SUBNORMAL = 5e-324
 _EDGES = np.geomspace(0.1, 100.0, 9)
 
 
-def _load_kw(width: int) -> FloatArray:
+def _load_kw(width: int) -> Floats:
     """Return ordinary rows, then hostile ones: whole rows, single values, and mixtures."""
     ordinary = _GENERATOR.lognormal(-1.0, 1.0, size=(ORDINARY, width))
     ordinary[::5] *= -1.0
@@ -78,35 +67,35 @@ WEEKS = YearCalendar(
     first_day=dt.date(2013, 1, 1), n_days=DAYS, n_slots=SLOTS, split=Split.WEEKDAY_WEEKEND
 )
 PARTS = {"parts": WEEKS.parts, "n_parts": WEEKS.n_parts}
-MARGINS = {"means": TO.middles, "deviations": _GENERATOR.uniform(0.1, 2.0, (3, SLOTS))}
+MARGINS = {"means": TO.centres, "deviations": _GENERATOR.uniform(0.1, 2.0, (3, SLOTS))}
 WAVES = margin_curves(SLOTS // 2, 2)
 
 EXAMPLES: dict[RowFunction[..., Any], list[Example]] = {
-    projection.project_rows: [
+    load_features.project_rows: [
         ((LOAD,), {"basis": public_basis(SLOTS)[:5], "normalise": False, "longest": 3.0}),
         ((LOAD,), {"basis": public_basis(SLOTS), "normalise": True, "longest": np.inf}),
     ],
-    projection.comparable_rows: [
+    load_features.comparable_rows: [
         ((LOAD,), {"normalise": False, "longest": 3.0}),
         ((LOAD,), {"normalise": True, "longest": 3.0}),
     ],
-    projection.first_columns: [((LOAD,), {"columns": 3})],
-    projection.first_coordinates: [((LOAD,), {"columns": 3})],
-    projection.one_cell: [((LOAD,), {})],
-    projection.size_cells: [
+    load_features.first_columns: [((LOAD,), {"columns": 3})],
+    load_features.first_coordinates: [((LOAD,), {"columns": 3})],
+    load_features.one_cell: [((LOAD,), {})],
+    load_features.size_cells: [
         ((LOAD,), {"edges": _EDGES, "coordinates": 7}),
         ((LOAD, LABELS), {"edges": _EDGES, "coordinates": SLOTS}),
     ],
-    projection.group_cells: [((LOAD, PLACES), {})],
-    projection.any_group_cell: [((LOAD, PLACES), {})],
-    projection.group_size_cells: [((LOAD, PLACES), {"edges": _EDGES, "curves": CURVES})],
-    projection.group_coordinates: [
+    load_features.group_cells: [((LOAD, PLACES), {})],
+    load_features.any_group_cell: [((LOAD, PLACES), {})],
+    load_features.group_size_cells: [((LOAD, PLACES), {"edges": _EDGES, "curves": CURVES})],
+    load_features.group_coordinates: [
         ((LOAD, PLACES), {"radii": np.array([0.3, 1.0, 5.0]), "curves": CURVES})
     ],
-    nearest.nearest_centroid: [((LOAD,), {"centroids": CENTROIDS})],
-    nearest.with_nearest: [((LOAD,), {"centroids": CENTROIDS})],
-    nearest.nearest_cells: [((LOAD, PLACES), {"centroids": CENTROIDS})],
-    nearest.nearest_offsets: [
+    load_features.nearest_centroid: [((LOAD,), {"centroids": CENTROIDS})],
+    load_features.with_nearest: [((LOAD,), {"centroids": CENTROIDS})],
+    load_features.nearest_cells: [((LOAD, PLACES), {"centroids": CENTROIDS})],
+    load_features.nearest_offsets: [
         (
             (LOAD,),
             {
@@ -117,7 +106,7 @@ EXAMPLES: dict[RowFunction[..., Any], list[Example]] = {
             },
         )
     ],
-    nearest.cost_features: [
+    load_features.cost_features: [
         (
             (LOAD,),
             {
@@ -126,14 +115,14 @@ EXAMPLES: dict[RowFunction[..., Any], list[Example]] = {
             },
         )
     ],
-    group_places.with_places: [
+    load_features.with_places: [
         ((LOAD,), {"levels": {}}),
         ((LOAD, AREAS, CLASSES), {"levels": {"area": ["south", "north"], "class": [2**53, "a"]}}),
     ],
-    group_places.of_group: [((LOAD, PLACES), {"place": 1})],
+    load_features.of_group: [((LOAD, PLACES), {"place": 1})],
     synthesis_features.export_cells: [((LOAD, LABELS), {})],
     synthesis_features.scores: [
-        ((LOAD, LABELS), {"rule": to.rule, "centres": to.middles, "weights": to.weights})
+        ((LOAD, LABELS), {"rule": to.rule, "centres": to.centres, "weights": to.weights})
         for to in (TO, LOGS)
     ],
     synthesis_features.moment_features: [((LOAD, LABELS), {"radius": 1.5})],
@@ -165,6 +154,15 @@ def row_functions() -> dict[str, RowFunction[..., Any]]:
     return found
 
 
+def test_the_proof_page_lists_every_row_function() -> None:
+    """The table "Function by function" names the marked functions and no other."""
+    page = (Path(__file__).parents[4] / "docs" / "proofs" / "row-functions.md").read_text()
+    table = page.split("## Function by function")[1].split("\n\n")[1]
+    cells = [line.split(" | ")[1] for line in table.splitlines()[2:]]
+    listed = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
+    assert sorted(listed) == sorted(name.rsplit(".", 1)[1] for name in row_functions())
+
+
 def _bits(found: tuple[NDArray[Any], ...]) -> list[tuple[object, ...]]:
     """Return what was computed of each row: bytes, or the objects themselves."""
     columns = [
@@ -176,7 +174,7 @@ def _bits(found: tuple[NDArray[Any], ...]) -> list[tuple[object, ...]]:
     return list(zip(*columns, strict=True))
 
 
-def _arrangements() -> Iterator[IntArray]:
+def _arrangements() -> Iterator[Ints]:
     """Yield blocks of the pool: whole, reversed, shuffled, of any size, and beside hostile rows."""
     everyone = np.arange(POOL)
     generator = np.random.default_rng(1)
@@ -268,33 +266,33 @@ def test_a_row_function_is_found_by_its_name(name: str) -> None:
 # --- planted faults -------------------------------------------------------------------------------
 
 
-def _divided_by_the_largest(load_kw: FloatArray) -> tuple[FloatArray]:
+def _divided_by_the_largest(load_kw: Floats) -> tuple[Floats]:
     """Divide by the largest finite load of the block."""
     finite = load_kw[np.isfinite(load_kw)]
     return (load_kw / finite.max(initial=1.0),)
 
 
-def _divided_by_the_number(load_kw: FloatArray) -> tuple[FloatArray]:
+def _divided_by_the_number(load_kw: Floats) -> tuple[Floats]:
     """Divide by the number of rows of the block."""
     return (load_kw / max(len(load_kw), 1),)
 
 
-def _running_total(load_kw: FloatArray) -> tuple[FloatArray]:
+def _running_total(load_kw: Floats) -> tuple[Floats]:
     """Add the rows before."""
     return (np.cumsum(np.nan_to_num(load_kw), axis=0),)
 
 
-def _one_entry_too_many(load_kw: FloatArray) -> tuple[FloatArray]:
+def _one_entry_too_many(load_kw: Floats) -> tuple[Floats]:
     """Return the first row twice."""
     return (np.vstack([load_kw[:1], load_kw]),)
 
 
-def _an_entry_for_no_rows(load_kw: FloatArray) -> tuple[IntArray]:
+def _an_entry_for_no_rows(load_kw: Floats) -> tuple[Ints]:
     """Return one entry for a block without rows."""
     return (np.zeros(max(len(load_kw), 1), dtype=np.int64),)
 
 
-def _changed_in_place(load_kw: FloatArray) -> tuple[FloatArray]:
+def _changed_in_place(load_kw: Floats) -> tuple[Floats]:
     """Overwrite missing values in the rows themselves."""
     load_kw[np.isnan(load_kw)] = 0.0
     return (np.zeros_like(load_kw),)
@@ -313,7 +311,7 @@ def _changed_in_place(load_kw: FloatArray) -> tuple[FloatArray]:
     ],
 )
 def test_the_check_detects_a_planted_fault(
-    fault: Callable[[FloatArray], tuple[NDArray[Any]]], message: str
+    fault: Callable[[Floats], tuple[NDArray[Any]]], message: str
 ) -> None:
     """A function of the whole block, of another length, or that changes its input is refused."""
     with pytest.raises((AssertionError, ValueError), match=message):

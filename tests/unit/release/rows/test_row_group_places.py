@@ -6,10 +6,10 @@ from collections.abc import Hashable
 import numpy as np
 import pytest
 
-from wattveil.engines.inputs import value_column
+from wattveil.engines.local import value_column
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.mechanisms.contributions import NO_DATA
-from wattveil.release.rows.group_places import of_group, places_among, with_places
+from wattveil.release.rows.load_features import of_group, places_among, with_places
 
 LEVELS = {"area": ["north", "south"], "class": ["home", "shop", "farm"]}
 

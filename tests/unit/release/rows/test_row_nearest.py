@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from wattveil.clustering import cells as filtering
-from wattveil.clustering.lloyd import assign
+from wattveil.arrays import Floats
 from wattveil.errors import InvalidParameterError
+from wattveil.numerics.kmeans import kmeans_stages as filtering
+from wattveil.numerics.kmeans.lloyd import assign
 from wattveil.privacy.mechanisms.contributions import NO_DATA
-from wattveil.release.rows.nearest import (
+from wattveil.release.rows.load_features import (
     cost_features,
     nearest_cells,
     nearest_centroid,
@@ -18,7 +18,6 @@ from wattveil.release.rows.nearest import (
     with_nearest,
 )
 
-Floats = NDArray[np.float64]
 CENTROIDS = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
 
 

@@ -4,13 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
-from wattveil.clustering.calendar import Calendar, public_calendar
-from wattveil.clustering.geometry import public_basis
+from wattveil.arrays import Floats
 from wattveil.errors import InvalidParameterError
+from wattveil.numerics.load_basis import Calendar, public_basis, public_calendar
 from wattveil.privacy.mechanisms.contributions import NO_DATA
-from wattveil.release.rows.projection import (
+from wattveil.release.rows.load_features import (
     any_group_cell,
     calendar_coordinates,
     comparable_rows,
@@ -23,8 +22,6 @@ from wattveil.release.rows.projection import (
     project_rows,
     size_cells,
 )
-
-Floats = NDArray[np.float64]
 
 PLACES = np.array([1, 0, NO_DATA, 1])
 

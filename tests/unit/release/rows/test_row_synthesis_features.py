@@ -7,11 +7,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from numpy.typing import NDArray
 from scipy import stats
 
+from wattveil.arrays import Floats, Ints
 from wattveil.errors import InvalidParameterError
-from wattveil.release.rows.projection import products
+from wattveil.numerics.synthesis import synthesis_tuning
+from wattveil.numerics.synthesis.coordinates import Coordinates, TransformName
+from wattveil.numerics.synthesis.noisy_moments import (
+    expected_sizes,
+    margin_curves,
+    moment_width,
+    read_margins,
+    read_moments,
+    waves,
+)
+from wattveil.release.rows.load_features import products
 from wattveil.release.rows.synthesis_features import (
     centroid_offsets,
     cosine_features,
@@ -21,13 +31,6 @@ from wattveil.release.rows.synthesis_features import (
     scores,
 )
 from wattveil.simulate import simulate_load_kw
-from wattveil.synthesis import tuning
-from wattveil.synthesis.coordinates import Coordinates, TransformName
-from wattveil.synthesis.features import moment_width, read_moments
-from wattveil.synthesis.margins import expected_sizes, margin_curves, read_margins, waves
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 ALPHA_KW = 15.0
 TRANSFORMS: list[TransformName] = ["asinh", "log"]
@@ -43,7 +46,7 @@ def centroids() -> Floats:
 
 
 @pytest.fixture
-def rows() -> tuple[Floats, Integers]:
+def rows() -> tuple[Floats, Ints]:
     """Return customers, some of whom export, and clusters for them."""
     generator = np.random.default_rng(1)
     load_kw = simulate_load_kw(customers=200, seed=3) - generator.exponential(0.5, (200, 24))
@@ -55,9 +58,9 @@ def around(centroids: Floats, transform: TransformName = "asinh") -> Coordinates
     return Coordinates(centroids=centroids, transform=transform, alpha_kw=ALPHA_KW)
 
 
-def scores_of(load_kw: Floats, labels: Integers, to: Coordinates) -> Floats:
+def scores_of(load_kw: Floats, labels: Ints, to: Coordinates) -> Floats:
     """Return the coordinates D z of each customer."""
-    return scores(load_kw, labels, rule=to.rule, centres=to.middles, weights=to.weights)[0]
+    return scores(load_kw, labels, rule=to.rule, centres=to.centres, weights=to.weights)[0]
 
 
 # --- offsets and scores ---------------------------------------------------------------------------
@@ -65,13 +68,13 @@ def scores_of(load_kw: Floats, labels: Integers, to: Coordinates) -> Floats:
 
 @both_transforms
 def test_offsets_are_inverted(
-    centroids: Floats, rows: tuple[Floats, Integers], transform: TransformName
+    centroids: Floats, rows: tuple[Floats, Ints], transform: TransformName
 ) -> None:
     """The load that belongs to an offset is the load it was computed from."""
     to = around(centroids, transform)
     load_kw, labels = rows
     labels = labels % 2  # the scale of the empty cluster is tiny: offsets from it are huge
-    y = to.middles[labels] + centroid_offsets(load_kw, labels, to.rule, to.middles)
+    y = to.centres[labels] + centroid_offsets(load_kw, labels, to.rule, to.centres)
     back = np.array([to.backward(one, k) for one, k in zip(y, labels, strict=True)])
     np.testing.assert_allclose(back, load_kw, atol=1e-9)
 
@@ -101,12 +104,12 @@ def test_no_load_has_an_infinite_offset(centroids: Floats, transform: TransformN
 
 @both_transforms
 def test_scores_by_the_inverse_of_the_prior(
-    centroids: Floats, rows: tuple[Floats, Integers], transform: TransformName
+    centroids: Floats, rows: tuple[Floats, Ints], transform: TransformName
 ) -> None:
     """Coordinates have variance 1 under the prior: S0^(-1/2) of the offsets, times the colour."""
     to = around(centroids, transform)
-    offsets = centroid_offsets(*rows, to.rule, to.middles)
-    found, labels, stays = scores(*rows, rule=to.rule, centres=to.middles, weights=to.weights)
+    offsets = centroid_offsets(*rows, to.rule, to.centres)
+    found, labels, stays = scores(*rows, rule=to.rule, centres=to.centres, weights=to.weights)
     assert labels is rows[1]
     assert stays.all()
     plain = found / to.colour
@@ -117,7 +120,7 @@ def test_scores_by_the_inverse_of_the_prior(
 
 @both_transforms
 def test_scores_depend_on_their_own_row_alone(
-    centroids: Floats, rows: tuple[Floats, Integers], transform: TransformName
+    centroids: Floats, rows: tuple[Floats, Ints], transform: TransformName
 ) -> None:
     """Other rows, their order and their number change no bit of a customer's scores."""
     to = around(centroids, transform)
@@ -138,7 +141,7 @@ def test_products_are_a_matrix_product() -> None:
     np.testing.assert_allclose(found, rows @ weights.T, atol=1e-12)
 
 
-def test_cells_of_export(rows: tuple[Floats, Integers]) -> None:
+def test_cells_of_export(rows: tuple[Floats, Ints]) -> None:
     """2 k + (whether any load is negative)."""
     load_kw, labels = rows
     expected = 2 * labels + (load_kw.min(axis=1) < 0.0)
@@ -174,7 +177,7 @@ def test_moment_features_have_length_1_at_most(found: Floats, radius: float) -> 
     assert same is labels
     lengths = np.linalg.norm(features, axis=1)
     inside = np.minimum(np.linalg.norm(found, axis=1) / radius, 1.0)
-    p = tuning.MEAN_PART
+    p = synthesis_tuning.MEAN_PART
     np.testing.assert_allclose(
         lengths, np.sqrt(p * inside**2 + (1 - p) * inside**4), rtol=1e-9, atol=1e-100
     )
@@ -219,7 +222,7 @@ def test_cosine_features_by_the_formula() -> None:
     rows = np.random.default_rng(1).normal(0.2, 1.1, (500, 24))
     sums = cosine_features(rows, margin_curves(24, 1)).sum(axis=0)
     v = stats.norm.cdf(rows)
-    j = np.arange(1, tuning.COSINES + 1)
+    j = np.arange(1, synthesis_tuning.COSINES + 1)
     cosines = math.sqrt(2.0) * np.cos(math.pi * j[:, None, None] * v)
     exact = np.einsum("jih,wh->jw", cosines, waves(24)) / (500 * math.sqrt(24))
     # Without noise the coefficients are shrunk by the sampling error of so many customers alone.

@@ -1,0 +1,112 @@
+"""CARD.md of a bundle: guarantee, contents, method, limits and citation, in one page."""
+
+from typing import Any
+
+from wattveil.bundle.cumulative import sentences
+from wattveil.bundle.manifest import Manifest
+from wattveil.products.request import NOT_STATED
+
+_CARD = """# {title}
+
+{curator}, {date}. Region: {region}. Contact: {contact}.
+
+## Privacy guarantee
+
+{guarantee_text}
+
+Check it yourself, without the data: `wattveil verify` with the path of this folder.
+
+## What is in it
+
+{tables}
+
+Every table is there as Parquet and as CSV. `manifest.json` is the manifest of the release,
+`report.html` shows the numbers.
+
+## How it was made
+
+{preprocessing}
+
+Noise was added by {mechanisms}.
+The budget of epsilon {epsilon} at delta {delta} is shared by {parts}.
+
+Afterwards, on released numbers only:
+
+{postprocessing}
+
+## What it is good for, and what not
+
+* Made for {intended_use}.
+* Numbers carry noise; columns that end in `std` or `std_kw`, where there are any, say how much.
+  Small clusters and groups are the least sure.
+* It is about groups of customers. Labels, where there are any, are drawn by chance around the
+  truth: none of them may be taken for a fact about its customer.
+
+## What is not protected
+
+{unprotected}
+
+## Limits
+
+{limits}
+
+Other releases about the same people, as stated by the publisher: {other}.
+{cumulative}
+
+## How to cite
+
+> {citation}
+"""
+
+
+def card_text(manifest: Manifest) -> str:
+    """Return the card of a release."""
+    parts = manifest["products"]
+    mechanisms = {
+        mechanism["mechanism"]
+        for part in parts
+        for run in part["runs"]
+        for mechanism in run["mechanisms"]
+    }
+    return _CARD.format(
+        title=manifest["title"],
+        curator=manifest["curator"],
+        date=manifest["published_at"][:10],
+        region=manifest["region"],
+        contact=manifest["contact"],
+        guarantee_text=manifest["guarantee_text"],
+        tables="\n".join(_table(table) for part in parts for table in part["tables"]),
+        preprocessing=_bullets(manifest["preprocessing"]),
+        mechanisms=" and ".join(f"`{name}`" for name in sorted(mechanisms)),
+        epsilon=manifest["guarantee"]["epsilon"],
+        delta=manifest["guarantee"]["delta"],
+        parts=", ".join(f"{part['name']} (epsilon {part['epsilon']} by itself)" for part in parts),
+        postprocessing=_bullets([step for part in parts for step in part["postprocessing"]]),
+        intended_use=manifest["intended_use"],
+        unprotected=_bullets(manifest["unprotected"]),
+        limits=_bullets(manifest["known_limits"]),
+        other=manifest["other_releases_on_same_people"],
+        cumulative=" ".join(sentences(manifest["cumulative"])),
+        citation=" ".join(citation(manifest)),
+    )
+
+
+def citation(manifest: Manifest) -> tuple[str, str]:
+    """Return how to cite a release, and what it was made with."""
+    curator, year = manifest["curator"], manifest["published_at"][:4]
+    who = "Publisher not stated" if curator == NOT_STATED else curator
+    version = manifest["implementation"]["software"]["wattveil"]
+    cited = f"{who} ({year}). {manifest['title']}. Release {manifest['release_id']}."
+    return cited, f"Made with Wattveil {version}."
+
+
+def _table(table: dict[str, Any]) -> str:
+    columns = ", ".join(
+        f"`{column['name']}` ({column['text']}{', ' + column['unit'] if 'unit' in column else ''})"
+        for column in table["columns"]
+    )
+    return f"* **{table['name']}**: {table['text']} Columns: {columns}."
+
+
+def _bullets(lines: list[str]) -> str:
+    return "\n".join(f"* {line}" for line in dict.fromkeys(lines)) or "* nothing"

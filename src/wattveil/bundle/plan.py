@@ -1,0 +1,364 @@
+"""Plan of a release: split of the budget over products, and expected error of each.
+
+Gaussian products compose in rho: the budget that fixed allotments leave is divided by weight, and
+each product gets the epsilon whose budget grants its share. Grants are fixed here, so their sum is
+the guarantee of the whole release (docs/proofs/accounting.md, section 5).
+"""
+
+import decimal
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from wattveil import calibration, checks
+from wattveil.errors import InvalidParameterError
+from wattveil.privacy import accounting
+from wattveil.privacy.accounting import RHO_UNITS, Composition
+from wattveil.privacy.guarantee import Budget, Guarantee, Neighbours, Tier, Unit
+from wattveil.products.product import Allotment, Choice, Expectation, Product, guarantee_of
+from wattveil.products.registry import products_of
+from wattveil.products.request import ReleaseRequest
+from wattveil.profiles import TimeGrid
+
+_SHORT_DOWN = decimal.Context(prec=6, rounding=decimal.ROUND_FLOOR)
+_TWO_DIGITS_UP = decimal.Context(prec=2, rounding=decimal.ROUND_CEILING)
+_HELD_BACK = 1e-6
+"""Share of the budget that is held back when products do not fit."""
+_MIN_TARGET_EPSILON, _MAX_TARGET_EPSILON = 0.01, 50.0
+"""Range in which epsilon is searched: below, nothing is released; above, the guarantee is weak."""
+_NEARBY, _A_LITTLE = 0.4, 1.02
+"""Errors at epsilons within about this logarithm tell where a target is met; one step beyond it."""
+
+
+class _PlanModel(BaseModel):
+    """Base of the models of a plan: no field but those that are declared."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class PrivacyGuarantee(_PlanModel):
+    """Privacy guarantee of a release."""
+
+    epsilon: str
+    """Privacy loss."""
+    delta: str
+    """Probability with which the bound on the loss may be exceeded."""
+    tier: Tier
+    """Tier of the guarantee."""
+    neighbours: Neighbours
+    """Neighbouring relation."""
+    unit: Unit
+    """Unit of protection."""
+
+
+class ExpectedQuality(_PlanModel):
+    """Expected quality of a product, from public parameters alone."""
+
+    quantity: str
+    """What is expected."""
+    value: float | None
+    """Expected value, approximate; null if it cannot be known."""
+    unit: str
+    """Unit of the value, or why there is none."""
+
+
+class PlannedProduct(_PlanModel):
+    """Product of a planned release."""
+
+    name: str
+    """Name of the product."""
+    epsilon: str
+    """Standalone epsilon."""
+    delta: str
+    """Standalone delta."""
+    share_of_rho: float
+    """Share of the budget for Gaussian noise, from 0 to 1."""
+    expected: list[ExpectedQuality]
+    """Expected quality."""
+
+
+class PlanSummary(_PlanModel):
+    """Split of a budget, and the expected quality of each product, as published in JSON."""
+
+    guarantee: PrivacyGuarantee
+    """Privacy guarantee of the whole release."""
+    customers_estimate: int
+    """Public estimate of the number of customers that the plan uses; rounded."""
+    warnings: list[str]
+    """What weakens the guarantee, such as a delta at or above 1/customers; often none."""
+    products: list[PlannedProduct]
+    """In the order in which they are released."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleasePlan:
+    """Products in order, the budget of each, and its expected errors."""
+
+    request: ReleaseRequest
+    products: tuple[Product, ...]
+    allotments: Mapping[str, Allotment]
+    expected: Mapping[str, tuple[Expectation, ...]]
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee of the whole release."""
+        request = self.request
+        return guarantee_of(request, epsilon=request.epsilon, delta=request.delta)
+
+    def rho_share(self, name: str) -> float:
+        """Return the share of a product in the Gaussian budget."""
+        whole = sum(allotment.grant.rho_units for allotment in self.allotments.values())
+        return self.allotments[name].grant.rho_units / max(whole, 1)
+
+    @property
+    def summary(self) -> PlanSummary:
+        """The plan as JSON values."""
+        products = [
+            PlannedProduct(
+                name=product.name,
+                epsilon=repr(self.allotments[product.name].guarantee.epsilon),
+                delta=repr(self.allotments[product.name].guarantee.delta),
+                share_of_rho=self.rho_share(product.name),
+                expected=[ExpectedQuality(**asdict(one)) for one in self.expected[product.name]],
+            )
+            for product in self.products
+        ]
+        return PlanSummary(
+            guarantee=PrivacyGuarantee.model_validate(self.guarantee.to_json()),
+            customers_estimate=self.request.customers,
+            warnings=list(self.request.warnings),
+            products=products,
+        )
+
+
+def plan_release(
+    request: ReleaseRequest,
+    grid: TimeGrid,
+    *,
+    allotments: Mapping[str, Allotment] | None = None,
+) -> ReleasePlan:
+    """Split the budget and simulate the error of each product, from public parameters alone.
+
+    ``allotments`` is a split that was made before, for a quote.
+    """
+    choice = Choice(request=request, grid=grid)
+    granted = granted_plan(request, split_budget(request) if allotments is None else allotments)
+    found = {
+        one.name: one.expected(choice, granted.allotments[one.name]) for one in granted.products
+    }
+    return replace(granted, expected=found)
+
+
+def granted_plan(
+    request: ReleaseRequest,
+    allotments: Mapping[str, Allotment],
+    expected: Mapping[str, tuple[Expectation, ...]] = MappingProxyType({}),
+) -> ReleasePlan:
+    """Return the plan of a split that was made before; nothing is split or simulated.
+
+    ``expected`` is what was simulated for a quote, if there was one.
+    """
+    products = requested_products(request)
+    if [*allotments] != [one.name for one in products]:
+        rule = f"those of {[one.name for one in products]}"
+        raise InvalidParameterError("allotments", rule, [*allotments])
+    return ReleasePlan(request=request, products=products, allotments=allotments, expected=expected)
+
+
+def allotments_to_json(allotments: Mapping[str, Allotment]) -> dict[str, object]:
+    """Return a split as JSON values that read back exactly."""
+    return {
+        name: {
+            "guarantee": one.guarantee.to_json(),
+            "grant": {measure: repr(value) for measure, value in vars(one.grant).items()},
+        }
+        for name, one in allotments.items()
+    }
+
+
+def allotments_from_json(record: Mapping[str, Any]) -> dict[str, Allotment]:
+    """Return the split that `allotments_to_json` wrote."""
+    return {
+        name: Allotment(
+            guarantee=Guarantee.from_json(one["guarantee"]),
+            grant=Composition(
+                rho_units=int(one["grant"]["rho_units"]),
+                response_epsilon=float(one["grant"]["response_epsilon"]),
+                response_delta=float(one["grant"]["response_delta"]),
+                eta=float(one["grant"]["eta"]),
+            ),
+        )
+        for name, one in record.items()
+    }
+
+
+def requested_products(
+    request: ReleaseRequest, *, names: Collection[str] | None = None
+) -> tuple[Product, ...]:
+    """Return the products that the request includes, in the order of release.
+
+    A product that is named and cannot be released is refused: the rest would be charged without it.
+
+    Parameters
+    ----------
+    request
+        Public choices.
+    names
+        Names of the products that were chosen; None for those to which the request gives a weight.
+    """
+    known = products_of(request.tier)
+    field, chosen = "products", names
+    if chosen is None:
+        field = "weights"
+        chosen = [name for name, weight in request.weights.items() if weight > 0.0]
+    products = tuple(product for product in known if product.is_requested(request))
+    for product in known:
+        if product.name in chosen and product not in products:
+            rule = f"without {product.name}, which needs {product.needs}"
+            raise InvalidParameterError(field, rule, [*chosen])
+    if not products:
+        raise InvalidParameterError(field, "such that there is at least one product", [*chosen])
+    return products
+
+
+def split_budget(request: ReleaseRequest) -> dict[str, Allotment]:
+    """Return the budget of each product; together within the guarantee of the release."""
+    fixed, gaussian, names = {}, [], []
+    for product in requested_products(request):
+        names.append(product.name)
+        allotment = product.fixed_allotment(request)
+        if allotment is None:
+            gaussian.append(product.name)
+        else:
+            fixed[product.name] = allotment
+    if not gaussian:
+        _check_fixed(request, fixed)
+        return fixed
+    whole = Budget(
+        guarantee_of(request, epsilon=request.epsilon, delta=request.delta),
+        response_epsilon=accounting.sum_up(*(one.guarantee.epsilon for one in fixed.values())),
+    )
+    total = sum(request.weight(name) for name in gaussian)
+
+    def split(held_back: float) -> dict[str, Allotment] | None:
+        """Share all but this fraction of the budget; None if that is still too much."""
+        units = (1.0 - held_back) * whole.rho_units
+        shares = {name: units * request.weight(name) / total for name in gaussian}
+        split_over = {name: _gaussian_allotment(request, share) for name, share in shares.items()}
+        allotments = {name: {**split_over, **fixed}[name] for name in names}
+        keeps = composed_epsilon(allotments.values(), request.delta) <= request.epsilon
+        return allotments if keeps else None
+
+    # Each product reserves budget for discretisation, together more than one budget would: a
+    # millionth is held back for it, or as much as needed.
+    too_little, enough = 0.0, _HELD_BACK
+    while (found := split(enough)) is None:
+        too_little, enough = enough, 2.0 * enough
+        if enough >= 1.0:
+            raise _too_small(request)
+    while enough - too_little > _HELD_BACK:
+        middle = 0.5 * (too_little + enough)
+        better = split(middle)
+        too_little, enough = (middle, enough) if better is None else (too_little, middle)
+        found = better or found
+    return found
+
+
+def _check_fixed(request: ReleaseRequest, fixed: Mapping[str, Allotment]) -> None:
+    """Refuse budgets that products fix beyond the guarantee; 1e-12 is for the order of sums."""
+    total = math.fsum(allotment.guarantee.epsilon for allotment in fixed.values())
+    if total > request.epsilon * (1.0 + 1e-12):
+        rule = f"at least the {total:g} that its products take"
+        raise InvalidParameterError("epsilon", rule, request.epsilon)
+
+
+def plan_for_error(request: ReleaseRequest, target_kw: float, grid: TimeGrid) -> ReleasePlan:
+    """Return the plan of the smallest epsilon whose largest expected error in kW meets the target.
+
+    By bisection on a logarithmic scale. Simulated plans have noise of their own, so all errors on
+    the way determine where the target is met, not the last alone. Epsilon has two digits, rounded
+    up, and is raised until a plan meets the target; that plan is returned, as another may miss it.
+    """
+    target = checks.positive("target_error", target_kw)
+    least = low = max(_MIN_TARGET_EPSILON, 1.01 * (request.label_epsilon or 0.0))
+    high = _MAX_TARGET_EPSILON
+    seen: dict[float, float] = {}
+
+    def planned(epsilon: float) -> ReleasePlan | None:
+        """Plan, and remember the error; None if it is above the target."""
+        plan = plan_release(request.replace(epsilon=epsilon), grid)
+        seen[epsilon] = _worst_error_kw(plan)
+        return plan if seen[epsilon] <= target else None
+
+    if planned(high) is None:
+        raise _out_of_reach(target_kw, seen[high])
+    while high / low > 1.05:  # noqa: PLR2004 - half of the second digit
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if planned(middle) is None else (low, middle)
+    epsilon = max(_crossing(seen, target, near=high), least)
+    while (plan := planned(float(_TWO_DIGITS_UP.create_decimal(epsilon)))) is None:
+        epsilon *= _A_LITTLE
+        if epsilon > _MAX_TARGET_EPSILON:
+            raise _out_of_reach(target_kw, seen[_MAX_TARGET_EPSILON])
+    return plan
+
+
+def _crossing(seen: Mapping[float, float], target: float, *, near: float) -> float:
+    """Return where a weighted line through the logarithms of errors meets the target."""
+    away = np.log([epsilon / near for epsilon in seen])
+    errors = np.log([error / target for error in seen.values()])
+    weights = np.exp(-0.25 * np.square(away / _NEARBY))  # polyfit squares them
+    slope, height = np.polyfit(away, errors, 1, w=weights).tolist()
+    if slope >= 0.0:  # noise alone
+        return near
+    return near * math.exp(min(max(-height / slope, -_NEARBY), _NEARBY))
+
+
+def _out_of_reach(target_kw: float, left: float) -> InvalidParameterError:
+    rule = f"at least the {left:.2g} kW that epsilon = {_MAX_TARGET_EPSILON:g} leaves"
+    return InvalidParameterError("target_error", rule, target_kw)
+
+
+def _worst_error_kw(plan: ReleasePlan) -> float:
+    """Return the largest expected error in kW of any product."""
+    errors = [
+        one.value
+        for expected in plan.expected.values()
+        for one in expected
+        if one.unit == "kW" and one.value is not None
+    ]
+    if not errors:
+        rule = "left out when no product has an expected error in kW"
+        raise InvalidParameterError("target_error", rule, "given")
+    return max(errors)
+
+
+def _gaussian_allotment(request: ReleaseRequest, rho_units: float) -> Allotment:
+    """Return the allotment whose guarantee, in a few digits, grants at most this rho."""
+    s = math.sqrt(2.0 * rho_units / RHO_UNITS)
+    epsilon = calibration.gaussian_epsilon(s=s, delta=request.delta)
+    short = float(_SHORT_DOWN.create_decimal(epsilon))
+    if short == 0.0:
+        raise _too_small(request)
+    return Allotment.of(guarantee_of(request, epsilon=short, delta=request.delta))
+
+
+def _too_small(request: ReleaseRequest) -> InvalidParameterError:
+    """Return the error for a delta that alone grants more than the share of a product."""
+    rule = f"large enough beside delta = {request.delta!r} to be split over the products"
+    return InvalidParameterError("epsilon", rule, request.epsilon)
+
+
+def composed_epsilon(allotments: Iterable[Allotment], delta: float) -> float:
+    """Return the epsilon of all grants together, by the closed form."""
+    grants = [allotment.grant for allotment in allotments]
+    return Composition(
+        rho_units=sum(grant.rho_units for grant in grants),
+        response_epsilon=accounting.sum_up(*(grant.response_epsilon for grant in grants)),
+        eta=accounting.sum_up(*(grant.eta for grant in grants)),
+    ).epsilon(delta)

@@ -1,0 +1,108 @@
+"""From profiles to a bundle: release every product of a plan, and write tables and manifest."""
+
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from wattveil.bundle.bundle_files import check_out, write_bundle
+from wattveil.bundle.card import card_text
+from wattveil.bundle.cumulative import Cumulative
+from wattveil.bundle.manifest import Manifest, build_manifest, check_public
+from wattveil.bundle.plan import ReleasePlan, requested_products
+from wattveil.bundle.report import report_page
+from wattveil.engines.local import DistributedProfiles
+from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.products.product import PublicFacts, ReleasedProduct, Work
+from wattveil.products.request import ReleaseRequest
+from wattveil.products.tables import Table
+from wattveil.profiles import Profiles
+
+
+def read_customer_list(path: Path) -> tuple[str, ...]:
+    """Read one customer id per line; empty lines are skipped."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise InvalidFileError(path, "content", "text in UTF-8", error.reason) from error
+    return tuple(name for line in lines if (name := line.strip()))
+
+
+def check_list(request: ReleaseRequest, customer_list: Sequence[str]) -> None:
+    """Refuse values per customer without a public list of the customers."""
+    listed = any(product.needs_customer_list for product in requested_products(request))
+    if listed and (not customer_list or len(set(customer_list)) < len(customer_list)):
+        rule = "the public list of all customers, each once: who has a profile is private"
+        raise InvalidParameterError("customer_list", rule, f"{len(customer_list)} names")
+
+
+def release_products(
+    profiles: Profiles | DistributedProfiles,
+    plan: ReleasePlan,
+    *,
+    customer_list: Sequence[str] = (),
+    started: Callable[[str], None] = lambda _: None,
+) -> tuple[ReleasedProduct, ...]:
+    """Release every product, in order; ``started`` is called with the name of each before it."""
+    work = Work(profiles=profiles, request=plan.request, customer_list=customer_list)
+    check_list(plan.request, customer_list)
+    if plan.request.by is not None:
+        _ = work.groups  # an unknown name is refused before anything is spent
+    released = []
+    for product in plan.products:
+        started(product.name)
+        released.append(product.release(work, plan.allotments[product.name]))
+    return tuple(released)
+
+
+def release_bundle(
+    profiles: Profiles | DistributedProfiles,
+    plan: ReleasePlan,
+    out: Path,
+    *,
+    key: Ed25519PrivateKey | None = None,
+    customer_list: Sequence[str] = (),
+    cumulative: Cumulative | None = None,
+    started: Callable[[str], None] = lambda _: None,
+) -> Manifest:
+    """Release, and write a bundle at ``out``; return its manifest.
+
+    Parameters
+    ----------
+    profiles
+        The customers.
+    plan
+        Plan of the release, from `plan_release`.
+    out
+        New folder.
+    key
+        Signs the manifest; None leaves it unsigned.
+    customer_list
+        Public list of customers, for products with one value per customer.
+    cumulative
+        Sum of the ledger that charged for the release; None without one.
+    started
+        Called with the name of each product before it.
+    """
+    facts = PublicFacts.of(profiles)
+    check_out(out)  # what could not be written afterwards is refused before anything is spent
+    check_public(facts, plan.request)
+    released = release_products(profiles, plan, customer_list=customer_list, started=started)
+    return write_bundle(
+        out, *_contents(build_manifest(facts, plan, released, cumulative), released), key=key
+    )
+
+
+def _contents(
+    manifest: Manifest, released: Sequence[ReleasedProduct]
+) -> tuple[Manifest, Collection[Table], dict[str, bytes]]:
+    """Return the manifest, tables and pages of a bundle."""
+    tables = {table.name: table for product in released for table in product.tables}
+    pages = {
+        "report.html": report_page(manifest, tables).encode(),
+        "CARD.md": card_text(manifest).encode(),
+    }
+    for product in released:
+        for name, document in product.documents.items():
+            pages[name] = document.encode()
+    return manifest, tables.values(), pages

@@ -1,0 +1,1 @@
+"""RELEASED. Verify a bundle without its data."""

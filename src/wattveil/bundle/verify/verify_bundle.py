@@ -1,0 +1,150 @@
+"""Verify a bundle without its data: files, signature, every epsilon and delta, every table.
+
+The verdict states what was verified, and what no reader of a bundle can verify.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from wattveil.bundle import keys
+from wattveil.bundle.bundle_files import FORMATS, MANIFEST, PAGES, read_manifest, table_path
+from wattveil.bundle.manifest import check_schema
+from wattveil.bundle.verify.verify_budget import budget_findings
+from wattveil.bundle.verify.verify_content import consistency, content_findings, is_same_software
+from wattveil.products.findings import Absent, Finding, gathered
+
+_SIGNATURE, _UNSIGNED = "the signature", "none: the publisher is not proved"
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerificationReport:
+    """Outcome of all checks of a bundle."""
+
+    findings: tuple[Finding, ...]
+    not_proved: tuple[str, ...]
+    absent: tuple[Absent, ...] = ()
+    """Optional things that the bundle does not have: neither passed nor failed."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether every check holds."""
+        return all(finding.holds for finding in self.findings)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the verdict as JSON values."""
+        return {
+            "accepted": self.accepted,
+            "findings": [vars(finding) for finding in self.findings],
+            "absent": [vars(one) for one in self.absent],
+            "not_proved": list(self.not_proved),
+        }
+
+
+def verify_bundle(bundle: Path, *, trusted: Ed25519PublicKey | None = None) -> VerificationReport:
+    """Check a bundle; ``trusted`` is the public key that must have signed it."""
+    manifest = read_manifest(bundle)
+    schema = gathered("the manifest follows its schema", check_schema(manifest), "every field")
+    if not schema.holds:  # nothing below could be read
+        return VerificationReport(
+            findings=(schema,), not_proved=("Anything: this is no manifest of Wattveil.",)
+        )
+    findings = [schema]
+    try:
+        findings += [*_file_findings(bundle, manifest), *_signature(manifest, trusted)]
+        stated = [consistency(manifest), *budget_findings(manifest)]
+        findings += stated
+        if all(finding.holds for finding in stated):  # else nothing to compare tables with
+            findings += content_findings(bundle, manifest)
+    # Numbers that are missing, too large or too small for arithmetic: never written by Wattveil.
+    except (ArithmeticError, LookupError, ValueError) as error:
+        findings += [Finding("the manifest can be read", holds=False, seen=str(error))]
+    unsigned = "signature" not in manifest and trusted is None
+    return VerificationReport(
+        findings=tuple(findings),
+        not_proved=_not_proved(manifest, trusted),
+        absent=(Absent(_SIGNATURE, _UNSIGNED),) if unsigned else (),
+    )
+
+
+def _file_findings(bundle: Path, manifest: dict[str, Any]) -> Iterator[Finding]:
+    listed = {entry["path"]: entry for entry in manifest["payload"]}
+    yield gathered(
+        "every file is the one that was published",
+        (path for path, entry in listed.items() if not _is_listed(bundle / path, entry)),
+        f"{len(listed)} files, by SHA-256",
+    )
+    twice = len(manifest["payload"]) > len(listed)
+    yield Finding("no file is listed twice", not twice, f"{len(listed)} paths")
+    due = list(PAGES) + [
+        table_path(table["name"], kind)
+        for record in manifest["products"]
+        for table in record["tables"]
+        for kind in FORMATS
+    ]
+    due += [name for record in manifest["products"] for name in record.get("documents", [])]
+    tables = bundle / "tables"  # the only folder; a link in its place is not accepted
+    files = [file for file in bundle.rglob("*") if file != tables or file.is_symlink()]
+    there = {file.relative_to(bundle).as_posix() for file in files if not file.is_symlink()}
+    links = {file.relative_to(bundle).as_posix() for file in files if file.is_symlink()}
+    unexpected = sorted(({*there, *listed} - {*due, MANIFEST}) | links)
+    yield gathered("no other file is there", unexpected, "none")
+    yield gathered(
+        "every page, and every table of every product, is there",
+        sorted(set(due) - set(listed)),
+        f"{len(due)} files",
+    )
+
+
+def _is_listed(file: Path, entry: dict[str, Any]) -> bool:
+    if not file.is_file() or file.stat().st_size != entry["bytes"]:
+        return False
+    return bool(hashlib.sha256(file.read_bytes()).hexdigest() == entry["sha256"])
+
+
+def _signature(manifest: dict[str, Any], trusted: Ed25519PublicKey | None) -> Iterator[Finding]:
+    """Check the signature; one that is missing fails only where a key was given for it."""
+    signature = manifest.get("signature")
+    if signature is None:
+        if trusted is not None:
+            yield Finding(_SIGNATURE, holds=False, seen=_UNSIGNED)
+        return
+    key = keys.signer(manifest, signature)
+    if key is None:
+        yield Finding(_SIGNATURE, holds=False, seen="not of this manifest")
+        return
+    name = keys.fingerprint(key)
+    if trusted is not None and trusted != key:
+        yield Finding(_SIGNATURE, holds=False, seen=f"by key {name}, not by the one given")
+        return
+    yield Finding(_SIGNATURE, holds=True, seen=f"by key {name}")
+
+
+def _not_proved(manifest: dict[str, Any], trusted: Ed25519PublicKey | None) -> tuple[str, ...]:
+    """Return what a reader of the bundle must take on trust."""
+    known = [
+        "That the publisher ran this software unchanged, and drew the noise that is stated once.",
+        "That the manifest lists every draw, and that curves follow from unpublished draws.",
+        "That each customer was one row, and that public choices were made without the data.",
+        "That no other release about the same people exists beyond those that are stated.",
+    ]
+    if not isinstance(manifest["cumulative"], str):
+        known += [
+            "The cumulative sum: compare ledger_seq and chain_head with an export of the ledger."
+        ]
+    if not is_same_software(manifest):
+        known += ["Texts, card and report: another version of the software wrote them."]
+    if manifest.get("variant") == "instance":
+        known += ["The size of the noise: it was computed from the data and is not published."]
+        known += ["Differential privacy: the guarantee of the instance tier is weaker."]
+    if "signature" not in manifest:
+        known += ["Who published it: there is no signature."]
+    elif trusted is None:
+        known += [
+            "Whose key signed it: compare its fingerprint with that of the publisher (--key)."
+        ]
+    return tuple(known)

@@ -1,0 +1,138 @@
+"""The command line: the same verbs as the Python API.
+
+A verb's module is loaded when the verb is used: the list of verbs loads none of them.
+"""
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import Annotated, Any, cast
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+_INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells expect it: 128 plus the number of the signal."""
+
+
+class _Interruptible(TyperGroup):
+    """Command group that ends with one line after Ctrl-C."""
+
+    def invoke(self, ctx: Any) -> object:  # noqa: ANN401 - Typer's context has no public type here
+        """Run the verb."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            typer.echo("Interrupted.", err=True)
+            raise typer.Exit(_INTERRUPTED) from None
+
+
+app = typer.Typer(
+    cls=_Interruptible,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # they would print local variables: private rows
+    help="Publish statistics of smart meters with differential privacy.",
+)
+admin_app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Administer a server: keys, tokens, data sets, the ledger.",
+)
+ledger_app = typer.Typer(
+    no_args_is_help=True, pretty_exceptions_enable=False, help="The budget ledger of a server."
+)
+attack_app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Demonstrate attacks on your own profiles or on simulated homes.",
+)
+
+
+class _Unloaded(TyperCommand):
+    """Placeholder of a verb until it is used; its callback returns the verb."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: object = None, **extra: object
+    ) -> typer.Context:
+        """Load the verb, and let it parse its arguments; it runs in place of this object."""
+        context: typer.Context = self.loaded().make_context(info_name, args, parent, **extra)
+        return context
+
+    def loaded(self) -> Any:  # noqa: ANN401 - a command, of Typer's own
+        """Return the verb."""
+        return cast("Any", self.callback)()
+
+
+def _add(group: typer.Typer, verb: str, module: str, summary: str) -> None:
+    """Add the function `verb` of a module; `-` stands for `_`.
+
+    Its epilog, an example, is in the `EPILOGS` of the module.
+    """
+
+    def load() -> object:
+        code = import_module(f"wattveil.{module}")
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+        function = getattr(code, verb.replace("-", "_"))
+        alone.command(verb, epilog=code.EPILOGS[verb])(function)
+        return typer.main.get_command(alone)
+
+    group.command(verb, cls=_Unloaded, short_help=summary)(load)
+
+
+def _version(given: bool) -> None:  # noqa: FBT001 - Typer calls it so
+    if given:
+        typer.echo(f"wattveil {version('wattveil')}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    *,
+    _: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version, and stop."
+        ),
+    ] = False,
+) -> None:
+    """Publish statistics of smart meters with differential privacy."""
+
+
+# A new verb is one line: _add(group, "verb", "package.module", "Its line in the list of verbs.")
+_add(app, "demo", "cli.demo", "From simulated meters to a release, synthetic customers, checks.")
+_add(app, "simulate", "cli.data", "Readings of simulated customers.")
+_add(app, "profiles", "cli.data", "Meter readings to one load profile per customer.")
+_add(
+    app,
+    "release",
+    "cli.release",
+    "Load profiles to a bundle: differentially private, public, verifiable.",
+)
+_add(app, "synthesize", "cli.bundles", "Synthetic customers from a release, at no further budget.")
+_add(app, "verify", "cli.bundles", "Recompute every claim of a release, without the data.")
+_add(app, "evaluate", "cli.evaluate", "Compare synthetic with real customers.")
+_add(app, "grid", "cli.evaluate", "Real and synthetic customers on the same feeder.")
+_add(app, "compare", "cli.evaluate", "Mechanisms and baselines on the same customers.")
+_add(app, "audit", "cli.audit", "Empirical lower bounds on epsilon, or a replay of a release.")
+_add(app, "rules", "cli.attack", "What an N/X rule suppresses, exposes, and the DP alternative.")
+_add(attack_app, "fifteen-fifteen", "cli.attack", "Recover one customer from two means.")
+_add(attack_app, "filter", "cli.attack", "Filter white and coloured noise.")
+_add(attack_app, "copy", "cli.attack", "Search synthetic customers for real ones.")
+_add(attack_app, "solar", "cli.attack", "Find a home with solar panels.")
+_add(app, "reproduce", "cli.reproduce", "Reproduce the figures of the paper.")
+_add(app, "serve", "cli.serve", "Serve releases to analysts over HTTP, within budgets.")
+_add(admin_app, "token", "cli.admin", "Issue a token, with access to the data folder.")
+_add(admin_app, "profiles", "cli.admin", "Write files or a query to one profile file of a server.")
+_add(admin_app, "dataset", "cli.admin", "Register a data set.")
+_add(admin_app, "analyst", "cli.admin", "Create an analyst.")
+_add(admin_app, "revoke", "cli.admin", "Revoke every token of a principal.")
+_add(admin_app, "disable", "cli.admin", "Disable a principal permanently.")
+_add(admin_app, "budget", "cli.admin", "Set the budget of a data set or of an analyst.")
+_add(admin_app, "close", "cli.admin", "Close a data set permanently.")
+_add(admin_app, "key", "cli.admin", "Create a key pair for signing releases.")
+_add(ledger_app, "audit", "cli.admin", "Recompute and check a ledger: chain, sums, caps.")
+_add(ledger_app, "export", "cli.admin", "Write every entry to a file that can be checked.")
+_add(ledger_app, "accept", "cli.admin", "Accept a database that has lost entries.")
+admin_app.add_typer(ledger_app, name="ledger")
+app.add_typer(attack_app, name="attack")
+app.add_typer(admin_app, name="admin")

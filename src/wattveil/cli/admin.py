@@ -1,0 +1,397 @@
+"""The verbs `admin` and `admin ledger`: administration of a server and of its ledger.
+
+Verbs that change data sets, budgets and principals send requests to a running server. The others
+work on its data folder: they need file access and no token.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from wattveil.errors import InvalidParameterError, MissingExtraError
+from wattveil.products.public_estimate import (
+    MAX_CUSTOMERS,
+    ROUNDING_RULE,
+    rounded_customers,
+    rounding_note,
+)
+from wattveil.products.registry import default_weights
+from wattveil.terminal import plain, refusals
+
+EPILOGS = {
+    "token": "Example: wattveil admin token --data server --name owner --role admin",
+    "profiles": "Example: wattveil admin profiles regions/ --data server --name homes",
+    "dataset": (
+        "Example: wattveil admin dataset --name homes --file homes.parquet --clip-kw 10"
+        " --group class=home,shop --epsilon 4"
+    ),
+    "analyst": "Example: wattveil admin analyst --name ann",
+    "revoke": "Example: wattveil admin revoke --name ann",
+    "disable": "Example: wattveil admin disable --name ann",
+    "budget": (
+        "Example: wattveil admin budget --dataset homes --principal ann --epsilon 2 --reason thesis"
+    ),
+    "close": "Example: wattveil admin close --dataset homes --reason 'replaced by homes-2025'",
+    "key": "Example: wattveil admin key --out utility.key",
+    "audit": "Example: wattveil admin ledger audit --data server",
+    "export": "Example: wattveil admin ledger export --data server --out ledger.jsonl",
+    "accept": (
+        "Example: wattveil admin ledger accept --data server --by owner"
+        " --reason 'disk lost on 3 May, backup of 2 May restored'"
+    ),
+}
+
+TOKEN_VARIABLE = "WATTVEIL_TOKEN"  # noqa: S105 - the name of a variable
+_LOCAL_SERVER = "http://127.0.0.1:8400"
+_DEFAULT_TOKEN_DAYS = 90
+
+Data = Annotated[Path, typer.Option(help="Data folder of the server.")]
+Database = Annotated[
+    str | None,
+    typer.Option(help="postgresql://host/name, without password: PGPASSFILE has it."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Url = Annotated[str, typer.Option(help=f"The server; its token is read from {TOKEN_VARIABLE}.")]
+Epsilon = Annotated[float, typer.Option(help="Total privacy budget.")]
+Delta = Annotated[float, typer.Option(help="Delta of the privacy guarantee.")]
+LabelEpsilon = Annotated[float, typer.Option(help="Part of epsilon for labels.")]
+Reason = Annotated[str, typer.Option(help="Reason, recorded in the ledger.")]
+
+
+# --- verbs that send requests to a server ---------------------------------------------------------
+
+
+def dataset(
+    *,
+    name: Annotated[str, typer.Option(help="Name of the data set.")],
+    file: Annotated[str, typer.Option(help="A file in the server's folder `profiles`.")],
+    clip_kw: Annotated[float, typer.Option(help="Public clipping bound on customers, in kW.")],
+    epsilon: Annotated[
+        float | None, typer.Option(help="Total privacy budget; left out with --linked-to.")
+    ] = None,
+    linked_to: Annotated[
+        str | None, typer.Option(help="A data set about the same people, whose budget it shares.")
+    ] = None,
+    delta: Delta = 1e-6,
+    label_epsilon: LabelEpsilon = 0.0,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(help="attribute=value,value: its public list; may be repeated."),
+    ] = None,
+    customer_list_file: Annotated[
+        str | None, typer.Option(help="For labels: public list of customers, in the same folder.")
+    ] = None,
+    customers: Annotated[
+        int, typer.Option(help=f"Public estimate of the number of customers, {ROUNDING_RULE}.")
+    ] = 1000,
+    typical_kw: Annotated[float, typer.Option(help="Public estimate of their median size.")] = 0.5,
+    title: Annotated[str | None, typer.Option(help="Title, for manifests and pages.")] = None,
+    curator: Annotated[str | None, typer.Option(help="Who publishes.")] = None,
+    region: Annotated[str | None, typer.Option(help="Where the customers are.")] = None,
+    contact: Annotated[str | None, typer.Option(help="Contact for questions.")] = None,
+    url: Url = _LOCAL_SERVER,
+    as_json: AsJson = False,
+) -> None:
+    """Register a data set, with its budget. All parameters are public and permanent."""
+    from wattveil import checks  # noqa: PLC0415 - loads NumPy
+
+    with refusals():
+        groups = dict(_group(text) for text in group or [])
+        checks.integer("customers", customers, minimum=1, maximum=MAX_CUSTOMERS)
+    if note := rounding_note(customers):
+        typer.echo(note, err=as_json)
+    about = {"title": title, "curator": curator, "region": region, "contact": contact}
+    allowance = {"epsilon": epsilon, "delta": delta, "label_epsilon": label_epsilon}
+    body: dict[str, Any] = {
+        "name": name,
+        "file": file,
+        "clip_kw": clip_kw,
+        "delta": delta,
+        "groups": groups,
+        "products": [*default_weights(), *([] if customer_list_file is None else ["labels"])],
+        "customer_list_file": customer_list_file,
+        "customers": rounded_customers(customers),
+        "typical_kw": typical_kw,
+        "linked_to": linked_to,
+        "allowance": None if epsilon is None else allowance,
+        **{field: text for field, text in about.items() if text is not None},
+    }
+    response = _post(url, ("datasets",), body)
+    _print_result(response, f"{name} is registered.", as_json=as_json)
+
+
+def _group(text: str) -> tuple[str, list[str]]:
+    name, equals, values = text.partition("=")
+    if not equals:
+        raise InvalidParameterError("group", "attribute=value,value", text)
+    return name, values.split(",")
+
+
+def budget(
+    *,
+    dataset: Annotated[str, typer.Option(help="Name of the data set.")],
+    epsilon: Epsilon,
+    reason: Reason,
+    delta: Delta = 1e-6,
+    label_epsilon: LabelEpsilon = 0.0,
+    principal: Annotated[
+        str | None, typer.Option(help="Name of an analyst; without it, of the whole data set.")
+    ] = None,
+    tier: Annotated[
+        str, typer.Option(help="global, or instance: the first budget opens that tier.")
+    ] = "global",
+    url: Url = _LOCAL_SERVER,
+    as_json: AsJson = False,
+) -> None:
+    """Set the budget of a data set, or of one analyst on it."""
+    body = {
+        "allowance": {"epsilon": epsilon, "delta": delta, "label_epsilon": label_epsilon},
+        "reason": reason,
+        "principal": principal,
+        "tier": tier,
+    }
+    response = _post(url, ("datasets", dataset, "budgets"), body)
+    _print_result(response, "The budget is set.", as_json=as_json)
+
+
+def close(
+    *,
+    dataset: Annotated[str, typer.Option(help="Name of the data set.")],
+    reason: Reason,
+    url: Url = _LOCAL_SERVER,
+    as_json: AsJson = False,
+) -> None:
+    """Close a data set permanently; its releases stay readable."""
+    response = _post(url, ("datasets", dataset, "close"), {"reason": reason})
+    _print_result(response, f"{dataset} is closed.", as_json=as_json)
+
+
+def analyst(
+    *,
+    name: Annotated[str, typer.Option(help="Name of the analyst.")],
+    days: Annotated[int, typer.Option(help="Validity of the token.")] = _DEFAULT_TOKEN_DAYS,
+    url: Url = _LOCAL_SERVER,
+    as_json: AsJson = False,
+) -> None:
+    """Create an analyst, and print the token, once."""
+    created = _post(url, ("principals",), {"name": name, "token_days": days})
+    text = f"Token of {name}, shown this once: {created['token']}"
+    _print_result(created, text, as_json=as_json)
+
+
+def revoke(
+    *,
+    name: Annotated[str, typer.Option(help="Name of the principal.")],
+    url: Url = _LOCAL_SERVER,
+    as_json: AsJson = False,
+) -> None:
+    """Revoke every token of a principal; a new one may be issued."""
+    response = _post(url, ("principals", name, "revoke"), {})
+    _print_result(response, f"{name} has no valid token.", as_json=as_json)
+
+
+def disable(
+    *,
+    name: Annotated[str, typer.Option(help="Name of the principal.")],
+    url: Url = _LOCAL_SERVER,
+    as_json: AsJson = False,
+) -> None:
+    """Disable a principal permanently; its charges stay in the ledger."""
+    response = _post(url, ("principals", name, "disable"), {})
+    _print_result(response, f"{name} is disabled.", as_json=as_json)
+
+
+def _post(url: str, path: tuple[str, ...], body: Mapping[str, Any]) -> dict[str, Any]:
+    """Send a request of an administrator; a refusal is printed, and ends the verb."""
+    with refusals():
+        token = os.environ.get(TOKEN_VARIABLE, "")
+        if not token:  # other processes can read secrets on a command line
+            rule = "set to the token of an administrator"
+            raise InvalidParameterError(TOKEN_VARIABLE, rule, token)
+        from wattveil.server.client import Transport  # noqa: PLC0415 - with the network
+
+        address = "/".join(Transport.quoted(part) for part in path)
+        return Transport(url, token).post(f"/v1/admin/{address}", body)
+
+
+def _print_result(result: Mapping[str, Any], text: str, *, as_json: bool) -> None:
+    typer.echo(json.dumps(result) if as_json else text)
+
+
+# --- verbs that work on files ---------------------------------------------------------------------
+
+
+@contextmanager
+def ledger_refusals() -> Iterator[None]:
+    """Turn refusals and a missing extra into a message and an exit code."""
+    with refusals():
+        try:
+            yield
+        except ModuleNotFoundError as error:
+            raise MissingExtraError("the ledger", "serve") from error
+
+
+def token(
+    *,
+    name: Annotated[str, typer.Option(help="Name of the principal; created if it is new.")],
+    role: Annotated[str, typer.Option(help="admin or analyst.")],
+    days: Annotated[int, typer.Option(help="Validity of the token.")] = _DEFAULT_TOKEN_DAYS,
+    data: Data = Path(),
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print a new token of a principal, once; needs file access, also while the server runs."""
+    with ledger_refusals():
+        from wattveil import checks  # noqa: PLC0415 - loads NumPy
+        from wattveil.server.auth import principals  # noqa: PLC0415 - needs the extra
+        from wattveil.server.ledger.administration import PrincipalKind  # noqa: PLC0415
+
+        kind = checks.enum_value("role", role, PrincipalKind)
+        text = principals.issue_token_locally(data, database, name, role=kind, days=days)
+    result = {"name": name, "role": role, "token": text}
+    _print_result(result, f"Token of {name}, shown this once: {text}", as_json=as_json)
+
+
+def profiles(
+    source: Annotated[
+        list[str],
+        typer.Argument(
+            help="Files of `wattveil profiles`, or folders of them; with --sql, one database."
+        ),
+    ],
+    *,
+    name: Annotated[str, typer.Option(help="Name of the file, without .parquet.")],
+    sql: Annotated[
+        str | None,
+        typer.Option(
+            help="Query for customer_id, kw_1, kw_2, ... and attributes, one row per customer."
+        ),
+    ] = None,
+    timezone: Annotated[
+        str | None, typer.Option(help="With --sql: IANA zone of the profile's hours.")
+    ] = None,
+    grid_minutes: Annotated[int, typer.Option(help="With --sql: length of an interval.")] = 60,
+    split: Annotated[str, typer.Option(help="With --sql: as for `wattveil profiles`.")] = "day",
+    data: Data = Path(),
+    as_json: AsJson = False,
+) -> None:
+    """Write profiles from several files or from a query to one file of a server.
+
+    The source is read once: later changes do not reach the server. Readings are no profiles yet:
+    use `wattveil profiles`, which reads queries too.
+    """
+    with ledger_refusals():
+        from wattveil.bundle import registered_profiles  # noqa: PLC0415 - needs the extra
+        from wattveil.server.datasets import FOLDER  # noqa: PLC0415
+        from wattveil.server.ledger.order import check_name  # noqa: PLC0415
+
+        folder = data / FOLDER
+        out = folder / f"{check_name('name', name)}.parquet"
+        if not data.is_dir():
+            raise InvalidParameterError("data", "a folder that exists", str(data))
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if sql is None:
+            found = registered_profiles.gather_profiles([Path(one) for one in source])
+        elif timezone is None or len(source) > 1:
+            rule = "one database, with --timezone, when --sql is given"
+            raise InvalidParameterError("source, timezone", rule, timezone)
+        else:
+            found = registered_profiles.query_profiles(
+                source[0], sql, timezone=timezone, minutes=grid_minutes, split=split
+            )
+        registered_profiles.keep_profiles(found, out)
+    text = f"{out} is written. Private: exact, not protected. Register it with --file {out.name}."
+    _print_result({"private": True, "out": str(out)}, text, as_json=as_json)
+
+
+def key(
+    *,
+    out: Annotated[Path, typer.Option(help="New file for the private key.")] = Path("utility.key"),
+    as_json: AsJson = False,
+) -> None:
+    """Create a key pair for signing releases."""
+    from wattveil.bundle import keys  # noqa: PLC0415 - loaded when it is used
+
+    with refusals():
+        public = keys.write_key(out)
+        name = keys.fingerprint(keys.read_public_key(public))
+    if as_json:
+        typer.echo(json.dumps({"private": str(out), "public": str(public), "name": name}, indent=2))
+        return
+    console = Console(soft_wrap=True)
+    console.print(f"[bold]Private key[/] {plain(str(out))}: keep it secret; its holder can sign.")
+    console.print(f"[bold]Public key[/]  {plain(str(public))}: publish it, with its name {name}.")
+
+
+# --- verbs of `admin ledger` ----------------------------------------------------------------------
+
+
+def audit(
+    *,
+    data: Data = Path(),
+    database: Database = None,
+    exported: Annotated[
+        Path | None, typer.Option("--export", help="Check this export instead of a database.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Recompute and check a ledger: chain, sums, caps, payers, releases."""
+    with ledger_refusals():
+        from wattveil.server.ledger import ledger_audit  # noqa: PLC0415 - needs the extra
+
+        if exported is None:
+            findings = ledger_audit.audit_folder(data, database)
+        else:
+            findings = ledger_audit.audit_export(exported)
+    sound = all(finding.holds for finding in findings)
+    if as_json:
+        result = {"sound": sound, "findings": [vars(finding) for finding in findings]}
+        typer.echo(json.dumps(result, indent=2))
+    else:
+        console = Console()
+        for finding in findings:
+            mark = "[green]holds[/]" if finding.holds else "[red]BROKEN[/]"
+            console.print(f"{mark}  {finding.check}: {plain(finding.seen)}", highlight=False)
+    if not sound:
+        raise typer.Exit(1)
+
+
+def export(
+    *,
+    out: Annotated[Path, typer.Option(help="New file: one line of JSON per entry.")],
+    data: Data = Path(),
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write every entry of a ledger to a file that can be checked without the database."""
+    with ledger_refusals():
+        from wattveil.server.ledger import ledger_audit  # noqa: PLC0415 - needs the extra
+
+        count = ledger_audit.export_folder(data, database, out)
+    result = {"out": str(out), "entries": count}
+    _print_result(result, f"{count:,} entries in {out}", as_json=as_json)
+
+
+def accept(
+    *,
+    by: Annotated[str, typer.Option(help="The administrator who decides.")],
+    reason: Annotated[str, typer.Option(help="What happened; recorded in the ledger.")],
+    data: Data = Path(),
+    database: Database = None,
+    as_json: AsJson = False,
+) -> None:
+    """Accept a database that has lost entries; all remaining budget counts as spent."""
+    with ledger_refusals():
+        from wattveil.server.ledger.database import check_no_password  # noqa: PLC0415 - the extra
+        from wattveil.server.ledger.ledger import Ledger  # noqa: PLC0415
+
+        check_no_password(database)
+        journals = Ledger.accept(data, database, by=by, reason=reason)
+    text = f"{journals} journals were behind; their remaining budget counts as spent"
+    _print_result({"journals": journals}, text, as_json=as_json)

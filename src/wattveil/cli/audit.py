@@ -1,0 +1,158 @@
+"""The verb `audit`: empirical lower bounds on epsilon, or a replay of the release."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from wattveil.cli.model_options import model_options
+from wattveil.errors import InvalidParameterError
+from wattveil.lab.audit.audit_page import write_audit_page
+from wattveil.lab.audit.canaries import ONE_RUN
+from wattveil.lab.audit.release_audit import AuditRow, audit_release
+from wattveil.lab.audit.replay_audit import ReplayAudit, hostile_rows, replay_release
+from wattveil.products.request import ReleaseRequest
+from wattveil.profiles import Profiles, TimeGrid
+from wattveil.simulate import simulate_load_kw
+from wattveil.terminal import check_folders, counting_bar, plain, refusals
+
+EPILOGS = {"audit": "Example: wattveil audit --epsilon 1 --delta 1e-6 --runs 100 --page audit.html"}
+
+_HOMES = 30
+"""Number of simulated customers without profiles: few, to keep the audit fast."""
+_MAX_FAULTS = 10
+
+
+@model_options(defaults={"epsilon": 1.0}, omit=("about", "customers", "typical_kw", "real_ids"))
+def audit(
+    context: typer.Context,
+    profiles: Annotated[
+        Path | None,
+        typer.Argument(help="Customers besides the canary; simulated homes if omitted."),
+    ] = None,
+    *,
+    request: ReleaseRequest,
+    runs: Annotated[int, typer.Option(help="Releases with and releases without the canary.")] = 40,
+    canaries: Annotated[int, typer.Option(help="Number of canaries of each one-run audit.")] = 1000,
+    confidence: Annotated[float, typer.Option(help="Joint confidence of all lower bounds.")] = 0.95,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the canary assignment; noise has no seed.")
+    ] = 0,
+    page: Annotated[Path | None, typer.Option(help="HTML page with a plot; private.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+    replay: Annotated[
+        bool,
+        typer.Option(
+            "--replay",
+            help="Instead: replay the release with one customer changed; compare exact integers.",
+        ),
+    ] = False,
+    removals: Annotated[
+        int, typer.Option(help="With --replay: real customers removed, one at a time.")
+    ] = 10,
+) -> None:
+    """Audit releases with planted canary customers; exit with 1 if a claim is refuted."""
+    with refusals(context):
+        check_folders({"page": page})
+        if replay and page is not None:
+            raise InvalidParameterError("page", "left out with --replay, which has none", str(page))
+        rows = _simulated() if profiles is None else Profiles.read_parquet(profiles)
+        if replay:
+            _replay(request, rows, removals=removals, as_json=as_json)
+            return
+        with counting_bar(quiet=as_json) as bar:
+            task = bar.add_task("releasing", total=2 * runs + len(ONE_RUN))
+            found = audit_release(
+                request,
+                rows,
+                runs=runs,
+                canaries=canaries,
+                confidence=confidence,
+                seed=seed,
+                advance=lambda: bar.advance(task),
+            )
+        if page is not None:
+            write_audit_page(found, page, confidence=confidence)
+    if as_json:
+        audits = [row.to_json() for row in found]
+        answer = {"private": True, "confidence": confidence, "audits": audits}
+        typer.echo(json.dumps(answer, indent=2))
+    else:
+        _show(Console(), found, confidence)
+    if any(row.broken for row in found):
+        raise typer.Exit(1)
+
+
+def _replay(request: ReleaseRequest, profiles: Profiles, *, removals: int, as_json: bool) -> None:
+    """Replay, print the results, and exit with 1 if a ratio exceeds 1 or a value leaked."""
+    with counting_bar(quiet=as_json) as bar:
+        releases = 1 + len(hostile_rows(profiles.load_kw)) + min(removals, len(profiles))
+        task = bar.add_task("replaying", total=releases)
+        found = replay_release(
+            request, profiles, removals=removals, advance=lambda: bar.advance(task)
+        )
+    if as_json:
+        parts = [part.to_json() for part in found.parts]
+        faults = [str(fault) for fault in found.faults]
+        answer = {"private": True, "replays": found.replays, "parts": parts, "faults": faults}
+        typer.echo(json.dumps({**answer, "holds": found.holds}, indent=2))
+    else:
+        _show_replay(Console(), found)
+    if not found.holds:
+        raise typer.Exit(1)
+
+
+def _simulated() -> Profiles:
+    return Profiles(
+        customer_ids=tuple(f"home {number}" for number in range(_HOMES)),
+        load_kw=np.array(simulate_load_kw(customers=_HOMES)),
+        grid=TimeGrid(),
+        timezone="Europe/London",
+    )
+
+
+def _show(console: Console, rows: Sequence[AuditRow], confidence: float) -> None:
+    table = Table("part", "claimed epsilon", "lower bound", "verdict", "evidence")
+    for row in rows:
+        colour = "red" if row.broken else "yellow" if row.found.refutes else "green"
+        table.add_row(
+            row.name,
+            f"{row.found.claim.epsilon:.3g}",
+            f"{row.found.epsilon:.3g}",
+            f"[{colour}]{row.verdict}[/]",
+            row.found.evidence,
+        )
+    console.print(table)
+    console.print(
+        f"Empirical lower bounds on epsilon at the claimed delta; all rows hold jointly with"
+        f" confidence {confidence:g}. A bound below the claim does not prove the claim."
+        " [red]Private:[/] internal use only."
+    )
+
+
+def _show_replay(console: Console, found: ReplayAudit) -> None:
+    table = Table("part", "queries", "worst ratio", "of its budget", "verdict")
+    for part in found.parts:
+        colour = "green" if part.holds else "red"
+        table.add_row(
+            part.part,
+            str(len(part.queries)),
+            f"{float(part.worst_ratio):.6f}",
+            f"{float(part.budget_ratio):.6f}",
+            f"[{colour}]{part.verdict}[/]",
+        )
+    console.print(table)
+    for fault in found.faults[:_MAX_FAULTS]:
+        console.print(f"[red]Fault:[/] {plain(str(fault))}")
+    if len(found.faults) > _MAX_FAULTS:
+        console.print(f"[red]{len(found.faults)} faults[/] in all; --json prints each.")
+    console.print(
+        f"{found.replays} replays, each with one customer changed. A ratio is the squared change of"
+        " a query's exact integers over its squared sensitivity; it is exact, and must not exceed"
+        " 1. The sampler of the noise is not audited here. [red]Private:[/] internal use only."
+    )

@@ -1,0 +1,377 @@
+"""Data commands: `simulate` writes readings of simulated customers, `profiles` averages them."""
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import date, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from wattveil import checks
+from wattveil.cli.model_options import model_options
+from wattveil.errors import (
+    InvalidFileError,
+    InvalidParameterError,
+    MissingExtraError,
+    WattveilError,
+)
+from wattveil.profiles.build import ProfileBuild, build_profiles
+from wattveil.profiles.profiles import ProfileRules, WrittenProfiles
+from wattveil.profiles.quality import write_quality_page
+from wattveil.readings import Readings, ReadOptions, read_readings
+from wattveil.terminal import check_folders, counting_bar, plain, refusals, working
+
+if TYPE_CHECKING:  # pyspark is an extra
+    from wattveil.engines.spark.spark_engine import SparkEngine
+    from wattveil.engines.spark.spark_profiles import SparkBuild
+
+EPILOGS = {
+    "simulate": "Example: wattveil simulate --customers 1409 --days 28 --out readings.parquet",
+    "profiles": (
+        "Example: wattveil profiles readings.parquet --timezone Europe/London"
+        " --out profiles.parquet"
+    ),
+}
+
+_POLL_SECONDS = 0.2
+ENGINE_HELP = "local, or spark for many machines."
+MASTER_HELP = "Of Spark: local[2], spark://host:7077, yarn."
+
+
+class Engine(StrEnum):
+    """Where customers are kept."""
+
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+def chosen_engine(engine: str, master: str | None) -> "SparkEngine | None":
+    """Return Spark at a master, or None for the memory of this process."""
+    if checks.enum_value("engine", engine, Engine) is Engine.LOCAL:
+        if master is not None:
+            raise InvalidParameterError("master", "left out without --engine spark", master)
+        return None
+    if master is None:
+        raise InvalidParameterError("master", "given with --engine spark", master)
+    try:
+        from wattveil.engines.spark.spark_engine import SparkEngine  # noqa: PLC0415
+        from wattveil.engines.spark.spark_session import spark_session  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise MissingExtraError("--engine spark", "spark") from error
+    return SparkEngine(spark_session(master))
+
+
+def simulate(
+    context: typer.Context,
+    *,
+    out: Annotated[Path, typer.Option(help="Parquet file for the readings.")],
+    customers: Annotated[int, typer.Option(help="How many customers.")] = 1409,
+    days: Annotated[int, typer.Option(help="How many local days.")] = 28,
+    start: Annotated[
+        datetime, typer.Option(formats=["%Y-%m-%d"], help="First local day.")
+    ] = datetime(2025, 3, 3),  # noqa: DTZ001 - a local day has no time zone of its own
+    timezone: Annotated[str, typer.Option(help="Where the customers live.")] = "Europe/London",
+    minutes: Annotated[int, typer.Option(help="Length of a reading: 15, 30 or 60.")] = 30,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same customers.")] = 1,
+    missing: Annotated[float, typer.Option(help="Share of reads that are lost.")] = 0.001,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print what was written as JSON.")
+    ] = False,
+) -> None:
+    """Write interval readings of simulated customers, and a table of their attributes."""
+    with refusals(context):
+        written = write_readings(
+            out,
+            customers=customers,
+            days=days,
+            start=start.date(),
+            timezone=timezone,
+            minutes=minutes,
+            seed=seed,
+            missing=missing,
+            quiet=as_json,
+        )
+    if as_json:
+        typer.echo(json.dumps(written, indent=2))
+        return
+    console = Console()
+    console.print(f"[bold]Simulated[/] {customers:,} customers, {written['readings']:,} readings.")
+    console.print(f"  readings    {written['path']}\n  attributes  {written['attributes']}")
+
+
+def write_readings(
+    out: Path,
+    *,
+    customers: int,
+    days: int,
+    start: date,
+    timezone: str,
+    minutes: int,
+    seed: int,
+    missing: float,
+    quiet: bool,
+    mix: Mapping[str, float] | None = None,
+) -> dict[str, object]:
+    """Write readings batch by batch, and the attributes to ``<name>.attributes.parquet``.
+
+    The file appears under its name when it is complete, never before.
+    """
+    from wattveil.simulate.population import BLOCK  # noqa: PLC0415 - SciPy is slow to load
+    from wattveil.simulate.simulated_readings import (  # noqa: PLC0415
+        READINGS_SCHEMA,
+        simulate_attributes,
+        simulate_readings,
+    )
+
+    batches = simulate_readings(
+        customers=customers,
+        days=days,
+        start=start,
+        timezone=timezone,
+        minutes=minutes,
+        seed=seed,
+        missing=missing,
+        mix=mix,
+    )
+    part = out.with_name(out.name + ".part")
+    facts = {"timezone": timezone, "seed": seed, "minutes": minutes, "start": str(start)}
+    schema = READINGS_SCHEMA.with_metadata({"wattveil.simulation": json.dumps(facts)})
+    readings = 0
+    with (
+        counting_bar(quiet=quiet) as progress,
+        pq.ParquetWriter(part, schema, compression="zstd") as writer,
+    ):
+        task = progress.add_task("simulating customers", total=customers)
+        for batch in batches:
+            writer.write_table(
+                pa.Table.from_batches([batch]).replace_schema_metadata(schema.metadata)
+            )
+            readings += batch.num_rows
+            progress.advance(task, min(BLOCK, customers))
+        progress.update(task, completed=customers)
+    attributes = out.with_name(out.stem + ".attributes.parquet")
+    pq.write_table(simulate_attributes(customers=customers, mix=mix, seed=seed), attributes)
+    part.replace(out)
+    return {
+        "path": str(out),
+        "attributes": str(attributes),
+        "customers": customers,
+        "readings": readings,
+        **facts,
+    }
+
+
+@model_options
+def profiles(
+    source: Annotated[
+        list[str], typer.Argument(help="Files, folders or globs; with --sql, one database.")
+    ],
+    *,
+    out: Annotated[str, typer.Option(help="Parquet file for the profiles; on Spark, a folder.")],
+    sql: Annotated[str | None, typer.Option(help="Query whose rows are the readings.")] = None,
+    rules: ProfileRules,
+    options: ReadOptions,
+    attributes: Annotated[
+        Path | None, typer.Option(help="Table of customer_id and attributes.")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="HTML page on the quality of the data; private.")
+    ] = None,
+    problems_to: Annotated[
+        Path | None, typer.Option(help="CSV or Parquet file for the dropped rows; private.")
+    ] = None,
+    memory_mb: Annotated[int, typer.Option(help="Memory in MB before the disk is used.")] = 600,
+    engine: Annotated[str, typer.Option(help=ENGINE_HELP)] = "local",
+    master: Annotated[str | None, typer.Option(help=MASTER_HELP)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the account as JSON.")] = False,
+) -> None:
+    """Average meter readings into one load profile per customer, and report what was dropped.
+
+    With --engine spark, --out is a folder; --sql, --report and --problems-to are for one machine.
+    If no customer is left, --out is not written and the command fails.
+    """
+    console, errors = Console(stderr=as_json), Console(stderr=True)
+    options = options.replace(timezone=options.timezone or rules.timezone)
+    rules = rules.for_readings(options)
+    try:
+        written = {"out": Path(out), "report": report, "problems_to": problems_to}
+        _check_options(engine, {"sql": sql, "report": report, "problems_to": problems_to})
+        spark = chosen_engine(engine, master)
+        if spark is not None:
+            made = _on_spark(spark, source, options, rules, out, attributes, memory_mb, console)
+        else:
+            checks.local_path("out", Path(out))
+            check_folders(written)
+            with _progress(console) as watch:
+                readings = read_readings(
+                    source if sql is None else _one(source),
+                    options,
+                    sql=sql,
+                    problems_to=problems_to,
+                    memory_mb=memory_mb,
+                )
+                _check_sources_stay(written, readings)
+                for guess in readings.guesses:
+                    console.print(f"[yellow]inferred[/] {plain(guess)}", highlight=False)
+                watch(readings)
+                build = build_profiles(readings, rules, attributes=attributes)
+            if report is not None:
+                write_quality_page(build, report)
+            made = _written(build, rules, out)
+    except InvalidParameterError as error:
+        raise typer.BadParameter(_message(error)) from error
+    except duckdb.OutOfMemoryException as error:
+        errors.print(f"[red]Error:[/] more than --memory-mb {memory_mb} is needed.")
+        raise typer.Exit(1) from error
+    except (WattveilError, OSError, duckdb.Error) as error:
+        errors.print(f"[red]Error:[/] {plain(_message(error))}", highlight=False)
+        raise typer.Exit(1) from error
+    if as_json:
+        typer.echo(json.dumps(made.to_json(), indent=2))
+    else:
+        _show(console, made)
+    if not made.account.profiles:
+        errors.print("[red]Error:[/] no customer is left, so there are no profiles to write.")
+        raise typer.Exit(1)
+
+
+def _message(error: Exception) -> str:
+    """Return the message of an error with options of the command in place of arguments."""
+    match error:
+        case InvalidFileError():
+            expected = _as_options(error.expected)
+            return str(InvalidFileError(error.path, error.where, expected, error.found))
+        case InvalidParameterError():
+            return str(InvalidParameterError(error.field, _as_options(error.rule), error.value))
+        case _:
+            return str(error)
+
+
+def _as_options(advice: str) -> str:
+    advice = re.sub(r"columns=\{'(\w+)': …\}", r"--column \1=NAME", advice)
+    return re.sub(
+        r"\b([a-z_]+)=(?:(…|\d+)|'(\w+)')",
+        lambda found: f"--{found[1].replace('_', '-')} {found[2] or found[3]}",
+        advice,
+    )
+
+
+def _check_options(engine: str, one_machine: Mapping[str, object]) -> None:
+    """Reject on Spark what is for one machine."""
+    for name, value in one_machine.items():
+        if engine == Engine.SPARK and value is not None:
+            raise InvalidParameterError(name, "left out with --engine spark", str(value))
+
+
+def _on_spark(  # noqa: PLR0917 - options of the command
+    spark: "SparkEngine",
+    source: list[str],
+    options: ReadOptions,
+    rules: ProfileRules,
+    out: str,
+    attributes: Path | None,
+    memory_mb: int,
+    console: Console,
+) -> WrittenProfiles:
+    """Let executors read, average and write."""
+    with working(console) as show:
+        show("on Spark")
+        spark.check_new(out)
+        readings = read_readings(source, options, memory_mb=memory_mb, engine=spark)
+        return _written(readings.build(rules, attributes=attributes), rules, out)
+
+
+def _one(source: list[str]) -> str:
+    """Accept a single database."""
+    if len(source) > 1:
+        raise InvalidParameterError("source", "one database when --sql is given", source)
+    return source[0]
+
+
+def _check_sources_stay(written: Mapping[str, Path | None], readings: Readings) -> None:
+    """Reject an output that is a source."""
+    sources = {path.resolve() for path in readings.files}
+    for name, path in written.items():
+        if path is not None and path.resolve() in sources:
+            raise InvalidParameterError(name, "another file than the source", str(path))
+
+
+@contextmanager
+def _progress(console: Console) -> Iterator[Callable[[Readings], None]]:
+    """Show the progress of the readings that are passed to the result.
+
+    DuckDB does not report it for every query; then, and before, only the time is shown.
+    """
+    watched: list[Readings] = []
+    done = threading.Event()
+    bar = Progress(
+        TextColumn("reading"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
+    )
+    task = bar.add_task("reading", total=None)
+
+    def poll() -> None:
+        while not done.wait(_POLL_SECONDS):
+            percent = watched[-1].progress_percent if watched else -1.0
+            bar.update(task, total=100 if percent >= 0 else None, completed=max(percent, 0))
+
+    poller = threading.Thread(target=poll, daemon=True)
+    with bar:
+        poller.start()
+        try:
+            yield watched.append
+        finally:
+            done.set()
+            poller.join()
+
+
+def _written(build: "ProfileBuild | SparkBuild", rules: ProfileRules, out: str) -> WrittenProfiles:
+    """Write the profiles, if there are any, and return their account."""
+    if build.account.profiles:
+        build.profiles.write_parquet(out)
+    return WrittenProfiles(
+        path=out,
+        rules=rules,
+        account=build.account,
+        median_kw=build.median_kw,
+        largest_kw=build.largest_kw,
+    )
+
+
+def _show(console: Console, made: WrittenProfiles) -> None:
+    account, grid = made.account, made.rules.grid
+    console.print(account.readings.table())
+    table = Table("", "customers", title="Customers", title_justify="left")
+    table.columns[1].justify = "right"
+    table.add_row("named in the source", f"{account.customers_in:,}")
+    for reason, customers in account.customers_dropped.items():
+        table.add_row(f"dropped: {reason}", f"{customers:,}")
+    table.add_row("profiles", f"{account.profiles:,}")
+    console.print(table)
+    for readings, where in (
+        (account.straddling, "lie in two cells of the grid"),
+        (account.unfit, "have a length that no cell of the grid is a multiple of"),
+    ):
+        if readings:
+            console.print(f"[yellow]{readings:,} readings {where}[/] and are in no profile.")
+    if not account.profiles:
+        return
+    console.print(  # shows Wh that were taken for kWh
+        f"The median customer has {made.median_kw:.3g} kW on average, the largest"
+        f" {made.largest_kw:.3g} kW."
+    )
+    console.print(
+        f"{account.profiles:,} profiles of {grid.columns} columns"
+        f" ({made.rules.zone}) in {plain(made.path)}."
+        " [red]Private:[/] exact, not protected."
+    )

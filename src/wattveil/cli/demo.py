@@ -1,0 +1,180 @@
+"""The verb `demo`: the main job from meters to a checked bundle, on customers that are made up.
+
+Because they are made up, the truth may be shown beside what was released: here and nowhere else.
+"""
+
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from wattveil.arrays import Floats
+from wattveil.bundle import keys
+from wattveil.bundle.bundle_files import MANIFEST, check_out, read_table
+from wattveil.bundle.manifest import Manifest
+from wattveil.bundle.plan import plan_release
+from wattveil.bundle.produce import release_bundle
+from wattveil.bundle.verify.verify_bundle import VerificationReport, verify_bundle
+from wattveil.cli.data import write_readings
+from wattveil.cli.release import show_plan, show_rounding
+from wattveil.products.request import About, ReleaseRequest
+from wattveil.products.synthesis import read_model
+from wattveil.profiles import Profiles, profiles_from_readings
+from wattveil.readings import read_readings
+from wattveil.terminal import plain, refusals, working
+from wattveil.web.formatting import sparkline
+
+EPILOGS = {"demo": "Example: wattveil demo --epsilon 0.5 --out my-demo"}
+
+_HOMES = {"single": 0.24, "couple": 0.24, "family": 0.24, "retired": 0.15, "ev": 0.06, "pv": 0.07}
+"""Homes alone: businesses are released as a class of their own, or a few take over every mean."""
+_DAYS, _FIRST_DAY, _ZONE = 21, date(2025, 3, 3), "Europe/London"
+_CLIP_KW = 10.0
+_SYNTHETIC = 10_000
+
+
+def demo(
+    *,
+    customers: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="How many customers to simulate.")
+    ] = 1409,
+    epsilon: Annotated[float, typer.Option(help="Privacy budget: smaller protects more.")] = 1.0,
+    out: Annotated[Path, typer.Option(help="Folder for the bundle.")] = Path("wattveil-demo"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
+) -> None:
+    """Simulate customers, release what they have in common, synthesise others, check it all."""
+    console = Console(stderr=as_json, quiet=as_json)
+    with refusals(), tempfile.TemporaryDirectory() as folder:
+        request = ReleaseRequest(
+            epsilon=epsilon,
+            delta=1e-6,
+            clip_kw=_CLIP_KW,
+            customers=customers,
+            about=About(
+                title="Load of simulated customers", curator="Wattveil demo", region="nowhere"
+            ),
+        )
+        _make_room(out)
+        show_rounding(console, customers)
+        with _step(console, 1, f"Simulated {customers:,} homes: three weeks, every half hour"):
+            profiles = _profiles(Path(folder) / "readings.parquet", customers)
+        with _step(console, 2, "Planned, from public numbers alone"):
+            plan = plan_release(request, profiles.grid)
+        show_plan(console, plan)
+        with _step(console, 3, "Released, and signed with a key made for this demo"):
+            manifest = release_bundle(profiles, plan, out, key=keys.new_key())
+        with _step(console, 4, f"Drew {_SYNTHETIC:,} synthetic customers from it, for free"):
+            synthetic, _ = read_model(out).sample(_SYNTHETIC, seed=1)
+        with _step(console, 5, "Verified, without access to the data"):
+            verdict = verify_bundle(out)
+        _show_checks(console, verdict, out)
+        story = _story(out, profiles.load_kw, synthetic)
+    if as_json:
+        outcome = {
+            "out": str(out),
+            "sentence": manifest["guarantee_text"],
+            "accepted": verdict.accepted,
+            "story": story,
+        }
+        typer.echo(json.dumps(outcome, indent=2))
+    else:
+        _show(console, out, manifest, story)
+    if not verdict.accepted:
+        raise typer.Exit(1)
+
+
+def _profiles(readings: Path, customers: int) -> Profiles:
+    write_readings(
+        readings,
+        customers=customers,
+        days=_DAYS,
+        start=_FIRST_DAY,
+        timezone=_ZONE,
+        minutes=30,
+        seed=1,
+        missing=0.001,
+        quiet=True,
+        mix=_HOMES,
+    )
+    return profiles_from_readings(read_readings([str(readings)], timezone=_ZONE), timezone=_ZONE)
+
+
+def _make_room(out: Path) -> None:
+    """Remove the bundle of an earlier demo, and nothing else."""
+    if (out / MANIFEST).is_file() and (out / "report.html").is_file():
+        shutil.rmtree(out)
+    check_out(out)
+
+
+def _story(bundle: Path, load_kw: Floats, synthetic: Floats) -> list[dict[str, str]]:
+    """Put what a reader of the bundle learns beside the truth."""
+    shape, groups = read_table(bundle, "load_shapes"), read_table(bundle, "groups")
+    released, std = (shape[name].to_numpy() for name in ("load_kw", "std_kw"))
+    true = load_kw.mean(axis=0)
+    peak = int(np.argmax(released))
+    counted, error = (float(groups[name][0].as_py()) for name in ("customers", "customers_std"))
+    facts = [
+        ("customers", f"{counted:,.0f} ± {1.96 * error:,.0f}", f"{len(load_kw):,}"),
+        ("hour of the peak", f"{peak}:00", f"{int(np.argmax(true))}:00"),
+        ("load then, kW", f"{released[peak]:.2f} ± {1.96 * std[peak]:.2f}", f"{true[peak]:.2f}"),
+        ("energy a day, kWh", f"{released.sum():.1f}", f"{true.sum():.1f}"),
+        (
+            "the largest of ten, kW",
+            f"{np.percentile(synthetic.max(axis=1), 90):.1f} (synthetic)",
+            f"{np.percentile(load_kw.max(axis=1), 90):.1f}",
+        ),
+    ]
+    return [{"question": ask, "released": got, "truth": truth} for ask, got, truth in facts]
+
+
+def _show_checks(console: Console, verdict: VerificationReport, out: Path) -> None:
+    """Print what was recomputed of the whole release, and what failed."""
+    for finding in verdict.findings:
+        if finding.check.startswith("the release") or not finding.holds:
+            console.print(f"   {finding.check}: {finding.seen}", highlight=False)
+    holding = sum(finding.holds for finding in verdict.findings)
+    listed = f"wattveil verify {plain(str(out))}"
+    console.print(f"   {holding} of {len(verdict.findings)} checks hold; to see them: {listed}")
+
+
+def _show(console: Console, out: Path, manifest: Manifest, story: list[dict[str, str]]) -> None:
+    table = Table(
+        "what a reader learns",
+        "released",
+        "true",
+        title="Known only here: the truth",
+        title_justify="left",
+    )
+    for fact in story:
+        table.add_row(*fact.values())
+    console.print(table)
+    console.print("Customer segments, as released:")
+    centroids, sizes = read_table(out, "centroids"), read_table(out, "cluster_sizes").to_pydict()
+    curves = centroids["load_kw"].to_numpy().reshape(len(sizes["cluster"]), -1)
+    for row in np.argsort(-np.array(sizes["customers"])):
+        count = f"{sizes['customers'][row]:6,.0f} ± {1.96 * sizes['customers_std'][row]:,.0f}"
+        mean = f"{curves[row].mean():.2f} kW"
+        console.print(f"  {sparkline(curves[row])}  {mean}  {count} customers", highlight=False)
+    console.print("  0     6     12    18   hour")
+    console.print(f"\n[bold]Privacy guarantee.[/] {manifest['guarantee_text']}")
+    console.print(f"[bold]Look at[/] {plain(str(out / 'report.html'))}", highlight=False)
+
+
+@contextmanager
+def _step(console: Console, number: int, done: str) -> Iterator[None]:
+    """Show that a step is under way, and when it is done, how long it took."""
+    start = time.perf_counter()
+    with working(console) as started:
+        started(f"step {number} of 5")
+        yield
+    console.print(f"[bold]{number}. {done}[/] ({time.perf_counter() - start:.1f} s)")

@@ -1,0 +1,328 @@
+"""The verbs `evaluate`, `grid` and `compare`: synthetic customers and mechanisms on real data."""
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+from wattveil.errors import InvalidParameterError
+from wattveil.grid.experiment import DRAWS, PAPER_POWER_FACTOR, GridComparison, compare_on_feeder
+from wattveil.grid.grid_page import write_grid_page
+from wattveil.lab.baselines.baseline_comparison import (
+    MECHANISMS,
+    BaselineComparison,
+    ComparisonSetting,
+    compare_mechanisms,
+)
+from wattveil.lab.baselines.baseline_summary import BaselineRow, summarise, to_json, write_csv
+from wattveil.lab.baselines.baselines_page import format_quartiles, write_comparison_page
+from wattveil.lab.evaluation.customer_samples import Populations, read_populations
+from wattveil.lab.evaluation.evaluate_page import write_evaluation_page
+from wattveil.lab.evaluation.fidelity_comparison import MIN_REPEATS, Evaluation, evaluate_load
+from wattveil.numerics.measures.fidelity_measures import Verdict
+from wattveil.profiles.profiles import Profiles
+from wattveil.terminal import check_folders, counting_bar, plain, refusals
+from wattveil.web.formatting import format_number
+
+EPILOGS = {
+    "evaluate": "Example: wattveil evaluate profiles.parquet synthetic.parquet --page page.html",
+    "grid": "Example: wattveil grid profiles.parquet synthetic.parquet --feeder case141"
+    " --report grid.html",
+    "compare": "Example: wattveil compare profiles.parquet --epsilon 0.1,0.3,1,3,10 --repeats 10",
+}
+
+Seed = Annotated[int, typer.Option(help="Seed of the random assignment of customers.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the table as JSON.")]
+
+_COLOURS = {Verdict.WITHIN: "green", Verdict.DETECTABLE: "red", Verdict.INCONCLUSIVE: "dim"}
+_VERDICT_COLOURS = {verdict.value: colour for verdict, colour in _COLOURS.items()}
+_RUNS, _TABLE, _PAGE = "runs.jsonl", "comparison.csv", "comparison.html"
+
+
+# --- evaluate -------------------------------------------------------------------------------------
+
+
+def evaluate(
+    context: typer.Context,
+    real: Annotated[Path, typer.Argument(help="Real profiles, or readings; private.")],
+    synthetic: Annotated[Path, typer.Argument(help="Synthetic customers on the same grid.")],
+    *,
+    clusters: Annotated[int, typer.Option(help="Number of clusters of the control.")] = 6,
+    repeats: Annotated[
+        int, typer.Option(help="Number of random splits of the real customers.")
+    ] = MIN_REPEATS,
+    seed: Seed = 0,
+    timezone: Annotated[
+        str | None, typer.Option(help="For readings: time zone of the days; UTC if omitted.")
+    ] = None,
+    page: Annotated[Path | None, typer.Option(help="HTML page with plots; private.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare synthetic with real customers, relative to sampling variability and a control."""
+    console = Console()
+    with refusals(context):
+        check_folders({"page": page})
+        both = read_populations(real, synthetic, timezone=timezone)
+        with counting_bar(quiet=as_json) as bar:
+            task = bar.add_task("measuring", total=repeats)
+            found = evaluate_load(
+                both.real_kw,
+                both.synthetic_kw,
+                both.layout,
+                n_clusters=clusters,
+                repeats=repeats,
+                seed=seed,
+                advance=lambda: bar.advance(task),
+            )
+        if page is not None:
+            write_evaluation_page(found, page)
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), indent=2))
+    else:
+        _show_evaluation(console, found, both)
+
+
+def _show_evaluation(console: Console, found: Evaluation, both: Populations) -> None:
+    days = "1 day" if both.layout.days == 1 else f"{both.layout.days} days"
+    console.print(
+        f"{found.customers:,} real and {found.synthetic_customers:,} synthetic customers,"
+        f" {days} of {both.layout.slots_per_day} slots."
+        " [red]Private:[/] exact, not protected.",
+        highlight=False,
+    )
+    for name, count in zip(("real", "synthetic"), both.left_out, strict=True):
+        if count:
+            console.print(f"[yellow]{count:,} {name} customers have gaps[/] and are excluded.")
+    titles = ("metric", "score", "limit", "ratio", "control", "verdict")
+    table = Table(*titles, box=SIMPLE, padding=0, show_edge=False)  # a terminal has 80 columns
+    for column in table.columns[1:5]:
+        column.justify, column.no_wrap = "right", True
+    table.columns[5].max_width = 18  # 80 columns in all
+    for row in found.rows:
+        numbers = map(format_number, (row.score, row.noise, row.ratio, row.control_ratio))
+        colour = _VERDICT_COLOURS.get(row.verdict, "yellow")
+        table.add_row(row.metric, *numbers, f"[{colour}]{row.verdict}[/]")
+    console.print(table)
+    console.print(
+        "limit: 95th percentile of the distances between random halves of real customers."
+    )
+    console.print(
+        "ratio: score over limit. control: the same for cluster centroids of real customers."
+    )
+
+
+# --- grid -----------------------------------------------------------------------------------------
+
+
+def grid(
+    context: typer.Context,
+    profiles: Annotated[Path, typer.Argument(help="Real profiles; private.")],
+    synthetic: Annotated[Path, typer.Argument(help="Synthetic profiles on the same grid.")],
+    *,
+    feeder: Annotated[
+        str,
+        typer.Option(help="case141, ieee123, a folder of buses.csv and branches.csv, or case.m."),
+    ] = "case141",
+    by: Annotated[
+        str | None,
+        typer.Option(help="Attribute of both with the customer class; the real class mix is kept."),
+    ] = None,
+    clusters: Annotated[int, typer.Option(help="Number of clusters of the control.")] = 6,
+    scaling: Annotated[
+        str, typer.Option(help="How customers become feeder load: houses, factor or literal.")
+    ] = "houses",
+    houses: Annotated[
+        int | None, typer.Option(help="Number of houses; enough for the nominal load if omitted.")
+    ] = None,
+    power_factor: Annotated[
+        float,
+        typer.Option(help="Power factor of all customers; 0.995 if omitted.", show_default=False),
+    ] = PAPER_POWER_FACTOR,
+    transformer_kva: Annotated[float, typer.Option(help="Rating of a service transformer.")] = 25.0,
+    transformer_homes: Annotated[int, typer.Option(help="Homes per service transformer.")] = 8,
+    redraws: Annotated[int, typer.Option(help="Bootstrap samples of real customers.")] = 100,
+    seed: Seed = 0,
+    report: Annotated[Path | None, typer.Option(help="HTML page with plots; private.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare real and synthetic customers on the same feeder."""
+    console = Console()
+    with refusals(context):
+        check_folders({"report": report})
+        with counting_bar(quiet=as_json) as bar:
+            task = bar.add_task("drawing", total=redraws + 2 * DRAWS + 1)
+            comparison = compare_on_feeder(
+                Profiles.read_parquet(profiles),
+                Profiles.read_parquet(synthetic),
+                feeder=feeder,
+                by=by,
+                n_clusters=clusters,
+                scaling=scaling,
+                houses=houses,
+                power_factor=power_factor,
+                transformer_kva=transformer_kva,
+                transformer_homes=transformer_homes,
+                redraws=redraws,
+                seed=seed,
+                advance=lambda: bar.advance(task),
+            )
+        if report is not None:
+            write_grid_page(comparison, report)
+    if as_json:
+        typer.echo(json.dumps(comparison.to_json(), indent=2))
+    else:
+        _show_grid(console, comparison)
+
+
+def _show_grid(console: Console, comparison: GridComparison) -> None:
+    setting = comparison.setting
+    console.print(
+        f"{setting.feeder.name}: {setting.placement.houses:,} houses on {setting.feeder.buses}"
+        " buses. [red]Private:[/] exact, not protected.",
+        highlight=False,
+    )
+    if len(comparison.class_names) > 1:
+        console.print(
+            f"{len(comparison.class_names)} classes; total variation of the class mixes:"
+            f" {comparison.class_mix_distance:.3f}."
+        )
+    for snapshot, message in comparison.synthetic_failures.items():
+        when = setting.grid.labels[snapshot]
+        console.print(
+            f"[red]no solution[/] for the synthetic customers at {when}: {plain(message)}"
+        )
+    table = Table("metric", "unit", "real", "synthetic", "ratio", "control", "verdict")
+    for column in table.columns[2:6]:
+        column.justify = "right"
+    for row in comparison.rows:
+        numbers = (row.real, row.synthetic, row.ratio, row.control_ratio)
+        colour = _COLOURS[row.verdict]
+        table.add_row(
+            row.metric, row.unit, *map(format_number, numbers), f"[{colour}]{row.verdict.value}[/]"
+        )
+    console.print(table)
+    console.print("ratio: distance over the 95th percentile of distances between real samples.")
+    console.print("control: the same for houses with cluster centroids of real customers.")
+
+
+# --- compare --------------------------------------------------------------------------------------
+
+
+def compare(
+    context: typer.Context,
+    profiles: Annotated[Path, typer.Argument(help="Real profiles; private.")],
+    *,
+    epsilon: Annotated[
+        str, typer.Option(help="Epsilon of the centroids; released labels cost the same again.")
+    ] = "0.1,0.3,1,3,10",
+    delta: Annotated[float, typer.Option(help="Delta of mechanisms that have one.")] = 1e-6,
+    clusters: Annotated[int, typer.Option(help="Number of clusters.")] = 6,
+    mechanism: Annotated[
+        str | None,
+        typer.Option(help=f"Some of {', '.join(MECHANISMS)}; all that can run if omitted."),
+    ] = None,
+    repeats: Annotated[int, typer.Option(help="Runs of each mechanism at each epsilon.")] = 10,
+    seed: Annotated[
+        int, typer.Option(help="Seed of the baselines; Wattveil's own noise has none.")
+    ] = 0,
+    jobs: Annotated[
+        int,
+        typer.Option(help="Number of processes; one per processor if omitted.", show_default=False),
+    ] = os.cpu_count() or 1,
+    out: Annotated[
+        Path,
+        typer.Option(
+            help=f"Folder for {_RUNS}, {_TABLE} and {_PAGE}; private. An interrupted run resumes."
+        ),
+    ] = Path("comparison"),
+    as_json: AsJson = False,
+) -> None:
+    """Run all mechanisms and baselines on the same customers: loss, time and actual guarantee."""
+    console = Console()
+    with refusals(context):
+        setting = ComparisonSetting(
+            mechanisms=None
+            if mechanism is None
+            else tuple(name.strip() for name in mechanism.split(",")),
+            epsilons=_numbers(epsilon),
+            delta=delta,
+            n_clusters=clusters,
+            repeats=repeats,
+            seed=seed,
+        )
+        check_folders({"out": out})
+        out.mkdir(exist_ok=True)
+        load_kw = Profiles.read_parquet(profiles).load_kw
+        with counting_bar(quiet=as_json) as bar:
+            task = bar.add_task("reading", total=None)
+            found = compare_mechanisms(
+                load_kw,
+                setting,
+                path=out / _RUNS,
+                jobs=jobs,
+                advance=lambda what, done, total: bar.update(
+                    task, description=what, completed=done, total=total
+                ),
+            )
+        rows = summarise(found)
+        write_csv(rows, out / _TABLE)
+        write_comparison_page(found, rows, out / _PAGE)
+    if as_json:
+        typer.echo(json.dumps(to_json(found, rows), indent=2))
+    else:
+        _show_comparison(console, found, rows)
+        console.print(f"Wrote {plain(str(out))}: {_RUNS}, {_TABLE}, {_PAGE}.", highlight=False)
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise InvalidParameterError("epsilon", "numbers separated by commas", text) from error
+
+
+def _show_comparison(
+    console: Console, comparison: BaselineComparison, rows: list[BaselineRow]
+) -> None:
+    """Print one table for nearest centroids and one for released labels."""
+    setting = comparison.setting
+    middle = sorted(setting.epsilons)[len(setting.epsilons) // 2]
+    console.print("[red]Private:[/] exact losses on these customers, not protected.")
+    for reason in comparison.left_out:
+        console.print(f"Left out: {plain(reason)}", highlight=False)
+    for field, title in (("nearest", "nearest centroid"), ("labels", "released labels")):
+        has = "true" if field == "nearest" else "true_with_labels"
+        table = Table(
+            title=f"DP accuracy loss, {title}: median (quartiles) of {setting.repeats}",
+            title_justify="left",
+        )
+        table.add_column("mechanism", no_wrap=True)
+        for value in setting.epsilons:
+            table.add_column(f"ε = {value:g}", justify="right", overflow="fold")
+        table.add_column("CPU s", justify="right")
+        table.add_column(f"actual at ε = {middle:g}")
+        for name in comparison.mechanisms:
+            mine = [row for row in rows if row.mechanism == name]
+            if getattr(mine[0], field) is None:
+                continue
+            at_middle = next(row for row in mine if row.epsilon == middle)
+            table.add_row(
+                name,
+                # Two lines per cell: five epsilons fit on a screen.
+                *(format_quartiles(getattr(row, field)).replace(" (", "\n(") for row in mine),
+                f"{at_middle.cpu_seconds:.2f}",
+                getattr(at_middle, has)
+                if at_middle.keeps_its_claim
+                else f"[red]{getattr(at_middle, has)}[/]",
+            )
+        if table.row_count:
+            console.print(table)
+    console.print(
+        "In red: the claim does not hold. Baselines get public bounds from the data for free.",
+        highlight=False,
+    )

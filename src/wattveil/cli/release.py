@@ -1,0 +1,204 @@
+"""The verb `release`."""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from wattveil import checks
+from wattveil.bundle import keys
+from wattveil.bundle.bundle_files import check_out
+from wattveil.bundle.deployment_registry import registry_record
+from wattveil.bundle.manifest import Manifest
+from wattveil.bundle.plan import ReleasePlan, plan_for_error, plan_release
+from wattveil.bundle.produce import check_list, read_customer_list, release_bundle
+from wattveil.cli.data import ENGINE_HELP, MASTER_HELP, chosen_engine
+from wattveil.cli.model_options import model_options
+from wattveil.engines.local import DistributedProfiles
+from wattveil.errors import InvalidParameterError
+from wattveil.privacy.guarantee import Tier
+from wattveil.products.product import Work
+from wattveil.products.public_estimate import rounding_note
+from wattveil.products.request import ReleaseRequest
+from wattveil.profiles import Profiles
+from wattveil.terminal import plain, refusals, working
+
+EPILOGS = {
+    "release": (
+        "Example: wattveil release profiles.parquet --clusters 6 --epsilon 1 --delta 1e-6"
+        " --clip-kw 10 --out bundle"
+    )
+}
+
+_FIRST_TIME = " (the first time on a machine, compiling takes about half a minute of it)"
+
+
+@model_options(fallbacks={"epsilon": checks.MAX_EPSILON})  # until --target-error is solved for
+def release(
+    context: typer.Context,
+    profiles: Annotated[str, typer.Argument(help="Parquet of `wattveil profiles`; private.")],
+    *,
+    out: Annotated[Path, typer.Option(help="New folder for the bundle.")] = Path("bundle"),
+    request: ReleaseRequest,
+    target_error: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead of --epsilon: the error to reach, such as 0.1kW.",
+            rich_help_panel="Privacy budget",
+        ),
+    ] = None,
+    customer_list: Annotated[
+        Path | None,
+        typer.Option(
+            help="With labels: the public list of all customers, one id per line.",
+            rich_help_panel="Labels",
+        ),
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="Private key to sign with: `wattveil admin key`.")
+    ] = None,
+    registry: Annotated[
+        Path | None, typer.Option(help="YAML file for the OpenDP registry of deployments.")
+    ] = None,
+    engine: Annotated[str, typer.Option(help=ENGINE_HELP)] = "local",
+    master: Annotated[str | None, typer.Option(help=MASTER_HELP)] = None,
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Show cost and expected errors, and stop.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask for confirmation; needed in scripts.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print plan or result as JSON.")] = False,
+) -> None:
+    """Release load profiles under one privacy budget, as a folder that anyone can check."""
+    console = Console(stderr=as_json)
+    with refusals(context):
+        spark = chosen_engine(engine, master)
+        rows = Profiles.read_parquet(profiles) if spark is None else spark.read_profiles(profiles)
+        epsilon = context.params["epsilon"]
+        if (epsilon is None) == (target_error is None):
+            raise InvalidParameterError("epsilon, target_error", "given, one of them", epsilon)
+        show_rounding(console, context.params["customers"])
+        signing = None if key is None else keys.read_key(key)
+        listed = () if customer_list is None else read_customer_list(customer_list)
+        if not plan:
+            _check_places(out, registry, request.tier)
+            check_list(request, listed)
+            _check_answer(yes=yes)
+        _check_attribute(rows, request)
+        with working(console) as started:
+            if target_error is None:
+                started("planning")
+                planned = plan_release(request, rows.grid)
+            else:
+                started("looking for epsilon")
+                planned = plan_for_error(request, _kilowatts(target_error), rows.grid)
+        if plan and as_json:
+            typer.echo(planned.summary.model_dump_json(indent=2))
+        if not as_json:
+            show_plan(console, planned)
+        if plan:
+            return
+        if not yes:
+            typer.confirm("Spend this budget?", abort=True, err=True)
+        with working(console) as started:
+            note = _FIRST_TIME if request.tier is Tier.INSTANCE else ""
+            manifest = release_bundle(
+                rows,
+                planned,
+                out,
+                key=signing,
+                customer_list=listed,
+                started=lambda part: started(part + note),
+            )
+        if registry is not None:
+            registry.write_text(registry_record(manifest), encoding="utf-8")
+    if as_json:
+        typer.echo(json.dumps(_released(manifest, request, out), indent=2))
+        return
+    console.print(f"[bold]Released[/] to {plain(str(out))}. {manifest['guarantee_text']}")
+    console.print(f"  look at  {plain(str(out / 'report.html'))}", highlight=False)
+    console.print(f"  check    wattveil verify {plain(str(out))}", highlight=False)
+
+
+def show_rounding(console: Console, customers: int) -> None:
+    """Print how the public estimate of customers was rounded, if it was."""
+    if note := rounding_note(customers):
+        console.print(note, highlight=False)
+
+
+def show_plan(console: Console, plan: ReleasePlan) -> None:
+    """Print how the budget is split and what to expect of each part."""
+    promise = plan.guarantee
+    table = Table(
+        "part",
+        "epsilon by itself",
+        "of the budget",
+        "expect, about",
+        title=f"Plan: epsilon {promise.epsilon} and delta {promise.delta} in all",
+        title_justify="left",
+    )
+    for part in plan.products:
+        grant = plan.allotments[part.name]
+        share = "set aside" if grant.grant.response_epsilon else f"{plan.rho_share(part.name):.0%}"
+        expected = "\n".join(f"{one.quantity} {one}" for one in plan.expected[part.name])
+        table.add_row(part.name, repr(grant.guarantee.epsilon), share, expected)
+    console.print(table)
+    console.print(
+        f"From public numbers alone, for {plan.request.customers:,} customers (--customers) of"
+        f" about {plan.request.typical_kw:g} kW. Nothing is spent yet."
+    )
+    for warning in plan.request.warnings:
+        console.print(f"[yellow]warning[/] {warning}", highlight=False)
+
+
+def _check_answer(*, yes: bool) -> None:
+    """Refuse, before the plan is computed, a release that could not be confirmed after it."""
+    if not yes and not _can_ask():
+        raise InvalidParameterError("yes", "given without a terminal", yes)
+
+
+def _can_ask() -> bool:
+    """Whether there is a person who could answer; what else is piped does not matter."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def _released(manifest: Manifest, request: ReleaseRequest, out: Path) -> dict[str, object]:
+    return {
+        "out": str(out),
+        "release_id": manifest["release_id"],
+        "guarantee": manifest["guarantee"],
+        "sentence": manifest["guarantee_text"],
+        "files": [entry["path"] for entry in manifest["payload"]],
+        "signed": "signature" in manifest,
+        "warnings": list(request.warnings),
+    }
+
+
+def _check_places(out: Path, registry: Path | None, tier: Tier) -> None:
+    """Refuse before the work what could not be written after it."""
+    check_out(out)
+    if registry is None:
+        return
+    if tier is Tier.INSTANCE:
+        raise InvalidParameterError("registry", "for the global tier only", tier.value)
+    if registry.exists() or not registry.absolute().parent.is_dir():
+        raise InvalidParameterError("registry", "a new file in a folder that exists", str(registry))
+
+
+def _check_attribute(rows: Profiles | DistributedProfiles, request: ReleaseRequest) -> None:
+    """Refuse a wrong name before the plan, which takes a while."""
+    if request.by is not None:
+        _ = Work(profiles=rows, request=request).groups
+
+
+def _kilowatts(text: str) -> float:
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?kW", text)
+    if found is None:
+        raise InvalidParameterError("target_error", "a number of kW, such as 0.1kW", text)
+    return float(found[1])

@@ -1,0 +1,44 @@
+"""The verb `serve`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from wattveil.cli.admin import Database, ledger_refusals
+from wattveil.terminal import plain
+
+EPILOGS = {"serve": "Example: wattveil serve --data server"}
+
+_HOST_HELP = "Address to listen on; beyond the loopback with TLS or behind a proxy only."
+
+
+def serve(
+    *,
+    data: Annotated[Path, typer.Option(help="Folder of the server; private.")],
+    database: Database = None,
+    host: Annotated[str, typer.Option(help=_HOST_HELP)] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8400,
+    tls_certificate: Annotated[
+        Path | None, typer.Option(help="Certificate in PEM: the server then speaks HTTPS.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its private key in PEM.")] = None,
+    behind_proxy: Annotated[
+        str | None, typer.Option(help="Address of a proxy whose X-Forwarded headers are believed.")
+    ] = None,
+) -> None:
+    """Answer analysts, within budgets, until Ctrl-C. The first start prints a token once."""
+    console = Console(soft_wrap=True)
+    with ledger_refusals():
+        from wattveil.server.run import run  # noqa: PLC0415 - needs the extra
+
+        run(
+            data,
+            database,
+            host=host,
+            port=port,
+            tls=(tls_certificate, tls_key),
+            behind_proxy=behind_proxy,
+            echo=lambda text: console.print(plain(text), highlight=False),
+        )

@@ -1,0 +1,412 @@
+"""Declared choices: base class of models whose fields are written in one place.
+
+A field of a `Declaration` carries its type, bounds, default, help text and unit. Command-line
+options (`cli.model_options`), HTTP bodies, canonical text, JSON schemas and reference pages are
+derived from it.
+
+>>> from pydantic import Field
+>>> class Choices(Declaration):
+...     n_clusters: Annotated[int, Field(ge=1, le=1000), CommandLine(option="--clusters")] = 6
+>>> Choices(n_clusters=0)
+Traceback (most recent call last):
+...
+wattveil.errors.InvalidParameterError: n_clusters must be a whole number of at least 1 and at \
+most 1,000, got n_clusters=0
+"""
+
+import inspect
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar, Union, get_args, get_origin
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    GetJsonSchemaHandler,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import CoreSchema, core_schema, to_json
+
+from wattveil.errors import InvalidParameterError
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandLine:
+    """How a field appears on the command line, where that does not follow from the field.
+
+    Parameters
+    ----------
+    option
+        Name of the option; None is ``--`` and the name of the field.
+    parameter
+        Name that stands for the field where models of one command share names; the option follows.
+    group
+        Panel of ``--help`` in which it is listed.
+    metavar
+        What stands for the value in ``--help``; None follows from the type.
+    read
+        Converts the text of the option; None follows from the type.
+    keys
+        Of a mapping: returns its keys, which ``--help`` lists.
+    models
+        Of a mapping to models: returns the model of each key. Each of their fields is an option
+        ``--<key>-<field>``.
+    """
+
+    option: str | None = None
+    parameter: str | None = None
+    group: str | None = None
+    metavar: str | None = None
+    read: Callable[[str], object] | None = None
+    keys: Callable[[], Iterable[str]] | None = None
+    models: "Callable[[], Mapping[str, type[Declaration]]] | None" = None
+
+
+_AS_TEXT = {"as_text": True}
+"""Context of a validation that accepts values in text form."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The rule of a field in words, for error messages; else they follow from type and bounds."""
+
+    text: str
+
+
+class Declaration(BaseModel):
+    """Frozen model whose errors are `InvalidParameterError`.
+
+    Types are strict: a text is no number, a member of an enum is given as such. `parse` reads texts
+    of enums and decimal numbers too.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,  # the help text of a field
+        json_schema_serialization_defaults_required=True,
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain_numbers(cls, given: Any) -> Any:  # noqa: ANN401 - whatever was given
+        """Take numbers of NumPy for those of Python."""
+        if not isinstance(given, Mapping):
+            return given
+        return {name: _plain_number(value) for name, value in given.items()}
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any]) -> Self:
+        """Return the model that values in text form stand for."""
+        try:
+            return cls.model_validate(dict(values), strict=False, context=_AS_TEXT)
+        except ValidationError as error:
+            raise parameter_error(cls, error) from None
+
+    def __hash__(self) -> int:
+        """Return a hash of all values: equal models, equal hashes."""
+        values = (getattr(self, name) for name in type(self).model_fields)
+        return hash((type(self), *(_hashable(value) for value in values)))
+
+    def replace(self, **changes: object) -> Self:
+        """Return a copy with other values, checked as a whole."""
+        given = {name: getattr(self, name) for name in type(self).model_fields}
+        return type(self)(**{**given, **changes})
+
+
+def _checked_init(self: Declaration, /, **given: object) -> None:
+    try:
+        BaseModel.__init__(self, **given)
+    except ValidationError as error:
+        raise parameter_error(type(self), error) from None
+
+
+# Set from outside, so that type checkers see the parameters of each model. The mark keeps Pydantic
+# from calling it inside of a validation, where it would lose the strictness that was asked for.
+_checked_init.__pydantic_base_init__ = True  # type: ignore[attr-defined] # Pydantic's own mark
+Declaration.__init__ = _checked_init  # type: ignore[assignment,method-assign] # see above
+
+
+def parameter_error(model: type[BaseModel], error: ValidationError) -> InvalidParameterError:
+    """Return the first finding of Pydantic as an error that names field, rule and value."""
+    found = error.errors(include_url=False)[0]
+    own = found.get("ctx", {}).get("error")
+    if isinstance(own, InvalidParameterError):
+        return own
+    place = [str(one) for one in found["loc"]]
+    if found["type"] == "missing":
+        return InvalidParameterError(place[-1], "given", None)
+    if found["type"] == "extra_forbidden":
+        return InvalidParameterError(place[-1], "left out: there is no such field", found["input"])
+    name, rule = _broken(model, place, found)
+    return InvalidParameterError(name, rule, found["input"])
+
+
+class ModelByKey:
+    """Annotation of a mapping from keys to models that are not known before it is validated.
+
+    Every key is present afterwards, with the defaults of its model.
+
+    Parameters
+    ----------
+    models
+        Returns the model of each key.
+    """
+
+    def __init__(self, models: Callable[[], Mapping[str, type[Declaration]]]) -> None:
+        self._models = models
+
+    def __get_pydantic_core_schema__(self, source: object, handler: object) -> CoreSchema:
+        """Return the schema by which Pydantic validates."""
+        del source, handler
+        return core_schema.with_info_plain_validator_function(self._validated)
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Return the JSON schema of the models that are known when it is generated."""
+        del schema
+        models = self._models()
+        return {
+            "type": "object",
+            "properties": {
+                key: handler(model.__pydantic_core_schema__) for key, model in models.items()
+            },
+            "required": [*models] if handler.mode == "serialization" else [],
+            "additionalProperties": False,
+        }
+
+    def _validated(self, given: object, info: ValidationInfo) -> Mapping[str, Declaration]:
+        name, models = info.field_name or "mapping", self._models()
+        if not isinstance(given, Mapping):
+            raise InvalidParameterError(name, "a mapping", given)
+        for key in given:
+            if key not in models:
+                raise InvalidParameterError(name, f"for one of {[*models]}", key)
+        as_text = bool((info.context or {}).get("as_text"))
+        found = {}
+        for key, model in models.items():
+            try:
+                found[key] = _one_model(model, given.get(key, {}), as_text=as_text)
+            except InvalidParameterError as error:
+                at = f"{name}.{key}.{error.field}"
+                raise InvalidParameterError(at, error.rule, error.value) from None
+        return found
+
+
+def _one_model(model: type[Declaration], given: Any, *, as_text: bool) -> Declaration:  # noqa: ANN401 - whatever was given
+    if isinstance(given, model):
+        return given
+    if as_text and isinstance(given, Mapping):
+        return model.parse(given)
+    try:
+        return model.model_validate_json(to_json(given))  # JSON has lists and texts for some types
+    except ValidationError as error:
+        raise parameter_error(model, error) from None
+
+
+def _broken(
+    model: type[BaseModel], place: Sequence[str], found: Mapping[str, Any]
+) -> tuple[str, str]:
+    """Return the name of a field, and its rule in words."""
+    field = model.model_fields.get(place[0]) if place else None
+    if field is None:
+        return ".".join(place) or model.__name__, found["msg"]
+    inner = field_type(field)
+    if len(place) > 1 and isinstance(inner, type) and issubclass(inner, BaseModel):
+        return _broken(inner, place[1:], found)
+    name = ".".join(one for one in place if one != "[key]")
+    return name, rule_of(field.annotation, field.metadata, below=len(place) > 1)
+
+
+def rule_of(annotation: Any, metadata: Sequence[object], *, below: bool = False) -> str:  # noqa: ANN401 - any type
+    """Return the rule of a type and its bounds, in words; ``below`` that of its elements."""
+    kind, notes = without_none(annotation)
+    notes = [*metadata, *notes]
+    if below and get_args(kind):
+        return rule_of(get_args(kind)[-1 if _is_mapping(kind) else 0], ())
+    for note in notes:
+        if isinstance(note, Rule):
+            return note.text
+    bounds = [f"{_WORDS[name]} {_number(bound)}" for name, bound in _bounds(notes)]
+    words = " and ".join(bounds)
+    if kind is float and len(bounds) == 2:  # noqa: PLR2004 - a lower and an upper one
+        return words
+    if kind in (int, float):
+        number = "a whole number" if kind is int else "a finite number"
+        of = " of" if words.startswith("at") else ""
+        return f"{number}{of} {words}".rstrip()
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return f"a {kind.__name__}, one of {[member.value for member in kind]}"
+    named = {bool: "true or false", str: "text", Path: "a path"}
+    return named.get(kind, "a list" if get_origin(kind) is tuple else f"a {_name(kind)}")
+
+
+def bounds_of(field: FieldInfo) -> str:
+    """Return the bounds of a number in signs: ``1<=x<=1000``; empty without bounds."""
+    found = dict(_bounds((*field.metadata, *without_none(field.annotation)[1])))
+    below = [f"{found[name]:g}{sign}" for name, sign in _BELOW.items() if name in found]
+    above = [f"{sign}{found[name]:g}" for name, sign in _ABOVE.items() if name in found]
+    return "x".join(("".join(below), "".join(above))) if found else ""
+
+
+_BELOW, _ABOVE = {"gt": "<", "ge": "<="}, {"lt": "<", "le": "<="}
+_WORDS = {"gt": "above", "ge": "at least", "lt": "below", "le": "at most"}
+"""The bounds that an annotation of Pydantic may carry, by the name of its attribute."""
+
+
+def _bounds(notes: Sequence[object]) -> Iterator[tuple[str, float]]:
+    for note in notes:
+        for name in _WORDS:
+            if (bound := getattr(note, name, None)) is not None:
+                yield name, bound
+
+
+def _number(bound: object) -> str:
+    return f"{bound:,}" if isinstance(bound, int) else f"{bound:g}"
+
+
+def _name(kind: Any) -> str:  # noqa: ANN401 - any type
+    return "mapping" if _is_mapping(kind) else getattr(kind, "__name__", str(kind))
+
+
+def _is_mapping(kind: Any) -> bool:  # noqa: ANN401 - any type
+    origin = get_origin(kind)
+    return isinstance(origin, type) and issubclass(origin, Mapping)
+
+
+def field_type(field: FieldInfo) -> Any:  # noqa: ANN401 - any type
+    """Return the type of a field, without None and annotations."""
+    return without_none(field.annotation)[0]
+
+
+def without_none(annotation: Any) -> tuple[Any, list[object]]:  # noqa: ANN401 - any type
+    """Return a type without None and annotations; and the annotations."""
+    notes: list[object] = []
+    while True:
+        origin = get_origin(annotation)
+        if origin is Annotated:
+            annotation, *own = get_args(annotation)
+            notes += _flat(own)
+        elif origin in (Union, types.UnionType):
+            inner = [one for one in get_args(annotation) if one is not type(None)]
+            if len(inner) != 1:
+                return annotation, notes
+            (annotation,) = inner
+        else:
+            return annotation, notes
+
+
+def _flat(notes: Sequence[object]) -> Iterator[object]:
+    for note in notes:
+        if isinstance(note, FieldInfo):
+            yield from note.metadata
+        else:
+            yield note
+
+
+def _hashable(value: object) -> object:
+    return frozenset(value.items()) if isinstance(value, Mapping) else value
+
+
+def _plain_number(value: object) -> object:
+    if isinstance(value, bool | int | float) or not isinstance(value, Real):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
+def to_plain(value: Any) -> Any:  # noqa: ANN401 - a model or what it holds
+    """Return a model as JSON values, floats as the text that ``repr`` gives: it reads back exactly.
+
+    `Declaration.parse` reads it.
+    """
+    if isinstance(value, BaseModel):
+        return {name: to_plain(getattr(value, name)) for name in type(value).model_fields}
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_plain(one) for one in value]
+    if isinstance(value, Enum):
+        return value.value
+    return repr(value) if isinstance(value, float) else value
+
+
+DECIMAL = {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?$", "maxLength": 40}
+"""JSON schema of a non-negative float as text."""
+
+
+class _PlainSchema(GenerateJsonSchema):
+    """Schema of what `to_plain` writes."""
+
+    def float_schema(self, schema: object) -> JsonSchemaValue:  # noqa: ARG002
+        """Return that of a float as text."""
+        return dict(DECIMAL)
+
+    def default_schema(self, schema: Any) -> JsonSchemaValue:  # noqa: ANN401 - Pydantic's own
+        """Return the schema without the default: every field is written."""
+        return self.generate_inner(schema["schema"])
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ANN401, ARG002 - Pydantic's own
+        """Return False: a title would repeat the name."""
+        return False
+
+
+def json_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON schema of what `to_plain` writes of a model: every field is there."""
+    return model.model_json_schema(mode="serialization", schema_generator=_PlainSchema)
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Model = TypeVar("Model", bound=Declaration)
+
+
+def one_model(model: type[Model], given: Model | None, fields: Mapping[str, object]) -> Model:
+    """Return the model that was given, or that of keyword arguments; None is an omitted one."""
+    if given is None:
+        return model.parse({name: value for name, value in fields.items() if value is not None})
+    if fields:
+        rule = f"left out with a {model.__name__}"
+        raise InvalidParameterError(next(iter(fields)), rule, next(iter(fields.values())))
+    return given
+
+
+def takes_fields(model: type[Declaration]) -> Callable[[Function], Function]:
+    """Give a function with ``**fields`` the keyword arguments of a model, with their documentation.
+
+    Signature and docstring derive from the model: they list its fields in place of ``**fields``.
+    """
+
+    def described(function: Function) -> Function:
+        signature = inspect.signature(function)
+        kept = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        added = [_parameter(name, field) for name, field in model.model_fields.items()]
+        lines = [
+            f"{name}\n    {' '.join((field.description or '').split())}"
+            for name, field in model.model_fields.items()
+        ]
+        text = "\n".join(lines).replace("\n", "\n    ")
+        short = f"**fields\n        Fields of `{model.__name__}`."
+        function.__doc__ = (function.__doc__ or "").replace(short, text)
+        target: Any = function
+        target.__signature__ = signature.replace(parameters=[*kept, *added])
+        return function
+
+    return described
+
+
+def _parameter(name: str, field: FieldInfo) -> inspect.Parameter:
+    default = field.get_default(call_default_factory=True, validated_data={})
+    kind = field_type(field)
+    annotation = kind | None if default is None else kind
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, keyword, default=default, annotation=annotation)

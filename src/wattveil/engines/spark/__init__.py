@@ -1,0 +1,1 @@
+"""PRIVATE. Customers in a Spark cluster: reading, profiles and sums in executors."""

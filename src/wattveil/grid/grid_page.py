@@ -1,0 +1,123 @@
+"""Page of `wattveil grid`: synthetic customers on a feeder. Internal: exact figures."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from plotly.graph_objects import Figure
+
+from wattveil.grid.experiment import GridComparison
+from wattveil.grid.observation import RANGE_A_PU, Observation
+from wattveil.numerics.measures.fidelity_measures import OUTCOMES, Verdict
+from wattveil.web.charts import BLUE, ORANGE, ReportFigure, new_figure, panel
+from wattveil.web.comparison_charts import (
+    population_histogram,
+    population_lines,
+    ratio_chart,
+    verdict_table,
+)
+from wattveil.web.pages import write_internal_page
+
+_BINS = 60
+_RATIOS = "Distance from real over the 95th percentile of real redraws: 1 is the limit"
+_NUMBERS = {
+    **{name: name for name in ("real", "synthetic", "distance", "noise", "ratio")},
+    "control_ratio": "control",
+}
+
+
+def write_grid_page(comparison: GridComparison, path: str | Path) -> None:
+    """Write the page as one file."""
+    setting = comparison.setting
+    counts = dict.fromkeys(Verdict, 0)
+    for row in comparison.rows:
+        counts[row.verdict] += 1
+    facts = [
+        (setting.feeder.name, f"feeder, {setting.feeder.buses} buses"),
+        (f"{setting.placement.houses:,}", "houses"),
+        (f"{setting.power_factor:.3f}", "power factor"),
+        *((str(count), verdict.value) for verdict, count in counts.items()),
+    ]
+    if len(comparison.class_names) > 1:
+        facts.append((f"{comparison.class_mix_distance:.3f}", "distance of the class mixes"))
+    labels = setting.grid.labels
+    write_internal_page(
+        path,
+        "grid",
+        title="Real and synthetic customers on a feeder",
+        facts=facts,
+        failures=[
+            (labels[snapshot], reason) for snapshot, reason in comparison.synthetic_failures.items()
+        ],
+        figures=_figures(comparison),
+        ratios=ratio_chart(comparison.rows, _RATIOS, OUTCOMES),
+        verdicts=verdict_table(comparison.rows, _NUMBERS, OUTCOMES),
+    )
+
+
+def _figures(comparison: GridComparison) -> list[ReportFigure]:
+    """Return the paper's histograms, and figures for planning."""
+    all_three = (comparison.real, comparison.synthetic, comparison.control)
+    labels = list(comparison.setting.grid.labels)
+    load_mw = [(labels, seen.feeder_kw / 1e3) for seen in all_three]
+    diversity = population_lines(
+        [
+            (list(seen.groups), [group.admd_kw.mean() for group in seen.groups.values()])
+            for seen in all_three
+        ]
+    )
+    diversity.update_xaxes(type="log")
+    beyond = "share of transformers beyond"
+    along = "Voltage along the feeder: lowest and highest of the day"
+    return [
+        panel("Voltage magnitude", histogram(all_three, "voltage_pu"), "pu", "share"),
+        panel("Voltage phase", histogram(all_three, "angle_deg"), "degree", "share"),
+        panel(along, _along_the_feeder(comparison), "ohm from the substation", "pu"),
+        panel("Load of the feeder", population_lines(load_mw), "", "MW"),
+        panel("After-diversity maximum demand", diversity, "homes", "kW per home"),
+        panel("Service transformers: peak loading", _overload(all_three), "of the rating", beyond),
+    ]
+
+
+def histogram(samples: Sequence[Observation], field: str) -> Figure:
+    """Draw shares of all buses and hours, on the same bins for all."""
+    values = [getattr(seen, field).ravel() for seen in samples]
+    solved = [each[np.isfinite(each)] for each in values]
+    return population_histogram(solved, np.histogram_bin_edges(np.concatenate(solved), bins=_BINS))
+
+
+def _along_the_feeder(comparison: GridComparison) -> Figure:
+    figure = new_figure()
+    for name, seen, colour in (
+        ("real", comparison.real, BLUE),
+        ("synthetic", comparison.synthetic, ORANGE),
+    ):
+        solved = seen.flow.voltage_pu[np.isfinite(seen.flow.loss_kw)]
+        if not solved.size:
+            continue
+        for which, extreme, symbol in (
+            ("lowest", solved.min(axis=0), "circle"),
+            ("highest", solved.max(axis=0), "circle-open"),
+        ):
+            figure.add_scatter(
+                x=comparison.setting.feeder.distance_ohm,
+                y=extreme,
+                mode="markers",
+                marker={"color": colour, "size": 5, "symbol": symbol},
+                name=f"{name}, {which}",
+            )
+    figure.add_hline(y=RANGE_A_PU[0], line_dash="dash")
+    return figure
+
+
+def _overload(samples: Sequence[Observation]) -> Figure:
+    """Draw how many transformers peak beyond a loading; nothing if there are none."""
+    loadings = [
+        np.empty(0) if seen.transformers is None else seen.transformers.peak_loading
+        for seen in samples
+    ]
+    points = [(each, 1.0 - np.arange(each.size) / max(each.size, 1)) for each in loadings]
+    figure = population_lines(points)
+    figure.add_vline(x=1.0, line_dash="dash")
+    figure.update_yaxes(type="log")
+    return figure

@@ -1,0 +1,1 @@
+"""INTERNAL. Attacks on rules, synthetic customers and labels."""

@@ -1,0 +1,466 @@
+"""Differencing attacks: two aggregates of many customers reveal one customer.
+
+PRIVATE. If q(X) is the mean load of P customers and q(X') that of the same without customer 0,
+then, whatever P is::
+
+    x_0 = P q(X) - (P - 1) q(X')
+
+A rule that both aggregates have at least 15 customers does not prevent this. Differential privacy
+does: each of two released means carries noise that is multiplied by P. The solar attack is the
+same: a home that exports has a negative load at noon, which no other home has.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattveil.arrays import Floats, Ints
+from wattveil.errors import InvalidParameterError
+from wattveil.lab.attacks.aggregation_rules import (
+    Rule,
+    RuledCells,
+    apply_rule,
+    cell_names,
+)
+from wattveil.profiles import Profiles
+from wattveil.release.group_load import LoadShapes, load_shapes
+
+_GROUPS = (20, 100, 1000, 10_000, 100_000)
+_ALL_CUSTOMERS = "all customers"
+
+
+# --- recovery of one customer ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Recovery:
+    """Load of one customer, recovered from two means.
+
+    Attributes
+    ----------
+    customers : int
+        Number of customers in the aggregate, P.
+    true_kw, recovered_kw : (d,)
+        True load of the customer, and the load recovered from two exact means.
+    protected_kw : (d,)
+        Result of the same attack on two differentially private means.
+    """
+
+    customers: int
+    true_kw: Floats
+    recovered_kw: Floats
+    protected_kw: Floats
+
+    @property
+    def error(self) -> float:
+        """Relative error of the recovery from exact means."""
+        return relative_error(self.recovered_kw, self.true_kw)
+
+    @property
+    def protected_error(self) -> float:
+        """Relative error of the recovery from DP means; an estimate of 0 has an error of 1."""
+        return relative_error(self.protected_kw, self.true_kw)
+
+    def to_json(self) -> dict[str, object]:
+        """Return size of the aggregate and both errors as JSON values."""
+        return {
+            "customers": self.customers,
+            "error": self.error,
+            "protected_error": self.protected_error,
+        }
+
+
+def recovered(mean_kw: Floats, customers: int, mean_without_kw: Floats) -> Floats:
+    """Return ``x_0 = P q(X) - (P - 1) q(X')``."""
+    found: Floats = customers * mean_kw - (customers - 1) * mean_without_kw
+    return found
+
+
+def relative_error(found_kw: Floats, true_kw: Floats) -> float:
+    """Return ``|found - true| / |true|``, root-mean-square over slots."""
+    size = float(np.sqrt(np.square(true_kw).mean()))
+    return float(np.sqrt(np.square(found_kw - true_kw).mean())) / max(size, 1e-12)
+
+
+def recover(
+    load_kw: Floats, members: Ints, target: int, *, epsilon: float, delta: float
+) -> Recovery:
+    """Recover one customer of a group from the means with and without that customer.
+
+    Parameters
+    ----------
+    load_kw : (P, d)
+        Load of all customers.
+    members
+        Row numbers of the group, including the target.
+    target
+        Row number of the customer to recover.
+    epsilon, delta
+        Budget of each of the two DP means of the comparison.
+    """
+    rest = members[members != target]
+
+    def protected(rows: Ints) -> Floats:
+        mean_kw: Floats = load_shapes(load_kw[rows], epsilon=epsilon, delta=delta).mean_kw[0]
+        return mean_kw
+
+    return Recovery(
+        customers=members.size,
+        true_kw=load_kw[target],
+        recovered_kw=recovered(
+            load_kw[members].mean(axis=0), members.size, load_kw[rest].mean(axis=0)
+        ),
+        protected_kw=recovered(protected(members), members.size, protected(rest)),
+    )
+
+
+def largest_exposed(load_kw: Floats, cells: RuledCells) -> int | None:
+    """Return the row of the largest exposed customer; None if no customer is exposed."""
+    size = np.where(cells.exposed, np.square(load_kw).sum(axis=1), -1.0)
+    return int(np.argmax(size)) if cells.exposed.any() else None
+
+
+# --- the attack on an N/X rule --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DifferencingAttack:
+    """Recovery of one customer from means that an N/X rule permits. PRIVATE.
+
+    Attributes
+    ----------
+    customer : str
+        Identifier of the recovered customer.
+    cells : RuledCells
+        The cells under the rule.
+    recoveries : sequence of Recovery
+        For groups of increasing size within the customer's cell; the whole cell is last.
+    """
+
+    customer: str
+    cells: RuledCells
+    recoveries: Sequence[Recovery]
+    epsilon: float
+
+    def to_json(self) -> dict[str, object]:
+        """Return rule, cells, errors and the recovered curve as JSON values."""
+        last = self.recoveries[-1]
+        return {
+            "private": True,
+            "rule": str(self.cells.rule),
+            "customer": self.customer,
+            "cells": [asdict(cell) for cell in self.cells.cells],
+            "attacks": [each.to_json() for each in self.recoveries],
+            "true_kw": last.true_kw.tolist(),
+            "recovered_kw": last.recovered_kw.tolist(),
+        }
+
+
+def differencing_attack(
+    profiles: Profiles,
+    *,
+    rule: str,
+    by: Sequence[str] | None,
+    customer: str | None,
+    epsilon: float,
+    delta: float,
+) -> DifferencingAttack:
+    """Recover one customer from means that the rule permits, in groups of increasing size.
+
+    Parameters
+    ----------
+    profiles
+        Private.
+    rule
+        ``"N/X"``.
+    by
+        Attributes whose values define the cells; None puts all customers into one cell.
+    customer
+        Identifier of the customer to recover; None takes the largest exposed one.
+    epsilon, delta
+        Budget of each of the DP means of the comparison.
+    """
+    names = [_ALL_CUSTOMERS] * len(profiles) if by is None else cell_names(profiles, by)
+    cells = apply_rule(profiles.load_kw, names, Rule.parse(rule))
+    target = _target(profiles, cells, customer)
+    return DifferencingAttack(
+        customer=profiles.customer_ids[target],
+        cells=cells,
+        recoveries=[
+            recover(profiles.load_kw, members, target, epsilon=epsilon, delta=delta)
+            for members in _growing_groups(profiles.load_kw, cells, target)
+        ],
+        epsilon=epsilon,
+    )
+
+
+def _target(profiles: Profiles, cells: RuledCells, customer: str | None) -> int:
+    """Return the row of the customer to recover."""
+    if customer is None:
+        target = largest_exposed(profiles.load_kw, cells)
+        if target is None:
+            rule = f"such that a cell stays published under {cells.rule} without a customer"
+            raise InvalidParameterError("by", rule, "no such cell")
+        return target
+    if customer not in profiles.customer_ids:
+        raise InvalidParameterError("customer", "one of the profiles", customer)
+    target = profiles.customer_ids.index(customer)
+    if not cells.exposed[target]:
+        rule = "in a cell that is published with and without that customer"
+        raise InvalidParameterError("customer", rule, customer)
+    return target
+
+
+def _growing_groups(load_kw: Floats, cells: RuledCells, target: int) -> list[Ints]:
+    """Return groups of the target's cell of increasing size, the whole cell last.
+
+    Only groups that the rule permits with and without the target: in a small group its share may
+    be too large.
+    """
+    members = np.flatnonzero(cells.cell_of == cells.cell_of[target])
+    others = members[members != target]
+    groups = [np.append(others[: size - 1], target) for size in _GROUPS if size < members.size]
+
+    def permitted(group: Ints) -> bool:
+        alone = apply_rule(load_kw[group], [_ALL_CUSTOMERS] * group.size, cells.rule)
+        return bool(alone.exposed[-1])
+
+    return [*filter(permitted, groups), members]
+
+
+# --- report on an N/X rule ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RuleReport:
+    """An N/X rule, the attack on it, and the differentially private answer for the same cells.
+
+    Attributes
+    ----------
+    cells : RuledCells
+        Published and suppressed cells, and exposed customers.
+    recovery : Recovery or None
+        The attack on the largest exposed customer; None if no customer is exposed.
+    released : LoadShapes
+        The DP means of all cells: one release under one budget.
+    exact_kw : (cells, slots)
+        The exact means.
+    errors : (cells,)
+        Relative error of each DP mean.
+    hours : (slots,)
+        Hour of each slot, for figures.
+    """
+
+    cells: RuledCells
+    recovery: Recovery | None
+    released: LoadShapes
+    exact_kw: Floats
+    errors: Floats
+    hours: Floats
+
+    @property
+    def median_errors(self) -> dict[str, float]:
+        """Median error of the DP means in published and in suppressed cells; NaN without cells."""
+        published = np.array([cell.published for cell in self.cells.cells])
+        return {
+            name: float(np.median(self.errors[which])) if which.any() else float("nan")
+            for name, which in (("published", published), ("suppressed", ~published))
+        }
+
+    @property
+    def summary(self) -> list[str]:
+        """Sentences on what the attack recovered and on the accuracy of the DP means."""
+        guarantee, recovery = self.released.guarantee, self.recovery
+        if recovery is None:
+            attack = (
+                "No cell stays published without one of its customers: no customer is recovered."
+            )
+        else:
+            attack = (
+                f"From two published means, one of {recovery.customers:,} customers is recovered"
+                f" with a relative error of {recovery.error:.1e}; from two DP means the relative"
+                f" error is {recovery.protected_error:,.1f}."
+            )
+        errors = [
+            f"{error:.1%} in {name} cells"
+            for name, error in self.median_errors.items()
+            if not math.isnan(error)
+        ]
+        cost = f"epsilon {guarantee.epsilon:g}, delta {guarantee.delta:g}"
+        answer = f"The DP means of all cells cost {cost}; their median relative error is"
+        return [attack, f"{answer} {', '.join(errors)}."]
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything except the curves as JSON values."""
+        guarantee, recovery = self.released.guarantee, self.recovery
+        return {
+            "private": True,
+            "rule": str(self.cells.rule),
+            "rates": self.cells.rates,
+            "cells": [
+                {**asdict(cell), "published": cell.published, "dp_error": float(error)}
+                for cell, error in zip(self.cells.cells, self.errors, strict=True)
+            ],
+            "attack": None if recovery is None else recovery.to_json(),
+            "dp_answer": {
+                "epsilon": guarantee.epsilon,
+                "delta": guarantee.delta,
+                "sentence": guarantee.sentence,
+            },
+        }
+
+
+def report_rule(
+    profiles: Profiles, *, rule: str, by: list[str], epsilon: float, delta: float
+) -> RuleReport:
+    """Apply a rule, attack it, and release the same cells with differential privacy.
+
+    Parameters
+    ----------
+    profiles
+        Private.
+    rule
+        ``"N/X"``.
+    by
+        Attributes whose values define the cells.
+    epsilon, delta
+        Budget of the DP means of all cells together.
+    """
+    names = cell_names(profiles, by)
+    cells = apply_rule(profiles.load_kw, names, Rule.parse(rule))
+    levels = [cell.name for cell in cells.cells]
+    released = load_shapes(
+        profiles.load_kw, groups=names, levels=levels, epsilon=epsilon, delta=delta
+    )
+    exact_kw = np.stack(
+        [profiles.load_kw[cells.cell_of == place].mean(axis=0) for place in range(len(levels))]
+    )
+    target = largest_exposed(profiles.load_kw, cells)
+    recovery = None
+    if target is not None:
+        members = np.flatnonzero(cells.cell_of == cells.cell_of[target])
+        recovery = recover(profiles.load_kw, members, target, epsilon=epsilon, delta=delta)
+    return RuleReport(
+        cells=cells,
+        recovery=recovery,
+        released=released,
+        exact_kw=exact_kw,
+        errors=np.array(
+            [
+                relative_error(mean_kw, true_kw)
+                for mean_kw, true_kw in zip(released.mean_kw, exact_kw, strict=True)
+            ]
+        ),
+        hours=np.arange(profiles.grid.columns) * profiles.grid.minutes / 60.0,
+    )
+
+
+# --- the home with solar panels -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SolarAttack:
+    """Attack on one home with solar panels. PRIVATE: it holds the load of the home."""
+
+    customer: str
+    home_kw: Floats
+    recovered_kw: Floats
+    """Recovered from two exact averages."""
+    protected_kw: Floats
+    """Recovered from two DP averages; one row per repetition."""
+    control_kw: Floats
+    """The same as `protected_kw` for a home without panels."""
+    sunny: NDArray[np.bool_]
+    """Slots in which the home exports."""
+
+    @property
+    def error_kw(self) -> float:
+        """Largest error of the recovery from exact averages."""
+        return float(np.abs(self.recovered_kw - self.home_kw).max())
+
+    @property
+    def export_rates(self) -> tuple[float, float]:
+        """Share of repetitions that indicate export: of the home, and of a home without panels."""
+        home, control = (
+            float((curves[:, self.sunny].mean(axis=1) < 0.0).mean())
+            for curves in (self.protected_kw, self.control_kw)
+        )
+        return home, control
+
+    def to_json(self) -> dict[str, object]:
+        """Return figures and curves as JSON values."""
+        home, control = self.export_rates
+        return {
+            "private": True,
+            "customer": self.customer,
+            "error_kw": self.error_kw,
+            "export_rate": home,
+            "export_rate_without_panels": control,
+            "home_kw": self.home_kw.tolist(),
+            "recovered_kw": self.recovered_kw.tolist(),
+            "protected_kw": self.protected_kw.tolist(),
+        }
+
+
+def solar_attack(
+    profiles: Profiles, *, customer: str | None, epsilon: float, delta: float, releases: int
+) -> SolarAttack:
+    """Recover a home with panels from two averages, exact and differentially private.
+
+    Parameters
+    ----------
+    profiles
+        Private; at least one home exports and one never does.
+    customer
+        Identifier of the home; None selects the one with the largest export.
+    epsilon, delta
+        Budget of each DP average.
+    releases
+        Number of repetitions.
+    """
+    load_kw = profiles.load_kw
+    home = _home(profiles, customer)
+    sunny = load_kw[home] < 0.0
+    without = np.flatnonzero((load_kw >= 0.0).all(axis=1))
+    if without.size == 0:
+        raise InvalidParameterError("profiles", "with a home that never exports", "none")
+    other = int(without[0])
+
+    def protected(row: int) -> Floats:
+        """Return the recoveries of a home from pairs of DP averages."""
+        found = []
+        for _ in range(releases):
+            both = [
+                load_shapes(rows, epsilon=epsilon, delta=delta).mean_kw[0]
+                for rows in (load_kw, np.delete(load_kw, row, axis=0))
+            ]
+            found.append(recovered(both[0], len(load_kw), both[1]))
+        return np.array(found)
+
+    exact = (load_kw.mean(axis=0), np.delete(load_kw, home, axis=0).mean(axis=0))
+    return SolarAttack(
+        customer=profiles.customer_ids[home],
+        home_kw=load_kw[home],
+        recovered_kw=recovered(exact[0], len(load_kw), exact[1]),
+        protected_kw=protected(home),
+        control_kw=protected(other),
+        sunny=sunny,
+    )
+
+
+def _home(profiles: Profiles, customer: str | None) -> int:
+    """Return the row of the home to attack."""
+    lowest = profiles.load_kw.min(axis=1)
+    if customer is None:
+        home = int(np.argmin(lowest))
+    elif customer in profiles.customer_ids:
+        home = profiles.customer_ids.index(customer)
+    else:
+        raise InvalidParameterError("customer", "one of the profiles", customer)
+    if lowest[home] >= 0.0:
+        rule = "a home that exports: its load falls below 0"
+        raise InvalidParameterError("customer", rule, profiles.customer_ids[home])
+    return home

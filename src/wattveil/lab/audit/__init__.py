@@ -1,0 +1,1 @@
+"""INTERNAL. Empirical lower bounds on epsilon, and the replay audit."""

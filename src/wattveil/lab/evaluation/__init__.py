@@ -1,0 +1,1 @@
+"""INTERNAL. Fidelity and utility of synthetic customers."""

@@ -1,0 +1,120 @@
+"""Page of `wattveil evaluate`: fidelity of synthetic customers. Internal: exact figures."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from plotly.graph_objects import Figure
+from sklearn.decomposition import PCA
+
+from wattveil.arrays import Floats
+from wattveil.lab.evaluation.customer_samples import Sample
+from wattveil.lab.evaluation.fidelity_comparison import Evaluation
+from wattveil.lab.evaluation.fidelity_metrics import GROUP_SIZES, slot_quantile
+from wattveil.numerics.measures.fidelity_measures import OUTCOMES, Verdict
+from wattveil.web.charts import ReportFigure, new_figure, panel
+from wattveil.web.comparison_charts import (
+    POPULATIONS,
+    population_histogram,
+    population_lines,
+    ratio_chart,
+    verdict_table,
+)
+from wattveil.web.pages import write_internal_page
+
+if TYPE_CHECKING:
+    from wattveil.arrays import Floats
+
+_POINTS = 600
+_BINS = 50
+_RATIOS = "Distance from real over the 95th percentile between real halves: 1 is the limit"
+_NUMBERS = {
+    "score": "score",
+    "noise": "noise",
+    "control": "control",
+    "ratio": "ratio",
+    "control_ratio": "control ratio",
+}
+
+
+def write_evaluation_page(found: Evaluation, path: str | Path) -> None:
+    """Write the page as one file."""
+    verdicts = [row.verdict for row in found.rows]
+    facts = [
+        (f"{found.customers:,}", "real customers"),
+        (f"{found.synthetic_customers:,}", "synthetic customers"),
+        *((str(verdicts.count(verdict)), verdict.value) for verdict in Verdict),
+    ]
+    write_internal_page(
+        path,
+        "evaluate",
+        title="Fidelity of synthetic customers",
+        facts=facts,
+        method=(
+            f"The real customers were split into halves {found.repeats} times. One half is compared"
+            " with the other half, with as many synthetic customers, and with a control: the other"
+            " half with every customer replaced by the centroid of its cluster. 95 % of real halves"
+            " have a ratio below 1. Where the control is below 1 too, the metric is inconclusive."
+        ),
+        figures=_figures(found),
+        ratios=ratio_chart(found.rows, _RATIOS, OUTCOMES),
+        verdicts=verdict_table(found.rows, _NUMBERS, OUTCOMES),
+    )
+
+
+def _figures(found: Evaluation) -> list[ReportFigure]:
+    all_three = (found.real, found.synthetic, found.control)
+    hours = np.arange(found.real.mean_kw.size) * found.real.layout.slot_hours
+    profile = population_lines([(hours, sample.mean_kw) for sample in all_three])
+    upper = population_lines(
+        [(hours, slot_quantile(sample.sorted_slots, 0.95)) for sample in all_three]
+    )
+    median = population_lines(
+        [(hours, slot_quantile(sample.sorted_slots, 0.5)) for sample in all_three]
+    )
+    duration = population_lines(
+        [
+            (
+                np.linspace(0.0, 100.0, sample.aggregate_kw.size),
+                np.sort(sample.aggregate_kw)[::-1],
+            )
+            for sample in all_three
+        ],
+    )
+    sizes = [homes for homes in GROUP_SIZES if homes <= len(found.real.load_kw)]
+    diversity = population_lines(
+        [
+            (sizes, [float(sample.groups(homes).admd_kw.mean()) for homes in sizes])
+            for sample in all_three
+        ],
+    )
+    diversity.update_xaxes(type="log")
+    return [
+        panel("Mean profile", profile, "hour", "kW"),
+        panel("Median profile", median, "hour", "kW"),
+        panel("95 % profile", upper, "hour", "kW"),
+        panel("Load duration, mean of all customers", duration, "% of the time", "kW"),
+        panel("Energy per day", _shares(all_three, "energy_kwh"), "kWh", "share of customers"),
+        panel("Daily peak", _shares(all_three, "day_peak_kw"), "kW", "share of days"),
+        panel("Changes between slots", _shares(all_three, "ramps_kw"), "kW", "share of steps"),
+        panel("After-diversity maximum demand", diversity, "homes", "kW per home"),
+        panel("Principal components of the real customers", _directions(all_three), "PC 1", "PC 2"),
+    ]
+
+
+def _shares(samples: Sequence[Sample], field: str) -> Figure:
+    """Draw shares of values on the same bins for all; the farthest 1 % lie beyond."""
+    values: list[Floats] = [getattr(sample, field) for sample in samples]
+    low, high = np.quantile(values[0], [0.005, 0.995])
+    return population_histogram(values, np.linspace(low, max(high, low + 1e-9), _BINS + 1))
+
+
+def _directions(samples: Sequence[Sample]) -> Figure:
+    figure = new_figure()
+    plane = PCA(2).fit(samples[0].few)
+    for (name, colour), sample in zip(POPULATIONS.items(), samples, strict=True):
+        points = plane.transform(sample.few[:_POINTS])
+        marker = {"color": colour, "size": 4, "opacity": 0.6}
+        figure.add_scatter(x=points[:, 0], y=points[:, 1], name=name, mode="markers", marker=marker)
+    return figure

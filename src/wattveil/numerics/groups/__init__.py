@@ -1,0 +1,1 @@
+"""BLIND. Means, sizes and duration curves of groups from noisy sums."""

@@ -1,0 +1,1 @@
+"""BLIND. K-means: Lloyd, and the stages of the private query between noisy sums."""

@@ -1,0 +1,393 @@
+"""Model of a population of customers: its fit from noisy sums, and sampling from it.
+
+Post-processing of released and public numbers; sampling costs no budget. A customer of cluster k
+has normal scores z with the correlations of the cluster; slot h has load
+``x = g_k(m_kh + sigma_kh u_h(z_h))``, with g_k the inverse of the transform of the cluster and u_h
+the quantile map of the margin of the slot.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, Self, get_args
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from wattveil import checks
+from wattveil.arrays import Floats, Ints
+from wattveil.compiled import compiled, over_spans
+from wattveil.errors import InvalidParameterError
+from wattveil.numerics.size_distribution import fit_log_normal
+from wattveil.numerics.synthesis import noisy_moments, synthesis_tuning
+from wattveil.numerics.synthesis.coordinates import Coordinates, TransformName
+from wattveil.numerics.synthesis.noisy_moments import (
+    ClusterMoments,
+    NoisyMoments,
+    expected_sizes,
+    moments_std,
+    quantile_maps,
+    read_margins,
+    read_moments,
+)
+
+BATCH = 65_536
+"""Customers drawn at a time. Each span of a batch has a random stream of its own, so the sample
+depends neither on how it is taken nor on the threads."""
+_FARTHEST = 6.0
+_POINTS = 601
+"""Loads are tabulated at so many scores between -6 and 6 and read by straight lines: 24 million
+loads without an exponential among them. 0.02 of a standard deviation apart, the lines are off by
+less than 1e-4 of a load, and the tables of six clusters stay in a processor's cache."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SyntheticModel:
+    """A released model of daily load. Everything in it may be published."""
+
+    transform: TransformName
+    alpha_kw: float
+    n_days: int
+    """Days in a row; the slots of a day are the columns of ``means`` over it."""
+    centroids: Floats
+    """(K, d), in kW."""
+    means: Floats
+    """(K, d), after the transform."""
+    covariances: Floats
+    """(K, d, d), after the transform."""
+    margins: Floats
+    """(cosines, waves)"""
+    customers: Floats
+    """(K,): released customers of each cluster."""
+    exports: Ints
+    """(K,): 1 where customers with negative load were found; elsewhere no load is below 0."""
+    max_kw: float
+    """No customer's root-mean-square load is larger."""
+
+    def sample(
+        self, n_customers: int, *, seed: int, by: Sequence[float] | None = None
+    ) -> tuple[Floats, Ints]:
+        """Draw customers; return their load in kW, one row each, and their clusters.
+
+        Parameters
+        ----------
+        n_customers : int
+            Exactly so many rows come back.
+        seed : int
+            The same model and seed give the same customers.
+        by : K weights or None
+            The mix of clusters; None takes the released one. Numbers of customers follow it to
+            within one.
+        """
+        load_kw = np.empty((checks.integer("n_customers", n_customers, minimum=0), self.n_columns))
+        clusters = np.empty(n_customers, dtype=np.int64)
+        for first in range(0, n_customers, BATCH):
+            own = self._cluster_batch(first, n_customers, seed=seed, by=by)
+            clusters[first : first + own.size] = own
+            self._draw(own, seed, first, load_kw[first : first + own.size])
+        return load_kw, clusters
+
+    def batches(
+        self, n_customers: int, *, seed: int, by: Sequence[float] | None = None
+    ) -> Iterator[tuple[Floats, Ints]]:
+        """Yield what `sample` returns in parts, in memory that does not grow."""
+        for number in range(n_batches(n_customers)):
+            yield self.batch(number, n_customers, seed=seed, by=by)
+
+    def batch(
+        self, number: int, n_customers: int, *, seed: int, by: Sequence[float] | None = None
+    ) -> tuple[Floats, Ints]:
+        """Return one batch of what `sample` returns; each can be drawn without the others."""
+        first = number * BATCH
+        own = self._cluster_batch(first, n_customers, seed=seed, by=by)
+        load_kw = np.empty((own.size, self.n_columns))
+        self._draw(own, seed, first, load_kw)
+        return load_kw, own
+
+    @property
+    def n_columns(self) -> int:
+        """How many slots a customer has: d."""
+        return int(self.means.shape[1])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the model as JSON has it."""
+        return {
+            field.name: value.tolist() if isinstance(value, np.ndarray) else value
+            for field in fields(self)
+            for value in (getattr(self, field.name),)
+        }
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> Self:
+        """Read what `to_dict` wrote; refuse what is no model."""
+        names = {field.name for field in fields(cls)}
+        if set(found) != names:
+            odd = sorted(names.symmetric_difference(found))
+            raise InvalidParameterError("model", f"with the fields {sorted(names)}", odd)
+        plain = {"transform", "alpha_kw", "n_days", "max_kw"}
+        values = {name: found[name] for name in plain}
+        for name in names - plain:
+            values[name] = checks.numbers(name, found[name])
+        if not np.isin(values["exports"], (0.0, 1.0)).all():
+            raise InvalidParameterError("exports", "0 or 1 for each cluster", "others")
+        values["exports"] = values["exports"].astype(np.int64)
+        model = cls(**values)
+        model._check()
+        return model
+
+    def _check(self) -> None:
+        """Refuse numbers that are no model."""
+        if self.transform not in get_args(TransformName):
+            rule = f"one of {get_args(TransformName)}"
+            raise InvalidParameterError("transform", rule, self.transform)
+        checks.positive("alpha_kw", self.alpha_kw)
+        checks.positive("max_kw", self.max_kw)
+        n_columns = checks.columns("means", self.means)
+        if n_columns % checks.integer("n_days", self.n_days, minimum=1):
+            raise InvalidParameterError("n_days", "a divisor of the columns", self.n_days)
+        n_clusters = len(self.means)
+        shapes = {
+            "means": (n_clusters, n_columns),
+            "centroids": (n_clusters, n_columns),
+            "covariances": (n_clusters, n_columns, n_columns),
+            "margins": expected_sizes(n_columns // self.n_days).shape,
+            "customers": (n_clusters,),
+            "exports": (n_clusters,),
+        }
+        for name, shape in shapes.items():
+            value = getattr(self, name)
+            if value.shape != shape or not np.isfinite(value).all():
+                rule = f"finite numbers of shape {shape}"
+                raise InvalidParameterError(name, rule, f"shape {value.shape}")
+        if (self.customers < 0.0).any():
+            raise InvalidParameterError("customers", "at least 0", self.customers.tolist())
+        if np.linalg.eigvalsh(self.covariances).min() <= 0.0:
+            raise InvalidParameterError("covariances", "positive definite", "others")
+
+    @cached_property
+    def _factors(self) -> Floats:
+        """(K, d, d): transposes of lower triangles L with L L' the correlations of a cluster."""
+        std = np.sqrt(np.einsum("kii->ki", self.covariances))
+        lower = np.linalg.cholesky(self.covariances / (std[:, :, None] * std[:, None, :]))
+        return np.ascontiguousarray(lower.transpose(0, 2, 1))
+
+    @cached_property
+    def _tables(self) -> Floats:
+        """(K, d, points): load in kW of each slot at each score."""
+        z = np.linspace(-_FARTHEST, _FARTHEST, _POINTS)
+        maps = np.tile(
+            quantile_maps(self.margins, self.n_columns // self.n_days, z), (self.n_days, 1)
+        )
+        std = np.sqrt(np.einsum("kii->ki", self.covariances))
+        coordinates = Coordinates(
+            centroids=self.centroids, transform=self.transform, alpha_kw=self.alpha_kw
+        )
+        tables = np.empty((len(self.means), self.n_columns, _POINTS))
+        for k, (mean, spread, exports) in enumerate(
+            zip(self.means, std, self.exports, strict=True)
+        ):
+            load = coordinates.backward(mean[:, None] + spread[:, None] * maps, k)
+            tables[k] = load if exports else np.maximum(load, 0.0)
+        return tables
+
+    def _mix(self, by: Sequence[float] | None) -> Floats:
+        """Return the weights of the clusters."""
+        weights = self.customers if by is None else checks.numbers("by", by)
+        fits = weights.shape == self.customers.shape and bool(np.isfinite(weights).all())
+        if not fits or (weights < 0.0).any():
+            rule = f"{self.customers.size} weights of at least 0"
+            raise InvalidParameterError("by", rule, np.shape(weights))
+        total = float(weights.sum())
+        return weights / total if total > 0.0 else np.full(weights.size, 1.0 / weights.size)
+
+    def _cluster_batch(
+        self, first: int, n_customers: int, *, seed: int, by: Sequence[float] | None
+    ) -> Ints:
+        """Return the clusters of the customers of the batch that begins at this place."""
+        checks.integer("seed", seed, minimum=0)
+        ends = np.cumsum(_apportion(n_customers, self._mix(by)))
+        # A stride coprime to n visits every place once: clusters are mixed, and exact in all.
+        rows = np.arange(first, min(first + BATCH, n_customers), dtype=np.int64)
+        places = rows * _stride(n_customers) % n_customers
+        return np.searchsorted(ends, places, side="right").astype(np.int64)
+
+    def _draw(self, clusters: Ints, seed: int, batch: int, load_kw: Floats) -> None:
+        """Fill the load of the customers of one batch."""
+        factors, tables = self._factors, self._tables  # made once, before threads want them
+        longest = self.max_kw * math.sqrt(self.n_columns)
+
+        def draw(span: int, first: int, last: int) -> None:
+            stream = np.random.SeedSequence(seed, spawn_key=(batch, span))
+            own = load_kw[first:last]
+            np.random.Generator(np.random.SFC64(stream)).standard_normal(out=own)
+            _load_of_scores(own, clusters[first:last], factors, tables, longest)
+
+        over_spans(clusters.size, draw)
+
+
+def n_batches(n_customers: int) -> int:
+    """Return in how many batches so many customers are drawn."""
+    return -(-checks.integer("n_customers", n_customers, minimum=0) // BATCH)
+
+
+def _apportion(n_customers: int, weights: Floats) -> Ints:
+    """Return whole numbers that add up to n and follow the weights: largest remainders first."""
+    exact = n_customers * weights
+    whole = np.floor(exact).astype(np.int64)
+    order = np.argsort(whole - exact, kind="stable")
+    whole[order[: n_customers - int(whole.sum())]] += 1
+    return whole
+
+
+def _stride(n: int) -> int:
+    """Return a step coprime to n, near its golden section; its multiples stay below 2^63."""
+    step = max(1, min(round(0.618033988749895 * n), 2**20 + 7))
+    while math.gcd(step, n) > 1:
+        step += 1
+    return step
+
+
+@compiled
+def _load_of_scores(
+    scores: Floats, clusters: Ints, factors: Floats, tables: Floats, longest: float
+) -> None:
+    """Turn independent normal scores into load, in place."""
+    d = scores.shape[1]
+    centre = 0.5 * (tables.shape[2] - 1)
+    steps = centre / _FARTHEST
+    last = 2.0 * centre - 1e-9  # below the last entry: its cell has a right end
+    z = np.empty(d)
+    for i in range(scores.shape[0]):
+        k = clusters[i]
+        z[:] = 0.0
+        for j in range(d):  # z = L e by columns of L: additions of one slot do not wait for another
+            score = scores[i, j]
+            for h in range(d):
+                z[h] += factors[k, j, h] * score
+        squares = 0.0
+        for h in range(d):
+            place = min(max(z[h] * steps + centre, 0.0), last)
+            cell = int(place)
+            left = tables[k, h, cell]
+            load = left + (place - cell) * (tables[k, h, cell + 1] - left)
+            scores[i, h] = load
+            squares += load * load
+        if squares > longest * longest:
+            for h in range(d):
+                scores[i, h] *= longest / math.sqrt(squares)
+
+
+_RADIUS_RANGE = (0.2, 20.0)
+"""Range of the cells for the lengths of the coloured offsets, in typical ones."""
+_RADIUS_RATIO = 1.25
+_SURE_OF_EXPORT, _PERHAPS_EXPORT = 3.0, 2.0
+"""Standard deviations that make customers who export believed, alone or with the centroid."""
+_DEEP_EXPORT = 0.3
+"""Export of a centroid, in its root-mean-square load, that noise alone hardly makes."""
+
+
+def radius_edges(coordinates: Coordinates) -> Floats:
+    """Return the bounds of the cells in which the lengths of the offsets are counted."""
+    low, high = _RADIUS_RANGE
+    steps = np.arange(math.log(low), math.log(high), math.log(_RADIUS_RATIO))
+    return np.asarray(coordinates.typical_length * np.exp(steps))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Radius:
+    """Clip radius of the offsets, and the bias of their squares by clipping."""
+
+    clip: float
+    inflation: float
+    """Mean square before clipping over that after it."""
+
+
+def choose_radius(counts: Floats, std: float, edges: Floats) -> Radius:
+    """Return the radius that holds a fixed share of customers, by a log-normal fit to counts.
+
+    With log length N(m, s^2) and t = log clip:
+    E min(l, clip)^2 = e^(2m + 2s^2) Phi((t - m) / s - 2 s) + clip^2 (1 - Phi((t - m) / s)).
+    """
+    median, spread, _ = fit_log_normal(counts, np.log(edges), std)
+
+    def clipped_square(quantile: float) -> float:
+        above = math.exp(2.0 * (median + quantile * spread)) * ndtr(-quantile)
+        return float(
+            math.exp(2.0 * median + 2.0 * spread**2) * ndtr(quantile - 2.0 * spread) + above
+        )
+
+    inside = float(ndtri(synthesis_tuning.KEPT_INSIDE))
+    return Radius(
+        clip=math.exp(median + inside * spread),
+        # The farthest percent stays clipped: the fit is too inaccurate there.
+        inflation=clipped_square(float(ndtri(0.99))) / clipped_square(inside),
+    )
+
+
+def read_clusters(
+    sums: Floats, std: float, counts: tuple[Floats, float], radius: Radius, to: Coordinates
+) -> ClusterMoments:
+    """Return the moments of each cluster from noisy sums of `moment_features`."""
+    r = to.n_coordinates
+    means, seconds = read_moments(sums, radius.clip, r)
+    means_std, seconds_std = moments_std(std, radius.clip, r)
+    colours = to.colour[:, None] * to.colour[None]
+    noisy = NoisyMoments(
+        counts=counts[0],
+        counts_std=counts[1],
+        sums=means / to.colour,
+        sums_std=means_std / to.colour,
+        seconds=seconds * radius.inflation / colours,
+        seconds_std=seconds_std * radius.inflation / colours,
+    )
+    return noisy_moments.read_clusters(noisy, to.mean_offsets(noisy.levels))
+
+
+def in_slots(found: ClusterMoments, to: Coordinates) -> tuple[Floats, Floats]:
+    """Return means (K, d) and covariances (K, d, d) after the transform, slot by slot."""
+    means = to.centres + found.means @ to.curves
+    covariances = to.curves.T @ found.covariances @ to.curves
+    return means, covariances + found.levels[:, None, None] * to.rest
+
+
+def make_model(
+    found: ClusterMoments,
+    to: Coordinates,
+    *,
+    margins: tuple[Floats, float],
+    counts: tuple[Floats, float],
+    max_kw: float,
+) -> SyntheticModel:
+    """Return the model.
+
+    ``margins`` and ``counts`` are noisy sums with their standard deviation; counts are (K, 2):
+    customers of each cluster without and with export.
+    """
+    means, covariances = in_slots(found, to)
+    customers = np.maximum(counts[0].sum(axis=1), 0.0)
+    n_slots = means.shape[1] // to.n_days
+    coefficients = read_margins(
+        margins[0], std=margins[1], customers=max(float(customers.sum()), 10.0), n_slots=n_slots
+    )
+    return SyntheticModel(
+        transform=to.transform,
+        alpha_kw=to.alpha_kw,
+        n_days=to.n_days,
+        centroids=to.centroids,
+        means=means,
+        covariances=covariances,
+        margins=coefficients,
+        customers=customers,
+        exports=_exports(*counts, to.centroids),
+        max_kw=max_kw,
+    )
+
+
+def _exports(counts: Floats, std: float, centroids: Floats) -> Ints:
+    """Return 1 for clusters with export: certain for some customers, or a majority and the mean."""
+    some = counts[:, 1] > _SURE_OF_EXPORT * std
+    majority = counts[:, 1] > np.maximum(counts[:, 0], _PERHAPS_EXPORT * std)
+    rms = np.sqrt(np.square(centroids).mean(axis=1))
+    together = centroids.min(axis=1) < -_DEEP_EXPORT * rms
+    return np.asarray(some | (majority & together), dtype=np.int64)

@@ -1,0 +1,1 @@
+"""RELEASED. One module per product: options, plan, release, tables."""

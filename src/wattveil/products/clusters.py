@@ -1,0 +1,421 @@
+"""The product `clusters`: load curves of customer segments with error bands, and their sizes."""
+
+import math
+import re
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TypeVar
+
+import numpy as np
+from plotly.graph_objects import Figure
+from sklearn.base import clone
+
+from wattveil import calibration, checks
+from wattveil.arrays import Floats
+from wattveil.numerics.groups.group_sizes import ALL_CUSTOMERS
+from wattveil.numerics.kmeans.lloyd import assign, k_means
+from wattveil.privacy import accounting
+from wattveil.privacy.guarantee import Budget
+from wattveil.products.curve_figures import cluster_names, curve_figure, curves
+from wattveil.products.product import (
+    Allotment,
+    Choice,
+    Expectation,
+    Product,
+    ReleasedProduct,
+    Run,
+    Work,
+)
+from wattveil.products.request import ReleaseRequest
+from wattveil.products.tables import (
+    CLUSTER,
+    CUSTOMERS,
+    CUSTOMERS_STD,
+    GROUP,
+    LOAD_KW,
+    SHAPE,
+    SHAPE_STD,
+    SLOT,
+    STD_KW,
+    TIME,
+    Column,
+    Table,
+    TableLayout,
+    crossed,
+    curve_names,
+)
+from wattveil.profiles import TimeGrid
+from wattveil.release.kmeans import PrivateKMeans, private_kmeans_by_class
+from wattveil.simulate import simulate_load_kw
+from wattveil.web.charts import INK, TWO_SIDED_95, ReportFigure, colour, new_figure
+
+_FURTHER = re.compile(
+    "(population mean|coarse|refining) step [0-9]{1,3}: (counts|offsets)|merge selection"
+)
+"""Draws that a fit may make beyond the fewest."""
+_SIMULATED = 1500
+"""Maximum of simulated customers; for more of them the noise is smaller instead."""
+_POPULATIONS = 4
+_RUNS = 6
+"""Populations of few homes differ: several are simulated, with some runs each."""
+_STRONGEST = 30.0
+"""Above this Gaussian signal the noise of a simulation is negligible."""
+_MAX_NAMES = 12
+"""Above this number the names of clusters on a map overlap."""
+
+_Estimator = TypeVar("_Estimator", bound=PrivateKMeans)
+
+
+class Clusters(Product):
+    """Clusters of all customers, or of each group with the whole allotment in parallel."""
+
+    name = "clusters"
+    title = "Customer segments"
+    default_weight = 3.0  # clusters answer the most questions and need the most
+    postprocessing = (
+        "load curves: noisy sums filtered with the known noise and a public prior, merged",
+        "cluster sizes: noisy counts, clipped at 0",
+    )
+
+    def layouts(self, choice: Choice) -> tuple[TableLayout, ...]:
+        """Return curves and sizes of the clusters of all customers, or of each group."""
+        request = choice.request
+        levels = request.levels if request.clusters_by_group else ALL_CUSTOMERS
+        curve = LOAD_KW, STD_KW
+        if request.normalise:
+            curve = SHAPE, SHAPE_STD
+        groups, clusters = crossed(levels, request.n_clusters)
+        sizes = TableLayout(
+            name="cluster_sizes",
+            text="Number of customers per cluster.",
+            keys={GROUP: groups, CLUSTER: clusters},
+            values=(replace(CUSTOMERS, minimum=0.0), CUSTOMERS_STD),
+        )
+        return centroid_layout(choice, levels, curve), sizes
+
+    def run_groups(self, request: ReleaseRequest) -> tuple[str | None, ...]:
+        """Return the groups that are clustered separately."""
+        return request.levels if request.clusters_by_group else (None,)
+
+    def draws(self, tags: Sequence[str], choice: Choice) -> Mapping[str, int]:
+        """Return the draws of a fit: further steps and the selection of a merge may be among them.
+
+        With a small signal the population mean is queried in three steps; a single cluster is then
+        that mean, for which no cells are counted.
+        """
+        steps = {
+            "refining": 1,
+            "population mean": 3 if any("population mean" in tag for tag in tags) else 0,
+        }
+        steps["coarse"] = 0 if steps["population mean"] and choice.request.n_clusters == 1 else 1
+        due = [
+            f"{stage} step {step + 1}: {what}"
+            for stage, number in steps.items()
+            for step in range(number)
+            for what in ("counts", "offsets")
+        ]
+        due += ["number of customers", *([] if choice.request.normalise else ["sizes"])]
+        return dict.fromkeys([*due, *filter(_FURTHER.fullmatch, tags)], 0)
+
+    def expected(self, choice: Choice, allotment: Allotment) -> tuple[Expectation, ...]:
+        """Simulate the release."""
+        request = choice.request
+        groups = len(request.levels) if request.clusters_by_group else 1
+        plan = plan_kmeans(
+            _estimator(choice, allotment),
+            n_customers=max(request.customers // groups, 1),
+            n_slots=choice.grid.columns,
+            typical_kw=request.typical_kw,
+        )
+        unit = "relative to unit L2 norm" if request.normalise else "kW"
+        apart = f"of {request.n_clusters}"
+        return (
+            Expectation("error of a load curve", plan.expected_error, unit),
+            Expectation("distinguishable clusters", plan.distinguishable_clusters, apart),
+        )
+
+    def query(self, work: Work, allotment: Allotment) -> Mapping[Hashable, PrivateKMeans]:
+        """Release the clusters of all customers, or of each group."""
+        request, budget = work.request, allotment.guarantee
+        asked = _estimator(work.choice, allotment)
+        asked.set_params(epsilon=budget.epsilon, delta=budget.delta)  # those of the allotment
+        if request.clusters_by_group:
+            work.kmeans = private_kmeans_by_class(asked, work.rows, work.groups, request.levels)
+        else:
+            work.kmeans = {ALL_CUSTOMERS[0]: asked.fit(work.rows)}
+        return work.kmeans
+
+    def tabulate(
+        self, released: Mapping[Hashable, PrivateKMeans], choice: Choice, allotment: Allotment
+    ) -> ReleasedProduct:
+        """Return centroids and sizes."""
+        runs = tuple(
+            Run(group=str(level) if choice.request.clusters_by_group else None, spends=fit.spends_)
+            for level, fit in released.items()
+        )
+        fits = released.values()
+        means = np.vstack([fit.cluster_centers_ for fit in fits])
+        centroids, sizes = self.layouts(choice)
+        return ReleasedProduct(
+            name=self.name,
+            allotment=allotment,
+            runs=runs,
+            tables=(
+                centroids.filled(
+                    centroids.within(means).ravel(),
+                    np.vstack([fit.cluster_centers_std_ for fit in fits]).ravel(),
+                ),
+                sizes.filled(
+                    np.concatenate([fit.cluster_sizes_ for fit in fits]),
+                    np.concatenate([fit.cluster_sizes_std_ for fit in fits]),
+                ),
+            ),
+        )
+
+    def figures(self, tables: Mapping[str, Table], choice: Choice) -> Iterator[ReportFigure]:
+        """Return the curve of each cluster, the sizes, and a map of the clusters."""
+        if "centroids" in tables:
+            yield from segment_figures(
+                tables["centroids"],
+                tables.get("cluster_sizes"),
+                unit_norm=choice.request.normalise,
+            )
+
+
+def centroid_layout(
+    choice: Choice, levels: Sequence[str], values: tuple[Column, ...]
+) -> TableLayout:
+    """Return a table of load curves: one row per group, cluster and slot."""
+    request, times = choice.request, choice.grid.labels
+    n_slots = len(times)
+    groups, rows = crossed(levels, request.n_clusters * n_slots)
+    return TableLayout(
+        name="centroids",
+        text="Typical load curves: the mean load of each cluster of customers.",
+        keys={
+            GROUP: groups,
+            CLUSTER: rows // n_slots,
+            SLOT: rows % n_slots,
+            TIME: np.array(times)[rows % n_slots],
+        },
+        values=values,
+        max_rms=None if request.normalise else request.clip_kw,
+    )
+
+
+def several_days(grid: TimeGrid) -> int | None:
+    """Return the slots per day if a row has several days, else None."""
+    return grid.slots if grid.cells > grid.slots else None
+
+
+def _estimator(choice: Choice, allotment: Allotment) -> PrivateKMeans:
+    """Return the estimator to be fitted."""
+    return PrivateKMeans(
+        epsilon=allotment.guarantee.epsilon,
+        delta=allotment.guarantee.delta,
+        n_clusters=choice.request.n_clusters,
+        clip_kw=choice.request.clip_kw,
+        plausible_kw=choice.request.plausible_kw,
+        normalise=choice.request.normalise,
+        slots_per_day=several_days(choice.grid),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class KMeansPlan:
+    """Expected accuracy of clusters, from public parameters and simulated populations."""
+
+    queries: dict[str, float]
+    """Share of the budget of each query, in order."""
+    signal: float
+    """nu = n mu / K. Below 10, little more than the population mean is released; above 300, the
+    noise is hardly visible."""
+    expected_loss: float
+    """Median accuracy loss (r(private) - r(exact)) / r(exact); infinite if r(exact) = 0."""
+    expected_error: float
+    """Median of `centroid_error`: in kW, with ``normalise`` relative to unit L2 norm."""
+    distinguishable_clusters: int
+    """Median of ``n_distinguishable_``: request no more clusters than this."""
+
+
+def plan_kmeans(
+    estimator: PrivateKMeans,
+    *,
+    n_customers: int,
+    n_slots: int = 24,
+    typical_kw: float | None = None,
+) -> KMeansPlan:
+    """Simulate the release on simulated customers.
+
+    Noise and customers enter a release through n mu alone, so a large population is represented by
+    a small one with less noise. docs/global-tier.md shows how far this holds for other data.
+
+    Parameters
+    ----------
+    estimator
+        Estimator to be fitted.
+    n_customers
+        Public estimate of the number of customers.
+    n_slots
+        Slots of the day.
+    typical_kw
+        Public estimate of the median root-mean-square load of a customer; None leaves the simulated
+        customers unchanged.
+    """
+    checks.integer("n_customers", n_customers, minimum=1)
+    checks.integer("n_slots", n_slots, minimum=1)
+    simulation, n_simulated = simulation_of(estimator, n_customers)
+    runs, losses, errors = [], [], []
+    for population in range(_POPULATIONS):
+        rows = simulated_rows(n_simulated, n_slots, seed=population, typical_kw=typical_kw)
+        exact = estimator.comparable(rows)
+        exact = exact[np.isfinite(exact).all(axis=1)]
+        best = k_means(exact, min(estimator.n_clusters, len(exact)), seed=0, n_init=3).loss
+        for _ in range(_RUNS):
+            run = clone(simulation).fit(rows)
+            nearest = run.cluster_centers_[assign(exact, run.cluster_centers_)]
+            runs.append(run)
+            loss = float(np.square(exact - nearest).sum(axis=1).mean())
+            # As many clusters as customers have no loss: any loss is infinitely more.
+            losses.append(loss / best - 1.0 if best else math.inf)
+            errors.append(centroid_error(exact, run.cluster_centers_))
+    granted = sum(spend.rho_units for spend in runs[0].spends_)
+    return KMeansPlan(
+        queries={spend.tag: spend.rho_units / granted for spend in runs[0].spends_},
+        signal=n_customers * _signal(estimator) / estimator.n_clusters,
+        expected_loss=float(np.median(losses)),
+        expected_error=float(np.median(errors)),
+        distinguishable_clusters=int(np.median([run.n_distinguishable_ for run in runs])),
+    )
+
+
+def simulation_of(estimator: _Estimator, n_customers: int) -> tuple[_Estimator, int]:
+    """Return the estimator for fewer customers with less noise, and their number."""
+    n_simulated = min(n_customers, _SIMULATED)
+    mu = _signal(estimator)
+    s = min(mu * n_customers / n_simulated, max(_STRONGEST, mu))
+    simulation: _Estimator = clone(estimator).set_params(
+        epsilon=calibration.gaussian_epsilon(s=s, delta=estimator.delta),
+    )
+    return simulation, n_simulated
+
+
+def _signal(estimator: PrivateKMeans) -> float:
+    """Return mu of the whole budget."""
+    budget = Budget(estimator.guarantee())
+    return math.sqrt(2.0 * budget.rho_units / accounting.RHO_UNITS)
+
+
+def centroid_error(rows: Floats, centroids: Floats) -> float:
+    """Return the distance of centroids from the exact means of the rows nearest to them.
+
+    Root mean square over slots and rows. It is exact, hence private when the rows are.
+    """
+    labels = assign(rows, centroids)
+    squares = 0.0
+    for k in np.unique(labels):
+        inside = rows[labels == k]
+        squares += len(inside) * float(np.square(inside.mean(axis=0) - centroids[k]).mean())
+    return math.sqrt(squares / len(rows))
+
+
+@lru_cache(maxsize=_POPULATIONS)  # a search for a budget simulates with the same customers
+def simulated_rows(
+    customers: int, n_slots: int, *, seed: int, typical_kw: float | None = None
+) -> Floats:
+    """Return load profiles of simulated customers with this number of slots and median size."""
+    hourly = simulate_load_kw(customers=customers, seed=seed)
+    hours = (np.arange(n_slots) + 0.5) * 24.0 / n_slots - 0.5
+    rows = np.array([np.interp(hours, np.arange(24), row, period=24.0) for row in hourly])
+    if typical_kw is not None:
+        sizes = np.sqrt(np.square(rows).mean(axis=1))
+        rows *= checks.positive("typical_kw", typical_kw) / np.median(sizes)
+    return rows
+
+
+def segment_figures(
+    centroids: Table, sizes: Table | None, *, unit_norm: bool = False
+) -> Iterator[ReportFigure]:
+    """Return figures of load curves and sizes of clusters, of either tier."""
+    texts = [""] * centroids.data.num_rows if sizes is None else _size_texts(sizes)
+    caption = "Typical daily load of each customer segment."
+    if curve_names(centroids)[1] in centroids.data.column_names:
+        caption += " Bands are ± 2 standard errors."
+    if unit_norm:
+        caption += " Each customer was scaled to unit L2 norm: curves show shape, not size."
+    for curve, text in zip(curves(centroids), texts, strict=False):
+        figure = curve_figure(curve, unit="unit L2 norm" if unit_norm else "kW")
+        yield ReportFigure(f"Cluster {curve.name}{text}", figure, caption)
+    caption = "Size of each segment, and distances between the segments: similar ones are close."
+    if sizes is not None:
+        yield ReportFigure("Customers per cluster", _size_figure(sizes), caption)
+    if len(set(centroids.data["cluster"].to_pylist())) > 1:
+        yield ReportFigure("Map of the clusters", _map_figure(centroids, sizes), caption)
+
+
+def _size_texts(table: Table) -> list[str]:
+    """Return the size of each cluster as text."""
+    data = table.data.to_pydict()
+    errors = data.get("customers_std")
+    texts = []
+    for row, count in enumerate(data["customers"]):
+        margin = TWO_SIDED_95 * errors[row] if errors else 0.0
+        size = f" · {count:,.0f}{f' ± {margin:,.0f}' if errors else ''} customers"
+        texts.append(size + (", not distinguishable from zero" if count < margin else ""))
+    return texts
+
+
+def _size_figure(table: Table) -> Figure:
+    """Return a bar chart of cluster sizes, with 95 % error bars where errors are known."""
+    data = table.data.to_pydict()
+    names = [f"cluster {name}" for name in cluster_names(data["group"], data["cluster"])]
+    std = data.get("customers_std")
+    figure = new_figure(height=80 + 34 * len(names), legend=False)
+    figure.add_bar(
+        y=names,
+        x=data["customers"],
+        orientation="h",
+        marker_color=[colour(cluster) for cluster in data["cluster"]],
+        error_x=None
+        if std is None
+        else {"array": [TWO_SIDED_95 * one for one in std], "color": INK, "thickness": 1.2},
+        hovertemplate="%{y}: %{x:,.0f} customers<extra></extra>",
+    )
+    figure.update_xaxes(title_text="customers", rangemode="tozero")
+    figure.update_yaxes(autorange="reversed")
+    return figure
+
+
+def _map_figure(centroids: Table, sizes: Table | None) -> Figure:
+    """Return a map of the clusters: first two principal components of the centroids."""
+    found = curves(centroids)
+    loads = np.array([curve.load for curve in found])
+    centred = loads - loads.mean(axis=0)
+    axes = np.linalg.svd(centred, full_matrices=False)[2][:2]
+    largest = axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)]
+    axes *= np.sign(largest)[:, None]  # a component has no sign: the same on every machine
+    places = np.zeros((len(found), 2))
+    places[:, : len(axes)] = centred @ axes.T
+    weights = np.ones(len(found))
+    if sizes is not None:
+        weights = np.maximum(np.array(sizes.data["customers"].to_pylist()), 0.0)
+    figure = new_figure(height=380, legend=False)
+    figure.add_scatter(
+        x=places[:, 0],
+        y=places[:, 1],
+        mode="markers+text" if len(found) <= _MAX_NAMES else "markers",
+        text=[curve.name for curve in found],
+        textposition="top center",
+        marker={
+            "size": 14.0 + 46.0 * np.sqrt(weights / max(weights.max(), 1e-9)),
+            "color": [colour(curve.number) for curve in found],
+            "opacity": 0.75,
+            "line": {"width": 1, "color": "#fff"},
+        },
+        hovertemplate="cluster %{text}<extra></extra>",
+    )
+    for axis, title in ((figure.update_xaxes, "PC 1"), (figure.update_yaxes, "PC 2")):
+        axis(title_text=title, showticklabels=False, zeroline=False)
+    figure.update_layout(margin={"l": 40, "r": 30, "t": 40, "b": 40})
+    return figure

@@ -1,0 +1,350 @@
+"""The product `load`: mean load by group and its duration curve, from one set of queries.
+
+A plan goes through the release with the expected customers, sizes and curves, so it makes the same
+choices of radius, coordinates and filter. It uses no data and costs nothing.
+
+>>> plan = plan_load_shapes(customers=[1409], epsilon=1.0, delta=1e-6, typical_kw=0.5)
+>>> bool(0.005 < plan.error_kw[0] < 0.05)
+True
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from wattveil import checks
+from wattveil.arrays import Floats
+from wattveil.errors import InvalidParameterError
+from wattveil.numerics.groups.group_means import GroupMeans, expected_means, sort_curves
+from wattveil.numerics.groups.group_sizes import (
+    ALL_CUSTOMERS,
+    checked_limits,
+    expected_counts,
+    read_sizes,
+)
+from wattveil.numerics.load_basis import Calendar, public_calendar, whole_days
+from wattveil.privacy import accounting
+from wattveil.privacy.guarantee import Budget, global_guarantee
+from wattveil.products.curve_figures import group_curves_figure
+from wattveil.products.findings import Finding, same_numbers
+from wattveil.products.product import (
+    Allotment,
+    Choice,
+    Contents,
+    Expectation,
+    Product,
+    ReleasedProduct,
+    Run,
+    Work,
+)
+from wattveil.products.tables import (
+    CUSTOMERS,
+    CUSTOMERS_STD,
+    GROUP,
+    LOAD_KW,
+    SLOT,
+    STD_KW,
+    TIME,
+    Column,
+    Table,
+    TableLayout,
+    crossed,
+)
+from wattveil.release.group_load import (
+    COUNT_SHARE,
+    SIZE_SHARE,
+    SUMS_SHARE,
+    LoadDuration,
+    load_duration_curve,
+)
+from wattveil.release.rows.load_features import first_columns
+from wattveil.web.charts import ReportFigure
+
+_SIZE = "root-mean-square load, with quick changes counted more"
+_BOUND = Column(
+    name="clip_kw",
+    text=f"size ({_SIZE}) above which customers were clipped",
+    unit="kW",
+    minimum=0.0,
+)
+_ABOVE = Column(
+    name="clipped_share", text="share of the customers above it", minimum=0.0, maximum=1.0
+)
+_ABOVE_STD = Column(name="clipped_share_std", text="its standard error", minimum=0.0)
+_BIAS = Column(
+    name="max_clipping_bias_kw",
+    text="upper bound (97.5 %) on the bias of a mean from clipping, beyond its band",
+    unit="kW",
+    minimum=0.0,
+)
+_RANK = Column(name="rank", text="0 is the highest", type="int64", minimum=0.0)
+_LOG_STD = 0.6
+_HIGH_CLIPPED_SHARE = 0.2
+"""Share of clipped customers above which the report warns that means are biased."""
+
+
+class Load(Product):
+    """Mean load by group. Sorting it gives the duration curve at no further cost."""
+
+    name = "load"
+    title = "Load"
+    default_weight = 1.0
+    postprocessing = (
+        "mean load: noisy sums filtered with the known noise, over noisy counts",
+        "bias of a mean load from clipping is corrected as far as noisy sizes permit",
+        "load duration: the mean load of a group sorted, times its noisy count",
+    )
+
+    def layouts(self, choice: Choice) -> tuple[TableLayout, ...]:
+        """Return shapes, groups and duration curves."""
+        grid, levels = choice.grid, choice.request.levels or ALL_CUSTOMERS
+        groups, slots = crossed(levels, grid.cells)
+        shapes = TableLayout(
+            name="load_shapes",
+            text="Mean load per customer, by group.",
+            keys={
+                GROUP: groups,
+                SLOT: slots,
+                TIME: np.array(grid.labels)[slots],
+            },
+            values=(LOAD_KW, STD_KW),
+        )
+        sizes = TableLayout(
+            name="groups",
+            text="Number of customers per group, and share of clipped customers.",
+            keys={GROUP: list(levels)},
+            values=(CUSTOMERS, CUSTOMERS_STD, _BOUND, _ABOVE, _ABOVE_STD, _BIAS),
+        )
+        duration = TableLayout(
+            name="load_duration",
+            text="Load of all customers of a group together, in descending order.",
+            keys={GROUP: groups, _RANK: slots},
+            values=(replace(LOAD_KW, text="load of the whole group"), STD_KW),
+        )
+        return shapes, sizes, duration
+
+    def draws(self, tags: Sequence[str], choice: Choice) -> Mapping[str, int]:
+        """Return three histograms and one sum by group."""
+        del tags
+        grid, groups = choice.grid, max(len(choice.request.levels), 1)
+        # Of long rows not every coordinate is queried: how many depends on the noisy count.
+        n_days = grid.cells // grid.slots
+        fewest = public_calendar(grid.cells, n_days=n_days, signal=0.0).colour.size
+        return {
+            "number of customers": 0,
+            "sizes": 0,
+            "customers by group": groups,
+            "sums of load": groups * fewest,
+        }
+
+    def expected(self, choice: Choice, allotment: Allotment) -> tuple[Expectation, ...]:
+        """Return the largest expected error of a group."""
+        request = choice.request
+        groups = max(len(request.levels), 1)
+        plan = plan_load_shapes(
+            epsilon=allotment.guarantee.epsilon,
+            delta=allotment.guarantee.delta,
+            customers=[max(request.customers // groups, 1)] * groups,
+            typical_kw=request.typical_kw,
+            n_slots=choice.grid.cells,
+            max_clip_kw=request.clip_kw,
+            plausible_kw=request.plausible_kw,
+        )
+        return (Expectation("error of a mean load", float(plan.error_kw.max()), "kW"),)
+
+    def query(self, work: Work, allotment: Allotment) -> LoadDuration:
+        """Release the mean load of each group, and sort it.
+
+        Rows are not clipped beforehand: no customer would be counted above the bound.
+        """
+        grid, request = work.choice.grid, work.request
+        rows = work.load_kw
+        if grid.closing_midnight:  # it repeats the first column
+            rows = rows.map(first_columns.bind(columns=grid.cells))
+        return load_duration_curve(
+            rows,
+            groups=None if request.by is None else work.groups,
+            levels=request.levels or ALL_CUSTOMERS,
+            epsilon=allotment.guarantee.epsilon,
+            delta=allotment.guarantee.delta,
+            max_clip_kw=request.clip_kw,
+            plausible_kw=request.plausible_kw,
+            slots_per_day=grid.slots,
+        )
+
+    def tabulate(
+        self, released: LoadDuration, choice: Choice, allotment: Allotment
+    ) -> ReleasedProduct:
+        """Return mean load, groups and duration curves."""
+        shapes, (load, groups, duration) = released.shapes, self.layouts(choice)
+        return ReleasedProduct(
+            name=self.name,
+            allotment=allotment,
+            runs=(Run(group=None, spends=released.spends),),
+            tables=(
+                load.filled(shapes.mean_kw.ravel(), shapes.std_kw.ravel()),
+                groups.filled(
+                    shapes.customers,
+                    shapes.customers_std,
+                    shapes.clip_kw,
+                    shapes.clipped_share,
+                    shapes.clipped_share_std,
+                    shapes.max_clipping_bias_kw,
+                ),
+                duration.filled(
+                    duration_kw(shapes.mean_kw, shapes.customers).ravel(), released.std_kw.ravel()
+                ),
+            ),
+        )
+
+    def recompute(self, contents: Contents) -> Iterator[Finding]:
+        """Sort the mean load again."""
+        tables = contents.tables
+        if {"load_duration", "load_shapes", "groups"} <= set(tables):
+            means = tables["load_shapes"].column("load_kw").reshape(-1, contents.choice.grid.cells)
+            due = duration_kw(means, tables["groups"].column("customers")).ravel()
+            same = same_numbers(tables["load_duration"].column("load_kw"), due)
+            yield Finding("load duration is the mean load sorted", same, "times the customers")
+
+    def figures(self, tables: Mapping[str, Table], choice: Choice) -> Iterator[ReportFigure]:
+        """Return mean load and duration curves of all groups."""
+        del choice
+        if not {"load_duration", "load_shapes", "groups"} <= set(tables):
+            return
+        caption = _caption(tables["groups"])
+        shapes = group_curves_figure(tables["load_shapes"], unit="kW per customer")
+        yield ReportFigure("Mean load per customer", shapes, caption)
+        duration = tables["load_duration"]
+        figure = group_curves_figure(duration, unit="kW, all customers", falling=True)
+        yield ReportFigure("Load duration", figure, caption)
+
+
+def duration_kw(mean_kw: Floats, customers: Floats) -> Floats:
+    """Return the load of each group in descending order: its mean load times its customers."""
+    return -np.sort(-mean_kw, axis=1) * customers[:, None]
+
+
+def _caption(groups: Table) -> str:
+    """Return how to read the figures, with a warning where many customers were clipped."""
+    bias_kw = groups.column("max_clipping_bias_kw").max()
+    shares, errors = groups.column("clipped_share"), groups.column("clipped_share_std")
+    clipped = (shares - 2.0 * errors).max()
+    caption = (
+        "Mean daily load, and load duration curve of all customers together. Bands are ± 2 standard"
+        " errors and cover privacy noise only. Clipping of very large customers may bias a mean by"
+        f" at most {bias_kw:.2g} kW."
+    )
+    if clipped > _HIGH_CLIPPED_SHARE:
+        caption += (
+            f" Warning: {clipped:.0%} or more of the customers of a group were clipped. The range"
+            " of sizes that was searched, or the public bound on customers, does not fit them, and"
+            " the means may be too low."
+        )
+    return caption
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LoadPlan:
+    """Expected error and clipping bound of each group."""
+
+    error_kw: Floats
+    """Expected root-mean-square error over the slots; of a duration curve, over the ranks."""
+    clip_kw: Floats
+    """The size above which customers will be clipped."""
+
+
+def plan_load_shapes(
+    *,
+    customers: Sequence[int],
+    epsilon: float,
+    delta: float,
+    typical_kw: float,
+    log_std: float = _LOG_STD,
+    n_slots: int = 24,
+    clip_kw: float | None = None,
+    max_clip_kw: float | None = None,
+    plausible_kw: tuple[float, float] = (0.04, 40.0),
+) -> LoadPlan:
+    """Return the expected error of `load_shapes`.
+
+    Parameters
+    ----------
+    customers
+        Public numbers or estimates, one per group.
+    epsilon, delta, clip_kw, max_clip_kw, plausible_kw
+        As in `load_shapes`.
+    typical_kw, log_std
+        Median size of a customer, and standard deviation of the logarithm of sizes.
+    n_slots
+        Slots of the day.
+    """
+    sizes, limits = (typical_kw, log_std), (clip_kw, max_clip_kw, plausible_kw)
+    means, _, clip = _expected_means(customers, (epsilon, delta), sizes, limits, (n_slots, 1))
+    return LoadPlan(error_kw=_slot_error(means), clip_kw=clip)
+
+
+def plan_load_duration(
+    *,
+    customers: Sequence[int],
+    epsilon: float,
+    delta: float,
+    typical_kw: float,
+    log_std: float = _LOG_STD,
+    n_slots: int = 24,
+    slots_per_day: int = 24,
+    clip_kw: float | None = None,
+    max_clip_kw: float | None = None,
+    plausible_kw: tuple[float, float] = (0.04, 40.0),
+) -> LoadPlan:
+    """Return the expected error of `load_duration_curve`, in kW of the whole group.
+
+    ``n_slots`` is the length of the curve, 8,760 for a year; the rest as in `plan_load_shapes`.
+    """
+    n_days = whole_days(checks.integer("n_slots", n_slots, minimum=1), slots_per_day)
+    sizes, limits = (typical_kw, log_std), (clip_kw, max_clip_kw, plausible_kw)
+    means, calendar, clip = _expected_means(
+        customers, (epsilon, delta), sizes, limits, (n_slots, n_days)
+    )
+    _, errors = sort_curves(means, calendar)
+    error = np.sqrt(np.square(errors).mean(axis=1)) * np.array(customers)
+    return LoadPlan(error_kw=error, clip_kw=clip)
+
+
+def _expected_means(
+    customers: Sequence[int],
+    guarantee: tuple[float, float],
+    size_prior: tuple[float, float],
+    limits: tuple[float | None, float | None, tuple[float, float]],
+    length: tuple[int, int],
+) -> tuple[GroupMeans, Calendar, Floats]:
+    """Return the expected outcome of a release: curves with errors, coordinates, radii."""
+    if not len(customers):
+        raise InvalidParameterError("customers", "one number per group, at least one", customers)
+    number = np.array([checks.integer("customers", n, minimum=1) for n in customers], dtype=float)
+    typical, log_std = (checks.positive("typical_kw, log_std", x) for x in size_prior)
+    within, edges = checked_limits(*limits)
+    n_slots, n_days = checks.integer("n_slots", length[0], minimum=1), length[1]
+    epsilon = checks.positive_epsilon("epsilon", guarantee[0])
+    delta = checks.probability("delta", guarantee[1])
+    units = Budget(global_guarantee(epsilon=epsilon, delta=delta)).rho_units
+    mu = math.sqrt(2.0 * units / accounting.RHO_UNITS)
+    calendar = public_calendar(n_slots, n_days=n_days, signal=float(number.sum()) * mu)
+    counts = expected_counts(number, edges, typical_kw=typical, log_std=log_std)
+    std, counted_std, sums_std = (
+        1.0 / (mu * math.sqrt(share)) for share in (SIZE_SHARE, COUNT_SHARE, SUMS_SHARE)
+    )
+    sizes = read_sizes(
+        (counts, std), (number, counted_std), edges, sums_std=sums_std, within=within
+    )
+    means = expected_means(sums_std, sizes=sizes, calendar=calendar)
+    return means, calendar, sizes.radii
+
+
+def _slot_error(means: GroupMeans) -> Floats:
+    """Return the root-mean-square over slots: the coordinates are orthonormal in it."""
+    relative = np.square(means.counted) + np.square(means.missed)
+    shared = relative * np.square(means.mean).sum(axis=1)
+    error: Floats = np.sqrt(means.variance.sum(axis=1) + shared)
+    return error

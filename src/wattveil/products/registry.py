@@ -1,0 +1,98 @@
+"""Registry of products: the one list of what a release may contain.
+
+A product is one module with a subclass of `Product`, and one entry here. Plans, manifests, reports,
+checks, options of the command line and fields of the server are derived from the registry. Modules
+of products are imported when the registry is first read, so that reading a request does not wait
+for estimators.
+
+>>> [product.name for product in products_of(Tier.GLOBAL)]
+['clusters', 'synthesis', 'load', 'shares', 'labels']
+>>> default_weights()
+{'clusters': 3.0, 'synthesis': 2.0, 'load': 1.0, 'shares': 1.0}
+"""
+
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from wattveil.errors import InvalidParameterError
+from wattveil.privacy.guarantee import Tier
+
+if TYPE_CHECKING:
+    from wattveil.declaration import Declaration
+    from wattveil.products.product import Product
+
+_BUILT_IN = (
+    "clusters.Clusters",
+    "synthesis.Synthesis",
+    "load.Load",
+    "shares.Shares",
+    "labels.Labels",
+    "instance_tier.InstanceClusters",
+    "instance_tier.InstanceLabels",
+)
+"""Module and class of each product, in the order of release: a later one may use an earlier one."""
+
+_added: "list[Product]" = []
+
+
+def register(product: "Product") -> None:
+    """Add a product; it is released after those that are registered already.
+
+    Parameters
+    ----------
+    product
+        Its name must be new in its tier.
+    """
+    if product.name in {known.name for known in products_of(product.tier)}:
+        rule = f"a new name in the {product.tier.value} tier"
+        raise InvalidParameterError("product", rule, product.name)
+    if product_options().get(product.name, product.Options) is not product.Options:
+        rule = "with the options of the product of this name in another tier"
+        raise InvalidParameterError("product", rule, product.name)
+    _added.append(product)
+
+
+def unregister(product: "Product") -> None:
+    """Remove a product that was added with `register`."""
+    _added.remove(product)
+
+
+def products_of(tier: Tier) -> "tuple[Product, ...]":
+    """Return the products of a tier, in the order of release."""
+    return tuple(product for product in (*_built_in(), *_added) if product.tier is tier)
+
+
+def product_named(name: str, tier: Tier) -> "Product":
+    """Return the product of this name; an unknown name is refused."""
+    known = {product.name: product for product in products_of(tier)}
+    if name not in known:
+        raise InvalidParameterError("product", f"one of {[*known]}", name)
+    return known[name]
+
+
+def default_weights() -> dict[str, float]:
+    """Return the default weight of each product that shares the Gaussian budget, by name."""
+    return {
+        product.name: product.default_weight
+        for product in products_of(Tier.GLOBAL)
+        if product.default_weight is not None
+    }
+
+
+def product_options() -> "dict[str, type[Declaration]]":
+    """Return the model of the options of each product that has options, by name."""
+    return {
+        product.name: product.Options
+        for product in (*_built_in(), *_added)
+        if product.Options is not None
+    }
+
+
+@cache
+def _built_in() -> "tuple[Product, ...]":
+    found = []
+    for entry in _BUILT_IN:
+        module, _, name = entry.partition(".")
+        found.append(getattr(import_module(f"wattveil.products.{module}"), name)())
+    return tuple(found)

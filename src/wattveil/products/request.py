@@ -1,0 +1,197 @@
+"""The release request: every choice that shapes a release, declared once. All of it is public.
+
+Command-line options, HTTP bodies, canonical text, manifest, JSON schema, OpenAPI and reference
+pages are derived from the fields of `ReleaseRequest`. To add a choice, add a field and use it.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, Field, JsonValue, model_validator
+
+from wattveil import checks
+from wattveil.declaration import CommandLine, Declaration, ModelByKey, Rule
+from wattveil.errors import InvalidParameterError
+from wattveil.numerics.size_distribution import MAX_KW, MIN_KW
+from wattveil.privacy.guarantee import Tier
+from wattveil.products.public_estimate import (
+    MAX_CUSTOMERS,
+    ROUNDING_RULE,
+    delta_warning,
+    rounded_customers,
+)
+from wattveil.products.registry import default_weights, product_options
+
+NOT_STATED = "not stated"
+MAX_TEXT = 2000
+"""Characters of a text in a request."""
+_NAME_OF_GLOBAL = re.compile(r"differential(ly)?\W+priva", re.IGNORECASE)
+
+MIN_SIZE_KW, MAX_SIZE_KW = 0.04, 40.0
+"""Range of customer sizes in which the median is looked for, unless the public bound is larger."""
+
+
+def _one_line(text: str) -> str:
+    """Accept one printable line: a second one could imitate other text of a page."""
+    if not text.strip() or not text.isprintable():
+        raise ValueError(text)
+    return text
+
+
+Line = Annotated[
+    str,
+    Field(min_length=1, max_length=MAX_TEXT),
+    AfterValidator(_one_line),
+    Rule(f"one line of 1 to {MAX_TEXT} letters, without hidden ones"),
+]
+KW: dict[str, JsonValue] = {"unit": "kW"}
+Epsilon = Annotated[float, Field(ge=checks.MIN_EPSILON, le=checks.MAX_EPSILON)]
+Delta = Annotated[float, Field(gt=0.0, lt=1.0)]
+Weight = Annotated[float, Field(ge=0.0)]
+
+_BUDGET = CommandLine(group="Privacy budget")
+_GROUPS = CommandLine(group="Groups of customers")
+_LABELS = CommandLine(group="Labels")
+_ESTIMATES = CommandLine(group="Public estimates, for the plan")
+_TEXTS = CommandLine(group="Description of the release")
+
+
+class About(Declaration):
+    """Description of a release by its publisher, for the manifest and the card."""
+
+    title: Annotated[Line, _TEXTS] = "Load profiles of electricity customers"
+    """Title of the release."""
+    curator: Annotated[Line, _TEXTS] = NOT_STATED
+    """Organisation that holds the data and publishes."""
+    region: Annotated[Line, _TEXTS] = NOT_STATED
+    """Where the customers live."""
+    intended_use: Annotated[Line, _TEXTS] = "planning, research and teaching"
+    """What the release is made for."""
+    contact: Annotated[Line, _TEXTS] = NOT_STATED
+    """Contact for questions."""
+    other_releases_on_same_people: Annotated[
+        Line, CommandLine(option="--other-releases", group=_TEXTS.group)
+    ] = "unknown"
+    """Other releases about the same customers, as far as the publisher states them: their privacy
+    losses add up."""
+    supersedes: Annotated[Line, _TEXTS] = "none"
+    """release_id of an earlier release that this one replaces; its privacy loss remains."""
+
+
+class ReleaseRequest(Declaration):
+    """A release, before anything is computed."""
+
+    epsilon: Annotated[Epsilon, _BUDGET]
+    """Total privacy budget of the release: smaller protects more."""
+    delta: Annotated[Delta, _BUDGET] = 1e-6
+    """Probability by which the privacy guarantee may fail."""
+    tier: Annotated[Tier, _BUDGET] = Tier.GLOBAL
+    """Privacy guarantee. global: differential privacy; instance: the paper's weaker one, for this
+    data set alone."""
+    weights: Annotated[
+        Mapping[str, Weight],
+        CommandLine(
+            option="--share", group=_BUDGET.group, metavar="product=weight", keys=default_weights
+        ),
+    ] = Field(default_factory=dict)
+    """Relative share of the Gaussian budget of a product; 0 leaves the product out. May be
+    repeated."""
+    options: Annotated[
+        Mapping[str, Any],
+        ModelByKey(product_options),
+        CommandLine(models=product_options),
+    ] = Field(default_factory=dict, validate_default=True)
+    """Options of single products, by name of the product; each product fills in its defaults."""
+    n_clusters: Annotated[int, Field(ge=1, le=1000), CommandLine(option="--clusters")] = 6
+    """Number of customer segments (clusters)."""
+    clip_kw: Annotated[float, Field(ge=MIN_KW, le=MAX_KW, json_schema_extra=KW)] | None = None
+    """Public bound on the root-mean-square load of a customer; larger customers are clipped to
+    it."""
+    normalise: bool = False
+    """Cluster the shape of load profiles, whatever their size: rows are scaled to unit L2 norm."""
+    by: Annotated[Line | None, _GROUPS] = None
+    """Public attribute of the customers by which load and cluster shares are released."""
+    levels: Annotated[tuple[Line, ...], _GROUPS] = ()
+    """Public list of the values of that attribute: single,couple,pv."""
+    clusters_by_group: Annotated[bool, _GROUPS] = False
+    """Cluster each group separately."""
+    label_epsilon: Annotated[Epsilon | None, _LABELS] = None
+    """Part of epsilon for one label per customer. Without it the global tier releases no labels,
+    and the instance tier spends half of epsilon on them."""
+    real_ids: Annotated[bool, _LABELS] = False
+    """Publish labels under the ids of the customers instead of pseudonyms."""
+    customers: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=MAX_CUSTOMERS,
+            description=f"Public estimate of the number of customers, {ROUNDING_RULE}.",
+        ),
+        AfterValidator(rounded_customers),
+        _ESTIMATES,
+    ] = 1000
+    typical_kw: Annotated[float, Field(gt=0.0, json_schema_extra=KW), _ESTIMATES] = 0.5
+    """Public estimate of the median size of customers."""
+    about: About = Field(default_factory=About)
+    """Description of the release by its publisher."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        """Check rules between fields; estimators check the rest of their parameters."""
+        for part in self.weights:
+            if part not in default_weights():
+                raise InvalidParameterError("weights", f"for one of {[*default_weights()]}", part)
+        self._check_groups()
+        self._check_labels()
+        if self.tier is Tier.INSTANCE:
+            self._check_instance()
+        return self
+
+    def _check_instance(self) -> None:
+        for name in About.model_fields:
+            text = getattr(self.about, name)
+            if _NAME_OF_GLOBAL.search(text):
+                rule = "without the name of a guarantee that the instance tier does not give"
+                raise InvalidParameterError(name, rule, text)
+        if self.by or self.weights or self.normalise:
+            rule = "left out in the instance tier, which has clusters and labels only"
+            raise InvalidParameterError("by, weights, normalise", rule, "given")
+
+    def _check_groups(self) -> None:
+        """Require a public list of groups: one taken from the data would reveal who is there."""
+        if bool(self.by) != bool(self.levels):
+            rule = "given together: an attribute, and the public list of its values"
+            raise InvalidParameterError("by, levels", rule, (self.by, self.levels))
+        if len(set(self.levels)) < len(self.levels):
+            raise InvalidParameterError("levels", "each value once", self.levels)
+        if self.clusters_by_group and (not self.by or self.label_epsilon is not None):
+            rule = "given with by, and without labels: those belong to clusters of all customers"
+            raise InvalidParameterError("clusters_by_group", rule, self.clusters_by_group)
+
+    def _check_labels(self) -> None:
+        if self.label_epsilon is None:
+            if self.real_ids:
+                raise InvalidParameterError("real_ids", "with labels only", self.real_ids)
+            return
+        if self.label_epsilon >= self.epsilon:
+            rule = f"below epsilon = {self.epsilon}, of which it is a part"
+            raise InvalidParameterError("label_epsilon", rule, self.label_epsilon)
+        if self.weight("clusters") == 0.0:
+            rule = "left out without clusters: labels name them"
+            raise InvalidParameterError("label_epsilon", rule, self.label_epsilon)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings about choices that weaken the guarantee; from public numbers alone."""
+        found = delta_warning(self.delta, self.customers)
+        return () if found is None else (found,)
+
+    @property
+    def plausible_kw(self) -> tuple[float, float]:
+        """The public range in which sizes are looked for: it reaches up to the public bound."""
+        return (MIN_SIZE_KW, max(MAX_SIZE_KW, self.clip_kw or 0.0))
+
+    def weight(self, part: str) -> float:
+        """Return the share of the Gaussian budget of a part, relative to the others."""
+        return self.weights[part] if part in self.weights else default_weights()[part]

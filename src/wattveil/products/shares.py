@@ -1,0 +1,223 @@
+"""The product `shares`: number and share of customers of each cluster, by group."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from plotly.graph_objects import Figure
+
+from wattveil import checks
+from wattveil.arrays import Floats
+from wattveil.numerics.groups.group_sizes import ALL_CUSTOMERS
+from wattveil.numerics.groups.group_table import (
+    Groups,
+    GroupTable,
+    checked_counts,
+    consistent_shares,
+    share_errors,
+)
+from wattveil.privacy.accounting import RHO_UNITS
+from wattveil.privacy.guarantee import Budget, global_guarantee
+from wattveil.products.findings import Finding, gathered, same_numbers
+from wattveil.products.product import (
+    Allotment,
+    Choice,
+    Contents,
+    Expectation,
+    Product,
+    ReleasedProduct,
+    Run,
+    Work,
+)
+from wattveil.products.request import ReleaseRequest
+from wattveil.products.tables import CLUSTER, GROUP, Column, Table, TableLayout, crossed
+from wattveil.release.shares import ClusterShares, cluster_shares
+from wattveil.web.charts import TWO_SIDED_95, ReportFigure, colour, new_figure
+
+_STEP = 2.0**-25
+"""Of the grid on which counts are drawn."""
+
+
+class Shares(Product):
+    """Number of customers of each cluster, by group."""
+
+    name = "shares"
+    title = "Segments by group"
+    default_weight = 1.0
+    needs = "by, and clusters of all customers"
+    postprocessing = ("shares: the nearest shares of at least 0 that add up to 1 in a group",)
+
+    def is_requested(self, request: ReleaseRequest) -> bool:
+        """Whether there are groups; separate clusters of each group have sizes of their own."""
+        groups = request.by is not None and not request.clusters_by_group
+        return groups and request.weight("clusters") > 0.0 and request.weight(self.name) > 0.0
+
+    def layouts(self, choice: Choice) -> tuple[TableLayout, ...]:
+        """Return the table of groups by clusters."""
+        request = choice.request
+        groups, clusters = crossed(request.levels, request.n_clusters)
+        layout = TableLayout(
+            name="cluster_shares",
+            text="Number and share of customers of each cluster, by group.",
+            keys={GROUP: groups, CLUSTER: clusters},
+            values=(
+                Column(name="count", text="noisy number of customers, as drawn", grid_step=_STEP),
+                Column(name="count_std", text="its standard error", minimum=0.0),
+                Column(name="share", text="share of the group", minimum=0.0, maximum=1.0),
+                Column(name="share_std", text="its standard error", minimum=0.0, maximum=1.0),
+            ),
+        )
+        return (layout,)
+
+    def draws(self, tags: Sequence[str], choice: Choice) -> Mapping[str, int]:
+        """Return the one histogram: groups by clusters."""
+        del tags
+        groups = max(len(choice.request.levels), 1)
+        return {"clusters by group": groups * choice.request.n_clusters}
+
+    def expected(self, choice: Choice, allotment: Allotment) -> tuple[Expectation, ...]:
+        """Return the error of a share if all shares were equal."""
+        plan = plan_shares(
+            epsilon=allotment.guarantee.epsilon,
+            delta=allotment.guarantee.delta,
+            n_clusters=choice.request.n_clusters,
+            levels={str(choice.request.by): choice.request.levels},
+            n_customers=choice.request.customers,
+        )
+        points = 100.0 * float(plan.shares_std.max())
+        return (Expectation("error of a share", points, "percentage points"),)
+
+    def query(self, work: Work, allotment: Allotment) -> ClusterShares:
+        """Release a table of groups by clusters."""
+        request, kmeans = work.request, work.kmeans[ALL_CUSTOMERS[0]]
+        return cluster_shares(
+            kmeans.comparable_rows(work.rows),
+            centroids=kmeans.cluster_centers_,
+            groups={str(request.by): work.groups},
+            levels={str(request.by): request.levels},
+            epsilon=allotment.guarantee.epsilon,
+            delta=allotment.guarantee.delta,
+        )
+
+    def tabulate(
+        self, released: ClusterShares, choice: Choice, allotment: Allotment
+    ) -> ReleasedProduct:
+        """Return the table."""
+        table = self.layouts(choice)[0].filled(
+            released.counts.ravel(),
+            np.full(released.counts.size, released.counts_std),
+            released.shares.ravel(),
+            released.shares_std.ravel(),
+        )
+        return ReleasedProduct(
+            name=self.name,
+            allotment=allotment,
+            runs=(Run(group=None, spends=released.spends),),
+            tables=(table,),
+        )
+
+    def recompute(self, contents: Contents) -> Iterator[Finding]:
+        """Compute shares and errors again, from counts and noise."""
+        if "cluster_shares" in contents.tables:
+            yield gathered(
+                "shares follow from counts, errors from the noise",
+                _share_problems(contents),
+                "computed again",
+            )
+
+    def figures(self, tables: Mapping[str, Table], choice: Choice) -> Iterator[ReportFigure]:
+        """Return the shares of each group."""
+        if "cluster_shares" in tables:
+            caption = f"Shares of the customer segments in each {choice.request.by}."
+            yield ReportFigure("Shares", _share_figure(tables["cluster_shares"]), caption)
+
+
+def _share_problems(contents: Contents) -> Iterator[str]:
+    """Compare stated shares and errors with those that counts and noise give."""
+    table, shape = contents.tables["cluster_shares"], (-1, contents.choice.request.n_clusters)
+    gaussian = contents.record["runs"][0]["mechanisms"][0]["gaussian"]
+    std = float(gaussian["noise_scale_steps"]) * float(gaussian["grid_step"])
+    if not same_numbers(table.column("count_std"), np.full(table.data.num_rows, std)):
+        yield f"count_std is not the stated noise, {std:.6g}"
+    due = consistent_shares(table.column("count").reshape(shape), std=std, totals=None)
+    if not same_numbers(table.column("share").reshape(shape), due.shares):
+        yield "share does not follow from count"
+    if not same_numbers(table.column("share_std").reshape(shape), due.shares_std):
+        yield "share_std does not follow from count"
+
+
+def _share_figure(table: Table) -> Figure:
+    """Return a bar per group, divided by cluster."""
+    data = table.data.to_pydict()
+    figure = new_figure(height=190 + 36 * len(set(data["group"])))
+    for cluster in sorted(set(data["cluster"])):
+        rows = [row for row, other in enumerate(data["cluster"]) if other == cluster]
+        figure.add_bar(
+            y=[data["group"][row] for row in rows],
+            x=[100.0 * data["share"][row] for row in rows],
+            customdata=[100.0 * TWO_SIDED_95 * data["share_std"][row] for row in rows],
+            name=f"cluster {cluster}",
+            orientation="h",
+            marker_color=colour(cluster),
+            hovertemplate="%{y}, cluster "
+            + str(cluster)
+            + ": %{x:.1f} ± %{customdata:.1f} %<extra></extra>",
+        )
+    below = {"orientation": "h", "y": -0.05, "yanchor": "top", "traceorder": "normal"}
+    figure.update_layout(barmode="stack", legend=below)
+    figure.update_xaxes(title_text="% of the group", range=[0, 100], side="top")
+    figure.update_yaxes(autorange="reversed")
+    return figure
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SharesPlan:
+    """Expected accuracy of `cluster_shares`, from public parameters."""
+
+    counts_std: float
+    shares_std: Floats
+    """Expected standard error of each share, in the shape of the table."""
+
+
+def plan_shares(
+    *,
+    n_clusters: int,
+    levels: Groups,
+    epsilon: float,
+    delta: float,
+    n_customers: int,
+    expected_counts: ArrayLike | None = None,
+    known_totals: bool = False,
+) -> SharesPlan:
+    """Return the expected standard error of each share, before anything is spent.
+
+    Parameters
+    ----------
+    n_clusters, levels, epsilon, delta
+        As for `cluster_shares`.
+    n_customers
+        Public number or estimate; spread evenly over all cells without ``expected_counts``.
+    expected_counts
+        Public estimate of the table, up to a factor.
+    known_totals
+        Whether totals will be given.
+    """
+    checks.integer("n_clusters", n_clusters, minimum=1)
+    checks.integer("n_customers", n_customers, minimum=1)
+    checks.positive_epsilon("epsilon", epsilon)
+    checks.probability("delta", delta)
+    shape = GroupTable.of(levels, n_clusters=n_clusters).shape
+    guess = np.ones(shape) if expected_counts is None else expected_counts
+    table = checked_counts("expected_counts", guess, shape)
+    table = table / (float(table.sum()) or 1.0) * n_customers
+    totals = table.sum(axis=-1)
+    std = math.sqrt(
+        RHO_UNITS / (2.0 * Budget(global_guarantee(epsilon=epsilon, delta=delta)).rho_units)
+    )
+    shares = table / np.where(totals > 0.0, totals, 1.0)[..., None]
+    return SharesPlan(
+        counts_std=std,
+        shares_std=share_errors(shares, totals, std=std, known_totals=known_totals),
+    )

@@ -1,0 +1,370 @@
+"""`Profiles`: one load profile per customer, the rules they follow, and the account of readings."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Protocol, Self, TypeVar, overload
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from pydantic import Field
+
+from wattveil import checks
+from wattveil.declaration import Declaration
+from wattveil.errors import InvalidDataError, InvalidFileError, InvalidParameterError
+from wattveil.profiles.time_grid import TimeGrid
+from wattveil.readings.options import ReadOptions
+from wattveil.readings.row_checks import ReadingReport
+from wattveil.readings.timestamps import TimeZone, known_zone
+
+METADATA = "wattveil.profiles"
+SPARK_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
+COMPLETE = "_SUCCESS"
+"""The file that Spark puts into a folder when all others are there."""
+_VERSION = 2
+"""Of the file. Version 1 (Wattveil 0.1) has other names for rules, which a manifest would miss."""
+_Distributed = TypeVar("_Distributed")
+_Distributed_co = TypeVar("_Distributed_co", covariant=True)
+_ID, _LOAD, _SHARE = "customer_id", "load_kw", "estimated_share"
+
+
+class ProfilesEngine(Protocol[_Distributed_co]):
+    """Engine that stores customers elsewhere than in memory."""
+
+    def read_profiles(self, path: str | Path) -> _Distributed_co:
+        """Return the profiles of a file or folder, stored by the engine."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Profiles:
+    """Load profiles of customers: private, one row per customer.
+
+    Parameters
+    ----------
+    customer_ids
+        One name per row, no name twice.
+    load_kw
+        Average load in kW, P × d, finite.
+    grid
+        Meaning of the d columns.
+    timezone
+        Zone of the grid's hours.
+    attributes
+        Columns of one value per customer (class, ZIP, feeder) for releases by group.
+    estimated_share
+        Share of estimated reads behind each profile, if they were flagged.
+    rules
+        Public parameters that decided which readings and customers are included; a manifest states
+        them.
+    account
+        Readings and customers that were dropped, by reason: exact counts, internal only.
+    """
+
+    customer_ids: tuple[str, ...]
+    load_kw: NDArray[np.float64]
+    grid: TimeGrid
+    timezone: str
+    attributes: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
+    estimated_share: NDArray[np.float64] | None = None
+    rules: Mapping[str, object] = field(default_factory=dict)
+    account: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check that there is one finite row per customer."""
+        customers = len(self.customer_ids)
+        checks.unmasked("load_kw", self.load_kw)
+        if self.load_kw.shape != (customers, self.grid.columns):
+            rule = f"one row of {self.grid.columns} numbers per customer"
+            raise InvalidParameterError("load_kw", rule, "another shape")  # the number is private
+        if len(set(self.customer_ids)) < customers:
+            twice = [name for name, times in Counter(self.customer_ids).items() if times > 1]
+            raise InvalidDataError("one profile per customer", twice)
+        bad = np.flatnonzero(~np.isfinite(self.load_kw).all(axis=1))
+        if bad.size:
+            raise InvalidDataError("finite load", [self.customer_ids[row] for row in bad])
+        for name, values in self.attributes.items():
+            if len(values) != customers or name in {_ID, _LOAD, _SHARE}:
+                raise InvalidParameterError("attributes", "one value per customer", name)
+        known_zone("timezone", self.timezone)
+        self.load_kw.setflags(write=False)
+
+    def __repr__(self) -> str:
+        """Show the public facts, grid and time zone; no id, load, attribute value or count."""
+        return f"Profiles(grid={self.grid!r}, timezone={self.timezone!r}, private rows not shown)"
+
+    def __len__(self) -> int:
+        """Count the customers."""
+        return len(self.customer_ids)
+
+    def to_arrow(self) -> pa.Table:
+        """Return the table that `write_parquet` writes, with its metadata."""
+        flat = pa.array(np.ascontiguousarray(self.load_kw).ravel())
+        columns = {
+            _ID: pa.array(self.customer_ids, pa.string()),
+            **{name: pa.array(values, pa.string()) for name, values in self.attributes.items()},
+            _LOAD: pa.FixedSizeListArray.from_arrays(flat, self.grid.columns),
+        }
+        if self.estimated_share is not None:
+            columns[_SHARE] = pa.array(self.estimated_share)
+        record = profiles_record(
+            grid=self.grid,
+            timezone=self.timezone,
+            attributes=list(self.attributes),
+            rules=self.rules,
+            account=self.account,
+        )
+        return pa.table(columns).replace_schema_metadata({METADATA: record})
+
+    def write_parquet(self, path: str | Path) -> None:
+        """Write the profiles to a Parquet file."""
+        pq.write_table(self.to_arrow(), path)
+
+    @overload
+    @classmethod
+    def read_parquet(cls, path: str | Path, *, engine: None = None) -> "Profiles": ...
+
+    @overload
+    @classmethod
+    def read_parquet(
+        cls, path: str | Path, *, engine: "ProfilesEngine[_Distributed]"
+    ) -> _Distributed: ...
+
+    @classmethod
+    def read_parquet(
+        cls, path: str | Path, *, engine: "ProfilesEngine[_Distributed] | None" = None
+    ) -> "Profiles | _Distributed":
+        """Read profiles from a Parquet file that `write_parquet` wrote, or from Spark's folder.
+
+        With an engine, such as `SparkEngine(session)`, customers stay where it stores them; the
+        result can be released as these profiles can.
+        """
+        if engine is not None:
+            return engine.read_profiles(path)
+        try:
+            table = pq.read_table(path)
+        except FileNotFoundError as error:
+            raise InvalidFileError(path, "file", "a file that exists", "none") from error
+        except (OSError, pa.ArrowException) as error:
+            raise InvalidFileError(path, "content", "a Parquet file", str(error)) from error
+        # Folders of other writers, such as pyarrow, have no file that marks them as complete.
+        by_spark = SPARK_METADATA in (table.schema.metadata or {})
+        if by_spark and Path(path).is_dir() and not (Path(path) / COMPLETE).exists():
+            raise incomplete(path)
+        record = _record_in(table.schema)
+        if record is None:
+            expected = "a file made by `wattveil profiles`"
+            raise InvalidFileError(path, "schema metadata", expected, "none")
+        try:
+            return cls._from_arrow(table, json.loads(record))
+        except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
+            raise InvalidFileError(path, "content", "profiles", str(error)) from error
+
+    @staticmethod
+    def are_in(path: str | Path) -> bool:
+        """Whether `write_parquet` wrote the file."""
+        try:
+            return read_record(path) is not None
+        except (OSError, pa.ArrowException):
+            return False
+
+    @classmethod
+    def _from_arrow(cls, table: pa.Table, record: dict[str, object]) -> "Profiles":
+        if record["version"] != _VERSION:
+            raise ValueError(f"version {record['version']!r}, this is version {_VERSION}")
+        grid_record, names, rules, account = (
+            record[name] for name in ("grid", "attributes", "rules", "account")
+        )
+        if not (isinstance(grid_record, dict) and isinstance(names, list)):
+            raise TypeError("grid and attributes must be an object and a list")
+        if not (isinstance(rules, dict) and isinstance(account, dict)):
+            raise TypeError("rules and account must be objects")
+        grid = TimeGrid.from_json(grid_record)
+        flat = table[_LOAD].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+        share = table[_SHARE].to_numpy() if _SHARE in table.column_names else None
+        return cls(
+            customer_ids=tuple(table[_ID].to_pylist()),
+            load_kw=flat.astype(np.float64).reshape(table.num_rows, grid.columns),
+            grid=grid,
+            timezone=str(record["timezone"]),
+            attributes={str(name): tuple(table[str(name)].to_pylist()) for name in names},
+            estimated_share=share,
+            rules=rules,
+            account=account,
+        )
+
+
+def profiles_record(
+    *,
+    grid: TimeGrid,
+    timezone: str,
+    attributes: Sequence[str],
+    rules: Mapping[str, object],
+    account: Mapping[str, object],
+) -> str:
+    """Return the metadata of a file of profiles, stored under the name `METADATA`."""
+    return json.dumps(
+        {
+            "version": _VERSION,
+            "grid": grid.to_json(),
+            "labels": grid.labels,
+            "timezone": timezone,
+            "attributes": list(attributes),
+            "rules": dict(rules),
+            "account": dict(account),
+        }
+    )
+
+
+def incomplete(path: str | Path) -> InvalidFileError:
+    """Return the error about a folder that Spark may not have finished."""
+    expected = "the file that Spark writes last; without it customers may be missing"
+    return InvalidFileError(path, COMPLETE, expected, "none")
+
+
+def read_record(path: str | Path) -> str | None:
+    """Return the metadata of a file or folder of profiles; None if it has none."""
+    return _record_in(_schema_of(Path(path)))
+
+
+def _record_in(schema: pa.Schema) -> str | None:
+    """Find the metadata; Spark stores it with a column."""
+    metadata = schema.metadata or {}
+    if METADATA.encode() in metadata:
+        return str(metadata[METADATA.encode()].decode())
+    if SPARK_METADATA not in metadata:
+        return None
+    fields = {field["name"]: field for field in json.loads(metadata[SPARK_METADATA])["fields"]}
+    found: str | None = fields.get(_LOAD, {}).get("metadata", {}).get(METADATA)
+    return found
+
+
+def _schema_of(path: Path) -> pa.Schema:
+    """Read the schema of a file, or of the first file in a folder."""
+    first = min(path.glob("*.parquet"), default=path) if path.is_dir() else path
+    return pq.read_schema(first)
+
+
+class ProfileRules(Declaration):
+    """Rules by which profiles are made from readings.
+
+    They decide which customers stay. They are public parameters, recorded with the profiles and in
+    the manifest of a release; do not tune them by looking at the result.
+    """
+
+    grid: TimeGrid = Field(default_factory=TimeGrid)
+    """Columns of the profile; an average day of 24 hours if omitted."""
+    timezone: TimeZone | None = None
+    """IANA time zone of the profile's hours; that of the readings if omitted, else UTC."""
+    min_days: Annotated[int, Field(strict=True, ge=1)] = 14
+    """Minimum number of local days with readings of a customer, who also needs a reading in every
+    column."""
+    max_gap_hours: Annotated[float, Field(strict=True, gt=0)] | None = None
+    """Maximum time without readings, in hours, between the first and the last of a customer."""
+
+    @property
+    def zone(self) -> str:
+        """Time zone of the hours, UTC by default."""
+        return self.timezone or "UTC"
+
+    def for_readings(self, options: ReadOptions) -> Self:
+        """Return the rules with the time zone of the readings where none is given."""
+        return self if self.timezone else self.replace(timezone=options.timezone or "UTC")
+
+    def check_lengths(self, lengths: Sequence[int]) -> None:
+        """Reject a grid whose slots no reading can fill."""
+        check_lengths("grid.minutes", self.grid.minutes, lengths)
+
+    def to_json(self, report: ReadingReport) -> dict[str, object]:
+        """Return these rules and those of reading, as a release states them."""
+        readings = {"readings": report.options, "guesses": list(report.guesses)}
+        return {**readings, **self.model_dump(mode="json")}
+
+
+def check_lengths(name: str, slot_minutes: int, lengths: Sequence[int]) -> None:
+    """Reject slots that are no multiple of any length that occurs."""
+    if all(slot_minutes % length for length in lengths):
+        rule = f"a multiple of the readings' {min(lengths)} minutes"
+        raise InvalidParameterError(name, rule, slot_minutes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileAccount:
+    """Exact counts of readings and customers, used and dropped: internal only.
+
+    The accounts of customers that are read separately add up to that of all.
+    """
+
+    readings: ReadingReport
+    straddling: int  # readings that lie in two cells of the grid
+    unfit: int  # readings whose length does not divide a cell
+    profiles: int
+    customers_dropped: Mapping[str, int]
+    without_attributes: int = 0
+
+    @property
+    def customers_in(self) -> int:
+        """Number of customers in the source."""
+        return self.profiles + sum(self.customers_dropped.values())
+
+    def plus(self, other: "ProfileAccount") -> "ProfileAccount":
+        """Return the account of both."""
+        dropped = Counter(self.customers_dropped) + Counter(other.customers_dropped)
+        return replace(
+            self,
+            readings=self.readings.plus(other.readings),
+            straddling=self.straddling + other.straddling,
+            unfit=self.unfit + other.unfit,
+            profiles=self.profiles + other.profiles,
+            customers_dropped=dict(dropped),
+            without_attributes=self.without_attributes + other.without_attributes,
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """Return the account as JSON values, as a file of profiles stores it."""
+        return {
+            "readings": self.readings.to_json(),
+            "readings_in_two_cells": self.straddling,
+            "readings_of_unfit_length": self.unfit,
+            "customers_dropped": dict(self.customers_dropped),
+            "customers_without_attributes": self.without_attributes,
+        }
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any], profiles: int) -> "ProfileAccount":
+        """Return the account of JSON values, which lack the number of profiles."""
+        return cls(
+            readings=ReadingReport.from_json(record["readings"]),
+            straddling=record["readings_in_two_cells"],
+            unfit=record["readings_of_unfit_length"],
+            profiles=profiles,
+            customers_dropped=record["customers_dropped"],
+            without_attributes=record["customers_without_attributes"],
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrittenProfiles:
+    """Profiles in a file or a folder, with their account: internal only."""
+
+    path: str
+    rules: ProfileRules
+    account: ProfileAccount
+    median_kw: float | None  # of the customers' mean loads; None without profiles
+    largest_kw: float | None
+
+    def to_json(self) -> dict[str, object]:
+        """Return everything except rows of customers, as JSON values."""
+        return {
+            "private": True,
+            "out": self.path,
+            "customers": self.account.customers_in,
+            "profiles": self.account.profiles,
+            "columns": self.rules.grid.columns,
+            "timezone": self.rules.zone,
+            "rules": self.rules.to_json(self.account.readings),
+            "account": self.account.to_json(),
+        }

@@ -1,0 +1,1 @@
+"""PRIVATE. One module per file format: tables, Green Button, NEM12."""

@@ -1,0 +1,439 @@
+"""One SELECT for each layout: the rows of the source as fields, not checked yet.
+
+=============  ====================================================================================
+customer       whose row it is, as written; NULL or empty if not given
+meter          which meter it is from; the same as customer unless the caller names both
+stamp_us       its time stamp in microseconds since 1970: an instant, or the time on a clock
+value          its number; NULL if empty or unreadable
+value_written  the same as written, of whatever type
+minutes        length of the interval
+channel        place in `CHANNELS`; NULL if unknown
+quality        place in `QUALITIES`
+beyond_day     whether the slot of a wide row lies beyond the end of its day
+source_row     place in the source, for order of appearance; only on request
+written        the row as text, for the list of problems
+=============  ====================================================================================
+
+Numbers have a decimal point or a decimal comma, and possibly groups of thousands. 1,500 is one and
+a half or fifteen hundred, and the wrong one is wrong a thousandfold. So a decimal mark is inferred
+from numbers that can be read in one way only, and a group of thousands is accepted if the number
+has its decimal mark too (1.234,5), or if the caller named the mark.
+"""
+
+import re
+from dataclasses import dataclass, replace
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from wattveil.errors import InvalidFileError, NoUsableReadingError
+from wattveil.readings import schema
+from wattveil.readings.formats.table_columns import (
+    FoundLayout,
+    LongTable,
+    MatrixTable,
+    TableLayout,
+    WideTable,
+)
+from wattveil.readings.options import DaySlots, DecimalMark, ReadOptions, Stamp
+from wattveil.readings.sources import Scan, choose, ident, literals, numbered, typed_csv
+from wattveil.readings.timestamps import (
+    DAY_US,
+    MINUTE_US,
+    StampReader,
+    midnights,
+    text_stamp,
+    typed_stamp,
+)
+
+_SAMPLE_ROWS = 2_000
+_SLOTS_PER_ROW = 512  # keeps (row, slot) in one number
+_NUMBER_TYPE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?$|FLOAT$|DOUBLE$|DECIMAL")
+_FIRST_DAY, _LAST_DAY = 7_000, 48_000  # 1989 to 2101
+
+
+_SAMPLE_VALUES = 200_000
+_SIGNS = {DecimalMark.POINT: ".", DecimalMark.COMMA: ","}
+_GROUPS = r"[-+]?[1-9]\d{{0,2}}([{}]\d{{3}})+"  # 0,250 has none
+_MARKED = r"[-+]?\d*[{}]\d+([eE][-+]?\d+)?"
+
+
+@dataclass(frozen=True)
+class Decimals:
+    """Conversion of texts to numbers; ``groups``: 1,500 may be fifteen hundred."""
+
+    mark: DecimalMark
+    groups: bool
+
+    def number(self, value: str) -> str:
+        """Write the number of a column of texts, NULL if it is none."""
+        sign = _SIGNS[self.mark]
+        other = _other(sign)
+        grouped = _GROUPS.format(other) + rf"([{sign}]\d+)" + ("?" if self.groups else "")
+        return (
+            f"CASE WHEN NOT contains({value}, '{other}')"
+            f" THEN try_cast(replace({value}, '{sign}', '.') AS DOUBLE)"
+            f" WHEN regexp_full_match(trim({value}), '{grouped}')"
+            f" THEN replace(replace({value}, '{other}', ''), '{sign}', '.')::DOUBLE END"
+        )
+
+
+@dataclass(frozen=True)
+class PlainRows:
+    """A SELECT of customer, stamp, stamp_us and value, and the name of the column of stamps."""
+
+    sql: str
+    stamp: str
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """The rows of a source, ready to be checked."""
+
+    scan: Scan
+    table: TableLayout
+    stamp: StampReader
+    end_stamped: bool
+    minutes: int | None  # None: a column of the table
+    decimals: Decimals | None  # None: values are numbers
+    guesses: tuple[str, ...]
+
+    @property
+    def has_days(self) -> bool:
+        """Whether a row may lie beyond the end of its day."""
+        return isinstance(self.table, WideTable) and self.table.day_slots is DaySlots.ELAPSED
+
+    @property
+    def has_channels(self) -> bool:
+        """Whether rows may differ in channel."""
+        return isinstance(self.table, LongTable) and self.table.channel is not None
+
+    @property
+    def has_qualities(self) -> bool:
+        """Whether rows may differ in quality."""
+        return isinstance(self.table, LongTable) and self.table.quality is not None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the source that are read."""
+        return tuple(dict.fromkeys(name for name in self._roles() if name is not None))
+
+    def sql(self, *, in_order: bool = False) -> str:
+        """Write the SELECT; ``in_order`` adds ``source_row``."""
+        scan = numbered(self.scan) if in_order else self.scan.sql
+        match self.table:
+            case LongTable():
+                return self._long(self.table, scan, in_order=in_order)
+            case WideTable():
+                return self._wide(self.table, scan, in_order=in_order)
+            case MatrixTable():
+                return self._matrix(self.table, scan, in_order=in_order)
+
+    def plain_sql(self) -> PlainRows | None:
+        """Write the SELECT of a table that holds customer, stamp and value and nothing else.
+
+        They are as the source has them, and stamp_us is what the stamp reads: let it be unless it
+        is cheap. The scan of a CSV file fails on a value that is no number.
+        """
+        table = self.table
+        if not isinstance(table, LongTable) or len(table.stamp) > 1:
+            return None
+        if self.decimals is not None and self.decimals.mark is DecimalMark.COMMA:
+            return None
+        if table.meter or table.channel or table.quality or table.minutes or not self.stamp.writes:
+            return None
+        scan = self.scan.sql
+        if self.scan.csv_call is not None:
+            scan = typed_csv(self.scan, {table.value: "DOUBLE"})
+        elif not _NUMBER_TYPE.match(self.scan.types[table.value]):
+            return None
+        stamp = table.stamp[0]
+        sql = (
+            f"SELECT {ident(table.customer)} AS customer, {ident(stamp)} AS stamp,"
+            f" {self.stamp.sql} AS stamp_us, {ident(table.value)} AS value FROM {scan}"
+        )
+        return PlainRows(sql, stamp)
+
+    def lengths_sql(self) -> str:
+        """Write the SELECT of the interval lengths that occur in the column of a long table."""
+        return f"""
+            SELECT DISTINCT minutes FROM (SELECT {self._minutes()} AS minutes FROM {self.scan.sql})
+            WHERE minutes IN {schema.ALLOWED_MINUTES} ORDER BY minutes
+        """
+
+    def range_sql(self) -> str | None:
+        """Write the SELECT of the first and last stamp, if the files' own statistics have them."""
+        if isinstance(self.table, WideTable) or not self.stamp.typed:
+            return None
+        column = ident(_stamps_and_values(self.table)[0][0])
+        first, last = (self.stamp.sql.replace(column, name) for name in ("first", "last"))
+        return f"""
+            SELECT {first}, {last}
+            FROM (SELECT min({column}) AS first, max({column}) AS last FROM {self.scan.sql})
+        """
+
+    def _long(self, table: LongTable, scan: str, *, in_order: bool) -> str:
+        value = ident(table.value)
+        channel = f"{schema.NET}::TINYINT"
+        if table.channel is not None:
+            channel = f"{_coded(table.channel, schema.CHANNEL_WORDS, 'NULL')}::TINYINT"
+        quality = "0::TINYINT"
+        if table.quality is not None:
+            quality = f"{_coded(table.quality, schema.QUALITY_WORDS, str(schema.OTHER))}::TINYINT"
+        fields = [table.customer, *table.stamp, table.value]
+        return f"""
+            SELECT {self._name(table.customer)} AS customer,
+                   {self._name(table.meter or table.customer)} AS meter,
+                   {self.stamp.sql} AS stamp_us,
+                   {self._number(value)} AS value,
+                   {value} AS value_written,
+                   {self._minutes()} AS minutes,
+                   {channel} AS channel,
+                   {quality} AS quality,
+                   false AS beyond_day,
+                   {"source_row," if in_order else ""}
+                   {_as_text(fields)} AS written
+            FROM {scan}
+        """
+
+    def _wide(self, table: WideTable, scan: str, *, in_order: bool) -> str:
+        slots = len(table.slots)
+        values = ", ".join(ident(slot) for slot in table.slots)
+        source_row = f"source_row * {_SLOTS_PER_ROW} + slot AS source_row," if in_order else ""
+        # Elapsed slots are counted from the instant of local midnight, clock slots from 0:00.
+        elapsed = table.day_slots is DaySlots.ELAPSED
+        begin = "midnight_us" if elapsed else "date_us"
+        beyond = f"slot * {table.minutes} >= day_minutes" if elapsed else "false"
+        join = f"LEFT JOIN midnights ON day = date_us // {DAY_US}" if elapsed else ""
+        return f"""
+            SELECT meter AS customer,
+                   meter,
+                   {begin} + slot * {table.minutes * MINUTE_US} AS stamp_us,
+                   {self._number("value_written")} AS value,
+                   value_written,
+                   {table.minutes}::SMALLINT AS minutes,
+                   {schema.NET}::TINYINT AS channel,
+                   0::TINYINT AS quality,
+                   {beyond} AS beyond_day,
+                   {source_row}
+                   concat_ws(', ', meter, date_written, 'slot ' || (slot + 1), value_written)
+                       AS written
+            FROM (
+                SELECT {self._name(table.customer)} AS meter,
+                       {self.stamp.sql} AS date_us,
+                       {ident(table.date)}::VARCHAR AS date_written,
+                       {"source_row," if in_order else ""}
+                       unnest([{values}]) AS value_written,
+                       unnest(range({slots})) AS slot
+                FROM {scan}
+            ) {join}
+        """
+
+    def _matrix(self, table: MatrixTable, scan: str, *, in_order: bool) -> str:
+        values = ", ".join(ident(name) for name in table.customers)
+        order = f"source_row * {len(table.customers)} + place AS source_row," if in_order else ""
+        return f"""
+            SELECT meter AS customer,
+                   meter,
+                   stamp_us,
+                   {self._number("value_written")} AS value,
+                   value_written,
+                   {self.minutes}::SMALLINT AS minutes,
+                   {schema.NET}::TINYINT AS channel,
+                   0::TINYINT AS quality,
+                   false AS beyond_day,
+                   {order}
+                   concat_ws(', ', meter, stamp_written, value_written) AS written
+            FROM (
+                SELECT {self.stamp.sql} AS stamp_us,
+                       {ident(table.stamp)}::VARCHAR AS stamp_written,
+                       {"source_row," if in_order else ""}
+                       unnest([{values}]) AS value_written,
+                       trim(unnest({literals(list(table.customers))})) AS meter,
+                       unnest(range({len(table.customers)})) AS place
+                FROM {scan}
+            )
+        """
+
+    def _roles(self) -> tuple[str | None, ...]:
+        table = self.table
+        match table:
+            case LongTable():
+                others = (table.meter, table.channel, table.quality, table.minutes)
+                return (table.customer, *table.stamp, table.value, *others)
+            case WideTable():
+                return (table.customer, table.date, *table.slots)
+            case MatrixTable():
+                return (table.stamp, *table.customers)
+
+    def _minutes(self) -> str:
+        if isinstance(self.table, LongTable) and self.table.minutes is not None:
+            return f"try_cast({ident(self.table.minutes)} AS SMALLINT)"
+        return f"{self.minutes}::SMALLINT"
+
+    def _name(self, name: str) -> str:
+        """Write a name column; some sources pad with blanks, and one home must not become two."""
+        return f"trim({ident(name)}::VARCHAR)"
+
+    def _number(self, value: str) -> str:
+        return self.decimals.number(value) if self.decimals else f"try_cast({value} AS DOUBLE)"
+
+
+def find_rows(
+    connection: duckdb.DuckDBPyConnection,
+    scan: Scan,
+    found: FoundLayout,
+    options: ReadOptions,
+    path: str,
+) -> TableRows:
+    """Complete a layout from the data: stamps, decimal mark, minutes."""
+    stamps, values = _stamps_and_values(found.table)
+    stamp = _find_stamp(connection, scan, stamps, options, path)
+    if isinstance(found.table, WideTable) and found.table.day_slots is DaySlots.ELAPSED:
+        add_midnights(connection, options.timezone or "UTC")
+        stamp = replace(stamp, aware=True)
+    guesses = list(found.guesses) + ([stamp.guess] if stamp.guess else [])
+    decimals = None
+    if all(scan.types[name] == "VARCHAR" for name in values):
+        mark = options.decimal or find_mark(connection, scan, values, _SAMPLE_ROWS, path)
+        decimals = Decimals(mark, groups=options.decimal is not None)
+        if options.decimal is None:
+            guesses.append(f"values: decimal {mark.value}")
+    if not stamp.aware and options.timezone is None:
+        guesses.append("timezone: UTC, as stamps carry no offset and no timezone is given")
+    minutes = options.minutes
+    if isinstance(found.table, WideTable):
+        minutes = found.table.minutes
+    end = found.stamp is Stamp.END
+    rows = TableRows(scan, found.table, stamp, end, minutes, decimals, tuple(guesses))
+    if minutes is None and not (isinstance(found.table, LongTable) and found.table.minutes):
+        minutes = _infer_minutes(connection, rows, path)
+        guess = f"minutes: {minutes}, the commonest distance of two stamps of a customer"
+        rows = replace(rows, minutes=minutes, guesses=(*rows.guesses, guess))
+    return rows
+
+
+def add_midnights(connection: duckdb.DuckDBPyConnection, zone: str) -> None:
+    """Make the table of days: the instant at which each begins, and how long it is."""
+    days = np.arange(_FIRST_DAY, _LAST_DAY + 1, dtype=np.int64)
+    begins = midnights(zone, days)
+    table = pa.table(
+        {
+            "day": days[:-1],
+            "midnight_us": begins[:-1],
+            "day_minutes": np.diff(begins) // MINUTE_US,
+        }
+    )
+    connection.register("midnights_made", table)
+    connection.execute("CREATE OR REPLACE TABLE midnights AS FROM midnights_made")
+    connection.unregister("midnights_made")
+
+
+def _stamps_and_values(table: TableLayout) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the columns of the stamp, and those of values."""
+    match table:
+        case LongTable():
+            return table.stamp, (table.value,)
+        case WideTable():
+            return (table.date,), table.slots
+        case MatrixTable():
+            return (table.stamp,), table.customers
+
+
+def _find_stamp(
+    connection: duckdb.DuckDBPyConnection,
+    scan: Scan,
+    columns: tuple[str, ...],
+    options: ReadOptions,
+    path: str,
+) -> StampReader:
+    if len(columns) == 1:
+        typed = typed_stamp(ident(columns[0]), scan.types[columns[0]])
+        if typed is not None:
+            return typed
+    text = ident(columns[0])
+    if len(columns) > 1:
+        text = "(" + " || ' ' || ".join(f"trim({ident(name)}::VARCHAR)" for name in columns) + ")"
+    drawn = connection.execute(
+        f"SELECT trim({text}) FROM {scan.sql} LIMIT {_SAMPLE_ROWS}"
+    ).fetchall()
+    if not drawn:
+        raise NoUsableReadingError(path, "all rows", "a reading", "none")
+    sample = [str(row[0]) for row in drawn if row[0]]
+    where = "column " + " and ".join(ident(name) for name in columns)
+    return text_stamp(connection, text, sample, given=options.stamp_format, path=path, where=where)
+
+
+def _infer_minutes(connection: duckdb.DuckDBPyConnection, rows: TableRows, path: str) -> int:
+    """Take the commonest distance between two stamps of a customer, from more rows if need be."""
+    source = replace(rows, minutes=60).sql()
+    found: list[tuple[int]] = []
+    for limit in (f"LIMIT {_SAMPLE_ROWS}", f"LIMIT {1000 * _SAMPLE_ROWS}", ""):
+        found = connection.execute(f"""
+            WITH drawn AS (SELECT meter, stamp_us FROM ({source}) {limit}),
+            distances AS (
+                SELECT stamp_us - lag(stamp_us) OVER (PARTITION BY meter ORDER BY stamp_us) AS us
+                FROM drawn
+            )
+            SELECT us FROM distances WHERE us > 0 GROUP BY us ORDER BY count(*) DESC, us LIMIT 1
+        """).fetchall()
+        if found:
+            break
+    minutes = int(found[0][0]) / MINUTE_US if found else 0.0
+    if minutes not in schema.ALLOWED_MINUTES:
+        expected = f"stamps {schema.ALLOWED_MINUTES} minutes apart, or minutes=…"
+        raise InvalidFileError(path, "time stamps", expected, f"{minutes:g} minutes")
+    return int(minutes)
+
+
+def _coded(name: str, codes: dict[str, int], otherwise: str) -> str:
+    return choose(f"coalesce(lower(trim({ident(name)}::VARCHAR)), '')", codes, otherwise)
+
+
+def _as_text(names: list[str]) -> str:
+    return "concat_ws(', ', " + ", ".join(f"{ident(name)}::VARCHAR" for name in names) + ")"
+
+
+def find_mark(
+    connection: duckdb.DuckDBPyConnection,
+    scan: Scan,
+    values: tuple[str, ...],
+    sample_rows: int,
+    path: object,
+) -> DecimalMark:
+    """Find the mark of a sample, by the values that have one; reject an ambiguous one."""
+    drawn = connection.execute(f"""
+        SELECT DISTINCT v FROM (
+            SELECT trim(unnest([{", ".join(ident(name) for name in values)}])) AS v
+            FROM (FROM {scan.sql} LIMIT {sample_rows}) LIMIT {_SAMPLE_VALUES}
+        ) WHERE regexp_matches(v, '[.,]') ORDER BY v
+    """).fetchall()
+    texts = [str(row[0]) for row in drawn]
+    marked = {
+        mark: [text for text in texts if _is_marked(text, sign)] for mark, sign in _SIGNS.items()
+    }
+    commas, points = marked[DecimalMark.COMMA], marked[DecimalMark.POINT]
+    mark = DecimalMark.COMMA if commas else DecimalMark.POINT
+    ambiguous = [text for text in texts if _may_be_groups(text, _other(_SIGNS[mark]))]
+    # The rows of one customer must not decide for another's, so no majority does.
+    if points or all(_may_be_groups(text, ",") for text in commas):
+        ambiguous += commas
+    if ambiguous:
+        expected = "one decimal mark that is distinct from groups of thousands, or decimal=…"
+        raise InvalidFileError(path, "values", expected, ambiguous[0])
+    return mark
+
+
+def _other(sign: str) -> str:
+    return "," if sign == "." else "."
+
+
+def _is_marked(text: str, sign: str) -> bool:
+    """Return whether a text is a number with the sign before its fraction, grouped or not."""
+    grouped = _GROUPS.format(_other(sign)) + rf"[{sign}]\d+"
+    return any(re.fullmatch(form, text) for form in (_MARKED.format(sign), grouped))
+
+
+def _may_be_groups(text: str, sign: str) -> bool:
+    return re.fullmatch(_GROUPS.format(sign), text) is not None

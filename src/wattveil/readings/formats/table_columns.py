@@ -1,0 +1,342 @@
+"""Roles of columns: named by the caller, or inferred from the header and reported."""
+
+import re
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.readings.options import DaySlots, FileLayout, MeasuredIn, ReadOptions, Stamp
+from wattveil.readings.schema import READINGS_SCHEMA
+
+# Names of columns, the likeliest first, in small letters with all other signs as _.
+_CUSTOMER = [
+    "customer_id",
+    "customer",
+    "account_identifier",
+    "account_id",
+    "account",
+    "household_id",
+    "household",
+    "home_id",
+    "premise_id",
+    "premise",
+    "meter_id",
+    "meter",
+    "meterid",
+    "lclid",
+    "dataid",
+    "nmi",
+    "id",
+]
+_STAMP_START = [
+    "start_utc",
+    "timestamp_utc",
+    "timestamp",
+    "start",
+    "interval_start",
+    "start_time",
+    "datetime",
+    "date_time",
+    "tstp",
+    "local_15min",
+    "reading_time",
+    "read_time",
+    "ts",
+    "time",
+    "dt",
+    "utc",
+]
+_STAMP_END = ["end_utc", "interval_end", "end_time", "end", "read_end"]
+_DATE = ["date", "day", "interval_reading_date", "reading_date", "read_date"]
+_TIME = ["time", "start_time", "hour_minute"]
+_RUNNING = "register"  # a state, or what an interval added to it: taken for neither by its name
+_VALUE = ["kwh", "value", "consumption", "usage", "energy", "kw", "wh", "reading", _RUNNING]
+_CHANNEL = ["channel", "flow_direction", "direction", "flow"]
+_QUALITY = ["quality", "status", "read_quality", "quality_flag", "estimated"]
+_MINUTES = ["minutes", "interval_minutes", "interval_length", "duration_minutes", "duration"]
+
+_VALUE_SUFFIX = re.compile(r"(^|_)(kwh|kw|wh)(_hh|_h)?$")
+_SLOT = re.compile(r"(?P<prefix>\D*?)_?(?P<number>\d{1,4})")
+_COMED_SLOT = re.compile(r"interval_hr(\d{4})_energy_qty")
+_DAY_SLOTS = {24: 60, 48: 30, 96: 15, 288: 5}
+_LONG_DAY_SLOTS = {slots * 25 // 24: minutes for slots, minutes in _DAY_SLOTS.items()}
+
+# Distinguishes a broken name of a slot from an attribute such as ZIP_CODE, PLC_VALUE or address_2.
+_MAX_NUMBERED_ATTRIBUTES = 9
+_LIKE_A_SLOT = 0.8
+_LIKE_A_SLOT_IF_NUMBERED = 0.6
+
+
+@dataclass(frozen=True, kw_only=True)
+class LongTable:
+    """One row per reading. ``stamp`` is one column, or a date and a time."""
+
+    customer: str
+    stamp: tuple[str, ...]
+    value: str
+    meter: str | None = None
+    channel: str | None = None
+    quality: str | None = None
+    minutes: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WideTable:
+    """One row per customer and day; ``slots`` are its columns in order of time."""
+
+    customer: str
+    date: str
+    slots: tuple[str, ...]
+    minutes: int
+    day_slots: DaySlots
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatrixTable:
+    """One row per time stamp; all columns but one are customers."""
+
+    stamp: str
+    customers: tuple[str, ...]
+
+
+TableLayout = LongTable | WideTable | MatrixTable
+
+_OWN_TABLE = LongTable(
+    customer="customer_id",
+    stamp=("start_utc",),
+    value="kwh",
+    channel="channel",
+    quality="quality",
+    minutes="minutes",
+)
+
+
+@dataclass(frozen=True)
+class FoundLayout:
+    """A layout, with unit and stamp as far as names show them."""
+
+    table: TableLayout
+    unit: MeasuredIn
+    stamp: Stamp
+    guesses: tuple[str, ...]
+
+
+def find_layout(names: list[str], options: ReadOptions, *, path: object) -> FoundLayout:
+    """Find the layout of a table from its column names and the options."""
+    if names == READINGS_SCHEMA.names and not options.columns:
+        return FoundLayout(_OWN_TABLE, options.unit or MeasuredIn.KWH, Stamp.START, ())
+    search = _Search(names, options, path)
+    wide = search.wide_slots()
+    layout = options.layout
+    if layout is None:
+        layout = FileLayout.WIDE if wide else search.long_or_matrix()
+        search.guesses.append(f"layout: {layout.value}")
+    match layout:
+        case FileLayout.WIDE:
+            return search.as_wide(wide)
+        case FileLayout.LONG:
+            return search.as_long()
+        case FileLayout.MATRIX:
+            return search.as_matrix()
+
+
+class _Search:
+    """Search for columns that records what it inferred."""
+
+    def __init__(self, names: list[str], options: ReadOptions, path: object) -> None:
+        self.names = names
+        self.options = options
+        self.path = path
+        self.plain = {name: re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") for name in names}
+        self.guesses: list[str] = []
+        for role, name in options.columns.items():
+            if name not in names:
+                raise self.refuse(f"a column {name!r}, named as {role}")
+
+    def long_or_matrix(self) -> FileLayout:
+        """Take a table with a stamp but without customer column for a matrix."""
+        customer = self.optional("customer", _CUSTOMER) or self.options.columns.get("meter")
+        stamp = self.optional("stamp", _STAMP_START + _STAMP_END)
+        value = self.optional("value", _VALUE)
+        is_matrix = customer is None and value is None and stamp is not None
+        return FileLayout.MATRIX if is_matrix else FileLayout.LONG
+
+    def as_long(self) -> FoundLayout:
+        taken = self.options.columns
+        customer = taken.get("customer") or taken.get("meter") or self.needed("customer", _CUSTOMER)
+        stamp, end = self._long_stamp()
+        value, unit = self._value()
+        table = LongTable(
+            customer=customer,
+            meter=taken.get("meter"),
+            stamp=stamp,
+            value=value,
+            channel=self.optional("channel", _CHANNEL, report=True),
+            quality=self.optional("quality", _QUALITY, report=True),
+            minutes=None
+            if self.options.minutes
+            else self.optional("minutes", _MINUTES, report=True),
+        )
+        roles = [table.customer, table.meter, table.channel, table.quality, table.minutes]
+        self._report_unread([*roles, *stamp, value])
+        return FoundLayout(table, unit, end, tuple(self.guesses))
+
+    def as_wide(self, slots: tuple[str, ...]) -> FoundLayout:
+        minutes = _DAY_SLOTS.get(len(slots)) or _LONG_DAY_SLOTS.get(len(slots))
+        if minutes is None:
+            raise self.refuse(f"one column per slot of the day, {list(_DAY_SLOTS)} in all")
+        if self.options.minutes not in {None, minutes}:
+            rule = f"{minutes}, as {len(slots)} slots make a day"
+            raise InvalidParameterError("minutes", rule, self.options.minutes)
+        extra = len(slots) in _LONG_DAY_SLOTS
+        day_slots = self.options.day_slots
+        if day_slots is None:
+            day_slots = DaySlots.ELAPSED if extra else DaySlots.CLOCK
+            self.guesses.append(f"day_slots: {day_slots.value}")
+        taken = self.options.columns
+        table = WideTable(
+            customer=taken.get("meter") or self.needed("customer", _CUSTOMER),
+            date=self.needed("date", _DATE + _STAMP_START),
+            slots=slots,
+            minutes=minutes,
+            day_slots=day_slots,
+        )
+        self._refuse_unread_values(table)
+        self._report_unread([table.customer, table.date, *slots])
+        return FoundLayout(table, self._unit(MeasuredIn.KWH), Stamp.START, tuple(self.guesses))
+
+    def as_matrix(self) -> FoundLayout:
+        stamp = self.needed("stamp", _STAMP_START + _STAMP_END + _DATE)
+        customers = tuple(name for name in self.names if name != stamp)
+        end = self._end_stamp(stamp)
+        table = MatrixTable(stamp=stamp, customers=customers)
+        return FoundLayout(table, self._unit(MeasuredIn.KWH), end, tuple(self.guesses))
+
+    def wide_slots(self) -> tuple[str, ...]:
+        """Find the longest family of columns numbered by slot of the day."""
+        best = max(self._families(), key=len, default={})
+        minutes = _DAY_SLOTS.get(len(best)) or _LONG_DAY_SLOTS.get(len(best))
+        if minutes is None:
+            return ()
+        if not _evenly_spaced(sorted(best), minutes):
+            raise self.refuse(f"columns for slots that follow each other by {minutes} minutes")
+        return tuple(best[number] for number in sorted(best))
+
+    def _families(self) -> list[dict[int, str]]:
+        """Gather the columns whose names differ by a number only."""
+        families: dict[str, dict[int, str]] = {}
+        for name, plain in self.plain.items():
+            if match := _COMED_SLOT.fullmatch(plain):
+                families.setdefault("comed", {})[int(match[1])] = name
+            elif match := _SLOT.fullmatch(plain.replace("_00", "00").replace("_30", "30")):
+                families.setdefault(match["prefix"], {})[int(match["number"])] = name
+        return list(families.values())
+
+    def _refuse_unread_values(self, table: WideTable) -> None:
+        """Refuse a table with columns that may well hold values, but are no slot of the day."""
+        if channel := self.optional("channel", _CHANNEL):
+            raise self.refuse(f"wide tables of one flow, as rows have no channel; not {channel!r}")
+        numbered = [
+            name
+            for family in self._families()
+            if len(family) > _MAX_NUMBERED_ATTRIBUTES
+            for name in family.values()
+        ]
+        first, last = (self.names.index(table.slots[place]) for place in (0, -1))
+        among = self.names[min(first, last) : max(first, last)]
+        slot = self.plain[table.slots[0]]
+        for name in self._unread([table.customer, table.date, *table.slots]):
+            if name in numbered or name in among or _may_be_slot(self.plain[name], slot):
+                expected = f"slots such as {table.slots[0]!r}, and attributes; not {name!r}"
+                raise self.refuse(expected)
+
+    def _unread(self, read: list[str | None]) -> list[str]:
+        return [name for name in self.names if name not in read]
+
+    def _report_unread(self, read: list[str | None]) -> None:
+        if unread := self._unread(read):
+            self.guesses.append(f"not read: {', '.join(map(repr, unread))}")
+
+    def needed(self, role: str, known: list[str]) -> str:
+        found = self.optional(role, known, report=True)
+        if found is None:
+            raise self.refuse(f"a column that looks like the {role}, or columns={{{role!r}: …}}")
+        return found
+
+    def refuse(self, expected: str) -> InvalidFileError:
+        return InvalidFileError(self.path, "header", expected, self.names)
+
+    def optional(self, role: str, known: list[str], *, report: bool = False) -> str | None:
+        """Take the column the caller named, else the first whose name is known."""
+        if given := self.options.columns.get(role):
+            return given
+        for candidate in known:
+            for name, plain in self.plain.items():
+                if plain == candidate and name not in self.options.columns.values():
+                    if report:
+                        self.guesses.append(f"{role}: column {name!r}")
+                    return name
+        return None
+
+    def _long_stamp(self) -> tuple[tuple[str, ...], Stamp]:
+        taken = self.options.columns
+        if "stamp" not in taken:
+            date, time = self.optional("date", _DATE), self.optional("time", _TIME)
+            if date and time:
+                if "date" not in taken or "time" not in taken:
+                    self.guesses.append(f"stamp: columns {date!r} and {time!r}")
+                return (date, time), self._end_stamp(time)
+        stamp = self.needed("stamp", _STAMP_START + _STAMP_END + _DATE)
+        return (stamp,), self._end_stamp(stamp)
+
+    def _end_stamp(self, name: str) -> Stamp:
+        if self.options.stamp is not None or self.options.unit is MeasuredIn.REGISTER:
+            return self.options.stamp or Stamp.START
+        end = Stamp.END if self.plain[name] in _STAMP_END else Stamp.START
+        self.guesses.append(f"stamp: names the {end.value} of its interval")
+        return end
+
+    def _value(self) -> tuple[str, MeasuredIn]:
+        given = self.options.columns.get("value")
+        taken = self.options.columns.values()
+        likely = [
+            name
+            for name, plain in self.plain.items()
+            if name not in taken and (plain in _VALUE or _VALUE_SUFFIX.search(plain))
+        ]
+        if given is None and len(likely) != 1:
+            several = f"; several could be it: {likely}" if likely else ""
+            raise self.refuse(f"one column of values, or columns={{'value': …}}{several}")
+        value = given or likely[0]
+        if given is None:
+            self.guesses.append(f"value: column {value!r}")
+        if self.plain[value] == _RUNNING and self.options.unit is None:
+            raise self.refuse(f"unit=… for {value!r}: 'register' if it is a running total")
+        suffix = _VALUE_SUFFIX.search(self.plain[value])
+        units = {"kw": MeasuredIn.KW, "wh": MeasuredIn.WH, "kwh": MeasuredIn.KWH}
+        return value, self._unit(units[suffix[2]] if suffix else MeasuredIn.KWH)
+
+    def _unit(self, likely: MeasuredIn) -> MeasuredIn:
+        if self.options.unit is None:
+            self.guesses.append(f"unit: {likely.value}")
+        return self.options.unit or likely
+
+
+def _evenly_spaced(numbers: list[int], minutes: int) -> bool:
+    """Accept 0, 1, 2, … or 1, 2, 3, … or times of day such as 0030, 0100, …: no slot left out."""
+    places = [number - numbers[0] for number in numbers]
+    times = [number // 100 * 60 + number % 100 for number in numbers]
+    steps = [minutes * place for place in range(len(numbers))]
+    counted = numbers[0] <= 1 and places == list(range(len(numbers)))
+    timed = times[0] in {0, minutes} and [time - times[0] for time in times] == steps
+    return counted or timed
+
+
+def _may_be_slot(plain: str, slot: str) -> bool:
+    """Return whether a name is empty or close to those of slots, apart from numbers."""
+    letters, slot_letters = (re.sub("[^a-z]", "", name) for name in (plain, slot))
+    if len(letters) <= 1:
+        return True
+    alike = SequenceMatcher(None, letters, slot_letters, autojunk=False).ratio()
+    has_number = re.search(r"\d", plain) is not None
+    return alike >= (_LIKE_A_SLOT_IF_NUMBERED if has_number else _LIKE_A_SLOT)

@@ -1,0 +1,177 @@
+"""Reading options: public parameters of `read_readings`, declared once.
+
+They decide which rows stay, so the report, the profiles and the manifest of a release record them;
+do not tune them by looking at the result. Keyword arguments of `read_readings`, options of
+`wattveil profiles`, messages to Spark executors and the JSON of reports derive from `ReadOptions`.
+"""
+
+import datetime as dt
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, PlainSerializer, model_validator
+
+from wattveil.declaration import CommandLine, Declaration, Rule
+from wattveil.errors import InvalidParameterError
+from wattveil.readings.schema import ALLOWED_MINUTES, EARLIEST_YEAR, LATEST_YEAR
+from wattveil.readings.timestamps import TimeZone
+
+
+class FileLayout(StrEnum):
+    """How a table lays readings out."""
+
+    LONG = "long"  # one row per reading
+    WIDE = "wide"  # one row per customer and day, one column per slot of the day
+    MATRIX = "matrix"  # one row per time stamp, one column per customer
+
+
+class MeasuredIn(StrEnum):
+    """Unit of the values."""
+
+    KWH = "kWh"
+    WH = "Wh"
+    KW = "kW"
+    REGISTER = "register"  # a running total in kWh; energy is the difference of two reads
+
+
+class Stamp(StrEnum):
+    """Which end of the interval a time stamp names."""
+
+    START = "start"
+    END = "end"
+
+
+class DecimalMark(StrEnum):
+    """Decimal separator of values that are texts."""
+
+    POINT = "point"
+    COMMA = "comma"
+
+
+class Conflicts(StrEnum):
+    """Rule for different values of one interval."""
+
+    DROP = "drop"  # neither: no guess about which is right
+    FIRST = "first"  # in order of appearance: folder, file, row
+    LAST = "last"
+    MEAN = "mean"
+
+
+class Estimated(StrEnum):
+    """Rule for estimated reads."""
+
+    KEEP = "keep"  # as any other
+    FLAG = "flag"  # kept; profiles carry each customer's share of them
+    DROP = "drop"
+
+
+class DaySlots(StrEnum):
+    """Meaning of the columns of a wide table on the days when clocks change."""
+
+    CLOCK = "clock"  # the time on the wall: an hour is empty in spring, one is single in autumn
+    ELAPSED = "elapsed"  # time since midnight: the last are empty in spring, extra ones in autumn
+
+
+COLUMN_ROLES = {
+    "customer",
+    "meter",
+    "stamp",
+    "date",
+    "time",
+    "value",
+    "channel",
+    "quality",
+    "minutes",
+}
+_PERIOD_RULE = f"two dates (first day, day after the last) in {EARLIEST_YEAR}-{LATEST_YEAR}"
+
+
+def _allowed_minutes(value: int) -> int:
+    if value not in ALLOWED_MINUTES:
+        raise InvalidParameterError("minutes", f"one of {ALLOWED_MINUTES}", value)
+    return value
+
+
+def _possible_period(value: tuple[dt.date, dt.date]) -> tuple[dt.date, dt.date]:
+    first, end = value
+    if not EARLIEST_YEAR <= first.year <= end.year <= LATEST_YEAR or first >= end:
+        raise InvalidParameterError("period", _PERIOD_RULE, tuple(map(str, value)))
+    return value
+
+
+def _known_roles(value: Mapping[str, str]) -> Mapping[str, str]:
+    if unknown := set(value) - COLUMN_ROLES:
+        raise InvalidParameterError("columns", f"keyed by {sorted(COLUMN_ROLES)}", sorted(unknown))
+    return value
+
+
+class ReadOptions(Declaration):
+    """Rules by which readings are read. Options with "inferred" may be omitted.
+
+    `Readings.guesses` lists what was inferred.
+    """
+
+    layout: FileLayout | None = None
+    """long (one row per reading), wide (one row per customer and day, 24, 48, 96 or 288 columns, or
+    the ComEd columns) or matrix (one row per time, one column per customer). Inferred from the
+    header if omitted."""
+    columns: Annotated[
+        Mapping[str, str],
+        AfterValidator(_known_roles),
+        CommandLine(option="--column", metavar="role=name"),
+    ] = Field(default_factory=dict)
+    """Name of the column of a role: customer, meter, stamp (or date and time), value, channel,
+    quality, minutes. Inferred from the header if omitted."""
+    unit: MeasuredIn | None = None
+    """kWh, Wh, kW or register (a running total in kWh). Inferred from the header if omitted."""
+    minutes: Annotated[int, Field(strict=True), AfterValidator(_allowed_minutes)] | None = None
+    """Length of the intervals, in minutes. Inferred from the time stamps if omitted."""
+    stamp: Stamp | None = None
+    """Whether a time stamp is the start or the end of its interval. Inferred if omitted."""
+    stamp_format: str | None = None
+    """Format of the time stamps, as for strptime. With %z or a Z at its end they are instants;
+    with any other, local time. Inferred if omitted."""
+    decimal: DecimalMark | None = None
+    """Decimal separator of values that are texts: point or comma. The other sign then separates
+    groups of thousands. If omitted, it is inferred, and 1,500 is rejected where it may be both."""
+    timezone: Annotated[TimeZone | None, CommandLine(parameter="stamps_in")] = None
+    """IANA time zone of stamps without offset; UTC if omitted. A local time that clocks skip is
+    dropped. One that they show twice is assigned to its first and second pass in turn, by order of
+    appearance within the customer."""
+    day_slots: DaySlots | None = None
+    """Meaning of wide columns when clocks change: clock (local time) or elapsed (time since
+    midnight; the rule for tables with 25, 50, 100 or 300 slots)."""
+    period: (
+        Annotated[tuple[dt.date, dt.date], AfterValidator(_possible_period), Rule(_PERIOD_RULE)]
+        | None
+    ) = None
+    """First day, and day after the last. Readings outside are dropped."""
+    conflicts: Conflicts = Conflicts.DROP
+    """Rule for different values of one interval: drop all (no guess about which is right), keep the
+    first or the last to appear, or their mean. Before that, a measured read replaces an estimated
+    one; equal values are always merged."""
+    estimated: Estimated = Estimated.KEEP
+    """Rule for estimated reads: keep, flag (profiles then have the share of each customer), or
+    drop."""
+    meters: Annotated[Path, PlainSerializer(lambda path: path.name)] | None = None
+    """CSV or Parquet file with columns meter_id and customer_id: after a meter swap, several meters
+    are one customer. Their rows for one interval are duplicates of each other."""
+    register_rollover: Annotated[float, Field(strict=True, gt=0)] | None = None
+    """Reading at which a register starts again from 0, in kWh. A fall from its last tenth to its
+    first is a rollover; any other fall is a reset, and that interval is dropped."""
+    skip_lines: Annotated[int, Field(strict=True, ge=0)] = 0
+    """Lines of a CSV file before its header."""
+
+    @model_validator(mode="after")
+    def _check_registers(self) -> Self:
+        """Check rules between fields."""
+        is_register = self.unit is MeasuredIn.REGISTER
+        if self.register_rollover is not None and not is_register:
+            rule = "left out unless the unit is register"
+            raise InvalidParameterError("register_rollover", rule, self.register_rollover)
+        if is_register and self.stamp is not None:
+            rule = "left out if the unit is register: a register read is an instant"
+            raise InvalidParameterError("stamp", rule, self.stamp.value)
+        return self

@@ -1,0 +1,474 @@
+"""`read_readings` and `Readings`: meter data of any known kind as one table, larger than memory.
+
+`Readings` hands over the long table of `READINGS_SCHEMA`, as a whole or as a stream, and totals by
+customer and slot (`slot_totals`). Behind these methods every row is checked by itself
+(`row_checks`) and reconciled with the others (`reconcile`), or counted in one pass where that gives
+the same result.
+"""
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, overload
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wattveil import checks
+from wattveil.declaration import one_model, takes_fields
+from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.readings import schema
+from wattveil.readings.batches import ProblemLog
+from wattveil.readings.formats.green_button import green_button_batches
+from wattveil.readings.formats.nem12 import nem12_batches
+from wattveil.readings.formats.table import TableRows, find_rows
+from wattveil.readings.formats.table_columns import find_layout
+from wattveil.readings.options import MeasuredIn, ReadOptions
+from wattveil.readings.reconcile import ReconcileRules, Reconciliation, reconcile
+from wattveil.readings.row_checks import (
+    Drop,
+    Merge,
+    Note,
+    ReadingReport,
+    RowChecks,
+    check_rows,
+    units_sql,
+)
+from wattveil.readings.slot_counts import CellGrid
+from wattveil.readings.slot_totals import SlotTotals, slot_totals
+from wattveil.readings.sources import (
+    Kind,
+    Scan,
+    ScratchDatabase,
+    add_meters,
+    duckdb_reads,
+    kind_of,
+    literal,
+    resolve,
+    scan_csv,
+    scan_parquet,
+    spill_query,
+)
+from wattveil.readings.timestamps import MINUTE_US, midnights
+
+_MIN_MEMORY_MB = 200
+_SHOWN_FILES = 3
+_BATCH_ROWS = 65_536
+_UNIT_BATCH_ROWS = 1 << 20
+_FIRST_OF_1970 = dt.date(1970, 1, 1)
+
+_StreamingReader = Callable[..., Iterator[pa.RecordBatch]]
+_STREAMING: dict[Kind, _StreamingReader] = {
+    Kind.GREEN_BUTTON: green_button_batches,
+    Kind.NEM12: nem12_batches,
+}
+
+_Distributed = TypeVar("_Distributed")
+_Distributed_co = TypeVar("_Distributed_co", covariant=True)
+
+
+class ReadingsEngine(Protocol[_Distributed_co]):
+    """Engine that reads readings elsewhere than in this process."""
+
+    def read_readings(
+        self, source: str | Path | Sequence[str | Path], options: ReadOptions, *, memory_mb: int
+    ) -> _Distributed_co:
+        """Return readings that the engine reads."""
+
+
+@overload
+def read_readings(
+    source: str | Path | Sequence[str | Path],
+    options: ReadOptions | None = None,
+    *,
+    sql: str | None = None,
+    problems_to: str | Path | None = None,
+    memory_mb: int = 600,
+    engine: None = None,
+    **fields: Any,  # noqa: ANN401 - those of `ReadOptions`
+) -> "Readings": ...
+
+
+@overload
+def read_readings(
+    source: object,
+    options: ReadOptions | None = None,
+    *,
+    memory_mb: int = 600,
+    engine: ReadingsEngine[_Distributed],
+    **fields: Any,  # noqa: ANN401 - those of `ReadOptions`
+) -> _Distributed: ...
+
+
+@takes_fields(ReadOptions)
+def read_readings(
+    source: Any,  # an engine may accept others
+    options: ReadOptions | None = None,
+    *,
+    sql: str | None = None,
+    problems_to: str | Path | None = None,
+    memory_mb: int = 600,
+    engine: ReadingsEngine[_Distributed] | None = None,
+    **fields: Any,
+) -> "Readings | _Distributed":
+    """Read meter data of any known kind into one table.
+
+    Parameters
+    ----------
+    source
+        A file, a folder, a glob, or a list of these: CSV, Parquet, Green Button XML or NEM12, plain
+        or compressed with gzip or zstd, recognised by content. With ``sql``, a database:
+        ``sqlite:///path``, ``duckdb:///path`` or ``postgresql://…``.
+    options
+        All options at once; else they are keyword arguments.
+    sql
+        Query whose rows are the readings.
+    problems_to
+        CSV or Parquet file for the dropped and contradicting rows themselves.
+    memory_mb
+        Memory in MB that DuckDB may use before it spills to the disk; with an engine, per task.
+    engine
+        Engine that reads instead of this process, such as `SparkEngine(session)`. ``source`` is
+        then long or wide tables in files that the driver and every executor see, Parquet addresses
+        that Spark resolves (``s3a://…``), or a DataFrame. The result can be passed to
+        `profiles_from_readings`.
+    **fields
+        Fields of `ReadOptions`.
+
+    Returns
+    -------
+    Readings
+        Lazy: files are read when a table, a report or a profile is requested.
+    """
+    options = one_model(ReadOptions, options, fields)
+    checks.integer("memory_mb", memory_mb, minimum=_MIN_MEMORY_MB)
+    if engine is not None:
+        for name, value in {"sql": sql, "problems_to": problems_to}.items():
+            if value is not None:
+                raise InvalidParameterError(name, "left out with an engine", str(value))
+        return engine.read_readings(source, options, memory_mb=memory_mb)
+    if problems_to is not None and Path(problems_to).suffix not in {".csv", ".parquet"}:
+        raise InvalidParameterError("problems_to", "a .csv or .parquet file", str(problems_to))
+    database = ScratchDatabase(memory_mb)
+    opened = _query(database, source, sql) if sql else _files(database, source, options)
+    return Readings(database, _complete(database.connection, opened, options, problems_to))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Origin of readings, and the rules by which they are read."""
+
+    files: tuple[Path, ...]
+    rows: TableRows
+    unit: MeasuredIn
+    options: ReadOptions
+    lengths: tuple[int, ...]  # interval lengths that occur, in minutes
+    log: ProblemLog | None = None
+    problems_to: Path | None = None
+
+
+class Readings:
+    """Readings as one table of `READINGS_SCHEMA`; made by `read_readings`.
+
+    Nothing is read before something is requested. `report` and the table need all rows reconciled;
+    `slot_totals` only those of customers whose rows collide.
+    """
+
+    def __init__(self, database: ScratchDatabase, source: Source) -> None:
+        self._database = database
+        self._reconciled: Reconciliation | None = None
+        self.source = source
+        self.connection = database.connection  # for modules of this package
+
+    @property
+    def options(self) -> ReadOptions:
+        """Options by which they are read."""
+        return self.source.options
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Files of the source."""
+        return self.source.files
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Interval lengths that occur, in minutes."""
+        return self.source.lengths
+
+    @property
+    def guesses(self) -> tuple[str, ...]:
+        """Options that were not given and were inferred from the data."""
+        return self.source.rows.guesses
+
+    @property
+    def report(self) -> ReadingReport:
+        """Account of every row."""
+        found = self.reconciled()
+        return self.account(
+            rows_in=found.rows_in,
+            rows_out=found.rows_out,
+            dropped=found.by_row + found.dropped,
+            merged=found.merged,
+            notes=found.notes,
+        )
+
+    @property
+    def progress_percent(self) -> float:
+        """Progress of the running query; below 0 if it is unknown."""
+        return self.connection.query_progress()
+
+    def to_arrow(self) -> pa.Table:
+        """Return the table, by customer and time. It has to fit in memory."""
+        return self.batches().read_all()
+
+    def batches(self) -> pa.RecordBatchReader:
+        """Return the table as a stream of batches, by customer and time."""
+        reader = self.connection.cursor().sql(self._table_sql()).to_arrow_reader(_BATCH_ROWS)
+        batches = (batch.cast(schema.READINGS_SCHEMA) for batch in reader)
+        return pa.RecordBatchReader.from_batches(schema.READINGS_SCHEMA, batches)
+
+    def unit_batches(self, first_us: int, end_us: int, *, divisor_of: int) -> pa.RecordBatchReader:
+        """Return readings with whole units of energy as a stream of batches, in no order.
+
+        Columns: customer_id, start_us, minutes, units (1e-7 kWh). Only starts from ``first_us`` to
+        ``end_us``, and lengths that divide ``divisor_of`` minutes.
+        """
+        return (
+            self.connection.cursor()
+            .sql(
+                f"SELECT customer_id, epoch_us(start_utc) AS start_us, minutes,"
+                f" {units_sql('kwh')}::BIGINT AS units FROM ({self.reconciled().sql})"
+                f" WHERE {divisor_of} % minutes = 0"
+                f" AND epoch_us(start_utc) BETWEEN {first_us} AND {end_us}"
+            )
+            .to_arrow_reader(_UNIT_BATCH_ROWS)
+        )
+
+    def customer_ids(self) -> list[str]:
+        """Return the customers of the table, in order."""
+        query = f"SELECT DISTINCT customer_id FROM ({self.reconciled().sql}) ORDER BY customer_id"
+        return [str(name) for (name,) in self.connection.cursor().sql(query).fetchall()]
+
+    def span_us(self) -> tuple[int, int] | None:
+        """Return start of the first and end of the last reading, microseconds since 1970."""
+        ends = f"max(epoch_us(start_utc) + minutes::BIGINT * {MINUTE_US})"
+        query = f"SELECT min(epoch_us(start_utc)), {ends} FROM ({self.reconciled().sql})"
+        found = self.connection.cursor().sql(query).fetchone()
+        return None if found is None or found[0] is None else (int(found[0]), int(found[1]))
+
+    def slot_totals(self, grid: CellGrid, zone: str) -> SlotTotals:
+        """Return the totals of every customer by slot of a calendar, and the account of every row.
+
+        Equal to the totals of the reconciled table, in one pass over the source where possible.
+
+        Parameters
+        ----------
+        grid
+            Assigns local times to cells.
+        zone
+            Time zone of the cells.
+        """
+        return slot_totals(self, grid, zone)
+
+    def customers_in(self) -> int:
+        """Count the customers named in the source, whether or not a reading of theirs stays."""
+        return self.reconciled().customers
+
+    def write_parquet(self, path: str | Path) -> None:
+        """Write the table to a Parquet file."""
+        target = literal(str(path))
+        self.connection.execute(f"COPY ({self._table_sql()}) TO {target} (FORMAT parquet)")
+
+    def close(self) -> None:
+        """Remove the temporary folder; otherwise it is removed with the object."""
+        self._database.close()
+
+    # What follows is for modules of this package.
+
+    @property
+    def clock(self) -> str | None:
+        """Zone of stamps that are local time; None if they are instants."""
+        zone = self.options.timezone
+        return None if self.source.rows.stamp.aware or zone in {None, "UTC"} else zone
+
+    def checked(self, *, in_order: bool = False) -> RowChecks:
+        """Return the checks of single rows."""
+        return check_rows(self.source.rows, self.source.unit, self.options, in_order=in_order)
+
+    def reconciled(self, only: str | None = None) -> Reconciliation:
+        """Reconcile all rows, or those of the customers in the table ``only``."""
+        if only is None and self._reconciled is not None:
+            return self._reconciled
+        folder = self._database.folder / (only or "all")
+        folder.mkdir(exist_ok=True)
+        checked = folder / "checked.parquet"
+        chosen = f"SEMI JOIN {only} USING (customer_id)" if only else ""
+        unwanted = "EXCLUDE (written)" if self.source.problems_to is None else ""
+        checked_sql = self.checked(in_order=True).sql(in_order=True)
+        with duckdb_reads(self.files):
+            self.connection.execute(f"""
+                COPY (SELECT * {unwanted} FROM ({checked_sql}) {chosen})
+                TO {literal(str(checked))} (FORMAT parquet)
+            """)
+        result = reconcile(self.connection, checked, self._rules(), folder)
+        if only is None:
+            self._reconciled = result
+            if self.source.problems_to is not None:
+                self._write_problems(result, self.source.problems_to)
+        return result
+
+    def account(
+        self,
+        *,
+        rows_in: int,
+        rows_out: int,
+        dropped: Counter[Drop],
+        merged: Counter[Merge],
+        notes: Counter[Note],
+    ) -> ReadingReport:
+        """Make the report; what a streaming reader left out is added."""
+        by_text = Counter({reason.text: rows for reason, rows in dropped.items()})
+        remarks: Counter[str] = Counter({str(note): rows for note, rows in notes.items()})
+        if self.source.log is not None:
+            rows_in += self.source.log.dropped.total()
+            by_text += self.source.log.dropped
+            remarks += self.source.log.notes
+        return ReadingReport(
+            files=tuple(path.name for path in self.files),
+            rows_in=rows_in,
+            rows_out=rows_out,
+            dropped={reason: rows for reason, rows in by_text.items() if rows},
+            merged={str(reason): rows for reason, rows in merged.items() if rows},
+            notes={note: rows for note, rows in remarks.items() if rows},
+            guesses=self.guesses,
+            options=self.options.model_dump(mode="json"),
+        )
+
+    def period_us(self) -> tuple[int, int] | None:
+        """Return the period as instants: midnights of the stamps' zone."""
+        if self.options.period is None:
+            return None
+        days = np.array([(day - _FIRST_OF_1970).days for day in self.options.period], np.int64)
+        first, end = midnights(self.options.timezone or "UTC", days).tolist()
+        return first, end
+
+    def _rules(self) -> ReconcileRules:
+        rows = self.source.rows
+        return ReconcileRules(
+            unit=self.source.unit,
+            clock=self.clock,
+            end_stamped=rows.end_stamped,
+            period_us=self.period_us(),
+            conflicts=self.options.conflicts,
+            register_rollover=self.options.register_rollover,
+            has_channels=rows.has_channels,
+            has_qualities=rows.has_qualities,
+        )
+
+    def _table_sql(self) -> str:
+        return f"SELECT * FROM ({self.reconciled().sql}) ORDER BY customer_id, start_utc, minutes"
+
+    def _write_problems(self, found: Reconciliation, path: Path) -> None:
+        """Write every row that was dropped, or that contradicted another, with its reason."""
+        parts = [
+            f"SELECT reason, source_row::VARCHAR AS source_row, written FROM ({sql})"
+            for sql in found.problems
+        ]
+        if self.source.log is not None:
+            left_out = literal(str(self.source.log.path))
+            parts.append(f"SELECT * FROM read_csv({left_out}, all_varchar = true, header = true)")
+        union = " UNION ALL ".join(parts)
+        self.connection.execute(
+            f"COPY ({union}) TO {literal(str(path))} (FORMAT {path.suffix.removeprefix('.')})"
+        )
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A source that DuckDB can scan."""
+
+    scan: Scan
+    files: list[Path]
+    passed_over: Sequence[Path] = ()
+    log: ProblemLog | None = None
+
+
+def _query(database: ScratchDatabase, source: object, sql: str) -> _Opened:
+    target = database.folder / "query.parquet"
+    spill_query(str(source), sql, target)
+    return _Opened(scan_parquet(database.connection, [target]), [target])
+
+
+def _files(
+    database: ScratchDatabase, source: str | Path | Sequence[str | Path], options: ReadOptions
+) -> _Opened:
+    passed_over: list[Path] = []
+    files = resolve(source, passed_over)
+    kind = kind_of(files)
+    if kind is Kind.CSV:
+        return _Opened(scan_csv(files, skip_lines=options.skip_lines), files, passed_over)
+    if kind is Kind.PARQUET:
+        return _Opened(scan_parquet(database.connection, files), files, passed_over)
+    log = ProblemLog(database.folder / "left_out.csv")
+    target = database.folder / "streamed.parquet"
+    with closing(log), pq.ParquetWriter(target, schema.READINGS_SCHEMA) as writer:
+        for path in files:
+            for batch in _STREAMING[kind](path, problems=log):
+                writer.write_batch(batch)
+    return _Opened(scan_parquet(database.connection, [target]), files, passed_over, log)
+
+
+def _complete(
+    connection: duckdb.DuckDBPyConnection,
+    opened: _Opened,
+    options: ReadOptions,
+    problems_to: str | Path | None,
+) -> Source:
+    """Find columns, interval lengths and the customers of meters."""
+    path = str(opened.files[0])
+    with duckdb_reads(opened.files):
+        found = find_layout(opened.scan.names, options, path=path)
+        rows = find_rows(connection, opened.scan, found, options, path)
+        lengths = _lengths(connection, rows, path)
+    guesses = (*rows.guesses, *passed_over_guesses(opened.passed_over))
+    if options.meters is not None:
+        add_meters(connection, options.meters)
+    return Source(
+        files=tuple(opened.files),
+        rows=replace(rows, guesses=guesses),
+        unit=found.unit,
+        options=options,
+        lengths=lengths,
+        log=opened.log,
+        problems_to=None if problems_to is None else Path(problems_to),
+    )
+
+
+def passed_over_guesses(passed_over: Sequence[Path]) -> tuple[str, ...]:
+    """Name the files of a folder that are not read."""
+    if not passed_over:
+        return ()
+    names = ", ".join(path.name for path in passed_over[:_SHOWN_FILES])
+    more = len(passed_over) - _SHOWN_FILES
+    tail = f" and {more} more" if more > 0 else ""
+    return (f"files: {names}{tail} are not meter data, by their names",)
+
+
+def _lengths(connection: duckdb.DuckDBPyConnection, rows: TableRows, path: str) -> tuple[int, ...]:
+    """Return the interval lengths that occur."""
+    if rows.minutes is not None:
+        return (rows.minutes,)
+    return allowed_lengths(connection.execute(rows.lengths_sql()).fetchall(), path)
+
+
+def allowed_lengths(found: Sequence[Sequence[int]], path: str) -> tuple[int, ...]:
+    """Accept the interval lengths that occur; there must be one."""
+    if not found:
+        expected = f"intervals of {schema.ALLOWED_MINUTES} minutes"
+        raise InvalidFileError(path, "interval lengths", expected, "none")
+    return tuple(int(row[0]) for row in found)

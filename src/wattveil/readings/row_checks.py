@@ -1,0 +1,311 @@
+"""Checks of single rows, reasons for dropping or merging a row, and the report of every row.
+
+What takes more than one row (duplicates, registers, channels, the repeated hour) is in `reconcile`.
+
+Energy is summed in whole units. Floating-point sums depend on the order of rows, and so, by their
+last bits, on the other customers in the file; sums of whole numbers do not. A reading is rounded to
+the nearest 1e-7 kWh (a third of a joule, below the resolution of any meter), and sums are exact as
+long as they do not overflow.
+
+They never do. A load beyond a gigawatt is dropped with its reason, so that a reading is at most
+1e13 units, and 2e13 when two channels are netted. A slot of the calendar sums at most 128 readings
+in a double: 128 * 2e13 < 2^53. A cell of a profile sums in 64 bits the hours of at most 110 years:
+110 * 366 * 2e13 < 2^63.
+"""
+
+import datetime as dt
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum, StrEnum
+from typing import Any
+
+from rich.table import Table
+
+from wattveil.readings import schema
+from wattveil.readings.formats.table import TableRows
+from wattveil.readings.options import Estimated, MeasuredIn, ReadOptions
+from wattveil.readings.schema import ALLOWED_MINUTES, EARLIEST_YEAR, LATEST_YEAR, MAX_KW
+from wattveil.readings.sources import one_of
+from wattveil.readings.timestamps import MINUTE_US
+from wattveil.terminal import plain
+
+
+class Drop(IntEnum):
+    """Reason why a row is not in the table; the order is that of the checks."""
+
+    NO_CUSTOMER = 1
+    UNMAPPED_METER = 2
+    BAD_STAMP = 3
+    IMPOSSIBLE_YEAR = 4
+    EMPTY_SLOT_BEYOND_DAY = 5
+    VALUE_BEYOND_DAY = 6
+    MARKED_MISSING = 7
+    NO_VALUE = 8
+    BAD_VALUE = 9
+    NOT_FINITE = 10
+    BAD_MINUTES = 11
+    IMPOSSIBLE_LOAD = 12
+    UNKNOWN_CHANNEL = 13
+    ESTIMATED = 14
+    SPRING_GAP = 15
+    OFF_GRID = 16
+    OUTSIDE_PERIOD = 17
+    CONFLICT = 18
+    FIRST_REGISTER_READ = 19
+    REGISTER_GAP = 20
+    REGISTER_RESET = 21
+    SUPERSEDED_BY_NET = 22
+
+    @property
+    def text(self) -> str:
+        """The reason as reports print it."""
+        return _DROP_TEXTS[self]
+
+
+_DROP_TEXTS = {
+    Drop.NO_CUSTOMER: "no customer id",
+    Drop.UNMAPPED_METER: "meter is not in the list of meters",
+    Drop.BAD_STAMP: "unreadable time stamp",
+    Drop.IMPOSSIBLE_YEAR: f"year outside {EARLIEST_YEAR}-{LATEST_YEAR}",
+    Drop.EMPTY_SLOT_BEYOND_DAY: "empty slot beyond the end of its day",
+    Drop.VALUE_BEYOND_DAY: "value beyond the end of its day",
+    Drop.MARKED_MISSING: "marked as missing",
+    Drop.NO_VALUE: "no value",
+    Drop.BAD_VALUE: "value is not a number",
+    Drop.NOT_FINITE: "value is not finite",
+    Drop.BAD_MINUTES: f"interval length is none of {ALLOWED_MINUTES} minutes",
+    Drop.IMPOSSIBLE_LOAD: f"load beyond {MAX_KW:,} kW",
+    Drop.UNKNOWN_CHANNEL: "unknown channel",
+    Drop.ESTIMATED: "estimated",
+    Drop.SPRING_GAP: "local time that does not exist (clocks forward)",
+    Drop.OFF_GRID: "time stamp is not on the interval grid",
+    Drop.OUTSIDE_PERIOD: "outside the period",
+    Drop.CONFLICT: "conflicting duplicates",
+    Drop.FIRST_REGISTER_READ: "first register read (opens the series)",
+    Drop.REGISTER_GAP: "register read that is not one interval after the one before",
+    Drop.REGISTER_RESET: "register went backwards",
+    Drop.SUPERSEDED_BY_NET: "superseded by the net channel",
+}
+
+
+class Merge(StrEnum):
+    """Reason why a row was merged into another row of the table."""
+
+    EQUAL = "equal duplicate"
+    BETTER = "replaced by a better read of the interval"
+    RESOLVED = "conflicting duplicate, resolved by the rule"
+    NETTED = "delivered and received, netted"
+
+
+class Note(StrEnum):
+    """Assumption about, or repair of, a row that was kept."""
+
+    AMBIGUOUS_PAIR = "repeated hour (clocks back), assigned by order of appearance"
+    AMBIGUOUS_SINGLE = "repeated hour (clocks back) read once, taken as its first pass"
+    ESTIMATED = "estimated, kept"
+    ROLLOVER = "register rolled over"
+    UNPAIRED = "one of the customer's two channels is absent, taken as 0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingReport:
+    """Counts of the rows read, kept, dropped and merged, with reasons and inferred options.
+
+    Always ``rows_in == rows_out + sum(dropped) + sum(merged)``; making a report that does not
+    balance raises. A row is one reading: a wide row of 48 slots counts 48 times.
+
+    Attributes
+    ----------
+    dropped, merged
+        Rows that are not in the table, and rows that became part of another, by reason.
+    notes
+        Rows that stayed, but needed an assumption or a repair, by kind.
+    guesses
+        Options that were not given and were inferred from the data.
+    options
+        The rules as given.
+    """
+
+    files: tuple[str, ...]
+    rows_in: int
+    rows_out: int
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    merged: Mapping[str, int] = field(default_factory=dict)
+    notes: Mapping[str, int] = field(default_factory=dict)
+    guesses: tuple[str, ...] = ()
+    options: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Reject counts that do not balance."""
+        accounted = self.rows_out + sum(self.dropped.values()) + sum(self.merged.values())
+        if accounted != self.rows_in:
+            raise AssertionError(f"{self.rows_in} rows came in, {accounted} are accounted for")
+
+    def plus(self, other: "ReadingReport") -> "ReadingReport":
+        """Return the sum of both reports, with the files and options of this one."""
+        return replace(
+            self,
+            rows_in=self.rows_in + other.rows_in,
+            rows_out=self.rows_out + other.rows_out,
+            dropped=dict(Counter(self.dropped) + Counter(other.dropped)),
+            merged=dict(Counter(self.merged) + Counter(other.merged)),
+            notes=dict(Counter(self.notes) + Counter(other.notes)),
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """Return the report as JSON values. Counts are exact: internal only."""
+        return {
+            "files": list(self.files),
+            "rows_in": self.rows_in,
+            "rows_out": self.rows_out,
+            "dropped": dict(self.dropped),
+            "merged": dict(self.merged),
+            "notes": dict(self.notes),
+            "guesses": list(self.guesses),
+            "options": dict(self.options),
+        }
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> "ReadingReport":
+        """Read a report from its JSON values."""
+        files, guesses = tuple(record["files"]), tuple(record["guesses"])
+        return cls(**{**record, "files": files, "guesses": guesses})
+
+    def lines(self) -> list[tuple[str, int]]:
+        """Return the report as texts and counts, the rows read first."""
+        found = [("read", self.rows_in)]
+        for kind, counts in (("dropped", self.dropped), ("merged", self.merged)):
+            ordered = sorted(counts.items(), key=lambda item: -item[1])
+            found += [(f"{kind}: {reason}", rows) for reason, rows in ordered]
+        found.append(("kept", self.rows_out))
+        return found + [(f"of these: {reason}", rows) for reason, rows in self.notes.items()]
+
+    def table(self) -> Table:
+        """Return the report as a table for the screen."""
+        table = Table("", "rows", "share", title="Readings", title_justify="left")
+        table.columns[1].justify = table.columns[2].justify = "right"
+        for label, rows in self.lines():
+            table.add_row(plain(label), f"{rows:,}", f"{rows / max(self.rows_in, 1):.2%}")
+        return table
+
+
+_BLANK = r"(?i)\s*(|null|na|n/a|nan|none|-|--)\s*"
+
+
+@dataclass(frozen=True)
+class RowChecks:
+    """Expressions over the rows of ``source``.
+
+    Nearly all rows pass, so ``passes`` is evaluated first and ``reason`` only for the others, where
+    it costs nothing.
+    """
+
+    source: str  # with columns stamp_us, minutes, channel, quality
+    customer: str
+    kwh: str
+    passes: str
+    reason: str
+
+    def sql(self, *, in_order: bool = False) -> str:
+        """Write the SELECT of checked rows.
+
+        Columns: customer_id, meter, stamp_us, kwh, minutes, channel, quality, reason (0: may stay),
+        written, and source_row when ``in_order``.
+        """
+        return f"""
+            SELECT {self.customer} AS customer_id, meter, stamp_us, {self.kwh} AS kwh, minutes,
+                   channel, quality,
+                   CASE WHEN {self.passes} THEN 0 ELSE {self.reason} END::TINYINT AS reason,
+                   {"source_row," if in_order else ""}
+                   written
+            FROM {self.source}
+        """
+
+
+def check_rows(
+    rows: TableRows, unit: MeasuredIn, options: ReadOptions, *, in_order: bool = False
+) -> RowChecks:
+    """Return the checks of the rows of a source."""
+    source, customer = f"({rows.sql(in_order=in_order)})", "customer"
+    if options.meters is not None:
+        customer = "meters.customer_id"
+        source = f"{source} LEFT JOIN meters ON meters.meter_id = meter"
+    kwh = kwh_sql(unit, "minutes")
+    # The state of a register is no load yet: `reconcile` checks its differences.
+    possible = "isfinite(value)"
+    if unit is not MeasuredIn.REGISTER:
+        possible = possible_load(kwh, "minutes")
+    if rows.has_channels and unit is not MeasuredIn.REGISTER:
+        # Senders write received energy with either sign; here it is negative load.
+        kwh = f"CASE WHEN channel = {schema.RECEIVED} THEN -abs({kwh}) ELSE {kwh} END"
+    passes = _passes_sql(rows, options, customer, possible)
+    return RowChecks(source, customer, kwh, passes, _reason(customer, possible))
+
+
+def _passes_sql(rows: TableRows, options: ReadOptions, customer: str, possible: str) -> str:
+    tests = [f"{customer} <> ''", _in_possible_year(), possible]
+    if rows.has_days:
+        tests.append("NOT beyond_day")
+    if rows.minutes is None:
+        tests.append(one_of("minutes", schema.ALLOWED_MINUTES))
+    if rows.has_channels:
+        tests.append("channel IS NOT NULL")
+    if rows.has_qualities:
+        drops_estimated = options.estimated is Estimated.DROP
+        worst = schema.FIRST_ESTIMATED if drops_estimated else schema.MISSING
+        tests.append(f"quality < {worst}")
+    return " AND ".join(tests)
+
+
+def _reason(customer: str, possible: str) -> str:
+    """Write the CASE that finds the first reason against a row that does not pass."""
+    return f"""
+        CASE WHEN customer IS NULL OR customer = '' THEN {Drop.NO_CUSTOMER}
+             WHEN {customer} IS NULL THEN {Drop.UNMAPPED_METER}
+             WHEN stamp_us IS NULL THEN {Drop.BAD_STAMP}
+             WHEN NOT {_in_possible_year()} THEN {Drop.IMPOSSIBLE_YEAR}
+             WHEN beyond_day AND value IS NULL THEN {Drop.EMPTY_SLOT_BEYOND_DAY}
+             WHEN beyond_day THEN {Drop.VALUE_BEYOND_DAY}
+             WHEN quality = {schema.MISSING} THEN {Drop.MARKED_MISSING}
+             WHEN value_written IS NULL OR regexp_full_match(value_written::VARCHAR, '{_BLANK}')
+                 THEN {Drop.NO_VALUE}
+             WHEN value IS NULL THEN {Drop.BAD_VALUE}
+             WHEN NOT isfinite(value) THEN {Drop.NOT_FINITE}
+             WHEN {one_of("minutes", schema.ALLOWED_MINUTES)} IS NOT TRUE THEN {Drop.BAD_MINUTES}
+             WHEN NOT {possible} THEN {Drop.IMPOSSIBLE_LOAD}
+             WHEN channel IS NULL THEN {Drop.UNKNOWN_CHANNEL}
+             ELSE {Drop.ESTIMATED}
+        END
+    """
+
+
+def _in_possible_year() -> str:
+    first, end = (
+        int(dt.datetime(year, 1, 1, tzinfo=dt.UTC).timestamp()) // 60 * MINUTE_US
+        for year in (schema.EARLIEST_YEAR, schema.LATEST_YEAR + 1)
+    )
+    return f"(stamp_us BETWEEN {first} AND {end - 1})"
+
+
+UNITS_PER_KWH = 10_000_000
+
+
+def kwh_sql(unit: MeasuredIn, minutes: str) -> str:
+    """Write the energy of a column ``value``; that of a register is its state."""
+    return {
+        MeasuredIn.KWH: "value",
+        MeasuredIn.REGISTER: "value",
+        MeasuredIn.WH: "value / 1000",
+        MeasuredIn.KW: f"value * {minutes} / 60",
+    }[unit]
+
+
+def possible_load(energy: str, minutes: str) -> str:
+    """Write the test that a load is at most `MAX_KW`; NaN and infinity fail it."""
+    return f"(abs({energy}) * 60 <= {MAX_KW}::DOUBLE * {minutes})"
+
+
+def units_sql(energy: str) -> str:
+    """Write the whole units of an energy in kWh, as a double."""
+    return f"round(({energy}) * {UNITS_PER_KWH}::DOUBLE)"

@@ -1,0 +1,68 @@
+"""Schema of the long table of readings, its codes, and the texts that files use for them.
+
+=============  ====================================================================================
+customer_id    whose reading it is
+start_utc      start of the interval
+minutes        its length: 5, 10, 15, 20, 30 or 60
+kwh            energy of the interval; energy received from the customer is negative
+channel        ``delivered`` to the customer, ``received`` from there, or ``net`` of the two
+quality        one of `QUALITIES`
+=============  ====================================================================================
+
+Inside, channel and quality travel as their place in `CHANNELS` and `QUALITIES`.
+"""
+
+from unicodedata import category
+
+import pyarrow as pa
+
+READINGS_SCHEMA = pa.schema(
+    [
+        pa.field("customer_id", pa.string()),
+        pa.field("start_utc", pa.timestamp("us", tz="UTC")),
+        pa.field("minutes", pa.int16()),
+        pa.field("kwh", pa.float64()),
+        pa.field("channel", pa.string()),
+        pa.field("quality", pa.string()),
+    ]
+)
+
+ALLOWED_MINUTES = (5, 10, 15, 20, 30, 60)
+
+SPACES = "".join(sign for sign in map(chr, range(1 << 16)) if category(sign) == "Zs")
+"""What DuckDB's trim takes off a name."""
+EARLIEST_YEAR, LATEST_YEAR = 1990, 2099  # a stamp outside is a clock that was never set
+MAX_KW = 1_000_000  # no customer has a gigawatt; exact sums in `row_checks` need the limit
+
+CHANNELS = ("delivered", "received", "net")
+DELIVERED, RECEIVED, NET = range(3)
+
+# From best to worst: of two reads of one interval, only the better ones compete.
+QUALITIES = (
+    "valid",
+    "raw",
+    "edited",
+    "mixed",
+    "estimated",
+    "derived",
+    "projected",
+    "questionable",
+    "other",
+    "missing",
+)
+FIRST_ESTIMATED = QUALITIES.index("mixed")
+MISSING = QUALITIES.index("missing")
+
+QUALITY_WORDS = {
+    **{name: code for code, name in enumerate(QUALITIES)},
+    **dict.fromkeys(("", "a", "actual", "r", "r0", "measured", "ok", "good", "v", "0"), 0),
+    **dict.fromkeys(("e", "est", "s", "substituted", "f", "estimate"), FIRST_ESTIMATED + 1),
+    **dict.fromkeys(("n", "null", "m", "miss"), MISSING),
+}
+OTHER = QUALITIES.index("other")
+
+CHANNEL_WORDS = {
+    **dict.fromkeys(("delivered", "import", "consumption", "e", "1", "to customer"), DELIVERED),
+    **dict.fromkeys(("received", "export", "generation", "b", "19", "from customer"), RECEIVED),
+    **dict.fromkeys(("net", "4", ""), NET),
+}

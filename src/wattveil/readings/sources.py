@@ -1,0 +1,452 @@
+"""Sources of readings: files, queries, and the scratch database that scans them.
+
+Files are recognised by content, never by name: utilities rename files. Archives and XML are read by
+code of our own, which bounds the memory that a broken or malicious file can take.
+"""
+
+import csv
+import glob
+import gzip
+import io
+import re
+import sqlite3
+import tempfile
+import weakref
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import BinaryIO, Protocol, cast
+from urllib.parse import quote
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wattveil.errors import InvalidFileError, InvalidParameterError, MissingExtraError
+
+_HEAD_BYTES = 1 << 20
+_DELIMITERS = ",;\t|"
+_PARQUET_MAGIC = b"PAR1"
+GZIP_MAGIC = b"\x1f\x8b"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_READABLE = re.compile(r"\.(csv|txt|tsv|parquet|pq|xml|nem12)(\.(gz|zst|zstd))?$", re.IGNORECASE)
+_EXCEL_FIRST = re.compile(r'"?sep=.?"?\s*', re.IGNORECASE)
+_UTF_16 = re.compile(rb"\xff\xfe|\xfe\xff|[^\0]\0[^\0]\0|\0[^\0]\0[^\0]")
+_NEM12 = re.compile(r"\s*(100,NEM12|200,)", re.IGNORECASE)
+
+CHUNK_BYTES = 1 << 16
+MAX_LINE_BYTES = 1 << 20
+_FETCH_ROWS = 65_536
+_SCHEMES = ("duckdb:///", "sqlite:///", "postgresql://", "postgres://")
+
+
+def ident(name: str) -> str:
+    """Quote a column or table name."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """Quote a text."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def literals(texts: list[str]) -> str:
+    """Write a list of texts."""
+    return "[" + ", ".join(literal(text) for text in texts) + "]"
+
+
+def paths(files: Sequence[Path]) -> str:
+    """Write a list of files; DuckDB would take some signs in their names for wildcards."""
+    return literals([re.sub(r"[*?[]", r"[\g<0>]", str(path)) for path in files])
+
+
+def choose(value: str, codes: Mapping[str, int], otherwise: str) -> str:
+    """Write the CASE expression that maps a text to its code."""
+    whens = " ".join(f"WHEN {literal(text)} THEN {code}" for text, code in codes.items())
+    return f"CASE {value} {whens} ELSE {otherwise} END"
+
+
+def one_of(value: str, choices: Sequence[int]) -> str:
+    """Write the test for a few numbers; of IN, DuckDB makes a join of all rows."""
+    return "(" + " OR ".join(f"{value} = {choice}" for choice in choices) + ")"
+
+
+class ScratchDatabase:
+    """DuckDB connection with a temporary folder; both are removed with their owner.
+
+    The folder is made ``within`` another, or where the system has temporary ones.
+    """
+
+    def __init__(self, memory_mb: int, *, within: str | None = None) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="wattveil-", dir=within)
+        self.folder = Path(self._folder.name)
+        self.connection = duckdb.connect()
+        self.connection.execute("SET TimeZone = 'UTC'")
+        self.connection.execute("SET autoinstall_known_extensions = false")  # nothing is fetched
+        self.connection.execute(f"SET memory_limit = '{memory_mb}MB'")
+        self.connection.execute(f"SET temp_directory = {literal(str(self.folder / 'spill'))}")
+        bar = self.connection.execute("SELECT current_setting('enable_progress_bar')").fetchall()
+        if bar == [(True,)]:  # in a notebook without ipywidgets DuckDB fails to switch it off too
+            self.connection.execute("SET enable_progress_bar = false")
+        # DuckDB has no row count of a CSV file. Joins here are written big JOIN small.
+        self.connection.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
+        self.close = weakref.finalize(self, _close, self.connection, self._folder)
+
+
+def _close(
+    connection: duckdb.DuckDBPyConnection, folder: "tempfile.TemporaryDirectory[str]"
+) -> None:
+    connection.close()
+    folder.cleanup()
+
+
+class Kind(StrEnum):
+    """Format of a file, recognised by its first bytes: utilities rename files."""
+
+    CSV = "CSV"
+    PARQUET = "Parquet"
+    GREEN_BUTTON = "Green Button XML"
+    NEM12 = "NEM12"
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Files that DuckDB reads as one table, in the order of the list."""
+
+    sql: str
+    types: dict[str, str]  # by column
+    csv_call: str | None = None  # of a CSV file, the call that lacks columns
+    order: tuple[str, ...] = ()  # columns that give the order of appearance, if rows lost it
+
+    @property
+    def names(self) -> list[str]:
+        """The columns, in order."""
+        return list(self.types)
+
+
+def resolve(source: str | Path | Sequence[str | Path], passed_over: list[Path]) -> list[Path]:
+    """Find the files: a path, a folder, a glob, or a list of any of these.
+
+    Files of a folder whose names are not those of meter data are added to ``passed_over``. So are
+    those in ``_temporary`` and the like: programs that write to lakes hide there what is not (or no
+    longer) of the table, behind names that begin with ``_`` or a dot.
+    """
+    if isinstance(source, Sequence) and not isinstance(source, str):
+        return [path for part in source for path in resolve(part, passed_over)]
+    path = Path(source)
+    if path.is_file():
+        return [path]
+    if path.is_dir():
+        inside = sorted(file for file in path.rglob("*") if file.is_file())
+        found = [file for file in inside if _is_meter_data(file.relative_to(path))]
+        passed_over.extend(sorted(set(inside) - set(found)))
+    else:
+        names = sorted(glob.glob(str(source), recursive=True))  # noqa: PTH207 -- may be absolute
+        found = [Path(name) for name in names if Path(name).is_file()]
+    if not found:
+        raise InvalidFileError(source, "source", "at least one file of readings", "none")
+    return found
+
+
+def _is_meter_data(path: Path) -> bool:
+    """Return whether a name within a folder is one of meter data."""
+    hidden = any(part.startswith(("_", ".")) for part in path.parts)
+    return not hidden and _READABLE.search(path.name) is not None
+
+
+def kind_of(files: list[Path]) -> Kind:
+    """Return the format of the files; they must all have the same."""
+    first = _kind(files[0])
+    for path in files[1:]:
+        if (other := _kind(path)) is not first:
+            raise InvalidFileError(path, "first bytes", f"{first}, as in {files[0]}", str(other))
+    return first
+
+
+def scan_csv(files: list[Path], *, skip_lines: int) -> Scan:
+    """Describe CSV files with one header for all; every field stays text until it is checked."""
+    delimiter, names = header_of(files[0], skip_lines)
+    for path in files[1:]:
+        if (header := header_of(path, skip_lines)) != (delimiter, names):
+            found = header[0].join(header[1])
+            raise InvalidFileError(
+                path, f"line {skip_lines + 1}", f"the header of {files[0]}", found
+            )
+    magic = {_magic(path) for path in files}
+    if len(magic) > 1:
+        raise InvalidFileError(
+            files[0], "source", "files compressed all in one way", "several ways"
+        )
+    compression = {GZIP_MAGIC: "gzip", ZSTD_MAGIC: "zstd"}.get(magic.pop(), "none")
+    call = (
+        f"read_csv({paths(files)}, auto_detect = false, header = true,"
+        f" skip = {skip_lines}, delim = {literal(delimiter)}, quote = '\"', escape = '\"',"
+        f" compression = '{compression}'"
+    )
+    types = dict.fromkeys(names, "VARCHAR")
+    return Scan(f"{call}, columns = {_struct(types)})", types, csv_call=call)
+
+
+def header_of(path: Path, skip_lines: int) -> tuple[str, list[str]]:
+    """Read the delimiter and the column names of a CSV file."""
+    lines = io.StringIO(_head(path), newline=None).read().split("\n")[skip_lines:]
+    where = f"line {skip_lines + 1}"
+    if not lines or not lines[0].strip():
+        raise InvalidFileError(path, where, "a header with column names", "an empty line")
+    if _EXCEL_FIRST.fullmatch(lines[0]):
+        expected = f"column names, or skip_lines={skip_lines + 1}: Excel puts a line before them"
+        raise InvalidFileError(path, where, expected, lines[0])
+    delimiter = max(_DELIMITERS, key=lines[0].count)
+    if delimiter not in lines[0]:
+        raise InvalidFileError(path, where, "columns parted by , ; | or tab", lines[0][:200])
+    names = [name.strip() for name in next(csv.reader([lines[0]], delimiter=delimiter))]
+    lowered = [name.lower() for name in names]
+    if "" in names or len(set(lowered)) < len(names):
+        raise InvalidFileError(path, where, "column names that differ", lines[0][:200])
+    return delimiter, names
+
+
+def typed_csv(scan: Scan, types: dict[str, str]) -> str:
+    """Write a scan of CSV files that fails on the first field that is not of its type."""
+    return f"{scan.csv_call}, columns = {_struct({**scan.types, **types})})"
+
+
+def scan_parquet(connection: duckdb.DuckDBPyConnection, files: list[Path]) -> Scan:
+    """Describe Parquet files with one schema."""
+    sql = f"read_parquet({paths(files)})"
+    with duckdb_reads(files):
+        described = connection.execute(f"DESCRIBE SELECT * FROM {sql}").fetchall()
+    types = {str(row[0]): str(row[1]) for row in described}
+    return Scan(sql, types)
+
+
+def numbered(scan: Scan) -> str:
+    """Write the scan with ``source_row``, the place of a row in the source.
+
+    Numbered right on the scan: behind a filter or a join DuckDB does not keep the order.
+    """
+    columns = ", ".join(ident(name) for name in scan.names)
+    order = "ORDER BY " + ", ".join(ident(name) for name in scan.order) if scan.order else ""
+    return f"(SELECT {columns}, row_number() OVER ({order}) AS source_row FROM {scan.sql})"
+
+
+@contextmanager
+def duckdb_reads(files: Sequence[Path]) -> Iterator[None]:
+    """Convert an error of DuckDB about a file to `InvalidFileError`."""
+    try:
+        yield
+    except duckdb.OutOfMemoryException:
+        raise
+    except duckdb.Error as error:
+        raise _as_file_error(str(error), files) from error
+
+
+def _struct(types: dict[str, str]) -> str:
+    return "{" + ", ".join(f"{literal(name)}: '{kind}'" for name, kind in types.items()) + "}"
+
+
+def _as_file_error(message: str, files: Sequence[Path]) -> InvalidFileError:
+    named = re.search(r"^\s*file = (.+)$", message, re.MULTILINE)
+    path: object = named[1] if named else files[0] if len(files) == 1 else "one of the files"
+    line = re.search(r"CSV Error on Line: (\d+)", message)
+    where = f"line {line[1]}" if line else "content"
+    columns = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", message)
+    original = re.search(r"Original Line: (.*)", message)
+    text = original[1][:200] if original else ""
+    if columns:
+        return InvalidFileError(path, where, f"{columns[1]} columns", f"{columns[2]}: {text}")
+    if "unterminated quote" in message:
+        return InvalidFileError(path, where, "a closing quote", text)
+    if "unicode" in message.lower():
+        return InvalidFileError(path, where, "UTF-8 text", text)
+    return InvalidFileError(path, where, "a readable table", message.split("\n", 1)[0][:300])
+
+
+def _magic(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            start = file.read(4)
+    except OSError as error:
+        raise InvalidFileError(path, "file", "a readable file", str(error)) from error
+    return next(
+        (magic for magic in (GZIP_MAGIC, ZSTD_MAGIC, _PARQUET_MAGIC) if start.startswith(magic)),
+        b"",
+    )
+
+
+def _head(path: Path) -> str:
+    """Return the beginning of a text file, decompressed."""
+    try:
+        with open_binary(path) as stream:
+            start = stream.read(_HEAD_BYTES)
+    except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
+        raise InvalidFileError(path, "content", "a whole compressed file", str(error)) from error
+    if _UTF_16.match(start):
+        expected = "UTF-8 text; iconv -f UTF-16 -t UTF-8 makes it"
+        raise InvalidFileError(path, "first bytes", expected, "UTF-16")
+    return start.decode("utf-8-sig", errors="replace")
+
+
+def _kind(path: Path) -> Kind:
+    if _magic(path) == _PARQUET_MAGIC:
+        return Kind.PARQUET
+    start = _head(path).lstrip()
+    if not start:
+        raise InvalidFileError(path, "line 1", "a header or a first record", "an empty file")
+    if start.startswith("<"):
+        return Kind.GREEN_BUTTON
+    return Kind.NEM12 if _NEM12.match(start) else Kind.CSV
+
+
+def open_binary(path: Path) -> BinaryIO:
+    """Open a file for reading; gzip and zstd are decompressed on the way."""
+    with path.open("rb") as file:
+        magic = file.read(len(ZSTD_MAGIC))
+    if magic.startswith(GZIP_MAGIC):
+        return cast("BinaryIO", gzip.open(path, "rb"))
+    if magic == ZSTD_MAGIC:
+        return cast("BinaryIO", pa.CompressedInputStream(pa.OSFile(str(path)), "zstd"))
+    return path.open("rb")
+
+
+def chunks(path: Path) -> Iterator[bytes]:
+    """Yield the content in chunks of at most `CHUNK_BYTES`; reject a broken compressed file."""
+    done = 0
+    with open_binary(path) as stream:
+        while True:
+            try:
+                chunk = stream.read(CHUNK_BYTES)
+            except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
+                where = f"byte {done} after decompression"
+                raise InvalidFileError(
+                    path, where, "a whole compressed file", str(error)
+                ) from error
+            if not chunk:
+                return
+            done += len(chunk)
+            yield chunk
+
+
+def lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield each line without its end, numbered from 1.
+
+    The length of a line is limited, so that a file without line ends cannot fill the memory.
+    """
+    number, rest = 0, b""
+    for chunk in chunks(path):
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            number += 1
+            yield number, line.removesuffix(b"\r")
+        if len(rest) > MAX_LINE_BYTES:
+            expected = f"a line of at most {MAX_LINE_BYTES} bytes"
+            raise InvalidFileError(path, f"line {number + 1}", expected, rest[:40])
+    if rest:
+        yield number + 1, rest.removesuffix(b"\r")
+
+
+class _Cursor(Protocol):
+    @property
+    def description(self) -> object: ...
+    def fetchmany(self, size: int, /) -> list[tuple[object, ...]]: ...
+
+
+def spill_query(database: str, query: str, target: Path) -> None:
+    """Run a query and write its rows to a Parquet file."""
+    scheme = next((known for known in _SCHEMES if database.startswith(known)), None)
+    if scheme is None:
+        shown = database.partition("://")[0]  # what follows may hold a password
+        raise InvalidParameterError("source", f"one of {_SCHEMES} when sql is given", shown)
+    try:
+        if scheme == "duckdb:///":
+            _spill_duckdb(database.removeprefix(scheme), query, target)
+        elif scheme == "sqlite:///":
+            _spill_sqlite(database.removeprefix(scheme), query, target)
+        else:
+            _spill_postgres(database, query, target)
+    except (duckdb.Error, sqlite3.Error) as error:
+        raise InvalidFileError(database, "query", "a query that runs", str(error)) from error
+
+
+def _spill_duckdb(path: str, query: str, target: Path) -> None:
+    with duckdb.connect(path, read_only=True) as connection:
+        connection.execute(f"COPY ({query}) TO {literal(str(target))} (FORMAT parquet)")
+
+
+def _spill_sqlite(path: str, query: str, target: Path) -> None:
+    if not Path(path).is_file():
+        raise InvalidFileError(path, "file", "a SQLite database", "none")
+    # mode=ro: a reader must not be able to change the meter database.
+    with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as connection:
+        _spill(connection.execute(query), target)
+
+
+def _spill_postgres(database: str, query: str, target: Path) -> None:
+    try:
+        import psycopg  # noqa: PLC0415 -- an extra, needed only here
+    except ImportError as error:
+        raise MissingExtraError("PostgreSQL", "postgres") from error
+    try:
+        with psycopg.connect(database) as connection, connection.cursor("wattveil") as cursor:
+            cursor.execute(query)
+            _spill(cursor, target)
+    except psycopg.Error as error:
+        where = database.rsplit("@", maxsplit=1)[-1]  # the part before it may hold a password
+        raise InvalidFileError(where, "query", "a query that runs", str(error)) from None
+
+
+def _spill(cursor: _Cursor, target: Path) -> None:
+    rows = cursor.fetchmany(_FETCH_ROWS)  # a server-side cursor has its columns only then
+    described = cursor.description
+    names = [str(column[0]) for column in described] if isinstance(described, (list, tuple)) else []
+    schema = pa.schema([(name, pa.string()) for name in names])
+    with pq.ParquetWriter(target, schema) as writer:
+        for part in _parts(cursor, rows):
+            columns = [[_as_text(value) for value in column] for column in zip(*part, strict=True)]
+            arrays = [pa.array(column, pa.string()) for column in columns]
+            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+
+
+def _parts(cursor: _Cursor, rows: list[tuple[object, ...]]) -> Iterator[list[tuple[object, ...]]]:
+    while rows:
+        yield rows
+        rows = cursor.fetchmany(_FETCH_ROWS)
+
+
+def _as_text(value: object) -> str | None:
+    if value is None:
+        return None
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def read_texts(path: Path) -> pa.Table:
+    """Read a CSV or Parquet table of moderate size; fields of a CSV file are texts."""
+    with duckdb_reads([path]), duckdb.connect() as connection:
+        return connection.sql(f"SELECT * FROM {_texts(path)}").to_arrow_table()
+
+
+def _texts(path: Path) -> str:
+    if path.suffix == ".parquet":
+        return f"read_parquet({paths([path])})"
+    return f"read_csv({paths([path])}, all_varchar = true, header = true)"
+
+
+def add_meters(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+    """Make the table of meters; reject a meter of two customers."""
+    with duckdb_reads([path]):
+        connection.execute(f"""
+            CREATE OR REPLACE TABLE meters AS
+            SELECT DISTINCT trim(meter_id::VARCHAR) AS meter_id,
+                            trim(customer_id::VARCHAR) AS customer_id
+            FROM {_texts(path)}
+            WHERE meter_id IS NOT NULL AND customer_id IS NOT NULL
+        """)
+    twice = connection.execute(
+        "SELECT meter_id FROM meters GROUP BY meter_id HAVING count(*) > 1 ORDER BY 1 LIMIT 1"
+    ).fetchall()
+    if twice:
+        expected = "each meter with one customer"
+        raise InvalidFileError(path, "meter_id", expected, f"{twice[0][0]} with several")

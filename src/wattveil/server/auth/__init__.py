@@ -1,0 +1,1 @@
+"""RELEASED. Principals, tokens, sessions, and what each may see."""

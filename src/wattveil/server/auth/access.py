@@ -1,0 +1,149 @@
+"""Authentication, rate limits and authorisation: what is not permitted here is refused."""
+
+import threading
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from wattveil.server.auth import principals
+from wattveil.server.auth.principals import Principal
+from wattveil.server.datasets import Dataset, admitted_to, all_datasets, find_dataset
+from wattveil.server.http.problems import Code, Problem
+from wattveil.server.ledger.administration import PrincipalKind
+from wattveil.server.ordered_releases import ANY_PRINCIPAL, OrderedRelease, find_ordered, readers
+from wattveil.server.server_state import ServerState
+
+_REMEMBERED = 10_000
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Token bucket: burst size and refill rate."""
+
+    burst: float
+    per_second: float
+
+
+class Limiter:
+    """Rate limiter by name; the least recently used names are dropped."""
+
+    def __init__(self, rate: Rate) -> None:
+        self._rate = rate
+        self._lock = threading.Lock()
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def admits(self, name: str) -> bool:
+        """Count a request, and return whether it is within the rate."""
+        now = time.monotonic()
+        with self._lock:
+            left, then = self._left.pop(name, (self._rate.burst, now))
+            left = min(self._rate.burst, left + (now - then) * self._rate.per_second)
+            admitted = left >= 1.0
+            self._left[name] = (left - 1.0 if admitted else left, now)
+            if len(self._left) > _REMEMBERED:
+                self._left.popitem(last=False)
+        return admitted
+
+
+_REQUEST_RATE = Rate(burst=100, per_second=20)
+_FAILED_TOKEN_RATE = Rate(burst=20, per_second=0.5)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Rates of requests per principal, and of invalid tokens per address."""
+
+    requests: Rate = _REQUEST_RATE
+    failed_tokens: Rate = _FAILED_TOKEN_RATE
+
+
+class Access:
+    """Authenticates requests, and finds what a principal may read."""
+
+    def __init__(self, state: ServerState, limits: Limits) -> None:
+        self._state = state
+        self._requests = Limiter(limits.requests)
+        self._failed_tokens = Limiter(limits.failed_tokens)
+
+    def authenticate(self, text: str, address: str) -> Principal:
+        """Return the principal of a token; refuse invalid tokens, and addresses that try many."""
+        with self._state.ledger.reading() as connection:
+            principal = principals.principal_of_token(connection, text)
+        if principal is None:
+            raise Problem(Code.UNAUTHORIZED if self._failed_tokens.admits(address) else Code.BUSY)
+        return self.check_rate(principal)
+
+    def check_rate(self, principal: Principal) -> Principal:
+        """Count a request of a principal, and refuse it above the rate."""
+        if not self._requests.admits(principal.name):
+            raise Problem(Code.BUSY)
+        return principal
+
+    def identify(self, request: Request) -> Principal | None:
+        """Return the principal of a request, without counting it; None if the token is invalid."""
+        with self._state.ledger.reading() as connection:
+            return principals.principal_of_token(connection, _bearer(request))
+
+    def principal(self, request: Request) -> Principal:
+        """Return the principal of a request."""
+        address = "" if request.client is None else request.client.host
+        return self.authenticate(_bearer(request), address)
+
+    def admin(self, request: Request) -> Principal:
+        """Return the principal of a request that only administrators may send."""
+        principal = self.principal(request)
+        if principal.kind is not PrincipalKind.ADMIN:
+            raise Problem(Code.FORBIDDEN)
+        return principal
+
+    def datasets(self, principal: Principal) -> list[Dataset]:
+        """Return the data sets that a principal may read, by name."""
+        with self._state.ledger.reading() as connection:
+            known = all_datasets(connection)
+            if principal.kind is PrincipalKind.ADMIN:
+                return known
+            admitted = admitted_to(connection, principal.name)
+        return [one for one in known if one.name in admitted]
+
+    def dataset(self, principal: Principal, name: str) -> Dataset:
+        """Return a data set that a principal may read; unknown names are refused alike."""
+        with self._state.ledger.reading() as connection:
+            found = find_dataset(connection, name) if name.isprintable() else None
+            seen = principal.kind is PrincipalKind.ADMIN or name in admitted_to(
+                connection, principal.name
+            )
+        if found is None or not seen:
+            raise Problem(Code.FORBIDDEN)
+        return found
+
+    def release(self, principal: Principal, release_id: str) -> OrderedRelease:
+        """Return a release that a principal may read: its own or shared; administrators: all."""
+        with self._state.ledger.reading() as connection:
+            found = find_ordered(connection, release_id)
+            seen = found is not None and (
+                owns(principal, found)
+                or not {principal.name, ANY_PRINCIPAL}.isdisjoint(readers(connection, found))
+            )
+        if found is None or not seen:
+            raise Problem(Code.NOT_FOUND)
+        return found
+
+    def own_release(self, principal: Principal, release_id: str) -> OrderedRelease:
+        """Return a release that a principal may share."""
+        found = self.release(principal, release_id)
+        if not owns(principal, found):
+            raise Problem(Code.FORBIDDEN)
+        return found
+
+
+def _bearer(request: Request) -> str:
+    """Return the token in the headers of a request; empty if there is none."""
+    scheme, _, text = request.headers.get("Authorization", "").partition(" ")
+    return text.strip() if scheme.lower() == "bearer" else ""
+
+
+def owns(principal: Principal, ordered: OrderedRelease) -> bool:
+    """Whether a principal may share a release."""
+    return principal.kind is PrincipalKind.ADMIN or ordered.principal == principal.name

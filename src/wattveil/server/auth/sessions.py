@@ -1,0 +1,89 @@
+"""Sessions of the pages: a cookie instead of a token in every request.
+
+A session is a random identifier in the memory of this process, with the number of its token. A
+revoked token ends its sessions, and a restart ends all. Repeated sign-ins end the oldest sessions
+of the same token, never those of other tokens.
+"""
+
+import hmac
+import threading
+import time
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from wattveil.server.auth import principals
+from wattveil.server.auth.principals import Principal
+from wattveil.server.http.problems import Code, Problem
+from wattveil.server.server_state import ServerState
+
+_SECONDS = 8 * 3600
+_MAX_PER_TOKEN = 20
+"""Sessions of one token; the oldest ends when a further one begins."""
+COOKIE = "wattveil_session"
+
+
+@dataclass(frozen=True)
+class Session:
+    """Session of a browser."""
+
+    token_id: int
+    csrf_token: str
+    """Sent with every form: another site can submit a form, but does not have the token."""
+    until: float
+
+
+class Sessions:
+    """Sessions of a server."""
+
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self._lock = threading.Lock()
+        self._open: dict[str, Session] = {}  # the oldest first
+
+    def begin(self, principal: Principal, request: Request, response: Response) -> None:
+        """Begin a session, and set its cookie."""
+        name = principals.random_secret()
+        now = time.monotonic()
+        opened = Session(principal.token_id, principals.random_secret(), now + _SECONDS)
+        with self._lock:
+            self._open = {key: one for key, one in self._open.items() if one.until > now}
+            own = [key for key, one in self._open.items() if one.token_id == principal.token_id]
+            for key in own[: 1 - _MAX_PER_TOKEN]:  # room for one more
+                del self._open[key]
+            self._open[principals.sha256(name)] = opened
+        response.set_cookie(
+            COOKIE,
+            name,
+            max_age=_SECONDS,
+            httponly=True,
+            samesite="strict",
+            secure=request.url.scheme == "https",
+        )
+
+    def end(self, request: Request, response: Response) -> None:
+        """End a session."""
+        with self._lock:
+            self._open.pop(self._name(request), None)
+        response.delete_cookie(COOKIE)
+
+    def find(self, request: Request) -> tuple[Session, Principal] | None:
+        """Return session and principal of a request; None without a valid session."""
+        with self._lock:
+            found = self._open.get(self._name(request))
+        if found is None or found.until < time.monotonic():
+            return None
+        with self._state.ledger.reading() as connection:
+            principal = principals.principal_of_token_id(connection, found.token_id)
+        return None if principal is None else (found, principal)
+
+    @staticmethod
+    def check_csrf_token(session: Session, word: str) -> None:
+        """Refuse a form without the CSRF token of its session."""
+        if not hmac.compare_digest(session.csrf_token.encode(), word.encode("utf-8", "replace")):
+            raise Problem(Code.FORBIDDEN)
+
+    @staticmethod
+    def _name(request: Request) -> str:
+        return principals.sha256(request.cookies.get(COOKIE, ""))

@@ -1,0 +1,129 @@
+"""Bundles as archives: downloads of releases, and uploads that are unpacked safely and verified."""
+
+import io
+import json
+import math
+import re
+import tempfile
+import zipfile
+import zlib
+from pathlib import Path
+
+from sqlalchemy import select
+
+from wattveil.bundle import keys
+from wattveil.bundle.bundle_files import MANIFEST, read_manifest, read_table, table_path
+from wattveil.bundle.manifest import Manifest
+from wattveil.server.http import responses
+from wattveil.server.http.problems import Code, Problem, invalid
+from wattveil.server.ledger.ledger_tables import entry
+from wattveil.server.server_state import SIGNING_KEY, ServerState
+
+_TABLE = re.compile(r"([a-z_]{1,60})\.(csv|json|parquet)")
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)
+MEDIA_TYPES = {
+    "csv": "text/csv; charset=utf-8",
+    "json": "application/json",
+    "parquet": "application/vnd.apache.parquet",
+}
+
+
+def payload(bundle: Path, name: str) -> tuple[bytes, str]:
+    """Return a table of a release, and its media type."""
+    found = _TABLE.fullmatch(name)
+    if found is None or table_path(found[1], "parquet") not in _listed(bundle):
+        raise Problem(Code.NOT_FOUND)
+    table, kind = found[1], found[2]
+    if kind == "json":
+        columns = read_table(bundle, table).to_pydict()
+        plain = {name: [_plain(value) for value in values] for name, values in columns.items()}
+        return json.dumps(plain, allow_nan=False).encode(), MEDIA_TYPES[kind]
+    return (bundle / table_path(table, kind)).read_bytes(), MEDIA_TYPES[kind]
+
+
+def tables(bundle: Path) -> list[str]:
+    """Return the names of the tables of a release."""
+    return sorted(Path(path).stem for path in _listed(bundle) if path.endswith(".parquet"))
+
+
+def zipped(bundle: Path) -> bytes:
+    """Return a bundle as a zip archive; the same bytes each time."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for path in (MANIFEST, *_listed(bundle)):
+            entry = zipfile.ZipInfo(path, _LONG_AGO)
+            archive.writestr(entry, (bundle / path).read_bytes(), zipfile.ZIP_DEFLATED)
+    return buffer.getvalue()
+
+
+def _listed(bundle: Path) -> list[str]:
+    return sorted(entry["path"] for entry in read_manifest(bundle)["payload"])
+
+
+def _plain(value: object) -> object:
+    """Replace NaN and infinity by null: JSON does not have them."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+_MAX_FILES = 64
+_MAX_UNPACKED_BYTES = 64 * 1024 * 1024
+_NAME = re.compile(r"(?!tables$)(tables/)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}")
+"""Name of a file in a bundle: no path outside its folder."""
+_BOUNDED = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+"""Compression methods with a bounded read."""
+
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
+
+
+def check_bundle(state: ServerState, content: bytes) -> responses.BundleVerification:
+    """Verify a zipped bundle, and find out whether this server released it."""
+    files = _unpacked(content)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, data in files.items():
+            path = Path(folder) / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(data)
+        verdict = state.planner.verify(Path(folder))
+        ours = verdict["accepted"] and _is_ours(state, read_manifest(Path(folder)))
+    return responses.BundleVerification(**verdict, of_this_server=ours)
+
+
+def _unpacked(content: bytes) -> dict[str, bytes]:
+    """Return the files of an archive; refuse one that is too large or has unsafe names."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            members = [one for one in archive.infolist() if not one.is_dir()]
+            names = [one.filename for one in members]
+            if (
+                len(members) > _MAX_FILES
+                or sum(one.file_size for one in members) > _MAX_UNPACKED_BYTES
+                or not {one.compress_type for one in members} <= _BOUNDED
+                or len(set(names)) < len(names)
+                or not all(_NAME.fullmatch(name) for name in names)
+            ):
+                raise invalid(("bundle", "a zipped bundle of usual size"))
+            return {one.filename: _content(archive, one) for one in members}
+    except _UNREADABLE:
+        raise invalid(("bundle", "a zipped bundle")) from None
+
+
+def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """Return a file of an archive, at most as large as its header states.
+
+    `ZipFile.read` unpacks up to 1 GiB, and compares afterwards.
+    """
+    with archive.open(member) as file:
+        return file.read(member.file_size)
+
+
+def _is_ours(state: ServerState, manifest: Manifest) -> bool:
+    """Whether this server signed a manifest, and its ledger has the entry that it states."""
+    public = keys.read_public_key(state.folder / f"{SIGNING_KEY}.pub")
+    signature, cumulative = manifest.get("signature"), manifest["cumulative"]
+    if signature is None or keys.signer(manifest, signature) != public:
+        return False
+    named = select(entry.c.seq).where(
+        entry.c.seq == cumulative["ledger_seq"], entry.c.row_sha256 == cumulative["chain_head"]
+    )
+    with state.ledger.reading() as connection:
+        return connection.execute(named).first() is not None

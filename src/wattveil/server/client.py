@@ -1,0 +1,395 @@
+"""Client of a server: data sets, quotes, releases and downloads from Python.
+
+>>> import wattveil
+>>> homes = wattveil.connect("https://data.example", token).dataset("homes")  # doctest: +SKIP
+>>> homes.quote(n_clusters=6, epsilon=0.5)["plan"]["products"][0]["expected"]  # doctest: +SKIP
+>>> release = homes.release(n_clusters=6, epsilon=0.5)  # doctest: +SKIP
+>>> release.table("centroids").to_pandas()  # doctest: +SKIP
+>>> release.download("bundle")  # doctest: +SKIP
+
+Rules of every request: one server, whose token is sent to no other host; no redirects; no cookies;
+certificates of TLS are checked against the trust store of the system, or against `SSL_CERT_FILE`;
+time and size of a response are limited; nothing is repeated.
+"""
+
+import hashlib
+import io
+import json
+import ssl
+import tempfile
+import time
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import quote
+from urllib.request import getproxies, proxy_bypass
+
+import httpx
+
+from wattveil.bundle.keys import canonical
+from wattveil.errors import InvalidParameterError, ServerRefusalError
+
+if TYPE_CHECKING:  # slow to load, and `wattveil admin` needs none of them
+    import pyarrow as pa
+
+    from wattveil.bundle.manifest import Manifest
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_TIMEOUT = httpx.Timeout(120.0)  # of each step: to connect, to send, to receive the next bytes
+_MAX_JSON_BYTES = 64 * 2**20
+_MAX_FILE_BYTES = 2**30  # also of an archive after it is unpacked
+_MAX_PAUSE_SECONDS = 5.0
+_STANDARD_FIELDS = ("type", "title", "status", "code")
+_BROKEN_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+
+
+def connect(url: str, token: str) -> "Connection":
+    """Return a connection to a server; no request is sent yet.
+
+    Parameters
+    ----------
+    url
+        Address of the server: https, or http on the loopback.
+    token
+        Token of a principal. It is sent to this server alone.
+    """
+    return Connection(Transport(url, token))
+
+
+class Transport:
+    """Requests to one server, with one token."""
+
+    def __init__(self, url: str, token: str) -> None:
+        try:
+            address = httpx.URL(url)
+        except (httpx.InvalidURL, TypeError):
+            raise InvalidParameterError("url", "the address of a server", url) from None
+        loopback = address.host in _LOOPBACK
+        if address.scheme != "https" and not (address.scheme == "http" and loopback):
+            rule = "an https address, or http on the loopback: the token could be read in transit"
+            raise InvalidParameterError("url", rule, url)
+        if not address.host or address.userinfo or address.query or address.fragment:
+            rule = "the address of a server, without user, query and fragment"
+            raise InvalidParameterError("url", rule, "another text")  # it may hold a password
+        if not _is_header_text(token):
+            found = "another text" if token else ""  # the text may be a secret
+            raise InvalidParameterError(
+                "token", "printable ASCII without spaces, as it was issued", found
+            )
+        self._url = str(address).rstrip("/")
+        self._token = token
+        self._tls = ssl.create_default_context()  # of the system: httpx would use certifi's
+        self._proxy = None if loopback else _proxy(address, self._tls)
+
+    def __repr__(self) -> str:
+        """Return the address, never the token."""
+        return f"Transport({self._url!r})"
+
+    @staticmethod
+    def quoted(name: str) -> str:
+        """Return a name as a segment of an address."""
+        return quote(name, safe="")
+
+    def get(self, path: str) -> dict[str, Any]:
+        """Return the JSON object at an address."""
+        return _json_object(self.fetch(path, max_bytes=_MAX_JSON_BYTES))
+
+    def post(
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        """Send JSON, and return the JSON object of the response."""
+        data = json.dumps(body, allow_nan=False).encode()
+        sent = {"Content-Type": "application/json", **(headers or {})}
+        target = io.BytesIO()
+        self._send("POST", path, target, _MAX_JSON_BYTES, headers=sent, content=data)
+        return _json_object(target.getvalue())
+
+    def fetch(self, path: str, *, max_bytes: int = _MAX_FILE_BYTES) -> bytes:
+        """Return the bytes at an address; a problem of the server is raised as an error."""
+        target = io.BytesIO()
+        self._send("GET", path, target, max_bytes)
+        return target.getvalue()
+
+    def download(self, path: str, target: IO[bytes], *, max_bytes: int = _MAX_FILE_BYTES) -> None:
+        """Write the bytes at an address to a file, piece by piece as they arrive."""
+        self._send("GET", path, target, max_bytes)
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        target: IO[bytes],
+        max_bytes: int,
+        *,
+        headers: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+    ) -> None:
+        """Send a request, and write the body of the response to `target`."""
+        if not path.startswith("/"):  # appended to a host, it could name another one
+            raise InvalidParameterError("path", "a path that begins with /", path)
+        sent = {
+            "Authorization": f"Bearer {self._token}",
+            "Accept-Encoding": "identity",  # the limit of size is of what arrives
+            **(headers or {}),
+        }
+        try:
+            # One client per request: no connection, cookie or other state stays behind.
+            with httpx.stream(
+                method,
+                self._url + path,
+                headers=sent,
+                content=content,
+                follow_redirects=False,
+                timeout=_TIMEOUT,
+                verify=self._tls,
+                proxy=self._proxy,
+                trust_env=False,
+            ) as response:
+                if response.is_success:
+                    _receive(response, target, max_bytes)
+                    return
+                problem = io.BytesIO()
+                _receive(response, problem, _MAX_JSON_BYTES)
+        except httpx.InvalidURL:
+            raise InvalidParameterError("path", "a path of the server", path) from None
+        except httpx.HTTPError as error:
+            reason = f": {error}" if isinstance(error, httpx.ConnectError) else ""
+            title = f"{type(error).__name__}{reason}"
+            raise ServerRefusalError("unreachable", title, {}) from None
+        raise _refusal(response.status_code, problem.getvalue())
+
+
+def _is_header_text(text: str) -> bool:
+    return text.isascii() and text.isprintable() and " " not in text and text != ""
+
+
+def _proxy(address: httpx.URL, tls: ssl.SSLContext) -> httpx.Proxy | None:
+    """Return the proxy that environment or system name for a host; it sees no token, only TLS."""
+    found = getproxies().get("https")
+    if not found or proxy_bypass(address.netloc.decode()):
+        return None
+    try:
+        url = httpx.URL(found if "://" in found else f"http://{found}")
+        if url.scheme in ("http", "https"):
+            return httpx.Proxy(url, ssl_context=tls if url.scheme == "https" else None)
+    except httpx.InvalidURL:
+        pass
+    # The value is not shown: it may hold a password.
+    raise InvalidParameterError("https_proxy", "an http or https address", "another text")
+
+
+def _receive(response: httpx.Response, target: IO[bytes], max_bytes: int) -> None:
+    """Write the body of a response, as sent, up to a maximum."""
+    size = 0
+    for piece in response.iter_raw():
+        size += len(piece)
+        if size > max_bytes:
+            title = f"the response has more than {max_bytes} bytes"
+            raise ServerRefusalError("response_too_large", title, {})
+        target.write(piece)
+
+
+def _json_object(content: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise _invalid_response("not a JSON object")
+    return found
+
+
+def _member(found: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - any JSON
+    if name not in found:
+        raise _invalid_response(f"{name} is missing")
+    return found[name]
+
+
+def _invalid_response(reason: str) -> ServerRefusalError:
+    title = f"not a response of a Wattveil server: {reason}"
+    return ServerRefusalError("invalid_response", title, {})
+
+
+def _refusal(status: int, content: bytes) -> ServerRefusalError:
+    """Return the problem (RFC 9457) of a response as an error."""
+    try:
+        problem = json.loads(content)
+        details = {name: value for name, value in problem.items() if name not in _STANDARD_FIELDS}
+        return ServerRefusalError(str(problem["code"]), str(problem["title"]), details)
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+        return ServerRefusalError(str(status), "not a problem of a Wattveil server", {})
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Connection to a server, for one principal."""
+
+    transport: Transport
+
+    def datasets(self) -> list[dict[str, Any]]:
+        """Return the public parameters of the data sets for which the principal has an account."""
+        found: list[dict[str, Any]] = _member(self.transport.get("/v1/datasets"), "datasets")
+        return found
+
+    def dataset(self, name: str) -> "RemoteDataset":
+        """Return a data set by its name."""
+        description = self.transport.get(f"/v1/datasets/{self.transport.quoted(name)}")
+        return RemoteDataset(self.transport, name, description)
+
+    def release(self, release_id: str) -> "RemoteRelease":
+        """Return a release by its identifier."""
+        result = self.transport.get(f"/v1/releases/{self.transport.quoted(release_id)}")
+        return RemoteRelease(self.transport, str(_member(result, "id")))
+
+
+@dataclass(frozen=True)
+class RemoteDataset:
+    """Data set on a server."""
+
+    transport: Transport
+    name: str
+    description: Mapping[str, Any]
+
+    def budget(self, *, tier: str = "global") -> dict[str, Any]:
+        """Return caps and amounts spent, of the data set and of the principal."""
+        return self.transport.get(f"{self._address}/budget?tier={self.transport.quoted(tier)}")
+
+    def quote(self, **choices: Any) -> dict[str, Any]:  # noqa: ANN401 - the server has the rules
+        """Return price and expected error of a release; nothing is charged.
+
+        Choices as for `release`.
+        """
+        return self.transport.post(f"{self._address}/quotes", choices)
+
+    def release(
+        self,
+        *,
+        key: str | None = None,
+        wait_seconds: float = 3600.0,
+        **choices: Any,  # noqa: ANN401 - the server has the rules
+    ) -> "RemoteRelease":
+        """Order a release, and wait for it.
+
+        Parameters
+        ----------
+        key
+            Idempotency key: the same key and choices return the same release at no cost. None
+            derives one from the choices.
+        wait_seconds
+            Maximum time to wait; the computation continues after it.
+        choices
+            Fields of the body of a request, such as ``epsilon``, ``n_clusters``, ``products``,
+            ``options`` and ``by``: see the reference of the HTTP API.
+        """
+        digest = hashlib.sha256(canonical({"dataset": self.name, **choices})).hexdigest()
+        if key is not None and not _is_header_text(key):
+            raise InvalidParameterError("key", "printable ASCII without spaces", key)
+        headers = {"Idempotency-Key": f"choices-{digest}" if key is None else key}
+        result = self.transport.post(f"{self._address}/releases", choices, headers)
+        found = RemoteRelease(self.transport, str(_member(result, "id")))
+        found.wait(wait_seconds)
+        return found
+
+    @property
+    def _address(self) -> str:
+        return f"/v1/datasets/{self.transport.quoted(self.name)}"
+
+
+@dataclass(frozen=True)
+class RemoteRelease:
+    """Release on a server; it never changes."""
+
+    transport: Transport
+    id: str
+
+    @property
+    def state(self) -> str:
+        """``computing``, ``ok`` or ``failed``."""
+        return str(_member(self.transport.get(self._address), "state"))
+
+    def wait(self, seconds: float) -> None:
+        """Wait until it is computed; raise the problem of the server if it failed."""
+        until, pause = time.monotonic() + seconds, 0.1
+        while (state := self.state) == "computing":
+            if time.monotonic() > until:
+                raise TimeoutError(f"release {self.id} is still being computed; read it later")
+            time.sleep(pause)
+            pause = min(1.5 * pause, _MAX_PAUSE_SECONDS)
+        if state != "ok":
+            _ = self.manifest  # raises the problem that the server sends
+
+    @cached_property
+    def manifest(self) -> "Manifest":
+        """The manifest."""
+        return self.transport.get(f"{self._address}/manifest")
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of its tables."""
+        paths = map(Path, self._payload)
+        return tuple(sorted(path.stem for path in paths if path.suffix == ".parquet"))
+
+    def table(self, name: str) -> "pa.Table":
+        """Return a table."""
+        import pyarrow as pa  # noqa: PLC0415 - slow to load
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        if name not in self.tables:
+            raise InvalidParameterError("name", f"one of {self.tables}", name)
+        content = self.transport.fetch(f"{self._address}/payload/{name}.parquet")
+        try:
+            return pq.read_table(io.BytesIO(content))
+        except (pa.ArrowException, OSError):
+            raise _invalid_response("not a Parquet file") from None
+
+    def share(self, reader: str) -> None:
+        """Permit a principal, or ``*`` for all, to read it, permanently; nothing is charged."""
+        self.transport.post(f"{self._address}/shares", {"reader": reader})
+
+    def download(self, out: str | Path) -> Path:
+        """Write the bundle to a new folder, for `wattveil verify` and `wattveil synthesize`."""
+        from wattveil.bundle.bundle_files import MANIFEST, check_out  # noqa: PLC0415 - slow to load
+
+        folder = Path(out)
+        check_out(folder)
+        listed = {MANIFEST, *self._payload}
+        with tempfile.TemporaryFile() as file:
+            self.transport.download(f"{self._address}/bundle.zip", file)
+            try:
+                files = _unpacked(file, listed)
+            except _BROKEN_ARCHIVE:
+                raise _invalid_response("not a zip archive") from None
+        for name, data in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        return folder
+
+    @property
+    def _payload(self) -> tuple[str, ...]:
+        """The paths of the files that the manifest lists."""
+        try:
+            return tuple(str(entry["path"]) for entry in self.manifest["payload"])
+        except (KeyError, TypeError):
+            raise _invalid_response("a manifest without payload") from None
+
+    @property
+    def _address(self) -> str:
+        return f"/v1/releases/{self.transport.quoted(self.id)}"
+
+
+def _unpacked(file: IO[bytes], listed: set[str]) -> dict[str, bytes]:
+    """Return the files of an archive; it must not write outside its folder, nor fill the disk."""
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        for name in (member.filename for member in members):
+            if name not in listed or name.startswith("/") or ".." in Path(name).parts:
+                raise InvalidParameterError("bundle", "made of the files of its manifest", name)
+        if sum(member.file_size for member in members) > _MAX_FILE_BYTES:
+            title = f"the bundle has more than {_MAX_FILE_BYTES} bytes"
+            raise ServerRefusalError("response_too_large", title, {})
+        return {member.filename: archive.read(member) for member in members}

@@ -1,0 +1,1 @@
+"""RELEASED. HTTP API and pages."""

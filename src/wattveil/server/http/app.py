@@ -1,0 +1,113 @@
+"""The server as one ASGI application: middleware, API, pages, error responses."""
+
+from functools import partial
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from wattveil.errors import WattveilError
+from wattveil.server.auth.access import Access, Limits
+from wattveil.server.auth.sessions import Sessions
+from wattveil.server.http.api import (
+    admin_routes,
+    dataset_routes,
+    principal_routes,
+    release_routes,
+)
+from wattveil.server.http.middleware import GuardMiddleware, unexpected
+from wattveil.server.http.pages import SignInRequired, page, redirect_to_sign_in, sign_in_pages
+from wattveil.server.http.pages_admin import admin_pages, ledger_pages
+from wattveil.server.http.pages_analyst import (
+    analyst_pages,
+    file_pages,
+    release_pages,
+    verify_pages,
+)
+from wattveil.server.http.problems import (
+    Code,
+    Problem,
+    problem_of,
+    problem_responses,
+    use_problems,
+)
+from wattveil.server.http.responses import Health
+from wattveil.server.server_state import ServerState
+
+_PAGES = (analyst_pages, release_pages, file_pages, verify_pages, admin_pages, ledger_pages)
+
+
+def make_app(state: ServerState, limits: Limits | None = None) -> GuardMiddleware:
+    """Return the application of a server."""
+    access, sessions = Access(state, limits or Limits()), Sessions(state)
+    identify = partial(_identify_sender, access, sessions)
+    return GuardMiddleware(make_api(state, access, sessions), identify)
+
+
+class _Api(FastAPI):
+    """FastAPI with problems in the place of its own error responses."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI document, made at the first request."""
+        if self.openapi_schema is None:
+            use_problems(super().openapi())
+        return super().openapi()
+
+
+def make_api(state: ServerState, access: Access, sessions: Sessions) -> FastAPI:
+    """Return the API and the pages; the API is described at `/v1/openapi.json`."""
+    app = _Api(
+        title="Wattveil",
+        openapi_url="/v1/openapi.json",
+        docs_url=None,  # its page would fetch scripts from another host
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    for routes in (dataset_routes, release_routes, admin_routes, principal_routes):
+        app.include_router(routes(state, access))
+    app.include_router(sign_in_pages(access, sessions))
+    for pages in _PAGES:
+        app.include_router(pages(state, access, sessions))
+    app.add_exception_handler(SignInRequired, redirect_to_sign_in)
+
+    @app.get("/healthz", responses=problem_responses(Code.UNAVAILABLE))
+    def read_health() -> Health:
+        """Return the state of the server; needs no token."""
+        if not state.worker.is_healthy:
+            raise Problem(Code.UNAVAILABLE)
+        return Health(status="ok")
+
+    for kind in (Problem, WattveilError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, _send_problem)
+    app.add_exception_handler(Exception, _send_unexpected)
+    return app
+
+
+def _identify_sender(access: Access, sessions: Sessions, request: Request) -> str | None:
+    """Return the name of the principal that sends a request, by token or cookie."""
+    try:
+        by_token, by_session = access.identify(request), sessions.find(request)
+    except WattveilError as error:
+        raise problem_of(error) from None  # the sender may well be known
+    principal = by_token or (by_session and by_session[1])
+    return principal.name if principal else None
+
+
+async def _send_problem(request: Request, error: Exception) -> Response:
+    problem = problem_of(error)
+    return _response(request, unexpected(error) if problem.code is Code.INTERNAL else problem)
+
+
+async def _send_unexpected(request: Request, error: Exception) -> Response:
+    return _response(request, unexpected(error))
+
+
+def _response(request: Request, problem: Problem) -> Response:
+    """Return a problem as a page to a browser, and as JSON to every other client."""
+    is_page = not request.url.path.startswith("/v1/")
+    if is_page and "text/html" in request.headers.get("Accept", ""):
+        return page("problem.html", problem.code.status, title=problem.code.title)
+    return problem.response()

@@ -1,0 +1,391 @@
+"""Response models of the HTTP API. Routes return them, and OpenAPI is derived from them.
+
+Amounts of privacy are whole numbers of units and can exceed 2^53, so they are sent as text: some
+JSON parsers would round them.
+"""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from wattveil.bundle.plan import PlanSummary
+from wattveil.privacy.guarantee import Tier
+from wattveil.server.auth.principals import PrincipalAction
+from wattveil.server.http.requests import PublicChoices
+from wattveil.server.ledger.administration import PrincipalKind
+from wattveil.server.ledger.journal import EntryKind
+
+
+class _Response(BaseModel):
+    """Base of all response models: no field but those that are declared."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class Health(_Response):
+    """State of the server."""
+
+    status: Literal["ok"]
+    """Always ok: a server that cannot compute releases answers with a problem."""
+
+
+class Me(_Response):
+    """Principal that a token belongs to."""
+
+    name: str
+    """Name of the principal."""
+    kind: PrincipalKind
+    """Role of the principal."""
+
+
+# --- data sets and budgets ------------------------------------------------------------------------
+
+
+class ProfileGrid(_Response):
+    """Time grid of the profiles of a data set."""
+
+    minutes: int
+    """Length of an interval."""
+    split: str
+    """Which days are averaged together."""
+    closing_midnight: bool
+    """Whether the midnight that ends a day is an interval of its own."""
+
+
+class Dataset(PublicChoices):
+    """Public parameters of a data set."""
+
+    model_config = ConfigDict(json_schema_serialization_defaults_required=True)  # all are sent
+
+    name: str
+    """Name of the data set in requests."""
+    closed: bool
+    """Whether further charges are refused."""
+    grid: ProfileGrid
+    """Time grid of its profiles."""
+
+
+class Datasets(_Response):
+    """Data sets."""
+
+    datasets: list[Dataset]
+    """Data sets for which the principal has an account, by name; for administrators all."""
+
+
+class Amounts(_Response):
+    """Amounts of the four measures of the ledger, in whole units, as text."""
+
+    rho: str
+    """Of Gaussian noise; 10¹² units are 1."""
+    epsilon: str
+    """Of randomised labels; 10¹² units are 1."""
+    delta: str
+    """Of randomised labels; 10¹⁸ units are 1."""
+    eta: str
+    """Of integer grids; 10¹² units are 1."""
+
+
+class Account(_Response):
+    """Caps of an account, and what was spent."""
+
+    epsilon_cap: str
+    """Epsilon of the caps, at the delta of the data set."""
+    epsilon_spent: str
+    """Epsilon of what was spent, at the same delta. Epsilons do not add up; amounts do."""
+    share_spent: float
+    """Share of the most used measure that is spent, from 0 to 1."""
+    caps: Amounts
+    """What may be spent in all."""
+    spent: Amounts
+    """What was spent."""
+
+
+class NamedAccount(Account):
+    """Account of a data set or of a principal."""
+
+    principal: str | None
+    """Name of the principal; null for the account of the data set."""
+    tier: Tier
+    """Tier of the account."""
+
+
+class Accounts(_Response):
+    """Accounts of a data set."""
+
+    accounts: list[NamedAccount]
+    """By tier and principal."""
+
+
+class Budget(_Response):
+    """Accounts that pay for the releases of a principal."""
+
+    tier: Tier
+    """Tier of the accounts."""
+    delta: str
+    """Delta at which epsilons are stated."""
+    dataset: Account | None
+    """Account of the data set; null if the tier is not open."""
+    own: Account | None
+    """Account of the principal; null if there is none."""
+
+
+class BudgetSet(_Response):
+    """Account whose cap was set."""
+
+    dataset: str
+    """Name of the data set."""
+    tier: Tier
+    """Tier of the account."""
+    principal: str | None
+    """Name of the principal; null for the account of the data set."""
+
+
+class Closed(_Response):
+    """Data set that was closed."""
+
+    dataset: str
+    """Name of the data set."""
+    closed: Literal[True]
+    """Always true."""
+
+
+# --- quotes ---------------------------------------------------------------------------------------
+
+
+class AlreadyPaid(_Response):
+    """Whether the same request was charged before."""
+
+    dataset: bool
+    """By any principal: then the account of the data set is not charged."""
+    own: bool
+    """By this principal: then nothing is charged."""
+
+
+class MoreOfThisKind(_Response):
+    """How often a price can still be paid."""
+
+    dataset: int
+    """From the account of the data set."""
+    own: int
+    """From the account of the principal."""
+
+
+class Quote(_Response):
+    """Price and expected quality of a release; nothing is charged."""
+
+    dataset: str
+    """Name of the data set."""
+    tier: Tier
+    """Tier of the guarantee."""
+    epsilon: str
+    """Epsilon of the release."""
+    delta: str
+    """Delta of the release."""
+    price: Amounts
+    """What would be charged."""
+    already_paid: AlreadyPaid
+    """Which accounts have paid for the same request."""
+    more_of_this_kind: MoreOfThisKind
+    """How often the price can be paid."""
+    largest_epsilon: str | None
+    """Largest epsilon at which such a request is covered by what is left; null if none is."""
+    plan: PlanSummary
+    """Split of the budget and expected quality."""
+
+
+# --- releases -------------------------------------------------------------------------------------
+
+
+class Release(_Response):
+    """State of a release."""
+
+    id: str
+    """Identifier in addresses."""
+    dataset: str
+    """Name of the data set."""
+    ordered_by: str
+    """Principal that was charged."""
+    state: Literal["computing", "ok", "failed"]
+    """A failed release stays charged."""
+    ordered_at: str
+    """Time of the charge, in UTC."""
+    request: dict[str, Any]
+    """Canonical request: every choice, defaults filled in, numbers as text."""
+    price: Amounts
+    """What was charged."""
+    tables: list[str] = Field(default_factory=list)
+    """Names of its tables; sent for one release by its id, once its state is ok."""
+
+
+class Releases(_Response):
+    """Releases that a principal may read."""
+
+    releases: list[Release]
+    """The newest first, at most 500."""
+
+
+class Shared(_Response):
+    """Reader with whom a release was shared."""
+
+    id: str
+    """Identifier of the release."""
+    reader: str
+    """Name of a principal, or * for all principals."""
+
+
+class Finding(_Response):
+    """Check of a bundle."""
+
+    check: str
+    """What was checked."""
+    holds: bool
+    """Whether it holds."""
+    seen: str
+    """What was found."""
+
+
+class Absent(_Response):
+    """Optional content that a bundle does not have."""
+
+    check: str
+    """Check for which there is no content."""
+    seen: str
+    """What follows from it."""
+
+
+class BundleVerification(_Response):
+    """Verification of a bundle, without its data."""
+
+    accepted: bool
+    """Whether every check holds."""
+    findings: list[Finding]
+    """The checks."""
+    absent: list[Absent]
+    """Optional content that is missing, such as a signature: neither passed nor failed."""
+    not_proved: list[str]
+    """What cannot be verified from the bundle."""
+    of_this_server: bool
+    """Whether this server signed it, and its entry is in the ledger."""
+
+
+# --- administration -------------------------------------------------------------------------------
+
+
+class Entry(_Response):
+    """Entry of the ledger. Amounts are whole numbers of units."""
+
+    journal_id: int
+    """Journal: data sets about the same people share one."""
+    seq: int
+    """Position in the journal, from 1."""
+    at: str
+    """Time, in UTC."""
+    kind: EntryKind
+    """Kind of entry."""
+    principal_id: int
+    """Principal who acted."""
+    dataset_id: int | None
+    """Data set concerned."""
+    account_id: int | None
+    """Of a charge: the account of the data set. Of a cap: the account that has it."""
+    own_account_id: int | None
+    """Of a charge: the account of the principal."""
+    rho: int
+    """Of Gaussian noise."""
+    epsilon: int
+    """Of randomised labels."""
+    delta: int
+    """Of randomised labels."""
+    eta: int
+    """Of integer grids."""
+    request_key: str | None
+    """Idempotency key of a charge."""
+    request_sha256: str | None
+    """Hash of the canonical request."""
+    source_seq: int | None
+    """Earlier charge of the same request, whose release is returned."""
+    detail: str
+    """JSON: request, reason or parameters."""
+    prev_sha256: str
+    """Hash of the entry before."""
+    row_sha256: str
+    """Hash of this entry."""
+
+
+class Entries(_Response):
+    """Entries of the ledger."""
+
+    entries: list[Entry]
+    """In order, at most 1000."""
+
+
+class PrincipalRecord(_Response):
+    """Principal: an administrator or an analyst."""
+
+    name: str
+    """Name of the principal."""
+    kind: PrincipalKind
+    """Role of the principal."""
+    disabled_at: str | None
+    """Time at which it was disabled, in UTC."""
+
+
+class Principals(_Response):
+    """All principals."""
+
+    principals: list[PrincipalRecord]
+    """By name."""
+
+
+class PrincipalEvent(_Response):
+    """Administrative action on a principal."""
+
+    at: str
+    """Time, in UTC."""
+    by: str
+    """Administrator who acted."""
+    action: PrincipalAction
+    """What was done."""
+    name: str
+    """Principal concerned."""
+
+
+class PrincipalEvents(_Response):
+    """Administrative actions on principals."""
+
+    events: list[PrincipalEvent]
+    """The newest first, at most 1000."""
+
+
+class NewPrincipal(Me):
+    """New principal, with a token."""
+
+    token: str
+    """Shown once."""
+
+
+class NewToken(_Response):
+    """Further token of a principal."""
+
+    name: str
+    """Name of the principal."""
+    token: str
+    """Shown once."""
+
+
+class Revoked(_Response):
+    """Principal whose tokens were revoked."""
+
+    name: str
+    """Name of the principal."""
+    revoked: int
+    """Number of tokens that were valid."""
+
+
+class Disabled(_Response):
+    """Principal that was disabled."""
+
+    name: str
+    """Name of the principal."""
+    disabled: Literal[True]
+    """Always true."""

@@ -1,0 +1,1 @@
+"""RELEASED. Computation outside the request: plans, releases, bundle checks."""

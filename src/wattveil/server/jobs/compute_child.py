@@ -1,0 +1,152 @@
+"""Compute process, for long tasks and for private rows: plans, verification, releases.
+
+It reads one line of JSON per task and writes one per result: a plan, a verdict, the public facts of
+a file, or whether a release was computed. All other output, such as warnings and errors that may
+quote rows, is discarded. It exits with the server, when its input ends. An argument limits its
+memory, in bytes.
+"""
+
+import errno
+import json
+import os
+import resource
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+_ROOM_FOR_OTHERS = 5
+"""Added to its niceness, so that page requests have priority."""
+
+_TEMPORARY_ERRORS = {
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS),
+    *(errno.ENOENT, errno.EACCES, errno.EIO, errno.ESTALE, errno.ENODEV, errno.ENXIO),
+}
+"""A disk is full, read-only or missing: independent of rows, and temporary."""
+
+
+def plan(task: dict[str, Any]) -> dict[str, object]:
+    """Return the plan of a release; the task names no file."""
+    from wattveil.bundle.registered_profiles import plan_for  # noqa: PLC0415 - see `main`
+    from wattveil.server.ledger.pricing import read_request  # noqa: PLC0415
+
+    planned = plan_for(read_request(task["request"]), task["grid"], task["allotments"])
+    return planned.summary.model_dump(mode="json")
+
+
+def describe(task: dict[str, Any]) -> dict[str, object]:
+    """Return the public facts of a file of profiles, or the rule that it breaks."""
+    from wattveil.bundle import registered_profiles  # noqa: PLC0415
+    from wattveil.errors import InvalidFileError, InvalidParameterError  # noqa: PLC0415
+    from wattveil.server.ledger.pricing import read_request  # noqa: PLC0415
+
+    key = Path(task["fingerprint_key"]).read_bytes()
+    try:
+        found = registered_profiles.describe(
+            Path(task["profiles"]), key=key, request=read_request(task["request"])
+        )
+    except InvalidFileError as error:  # rules are public; what was found instead is not
+        return {"broken": ["file", error.expected]}
+    except InvalidParameterError as error:
+        return {"broken": [error.field, error.rule]}
+    return {"broken": None, "description": asdict(found)}
+
+
+def release(task: dict[str, Any]) -> dict[str, object]:
+    """Write a bundle to the path of the task."""
+    from wattveil.bundle import keys  # noqa: PLC0415
+    from wattveil.bundle import plan as planning  # noqa: PLC0415
+    from wattveil.bundle.cumulative import Cumulative  # noqa: PLC0415
+    from wattveil.bundle.produce import read_customer_list  # noqa: PLC0415
+    from wattveil.bundle.registered_profiles import release_file  # noqa: PLC0415
+    from wattveil.products.product import Expectation  # noqa: PLC0415
+    from wattveil.server.ledger.amounts import Amounts  # noqa: PLC0415
+    from wattveil.server.ledger.pricing import check_paid, read_request  # noqa: PLC0415
+
+    request, made = read_request(task["request"]), task["plan"]
+    if made is None:  # the server was started anew since the order: its split is not stored
+        granted = planning.granted_plan(request, planning.split_budget(request))
+    else:
+        granted = planning.granted_plan(
+            request,
+            planning.allotments_from_json(made["allotments"]),
+            {
+                name: tuple(Expectation(**one) for one in own)
+                for name, own in made["expected"].items()
+            },
+        )
+    check_paid(granted.allotments, Amounts(*task["price"]))
+    listed = task["customer_list"]
+    with Path(task["profiles"]).open("rb"):
+        pass  # the reader does not distinguish a missing disk from an invalid file
+    release_file(
+        Path(task["profiles"]),
+        granted,
+        Path(task["out"]),
+        fingerprint=task["fingerprint"],
+        fingerprint_key=Path(task["fingerprint_key"]).read_bytes(),
+        signing_key=keys.read_key(Path(task["signing_key"])),
+        customer_list=() if listed is None else read_customer_list(Path(listed)),
+        cumulative=Cumulative.from_json(task["cumulative"]),
+    )
+    return {}
+
+
+def verify(task: dict[str, Any]) -> dict[str, object]:
+    """Return the verdict on an uploaded bundle; the task names no private file."""
+    from wattveil.bundle.verify.verify_bundle import verify_bundle  # noqa: PLC0415
+
+    return verify_bundle(Path(task["bundle"])).to_json()
+
+
+def run_task(task: dict[str, Any]) -> dict[str, object]:
+    """Run a task; errors may quote rows, so the result states only that it failed.
+
+    That a price does not cover a budget is independent of rows, and is stated.
+    """
+    from wattveil.errors import BudgetExceededError  # noqa: PLC0415 - see `main`
+
+    try:
+        tasks = {"plan": plan, "describe": describe, "release": release, "verify": verify}
+        return {"done": True, **tasks[task["do"]](task)}
+    except OSError as error:
+        return {"done": False, "temporary": error.errno in _TEMPORARY_ERRORS}
+    except BudgetExceededError:
+        return {"done": False, "beyond_price": True}
+    except Exception:  # noqa: BLE001
+        return {"done": False}
+
+
+def main() -> None:
+    """Run tasks until the input ends."""
+    answers = os.fdopen(os.dup(1), "w")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):
+        os.dup2(nowhere, stream)
+    os.nice(_ROOM_FOR_OTHERS)
+    for max_bytes in map(int, sys.argv[1:]):
+        resource.setrlimit(resource.RLIMIT_DATA, (max_bytes, max_bytes))
+    for task in _tasks():
+        answers.write(json.dumps(run_task(task)) + "\n")
+        answers.flush()
+
+
+def _tasks() -> Iterator[dict[str, Any]]:
+    """Yield tasks as they arrive; exit at once when the input ends, also during a task."""
+    waiting: SimpleQueue[str] = SimpleQueue()
+
+    def read() -> None:
+        for line in sys.stdin:
+            waiting.put(line)
+        os._exit(0)  # the next server removes the unfinished bundle
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        yield json.loads(waiting.get())
+
+
+if __name__ == "__main__":
+    main()

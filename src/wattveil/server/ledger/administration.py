@@ -1,0 +1,250 @@
+"""Administration: data sets, budgets, principals. Each action is an entry of a journal."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+
+from sqlalchemy import Connection, insert, select, update
+
+from wattveil.errors import InvalidParameterError
+from wattveil.privacy.guarantee import Neighbours, Tier, Unit
+from wattveil.server.ledger.accounts import (
+    CAPS,
+    SPENT,
+    Release,
+    ReleaseState,
+    read_accounts,
+    read_pending,
+    store,
+)
+from wattveil.server.ledger.amounts import Allowance
+from wattveil.server.ledger.journal import START, EntryKind, LedgerTransaction, now
+from wattveil.server.ledger.ledger_tables import account, dataset, journal, principal
+from wattveil.server.ledger.order import canonical_text, check_key, check_name
+
+_MAX_REASON_LENGTH = 1000
+
+
+class PrincipalKind(StrEnum):
+    """Role of a principal."""
+
+    ADMIN = "admin"
+    ANALYST = "analyst"
+
+
+def add_principal(transaction: LedgerTransaction, name: str, kind: PrincipalKind) -> int:
+    """Create a principal."""
+    check_name("principal", name)
+    _check_new(transaction.connection, name, "principal")
+    row = insert(principal).values(name=name, kind=kind.value).returning(principal.c.id)
+    return int(transaction.connection.execute(row).scalar_one())
+
+
+def disable_principal(transaction: LedgerTransaction, name: str) -> None:
+    """Disable a principal; its releases stay readable to administrators."""
+    check_name("principal", name)
+    row = update(principal).where(principal.c.name == name, principal.c.disabled_at.is_(None))
+    if transaction.connection.execute(row.values(disabled_at=now())).rowcount != 1:
+        raise InvalidParameterError(
+            "principal", "a principal that exists and is not disabled", name
+        )
+
+
+def open_dataset(
+    transaction: LedgerTransaction,
+    name: str,
+    *,
+    by: str,
+    fingerprint: str,
+    unit: Unit,
+    neighbours: Neighbours,
+    allowance: Allowance | None,
+    linked_to: str | None,
+) -> None:
+    """Register a data set, in a new journal or in that of a data set on the same people."""
+    connection = transaction.connection
+    if (allowance is None) == (linked_to is None):
+        rule = "given, one of them: linked data sets share one allowance"
+        raise InvalidParameterError("allowance, linked_to", rule, linked_to)
+    check_name("dataset", name)
+    check_key("fingerprint", fingerprint)
+    actor = _admin(connection, by)
+    _check_new(connection, name, "dataset")
+    same = select(dataset.c.name).where(dataset.c.fingerprint == fingerprint)
+    if connection.execute(same).first() is not None:
+        rule = "of data that are not registered yet: a copy would double the budget"
+        raise InvalidParameterError("fingerprint", rule, fingerprint)
+    if linked_to is None:
+        new = insert(journal).values(
+            unit=unit.value, neighbours=neighbours.value, head_seq=0, head_sha256=START
+        )
+        journal_id = int(connection.execute(new.returning(journal.c.id)).scalar_one())
+    else:
+        journal_id = _journal_of(connection, linked_to)
+        kinds = select(journal.c.unit, journal.c.neighbours).where(journal.c.id == journal_id)
+        if tuple(connection.execute(kinds).one()) != (unit.value, neighbours.value):
+            rule = "those of the data set it is linked to"
+            raise InvalidParameterError("unit, neighbours", rule, (unit.value, neighbours.value))
+    row = insert(dataset).values(journal_id=journal_id, name=name, fingerprint=fingerprint)
+    dataset_id = int(connection.execute(row.returning(dataset.c.id)).scalar_one())
+    detail = {
+        "name": name,
+        "fingerprint": fingerprint,
+        "unit": unit.value,
+        "neighbours": neighbours.value,
+    }
+    transaction.append(
+        journal_id,
+        EntryKind.OPEN,
+        principal_id=actor,
+        dataset_id=dataset_id,
+        detail=canonical_text("detail", detail),
+    )
+    if allowance is not None:
+        set_budget(
+            transaction,
+            name,
+            by=by,
+            allowance=allowance,
+            tier=Tier.GLOBAL,
+            principal=None,
+            reason="opened",
+        )
+
+
+def set_budget(
+    transaction: LedgerTransaction,
+    name: str,
+    *,
+    by: str,
+    allowance: Allowance,
+    tier: Tier,
+    principal: str | None,
+    reason: str,
+) -> None:
+    """Set the cap of an account, of the data set or of one principal; the first opens it."""
+    connection = transaction.connection
+    actor, journal_id = _admin(connection, by), _journal_of(connection, name)
+    _check_reason(reason)
+    owner = None if principal is None else principal_id(connection, principal)
+    transaction.lock(journal_id)
+    caps = allowance.caps
+    accounts = read_accounts(connection, journal_id)
+    found = accounts.get((tier, owner))
+    if (tier, None) not in accounts and owner is not None:
+        raise InvalidParameterError("tier", "open for the data set first", tier.value)
+    if found is None:
+        values = {"journal_id": journal_id, "principal_id": owner, "tier": tier.value}
+        limits = dict(zip(CAPS, caps.values, strict=True))
+        row = insert(account).values(**values, **limits, **dict.fromkeys(SPENT, 0))
+        account_id = int(connection.execute(row.returning(account.c.id)).scalar_one())
+    else:
+        account_id = found.id
+        if not found.spent.fits(caps):
+            raise InvalidParameterError("allowance", "at least what is spent", allowance)
+        limits = dict(zip(CAPS, caps.values, strict=True))
+        connection.execute(update(account).where(account.c.id == account_id).values(**limits))
+    detail = {
+        "allowance": allowance.to_json(),
+        "reason": reason,
+        "tier": tier.value,
+        "principal": principal,
+    }
+    transaction.append(
+        journal_id,
+        EntryKind.CAP,
+        principal_id=actor,
+        account_id=account_id,
+        amounts=caps,
+        detail=canonical_text("detail", detail),
+    )
+
+
+def close_dataset(transaction: LedgerTransaction, name: str, *, by: str, reason: str) -> None:
+    """Refuse every further charge on a data set; its releases stay."""
+    connection = transaction.connection
+    actor, journal_id = _admin(connection, by), _journal_of(connection, name)
+    _check_reason(reason)
+    transaction.lock(journal_id)
+    row = update(dataset).where(dataset.c.name == name, dataset.c.closed_at.is_(None))
+    closed = connection.execute(row.values(closed_at=now()).returning(dataset.c.id)).one_or_none()
+    if closed is None:
+        raise InvalidParameterError("dataset", "one that is open", name)
+    detail = canonical_text("detail", {"reason": reason})
+    transaction.append(
+        journal_id, EntryKind.CLOSE, principal_id=actor, dataset_id=closed.id, detail=detail
+    )
+
+
+def count_as_lost(
+    transaction: LedgerTransaction, journals: Sequence[int], *, by: str, reason: str
+) -> None:
+    """Count all remaining amounts of journals as spent: entries may have been lost.
+
+    So may releases. The release of a charge without one may have been sent, and a second draw would
+    not be charged: it is stored as failed.
+    """
+    connection = transaction.connection
+    actor = _admin(connection, by)
+    _check_reason(reason)
+    present = set(connection.execute(select(journal.c.id)).scalars())
+    for journal_id in sorted(present.intersection(journals)):
+        transaction.lock(journal_id)
+        for (tier, _), one in read_accounts(connection, journal_id).items():
+            spent = dict(zip(SPENT, one.caps.values, strict=True))
+            connection.execute(update(account).where(account.c.id == one.id).values(**spent))
+            transaction.append(
+                journal_id,
+                EntryKind.LOST,
+                principal_id=actor,
+                account_id=one.id,
+                amounts=one.left,
+                detail=canonical_text("detail", {"reason": reason, "tier": tier.value}),
+            )
+    for charge in read_pending(connection):
+        if charge.journal_id in journals:
+            store(transaction, charge, Release(state=ReleaseState.FAILED))
+
+
+def principal_id(connection: Connection, name: str) -> int:
+    """Return the number of a principal.
+
+    Invalid names are not looked up: PostgreSQL refuses some characters, and with them the whole
+    transaction, which other jobs may share.
+    """
+    check_name("principal", name)
+    found = connection.execute(select(principal.c.id).where(principal.c.name == name)).scalar()
+    if found is None:
+        raise InvalidParameterError("principal", "a principal that exists", name)
+    return int(found)
+
+
+def _admin(connection: Connection, name: str) -> int:
+    """Return the number of an administrator that is not disabled; others are refused."""
+    row = select(principal.c.id).where(
+        principal.c.name == name,
+        principal.c.kind == PrincipalKind.ADMIN.value,
+        principal.c.disabled_at.is_(None),
+    )
+    found = connection.execute(row).scalar()
+    if found is None:
+        raise InvalidParameterError("by", "an administrator that is not disabled", name)
+    return int(found)
+
+
+def _journal_of(connection: Connection, name: str) -> int:
+    found = connection.execute(select(dataset.c.journal_id).where(dataset.c.name == name)).scalar()
+    if found is None:
+        raise InvalidParameterError("dataset", "one that is registered", name)
+    return int(found)
+
+
+def _check_new(connection: Connection, name: str, field: str) -> None:
+    table = {"principal": principal, "dataset": dataset}[field]
+    if connection.execute(select(table.c.id).where(table.c.name == name)).first() is not None:
+        raise InvalidParameterError(field, "a new name", name)
+
+
+def _check_reason(reason: str) -> None:
+    if not 0 < len(reason.strip()) <= _MAX_REASON_LENGTH:
+        rule = f"given, in at most {_MAX_REASON_LENGTH} characters"
+        raise InvalidParameterError("reason", rule, reason)

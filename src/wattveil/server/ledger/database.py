@@ -1,0 +1,176 @@
+"""Connections whose commits are durable, migrations (Alembic), and append-only triggers."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from alembic import command, op
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from alembic.util.exc import CommandError
+from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from wattveil.errors import (
+    InvalidFileError,
+    InvalidParameterError,
+    LedgerUnavailableError,
+    MissingExtraError,
+)
+
+FILE = "ledger.sqlite"
+"""The database of a data folder, unless another one is named."""
+
+_WAIT_SECONDS = 30
+"""Time that SQLite waits for another process, such as an administrator's command."""
+
+_CAUSES = {
+    "53100": "the disk is full",
+    "25006": "the database is read-only",
+    "database or disk is full": "the disk is full",
+    "attempt to write a readonly database": "the database is read-only",
+    "unable to open database file": "the database cannot be opened",
+    "database is locked": "another process holds the database",
+}
+
+
+def database_url(folder: Path, database: str | None) -> URL:
+    """Return the address of a ledger: the named database, or the file in its data folder."""
+    if database is None:
+        return make_url(f"sqlite:///{folder.absolute() / FILE}")
+    try:
+        url = make_url(database)
+    except ArgumentError:
+        url = None
+    if url is None or url.drivername not in ("postgresql", "postgresql+psycopg", "sqlite"):
+        rule = "an address that begins with postgresql:// or sqlite:///"
+        raise InvalidParameterError("database", rule, database if url is None else url.drivername)
+    return url.set(drivername="postgresql+psycopg") if "postgresql" in url.drivername else url
+
+
+def connect(url: URL) -> Engine:
+    """Return an engine whose commits are on disk when they return."""
+    if url.get_backend_name() == "sqlite":
+        engine = create_engine(url, connect_args={"timeout": _WAIT_SECONDS})
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+        return engine
+    try:
+        engine = create_engine(url, isolation_level="READ COMMITTED", pool_pre_ping=True)
+    except ImportError as error:
+        raise MissingExtraError("PostgreSQL", "postgres") from error
+    event.listen(engine, "connect", _prepare_postgresql)
+    return engine
+
+
+def writing(engine: Engine) -> Engine:
+    """Return the engine for transactions that write: on SQLite they take the lock at once."""
+    return engine.execution_options(wattveil_writes=True)
+
+
+def cause_of(error: DBAPIError) -> str:
+    """Return why the database failed, without the values of the statement."""
+    state = getattr(error.orig, "sqlstate", None)
+    cause = state or str(error.orig)
+    kind = type(error.orig).__name__ if error.orig is not None else "unknown"
+    return _CAUSES.get(cause, f"the database failed ({state or kind})")
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _: ConnectionPoolEntry) -> None:
+    connection.isolation_level = None  # transactions begin where `_begin_sqlite` says
+    for pragma in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("wattveil_writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _prepare_postgresql(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
+    # Whatever the default of the server is: a charge must survive a power failure.
+    cursor = connection.cursor()
+    cursor.execute("SET synchronous_commit TO on")
+    cursor.close()
+    connection.commit()
+
+
+_LOCK = 0x77617474
+"""Any fixed number: two servers that start at the same time migrate one after the other."""
+
+
+def migrate(engine: Engine) -> None:
+    """Migrate a database to this version; create the tables of a new one."""
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")))
+    scripts = ScriptDirectory.from_config(config)
+    if version(engine) == scripts.get_current_head():
+        return
+    with writing(engine).begin() as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _LOCK})
+        config.attributes["connection"] = connection
+        try:
+            command.upgrade(config, "head")
+        except CommandError:
+            found = MigrationContext.configure(connection).get_current_revision()
+            rule = f"of version {scripts.get_current_head()} or a version that it upgrades"
+            raise InvalidParameterError("database", rule, found) from None
+
+
+def version(engine: Engine) -> str | None:
+    """Return the version of the tables; None for a new database."""
+    with engine.connect() as connection:
+        return MigrationContext.configure(connection).get_current_revision()
+
+
+def forbid(table: str, change: str, why: str, *, when: str = "", sqlite: bool) -> None:
+    """Create a trigger that refuses a change of a table, always or ``when`` a condition holds."""
+    name = f"{table}_no_{change.lower()}"
+    condition = f"WHEN ({when})" if when else ""
+    if sqlite:
+        op.execute(
+            f"CREATE TRIGGER {name} BEFORE {change} ON {table} {condition}"
+            f" BEGIN SELECT RAISE(ABORT, '{why}'); END"
+        )
+        return
+    op.execute(
+        f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS"
+        f" $$ BEGIN RAISE EXCEPTION '{why}'; END $$"
+    )
+    op.execute(
+        f"CREATE TRIGGER {name} BEFORE {change} ON {table}"
+        f" FOR EACH ROW {condition} EXECUTE FUNCTION {name}()"
+    )
+    if change == "DELETE":
+        op.execute(
+            f"CREATE TRIGGER {table}_no_truncate BEFORE TRUNCATE ON {table}"
+            f" FOR EACH STATEMENT EXECUTE FUNCTION {name}()"
+        )
+
+
+@contextmanager
+def existing_database(folder: Path, database: str | None) -> Iterator[Engine]:
+    """Connect to the database of a ledger that exists, without migration."""
+    check_no_password(database)
+    url = database_url(folder, database)
+    if url.get_backend_name() == "sqlite" and not Path(url.database or "").is_file():
+        raise InvalidFileError(url.database, "file", "a ledger", "none")
+    engine = connect(url)
+    try:
+        yield engine
+    except DBAPIError as error:
+        raise LedgerUnavailableError(cause_of(error)) from None
+    finally:
+        engine.dispose()
+
+
+def check_no_password(database: str | None) -> None:
+    """Refuse a password on the command line: every process of the machine could read it."""
+    if database is not None and make_url(database).password is not None:
+        raise InvalidParameterError("database", "without a password; use PGPASSFILE", "one with")

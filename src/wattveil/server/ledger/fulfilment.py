@@ -1,0 +1,98 @@
+"""Fulfilment of an order: charge, compute, store, and only then send, whatever crashes.
+
+======================  ======  =======  ==========================================
+a worker is killed      charge  release  the same order again, or `resume`
+======================  ======  =======  ==========================================
+before the charge       no      no       charges, computes, stores
+after the charge        yes     no       finds the charge, computes, stores
+after the computation   yes     no       finds the charge, draws anew, stores: the
+                                         first draw never left, and is cleared away
+after the release       yes     yes      finds what is stored
+======================  ======  =======  ==========================================
+"""
+
+import hashlib
+import shutil
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+from wattveil.errors import LedgerUnavailableError
+from wattveil.server.ledger.accounts import Charge, Release, ReleaseState
+from wattveil.server.ledger.ledger import Ledger
+from wattveil.server.ledger.order import Order
+
+BUNDLES_FOLDER = "releases"
+"""Folder of the bundles, in the data folder of a server."""
+
+Compute = Callable[[Charge, Path], None]
+"""Computes the release of a charge, and writes a folder durably, as `write_bundle` does."""
+
+
+class BundleStore:
+    """Folder of computed bundles. A bundle may be read only if the ledger names it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+    def draft(self, charge: Charge) -> Path:
+        """Return a new path: two workers on one charge must not share it."""
+        return self.folder / f"{charge.journal_id}-{charge.drawn_seq}-{uuid.uuid4().hex}"
+
+    def find(self, stored: Release) -> Path | None:
+        """Return the folder of a release; None if it failed."""
+        return None if stored.payload_ref is None else self.folder / stored.payload_ref
+
+    def clear(self, named: set[str]) -> None:
+        """Remove every bundle that the ledger does not name; only while no worker runs."""
+        for path in self.folder.iterdir():
+            if path.name not in named:
+                shutil.rmtree(path)
+
+
+def answer(ledger: Ledger, bundles: BundleStore, order: Order, compute: Compute) -> Release:
+    """Return the release of an order: the stored one, or one that is computed now."""
+    charge = ledger.charge(order)
+    stored = ledger.release_of(charge)
+    return finish(ledger, bundles, charge, compute) if stored is None else stored
+
+
+def finish(ledger: Ledger, bundles: BundleStore, charge: Charge, compute: Compute) -> Release:
+    """Compute and store the release of a charge; if another worker was faster, discard it.
+
+    A computation that fails is stored as failed, and stays charged. The error may depend on rows,
+    and is discarded.
+    """
+    draft = bundles.draft(charge)
+    try:
+        compute(charge, draft)
+        outcome = Release(
+            state=ReleaseState.OK, payload_ref=draft.name, payload_sha256=folder_sha256(draft)
+        )
+    except LedgerUnavailableError:
+        raise  # the charge stays pending
+    except Exception:  # noqa: BLE001 - it may quote rows
+        outcome = Release(state=ReleaseState.FAILED)
+    stored = ledger.store(charge, outcome)
+    if stored.payload_ref != draft.name:
+        shutil.rmtree(draft, ignore_errors=True)
+    return stored
+
+
+def resume(ledger: Ledger, bundles: BundleStore, compute: Compute) -> int:
+    """Compute pending charges after a crash; at the start of a server, before any worker runs."""
+    bundles.clear(ledger.payloads())
+    pending = ledger.pending()
+    for charge in pending:
+        finish(ledger, bundles, charge, compute)
+    return len(pending)
+
+
+def folder_sha256(folder: Path) -> str:
+    """Return a hash of all files of a folder, with their names."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        digest.update(f"{path.relative_to(folder).as_posix()}\n".encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()

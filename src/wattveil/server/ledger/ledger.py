@@ -1,0 +1,303 @@
+"""The ledger: every charge and every budget of a server.
+
+>>> import tempfile
+>>> from pathlib import Path
+>>> with tempfile.TemporaryDirectory() as folder, Ledger.open(Path(folder)) as ledger:
+...     ledger.add_principal("owner", PrincipalKind.ADMIN)
+...     ledger.open_dataset(
+...         "homes-2024",
+...         by="owner",
+...         fingerprint="hmac:5d41",
+...         unit=Unit.CUSTOMER,
+...         neighbours=Neighbours.ZERO_OUT,
+...         allowance=Allowance(epsilon=2.0, delta=1e-6),
+...     )
+...     whole, own = ledger.accounts("homes-2024", "owner", Tier.GLOBAL)
+>>> whole.spent, own
+(Amounts(rho=0, epsilon=0, delta=0, eta=0), None)
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Self, TypeVar
+
+from sqlalchemy import Connection, Engine, select
+from sqlalchemy.exc import DBAPIError
+
+from wattveil.errors import InvalidParameterError, LedgerUnavailableError
+from wattveil.privacy.guarantee import Neighbours, Tier, Unit
+from wattveil.server.ledger import accounts as charges
+from wattveil.server.ledger import administration
+from wattveil.server.ledger.accounts import Account, Charge, Release, read_accounts
+from wattveil.server.ledger.administration import PrincipalKind
+from wattveil.server.ledger.admission import OrderIds, already_paid
+from wattveil.server.ledger.amounts import Allowance
+from wattveil.server.ledger.database import cause_of, connect, database_url, migrate
+from wattveil.server.ledger.high_water_mark import HighWaterMark, count_stored
+from wattveil.server.ledger.journal import LedgerTransaction
+from wattveil.server.ledger.ledger_tables import dataset, release
+from wattveil.server.ledger.order import Order, check_name
+from wattveil.server.ledger.writer import Writer
+
+T = TypeVar("T")
+
+
+class Ledger(AbstractContextManager["Ledger"]):
+    """Every charge and every budget of a server; safe to use from many threads.
+
+    Open it with `Ledger.open`. On SQLite one process serves; on PostgreSQL several may.
+    """
+
+    def __init__(self, engine: Engine, high_water_mark: HighWaterMark) -> None:
+        self.engine = engine
+        self._high_water_mark = high_water_mark
+        with engine.connect() as connection:
+            high_water_mark.stored = count_stored(connection)
+        self._writer = Writer(engine, high_water_mark)
+        self._order_ids: dict[tuple[str, str], OrderIds] = {}
+
+    @classmethod
+    def open(cls, folder: Path, database: str | None = None) -> Self:
+        """Open the ledger of a data folder; refuse one that has lost entries.
+
+        Parameters
+        ----------
+        folder
+            Folder of the high-water mark, and of the database unless another one is named.
+        database
+            Address of a PostgreSQL database.
+        """
+        engine, high_water_mark = _open(folder, database)
+        with engine.connect() as connection:
+            lost = high_water_mark.behind(connection)
+        if lost:
+            high_water_mark.close()
+            engine.dispose()
+            raise next(iter(lost.values()))
+        return cls(engine, high_water_mark)
+
+    @classmethod
+    def accept(cls, folder: Path, database: str | None = None, *, by: str, reason: str) -> int:
+        """Accept a database that has lost entries.
+
+        All remaining amounts of the journals concerned count as spent, since the lost charges are
+        unknown. Returns the number of these journals.
+        """
+        engine, high_water_mark = _open(folder, database)
+        with engine.connect() as connection:
+            lost = sorted(high_water_mark.behind(connection))
+        seen = dict(high_water_mark.heads), dict(high_water_mark.stored)
+        for journal_id in lost:
+            high_water_mark.heads.pop(journal_id, None)
+        with cls(engine, high_water_mark) as ledger:
+            try:
+                ledger._writer.run(
+                    partial(administration.count_as_lost, journals=lost, by=by, reason=reason)
+                )
+            except BaseException:
+                # Nothing was accepted: the ledger must not open the next time.
+                high_water_mark.heads, high_water_mark.stored = seen
+                raise
+        return len(lost)
+
+    def close(self) -> None:
+        """Finish waiting jobs, and close the database."""
+        self._writer.close()
+        self._high_water_mark.close()
+        self.engine.dispose()
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+    # --- administration --------------------------------------------------------------------------
+
+    def add_principal(self, name: str, kind: PrincipalKind) -> None:
+        """Create a principal."""
+        self._writer.run(partial(administration.add_principal, name=name, kind=kind))
+
+    def disable_principal(self, name: str) -> None:
+        """Disable a principal; its releases stay readable to administrators."""
+        self._writer.run(partial(administration.disable_principal, name=name))
+
+    def open_dataset(
+        self,
+        name: str,
+        *,
+        by: str,
+        fingerprint: str,
+        unit: Unit,
+        neighbours: Neighbours,
+        allowance: Allowance | None = None,
+        linked_to: str | None = None,
+    ) -> None:
+        """Register a data set, in the global tier.
+
+        With an allowance of its own, or linked to a data set on the same people, whose accounts it
+        then shares. ``fingerprint`` is a keyed hash of the content; the same content is refused.
+        """
+        if allowance is not None:
+            _ = allowance.caps  # computed before the lock is taken
+        journal_id = 0 if linked_to is None else self._journal(linked_to)
+        work = partial(
+            administration.open_dataset,
+            name=name,
+            by=by,
+            fingerprint=fingerprint,
+            unit=unit,
+            neighbours=neighbours,
+            allowance=allowance,
+            linked_to=linked_to,
+        )
+        self._writer.run(work, journal_id=journal_id)
+
+    def set_budget(
+        self,
+        name: str,
+        allowance: Allowance,
+        *,
+        by: str,
+        reason: str,
+        tier: Tier = Tier.GLOBAL,
+        principal: str | None = None,
+    ) -> None:
+        """Set the budget of a data set, or of one principal on it.
+
+        The first budget of a principal admits it; the first one of the instance tier opens that
+        tier. A budget below what is spent is refused.
+        """
+        _ = allowance.caps
+        work = partial(
+            administration.set_budget,
+            name=name,
+            by=by,
+            allowance=allowance,
+            tier=tier,
+            principal=principal,
+            reason=reason,
+        )
+        self._writer.run(work, journal_id=self._journal(name))
+
+    def close_dataset(self, name: str, *, by: str, reason: str) -> None:
+        """Refuse every further charge on a data set; its releases stay."""
+        work = partial(administration.close_dataset, name=name, by=by, reason=reason)
+        self._writer.run(work, journal_id=self._journal(name))
+
+    def write(self, work: Callable[[LedgerTransaction], T], *, linked_to: str | None = None) -> T:
+        """Run other writes of the server, which touch one journal at most.
+
+        ``linked_to`` names a data set whose journal is touched; a new journal needs none.
+        """
+        return self._writer.run(
+            work, journal_id=0 if linked_to is None else self._journal(linked_to)
+        )
+
+    # --- charge, then compute, then store ---------------------------------------------------------
+
+    def charge(self, order: Order) -> Charge:
+        """Charge an order, or return the charge of its key; durable when this returns.
+
+        Raises
+        ------
+        ChargeRefusedError
+            With a code of `Refusal`; nothing was charged.
+        KeyConflictError
+            The key belongs to another request.
+        LedgerUnavailableError
+            Whether it was charged is unknown: repeat the same order; it is charged once.
+        """
+        return self._writer.charge(self._resolve(order), order)
+
+    def store(self, charge: Charge, outcome: Release) -> Release:
+        """Store an outcome, unless one is stored; return the stored outcome."""
+        return self._writer.run(
+            partial(charges.store, charge=charge, outcome=outcome), journal_id=charge.journal_id
+        )
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def release_of(self, charge: Charge) -> Release | None:
+        """Return the stored outcome of a charge; None while it is computed."""
+        with self.reading() as connection:
+            return charges.read_release(connection, charge)
+
+    def pending(self) -> list[Charge]:
+        """Return the charges without a stored outcome, for example after a crash."""
+        with self.reading() as connection:
+            return charges.read_pending(connection)
+
+    def payloads(self) -> set[str]:
+        """Return the names of all payloads that are stored."""
+        named = select(release.c.payload_ref).where(release.c.payload_ref.is_not(None))
+        with self.reading() as connection:
+            return set(connection.execute(named).scalars())
+
+    def accounts(
+        self, name: str, principal: str, tier: Tier
+    ) -> tuple[Account | None, Account | None]:
+        """Return the accounts of the data set and of one principal."""
+        journal_id = self._journal(name)
+        with self.reading() as connection:
+            owner = administration.principal_id(connection, principal)
+            found = read_accounts(connection, journal_id)
+        return found.get((tier, None)), found.get((tier, owner))
+
+    def already_paid(self, order: Order) -> tuple[bool, bool]:
+        """Whether the data set, and the principal, were charged for this request before.
+
+        They are not charged again, whatever the key.
+        """
+        ids = self._resolve(order)
+        with self.reading() as connection:
+            return already_paid(connection, ids, order)
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Return a connection for reading."""
+        if self._writer.closed:
+            raise LedgerUnavailableError("it is closed")
+        try:
+            with self.engine.connect() as connection:
+                yield connection
+        except DBAPIError as error:
+            raise LedgerUnavailableError(cause_of(error)) from None
+
+    def _journal(self, name: str) -> int:
+        check_name("dataset", name)
+        with self.reading() as connection:
+            found = connection.execute(select(dataset.c.journal_id).where(dataset.c.name == name))
+            journal_id = found.scalar()
+        if journal_id is None:
+            raise InvalidParameterError("dataset", "one that is registered", name)
+        return int(journal_id)
+
+    def _resolve(self, order: Order) -> OrderIds:
+        """Return the numbers of an order; cached, since they never change."""
+        names = (order.dataset, order.principal)
+        if names not in self._order_ids:
+            with self.reading() as connection:
+                found = select(dataset.c.journal_id, dataset.c.id).where(dataset.c.name == names[0])
+                row = connection.execute(found).one_or_none()
+                if row is None:
+                    raise InvalidParameterError("dataset", "one that is registered", names[0])
+                self._order_ids[names] = OrderIds(
+                    *row, administration.principal_id(connection, names[1])
+                )
+        return self._order_ids[names]
+
+
+def _open(folder: Path, database: str | None) -> tuple[Engine, HighWaterMark]:
+    """Connect, and migrate the tables."""
+    if not folder.is_dir():
+        raise InvalidParameterError("data", "a folder that exists", str(folder))
+    engine = connect(database_url(folder, database))
+    try:
+        migrate(engine)
+        return engine, HighWaterMark(folder)
+    except BaseException as error:
+        engine.dispose()
+        if isinstance(error, DBAPIError):
+            raise LedgerUnavailableError(cause_of(error)) from None
+        raise

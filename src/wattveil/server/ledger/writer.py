@@ -1,0 +1,156 @@
+"""Group commit: one writer thread; jobs that wait during a commit share the next one."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from itertools import groupby
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import DBAPIError
+
+from wattveil.errors import LedgerUnavailableError, WattveilError
+from wattveil.server.ledger.accounts import Charge
+from wattveil.server.ledger.admission import OrderIds, charge_all
+from wattveil.server.ledger.database import cause_of, writing
+from wattveil.server.ledger.high_water_mark import HighWaterMark
+from wattveil.server.ledger.journal import LedgerTransaction
+from wattveil.server.ledger.order import Order
+
+T = TypeVar("T")
+
+_MAX_BATCH = 256
+"""Maximum jobs per commit: more would wait longer than the commit takes."""
+
+_GATHER_SECONDS = 0.002
+"""About the duration of a commit: waiting that long doubles the jobs per commit."""
+
+
+@dataclass(frozen=True)
+class _Job:
+    journal_id: int
+    work: Callable[[LedgerTransaction], Any] | None = None
+    order: tuple[OrderIds, Order] | None = None
+    done: Future[Any] = field(default_factory=Future)
+
+
+class Writer:
+    """Runs write jobs, and returns to each caller when its job is durable.
+
+    A job that raises a `WattveilError` is rolled back alone. Any other error rolls back the whole
+    transaction, and every job in it fails.
+    """
+
+    def __init__(self, engine: Engine, high_water_mark: HighWaterMark) -> None:
+        self._engine = writing(engine)
+        self._high_water_mark = high_water_mark
+        self._waiting: SimpleQueue[_Job | None] = SimpleQueue()
+        self._closing = threading.Lock()
+        self.closed = False
+        self._thread = threading.Thread(target=self._run, name="ledger-writer", daemon=True)
+        self._thread.start()
+
+    def charge(self, ids: OrderIds, order: Order) -> Charge:
+        """Decide about an order, together with waiting ones; return the charge once durable."""
+        charge: Charge = self._wait(_Job(ids.journal_id, order=(ids, order)))
+        return charge
+
+    def run(self, work: Callable[[LedgerTransaction], T], *, journal_id: int = 0) -> T:
+        """Run another job, which touches one journal at most; return its result once durable."""
+        result: T = self._wait(_Job(journal_id, work=work))
+        return result
+
+    def close(self) -> None:
+        """Finish waiting jobs, and stop."""
+        with self._closing:
+            self.closed = True
+            self._waiting.put(None)
+        self._thread.join()
+
+    def _wait(self, job: _Job) -> Any:  # noqa: ANN401 - the callers know
+        with self._closing:
+            if self.closed:
+                raise LedgerUnavailableError("it is closed")
+            self._waiting.put(job)
+        return job.done.result()
+
+    def _run(self) -> None:
+        going_on, crowded = True, False
+        while going_on:
+            if crowded:  # callers of the last commit often send again: gather them
+                time.sleep(_GATHER_SECONDS)
+            jobs, going_on = self._take()
+            crowded = len(jobs) > 1
+            if jobs:
+                self._commit(jobs)
+
+    def _take(self) -> tuple[list[_Job], bool]:
+        """Wait for a job, and take all waiting jobs; return whether more may come."""
+        jobs: list[_Job] = []
+        job = self._waiting.get()
+        while job is not None:
+            jobs.append(job)
+            if len(jobs) == _MAX_BATCH:
+                return jobs, True
+            try:
+                job = self._waiting.get_nowait()
+            except Empty:
+                return jobs, True
+        return jobs, False
+
+    def _commit(self, jobs: list[_Job]) -> None:
+        # Every process locks journals in the same order, so there is no deadlock.
+        jobs.sort(key=lambda job: (job.journal_id, job.work is not None))
+        try:
+            with self._engine.begin() as connection:
+                transaction = LedgerTransaction(connection, seen=self._high_water_mark.heads)
+                outcomes = _outcomes(transaction, jobs)
+                transaction.write_heads()
+            self._high_water_mark.record(transaction.heads, transaction.stored)
+        except Exception as error:  # noqa: BLE001 - it is raised to the callers
+            outcomes = [_shown(error)] * len(jobs)
+        for job, outcome in zip(jobs, outcomes, strict=True):
+            if isinstance(outcome, Exception):
+                job.done.set_exception(outcome)
+            else:
+                job.done.set_result(outcome)
+
+
+def _outcomes(transaction: LedgerTransaction, jobs: Sequence[_Job]) -> list[object]:
+    """Run jobs in order: the orders of a journal together, other jobs one by one."""
+    outcomes: list[object] = []
+    for (journal_id, _), group in groupby(
+        jobs, key=lambda job: (job.journal_id, job.work is not None)
+    ):
+        members = list(group)
+        orders = [job.order for job in members if job.order is not None]
+        if orders:
+            outcomes += charge_all(transaction, journal_id, orders)
+        outcomes += [_attempt(transaction, job.work) for job in members if job.work is not None]
+    return outcomes
+
+
+def _attempt(transaction: LedgerTransaction, work: Callable[[LedgerTransaction], object]) -> object:
+    """Run one job in a savepoint: its refusal rolls back that job alone."""
+    heads, stored = dict(transaction.heads), dict(transaction.stored)
+    try:
+        with transaction.connection.begin_nested():
+            return work(transaction)
+    except WattveilError as refusal:
+        transaction.heads.clear()
+        transaction.heads.update(heads)
+        transaction.stored.clear()
+        transaction.stored.update(stored)
+        return refusal
+
+
+def _shown(error: Exception) -> Exception:
+    """Return the error that is raised to the callers."""
+    if isinstance(error, DBAPIError):
+        return LedgerUnavailableError(cause_of(error))
+    if isinstance(error, OSError):  # the charge is durable: the same key finds it
+        return LedgerUnavailableError("the high-water mark cannot be written")
+    return error

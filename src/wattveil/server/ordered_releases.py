@@ -1,0 +1,120 @@
+"""Ordered releases: charges with the names of data set and principal, and who may read them.
+
+Sharing a release computes and charges nothing: it is already released.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, exists, insert, or_, select
+
+from wattveil.errors import InvalidParameterError
+from wattveil.server.ledger.accounts import CHARGED, Charge, charge_of
+from wattveil.server.ledger.administration import principal_id
+from wattveil.server.ledger.journal import EntryKind, LedgerTransaction, now
+from wattveil.server.ledger.ledger import Ledger
+from wattveil.server.ledger.ledger_tables import dataset, entry, principal, share
+
+ANY_PRINCIPAL = "*"
+"""Reader that stands for all principals."""
+
+_NUMBER = re.compile(r"([1-9][0-9]{0,8})-([1-9][0-9]{0,17})")
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderedRelease:
+    """Charge, with the names of its data set and principal."""
+
+    charge: Charge
+    dataset: str
+    principal: str
+    at: str
+
+    @property
+    def id(self) -> str:
+        """Identifier of the release in addresses."""
+        return f"{self.charge.journal_id}-{self.charge.seq}"
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """The canonical request."""
+        found: dict[str, Any] = json.loads(self.charge.request)
+        return found
+
+
+def find_ordered(connection: Connection, release_id: str) -> OrderedRelease | None:
+    """Return a release by its identifier."""
+    found = _NUMBER.fullmatch(release_id)
+    if found is None:
+        return None
+    place = {"journal": int(found[1]), "seq": int(found[2])}
+    row = connection.execute(_ORDERED.where(*_PLACE), place).one_or_none()
+    return None if row is None else _ordered_of(row)
+
+
+def visible_releases(connection: Connection, name: str, *, limit: int) -> list[OrderedRelease]:
+    """Return the latest releases of a principal, and those shared with it."""
+    reader = select(principal.c.id).where(principal.c.name == name).scalar_subquery()
+    shared = exists().where(
+        share.c.journal_id == entry.c.journal_id,
+        share.c.seq == entry.c.seq,
+        or_(share.c.principal_id.is_(None), share.c.principal_id == reader),
+    )
+    mine = _ORDERED.where(or_(entry.c.principal_id == reader, shared))
+    latest = mine.order_by(*(entry.c[name].desc() for name in ("at", "journal_id", "seq"))).limit(
+        limit
+    )
+    return [_ordered_of(row) for row in connection.execute(latest)]
+
+
+def _ordered_of(row: Any) -> OrderedRelease:  # noqa: ANN401 - a row of `_ORDERED`
+    return OrderedRelease(
+        charge=charge_of(row), dataset=row.dataset, principal=row.principal, at=row.at
+    )
+
+
+_ORDERED = (
+    CHARGED.add_columns(
+        dataset.c.name.label("dataset"), principal.c.name.label("principal"), entry.c.at
+    )
+    .select_from(
+        entry.join(dataset, dataset.c.id == entry.c.dataset_id).join(
+            principal, principal.c.id == entry.c.principal_id
+        )
+    )
+    .where(entry.c.kind == EntryKind.CHARGE.value)
+)
+_PLACE = (entry.c.journal_id == bindparam("journal"), entry.c.seq == bindparam("seq"))
+
+
+def share_release(ledger: Ledger, ordered: OrderedRelease, *, reader: str, by: str) -> None:
+    """Permit a principal, or all, to read a release; permanent, since readers keep copies."""
+
+    def write(transaction: LedgerTransaction) -> None:
+        owner = None if reader == ANY_PRINCIPAL else principal_id(transaction.connection, reader)
+        if reader in readers(transaction.connection, ordered):
+            raise InvalidParameterError("reader", "a principal that may not read it yet", reader)
+        row = insert(share).values(
+            journal_id=ordered.charge.journal_id,
+            seq=ordered.charge.seq,
+            principal_id=owner,
+            at=now(),
+            by=by,
+        )
+        transaction.connection.execute(row)
+
+    ledger.write(write)
+
+
+def readers(connection: Connection, ordered: OrderedRelease) -> list[str]:
+    """Return the readers of a shared release, in order of sharing."""
+    found = (
+        select(principal.c.name)
+        .select_from(share.outerjoin(principal, principal.c.id == share.c.principal_id))
+        .where(share.c.journal_id == ordered.charge.journal_id, share.c.seq == ordered.charge.seq)
+        .order_by(share.c.id)
+    )
+    names = connection.execute(found).scalars()
+    return [ANY_PRINCIPAL if name is None else str(name) for name in names]

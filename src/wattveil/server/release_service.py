@@ -1,0 +1,162 @@
+"""Application service behind the analyst API and pages: budgets, quotes, orders, downloads."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from wattveil.bundle.plan import PlanSummary, allotments_to_json
+from wattveil.bundle.produce import check_list, read_customer_list
+from wattveil.privacy.guarantee import Tier
+from wattveil.products.request import ReleaseRequest
+from wattveil.server.auth.principals import Principal
+from wattveil.server.datasets import FOLDER, Dataset
+from wattveil.server.http import responses
+from wattveil.server.http.problems import Code, Problem
+from wattveil.server.http.requests import ReleaseBody
+from wattveil.server.ledger.accounts import Account, ReleaseState, named_accounts
+from wattveil.server.ledger.amounts import MEASURES, Amounts
+from wattveil.server.ledger.order import Order
+from wattveil.server.ledger.pricing import largest_epsilon, order_release
+from wattveil.server.ordered_releases import OrderedRelease, find_ordered
+from wattveil.server.server_state import ServerState
+
+
+@dataclass(frozen=True)
+class ReleaseService:
+    """Budgets, quotes, orders and bundles, for the API and for the pages."""
+
+    state: ServerState
+
+    def budget(self, principal: Principal, dataset: Dataset, tier: Tier) -> responses.Budget:
+        """Return the accounts that pay for releases of a principal."""
+        whole, own = self.state.ledger.accounts(dataset.name, principal.name, tier)
+        delta = dataset.public["delta"]
+        return responses.Budget(
+            tier=tier,
+            delta=repr(delta),
+            dataset=None if whole is None else responses.Account(**_account(whole, delta)),
+            own=None if own is None else responses.Account(**_account(own, delta)),
+        )
+
+    def accounts(self, dataset: Dataset) -> list[responses.NamedAccount]:
+        """Return every account of a data set."""
+        delta = dataset.public["delta"]
+        with self.state.ledger.reading() as connection:
+            return [
+                responses.NamedAccount(principal=name, tier=tier, **_account(one, delta))
+                for tier, name, one in named_accounts(connection, dataset.name)
+            ]
+
+    def quote(self, principal: Principal, dataset: Dataset, body: ReleaseBody) -> responses.Quote:
+        """Return price and expected quality of a release; nothing is charged."""
+        request = dataset.request(body)
+        order = order_release(request, dataset=dataset.name, principal=principal.name, key="quote")
+        price = order.price
+        whole, own = self.state.ledger.accounts(dataset.name, principal.name, request.tier)
+        largest = None
+        if whole is not None and own is not None:
+            largest = largest_epsilon(request, whole.left.minimum(own.left))
+        by_dataset, by_principal = self.state.ledger.already_paid(order)
+        plan = self.state.planner.plan(order, dataset.public["grid"])
+        return responses.Quote(
+            dataset=dataset.name,
+            tier=request.tier,
+            epsilon=repr(request.epsilon),
+            delta=repr(request.delta),
+            price=_amounts(price),
+            already_paid=responses.AlreadyPaid(dataset=by_dataset, own=by_principal),
+            more_of_this_kind=responses.MoreOfThisKind(
+                dataset=_covered(whole, price), own=_covered(own, price)
+            ),
+            largest_epsilon=None if largest is None else repr(largest),
+            plan=PlanSummary.model_validate(plan),
+        )
+
+    def order(
+        self, principal: Principal, dataset: Dataset, body: ReleaseBody, key: str
+    ) -> OrderedRelease:
+        """Charge for a release and have it computed, or return the release of this key."""
+        request = dataset.request(body)
+        order = order_release(request, dataset=dataset.name, principal=principal.name, key=key)
+        computed_before, _ = self.state.ledger.already_paid(order)
+        if not computed_before:
+            self._check_computable(dataset, request)
+        charge = self.state.ledger.charge(order)
+        if self.state.ledger.release_of(charge) is None:
+            self.state.worker.take(charge, self._planned(order, dataset))
+        with self.state.ledger.reading() as connection:
+            ordered = find_ordered(connection, f"{charge.journal_id}-{charge.seq}")
+        if ordered is None:
+            raise RuntimeError("the charge was made and cannot be found")
+        return ordered
+
+    def _planned(self, order: Order, dataset: Dataset) -> dict[str, Any]:
+        """Return the split of an order, and the expected errors of a quote if there was one."""
+        quoted = self.state.planner.known(order, dataset.public["grid"])
+        products = [] if quoted is None else quoted["products"]
+        return {
+            "allotments": allotments_to_json(order.allotments),
+            "expected": {one["name"]: one["expected"] for one in products},
+        }
+
+    def _check_computable(self, dataset: Dataset, request: ReleaseRequest) -> None:
+        """Refuse, before the charge, what cannot be computed now. It does not depend on rows."""
+        if self.state.worker.is_full:
+            raise Problem(Code.BUSY)
+        profiles, listed = dataset.profiles_file, dataset.customer_list_file
+        folder = self.state.folder / FOLDER
+        if not all((folder / name).is_file() for name in (profiles, listed or profiles)):
+            raise Problem(Code.UNAVAILABLE)
+        if listed is not None:
+            check_list(request, read_customer_list(folder / listed))
+
+    def release(self, ordered: OrderedRelease) -> responses.Release:
+        """Return the state of a release."""
+        stored = self.state.ledger.release_of(ordered.charge)
+        return responses.Release(
+            id=ordered.id,
+            dataset=ordered.dataset,
+            ordered_by=ordered.principal,
+            state="computing" if stored is None else stored.state.value,
+            ordered_at=ordered.at,
+            request=ordered.request,
+            price=_amounts(ordered.charge.price),
+        )
+
+    def bundle(self, ordered: OrderedRelease) -> Path:
+        """Return the folder of a bundle that may be sent."""
+        stored = self.state.ledger.release_of(ordered.charge)
+        if stored is None:
+            raise Problem(Code.NOT_READY)
+        found = self.state.bundles.find(stored)
+        if stored.state is not ReleaseState.OK or found is None:
+            raise Problem(Code.FAILED)
+        return found
+
+
+def _covered(account: Account | None, price: Amounts) -> int:
+    """Return how often an account covers a price."""
+    return 0 if account is None else account.left.covers(price)
+
+
+def _amounts(amounts: Amounts) -> responses.Amounts:
+    texts = {name: str(value) for name, value in zip(MEASURES, amounts.values, strict=True)}
+    return responses.Amounts(**texts)
+
+
+@lru_cache(maxsize=10_000)
+def _epsilon(amounts: Amounts, delta: float) -> float:
+    """Return the epsilon of amounts at delta; a page needs many, and few of them change."""
+    return amounts.composition.epsilon(delta)
+
+
+def _account(account: Account, delta: float) -> dict[str, Any]:
+    """Return the fields of an account, with epsilons at the delta of the data set."""
+    return {
+        "epsilon_cap": repr(_epsilon(account.caps, delta)),
+        "epsilon_spent": repr(_epsilon(account.spent, delta)),
+        "share_spent": account.share_spent,
+        "caps": _amounts(account.caps),
+        "spent": _amounts(account.spent),
+    }

@@ -1,0 +1,121 @@
+"""Start and stop of the server process."""
+
+import asyncio
+import ipaddress
+import logging
+import os
+import resource
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from wattveil.errors import InvalidParameterError
+from wattveil.server.auth.principals import FIRST_ADMIN
+from wattveil.server.http.app import make_app
+from wattveil.server.http.middleware import TimeoutProtocol
+from wattveil.server.server_state import ServerState
+
+_ENDINGS = (signal.SIGINT, signal.SIGTERM)
+
+_GRACE_SECONDS = 10
+"""Time for open requests when the server is stopped."""
+_MAX_CONNECTIONS = 500
+_MAX_HEADER_BYTES = 32 * 1024
+
+
+def run(
+    data: Path,
+    database: str | None,
+    *,
+    host: str,
+    port: int,
+    tls: tuple[Path | None, Path | None],
+    behind_proxy: str | None,
+    echo: Callable[[str], None],
+) -> None:
+    """Serve a data folder. Returns when the server was stopped and has closed everything."""
+    way = transport(tls, behind_proxy)
+    check_host(host, protected=tls != (None, None) or behind_proxy is not None)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # its lines would hide the first token
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a memory dump would contain tokens
+    os.umask(0o077)  # files are readable by their owner alone
+    data.mkdir(mode=0o700, exist_ok=True)
+    for told in _ENDINGS:
+        signal.signal(told, _end)
+    with _listening(host, port) as listener, ServerState.open(data, database) as state:
+        if state.first_admin_token is not None:
+            echo(f"Token of {FIRST_ADMIN}, shown this once: {state.first_admin_token}")
+        scheme = "http" if tls == (None, None) else "https"
+        echo(f"Serving {data} at {scheme}://{host}:{listener.getsockname()[1]}")
+        config = configured(make_app(state), **way)
+        asyncio.run(uvicorn.Server(config).serve(sockets=[listener]))
+
+
+def transport(tls: tuple[Path | None, Path | None], behind_proxy: str | None) -> dict[str, Any]:
+    """Return uvicorn's options for certificate and key, and for a trusted proxy."""
+    certificate, key = tls
+    if (certificate is None) != (key is None):
+        rule = "given together"
+        raise InvalidParameterError("tls_certificate, tls_key", rule, "one of them")
+    return {
+        "proxy_headers": behind_proxy is not None,
+        "forwarded_allow_ips": behind_proxy,
+        "ssl_certfile": certificate,
+        "ssl_keyfile": key,
+    }
+
+
+def check_host(host: str, *, protected: bool) -> None:
+    """Refuse plain HTTP beyond the loopback: tokens could be read in transit."""
+    if not protected and host != "localhost":
+        try:
+            here = ipaddress.ip_address(host).is_loopback
+        except ValueError:  # a name, of unknown address
+            here = False
+        if not here:
+            without = "without --tls-certificate and without --behind-proxy"
+            rule = f"of the loopback, as 127.0.0.1 is, {without}"
+            raise InvalidParameterError("host", rule, host)
+
+
+def configured(app: ASGIApp, **way: Any) -> uvicorn.Config:  # noqa: ANN401 - uvicorn's own
+    """Return the configuration of uvicorn, without its own logs and headers."""
+    return uvicorn.Config(
+        app,
+        http=TimeoutProtocol,
+        access_log=False,  # it contains addresses as sent; the middleware logs route templates
+        log_config=None,
+        log_level="error",
+        server_header=False,
+        lifespan="off",
+        limit_concurrency=_MAX_CONNECTIONS,
+        h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+        **way,
+    )
+
+
+def _end(_: int, __: FrameType | None) -> None:
+    """Exit through the context managers; uvicorn has finished open requests before.
+
+    A second signal must not interrupt the closing.
+    """
+    for told in _ENDINGS:
+        signal.signal(told, signal.SIG_IGN)
+    raise SystemExit(0)
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Listen before anything else: a second server must not touch the ledger."""
+    try:
+        return socket.create_server((host, port), backlog=128)
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or "out of range"
+        raise InvalidParameterError("host, port", f"free to listen on ({reason})", port) from None

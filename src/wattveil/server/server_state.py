@@ -1,0 +1,155 @@
+"""State of a server: ledger, bundles, worker and planner, opened from its data folder.
+
+::
+
+    DIR/ledger.sqlite    the ledger, unless another database is named
+    DIR/ledger.heads     high-water mark of the ledger
+    DIR/profiles/        profile files, written by the data owner; private
+    DIR/releases/        computed bundles
+    DIR/release.key      signs releases; release.key.pub is public
+    DIR/fingerprint.key  key of the fingerprints that detect data registered before
+    DIR/server.lock      held by the only server of the folder
+"""
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+from wattveil.bundle import keys
+from wattveil.bundle.registered_profiles import Description
+from wattveil.errors import InvalidParameterError
+from wattveil.products.request import ReleaseRequest
+from wattveil.server.auth import principals
+from wattveil.server.datasets import FOLDER, find_dataset
+from wattveil.server.http.problems import Code, Problem, invalid
+from wattveil.server.jobs.compute_pool import ComputeProcessBusyError, ComputeProcessDiedError
+from wattveil.server.jobs.planner import Planner
+from wattveil.server.jobs.worker import Worker
+from wattveil.server.ledger.accounts import Charge, cumulative_at
+from wattveil.server.ledger.fulfilment import BUNDLES_FOLDER, BundleStore
+from wattveil.server.ledger.ledger import Ledger
+from wattveil.server.ledger.pricing import canonical_request
+from wattveil.server.ordered_releases import find_ordered
+
+SIGNING_KEY = "release.key"
+FINGERPRINT_KEY = "fingerprint.key"
+LOCK = "server.lock"
+
+TICK_SECONDS = 5.0
+"""Releases are stored at multiples of this time after their start."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerState(AbstractContextManager["ServerState"]):
+    """Ledger, bundles, worker and planner of a server. Open it with `ServerState.open`."""
+
+    folder: Path
+    ledger: Ledger
+    bundles: BundleStore
+    worker: Worker
+    planner: Planner
+    first_admin_token: str | None
+    """Token of the first administrator; None except at the first start."""
+    _opened: ExitStack
+    """Closed at the end: the ledger, then the lock of the folder."""
+
+    @classmethod
+    def open(
+        cls, folder: Path, database: str | None = None, *, tick_seconds: float = TICK_SECONDS
+    ) -> Self:
+        """Open the data folder of a server; in a new one, create keys and an administrator."""
+        if not folder.is_dir():
+            raise InvalidParameterError("data", "a folder that exists", str(folder))
+        folder = folder.absolute()
+        with ExitStack() as undo:
+            undo.enter_context(_held(folder))
+            (folder / FOLDER).mkdir(mode=0o700, exist_ok=True)
+            if not (folder / SIGNING_KEY).exists():
+                keys.write_key(folder / SIGNING_KEY)
+            principals.ensure_key(folder / FINGERPRINT_KEY)
+            ledger = undo.enter_context(Ledger.open(folder, database))
+            first_admin_token = ledger.write(principals.first_admin_token)
+            bundles = BundleStore(folder / BUNDLES_FOLDER)
+            task = partial(_release_task, folder, ledger)
+            worker = Worker(ledger, bundles, task, tick_seconds=tick_seconds)
+            worker.start()
+            return cls(
+                folder=folder,
+                ledger=ledger,
+                bundles=bundles,
+                worker=worker,
+                planner=Planner(),
+                first_admin_token=first_admin_token,
+                _opened=undo.pop_all(),
+            )
+
+    def describe_profiles(self, file: Path, request: ReleaseRequest) -> Description:
+        """Return the public facts of a profile file; a compute process reads it."""
+        task = {
+            "do": "describe",
+            "profiles": str(file),
+            "fingerprint_key": str(self.folder / FINGERPRINT_KEY),
+            "request": canonical_request(request),
+        }
+        try:
+            result = self.worker.run_task(task)
+        except (ComputeProcessBusyError, ComputeProcessDiedError):
+            raise Problem(Code.BUSY) from None
+        if not result["done"]:
+            raise Problem(Code.INTERNAL)
+        if result["broken"] is not None:
+            field, rule = result["broken"]
+            raise invalid((field, rule))
+        return Description(**result["description"])
+
+    def close(self) -> None:
+        """Stop computing, finish writing, close the database."""
+        self.planner.stop()
+        self.worker.stop()
+        self._opened.close()
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Lock a folder, until the process ends at the latest.
+
+    A second server would remove unfinished bundles of the first.
+    """
+    with (folder / LOCK).open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            rule = "a folder that no other server uses"
+            raise InvalidParameterError("data", rule, str(folder)) from None
+        yield
+
+
+def _release_task(folder: Path, ledger: Ledger, charge: Charge, draft: Path) -> dict[str, object]:
+    """Return the task of a charge; the compute process reads the rows, this process never does."""
+    with ledger.reading() as connection:
+        drawn = find_ordered(connection, f"{charge.journal_id}-{charge.drawn_seq}")
+        source = None if drawn is None else find_dataset(connection, drawn.dataset)
+        cumulative = cumulative_at(connection, charge)
+    if drawn is None or source is None:
+        raise RuntimeError("a charge without a data set of this server")
+    listed = source.customer_list_file
+    return {
+        "do": "release",
+        "profiles": str(folder / FOLDER / source.profiles_file),
+        "customer_list": None if listed is None else str(folder / FOLDER / listed),
+        "fingerprint": source.fingerprint,
+        "fingerprint_key": str(folder / FINGERPRINT_KEY),
+        "signing_key": str(folder / SIGNING_KEY),
+        "request": drawn.request,
+        "price": drawn.charge.price.values,
+        "cumulative": cumulative.to_json(),
+        "out": str(draft),
+    }

@@ -1,0 +1,1 @@
+"""PUBLIC. Pages: one template environment, one stylesheet, one chart style."""

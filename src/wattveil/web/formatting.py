@@ -1,0 +1,24 @@
+"""Numbers and curves as plain text, for tables of the command line and of pages."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+_MARKS = "▁▂▃▄▅▆▇█"
+_MIN_WHOLE = 1000.0  # from here on, no decimals
+
+
+def format_number(number: float) -> str:
+    """Return a number with three significant digits, or whole from 1,000 on."""
+    if math.isnan(number):
+        return "none"
+    if math.isinf(number):
+        return "∞" if number > 0.0 else "-∞"
+    return f"{number:,.0f}" if abs(number) >= _MIN_WHOLE else f"{number:.3g}"
+
+
+def sparkline(curve: NDArray[np.float64]) -> str:
+    """Return a curve as one line of text, from its minimum to its maximum."""
+    height = max(float(np.ptp(curve)), 1e-12)
+    return "".join(_MARKS[round(7 * (value - curve.min()) / height)] for value in curve)

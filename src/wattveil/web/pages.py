@@ -1,0 +1,144 @@
+"""Pages: the one template environment, for files on disk and for the server.
+
+A page is a template and values. Values are escaped where they enter the page; nothing else writes
+HTML. A *standalone* page holds its stylesheet and scripts and forbids every request: it is opened
+from a disk, or from a mail, years later. A served page links to the files under ``/static``.
+
+Examples
+--------
+>>> from wattveil.web.pages import render
+>>> "&lt;b&gt;" in render("server/problem.html", principal=None, title="<b>")
+True
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from plotly.graph_objects import Figure
+from plotly.offline import get_plotlyjs
+
+from wattveil.web.charts import ReportFigure
+from wattveil.web.formatting import format_number
+
+STATIC = Path(__file__).with_name("static")
+MAIN = '<main id="content">'
+"""Begins the part of a page that differs from page to page; ``</main>`` ends it."""
+
+
+class TableCell(NamedTuple):
+    """A cell of a table with an outcome: passed, failed, or None for neither."""
+
+    text: str
+    passed: bool | None
+
+    def __str__(self) -> str:
+        """Return the text."""
+        return self.text
+
+
+class PageTable(NamedTuple):
+    """A table as a page shows it."""
+
+    title: str
+    head: Sequence[str]
+    """Titles of the columns; may be empty."""
+    rows: Sequence[Sequence[str | TableCell]]
+    text_columns: Sequence[int] = (0,)
+    """Columns that hold text; the others are aligned to the right, as numbers are."""
+
+
+def render(template: str, **values: object) -> str:
+    """Return a page of the server, or a part of one, as HTML."""
+    return _ENVIRONMENT.get_template(template).render(values, standalone=False)
+
+
+def render_file(template: str, **values: object) -> str:
+    """Return a page as HTML that needs no other file and makes no request."""
+    return _ENVIRONMENT.get_template(template).render(values, standalone=True)
+
+
+def write_internal_page(
+    path: str | Path,
+    template: str,
+    *,
+    title: str,
+    facts: Sequence[tuple[str, str]],
+    simulated: bool = False,
+    **values: object,
+) -> None:
+    """Write a page with exact figures; its banner forbids publication.
+
+    Parameters
+    ----------
+    template
+        Name of a template in ``templates/internal``, without its ending.
+    facts
+        Numbers below the title, each with its name.
+    simulated
+        Whether all customers on the page are simulated. Only then may it be published, and the
+        banner states it.
+    values
+        Further variables of the template.
+    """
+    page = render_file(
+        f"internal/{template}.html", title=title, facts=facts, simulated=simulated, **values
+    )
+    Path(path).write_text(page, encoding="utf-8")
+
+
+@cache
+def asset(name: str) -> str:
+    """Return the text of a stylesheet or script of the package, or of Plotly's script."""
+    if name == "plotly.js":
+        text: str = get_plotlyjs()
+        return text
+    return (STATIC / name).read_text(encoding="utf-8")
+
+
+def figure_json(figure: Figure) -> str:
+    """Return a figure as JSON, for a ``data-figure`` attribute.
+
+    The only way of a figure into a page. It returns plain text, which the environment escapes like
+    any other value: a name in a figure cannot end the attribute.
+    """
+    text: str = figure.to_json()
+    return text
+
+
+def by_caption(figures: Iterable[ReportFigure]) -> Iterator[tuple[str, list[ReportFigure]]]:
+    """Yield each caption with the consecutive figures that share it."""
+    for caption, group in groupby(figures, key=lambda one: one.caption):
+        yield caption, list(group)
+
+
+def subscripts(text: str) -> list[tuple[str, str]]:
+    """Split a text such as ``ε_c`` into pairs of plain text and the subscript that follows it."""
+    parts = [*re.split(r"(?<=[εδΔxn])_(\w)", text), ""]
+    return list(zip(parts[::2], parts[1::2], strict=True))
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("wattveil.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters: dict[str, Any] = {
+        "by_caption": by_caption,
+        "figure_json": figure_json,
+        "number": format_number,
+        "subscripts": subscripts,
+    }
+    environment.filters.update(filters)
+    environment.globals["asset"] = asset
+    return environment
+
+
+_ENVIRONMENT = _environment()

@@ -1,0 +1,85 @@
+"""Commands in processes of their own: the modules that each loads, and missing extras."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = {
+    "cryptography",
+    "duckdb",
+    "httpx",
+    "numba",
+    "numpy",
+    "opendp",
+    "plotly",
+    "pyarrow",
+    "scipy",
+    "sklearn",
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "needed"),
+    [
+        (["--help"], set()),
+        (["--version"], set()),
+        (["admin", "--help"], set()),
+        (["admin", "key", "--help"], set()),
+        (["profiles", "--help"], {"duckdb", "numpy", "plotly", "pyarrow"}),
+    ],
+    ids=lambda words: " ".join(sorted(words)),
+)
+def test_a_verb_loads_what_it_needs(arguments: list[str], needed: set[str]) -> None:
+    """`python -m wattveil` imports only the modules of the requested command."""
+    code = f"""
+import atexit, json, runpy, sys
+atexit.register(lambda: print(json.dumps([name for name in sys.modules if "." not in name])))
+sys.argv = ["wattveil", *{arguments}]
+runpy.run_module("wattveil", run_name="__main__")
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert HEAVY & set(json.loads(run.stdout.splitlines()[-1])) == needed
+    assert "wattveil" in run.stdout.splitlines()[0] + run.stdout.splitlines()[1]
+
+
+def test_the_package_loads_names_one_by_one() -> None:
+    """`import wattveil` loads no library, and a name what that name needs."""
+    code = """
+import sys
+import wattveil
+print(*sorted(sys.modules))
+wattveil.Guarantee
+print(*sorted(sys.modules))
+"""
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    package, guarantee = (set(line.split()) for line in run.stdout.splitlines())
+    assert not HEAVY & package
+    assert "wattveil.privacy.guarantee" in guarantee - package
+    assert not (HEAVY - {"numpy"}) & guarantee
+
+
+def test_command_exists_in_the_shell() -> None:
+    """Run as a program without a verb, it prints its help."""
+    code = "from wattveil.cli import app; app()"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 2
+    assert "demo" in result.stdout + result.stderr
+
+
+def test_without_the_extra_the_command_names_what_to_install(tmp_path: Path) -> None:
+    """The command line starts without SQLAlchemy, and the verb names the extra."""
+    code = (
+        "import sys; sys.modules['sqlalchemy'] = None\n"
+        "from wattveil.cli import app\n"
+        "app(['admin', 'ledger', 'audit'])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert result.returncode == 1
+    assert "the ledger needs the extra 'serve'" in result.stderr

@@ -1,0 +1,206 @@
+"""A real server on the loopback, for tests: uvicorn, SQLite, helper processes, nothing replaced."""
+
+import http.client
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import uvicorn
+
+from tests.sample_bundles import LEVELS, some_profiles
+from wattveil import Profiles
+from wattveil.server.auth.access import Limits, Rate
+from wattveil.server.http.app import make_app
+from wattveil.server.http.problems import MEDIA_TYPE, Code
+from wattveil.server.run import configured, transport
+from wattveil.server.server_state import ServerState
+
+UNLIMITED = Limits(requests=Rate(1e9, 1e9), failed_tokens=Rate(1e9, 1e9))
+QUICK: dict[str, Any] = {"epsilon": 0.5, "products": ["load"]}
+"""A release that takes a second: its plan simulates nothing."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a server said, to the byte."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:  # noqa: ANN401 - whatever it is
+        """The body, read."""
+        return json.loads(self.body)
+
+
+@dataclass
+class Running:
+    """A server that runs."""
+
+    state: ServerState
+    port: int
+    tokens: dict[str, str]
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        as_: str | None = "owner",
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Send a request; a body that is no bytes is sent as JSON."""
+        sent = dict(headers or {})
+        if as_ is not None:
+            sent["Authorization"] = f"Bearer {self.tokens[as_]}"
+        if body is not None and not isinstance(body, bytes):
+            sent.setdefault("Content-Type", "application/json")
+            body = json.dumps(body).encode()
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            connection.request(method, path, body, sent)
+            answer = connection.getresponse()
+            return Answer(answer.status, dict(answer.getheaders()), answer.read())
+        finally:
+            connection.close()
+
+    def order(self, key: str, body: object, *, as_: str = "ann", dataset: str = "homes") -> Answer:
+        """Order a release."""
+        path = f"/v1/datasets/{dataset}/releases"
+        return self.send("POST", path, body, as_=as_, headers={"Idempotency-Key": key})
+
+    def finished(self, release_id: str, *, as_: str = "ann") -> dict[str, Any]:
+        """Wait for a release."""
+        while True:
+            found: dict[str, Any] = self.send("GET", f"/v1/releases/{release_id}", as_=as_).json
+            if found["state"] != "computing":
+                return found
+            time.sleep(0.05)
+
+    def admit(self, name: str, *, epsilon: float, dataset: str = "homes") -> None:
+        """Admit an analyst to a data set."""
+        made = self.send("POST", "/v1/admin/principals", {"name": name})
+        assert made.status == 201, made.body
+        self.tokens[name] = made.json["token"]
+        budget = {
+            "allowance": {"epsilon": epsilon, "delta": 1e-6},
+            "reason": "x",
+            "principal": name,
+        }
+        set_ = self.send("POST", f"/v1/admin/datasets/{dataset}/budgets", budget)
+        assert set_.status == 200, set_.body
+
+
+@contextmanager
+def serving(
+    folder: Path,
+    database: str | None = None,
+    *,
+    tokens: dict[str, str] | None = None,
+    limits: Limits = UNLIMITED,
+    tls: tuple[Path | None, Path | None] = (None, None),
+    behind_proxy: str | None = None,
+) -> Iterator[Running]:
+    """Serve a folder until the block ends; ``tokens`` are those of an earlier start."""
+    with ServerState.open(folder, database, tick_seconds=0.1) as state:
+        known = dict(tokens or {})
+        if state.first_admin_token is not None:
+            known["owner"] = state.first_admin_token
+        listener = socket.create_server(("127.0.0.1", 0))
+        way = transport(tls, behind_proxy)
+        server = uvicorn.Server(configured(make_app(state, limits), **way))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            while not server.started:
+                time.sleep(0.01)
+            yield Running(state, listener.getsockname()[1], known)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def put_profiles(
+    folder: Path, name: str = "homes.parquet", profiles: Profiles | None = None
+) -> str:
+    """Put a file where an owner puts it, with the list of customers beside it."""
+    place = folder / "profiles"
+    place.mkdir(exist_ok=True)
+    chosen = some_profiles() if profiles is None else profiles
+    chosen.write_parquet(place / name)
+    (place / "customers.txt").write_text("\n".join(some_profiles().customer_ids))
+    return name
+
+
+def registration(file: str, name: str = "homes", **choices: object) -> dict[str, object]:
+    """Return what an owner sends to register a data set."""
+    return {
+        "name": name,
+        "file": file,
+        "clip_kw": 5.0,
+        "groups": {"class": list(LEVELS)},
+        "products": ["clusters", "synthesis", "load", "shares", "labels"],
+        "customer_list_file": "customers.txt",
+        "customers": 300,
+        "allowance": {"epsilon": 4.0, "delta": 1e-6, "label_epsilon": 1.0},
+        **choices,
+    }
+
+
+def furnish(server: Running) -> None:
+    """Register a data set, and admit two analysts."""
+    file = put_profiles(server.state.folder)
+    made = server.send("POST", "/v1/admin/datasets", registration(file))
+    assert made.status == 201, made.body
+    server.admit("ann", epsilon=3.0)
+    server.admit("bob", epsilon=0.6)
+
+
+def refused(answer: Answer, code: Code) -> Answer:
+    """Check that an answer is a problem of the list, and return it."""
+    assert (answer.status, answer.json["code"]) == (code.status, code.name.lower()), answer.body
+    assert answer.headers["content-type"] == MEDIA_TYPE
+    return answer
+
+
+class Browser:
+    """Keeps a cookie and the word of the last form."""
+
+    def __init__(self, server: Running, who: str) -> None:
+        self._server = server
+        self.signed_in = self.post("/sign-in", token=server.tokens[who])
+        self.cookie = self.signed_in.headers["set-cookie"].partition(";")[0]
+        self.word = re.findall(r'name="csrf_token" value="([^"]+)"', self.get("/").body.decode())[0]
+
+    cookie = ""
+    word = ""
+
+    def get(self, path: str) -> Answer:
+        """Go to a page."""
+        headers = {"Cookie": self.cookie, "Accept": "text/html"}
+        return self._server.send("GET", path, as_=None, headers=headers)
+
+    def post(self, path: str, **fields: str) -> Answer:
+        """Send a form."""
+        headers = {
+            "Cookie": self.cookie,
+            "Content-Type": "application/x-www-form-urlencoded",
+            "Accept": "text/html",
+        }
+        body = urlencode({"csrf_token": self.word, **fields}).encode()
+        return self._server.send("POST", path, body, as_=None, headers=headers)

@@ -1,0 +1,317 @@
+"""One budget: how it is split, what is foreseen, and what a request may not be."""
+
+import decimal
+import itertools
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.sample_bundles import EVERYTHING, without_plan_simulation
+from wattveil.bundle import plan
+from wattveil.bundle.plan import (
+    allotments_from_json,
+    allotments_to_json,
+    composed_epsilon,
+    granted_plan,
+    plan_for_error,
+    plan_release,
+    requested_products,
+    split_budget,
+)
+from wattveil.errors import InvalidParameterError
+from wattveil.privacy.guarantee import Tier
+from wattveil.products import clusters
+from wattveil.products.clusters import KMeansPlan
+from wattveil.products.product import Expectation
+from wattveil.products.request import About, ReleaseRequest
+from wattveil.profiles import TimeGrid
+from wattveil.release.kmeans import PrivateKMeans
+
+PLAIN = ReleaseRequest(epsilon=1.0, delta=1e-6)
+
+
+def test_shares_are_of_rho_and_follow_the_weights() -> None:
+    """Three to one unless told otherwise; a part of weight 0 is gone; labels are set aside."""
+    split = split_budget(PLAIN)
+    assert list(split) == ["clusters", "synthesis", "load"]
+    ratio = split["clusters"].grant.rho_units / split["load"].grant.rho_units
+    assert ratio == pytest.approx(3.0, rel=1e-4)
+    told = split_budget(PLAIN.replace(weights={"load": 3.0}))
+    assert told["clusters"].grant.rho_units == pytest.approx(told["load"].grant.rho_units, rel=1e-4)
+    alone = split_budget(PLAIN.replace(weights={"load": 0.0, "synthesis": 0.0}))
+    assert list(alone) == ["clusters"]
+    assert alone["clusters"].guarantee.epsilon == pytest.approx(1.0, rel=1e-5)
+    everything = split_budget(EVERYTHING)
+    assert list(everything) == ["clusters", "synthesis", "load", "shares", "labels"]
+    assert everything["labels"].grant.response_epsilon == 2.0
+    assert everything["labels"].grant.rho_units == 0
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    epsilon=st.floats(0.05, 20.0),
+    log_delta=st.floats(-12.0, -2.0),
+    weights=st.tuples(*[st.floats(0.1, 10.0)] * 4),
+    labels=st.one_of(st.none(), st.floats(0.05, 0.9)),
+)
+def test_parts_together_spend_the_whole_guarantee(
+    epsilon: float, log_delta: float, weights: tuple[float, ...], labels: float | None
+) -> None:
+    """For any request: never above epsilon, and within a ten-thousandth of it."""
+    request = EVERYTHING.replace(
+        epsilon=epsilon,
+        delta=10.0**log_delta,
+        weights=dict(zip(("clusters", "synthesis", "load", "shares"), weights, strict=True)),
+        label_epsilon=None if labels is None else labels * epsilon,
+    )
+    split = split_budget(request)
+    together = composed_epsilon(split.values(), request.delta)
+    assert epsilon * (1.0 - 1e-4) <= together <= epsilon
+
+
+def test_discretisation_of_many_parts_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where no rounding leaves room for it: the parts are made smaller until it fits."""
+    exact = decimal.Context(prec=17, rounding=decimal.ROUND_FLOOR)
+    monkeypatch.setattr(plan, "_SHORT_DOWN", exact)
+    request = EVERYTHING.replace(weights={"clusters": 1.0, "synthesis": 1.0})
+    assert composed_epsilon(split_budget(request).values(), request.delta) <= request.epsilon
+
+
+def test_the_instance_tier_is_split_in_half() -> None:
+    """Half for the centroids and half for the labels, unless the labels have their own."""
+    request = PLAIN.replace(tier=Tier.INSTANCE)
+    split = split_budget(request)
+    assert [split[name].guarantee.epsilon for name in ("clusters", "labels")] == [0.5, 0.5]
+    assert all(part.guarantee.tier is Tier.INSTANCE for part in split.values())
+    split = split_budget(request.replace(label_epsilon=0.2))
+    assert split["labels"].guarantee.epsilon == 0.2
+    assert split["clusters"].guarantee.epsilon == 0.8
+    planned = plan_release(request, TimeGrid())
+    assert str(planned.expected["clusters"][0]) == "not foreseen"
+
+
+def test_a_plan_foresees_every_part() -> None:
+    """From public numbers alone: there is no data to look at."""
+    with without_plan_simulation():
+        record = plan_release(EVERYTHING, TimeGrid()).summary.model_dump(mode="json")
+    parts = {part["name"]: part for part in record["products"]}
+    assert list(parts) == ["clusters", "synthesis", "load", "shares", "labels"]
+    assert all(part["expected"] for part in parts.values())
+    assert sum(part["share_of_rho"] for part in parts.values()) == pytest.approx(1.0)
+
+
+def test_epsilon_is_solved_for() -> None:
+    """The epsilon found reaches the target, and a tenth less does not."""
+    request = PLAIN.replace(weights={"clusters": 0.0}, customers=2000)
+
+    def error(epsilon: float) -> float:
+        planned = plan_release(request.replace(epsilon=epsilon), TimeGrid())
+        value = planned.expected["load"][0].value
+        assert value is not None
+        return value
+
+    found = plan_for_error(request, 0.02, TimeGrid()).request.epsilon
+    assert error(found) <= 0.02 < error(0.9 * found)
+
+
+def test_a_plan_for_a_target_meets_it_and_varies_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rehearsals differ by 3 %: the plan that is shown meets the target, epsilon varies by less.
+
+    When the last comparison alone decided, 4 of 10 plans missed it, and epsilon varied by 7 %.
+    """
+    draws = np.random.default_rng(11)
+
+    def simulated(estimator: PrivateKMeans, **_: object) -> KMeansPlan:
+        error = 0.1 * (estimator.epsilon / 4.0) ** -0.38 * math.exp(0.03 * draws.normal())
+        return KMeansPlan(
+            queries={},
+            signal=1.0,
+            expected_loss=0.1,
+            expected_error=error,
+            distinguishable_clusters=3,
+        )
+
+    monkeypatch.setattr(clusters, "plan_kmeans", simulated)
+    request = PLAIN.replace(weights={"load": 0.0, "synthesis": 0.0})
+    plans = [plan_for_error(request, 0.1, TimeGrid()) for _ in range(40)]
+    errors = [one.expected["clusters"][0].value for one in plans]
+    assert max(error for error in errors if error is not None) <= 0.1
+    found = np.array([one.request.epsilon for one in plans])
+    assert 3.9 < found.mean() < 4.4
+    assert found.std() < 0.05 * found.mean()
+
+
+@pytest.mark.parametrize("slope", [0.0, 1e-3])
+def test_targets_at_the_edge_of_reach(slope: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where noise decides alone, the search ends: with a plan that meets the target, or a no."""
+    errors = itertools.chain([0.1], itertools.repeat(0.1 + slope))
+    monkeypatch.setattr(
+        clusters,
+        "plan_kmeans",
+        lambda *_, **__: KMeansPlan(
+            queries={},
+            signal=1.0,
+            expected_loss=0.1,
+            expected_error=next(errors),
+            distinguishable_clusters=3,
+        ),
+    )
+    request = PLAIN.replace(weights={"load": 0.0, "synthesis": 0.0})
+    if slope:
+        with pytest.raises(InvalidParameterError, match=r"at least the 0\.1 kW that epsilon = 50"):
+            plan_for_error(request, 0.1, TimeGrid())
+    else:
+        assert plan_for_error(request, 0.1, TimeGrid()).request.epsilon < 0.02
+
+
+@pytest.mark.parametrize(
+    ("changes", "target", "rule"),
+    [
+        ({"weights": {"clusters": 0.0}, "customers": 3}, 1e-4, "at least the"),
+        ({"tier": Tier.INSTANCE}, 0.1, "no product has an expected error"),
+        ({}, -1.0, "above 0"),
+    ],
+)
+def test_targets_out_of_reach_are_refused(
+    changes: dict[str, object], target: float, rule: str
+) -> None:
+    """With what epsilon 50 would leave; and where no error in kW is known beforehand."""
+    with pytest.raises(InvalidParameterError, match=rule):
+        plan_for_error(PLAIN.replace(**changes), target, TimeGrid())
+
+
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        ("epsilon", {"epsilon": 0.0}),
+        ("delta", {"delta": 0.0}),
+        ("n_clusters", {"n_clusters": 0}),
+        ("clip_kw", {"clip_kw": -1.0}),
+        ("tier", {"tier": "global"}),
+        ("customers", {"customers": 0}),
+        ("typical_kw", {"typical_kw": 0.0}),
+        ("by, levels", {"by": "class"}),
+        ("by, levels", {"levels": ("a",)}),
+        ("levels", {"by": "class", "levels": ("a", "a")}),
+        ("clusters_by_group", {"clusters_by_group": True}),
+        ("label_epsilon", {"label_epsilon": 1.0}),
+        ("label_epsilon", {"label_epsilon": 0.1, "weights": {"clusters": 0.0}}),
+        ("real_ids", {"real_ids": True}),
+        ("weights", {"weights": {"maps": 1.0}}),
+        ("weights.load", {"weights": {"load": -1.0}}),
+        ("by, weights, normalise", {"tier": Tier.INSTANCE, "normalise": True}),
+        ("levels.1", {"by": "class", "levels": ("a", "b\nc")}),
+        ("levels.1", {"by": "class", "levels": ("a", "")}),
+        ("curator", {"tier": Tier.INSTANCE, "about": About(curator="Differential  Privacy plc")}),
+    ],
+)
+def test_bad_requests_are_named(field: str, changes: dict[str, object]) -> None:
+    """Field and rule, before anything is computed."""
+    with pytest.raises(InvalidParameterError) as caught:
+        PLAIN.replace(**changes)
+    assert caught.value.field == field
+
+
+def test_a_release_of_nothing_is_refused() -> None:
+    """Every part switched off."""
+    with pytest.raises(InvalidParameterError, match="at least one product"):
+        split_budget(PLAIN.replace(weights={"clusters": 0.0, "load": 0.0}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "products", "refusal"),
+    [
+        ({"weights": {"shares": 3.0}}, None, "weights must be without shares, which needs by"),
+        (
+            {"weights": {"synthesis": 1.0}, "normalise": True},
+            None,
+            "weights must be without synthesis, which needs clusters of all customers, and no norm",
+        ),
+        (
+            {"weights": {"synthesis": 1.0, "clusters": 0.0}},
+            None,
+            "weights must be without synthesis",
+        ),
+        ({}, ["load", "shares"], "products must be without shares, which needs by"),
+        ({}, ["labels"], "products must be without labels, which needs label_epsilon"),
+        ({"weights": {"clusters": 0.0, "load": 0.0}}, [], "products must be such that there is at"),
+    ],
+)
+def test_a_named_product_that_is_impossible_is_refused(
+    changes: dict[str, object], products: list[str] | None, refusal: str
+) -> None:
+    """The error names the requested product: otherwise the rest would be charged without it."""
+    request = PLAIN.replace(**changes)
+    with pytest.raises(InvalidParameterError, match=refusal):
+        requested_products(request, names=products)
+
+
+def test_what_goes_without_saying_is_left_out_where_it_cannot_be_had() -> None:
+    """Shares were not requested by name, so missing groups are no error."""
+    for request in (PLAIN, PLAIN.replace(weights={"shares": 0.0, "load": 2.0})):
+        assert [part.name for part in requested_products(request)] == [
+            "clusters",
+            "synthesis",
+            "load",
+        ]
+
+
+def test_a_delta_too_large_to_split_is_refused() -> None:
+    """Parts of epsilon 0 still cost what delta allows: the search ends, and says so."""
+    with pytest.raises(InvalidParameterError, match="epsilon must be large enough beside delta"):
+        split_budget(ReleaseRequest(epsilon=0.01, delta=0.01))
+    with pytest.raises(InvalidParameterError, match="epsilon must be large enough beside delta"):
+        split_budget(ReleaseRequest(epsilon=1.0, delta=0.2))
+
+
+@pytest.mark.parametrize("text", ["", " ", "two\nlines", "a\u202eb", "\udcff", "x" * 2001])
+def test_words_of_the_publisher_are_one_line(text: str) -> None:
+    """Refused before anything is spent: what cannot be written, and what could pass for our own."""
+    with pytest.raises(InvalidParameterError, match="title must be one line"):
+        About(title=text)
+
+
+def test_an_error_beyond_all_numbers_is_not_foreseen() -> None:
+    """JSON has no word for it, and a quote must not fail."""
+    assert Expectation("error of a load curve", math.inf, "kW").value is None
+    assert Expectation("error of a load curve", math.nan, "kW") == Expectation(
+        "error of a load curve", None, "kW"
+    )
+    assert Expectation("error of a load curve", 0.5, "kW").value == 0.5
+
+
+def test_the_public_estimate_is_rounded_before_anything_sees_it() -> None:
+    """Request, plan and what is derived from them hold no unrounded number."""
+    request = PLAIN.replace(customers=1409)
+    assert request.customers == 1000
+    assert "1409" not in repr(request)
+    assert request.replace(epsilon=2.0).customers == 1000
+    with without_plan_simulation():
+        planned = plan_release(request, TimeGrid()).summary.model_dump(mode="json")
+    assert planned["customers_estimate"] == 1000
+
+
+@pytest.mark.parametrize(("delta", "warnings"), [(0.999e-3, 0), (1e-3, 1)])
+def test_a_delta_that_is_too_large_is_in_the_plan(delta: float, warnings: int) -> None:
+    """Compared with the rounded estimate, which is public: 1/1000, not 1/1409."""
+    request = PLAIN.replace(delta=delta, customers=1409)
+    with without_plan_simulation():
+        planned = plan_release(request, TimeGrid()).summary.model_dump(mode="json")
+    assert planned["warnings"] == list(request.warnings)
+    assert len(request.warnings) == warnings
+
+
+def test_a_split_travels_unchanged() -> None:
+    """Written and read, it is the same; another one than that of the request is refused."""
+    for request in (EVERYTHING, PLAIN.replace(tier=Tier.INSTANCE)):
+        split = split_budget(request)
+        found = allotments_from_json(json.loads(json.dumps(allotments_to_json(split))))
+        assert found == split
+        assert granted_plan(request, found).allotments == split
+        assert granted_plan(request, found).expected == {}
+    with pytest.raises(InvalidParameterError, match="allotments"):
+        granted_plan(PLAIN, split_budget(EVERYTHING))

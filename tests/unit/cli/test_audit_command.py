@@ -1,0 +1,116 @@
+"""The verb `audit`: what it prints, what it leaves, and when it raises the alarm."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.sample_bundles import some_profiles
+from tests.statistical.harness import guarantee
+from wattveil import cli
+from wattveil.cli import audit
+from wattveil.lab.audit.epsilon_bounds import OneRunAudit
+from wattveil.lab.audit.release_audit import AuditRow
+from wattveil.privacy.guarantee import Tier
+
+WIDE = CliRunner(env={"COLUMNS": "250"})
+SMALL = ["audit", "--runs", "4", "--canaries", "64", "--clusters", "2"]
+
+
+def row(*, epsilon: float, tier: Tier) -> AuditRow:
+    """Return an audit with this lower bound on a claim of 1."""
+    claim = guarantee(epsilon=1.0, delta=1e-6, tier=tier)
+    found = OneRunAudit(claim=claim, canaries=50, guesses=40, right=40, epsilon=epsilon)
+    return AuditRow(release="load & more", method="one run", found=found)
+
+
+def test_every_part_is_audited(tmp_path: Path) -> None:
+    """One line a part and method, as a table, as JSON and as a private page."""
+    page = tmp_path / "audit.html"
+    labelled = [*SMALL, "--label-epsilon", "0.3", "--page", str(page), "--json"]
+    result = WIDE.invoke(cli.app, labelled)
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)
+    assert (said["private"], said["confidence"]) == (True, 0.95)
+    rows = said["audits"]
+    paired = ["clusters", "synthesis", "load", "labels", "whole release"]
+    assert [row["release"] for row in rows if row["method"] == "paired"] == paired
+    assert [row["release"] for row in rows if row["method"] == "one run"] == [
+        "load",
+        "labels",
+        "synthesis",
+    ]
+    assert {row["verdict"] for row in rows} == {"not refuted"}
+    assert all(row["epsilon_lower_bound"] <= float(row["claim"]["epsilon"]) for row in rows)
+    text = page.read_text()
+    assert "INTERNAL: exact figures" in text
+    assert "labels, one run" in text
+    assert "does not prove the claim" in text
+
+
+def test_own_profiles_in_groups(tmp_path: Path) -> None:
+    """Beside one's own customers, with groups and a bound; printed as a table."""
+    file = tmp_path / "profiles.parquet"
+    some_profiles(40).write_parquet(file)
+    groups = ["--by", "class", "--levels", "home,shop", "--clip-kw", "5"]
+    result = WIDE.invoke(cli.app, [*SMALL, str(file), *groups])
+    assert result.exit_code == 0, result.output
+    for words in ("shares, paired", "shares, one run", "whole release", "Private"):
+        assert words in result.output
+
+
+def test_any_release_can_be_audited(tmp_path: Path) -> None:
+    """Shapes of each group by itself, without load curves: what is left out has no line."""
+    file = tmp_path / "profiles.parquet"
+    some_profiles(40).write_parquet(file)
+    groups = ["--by", "class", "--levels", "home, shop", "--clusters-by-group", "--normalise"]
+    options = [str(file), *groups, "--share", "load=0", "--json"]
+    result = WIDE.invoke(cli.app, [*SMALL, *options])
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)["audits"]
+    assert [row["release"] for row in rows] == ["clusters", "whole release"]
+
+
+def test_the_instance_tier_is_audited_by_its_centroids() -> None:
+    """A list of labels names its customers; what is audited is the noise on the centroids."""
+    result = WIDE.invoke(cli.app, [*SMALL, "--tier", "instance", "--json"])
+    assert result.exit_code == 0, result.output
+    assert [row["release"] for row in json.loads(result.stdout)["audits"]] == ["clusters"]
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "tier", "code", "verdict"),
+    [
+        (1.5, Tier.GLOBAL, 1, "refuted"),
+        (0.9, Tier.GLOBAL, 0, "not refuted"),
+        (1.5, Tier.INSTANCE, 0, "no differential privacy"),
+    ],
+)
+def test_the_alarm(
+    epsilon: float, tier: Tier, code: int, verdict: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code 1 if and only if a guarantee of differential privacy is refuted."""
+    monkeypatch.setattr(audit, "audit_release", lambda *_, **__: (row(epsilon=epsilon, tier=tier),))
+    result = WIDE.invoke(cli.app, ["audit"])
+    assert result.exit_code == code
+    assert verdict in result.output
+    assert "40 of 40 guesses right, 50 canaries" in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--runs", "3"], "runs must be a whole number of at least 4"),
+        (["--canaries", "8"], "canaries must be a whole number of at least 32"),
+        (["--confidence", "1"], "confidence must be above 0 and below 1"),
+        (["--tier", "both"], "'both' is not one of 'global', 'instance'"),
+        (["--share", "load"], "weights must be product=weight"),
+        (["--by", "zip", "--levels", "a,b"], "by must be an attribute of the profiles"),
+    ],
+)
+def test_bad_options_are_explained(options: list[str], words: str) -> None:
+    """Field, rule and value, without a traceback."""
+    result = WIDE.invoke(cli.app, [*SMALL, *options])
+    assert result.exit_code == 2
+    assert words in " ".join(result.output.replace("│", " ").split())

@@ -1,0 +1,139 @@
+"""The command line: exit codes, what it prints, and what it never prints."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer import Typer
+from typer.testing import CliRunner
+
+from tests.sample_bundles import without_plan_simulation
+from wattveil import cli
+from wattveil.bundle.bundle_files import read_manifest
+from wattveil.bundle.verify.verify_bundle import verify_bundle
+from wattveil.cli import demo
+from wattveil.web.formatting import sparkline
+
+
+@pytest.fixture(autouse=True)
+def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+def test_demo_goes_from_meters_to_a_checked_bundle() -> None:
+    """It tells the story step by step, and leaves a bundle that stands by itself."""
+    with without_plan_simulation():
+        result = CliRunner().invoke(cli.app, ["demo", "--customers", "150"])
+    assert result.exit_code == 0, result.output
+    for words in ("1. Simulated 150", "2. Planned", "3. Released", "4. Drew", "5. Verified"):
+        assert words in result.output
+    for words in (
+        "checks hold",
+        "150 rounded to 200",
+        "differentially",
+        "▁",
+        "±",
+        "hour of the peak",
+        "report.html",
+    ):
+        assert words in result.output
+    assert [path.name for path in Path().iterdir()] == ["wattveil-demo"]
+    assert verify_bundle(Path("wattveil-demo")).accepted
+
+
+def test_demo_json_and_a_second_demo() -> None:
+    """`--json` is one object; a second demo replaces the first, and differs from it."""
+    with without_plan_simulation():
+        command = ["demo", "--customers", "60", "--epsilon", "0.5", "--json", "--out", "here"]
+        outcomes, releases = [], []
+        for _ in range(2):
+            outcomes.append(json.loads(CliRunner().invoke(cli.app, command).stdout))
+            releases.append(read_manifest(Path("here"))["release_id"])
+    first, second = outcomes
+    assert set(first) == {"out", "sentence", "accepted", "story"}
+    assert first["accepted"] is True
+    assert "(0.5, 1e-06)-differentially private" in first["sentence"]
+    assert releases[0] != releases[1]
+    assert first["story"][0]["truth"] == second["story"][0]["truth"] == "60"  # seeded customers
+    assert first["story"] != second["story"]  # the noise is not
+
+
+def test_demo_removes_nothing_but_demos() -> None:
+    """A folder that is no bundle is refused, and stays."""
+    Path("mine").mkdir()
+    Path("mine", "thesis.txt").write_text("years of work")
+    result = CliRunner().invoke(cli.app, ["demo", "--out", "mine"])
+    assert result.exit_code == 2
+    assert Path("mine", "thesis.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--epsilon", "-1"], "epsilon must be at least 1e-12 and at most 1e+06, got epsilon=-1.0"),
+        (["--epsilon", "0"], "epsilon must be at least 1e-12 and at most 1e+06, got epsilon=0.0"),
+        (["--epsilon", "nan"], "epsilon must be at least 1e-12 and at most 1e+06, got epsilon=nan"),
+        (
+            ["--customers", "0"],
+            "Input should be greater than or equal to 1",
+        ),
+        (["--epsilon", "much"], "unable to parse string as a number"),
+        (["--seed", "1"], "No such option: --seed"),
+    ],
+)
+def test_bad_options_are_explained(arguments: list[str], words: str) -> None:
+    """A bad option exits with 2 and says field, rule and value, without a traceback."""
+    result = CliRunner().invoke(cli.app, ["demo", *arguments], terminal_width=200)
+    assert result.exit_code == 2
+    plain = " ".join(result.output.replace("│", " ").split())
+    assert words in plain
+    assert "Traceback" not in result.output
+
+
+def test_a_crash_shows_no_local_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unforeseen error leaves as it is: no pretty traceback that would print private rows."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr(demo, "write_readings", broken)
+    result = CliRunner().invoke(cli.app, ["demo", "--customers", "5"])
+    assert result.exit_code == 1
+    assert isinstance(result.exception, RuntimeError)
+    assert "locals" not in result.output
+    assert not cli.app.pretty_exceptions_enable
+    assert not cli.admin_app.pretty_exceptions_enable
+
+
+def test_who_interrupts_gets_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C: the exit code that shells expect, and no traceback."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(demo, "write_readings", interrupted)
+    result = CliRunner().invoke(cli.app, ["demo", "--customers", "5"])
+    assert result.exit_code == 130
+    assert result.stderr.splitlines()[-1] == "Interrupted."
+    assert "Traceback" not in result.output
+
+
+def test_a_curve_in_one_line() -> None:
+    """From its least to its largest value, also if they are the same."""
+    assert sparkline(np.array([0.0, 1.0, 7.0, 3.0])) == "▁▂█▄"
+    assert sparkline(np.ones(3)) == "▁▁▁"
+
+
+@pytest.mark.parametrize("group", [cli.app, cli.admin_app])
+def test_every_verb_of_the_list_exists(group: Typer) -> None:
+    """Each verb's module is there, with the function, its help and an example."""
+    for verb in group.registered_commands:
+        names = ["admin"] if group is cli.admin_app else []
+        result = CliRunner().invoke(cli.app, [*names, str(verb.name), "--help"])
+        assert result.exit_code == 0, result.output
+        words = " ".join(["Example: wattveil", *names, str(verb.name)])
+        assert words in " ".join(result.output.split())
+        assert verb.short_help
+        assert verb.short_help.endswith(".")

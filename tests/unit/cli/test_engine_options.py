@@ -1,0 +1,34 @@
+"""The options `--engine` and `--master`: what goes together, and what is missing."""
+
+import sys
+
+import pytest
+
+from wattveil.cli.data import chosen_engine
+from wattveil.errors import InvalidParameterError, MissingExtraError
+
+
+def test_memory_is_the_default_and_has_no_master() -> None:
+    """Nothing of Spark is loaded for it."""
+    assert chosen_engine("local", None) is None
+    with pytest.raises(InvalidParameterError, match="left out without --engine spark"):
+        chosen_engine("local", "yarn")
+
+
+@pytest.mark.parametrize(
+    ("engine", "field"), [("spark", "master"), ("Spark", "engine"), ("dask", "engine")]
+)
+def test_what_cannot_be_chosen_is_named(engine: str, field: str) -> None:
+    """Spark without a master, and engines that are none."""
+    with pytest.raises(InvalidParameterError) as refused:
+        chosen_engine(engine, None)
+    assert refused.value.field == field
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without PySpark the error says what to install."""
+    for name in [name for name in sys.modules if name.startswith("wattveil.engines.s")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(MissingExtraError, match=r"--editable '\.\[spark\]'"):
+        chosen_engine("spark", "local[1]")

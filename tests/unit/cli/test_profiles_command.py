@@ -1,0 +1,223 @@
+"""The verb `profiles` and the page on data quality, as a person meets them."""
+
+import datetime as dt
+import json
+import zoneinfo
+from pathlib import Path
+
+import duckdb
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from wattveil.cli.data import profiles
+from wattveil.profiles import Profiles, build_profiles
+from wattveil.profiles.quality import missing_share
+from wattveil.readings import read_readings
+
+_FIRST = dt.datetime(2013, 1, 7, tzinfo=dt.UTC)
+
+
+@pytest.fixture
+def app() -> typer.Typer:
+    """The verb, alone."""
+    made = typer.Typer(add_completion=False)
+    made.command()(profiles)
+    return made
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """Twenty days of a good customer, and one row of another."""
+    hours = [_FIRST + dt.timedelta(hours=hour) for hour in range(480)]
+    lines = [f"a,{hour:%Y-%m-%d %H:%M},{hour.hour}" for hour in hours]
+    path = tmp_path / "readings.csv"
+    text = "\n".join(["id,timestamp,kwh", *lines, "b,2013-01-08 00:00,1", "b,someday,1"])
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_the_command_reports_what_was_inferred_and_dropped(
+    app: typer.Typer, source: Path, tmp_path: Path
+) -> None:
+    """Guesses, reasons and the place of the result are on the screen; the file can be read."""
+    out = tmp_path / "profiles.parquet"
+    result = CliRunner().invoke(
+        app, [str(source), "--out", str(out), "--timezone", "Europe/London"]
+    )
+    assert result.exit_code == 0, result.output
+    for words in (
+        "inferred minutes: 60",
+        "unreadable time stamp",
+        "readings on fewer than 14 days",
+        "1 profiles of 24 columns (Europe/London)",
+    ):
+        assert words in " ".join(result.output.split())
+    assert Profiles.read_parquet(out).customer_ids == ("a",)
+
+
+def test_json_is_nothing_but_json(app: typer.Typer, source: Path, tmp_path: Path) -> None:
+    """With --json, what goes to standard output can be parsed, and holds rules and account."""
+    out = tmp_path / "p.parquet"
+    options = ["--split", "weekday-weekend", "--min-days", "1", "--column", "value=kwh"]
+    result = CliRunner().invoke(app, [str(source), "--out", str(out), "--json", *options])
+    assert result.exit_code == 0, result.output
+    record = json.loads(result.stdout)
+    assert record["private"] is True
+    assert (record["customers"], record["profiles"], record["columns"]) == (2, 1, 48)
+    assert record["rules"]["min_days"] == 1
+    assert record["account"]["readings"]["rows_in"] == 482
+    assert record["account"]["customers_dropped"] == {"a cell of the grid without reading": 1}
+
+
+def test_errors_are_for_people(app: typer.Typer, source: Path, tmp_path: Path) -> None:
+    """A wrong option and a wrong file end with a sentence and a code, without a traceback."""
+    out = ["--out", str(tmp_path / "p.parquet")]
+    for options, code, words in (
+        ([str(source), *out, "--unit", "MWh"], 2, "'MWh' is not one of 'kWh'"),
+        ([str(source), *out, "--column", "kwh"], 2, "columns must be role=name"),
+        ([str(tmp_path / "none.csv"), *out], 1, "at least one file of readings"),
+        ([str(source), "--out", "/nowhere/p.parquet"], 2, "a file in a folder that exists"),
+        ([str(source), "--out", str(source)], 2, "another file than the source"),
+        ([str(source), *out, "--sql", "x", str(source)], 2, "one database"),
+        (
+            [str(source), *out, "--register-rollover", "9"],
+            2,
+            "left out unless the unit is register",
+        ),
+        ([str(source), "--out", str(tmp_path)], 1, "Error:"),
+    ):
+        result = CliRunner().invoke(app, options)
+        assert result.exit_code == code
+        assert words in " ".join(result.output.replace("│", " ").split())
+        assert "Traceback" not in result.output
+
+
+def test_the_quality_page_is_private_and_whole(
+    app: typer.Typer, source: Path, tmp_path: Path
+) -> None:
+    """The page carries its warning, figures and script, and makes no network request."""
+    page = tmp_path / "quality.html"
+    out = str(tmp_path / "p.parquet")
+    result = CliRunner().invoke(app, [str(source), "--out", out, "--report", str(page)])
+    assert result.exit_code == 0, result.output
+    html = page.read_text(encoding="utf-8")
+    assert "INTERNAL: exact figures" in html
+    assert "unreadable time stamp" in html
+    assert "readings on fewer than 14 days" in html
+    assert "<script src=" not in html
+    assert "default-src 'none'" in html
+    assert html.count("data-figure=") == 4
+    assert '<meta name="viewport"' in html
+    assert "<td>dropped: unreadable time stamp</td>" in html
+    assert '<td>readings: conflicts</td><td class="number">drop</td>' in html
+    assert "<td>value: column &#39;kwh&#39;</td>" in html
+
+
+@pytest.mark.parametrize("lost", [(), (3,), (3, 4, 5)])
+def test_missing_readings_are_shown_in_their_hours(tmp_path: Path, lost: tuple[int, ...]) -> None:
+    """Half the days lack some hours; the hour that clocks show twice makes no other look short."""
+    first = dt.datetime(2013, 10, 20, tzinfo=dt.UTC)
+    zone = zoneinfo.ZoneInfo("Europe/London")
+    hours = [first + dt.timedelta(hours=hour) for hour in range(-1, 24 * 20)]
+    lines = [
+        f"a,{hour:%Y-%m-%d %H:%M},1"
+        for hour in hours
+        if (here := hour.astimezone(zone)).hour not in lost or here.day % 2
+    ]
+    path = tmp_path / "readings.csv"
+    path.write_text("\n".join(["id,timestamp,kwh", *lines]), encoding="utf-8")
+    shares = missing_share(build_profiles(read_readings(path), timezone="Europe/London"))
+    assert shares == pytest.approx([0.5 if hour in lost else 0.0 for hour in range(24)])
+
+
+def test_too_little_memory_is_reported(
+    app: typer.Typer, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When DuckDB runs out of memory, the message names the option."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise duckdb.OutOfMemoryException
+
+    monkeypatch.setattr("wattveil.cli.data.build_profiles", fail)
+    result = CliRunner().invoke(app, [str(source), "--out", str(tmp_path / "p.parquet")])
+    assert result.exit_code == 1
+    assert "--memory-mb 600" in result.output
+
+
+def test_readings_that_no_cell_can_take_are_reported(
+    app: typer.Typer, source: Path, tmp_path: Path
+) -> None:
+    """An hour from half past lies in two cells, which is printed."""
+    with source.open("a", encoding="utf-8") as file:
+        file.write("\na,2013-01-08 12:30,7\n")
+    result = CliRunner().invoke(app, [str(source), "--out", str(tmp_path / "p.parquet")])
+    assert "1 readings lie in two cells" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_no_customer_left_is_a_failure(
+    app: typer.Typer, source: Path, tmp_path: Path, *, as_json: bool
+) -> None:
+    """The account and the page state why; nothing is written that a release could take for data."""
+    out, page = tmp_path / "p.parquet", tmp_path / "quality.html"
+    words = [str(source), "--out", str(out), "--min-days", "300", "--report", str(page)]
+    result = CliRunner().invoke(app, [*words, "--json"] if as_json else words)
+    assert result.exit_code == 1
+    assert "no customer is left" in " ".join(result.stderr.split())
+    assert not out.exists()
+    assert "readings on fewer than 300 days" in page.read_text(encoding="utf-8")
+    if as_json:
+        assert json.loads(result.stdout)["profiles"] == 0
+    else:
+        assert "readings on fewer than 300 days" in " ".join(result.stdout.split())
+
+
+_HOUR = "a,2013-01-01 00:00,1"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (f"x,timestamp,kwh\n{_HOUR}\n", "or --column customer=NAME"),
+        (f"id,timestamp,x\n{_HOUR}\n", "or --column value=NAME"),
+        ("id,timestamp,kwh\na,01/02/2013 00:00,1\n", 'column "timestamp": expected time stamps'),
+        ("id,timestamp,kwh\na,01/02/2013 00:00,1\n", "or --stamp-format …"),
+        (f"id,timestamp,kwh\n{_HOUR}\n", "minutes apart, or --minutes …"),
+        (f"id,timestamp,register\n{_HOUR}\n", "--unit …"),
+        ("id;timestamp;kwh\na;2013-01-01 00:00;1,500\n", "or --decimal …"),
+        ("id,timestamp,kwh\n", "all rows: expected a reading, found 'none'"),
+        (f"sep=,\nid,timestamp,kwh\n{_HOUR}\n", "or --skip-lines 1"),
+    ],
+)
+def test_messages_name_options(app: typer.Typer, tmp_path: Path, content: str, words: str) -> None:
+    """Messages of the command name options, neither Python nor SQL."""
+    path = tmp_path / "readings.csv"
+    path.write_text(content, encoding="utf-8")
+    result = CliRunner().invoke(app, [str(path), "--out", str(tmp_path / "p.parquet")])
+    assert result.exit_code == 1
+    said = " ".join(result.output.split())
+    assert words in said
+    assert "={" not in said
+    assert "trim(" not in said
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf_16_is_named(app: typer.Typer, source: Path, tmp_path: Path, encoding: str) -> None:
+    """Excel saves it as Unicode text."""
+    path = tmp_path / "wide.csv"
+    path.write_text(source.read_text(encoding="utf-8"), encoding=encoding)
+    result = CliRunner().invoke(app, [str(path), "--out", str(tmp_path / "p.parquet")])
+    assert result.exit_code == 1
+    assert "found 'UTF-16'" in " ".join(result.output.split())
+
+
+def test_the_first_line_of_excel_can_be_skipped(
+    app: typer.Typer, source: Path, tmp_path: Path
+) -> None:
+    """As the message advises."""
+    path, out = tmp_path / "excel.csv", tmp_path / "p.parquet"
+    path.write_text("sep=,\n" + source.read_text(encoding="utf-8"), encoding="utf-8")
+    result = CliRunner().invoke(app, [str(path), "--out", str(out), "--skip-lines", "1"])
+    assert result.exit_code == 0, result.output
+    assert out.exists()

@@ -1,0 +1,299 @@
+"""The verbs `release`, `verify` and `admin key`, as a person or a script uses them."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from tests.sample_bundles import some_profiles, without_plan_simulation
+from wattveil.bundle.bundle_files import MANIFEST, read_manifest
+from wattveil.cli import app, release
+
+LIGHT = ["--share", "clusters=0"]
+UNCONFIRMED = ["release", "profiles.parquet", "--epsilon", "2", "--clusters", "3"]
+COMMAND = [*UNCONFIRMED, "--yes"]
+
+
+@pytest.fixture(autouse=True)
+def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Work in a folder with profiles, without simulations of plans."""
+    monkeypatch.chdir(tmp_path)
+    some_profiles().write_parquet("profiles.parquet")
+    with without_plan_simulation():
+        yield
+
+
+def run(*arguments: str, code: int = 0, answer: str | None = None) -> str:
+    """Run the command line and return what it printed."""
+    result = CliRunner().invoke(app, arguments, input=answer, terminal_width=300)
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    return result.output
+
+
+def test_from_profiles_to_a_checked_bundle() -> None:
+    """Key, release, registry record, verify; each says what it did."""
+    made = json.loads(run("admin", "key", "--json"))
+    assert Path(made["public"]).exists()
+    signed = ["--key", "utility.key", "--registry", "record.yaml", "--curator", "Us"]
+    told = run(*COMMAND, *LIGHT, *signed)
+    assert "Plan: epsilon 2.0" in told
+    assert "differentially private" in told
+    record = yaml.safe_load(Path("record.yaml").read_text())
+    assert record["deployment"]["data_curator"] == "Us"
+    seen = run("verify", "bundle", "--key", "utility.key.pub")
+    assert "FALSE" not in seen
+    assert "checks hold." in seen
+    assert made["name"] in seen
+    assert "taken on trust" in seen
+
+
+def test_labels_need_a_public_list() -> None:
+    """Without it they are refused before anything is spent; with it all on the list have one."""
+    labelled = ["--label-epsilon", "1", "--share", "load=0", "--share", "synthesis=0"]
+    assert "who has a profile is private" in run(*COMMAND, *labelled, code=2)
+    assert not Path("bundle").exists()
+    Path("customers.txt").write_text("CUSTOMER-00001\n\nNO-READINGS\n", encoding="utf-8")
+    run(*COMMAND, *labelled, "--real-ids", "--customer-list", "customers.txt")
+    table = Path("bundle/tables/labels.csv").read_text(encoding="utf-8")
+    assert "CUSTOMER-00001" in table
+    assert "NO-READINGS" in table
+    assert "CUSTOMER-00002" not in table
+
+
+def test_json_is_for_machines() -> None:
+    """One JSON object each; the plan costs nothing and writes nothing."""
+    planned = json.loads(run(*COMMAND, "--plan", "--json"))
+    assert [part["name"] for part in planned["products"]] == ["clusters", "synthesis", "load"]
+    assert not Path("bundle").exists()
+    released = json.loads(run(*COMMAND, *LIGHT, "--json"))
+    assert released["guarantee"]["epsilon"] == "2.0"
+    assert released["signed"] is False
+    verdict = json.loads(run("verify", "bundle", "--json"))
+    assert verdict["accepted"] is True
+    assert verdict["not_proved"]
+
+
+def test_the_plan_stops_before_anything_is_spent() -> None:
+    """`--plan` prints parts and errors, and there is no bundle."""
+    told = run(*COMMAND, "--plan", "--label-epsilon", "1", "--customers", "5000")
+    assert "for 5,000 customers" in told
+    assert "set aside" in told
+    assert "wrong labels" in told
+    assert not Path("bundle").exists()
+
+
+def test_confirmation_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a terminal: no aborts, yes releases, and --yes skips the prompt."""
+    monkeypatch.setattr(release, "_can_ask", lambda: True)
+    assert "Spend this budget?" in run(*UNCONFIRMED, *LIGHT, code=1, answer="n\n")
+    assert not Path("bundle").exists()
+    run(*UNCONFIRMED, *LIGHT, answer="y\n")
+    assert Path("bundle").exists()
+    assert "Spend" not in run(*COMMAND, *LIGHT, "--out", "second")
+
+
+@pytest.mark.parametrize("answer", ["n\n", "y\n", None])
+def test_nothing_is_spent_without_a_terminal_to_confirm(
+    answer: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer from a pipe is refused before the plan; a plan needs no answer."""
+    monkeypatch.setattr(release, "release_bundle", lambda *_, **__: pytest.fail("spent"))
+    run(*UNCONFIRMED, *LIGHT, "--plan", answer=answer)
+    monkeypatch.setattr(release, "plan_release", lambda *_: pytest.fail("planned"))
+    for style in ([], ["--json"]):
+        told = run(*UNCONFIRMED, *LIGHT, *style, code=2, answer=answer)
+        assert "Invalid value for --yes: yes must be given without a terminal" in told
+
+
+@pytest.mark.parametrize("stdin", [True, False, None])
+def test_confirmation_needs_a_terminal_at_standard_input(
+    stdin: bool | None,  # noqa: FBT001 - of the case
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A terminal there is enough, wherever output goes; without one, the release is refused."""
+    terminal = None if stdin is None else SimpleNamespace(isatty=lambda: stdin)
+    monkeypatch.setattr(sys, "stdin", terminal)
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(isatty=lambda: False))
+    assert release._can_ask() == bool(stdin)
+
+
+def test_a_target_error_can_replace_epsilon() -> None:
+    """`--target-error` finds the epsilon; the plan shows it."""
+    command_line = ["release", "profiles.parquet", *LIGHT, "--plan", "--json"]
+    planned = json.loads(run(*command_line, "--target-error", "0.05kW"))
+    assert 0.1 < float(planned["guarantee"]["epsilon"]) < 10.0
+    assert planned["products"][0]["expected"][0]["value"] <= 0.05
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--out", "."], "out must be a new folder"),
+        (["--out", "no/such/bundle"], "out must be in a folder that exists"),
+        (["--out", "s3a://lake/bundle"], "out must be a path on this machine, not an address"),
+        (["--registry", "no/such.yaml"], "registry must be a new file in a folder that exists"),
+        (["--registry", "profiles.parquet"], "registry must be a new file"),
+        (["--tier", "instance", "--registry", "r.yaml"], "registry must be for the global tier"),
+        (["--tier", "local"], "--tier"),
+        (["--share", "clusters"], "weights must be product=weight"),
+        (["--clip-kw", "-1"], "Invalid value for --clip-kw: clip_kw must be"),
+        (["--clusters", "0"], "Invalid value for --clusters: n_clusters must be"),
+        (["--by", "class"], "Invalid value for --by, --levels: by, levels must be given together"),
+        (["--share", "maps=1"], "weights must be for one of"),
+        (["--share", "shares=3"], "for --share: weights must be without shares, which needs by"),
+        (
+            ["--normalise", "--share", "synthesis=1"],
+            "weights must be without synthesis, which needs",
+        ),
+        (
+            ["--clusters-by-group"],
+            "for --clusters-by-group: clusters_by_group must be given with by",
+        ),
+        (["--target-error", "0.1kW"], "epsilon, target_error must be given, one of them"),
+        (["--by", "street", "--levels", "a,b"], "by must be an attribute of the profiles"),
+        (["--delta", "2"], "delta must be above 0 and below 1"),
+        (["--seed", "1"], "No such option"),
+    ],
+)
+def test_bad_options_are_explained(arguments: list[str], words: str) -> None:
+    """Field, rule and value, with exit code 2, before anything is spent."""
+    told = run(*COMMAND, *arguments, code=2)
+    assert words in " ".join(told.replace("│", " ").split())
+    assert not Path("bundle").exists()
+
+
+def test_what_is_wrong_is_refused_before_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan simulates for seconds; a wrong name or a missing list is seen at once."""
+    monkeypatch.setattr(release, "plan_release", lambda *_: pytest.fail("planned"))
+    told = run(*COMMAND, "--by", "street", "--levels", "a,b", code=2)
+    assert "Invalid value for --by: by must be an attribute of the profiles" in told
+    told = run(*COMMAND, "--label-epsilon", "1", code=2)
+    assert "Invalid value for --customer-list: customer_list must be the public list" in told
+
+
+def test_the_first_compilation_is_announced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The instance tier explains its waiting time; the global tier has none."""
+    told: list[str] = []
+
+    def silent(*_: object, started: Callable[[str], None], **__: object) -> None:
+        started("clusters")
+        raise OSError("enough")
+
+    monkeypatch.setattr(release, "release_bundle", silent)
+    monkeypatch.setattr(release, "working", lambda _: nullcontext(told.append))
+    for tier in ("instance", "global"):
+        run("release", "profiles.parquet", "--epsilon", "30", "--tier", tier, "--yes", code=1)
+    (first, second) = (what for what in told if what.startswith("clusters"))
+    assert "compiling" in first
+    assert second == "clusters"
+
+
+def test_a_list_in_another_encoding_is_reported() -> None:
+    """One line, no traceback."""
+    Path("customers.txt").write_bytes(b"Stra\xdfe 1\n")
+    told = run(*COMMAND, "--label-epsilon", "1", "--customer-list", "customers.txt", code=1)
+    assert "expected text in UTF-8" in " ".join(told.split())
+
+
+def test_spaces_between_levels_do_not_matter() -> None:
+    """A group named " shop" would have no customers."""
+    run(*COMMAND, *LIGHT, "--by", "class", "--levels", "home, shop")
+    assert read_manifest(Path("bundle"))["request"]["levels"] == ["home", "shop"]
+
+
+def test_a_target_is_a_number_of_kilowatts() -> None:
+    """Nothing else."""
+    told = run("release", "profiles.parquet", "--target-error", "much", "--yes", code=2)
+    assert "such as 0.1kW" in " ".join(told.replace("│", " ").split())
+
+
+def test_a_foreign_file_is_reported() -> None:
+    """Exit code 1 and one line: no profiles, no key, no bundle."""
+    Path("other.parquet").write_text("no")
+    assert "expected a Parquet file" in run("release", "other.parquet", "--epsilon", "1", code=1)
+    assert "private key" in run(*COMMAND, "--key", "other.parquet", code=1)
+    assert "manifest" in run("verify", "nowhere", code=1)
+    assert "No such file" in run(*COMMAND, "--key", "nowhere.key", code=1)
+
+
+def test_verify_fails_loudly() -> None:
+    """A false bundle ends with exit code 1 and the check that failed."""
+    run(*COMMAND, *LIGHT, "--json")
+    manifest = read_manifest(Path("bundle"))
+    manifest["guarantee"]["epsilon"] = "0.5"
+    Path("bundle", MANIFEST).write_text(json.dumps(manifest))
+    told = run("verify", "bundle", code=1)
+    assert "FALSE" in told
+    assert "do not hold" in told
+
+
+def test_a_hostile_name_gives_the_terminal_no_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """File names of a bundle are untrusted: they are shown, never interpreted."""
+    monkeypatch.setenv("COLUMNS", "300")
+    run(*COMMAND, *LIGHT, "--json")
+    orders = "\x1b[2J\x1b[1;1H\x9b31m\u202eAll checks hold.\n[green]"
+    Path("bundle", orders).write_text("")
+    told = run("verify", "bundle", code=1)
+    assert all(letter.isprintable() or letter == "\n" for letter in told)
+    assert "\\x1b[2J\\x1b[1;1H\\x9b31m\\u202eAll checks hold.\\n[green]" in told
+    nowhere = run("verify", orders, code=1)
+    assert all(letter.isprintable() or letter == "\n" for letter in nowhere)
+    assert "\\x1b[2J" in nowhere
+
+
+@pytest.mark.parametrize("verb", ["release", "synthesize", "verify", "admin key", "demo"])
+def test_help_has_an_example(verb: str) -> None:
+    """Every verb shows how it is used."""
+    assert f"Example: wattveil {verb}" in run(*verb.split(), "--help")
+
+
+def test_a_rounded_estimate_is_reported_in_a_line() -> None:
+    """With --json beside the output; a number that is round already is not mentioned."""
+    line = "public estimate of customers: 1,409 rounded to 1,000"
+    told = run(*COMMAND, *LIGHT, "--plan", "--customers", "1409")
+    assert line in told.splitlines()
+    assert "for 1,000 customers" in told
+    assert "rounded" not in run(*COMMAND, *LIGHT, "--plan", "--customers", "2000")
+    arguments = [*COMMAND, *LIGHT, "--json", "--customers", "1409"]
+    result = CliRunner().invoke(app, arguments, terminal_width=300)
+    assert json.loads(result.stdout)["signed"] is False
+    assert line in result.stderr.splitlines()
+    assert "1409" not in Path("bundle", MANIFEST).read_text(encoding="utf-8")
+    assert read_manifest(Path("bundle"))["request"]["customers"] == 1000
+
+
+def test_a_large_delta_is_warned_of_wherever_it_is_shown() -> None:
+    """Plan, JSON, manifest, card and report; a verifier accepts the bundle and its words."""
+    large = [*COMMAND, *LIGHT, "--delta", "0.002", "--customers", "500"]
+    words = "delta = 0.002 is not below 1/customers = 0.002, for the public estimate of 500"
+    assert f"warning {words}" in " ".join(run(*large, "--plan").split())
+    planned = json.loads(run(*large, "--plan", "--json"))
+    assert words in planned["warnings"][0]
+    assert json.loads(run(*large, "--json"))["warnings"] == planned["warnings"]
+    assert words in read_manifest(Path("bundle"))["known_limits"][0]
+    assert words in Path("bundle", "CARD.md").read_text(encoding="utf-8")
+    assert f"<b>Warning:</b> {words}" in Path("bundle", "report.html").read_text(encoding="utf-8")
+    assert json.loads(run("verify", "bundle", "--json"))["accepted"] is True
+    small = [*COMMAND, *LIGHT, "--delta", "0.00199", "--customers", "500", "--out", "small"]
+    assert "warning" not in run(*small)
+    for page in ("CARD.md", "report.html", MANIFEST):
+        assert "not below 1/customers" not in Path("small", page).read_text(encoding="utf-8")
+
+
+def test_a_missing_signature_is_shown_as_absent() -> None:
+    """Outside the count, in words and as JSON: the same verdict by both."""
+    run(*COMMAND, *LIGHT)
+    verdict = json.loads(run("verify", "bundle", "--json"))
+    told = run("verify", "bundle")
+    assert f"All {len(verdict['findings'])} checks hold." in told
+    assert told.count("holds") == len(verdict["findings"])
+    assert "Absent, and not counted: the signature." in told
+    assert [one["check"] for one in verdict["absent"]] == ["the signature"]
+    assert "the signature" not in [one["check"] for one in verdict["findings"]]

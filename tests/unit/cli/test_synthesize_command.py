@@ -1,0 +1,112 @@
+"""Synthetic customers: in the bundle, checked against their model, and in every format."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv as pc
+import pytest
+from typer.testing import CliRunner
+
+from wattveil import Profiles, profiles_from_readings, read_readings
+from wattveil.bundle.bundle_files import read_table
+from wattveil.bundle.verify import verify_bundle
+from wattveil.cli import app
+from wattveil.cli.bundles import write_customers
+from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.products.synthesis import FIRST_SEED, FIRST_SET, MODEL, read_model
+
+CHECK = "the synthetic customers come from the model"
+
+
+def test_the_first_set_comes_from_the_model(whole: Path) -> None:
+    """A seed repeats the customers; each belongs to a cluster, none is beyond the bound."""
+    table = read_table(whole, "synthetic")
+    load_kw, clusters = read_model(whole).sample(FIRST_SET, seed=FIRST_SEED)
+    assert np.array_equal(table["load_kw"].to_numpy().reshape(FIRST_SET, -1), load_kw)
+    assert np.array_equal(table["cluster"].to_numpy()[::24], clusters)
+    assert np.sqrt(np.square(load_kw).mean(axis=1)).max() <= 5.0 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("spoil", ["centroids", "means", "shape", "nothing"])
+def test_customers_of_another_model_are_found(
+    copy: Path, monkeypatch: pytest.MonkeyPatch, spoil: str
+) -> None:
+    """A changed model, one that is none, and one that is missing: the check says so."""
+    monkeypatch.setattr(verify_bundle, "budget_findings", lambda _: [])
+    model = json.loads((copy / MODEL).read_text())
+    if spoil == "shape":
+        model["means"] = model["means"][:-1]
+    elif spoil != "nothing":
+        model[spoil][0] = [value + 0.5 for value in model[spoil][0]]
+    (copy / MODEL).write_text(json.dumps(model))
+    if spoil == "nothing":
+        (copy / MODEL).unlink()
+    findings = {one.check: one for one in verify_bundle.verify_bundle(copy).findings}
+    assert not findings[CHECK].holds
+    assert not findings["every file is the one that was published"].holds
+
+
+def test_every_format_has_the_same_values(whole: Path, tmp_path: Path) -> None:
+    """Parquet reads as profiles; CSV, OpenDSS and Green Button hold the same loads."""
+    for kind in ("parquet", "csv", "dss", "xml"):
+        write_customers(whole, tmp_path / f"some.{kind}", customers=40, seed=7)
+    assert not list(tmp_path.glob("*.part"))
+    load_kw, clusters = read_model(whole).sample(40, seed=7)
+    profiles = Profiles.read_parquet(tmp_path / "some.parquet")
+    assert np.array_equal(profiles.load_kw, load_kw)
+    assert profiles.attributes["cluster"] == tuple(map(str, clusters))
+    table = pc.read_csv(tmp_path / "some.csv")
+    assert np.array_equal(np.column_stack([table[name] for name in profiles.grid.labels]), load_kw)
+    lines = (tmp_path / "some.dss").read_text().splitlines()
+    assert lines[3].startswith("New LoadShape.S000000003 npts=24 interval=1 useactual=yes mult=(")
+    mult = np.array(lines[3].split("(")[1].rstrip(")").split(), dtype=float)
+    assert np.abs(mult - load_kw[3]).max() <= 0.5e-4 + 1e-12
+    readings = read_readings([str(tmp_path / "some.xml")], timezone="UTC")
+    again = profiles_from_readings(readings, timezone="UTC", min_days=1)
+    assert len(again) == 40
+    assert np.abs(again.load_kw - load_kw).max() <= 0.5e-3 + 1e-12  # whole Wh
+
+
+def test_the_verb(whole: Path, tmp_path: Path) -> None:
+    """It draws the requested number, and reports it as text and JSON."""
+    out = tmp_path / "many.parquet"
+    command = ["synthesize", str(whole), "--customers", "70000", "--out", str(out)]
+    told = CliRunner().invoke(app, command)
+    assert told.exit_code == 0
+    assert "70,000 synthetic customers" in " ".join(told.output.split())
+    assert len(Profiles.read_parquet(out)) == 70_000  # more than a batch
+    command[3] = "5"
+    assert (
+        json.loads(CliRunner().invoke(app, [*command, "--force", "--json"]).stdout)["customers"]
+        == 5
+    )
+
+
+def test_what_cannot_be_drawn_is_refused(whole: Path, tmp_path: Path) -> None:
+    """Another ending, no customers, no bundle, no model; nothing is left behind."""
+    with pytest.raises(InvalidParameterError, match="ends in one of"):
+        write_customers(whole, tmp_path / "some.xlsx", customers=1, seed=1)
+    with pytest.raises(InvalidParameterError, match="customers"):
+        write_customers(whole, tmp_path / "some.csv", customers=0, seed=1)
+    with pytest.raises(InvalidParameterError, match="seed"):
+        write_customers(whole, tmp_path / "some.parquet", customers=1, seed=-1)
+    with pytest.raises(InvalidFileError, match="a bundle with synthesis"):
+        write_customers(tmp_path, tmp_path / "some.csv", customers=1, seed=1)
+    (tmp_path / MODEL).write_text("[]")
+    with pytest.raises(InvalidFileError, match="a synthetic model"):
+        write_customers(tmp_path, tmp_path / "some.csv", customers=1, seed=1)
+    assert [path.name for path in tmp_path.iterdir()] == [MODEL]
+
+
+def test_nothing_is_overwritten_without_the_option(whole: Path, tmp_path: Path) -> None:
+    """A file that exists stays, unless --force says otherwise."""
+    out = tmp_path / "mine.csv"
+    out.write_text("mine")
+    command = ["synthesize", str(whole), "--customers", "3", "--out", str(out)]
+    refused = CliRunner().invoke(app, command, terminal_width=300)
+    assert refused.exit_code == 2
+    assert "out must be a new file unless --force is given" in refused.output
+    assert out.read_text() == "mine"
+    assert CliRunner().invoke(app, [*command, "--force"]).exit_code == 0
+    assert out.read_text().count("\n") == 4

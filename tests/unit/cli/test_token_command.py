@@ -1,0 +1,70 @@
+"""The verb `admin token`: a new token for an operator with file access."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+from typer.testing import CliRunner
+
+from wattveil.cli import app
+from wattveil.server.auth import principals
+from wattveil.server.ledger.administration import PrincipalKind
+from wattveil.server.ledger.database import writing
+from wattveil.server.ledger.ledger import Ledger
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Return the folder of a server that was started once."""
+    with Ledger.open(tmp_path) as ledger:
+        assert ledger.write(principals.first_admin_token) is not None
+    return tmp_path
+
+
+def run(*arguments: str | Path) -> tuple[int, str]:
+    """Run the verb; return its exit code and what it printed."""
+    result = CliRunner().invoke(app, ["admin", "token", *map(str, arguments)], terminal_width=200)
+    return result.exit_code, " ".join(result.output.replace("│", " ").split())
+
+
+def test_a_lost_token_is_replaced_while_the_server_runs(data: Path) -> None:
+    """Printed once, good at once, written down; the ledger that is open goes on."""
+    with Ledger.open(data) as ledger:
+        code, said = run("--data", data, "--name", "owner", "--role", "admin")
+        assert code == 0
+        (found,) = re.findall(r"wattveil_\S+", said)
+        with ledger.reading() as connection:
+            principal = principals.principal_of_token(connection, found)
+            events = principals.latest_events(connection, limit=9)
+        assert principal is not None
+        assert (principal.name, principal.kind) == ("owner", PrincipalKind.ADMIN)
+        assert [one["action"] for one in events] == ["token issued", "token issued", "created"]
+        assert {one["by"] for one in events} == {principals.LOCAL_OPERATOR}
+        assert found not in str(events)
+        for change in ("UPDATE act SET what = ''", "DELETE FROM act"):
+            with pytest.raises(DBAPIError), writing(ledger.engine).begin() as connection:
+                connection.execute(text(change))
+
+
+def test_a_new_principal_is_admitted_and_roles_are_not_changed(data: Path) -> None:
+    """A role that is not theirs, a disabled principal, no server: refused, and nothing printed."""
+    code, said = run("--data", data, "--name", "eve", "--role", "analyst", "--days", "1", "--json")
+    assert code == 0
+    assert json.loads(said)["role"] == "analyst"
+    for arguments, word in (
+        (("--name", "eve", "--role", "admin"), "role"),
+        (("--name", "eve", "--role", "king"), "role"),
+        (("--name", "eve", "--role", "analyst", "--days", "0"), "days"),
+        (("--name", "No Name", "--role", "analyst"), "principal"),
+    ):
+        code, said = run("--data", data, *arguments)
+        assert code == 2
+        assert word in said
+        assert "wattveil_" not in said
+    with Ledger.open(data) as ledger:
+        principals.disable(ledger, "eve", by="owner")
+    assert run("--data", data, "--name", "eve", "--role", "analyst")[0] == 2
+    assert run("--data", data / "nowhere", "--name", "eve", "--role", "analyst")[0] == 1

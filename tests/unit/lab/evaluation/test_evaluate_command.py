@@ -1,0 +1,191 @@
+"""The verb `wattveil evaluate`: its table, its JSON, its page, its refusals, and readings."""
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from wattveil.arrays import Floats
+from wattveil.cli import app
+from wattveil.cli.data import write_readings
+from wattveil.errors import InvalidParameterError
+from wattveil.lab.evaluation.customer_samples import of_hours, of_profiles, read_populations
+from wattveil.profiles import Hours, Profiles, TimeGrid
+
+
+@pytest.fixture
+def files(tmp_path: Path, homes_kw: Floats, named_profiles: Callable[..., Profiles]) -> list[str]:
+    """Return the paths of real and of synthetic profiles."""
+    paths = [str(tmp_path / name) for name in ("profiles.parquet", "synthetic.parquet")]
+    named_profiles(homes_kw[:120]).write_parquet(paths[0])
+    named_profiles(1.5 * homes_kw[120:240]).write_parquet(paths[1])
+    return paths
+
+
+def test_table_and_page(files: list[str], tmp_path: Path) -> None:
+    """The verb prints one table with verdicts and writes a page that needs nothing else."""
+    page = tmp_path / "evaluation.html"
+    result = CliRunner().invoke(
+        app, ["evaluate", *files, "--page", str(page)], env={"COLUMNS": "150"}
+    )
+    assert result.exit_code == 0, result.output
+    for words in (
+        "120 real and 120 synthetic customers, 1 day of 24 slots. Private",
+        "F1 W1 of a slot, mean",
+        "F18 shares of clusters",
+        "U3 clusters from synthetic",
+        "detectable",
+        "inconclusive",
+        "needs hourly years",
+    ):
+        assert words in result.output
+    written = page.read_text()
+    assert "INTERNAL: exact figures" in written
+    for title in ("Mean profile", "Load duration", "Energy per day", "Principal components"):
+        assert title in written
+    assert not re.search(r"<(script|link|img)[^>]+(src|href)=\"(?!data:)", written)
+
+
+def test_the_table_fits_a_terminal(files: list[str]) -> None:
+    """In 80 columns no word is cut, and no name takes more than two lines."""
+    result = CliRunner().invoke(app, ["evaluate", *files], env={"COLUMNS": "80"})
+    assert result.exit_code == 0, result.output
+    assert "…" not in result.output
+    assert max(map(len, result.output.splitlines())) <= 80
+    assert "F11 daily energy, worst decile " in result.output
+
+
+def test_json(files: list[str]) -> None:
+    """`--json` prints the rows and nothing else."""
+    result = CliRunner().invoke(app, ["evaluate", *files, "--json"])
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)
+    assert said["private"] is True
+    rows = {row["metric"]: row for row in said["metrics"]}
+    assert rows["F11 daily energy, mean"]["verdict"] == "detectable"
+    assert rows["F11 daily energy, mean"]["score"] > 0.25
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--repeats", "3"], "repeats must be a whole number of at least 20"),
+        (["--clusters", "0"], "clusters must be a whole number of at least 1"),
+        (["--page", "no/such/folder/page.html"], "page must be a file in a folder that exists"),
+        (["--timezone", "UTC"], "timezone must be omitted for profiles"),
+    ],
+)
+def test_bad_options_are_explained(files: list[str], arguments: list[str], words: str) -> None:
+    """A bad option ends with status 2 and says field, rule and value."""
+    result = CliRunner().invoke(app, ["evaluate", *files, *arguments], terminal_width=200)
+    assert result.exit_code == 2
+    assert words in " ".join(result.output.replace("│", " ").split())
+
+
+def test_files_that_do_not_fit(
+    files: list[str], tmp_path: Path, named_profiles: Callable[..., Profiles], homes_kw: Floats
+) -> None:
+    """Other grids, zones, units and kinds of files are refused, and named."""
+    real = named_profiles(homes_kw[:60])
+    half_hours = Profiles(
+        customer_ids=real.customer_ids,
+        load_kw=np.repeat(real.load_kw, 2, axis=1),
+        grid=TimeGrid(minutes=30),
+        timezone=real.timezone,
+    )
+    with pytest.raises(InvalidParameterError, match=r"on the grid TimeGrid\(minutes=60"):
+        of_profiles(real, half_hours)
+    with pytest.raises(InvalidParameterError, match="in Europe/London"):
+        of_profiles(real, dataclasses.replace(real, timezone="UTC"))
+    with pytest.raises(InvalidParameterError, match="profiles if the real customers are"):
+        read_populations(Path(files[0]), tmp_path / "other.csv", timezone=None)
+    named_profiles(1000.0 * homes_kw[:60]).write_parquet(files[1])  # W
+    result = CliRunner().invoke(app, ["evaluate", *files], terminal_width=200)
+    assert result.exit_code == 2
+    said = " ".join(result.output.replace("│", " ").split())
+    assert "in the unit of the real customers, kW" in said
+
+
+def test_closing_midnight_counts_once() -> None:
+    """The paper's column 24:00 is 0:00 again and is left out."""
+    load_kw = np.arange(50.0).reshape(2, 25)
+    closed = Profiles(
+        customer_ids=("a", "b"),
+        load_kw=load_kw,
+        grid=TimeGrid(closing_midnight=True),
+        timezone="UTC",
+    )
+    both = of_profiles(closed, closed)
+    assert np.array_equal(both.real_kw, load_kw[:, :24])
+
+
+@pytest.mark.parametrize("days", [(9, 9), (12, 8)])
+def test_readings_over_the_days_of_both(tmp_path: Path, days: tuple[int, int]) -> None:
+    """Two files of readings become hours of the days that both cover."""
+    paths = [tmp_path / f"{name}.parquet" for name in ("real", "synthetic")]
+    for path, count, seed in zip(paths, days, (1, 2), strict=True):
+        write_readings(
+            path,
+            customers=50,
+            days=count,
+            start=date(2025, 3, 26),  # clocks change within
+            timezone="Europe/London",
+            minutes=30,
+            seed=seed,
+            missing=0.001,
+            quiet=True,
+        )
+    both = read_populations(*paths, timezone="Europe/London")
+    assert both.layout.series
+    assert (both.layout.days, both.layout.slots_per_day) == (min(days), 24)
+    assert both.layout.first_weekday == 2
+    assert both.real_kw.shape[1] == 24 * min(days)
+    assert np.isfinite(both.real_kw).all()
+    assert len(both.real_kw) + both.left_out[0] == 50
+    assert len(both.real_kw) > 40
+
+
+def test_gaps_are_filled_from_a_week_or_a_day_away() -> None:
+    """A missing slot takes the load of a week before, else after; many cost the customer."""
+    load_kw = np.arange(2.0 * 336).reshape(2, 336)
+    load_kw[0, 200], load_kw[0, 10] = np.nan, np.nan
+    load_kw[1, 50:100] = np.nan
+    hours = Hours(
+        customer_ids=("a", "b"),
+        load_kw=load_kw,
+        first_day=date(2025, 3, 3),
+        slots_per_day=24,
+        timezone="UTC",
+    )
+    both = of_hours(hours, hours)
+    assert both.left_out == (1, 1)
+    assert both.real_kw[0, 200] == 32.0
+    assert both.real_kw[0, 10] == 178.0
+    later = dataclasses.replace(hours, first_day=date(2025, 3, 4))
+    with pytest.raises(InvalidParameterError, match="of 14 days"):
+        of_hours(hours, later)
+
+
+def test_days_apart_are_refused(tmp_path: Path) -> None:
+    """Readings of different days have nothing to compare."""
+    paths = [tmp_path / f"{name}.parquet" for name in ("real", "synthetic")]
+    for path, month in zip(paths, (3, 5), strict=True):
+        write_readings(
+            path,
+            customers=3,
+            days=3,
+            start=date(2025, month, 3),
+            timezone="UTC",
+            minutes=60,
+            seed=1,
+            missing=0.0,
+            quiet=True,
+        )
+    with pytest.raises(InvalidParameterError, match="of days that the real ones have"):
+        read_populations(*paths, timezone=None)

@@ -1,0 +1,210 @@
+"""Models of years: how the noisy sums of days are read, and what is sampled."""
+
+import datetime as dt
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from wattveil.arrays import Floats
+from wattveil.errors import InvalidParameterError
+from wattveil.numerics.synthesis import day_deviations, synthesis_tuning
+from wattveil.numerics.synthesis.day_deviations import (
+    DayToDay,
+    YearCalendar,
+    day_axes,
+    fitting_calendar,
+)
+from wattveil.numerics.synthesis.noisy_moments import waves
+from wattveil.numerics.synthesis.population_model import SyntheticModel
+from wattveil.numerics.synthesis.year_model import (
+    YearModel,
+    customer_sizes,
+    mapped_sizes,
+    size_map,
+    year_size_edges,
+)
+from wattveil.profiles import Split
+from wattveil.release.rows.day_features import day_moments, typical_days
+
+SLOTS = 4
+NEW_YEAR = dt.date(2013, 1, 1)
+
+
+def calendar_of(n_days: int, split: Split = Split.WEEKDAY_WEEKEND) -> YearCalendar:
+    """Return a calendar from New Year's Day 2013, a Tuesday."""
+    return YearCalendar(first_day=NEW_YEAR, n_days=n_days, n_slots=SLOTS, split=split)
+
+
+def year_model(
+    *, slow: float = 0.5, decay: float = 0.9, spread: float = -1.0, split: Split = Split.DAY
+) -> YearModel:
+    """Return a model with two clusters, made by hand; customers of the second export."""
+    calendar = calendar_of(365, split)
+    row = np.tile([0.3, 0.5, 0.4, 0.9], calendar.n_parts)
+    d = row.size
+    typical = SyntheticModel(
+        transform="asinh",
+        alpha_kw=15.0,
+        n_days=calendar.n_parts,
+        centroids=np.array([row, row - 0.6]),
+        means=np.arcsinh(np.array([row, row - 0.6]) / 0.4),
+        covariances=np.tile(0.05 * np.eye(d) + 0.2, (2, 1, 1)),
+        margins=np.zeros((synthesis_tuning.COSINES, len(waves(SLOTS)))),
+        customers=np.array([300.0, 100.0]),
+        exports=np.array([0, 1]),
+        max_kw=20.0,
+    )
+    values, vectors = day_axes(SLOTS)
+    curves = np.sqrt(values)[:, None] * vectors
+    shape, level = curves.copy(), np.zeros_like(curves)
+    shape[0], level[0] = 0.0, curves[0]
+    return YearModel(
+        typical=typical,
+        sizes=np.array([[1e-3, 1e3], [1e-3, 1e3]]),
+        days=DayToDay(
+            factors=np.array([shape.T, level.T]),
+            slow=np.full(SLOTS, slow),
+            decay=np.full(SLOTS, decay),
+            margins=np.zeros((synthesis_tuning.COSINES, len(waves(SLOTS)))),
+            spreads=np.array([[spread, 0.1], [0.0, 0.1]]),
+        ),
+        calendar=calendar,
+    )
+
+
+def typical(rows: Floats, calendar: YearCalendar) -> Floats:
+    """Return the typical days of customers."""
+    return typical_days(rows, parts=calendar.parts, n_parts=calendar.n_parts)[0]
+
+
+def test_parts_of_a_year_by_hand() -> None:
+    """A day has the season of its month, winter first, and tells the weekend from weekdays."""
+    parts = calendar_of(365, Split.SEASON_WEEKDAY_WEEKEND).parts
+    for number, part in enumerate(parts.tolist()):
+        day = NEW_YEAR + dt.timedelta(days=number)
+        assert part == 2 * (day.month % 12 // 3) + (day.weekday() >= 5)
+
+
+def test_calendars_that_do_not_fit_are_refused() -> None:
+    """Rows are whole days, and every part of the year occurs."""
+    fine: dict[str, Any] = {"first_day": NEW_YEAR, "n_slots": SLOTS, "split": Split.WEEKDAY_WEEKEND}
+    with pytest.raises(InvalidParameterError, match="whole days of 4 slots"):
+        fitting_calendar(30, **fine)
+    with pytest.raises(InvalidParameterError, match="parts all occur in 4 days"):
+        fitting_calendar(4 * SLOTS, **fine)
+    with pytest.raises(InvalidParameterError, match="first_day"):
+        fitting_calendar(40, **fine | {"first_day": "2013-01-01"})
+    with pytest.raises(InvalidParameterError, match="slots_per_day"):
+        fitting_calendar(200, **fine | {"n_slots": 97})
+
+
+@pytest.mark.parametrize(("slow", "decay"), [(0.3, 0.7), (0.4, 0.9)])
+def test_what_was_planted_is_read(slow: float, decay: float) -> None:
+    """Days sampled from a model, summed without noise and read, give the model again."""
+    model = year_model(slow=slow, decay=decay)
+    rows = model.sample(400, seed=2, by=[1, 0])[0]
+    calendar = model.calendar
+    features, spreads = day_moments(
+        rows,
+        typical(rows, calendar),
+        parts=calendar.parts,
+        bases=calendar.day_bases,
+        gains=day_deviations.day_gains(SLOTS),
+    )
+    edges = day_deviations.spread_edges()
+    counts = [
+        (np.bincount(np.searchsorted(edges, one), minlength=edges.size + 1).astype(float), 1.0)
+        for one in spreads.T
+    ]
+    found = day_deviations.read_days(
+        (features.sum(axis=0), 1e-6), counts, customers=400.0, n_slots=SLOTS
+    )
+    assert found.slow * found.decay == pytest.approx(np.full(SLOTS, slow * decay), abs=0.08)
+    assert found.slow * found.decay**7 == pytest.approx(np.full(SLOTS, slow * decay**7), abs=0.08)
+    planted, read = (
+        np.sqrt(np.square(one.factors.sum(axis=0)).sum(axis=1)) for one in (model.days, found)
+    )
+    assert read == pytest.approx(planted, rel=0.1)
+    assert found.spreads[:, 0] == pytest.approx([-1.0, 0.0], abs=0.1)
+
+
+def test_noise_alone_reads_as_a_valid_model() -> None:
+    """With no customer behind the sums, what is read can still be sampled."""
+    generator = np.random.default_rng(5)
+    sums = 1e3 * generator.normal(size=day_deviations.day_width(SLOTS))
+    counts = [(1e3 * generator.normal(size=day_deviations.spread_edges().size + 1), 1e3)] * 2
+    found = day_deviations.read_days((sums, 1e3), counts, customers=-50.0, n_slots=SLOTS)
+    load_kw = replace(year_model(), days=found).sample(20, seed=0)[0]
+    assert np.isfinite(load_kw).all()
+    assert np.abs(load_kw).max() <= 20.0
+
+
+def test_the_mean_of_days_is_the_typical_day() -> None:
+    """Day-to-day variation adds no energy: the mean over ten years is what was drawn once."""
+    model = year_model(slow=0.0, split=Split.WEEKDAY_WEEKEND, spread=-0.7)
+    load_kw = model.sample(50, seed=3, by=[1, 0], n_days=3600)[0]
+    typical_kw = np.concatenate([load for load, _ in model.typical.batches(50, seed=3, by=[1, 0])])
+    found = typical(load_kw, replace(model.calendar, n_days=3600))
+    usual = typical_kw > synthesis_tuning.TYPICAL_FLOOR * customer_sizes(typical_kw)[:, None]
+    ratios = found[usual] / typical_kw[usual]
+    assert ratios.mean() == pytest.approx(1.0, abs=0.01)
+    assert np.abs(ratios - 1.0).max() < 0.2
+
+
+def test_customers_are_valid_and_repeat() -> None:
+    """Number as requested, finite, within the public bound, below 0 only where export was found."""
+    model = year_model()
+    load_kw, clusters = model.sample(700, seed=4, n_days=30)
+    assert load_kw.shape == (700, 30 * SLOTS)
+    assert np.isfinite(load_kw).all()
+    assert np.abs(load_kw).max() <= 20.0
+    assert load_kw[clusters == 0].min() >= 0.0
+    assert load_kw[clusters == 1].min() < 0.0
+    assert np.bincount(clusters).tolist() == [525, 175]
+    parts = [load for load, _ in model.batches(700, seed=4, n_days=30)]
+    assert len(parts) > 1
+    assert np.array_equal(np.concatenate(parts), load_kw)
+    assert not np.array_equal(model.sample(700, seed=5, n_days=30)[0], load_kw)
+    assert len(model.sample(0, seed=0)[0]) == 0
+
+
+def test_a_sample_may_have_another_calendar() -> None:
+    """A year that begins on a weekend has its weekend first."""
+    model = year_model(split=Split.WEEKDAY_WEEKEND, spread=-4.0)
+    table = np.array(model.typical.means)
+    table[:, SLOTS:] += 1.0
+    model = replace(model, typical=replace(model.typical, means=table))
+    load_kw = model.sample(100, seed=0, by=[1, 0], first_day=dt.date(2022, 1, 1), n_days=7)[0]
+    weekend = load_kw.reshape(100, 7, SLOTS).mean(axis=2).mean(axis=0) > 0.9
+    assert weekend.tolist() == [True, True, False, False, False, False, False]
+
+
+def test_the_model_survives_json() -> None:
+    """A model read from its text samples the same customers; what is none is refused."""
+    model = year_model()
+    text = json.dumps(model.to_dict())
+    again = YearModel.from_dict(json.loads(text))
+    assert np.array_equal(again.sample(5, seed=1)[0], model.sample(5, seed=1)[0])
+    with pytest.raises(InvalidParameterError, match="sizes"):
+        YearModel.from_dict(
+            {key: value for key, value in model.to_dict().items() if key != "sizes"}
+        )
+    broken = json.loads(text)
+    broken["days"]["factors"] = broken["days"]["factors"][0]
+    with pytest.raises(InvalidParameterError, match="factors"):
+        YearModel.from_dict(broken)
+
+
+def test_sizes_follow_the_counts() -> None:
+    """With counts of customers twice as large as the model's, sampled customers double."""
+    typical = year_model().typical
+    sizes = customer_sizes(typical.sample(20_000, seed=9)[0])
+    edges = year_size_edges((0.04, 40.0))
+    counts = np.bincount(np.searchsorted(edges, 2.0 * sizes), minlength=edges.size + 1)
+    table = size_map((counts.astype(float), 1.0), edges, typical)
+    ratios = mapped_sizes(sizes, table)
+    assert np.median(ratios) == pytest.approx(2.0, rel=0.03)
+    assert np.quantile(ratios, [0.02, 0.98]) == pytest.approx([2.0, 2.0], rel=0.15)

@@ -1,0 +1,112 @@
+"""A field that is added to the request, in one place, appears wherever a request does."""
+
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Annotated, Any
+
+import pytest
+from pydantic import Field
+from typer.testing import CliRunner
+
+from wattveil.products import request as declared
+
+HELP = "Number of days of the planted window."
+
+
+class Wider(declared.ReleaseRequest):
+    """The request with one more field."""
+
+    window_days: Annotated[int, Field(ge=1, le=30, description=HELP)] = 7
+
+
+Wider.__name__ = "ReleaseRequest"
+DERIVED = ("wattveil.cli", "wattveil.server", "wattveil.bundle", "tools.reference")
+"""Packages that derive something from the request when they are imported."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def wider() -> Iterator[None]:
+    """Import what is derived from the request anew, with the wider one in its place."""
+    before = {name: one for name, one in sys.modules.items() if name.startswith(DERIVED)}
+    parents = {name: sys.modules[name] for name in ("wattveil", "tools") if name in sys.modules}
+    held = {name: dict(vars(one)) for name, one in parents.items()}
+    with pytest.MonkeyPatch.context() as patch:
+        for name in before:
+            del sys.modules[name]
+        patch.setattr(declared, "ReleaseRequest", Wider)
+        yield
+    for name in [one for one in sys.modules if one.startswith(DERIVED)]:
+        del sys.modules[name]
+    sys.modules.update(before)
+    for name, own in held.items():  # packages are attributes of their parents
+        vars(parents[name]).update(own)
+
+
+def test_the_command_line_has_it() -> None:
+    """An option with help, default and bounds; its value is checked by the model."""
+    cli: Any = import_module("wattveil.cli")
+    wide = {"COLUMNS": "200", "TERM": "dumb"}
+    shown = CliRunner().invoke(cli.app, ["release", "--help"], env=wide).output
+    for words in ("--window-days", HELP, "1<=x<=30", "default: 7"):
+        assert words in shown
+    wrong = ["release", "none.parquet", "--epsilon", "1", "--window-days", "31"]
+    refused = CliRunner().invoke(cli.app, wrong, env=wide).output
+    assert "for --window-days: window_days must be a whole number of at least 1" in refused
+
+
+def test_bodies_and_openapi_have_it() -> None:
+    """Quotes and orders take it, and a data set hands it on to the request."""
+    bodies: Any = import_module("wattveil.server.http.requests")
+    schema = bodies.ReleaseBody.model_json_schema()["properties"]["window_days"]
+    assert (schema["default"], schema["maximum"], schema["description"]) == (7, 30, HELP)
+    reference: Any = import_module("tools.reference.http")
+    described = reference.description()["components"]["schemas"]["ReleaseBody"]["properties"]
+    assert described["window_days"]["description"] == HELP
+    datasets: Any = import_module("wattveil.server.datasets")
+    public = bodies.PublicChoices(clip_kw=5.0).model_dump(mode="json")
+    homes = datasets.Dataset(
+        name="homes",
+        closed=False,
+        public=public,
+        profiles_file="homes.parquet",
+        customer_list_file=None,
+        fingerprint="",
+    )
+    assert homes.request(bodies.ReleaseBody(epsilon=1.0, window_days=9)).window_days == 9
+
+
+def test_canonical_text_has_it() -> None:
+    """It distinguishes requests, and reads back."""
+    pricing: Any = import_module("wattveil.server.ledger.pricing")
+    record = pricing.canonical_request(Wider(epsilon=1.0, window_days=9))
+    assert record["window_days"] == 9
+    assert pricing.read_request(record).window_days == 9
+    assert record != pricing.canonical_request(Wider(epsilon=1.0))
+
+
+def test_manifest_and_schema_have_it() -> None:
+    """The manifest states it, its schema permits it, and `verify` reads it."""
+    manifest: Any = import_module("wattveil.bundle.manifest")
+    stated = manifest.manifest_schema()["properties"]["request"]
+    assert "window_days" in stated["required"]
+    assert stated["properties"]["window_days"]["maximum"] == 30
+    product: Any = import_module("wattveil.products.product")
+    grids: Any = import_module("wattveil.profiles.time_grid")
+    facts = product.PublicFacts(grid=grids.TimeGrid(), timezone="UTC", rules={})
+    chosen = Wider(epsilon=1.0, window_days=9)
+    manifest.check_public(facts, chosen)
+    record = manifest._stated_choices(facts, chosen)
+    about = chosen.about.model_dump()
+    assert record["request"]["window_days"] == 9
+    assert manifest.request_of({**record, **about}) == chosen
+
+
+@pytest.mark.parametrize(
+    ("module", "page"),
+    [("command_line", "verbs"), ("http", "addresses"), ("manifest_fields", "fields")],
+)
+def test_reference_pages_have_it(module: str, page: str) -> None:
+    """The pages of the reference are generated from the same declarations."""
+    generator: Any = import_module(f"tools.reference.{module}")
+    assert HELP in getattr(generator, page)()

@@ -1,0 +1,401 @@
+"""Client: one server, one token, no redirects, limits, and errors for any response."""
+
+import io
+import json
+import re
+import socket
+import ssl
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.certificates import self_signed
+from wattveil import connect
+from wattveil.errors import InvalidParameterError, ServerRefusalError
+from wattveil.server import client
+from wattveil.server.client import RemoteRelease, Transport
+
+TOKEN = "wattveil_secret"  # noqa: S105 - of no server
+
+
+class Peer:
+    """TCP server that records requests and sends prepared bytes."""
+
+    def __init__(
+        self, answer: Callable[[bytes], bytes | None], tls: tuple[Path, Path] | None
+    ) -> None:
+        self.received: list[bytes] = []
+        self._answer = answer
+        self._context = None
+        if tls is not None:
+            self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._context.load_cert_chain(*tls)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{self.port}"
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread: it waits for a connection."""
+        self._ended.set()
+        with suppress(OSError):
+            socket.create_connection(("127.0.0.1", self.port)).close()
+        self._thread.join()
+        self._listener.close()
+
+    def _serve(self) -> None:
+        while True:
+            raw, _ = self._listener.accept()
+            with raw, suppress(OSError):
+                if self._ended.is_set():
+                    return
+                raw.settimeout(10)
+                if self._context is None:
+                    self._respond(raw)
+                    continue
+                with self._context.wrap_socket(raw, server_side=True) as secure:
+                    self._respond(secure)
+
+    def _respond(self, connection: socket.socket) -> None:
+        request = b""
+        while not _whole(request):
+            piece = connection.recv(65536)
+            if not piece:
+                break
+            request += piece
+        if not request:
+            return
+        self.received.append(request)
+        response = self._answer(request)
+        if response is None:  # silent until the client gives up
+            connection.recv(1)
+        else:
+            connection.sendall(response)
+
+
+def _whole(request: bytes) -> bool:
+    """Return whether head and body have arrived: a close before that resets the connection."""
+    head, end, body = request.partition(b"\r\n\r\n")
+    length = re.search(rb"content-length: (\d+)", head.lower())
+    return bool(end) and len(body) >= (int(length[1]) if length else 0)
+
+
+@contextmanager
+def peer(
+    answer: bytes | Callable[[bytes], bytes | None] | None, tls: tuple[Path, Path] | None = None
+) -> Iterator[Peer]:
+    """Serve prepared bytes until the block ends."""
+    found = Peer(answer if callable(answer) else lambda _: answer, tls)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def response(body: bytes, status: str = "200 OK", **headers: str) -> bytes:
+    """Return an HTTP response."""
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def code_of(call: Callable[[], object]) -> str:
+    """Return the code of the error that a call raises."""
+    with pytest.raises(ServerRefusalError) as caught:
+        call()
+    assert TOKEN not in str(caught.value)
+    return caught.value.code
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://data.example",
+        "ftp://127.0.0.1",
+        "data.example",
+        "https://",
+        "https://127.0.0.1:port",
+        "https://user:pass-word@data.example",
+        "https://data.example?x=1",
+        "https://data.example#x",
+        "http://127.0.0.1.data.example",
+        "http://127.0.0.1@data.example",
+        "https://data\n.example",
+    ],
+)
+def test_addresses_that_are_refused(url: str) -> None:
+    """The token could be read in transit, or the address means something else."""
+    with pytest.raises(InvalidParameterError) as caught:
+        connect(url, TOKEN)
+    assert caught.value.field == "url"
+    assert "pass-word" not in str(caught.value)
+
+
+@pytest.mark.parametrize("token", ["", "two words", "tök", "line\r\nX: y"])
+def test_tokens_that_are_refused(token: str) -> None:
+    """A header cannot hold them; the text is not repeated."""
+    with pytest.raises(InvalidParameterError) as caught:
+        connect("https://data.example", token)
+    assert caught.value.field == "token"
+    assert not token or token not in str(caught.value)
+
+
+def test_the_token_is_in_no_text() -> None:
+    """`repr` shows the address alone."""
+    found = repr(connect("https://data.example/", TOKEN))
+    assert "https://data.example" in found
+    assert TOKEN not in found
+
+
+def test_a_redirect_is_refused_and_the_other_host_gets_nothing() -> None:
+    """The token would be sent there."""
+    with peer(response(b"{}")) as other:
+        for status in ("301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"):
+            with peer(response(b"", status, Location=f"{other.url}/v1/datasets")) as first:
+                transport = Transport(first.url, TOKEN)
+                assert code_of(partial(transport.get, "/v1/datasets")) == status[:3]
+                assert code_of(partial(transport.post, "/v1/datasets", {})) == status[:3]
+                assert len(first.received) == 2
+        assert other.received == []
+
+
+@pytest.mark.parametrize("path", ["@{host}/v1", ".data.example/v1", "http://{host}/v1", ""])
+def test_a_path_cannot_name_another_host(path: str) -> None:
+    """A path is appended to the address: it begins with a slash."""
+    with peer(response(b"{}")) as other, pytest.raises(InvalidParameterError, match="path"):
+        Transport("http://127.0.0.1:1", TOKEN).get(path.format(host=f"127.0.0.1:{other.port}"))
+    assert other.received == []
+
+
+def test_paths_that_look_like_another_host_stay_on_this_one() -> None:
+    """`//host` after an address is a path."""
+    with peer(response(b"{}")) as first, peer(response(b"{}")) as other:
+        Transport(first.url, TOKEN).get(f"//127.0.0.1:{other.port}/v1")
+        assert len(first.received) == 1
+        assert other.received == []
+    with pytest.raises(InvalidParameterError, match="path"):
+        Transport("http://127.0.0.1:1", TOKEN).get("/" + 70_000 * "x")
+
+
+def test_what_is_sent() -> None:
+    """Token, no compression, the path below that of the address, and no cookie of a response."""
+    with peer(response(b"{}", Set_Cookie="a=b; Path=/")) as first:
+        transport = Transport(f"{first.url}/town/", TOKEN)
+        transport.get(f"/v1/datasets/{transport.quoted('a/b c')}")
+        transport.post("/v1/x", {"a": 1}, {"Idempotency-Key": "k"})
+    get, post = (one.decode().lower() for one in first.received)
+    assert get.startswith("get /town/v1/datasets/a%2fb%20c http/1.1\r\n")
+    assert f"authorization: bearer {TOKEN}\r\n" in get
+    assert "accept-encoding: identity\r\n" in get
+    assert "idempotency-key: k\r\n" in post
+    assert "content-type: application/json\r\n" in post
+    assert "cookie" not in get + post
+
+
+@pytest.mark.parametrize("key", ["", "two words", "ü", "k\r\nX: y"])
+def test_idempotency_keys_that_no_header_can_hold(key: str) -> None:
+    """Refused before anything is sent."""
+    dataset = client.RemoteDataset(Transport("http://127.0.0.1:1", TOKEN), "homes", {})
+    with pytest.raises(InvalidParameterError, match="key"):
+        dataset.release(key=key, epsilon=1.0)
+
+
+def test_a_response_has_a_maximum_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of files, of JSON and of problems; also if the length is not stated."""
+    monkeypatch.setattr(client, "_MAX_JSON_BYTES", 100)
+    large = json.dumps({"x": 200 * "y"}).encode()
+    with peer(response(large)) as one:
+        transport = Transport(one.url, TOKEN)
+        assert code_of(lambda: transport.get("/x")) == "response_too_large"
+        assert code_of(lambda: transport.post("/x", {})) == "response_too_large"
+        assert code_of(lambda: transport.fetch("/x", max_bytes=199)) == "response_too_large"
+        file = io.BytesIO()
+        assert (
+            code_of(lambda: transport.download("/x", file, max_bytes=199)) == "response_too_large"
+        )
+        assert len(file.getvalue()) <= 199
+        assert transport.fetch("/x") == large
+    with peer(response(large, "500 Error")) as one:
+        assert code_of(lambda: Transport(one.url, TOKEN).fetch("/x")) == "response_too_large"
+    with peer(b"HTTP/1.1 200 OK\r\n\r\n" + large) as one:
+        assert code_of(lambda: Transport(one.url, TOKEN).get("/x")) == "response_too_large"
+
+
+def test_a_silent_server_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every step has a time limit."""
+    assert all(client._TIMEOUT.as_dict().values())
+    monkeypatch.setattr(client, "_TIMEOUT", httpx.Timeout(0.3))
+    with peer(None) as one, pytest.raises(ServerRefusalError, match=r"unreachable.*ReadTimeout"):
+        Transport(one.url, TOKEN).get("/x")
+
+
+def test_certificates_are_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unknown issuer is refused before the token is sent; `SSL_CERT_FILE` adds one."""
+    files = self_signed(tmp_path)
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    with peer(response(b'{"a": 1}'), files) as one:
+        with pytest.raises(ServerRefusalError, match=r"unreachable.*CERTIFICATE_VERIFY_FAILED"):
+            Transport(one.url, TOKEN).get("/x")
+        assert one.received == []
+        monkeypatch.setenv("SSL_CERT_FILE", str(files[0]))
+        assert Transport(one.url, TOKEN).get("/x") == {"a": 1}
+        with pytest.raises(ServerRefusalError, match=r"unreachable.*Hostname mismatch"):
+            Transport(one.url.replace("127.0.0.1", "localhost"), TOKEN).get("/x")
+        assert len(one.received) == 1
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [
+        (b"", "unreachable"),
+        (b"SSH-2.0-x\r\n", "unreachable"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{}", "unreachable"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "unreachable"),
+        (response(b"<html>"), "invalid_response"),
+        (response(b"[1]"), "invalid_response"),
+        (response(b"\xff\xfe\xff"), "invalid_response"),
+        (response(100_000 * b"["), "invalid_response"),
+        (response(b"", "204 No Content"), "invalid_response"),
+        (response(b"{}"), "invalid_response"),
+        (response(b"\x1f\x8b", Content_Encoding="gzip"), "invalid_response"),
+        (response(b"<html>", "502 Bad Gateway"), "502"),
+        (response(b"[]", "404 Not Found"), "404"),
+        (response(b'{"title": "x"}', "404 Not Found"), "404"),
+        (response(b'{"code": "not_found", "title": "x"}', "404 Not Found"), "not_found"),
+    ],
+)
+def test_any_response_that_is_not_of_a_server_is_an_error(sent: bytes, code: str) -> None:
+    """Of the exception tree, never one of a library."""
+    with peer(sent) as one:
+        connection = connect(one.url, TOKEN)
+        assert code_of(connection.datasets) == code
+        assert code_of(lambda: connection.release("r")) == code
+    assert code_of(connection.datasets) == "unreachable"  # it has ended
+
+
+def test_details_of_a_problem() -> None:
+    """Fields beyond the standard ones become details."""
+    problem = {"code": "busy", "title": "slow down", "status": 429, "retry_seconds": 3}
+    with peer(response(json.dumps(problem).encode(), "429 Too Many")) as one:
+        with pytest.raises(ServerRefusalError, match="slow down; retry_seconds: 3") as caught:
+            connect(one.url, TOKEN).datasets()
+        assert caught.value.details == {"retry_seconds": 3}
+
+
+def zipped(**files: bytes) -> bytes:
+    """Return an archive; in names, two underscores stand for a slash."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name.replace("__", "/"), data)
+    return target.getvalue()
+
+
+@contextmanager
+def releasing(
+    archive: bytes, *payload: str, table: bytes = b"no table"
+) -> Iterator[tuple[RemoteRelease, Peer]]:
+    """Serve one release with a manifest that lists these files."""
+    manifest = json.dumps({"payload": [{"path": path} for path in payload]}).encode()
+
+    def answer(request: bytes) -> bytes:
+        path = request.split(b" ")[1]
+        if path.endswith(b"/bundle.zip"):
+            return response(archive)
+        return response(manifest if path.endswith(b"/manifest") else table)
+
+    with peer(answer) as one:
+        yield RemoteRelease(Transport(one.url, TOKEN), "../r"), one
+
+
+def test_a_bundle_is_downloaded(tmp_path: Path) -> None:
+    """Files in their folders; the identifier is one segment of the path."""
+    archive = zipped(**{"manifest.json": b"{}", "tables__a.parquet": b"x"})
+    with releasing(archive, "tables/a.parquet") as (release, one):
+        release.download(tmp_path / "out")
+        with pytest.raises(InvalidParameterError):
+            release.table("b")
+        with pytest.raises(ServerRefusalError, match="not a Parquet file"):
+            release.table("a")
+    assert (tmp_path / "out" / "tables" / "a.parquet").read_bytes() == b"x"
+    assert all(b"/v1/releases/..%2Fr/" in request for request in one.received)
+
+
+@pytest.mark.parametrize("name", ["other.txt", "../outside", "/outside"])
+def test_an_archive_writes_listed_files_alone(tmp_path: Path, name: str) -> None:
+    """A name that leaves the folder is refused even if the manifest lists it."""
+    listed = () if name == "other.txt" else (name,)
+    with (
+        releasing(zipped(**{name: b"x"}), *listed) as (release, _),
+        pytest.raises(InvalidParameterError, match="bundle"),
+    ):
+        release.download(tmp_path / "out")
+    assert not any(path.is_file() for path in tmp_path.rglob("*"))
+
+
+def test_broken_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No archive, a damaged one, one that is too large unpacked, a manifest without payload."""
+    whole = zipped(a=1000 * b"x")
+    damaged = whole.replace(whole[31:40], b"\xff" * 9, 1)
+    for archive in (b"no zip", whole[:-10], damaged):
+        with releasing(archive, "a") as (release, _):
+            assert code_of(partial(release.download, tmp_path / "out")) == "invalid_response"
+    monkeypatch.setattr(client, "_MAX_FILE_BYTES", 999)
+    with releasing(whole, "a") as (release, _):
+        assert code_of(lambda: release.download(tmp_path / "out")) == "response_too_large"
+    with peer(response(b'{"payload": [1]}')) as one:
+        release = RemoteRelease(Transport(one.url, TOKEN), "r")
+        assert code_of(lambda: release.tables) == "invalid_response"
+
+
+@pytest.fixture
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove proxies of the machine from the environment."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.mark.usefixtures("no_proxies")
+@pytest.mark.parametrize("scheme", ["http://", ""])
+def test_a_proxy_of_the_environment_sees_no_token(
+    monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    """It opens a tunnel for TLS; hosts of `no_proxy` are reached without it."""
+    with peer(response(b"", "403 Forbidden")) as proxy:
+        monkeypatch.setenv("https_proxy", f"{scheme}127.0.0.1:{proxy.port}")
+        assert code_of(connect("https://data.invalid", TOKEN).datasets) == "unreachable"
+        assert proxy.received[0].startswith(b"CONNECT data.invalid:443 ")
+        assert TOKEN.encode() not in proxy.received[0]
+        monkeypatch.setenv("no_proxy", "data.invalid")
+        assert code_of(connect("https://data.invalid", TOKEN).datasets) == "unreachable"
+        assert len(proxy.received) == 1
+
+
+@pytest.mark.usefixtures("no_proxies")
+def test_the_loopback_is_reached_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request in plain text stays on the machine, whatever the environment names."""
+    with peer(response(b'{"a": 1}')) as one, peer(response(b"{}")) as proxy:
+        for name in ("http_proxy", "https_proxy", "all_proxy"):
+            monkeypatch.setenv(name, proxy.url)
+        assert Transport(one.url, TOKEN).get("/x") == {"a": 1}
+        assert proxy.received == []
+
+
+@pytest.mark.usefixtures("no_proxies")
+@pytest.mark.parametrize("proxy", ["socks5://user:pass-word@h", "http://h:port"])
+def test_proxies_that_are_not_supported(monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    """The variable is named; its value may hold a password."""
+    monkeypatch.setenv("https_proxy", proxy)
+    with pytest.raises(InvalidParameterError) as caught:
+        connect("https://data.example", TOKEN)
+    assert caught.value.field == "https_proxy"
+    assert "pass-word" not in str(caught.value)
