@@ -5,8 +5,8 @@
 # utility published, a folder, and a token for its server, where you may request more within a
 # budget.
 #
-# The customers are simulated. The first part plays the utility, so that the example runs by itself
-# on one machine; skip it at first reading.
+# The customers are simulated. The first part is the utility's side, so that the example runs on one
+# machine; skip it at first reading.
 
 # %%
 import atexit
@@ -38,9 +38,9 @@ from wattveil.simulate import simulate_attributes, simulate_kwh
 out = Path(tempfile.mkdtemp(prefix="analyst-day-", dir="."))
 
 # %% [markdown]
-# ## Behind the scenes: the utility
+# ## Setup: the utility
 #
-# Two areas have the same kinds of homes, the third has panels on six roofs of ten. The utility
+# Two areas have the same mix of homes; in the third, 60 % of the roofs have panels. The utility
 # publishes a signed folder, and starts a server with the same profiles. You see none of the exact
 # numbers that this part holds. Area and roof are public: they stand in registers, and were not read
 # off the load. The folder costs these people epsilon 2 and the server may spend 3 more: the ledger
@@ -90,7 +90,7 @@ request = ReleaseRequest(
     clip_kw=5.0,
     by="area",
     levels=tuple(AREAS),
-    weights={"load": 3.0, "shares": 0.0},  # as much for the areas as for the kinds of customers
+    weights={"load": 3.0, "shares": 0.0},  # as much for the areas as for the customer segments
     customers=PUBLIC_ESTIMATE,
     about=About(title="Homes by area, May 2025", curator="Example Power", region="nowhere"),
 )
@@ -171,7 +171,7 @@ for size in read_table(bundle, "cluster_sizes").to_pylist():
 # %% [markdown]
 # ## Do the areas differ?
 #
-# The noise of each group is drawn by itself, so the standard error of a difference is
+# The noise of each group is independent, so the standard error of a difference is
 # √(a² + b²). Of 24 hours one or two are beyond two standard errors by chance, so require four.
 
 # %%
@@ -189,10 +189,11 @@ for one, other in (("harbour", "old town"), ("harbour", "hillside")):
     )
 
 # %% [markdown]
-# ## As many customers as you like
+# ## Any number of synthetic customers
 #
-# The published model draws synthetic customers. That is free: drawing is post-processing of
-# the release. Use them for what curves cannot answer, such as the distribution of peaks.
+# Synthetic customers are drawn from the published model. Drawing is post-processing of the release
+# and has no privacy cost. Use them for questions beyond mean curves, such as the distribution of
+# peaks.
 
 # %%
 synthetic_kw, _ = read_model(bundle).sample(10_000, seed=1)
@@ -265,7 +266,7 @@ for area, colour in COLOURS.items():
     )
     figure.add_scatter(x=hours, y=load_kw[area], name=area, line={"color": f"rgb({colour})"})
 figure.write_html(out / "areas.html")
-print(f"Look at {out}/areas.html, and at {bundle}/report.html")
+print(f"Pages: {out}/areas.html and {bundle}/report.html")
 
 # %% tags=["active-ipynb"]
 # figure

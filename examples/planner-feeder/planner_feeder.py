@@ -118,7 +118,7 @@ for epsilon, releases in synthetic.items():
 print("worst-case assumption:", off_by([assumption]))
 
 # %% [markdown]
-# ## What it decides
+# ## The planning decision
 #
 # The planner's question: does any bus fall below 0.95 pu?
 #
@@ -167,7 +167,7 @@ for name, (homes_kw, colour) in LINES.items():
     )
 figure.add_hline(y=LOWEST_ALLOWED_PU, line={"dash": "dot", "color": "#6b7280"})
 figure.write_html(out / "feeder.html")
-print(f"Look at {out}/feeder.html")
+print(f"Page: {out}/feeder.html")
 
 # %% tags=["active-ipynb"]
 # figure

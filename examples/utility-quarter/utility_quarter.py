@@ -2,7 +2,7 @@
 # # A utility's quarter
 #
 # You work in the data team of a utility. Every quarter you publish how your customers use power.
-# This example goes the whole way: an export with the faults that exports have, profiles with an
+# This example covers every step: an export with typical faults, profiles with an
 # account of every reading, a plan before anything is spent, a signed release by group, a check that
 # recipients can repeat, and a ledger that refuses charges beyond the year's budget.
 #
@@ -81,10 +81,10 @@ export(out / "winter.csv", date(2025, 1, 13))
 pq.write_table(simulate_attributes(customers=HOMES, mix=MIX, seed=SEED), out / "attributes.parquet")
 
 # %% [markdown]
-# ## Profiles, and what became of every reading
+# ## Profiles, and the account of every reading
 #
 # Everything here is exact and internal: the page `quality.html` has a red banner.
-# The rules (how many days a customer needs, what happens to duplicates) are fixed before you look.
+# The rules (minimum number of days, treatment of duplicates) are fixed before inspecting the data.
 
 
 # %%
@@ -104,9 +104,9 @@ def profiles_of(quarter: str) -> Profiles:
 profiles = {"winter": profiles_of("winter")}
 
 # %% [markdown]
-# ## The plan: what it will be worth, before anything is spent
+# ## The plan: expected accuracy, before any budget is spent
 #
-# A plan looks at public numbers only: about how many customers there are, and how large they are.
+# A plan uses public numbers only: estimates of the number and the size of customers.
 # So one plan serves every quarter.
 
 # %%
@@ -116,7 +116,7 @@ request = ReleaseRequest(
     n_clusters=3,
     clip_kw=5.0,
     by="class",
-    levels=tuple(MIX),  # a public list: one taken from the data would tell who is in them
+    levels=tuple(MIX),  # a public list: one taken from the data would reveal who is in them
     weights={"clusters": 1, "load": 2, "shares": 1, "synthesis": 0},  # no synthetic customers
     customers=PUBLIC_ESTIMATE,
     about=About(title="Homes by quarter", curator="Example Power", region="nowhere"),
@@ -268,7 +268,7 @@ for quarter, bundle in bundles.items():
             f"{quarter}, {group}: {noon['load_kw']:+.2f} kW at noon, +/- {2 * noon['std_kw']:.2f}"
         )
 figure.write_html(out / "quarters.html")
-print(f"Look at {out}/quarters.html, and at {bundles['spring']}/report.html")
+print(f"Pages: {out}/quarters.html and {bundles['spring']}/report.html")
 
 # %% tags=["active-ipynb"]
 # figure

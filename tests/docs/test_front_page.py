@@ -8,15 +8,15 @@ import yaml
 from tests.doc_pages import DOCS, REPOSITORY
 
 README = (REPOSITORY / "README.md").read_text()
-MAX_LINES = 80
-"""A screen and a half; what is longer belongs in docs/."""
+MAX_LINES = 110
+"""Longer texts belong in docs/."""
 
 COMPARED = {
     "**Wattveil, global tier**": "global",
-    "the paper's method": "paper",
-    "plain Gaussian DP-Lloyd, bounds given for free": "gaussian-lloyd",
-    "diffprivlib 0.6, bounds given for free": "diffprivlib",
-    "one private mean for everybody": "mean",
+    "leave-one-out noise (Ravi et al. 2022)": "paper",
+    "Gaussian DP-Lloyd, non-private bounds": "gaussian-lloyd",
+    "diffprivlib 0.6, non-private bounds": "diffprivlib",
+    "one private mean profile, no clusters": "mean",
 }
 
 

@@ -13,7 +13,7 @@ from tests.doc_pages import DOCS, PAGES, REPOSITORY, broken_links, name_of, pars
 from tools.build_figures import IMAGES, PICTURES, PROFILES
 from wattveil.lab.reproduce import FIGURES
 
-SECTIONS = ["Start", "Guides", "Understand", "Reference"]
+SECTIONS = ["Tutorial", "How-to guides", "Reference", "Explanation"]
 MAX_BYTES = 1_000_000
 FEWEST_WORDS = 4
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -51,7 +51,7 @@ def test_pictures_have_words_for_those_who_do_not_see_them() -> None:
     assert [name_of(page) for page in PAGES if mute_pictures(page.read_text())] == []
 
 
-def test_every_page_is_behind_one_of_four_doors() -> None:
+def test_every_page_is_in_one_of_four_parts() -> None:
     """The menu of the site lists every page of docs once, and no page that is not there."""
     menu = yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text())["nav"]
     assert [next(iter(section)) for section in menu] == SECTIONS

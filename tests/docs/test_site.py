@@ -36,7 +36,7 @@ def test_the_site_is_whole_and_strict(tmp_path: Path) -> None:
         "api": "wattveil.LoadShapes",
         "command-line": "--clusters-by-group",
         "http": "/v1/datasets/{dataset}/quotes",
-        "statement": "squared_sensitivity_steps",
+        "manifest": "squared_sensitivity_steps",
     }.items():
         assert words in made[f"reference/{name}.html"]
 
