@@ -1,4 +1,4 @@
-# Two commands for a fresh machine: `make demo` and `make test`. Both make .venv by themselves.
+# On a new machine, run `make demo` or `make test`: both create .venv.
 
 PYTHON ?= python3
 VENV := .venv
@@ -9,13 +9,15 @@ LAZY := --no-compile # Python compiles what it imports; pip would compile three 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-fast bench soak cluster check lint types format seal docs docs-serve figures reproduction notebooks mutation pins clean
+# Where this is set, each of the many processes of the tests would compile every module that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 # Two cores: pip beside the distribution's packages, mypy beside the other checks.
 MAKEFLAGS += --jobs=2
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
 
-demo: $(VENV)/.runtime ## Publish a differentially private release of simulated customers
+demo: $(VENV)/.runtime ## Release statistics of simulated customers with differential privacy
 	@$(BIN)/wattveil demo
 
 # What the tests need is installed, so a skip for another reason than those in pyproject.toml is an error.

@@ -2,7 +2,7 @@
 
 Run: ``PYTHONPATH=. python benchmarks/audit_table.py``; it is part of `make soak`. The mechanisms
 are those of tests/statistical, each on its worst pair, once as they are and once with half the
-noise. WATTVEIL_SOAK=n takes n times the runs.
+noise. WATTVEIL_SOAK=n multiplies the number of runs by n.
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ def main() -> None:
     print("| --- | --- | --- | --- |")  # noqa: T201
     for name in CASES:
         print(mechanism(name), flush=True)  # noqa: T201
-    print("| part | claimed ε, δ | ε lower bound | seen |")  # noqa: T201
+    print("| part | claimed ε, δ | ε lower bound | evidence |")  # noqa: T201
     print("| --- | --- | --- | --- |")  # noqa: T201
     groups = {"by": "district", "levels": ("north", "south")}
     for request in (

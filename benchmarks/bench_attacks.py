@@ -1,8 +1,8 @@
-"""How far attacks get on London homes: raw, under the 15/15 rule, and in both tiers.
+"""Success of attacks on London homes: raw data, 15/15 rule, instance tier and global tier.
 
 Run: ``python benchmarks/bench_attacks.py``. It needs the data folder (see `measured_homes`). All
 figures are private. Half of the homes are released; the other half is a hold-out. A
-release is any rows that an observer may look at: the homes themselves, averages that 15/15
+release is any set of rows that an observer receives: the homes themselves, averages that 15/15
 permits, the centroids of the instance tier, synthetic customers of the global tier.
 """
 
@@ -59,7 +59,7 @@ Case = tuple[str, Callable[[Floats], Floats], Callable[[Floats], str], Callable[
 
 
 def cases() -> list[Case]:
-    """Return releases, how labels are guessed in each, and its mean of the customers."""
+    """Return each release with its label attack and its mean of the customers."""
     found: list[Case] = [
         (
             "raw, without names",
@@ -110,7 +110,7 @@ def leave_one_out(rows: Floats, epsilon: float) -> LeaveOneOutKMeans:
 
 
 def instance_labels(rows: Floats, epsilon: float) -> str:
-    """Guess the exact label from the released one: as it stands."""
+    """Infer the exact label as the released one."""
     fit = leave_one_out(rows, epsilon)
     return f"{(fit.labels_ == reveal(fit.diagnostics_).labels).mean():.1%}"
 
@@ -130,7 +130,7 @@ def synthetic(rows: Floats, epsilon: float) -> Floats:
 
 
 def global_labels(rows: Floats, epsilon: float) -> str:
-    """Guess the label by Bayes, knowing the channel and the released sizes; half for labels."""
+    """Infer the label by Bayes' rule from channel and released sizes; half for labels."""
     kmeans = PrivateKMeans(n_clusters=CLUSTERS, epsilon=epsilon / 2.0, delta=DELTA).fit(rows)
     names = [f"{row:09}" for row in range(len(rows))]  # in the order of the rows
     released = kmeans.release_labels(rows, epsilon=epsilon / 2.0, customer_ids=names, real_ids=True)
@@ -149,7 +149,7 @@ def global_mean(rows: Floats, epsilon: float) -> Floats:
 
 
 def presence(rows: Floats, release: Callable[[Floats], Floats]) -> str:
-    """Return how often one release tells whether the largest home is in, learned from others."""
+    """Return the accuracy of inferring from one release whether the largest home is included."""
     without = np.delete(rows, np.argmax(np.linalg.norm(rows, axis=1)), axis=0)
 
     def look(own: Floats) -> Floats:

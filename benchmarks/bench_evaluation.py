@@ -181,7 +181,7 @@ def _cpu(call: Callable[[], object]) -> float:
 
 
 def table() -> None:
-    """Print the ratio of every figure, a column a case; bold is detectable."""
+    """Print the ratio of every figure, one column per case; bold is detectable."""
     columns: dict[str, list[str]] = {}
     names: list[str] = []
     for name, real_kw, releases in cases():
@@ -229,7 +229,7 @@ def synthetic_of(name: str, real_kw: Floats) -> Iterator[tuple[str, Floats, list
 
 
 def say(line: str) -> None:
-    """Print a line at once."""
+    """Print a line without buffering."""
     print(line, flush=True)  # noqa: T201
 
 

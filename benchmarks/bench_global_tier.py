@@ -1,4 +1,4 @@
-"""What the global tier costs in accuracy, time and memory, against named peers.
+"""Accuracy, time and memory of the global tier, compared with named peers.
 
 Run: ``python benchmarks/bench_global_tier.py [part ...] [--full] [--runs N] [--out FOLDER]``.
 Parts:
@@ -13,9 +13,9 @@ sweep
 speed
     Time and memory for a million customers, against one scikit-learn fit in the same run.
 trivial
-    Against one private mean profile bought with the whole budget.
+    Against one private mean profile released with the whole budget.
 grid
-    What the integer grid costs.
+    Cost of the integer grid.
 
 Without arguments every part runs in a short form, about ten minutes on two idle cores; ``--full``
 takes an hour or more. Tables are Markdown; every single figure goes to ``FOLDER/<part>.json``.
@@ -82,7 +82,7 @@ BASELINE_RUNS = 6  # baselines are far off: their median need not be exact
 
 @dataclass
 class Plan:
-    """How much to measure, and what was measured."""
+    """Extent of the measurement, and its results."""
 
     full: bool
     runs: int | None
@@ -93,14 +93,14 @@ class Plan:
     figures: list[dict[str, Any]] = field(default_factory=list)
 
     def times(self, case: Case, *, usual: int) -> int:
-        """Return how many runs a case gets: a quarter of the usual in short, fewer when large."""
+        """Return the number of runs of a case: a quarter in short form, fewer if it is large."""
         runs = self.runs or (usual if self.full else max(5, usual // 4))
         if case.n_customers < LARGE:
             return runs
         return min(runs, 4) if case.n_customers < 10 * LARGE else min(runs, 2)
 
     def record(self, figure: dict[str, Any]) -> None:
-        """Keep a figure, on disk too: a long run may be cut short."""
+        """Store a figure, also on disk, since a long run may be interrupted."""
         self.figures.append(figure)
         self.path.write_text(json.dumps(self.figures, indent=1))
 
@@ -426,8 +426,9 @@ def resident_bytes(field: str) -> int:
 def trivial(plan: Plan) -> None:
     """Print and record the loss beside that of one private mean profile.
 
-    The mean is given the number of customers and their size. So ours is measured twice: without
-    either, as everywhere else, and with the size; the number it always counts with noise.
+    The mean receives the number of customers and their size as public facts. Ours is therefore
+    measured twice: without either, as in all other parts, and with the size. It always estimates
+    the number of customers with noise.
     """
     runs = plan.times(simulated_case("res", 1_409), usual=20)
     bases = [

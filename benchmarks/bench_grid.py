@@ -4,8 +4,8 @@ Run: ``python benchmarks/bench_grid.py``. pandapower is measured if it is instal
 dependency. London homes need the data folder (see `measured_homes`). All figures are private.
 
 The table compares with redraws of real customers: the default synthesis at two budgets and
-without noise; the paper's Algorithm 2 (a multivariate log-normal a cluster, alpha = 15 kW, centred)
-without noise; other homes, never seen; and, as in every comparison, the centroids alone.
+without noise; the paper's Algorithm 2 (one multivariate log-normal per cluster, alpha = 15 kW,
+centred) without noise; unseen homes; and, as in every comparison, the centroids alone.
 """
 
 import time
@@ -104,7 +104,7 @@ def cpu(run: Callable[[], object]) -> float:
 
 
 def table() -> list[str]:
-    """Return the ratio of every metric, a column a population; bold is detectable.
+    """Return the ratio of every metric, one column per population; bold is detectable.
 
     Of several releases the median is shown.
     """

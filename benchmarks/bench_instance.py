@@ -1,4 +1,4 @@
-"""What each public choice buys on real homes: loss of the released clusters in the instance tier.
+"""Effect of each public parameter of the instance tier on the clustering loss, on real homes.
 
 Run: ``python benchmarks/bench_instance.py``. Needs the data folder (`WATTVEIL_DATA`, by default
 ``../shared/data`` beside the repository). All figures are private: internal use only.
@@ -38,7 +38,7 @@ CHOICES: dict[str, dict[str, object]] = {
 
 
 def main() -> None:
-    """Print a table a data set."""
+    """Print one table per data set."""
     for name, file in FILES.items():
         path = DATA / file
         if not path.exists():

@@ -1,12 +1,12 @@
-"""Durable charges a second against a bare loop of commits, and the audit of a long ledger.
+"""Durable charges per second against a bare loop of commits, and the audit of a long ledger.
 
     python benchmarks/bench_ledger.py --charges 6000 --entries 1000000
 
 The bare loop does what one charge must do and nothing else, one commit each: raise a sum, add a
 row of the same size, commit. The ledger has 32 clients on one data set and one analyst: the worst
-case, as all of them want the same rows. Both run on the same disk in the same run, in turns, and
-the better of the repeats counts. The ledger decides, seals and counts for each charge; it must keep
-half the pace of the loop even where the disk takes a commit in a fraction of a millisecond.
+case, since all of them update the same rows. Both run alternately on the same disk, and the better
+of the repeats counts. The ledger checks, hashes and records each charge; its throughput must be at
+least half that of the loop even where a commit takes a fraction of a millisecond.
 """
 
 import argparse
@@ -103,7 +103,7 @@ def charged(ledger: Ledger, charges: int, *, run: int) -> tuple[float, list[floa
 
 
 def compare(name: str, ledger: Ledger, bare: Callable[[], float], charges: int) -> bool:
-    """Print the figures of one database; tell whether the ledger is fast enough."""
+    """Print the figures of one database; return whether the ledger is fast enough."""
     populate(ledger, Allowance(epsilon=5.0, delta=1e-6))
     rates, bares, waits = [], [], []
     cpu = time.process_time()
@@ -125,7 +125,7 @@ def compare(name: str, ledger: Ledger, bare: Callable[[], float], charges: int) 
 
 
 def fill(ledger: Ledger, entries: int) -> None:
-    """Add charges with a right chain in bulk: what is measured is the audit."""
+    """Add charges with a valid hash chain in bulk, so that only the audit is measured."""
     populate(ledger, Allowance(epsilon=5.0, delta=1e-6))
     text = order("x", request=REQUEST).request_text
 

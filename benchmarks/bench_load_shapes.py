@@ -207,7 +207,7 @@ def curve_error(curve: Floats, load_kw: Floats) -> tuple[float, float, float]:
 
 
 def by_meter(path: Path) -> dict[str, list[list[float]]]:
-    """Read meter, date and 24 hours a line."""
+    """Read meter, date and 24 hours per line."""
     found: dict[str, list[list[float]]] = defaultdict(list)
     with gzip.open(path, "rt") as file:
         lines = csv.reader(file)
@@ -223,7 +223,7 @@ def mean_days(path: Path) -> dict[str, Floats]:
 
 
 def attributes(path: Path) -> dict[str, dict[str, str]]:
-    """Read what is known of each meter."""
+    """Read the attributes of each meter."""
     with path.open() as file:
         return {line["meter_id"]: line for line in csv.DictReader(file)}
 

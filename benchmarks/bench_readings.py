@@ -2,12 +2,12 @@
 
     python benchmarks/bench_readings.py --folder bench
 
-All make the average day of each customer. DuckDB does that and nothing else, by the hour of UTC
-(plain: as one types it; typed: with the columns of a CSV file declared) or by the hour of the zone
-(zoned: the same answer as Wattveil). Wattveil also checks every row, looks for duplicates, takes
+All compute the average day of each customer. DuckDB does only that, by the hour of UTC
+(plain: without options; typed: with the columns of a CSV file declared) or by the hour of the zone
+(zoned: the same result as Wattveil). Wattveil also checks every row, looks for duplicates, takes
 the hour of a zone with its changes of clocks, and measures coverage. pandas does these too, for a
-tenth of the readings, scaled up. Processes take turns, and the best of the repeats counts. Limits
-hold against the faster of plain and typed.
+tenth of the readings, scaled up. Processes alternate, and the best of the repeats counts. Limits
+are relative to the faster of plain and typed.
 """
 
 import argparse
@@ -53,14 +53,14 @@ def make_files(folder: Path, readings: int) -> None:
 
 
 def plain_duckdb(path: str) -> int:
-    """Do what a person would write."""
+    """Run the plain query."""
     connection = duckdb.connect()
     query = f"SELECT customer_id, hour(start_utc) AS h, avg(kwh) FROM '{path}' GROUP BY ALL"
     return connection.sql(query).to_arrow_table().num_rows
 
 
 def typed_duckdb(path: str) -> int:
-    """Do the same with the columns declared, so that nothing is detected."""
+    """Run the same query with declared columns, without type detection."""
     connection = duckdb.connect()
     source = f"read_csv('{path}', header = true, columns = {_COLUMNS})"
     if path.endswith(".parquet"):
@@ -70,7 +70,7 @@ def typed_duckdb(path: str) -> int:
 
 
 def zoned_duckdb(path: str) -> int:
-    """Do the same by the hour of the zone, with DuckDB's own time zones."""
+    """Run the same query by the hour of the zone, with DuckDB's own time zones."""
     connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     hour = f"hour(timezone('{_ZONE}', start_utc::TIMESTAMPTZ))"
@@ -156,7 +156,7 @@ def best(runs: list[dict[str, float]]) -> dict[str, float]:
 
 
 def compare(folder: Path, kind: str, repeats: int, peers: list[str]) -> bool:
-    """Print the table of one kind of file; tell whether the limits hold."""
+    """Print the table of one kind of file; return whether the limits hold."""
     runs: dict[str, list[dict[str, float]]] = {peer: [] for peer in peers}
     for _ in range(repeats):
         for peer in peers:

@@ -32,7 +32,7 @@ _SPARK_OPTIONS = (
     "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' --conf spark.ui.enabled=false"
     " --conf spark.ui.showConsoleProgress=false --conf spark.sql.shuffle.partitions=4 pyspark-shell"
 )
-"""Small jobs, many of them: what starts quickly is faster than what is optimised."""
+"""Options for many small jobs: a short start-up time matters more than optimised code."""
 
 
 def main() -> None:
@@ -94,7 +94,7 @@ def is_held(name: str, engine: Engine, customers: tuple[int, ...], hostile: int)
 
 
 def say(line: str) -> None:
-    """Print a line at once."""
+    """Print a line without buffering."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""What N/X rules hide and give away, and how wrong the DP answer for the same cells is.
+"""Suppression and exposure under N/X rules, and the error of DP means of the same cells.
 
 Run: ``python benchmarks/bench_rules.py``. London homes need the data folder (see `measured_homes`).
 All figures are private. Each line is one release at epsilon 1, as `wattveil rules` makes it.
@@ -46,7 +46,7 @@ def profiles(load_kw: NDArray[np.float64], attributes: dict[str, tuple[str, ...]
 
 
 def line(cells: str, report: RuleReport) -> str:
-    """Return a row of the table of docs/evaluation.md, and what the attack got after it."""
+    """Return a row of the table of docs/evaluation.md, followed by the result of the attack."""
     rates, errors, attack = report.cells.rates, report.median_errors, report.recovery
     shares = [rates[f"{what} suppressed"] for what in ("cells", "customers")]
     shares += [rates["customers recovered"], errors["published"], errors["suppressed"]]

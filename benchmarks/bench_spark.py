@@ -1,4 +1,4 @@
-"""Spark against one machine: what a round costs, what a second worker brings, what a reading costs.
+"""Spark against one machine: cost per round and per reading, and speed-up by a second worker.
 
     PYTHONPATH=. python benchmarks/bench_spark.py --customers 1000 --days 365
 
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def _make_readings(source: Path, customers: int, days: int) -> Path:
-    """Write hourly readings, a file a month as a lake has them, each by time and customer."""
+    """Write hourly readings, one file per month, each sorted by time and customer."""
     source.mkdir()
     for first in range(0, days, 30):
         last = min(first + 30, days)
@@ -113,7 +113,7 @@ def _there(cluster: Cluster, source: Path, out: Path) -> dict:
 
 
 def _job(master: str, source: str, out: str) -> None:
-    """Do the work of a driver."""
+    """Run the driver."""
     from wattveil.engines.spark.spark_engine import SparkEngine  # noqa: PLC0415
     from wattveil.engines.spark.spark_rows import SparkRows  # noqa: PLC0415
     from wattveil.engines.spark.spark_session import spark_session  # noqa: PLC0415

@@ -1,10 +1,10 @@
-"""Many customer-days through `wattveil profiles --engine spark`: cost, memory, and what comes out.
+"""Many customer-days through `wattveil profiles --engine spark`: cost, memory and correctness.
 
     PYTHONPATH=. python benchmarks/bench_spark_big.py --customer-days 100000000 --folder big
 
 Hourly readings are made with DuckDB, in files of a month of some thousand customers each, so that
 every customer is in many files. Faults are planted: values that are missing, equal duplicates,
-conflicting duplicates. The verb then runs on this machine. Printed: rows a second, processor time,
+conflicting duplicates. The command then runs on this machine. Printed: rows per second, CPU time,
 the largest memory of each kind of process, bytes that Spark shuffled. Checked: the number of
 customers and of readings, the account of what was dropped and merged against what was planted, and
 the profiles of some customers, to the bit, against those that one machine makes of their rows.
@@ -36,13 +36,13 @@ from wattveil.readings.row_checks import Drop, Merge
 
 _CUSTOMERS_A_FILE, _DAYS_A_FILE = 20_000, 30
 _NO_VALUE, _EQUAL, _CONFLICT = 97, 101, 103
-"""Every so manieth customer has a fault: in hours 5, 30 and 40 of the first day and the second."""
+"""One customer in this many has a fault: in hours 5, 30 and 40 of the first two days."""
 _ZONE = "America/Chicago"
 _SAMPLE = 300
 
 
 def main() -> None:
-    """Make readings, run the verb, print and check."""
+    """Make readings, run the command, print and check."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -112,7 +112,7 @@ def _rows(homes: str, first: int, last: int) -> str:
 
 
 def _run(files: list[Path], work: Path, master: str, partitions: int) -> dict:
-    """Run the verb, and watch its processes."""
+    """Run the command and monitor its processes."""
     verb = [sys.executable, "-m", "wattveil", "profiles", *map(str, files), "--minutes", "60"]
     verb += ["--timezone", _ZONE, "--engine", "spark", "--master", master, "--json"]
     (work / "log").mkdir()
@@ -148,7 +148,7 @@ def _run(files: list[Path], work: Path, master: str, partitions: int) -> dict:
 
 
 def _watch(top: int, done: threading.Event, found: dict) -> None:
-    """Note processor time and the largest memory, by kind of process, twice a second."""
+    """Record CPU time and peak memory by kind of process, twice per second."""
     while not done.wait(0.5):
         found["cpu"] = max(found["cpu"], cpu_of(top))
         memory = {"driver in Python": 0, "Java": 0, "workers in Python": 0}

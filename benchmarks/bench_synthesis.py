@@ -1,4 +1,4 @@
-"""Synthetic customers: speed, memory, and how like the real ones they are.
+"""Synthetic customers: speed, memory and fidelity.
 
 Run: ``python benchmarks/bench_synthesis.py [speed | stream | fidelity | export] ...``; all four by
 default. Speed is customers per second, compared with normal numbers of NumPy of the same count in
@@ -68,7 +68,7 @@ def a_model() -> SyntheticModel:
 
 
 def speed() -> None:
-    """Print customers a second beside NumPy's rate: half of it, or a million, is the target."""
+    """Print customers per second relative to NumPy; the target is half its rate, or a million."""
     model = a_model()
     model.sample(1000, seed=0)  # compiles
     generator = np.random.default_rng(0)
@@ -77,7 +77,7 @@ def speed() -> None:
         ours.append(_seconds(lambda seed=seed: model.sample(DRAWN, seed=seed)))
         theirs.append(_seconds(lambda: generator.standard_normal((DRAWN, model.n_columns))))
     rate, numpys = DRAWN / min(ours), DRAWN / min(theirs)
-    print(f"daily profiles a second: {rate:,.0f}; NumPy's normals {numpys:,.0f}")  # noqa: T201
+    print(f"daily profiles per second: {rate:,.0f}; NumPy's normals {numpys:,.0f}")  # noqa: T201
     print(f"ratio {rate / numpys:.2f}; target {min(1e6, numpys / 2):,.0f}")  # noqa: T201
     begin = time.process_time()
     model.sample(DRAWN, seed=0)
@@ -95,7 +95,7 @@ def stream() -> None:
 
 
 def _stream_here(customers: int) -> None:
-    """Write customers to a file; print what it took."""
+    """Write customers to a file; print time, size and memory."""
     model = a_model()
     batches = (
         ([f"S{row:09}" for row in range(len(load_kw))], clusters, load_kw)
@@ -113,7 +113,7 @@ def _stream_here(customers: int) -> None:
 
 
 def _seconds(call: Callable[[], object]) -> float:
-    """Return how long a call takes."""
+    """Return the duration of a call in seconds."""
     begin = time.perf_counter()
     call()
     return time.perf_counter() - begin
@@ -220,7 +220,7 @@ def _peak(load_kw: Floats) -> Floats:
 
 
 def export() -> None:
-    """Print how much and how deep customers with panels export, real and synthetic."""
+    """Print frequency and depth of export of customers with panels, real and synthetic."""
     print("| customers | | negative hours | export at all | midday kW | deepest 5 % |")  # noqa: T201
     print("| --- | --- | --- | --- | --- | --- |")  # noqa: T201
     populations = {"London with panels": measured.london_panels, "CityLearn": measured.city_weeks}

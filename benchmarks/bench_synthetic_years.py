@@ -1,4 +1,4 @@
-"""Years of synthetic customers beside real ones, and beside days without a customer behind them.
+"""Years of synthetic customers compared with real ones, and with days of unrelated customers.
 
 Run: ``python benchmarks/bench_synthetic_years.py [customers]``. London's homes need the data folder
 (`WATTVEIL_DATA`, by default ``../shared/data`` beside the repository); without it simulated homes
@@ -141,7 +141,7 @@ def report(name: str, runs: list[list[tuple[float, float]]]) -> None:
 
 
 def say(text: str) -> None:
-    """Print a line at once."""
+    """Print a line without buffering."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 

@@ -1,4 +1,4 @@
-"""Compare the simulator with measured customers, beside what chance alone does.
+"""Compare the simulator with measured customers, relative to sampling variability.
 
     python benchmarks/compare_simulator.py
 
@@ -33,13 +33,13 @@ MIN_DAYS = 350
 GROUPS = (1, 5, 10, 25, 50, 100)
 DRAWS = 100
 SPLITS = 3
-SEED = 2013  # not one of the seeds looked at while the parameters were chosen
+SEED = 2013  # not used while the parameters were chosen
 NOTHING_KWH = 5e-4
 FIVE = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
 def main() -> None:
-    """Print one table a data set."""
+    """Print one table per data set."""
     console = Console(width=130)
     measured = read_london()
     begin = time.process_time()
@@ -125,13 +125,13 @@ def ramps(kwh: Floats) -> Floats:
 
 
 def yearly(kwh: Floats) -> Floats:
-    """Return kWh a year of every home."""
+    """Return kWh per year of every home."""
     energy: Floats = kwh.mean(axis=(1, 2)) * 8760
     return energy
 
 
 def zeros(kwh: Floats) -> float:
-    """Return the share of readings of nothing at all."""
+    """Return the share of readings that are 0."""
     return float((np.abs(kwh) < NOTHING_KWH).mean())
 
 
@@ -244,11 +244,11 @@ LINES = (
         lambda a, b: float(np.abs(coincidence(b) - coincidence(a)).max()),
     ),
     Line(
-        "kWh a day (W1 / mean)",
+        "kWh per day (W1 / mean)",
         lambda x: quantiles(x.sum(axis=2), 1),
         w1_over_mean(lambda x: x.sum(axis=2)),
     ),
-    Line("kWh a year (W1 / mean)", lambda x: quantiles(yearly(x), 0), w1_over_mean(yearly)),
+    Line("kWh per year (W1 / mean)", lambda x: quantiles(yearly(x), 0), w1_over_mean(yearly)),
     Line(
         "spectrum of mean days, first 5 (gap / trace)",
         lambda x: show(spectrum(x)[:5]),
@@ -386,7 +386,10 @@ def read_california() -> Floats:
     """Return net load of the 15 Californian homes whose panels worked, from a midnight on."""
     columns = read("citylearn17_pv/citylearn17_hourly_long.csv.gz")
     names = columns["meter_id"].astype(str)
-    weak = {"Building_14", "Building_15"}  # said to have failed panels
+    weak = {
+        "Building_14",
+        "Building_15",
+    }  # panels failed, according to the data set's documentation
     homes = [columns["net_kwh"][names == name] for name in np.unique(names) if name not in weak]
     return np.array([home.astype(float)[1 : 1 + 364 * HOURS] for home in homes])
 

@@ -41,7 +41,7 @@ class Case:
     def rows(self) -> Floats:
         """Return the customers, or raise FileNotFoundError.
 
-        A customer without load has no shape: left out, as the release leaves it out.
+        Customers without load have no shape and are excluded, as in a release.
         """
         rows = self.make()
         return normalised(rows[rows.any(axis=1)]) if self.is_shape else rows
@@ -102,7 +102,7 @@ ACCURACY = [
 
 @cache
 def rows_of(case: Case) -> Floats | None:
-    """Return the customers of a case; print why not and return None if they are absent."""
+    """Return the customers of a case; if they are absent, print the reason and return None."""
     try:
         return case.rows()
     except FileNotFoundError as absent:
@@ -123,7 +123,7 @@ def reference(case: Case, n_clusters: int) -> float:
 
 
 def fitted(case: Case, epsilon: float, n_clusters: int, **known: Any) -> PrivateKMeans:  # noqa: ANN401
-    """Return one release, with public facts that the owner may state."""
+    """Return one release, with the public facts of the case."""
     model = PrivateKMeans(
         n_clusters=n_clusters, epsilon=epsilon, delta=DELTA, normalise=case.is_shape, **known
     )
@@ -157,5 +157,5 @@ def median_error(losses: list[float]) -> float:
 
 
 def say(text: str = "") -> None:
-    """Print at once: a long run shows how far it is."""
+    """Print without buffering, so that a long run shows its progress."""
     print(text, flush=True)  # noqa: T201

@@ -1,7 +1,7 @@
 """Accuracy loss that the global tier has to reach: K = 6, delta = 1e-6, medians of 20 runs.
 
-Measured on a study that came before the program, with floating-point noise, on the
-same customers as `global_tier_cases`. The goal is to stay within 10 %.
+Measured in an earlier study with floating-point noise, on the same customers as
+`global_tier_cases`. The goal is to stay within 10 %.
 """
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)

@@ -28,7 +28,7 @@ def six_kinds(n_customers: int, seed: int, *, mixed: bool = False) -> Floats:
 
 
 def random_kinds(n_customers: int, seed: int) -> Floats:
-    """Return homes of four to ten kinds with random smooth shapes, one kind with panels."""
+    """Return homes of four to ten segments with random smooth shapes, one segment with panels."""
     generator = np.random.default_rng(seed + 1000)
     n_kinds = int(generator.integers(4, 11))
     smoothness = generator.uniform(0.5, 1.1)
@@ -58,14 +58,14 @@ def one_kind(n_customers: int, seed: int, *, kind: int = 0) -> Floats:
 
 
 def normalised(rows: Floats) -> Floats:
-    """Return the rows at length 1."""
+    """Return the rows at unit norm."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     unit: Floats = rows / np.maximum(lengths, 1e-12)
     return unit
 
 
 def resampled(rows: Floats, n_slots: int) -> Floats:
-    """Return the rows with so many slots a day, interpolated around the clock."""
+    """Return the rows with ``n_slots`` slots per day, interpolated periodically."""
     slots = np.arange(n_slots) * rows.shape[1] / n_slots
     before = np.floor(slots).astype(np.int64)
     part = slots - before

@@ -54,7 +54,7 @@ _BUDGET = {"principal": "ann", "allowance": {"epsilon": 2.0, "delta": 1e-6}, "re
 
 
 def main() -> None:
-    """Run the commands, look at what they made, keep the pictures."""
+    """Run the commands and store pictures of their output."""
     IMAGES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as name, chromium() as browser:
         folder = Path(name)
@@ -88,7 +88,7 @@ def of_a_release(bundle: Path, browser: Browser) -> None:
 
 
 def of_a_server(url: str, owner: str, browser: Browser) -> None:
-    """Register a data set, admit an analyst, and follow her to a release."""
+    """Register a data set, admit an analyst, and take pictures up to a release."""
     acting = Transport(url, owner)
     acting.post("/v1/admin/datasets", _DATASET)
     ann = acting.post("/v1/admin/principals", {"name": "ann"})["token"]
@@ -113,7 +113,7 @@ def of_a_server(url: str, owner: str, browser: Browser) -> None:
 
 
 def _on_paper(figure: Figure) -> Figure:
-    """White behind it, so that it can be read on a dark page."""
+    """Set a white background, so that the figure is readable on a dark page."""
     return figure.update_layout(paper_bgcolor="#fff", plot_bgcolor="#fff", height=360)
 
 
@@ -136,7 +136,7 @@ def _run(folder: Path, command: str) -> None:
 
 @contextmanager
 def _serving(folder: Path) -> Iterator[tuple[str, str]]:
-    """Serve until the block ends; what is given is the address and the first token."""
+    """Run a server until the block ends; yield its address and the first token."""
     with subprocess.Popen(  # noqa: S603 - the command above
         _words(SERVE), cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as server:

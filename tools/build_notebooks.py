@@ -2,7 +2,7 @@
 
 Run `make notebooks` after a change of a script under examples/. The scripts mark their cells with
 ``# %%``, as jupytext, VS Code and PyCharm read them. Notebooks are kept without outputs: noise has
-no seed, so no output would ever be the same twice, and nothing could tell an old one from a false.
+no seed, so outputs differ in every run and could not be checked.
 """
 
 from pathlib import Path

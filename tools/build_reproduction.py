@@ -22,38 +22,41 @@ PAGE, PICTURES = DOCS / "reproduction.md", DOCS / "reproduction"
 TITLE = 26
 AMI = ("ami-scatter", "ami-performance", "histograms", "load-shapes")
 
-_HEAD = """# The paper's figures, redrawn
+_HEAD = """# Reproduction of the paper's figures
 
-For readers of the paper who want to check its claims. Every figure and
+This page is for readers of the paper who want to check its claims. It reproduces every figure and
 number of Ravi et al., *Differentially Private K-means Clustering Applied to Meter Data Analysis and
-Synthesis*, beside what is true. `make reproduction` builds this page from a whole run of
+Synthesis*, and compares it with the exact result. `make reproduction` builds this page from a full
+run of
 
 ```sh
 wattveil reproduce all --out figures
 ```
 
-which writes the same figures as one page to look at, and all numbers as JSON. `--list` names the
-figures, `--fast` is a rougher run, `--data profiles.parquet` shows your own customers: then the
-page is private and says so. The paper's customers are not public: these are
+which also writes the figures as one HTML page and all numbers as JSON. `--list` lists the figures,
+`--fast` is a coarser run, and `--data profiles.parquet` uses your own customers, which makes the
+page private. The paper's customers are not public; those of this page are
 {customers}. Dashed curves are the paper's claims, solid ones
-are computed. Noise in figures is seeded and never published; products of Wattveil that appear in
-them (global tier, synthesis, duration curve) have no seed, so their numbers move a little from run
-to run. This run took {seconds:.0f} seconds on two busy cores. The paper's errors,
-line by line, are in [the paper](understand/the-paper.md#what-is-wrong).
+are computed. Noise in figures is seeded and never published. Products of Wattveil in
+the figures (global tier, synthesis, duration curve) have no seed, so their numbers vary slightly
+between runs. This run took {seconds:.0f} seconds on two busy cores. The paper's errors are listed
+in [the paper](understand/the-paper.md#what-is-wrong).
 
-The paper writes ε_c, δ_c for what centroids cost and ε_l, δ_l for labels; Δc is how far leaving out
-one customer moves the centroids, L are the customers whose label can change by it, Δ_l is the most
-labels that do. AMI is advanced metering infrastructure: smart meters. *White* noise is alike in all
-directions, *coloured* noise lies where customers differ. *True δ* is what the noise really has at
-the ε that is claimed. A loss is how much worse released centroids fit than exact ones: 0 is best.
-The paper's own method is of the [instance tier](instance-tier.md), not differential privacy.
+In the paper, ε_c and δ_c are the budget of the centroids, ε_l and δ_l that of the labels. Δc is the
+maximum change of the centroids when one customer is left out, L is the set of customers whose label
+can change by it, and Δ_l is the maximum number of labels that do. AMI is advanced metering
+infrastructure (smart meters). *White* noise has the same variance in all directions; *coloured*
+noise is concentrated in the directions in which customers differ. *True δ* is the actual δ of the
+noise at the claimed ε. The loss is the relative increase of the mean squared distance to the
+centroids over exact K-means; 0 is best. The paper's own method belongs to the
+[instance tier](instance-tier.md), which is not differential privacy.
 """
 
 _LONDON = """
-## The same on London households
+## Results on London households
 
 `wattveil reproduce all --data london`, with the households of the Low Carbon London trial (2013) in
-the folder that `WATTVEIL_DATA` names. Their classes are not known: the customers farthest from
+the folder given by `WATTVEIL_DATA`. Their classes are unknown: the customers farthest from
 their neighbours count as outliers.
 """
 
@@ -99,12 +102,12 @@ def page(study: Study, runs: Sequence[Run]) -> str:
 
 
 def alternative_text(run: Run) -> str:
-    """Return what a picture shows, for those who do not see it."""
+    """Return the alternative text of a picture."""
     return "; ".join([run.figure.title, *(panel.title for panel in run.outcome.panels)])
 
 
 def on_london(runs: Sequence[Run]) -> str:
-    """Return what is found on real homes, in words alone; nothing without the data folder."""
+    """Return the results on London homes as text; empty without the data folder."""
     if not runs:
         return ""
     found = "\n".join(f"* **{run.figure.title}.** {run.outcome.found}" for run in runs)

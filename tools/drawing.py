@@ -1,4 +1,4 @@
-"""Figures as SVG, and a browser to take pictures with: the distribution's Chromium."""
+"""Figures as SVG, and screenshots, by the distribution's Chromium."""
 
 import re
 import shutil

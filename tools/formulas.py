@@ -1,4 +1,4 @@
-"""Raised and lowered signs of formulas in prose: a Markdown extension for the site.
+"""Markdown extension for the site: superscripts and subscripts of formulas in prose.
 
 Pages write `e^{-ε}` and `x_p`, which can be read as they stand; the site raises and lowers them.
 Code is left alone, and so are words with underscores.

@@ -54,7 +54,7 @@ def seals_of(page: Path) -> dict[str, str]:
 
 def seal(name: str, source: Path = SOURCE) -> str:
     """Return the hash of the code behind a dotted name."""
-    return hashlib.sha256(_canonical(_find(name, source)).encode()).hexdigest()[:16]
+    return hashlib.sha256(_canonical(sealed_code(name, source)[1]).encode()).hexdigest()[:16]
 
 
 def stale_seals(page: Path, source: Path = SOURCE) -> Iterator[Stale]:
@@ -80,8 +80,8 @@ def _head(text: str) -> str:
     return text[: text.index("\n---\n", 3)] if text.startswith("---\n") else ""
 
 
-def _find(name: str, source: Path) -> ast.AST:
-    """Return the syntax tree of a module or of something defined in one."""
+def sealed_code(name: str, source: Path = SOURCE) -> tuple[Path, ast.AST]:
+    """Return the file and the syntax tree of a module or of something defined in one."""
     parts = name.split(".")
     for split in range(len(parts), 0, -1):
         stem = source.joinpath(*parts[:split])
@@ -89,10 +89,10 @@ def _find(name: str, source: Path) -> ast.AST:
             if path.is_file():
                 node: ast.AST = ast.parse(path.read_text())
                 if parts[split:] == [TOP_LEVEL]:
-                    return _top_level(node)
+                    return path, _top_level(node)
                 for part in parts[split:]:
                     node = _member(node, part)
-                return node
+                return path, node
     raise UnknownNameError(name)
 
 

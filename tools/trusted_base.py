@@ -1,32 +1,56 @@
 """The trusted base: the code that the differential-privacy guarantee rests on.
 
-It is found by following the call graph from every public release function:
+It is found by following the call graph from its entries.
 
-* an *entry* is a public function or method of `wattveil.release` that takes private data or states
-  a guarantee, what writes a bundle (`release_products`, `release_bundle`, `PublicFacts.of`, and the
-  methods `query` and `release` of each part), and every marked row function;
-* a method of the base brings the methods of subclasses that override it;
-* a definition reachable from an entry belongs to the base if it is in a *trusted* package
-  (`privacy`, `engines`, `checks`, `compiled`, `release.rows`), or if it is in `release`,
-  `products` or `bundle` and the annotation of a parameter permits private data;
-* every definition that a function of `release.rows` reaches belongs to the base, in any package;
-* post-processing does not belong to it: it receives released numbers, or a `PrivateTable` or a
-  class that holds one, which release noisy numbers, charge for them, and return nothing else;
-* the Spark engine is an entry of its own: releases reach it through the abstract class `Rows`.
+Entries:
+
+* a public function or method of `wattveil.release` that states a guarantee, or has a parameter that
+  is not of a public type (`SCALARS`, `PUBLIC_TYPES`); a class that wraps a `PrivateTable` can only
+  release, so its methods are entries if they take rows;
+* every marked row function;
+* in `products`, `bundle`, `server` and `cli`: every function that holds profiles and is on a call
+  path with an exit (`release_bundle`, `release_products`, `PublicFacts.of`): it calls one, directly
+  or not, or is called by a function that does;
+* every function that reads an attribute with an underscore of another object that may hold rows;
+* the interface of products, and the Spark engine, which releases reach through abstract classes.
+
+What follows from them:
+
+* a definition that the base refers to belongs to it if it is in a trusted package (`TRUSTED`), or
+  if it is in one of the packages above and a parameter may hold rows by its annotation;
+* a function to which a function of the base passes a private value belongs to it, in any package
+  (`tools.private_values` defines what is private), and so does all that a row function reaches;
+* a method of the base brings the methods of all subclasses that override it.
+
+Post-processing does not belong to it: it receives released numbers, or a `PrivateTable` or a class
+that holds one, which release noisy numbers, charge for them, and return nothing else.
 
 A class counts with its header, its fields and its special methods, and with every method whose name
 is used as an attribute anywhere in the base: an overestimate of what is called. Annotations are not
-followed. `python -m tools.trusted_base` prints the base by file with its lines of code: no blank
-lines, no comments, no docstrings.
+followed. Lines of code are no blank lines, no comments and no docstrings. `python -m
+tools.trusted_base` prints the base by file, and two sizes: the lines that the call graph reaches,
+and the lines under any seal, which are more because some pages seal whole modules, imports and
+statements of modules, and the mechanisms of the instance tier.
 """
 
 import ast
-import io
 import sys
-import tokenize
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
+
+from tools import seal_proofs
+from tools.private_values import called_functions, parameters, private_calls, type_names
+from tools.source_code import (
+    Module,
+    code_lines,
+    fields_of,
+    functions_of,
+    is_within,
+    methods_of,
+    span_of,
+    used_nodes,
+)
 
 SOURCE = Path(__file__).parents[1] / "src"
 
@@ -37,72 +61,87 @@ TRUSTED = (
     "wattveil.compiled",
     "wattveil.release.rows",
 )
-JOINT = ("wattveil.release", "wattveil.products", "wattveil.bundle")
 ROWS = "wattveil.release.rows"
-PRIVATE_TYPES = {
-    "ArrayLike",
-    "DistributedProfiles",
-    "Load",
-    "Profiles",
-    "Rows",
-    "Secret",
-    "Values",
-    "Work",
+RELEASE = "wattveil.release"
+CALLERS = ("wattveil.products", "wattveil.bundle", "wattveil.server", "wattveil.cli")
+"""What passes profiles of customers to a release."""
+INTERNAL = ("wattveil.lab", "wattveil.grid", "wattveil.privacy.transcript", "wattveil.cli.demo")
+"""Nothing of it is published: `transcript` serves the replay audit, by import contract; the
+customers of the demo are simulated."""
+
+PROFILES = {"DistributedProfiles", "Profiles", "Work"}
+HOLDERS = {*PROFILES, "Load", "Rows", "Secret", "Values"}
+"""Types that hold private rows; aliases and subclasses are found."""
+SCALARS = {"bool", "float", "int", "None", "str", "tuple"}
+PUBLIC_TYPES = {
+    "Allotment",
+    "Budget",
+    "Calendar",
+    "Callable",
+    "Choice",
+    "Cumulative",
+    "Ed25519PrivateKey",
+    "Path",
+    "PrivateKMeans",
+    "PrivateTable",
+    "ReleasePlan",
+    "ReleaseRequest",
+    "ReleasedLabels",
+    "SparkEngine",
+    "Split",
+    "TimeGrid",
+    "YearCalendar",
+    "date",
+    "dt",
 }
-EXTRA_ENTRIES = (
+"""Types of public choices, budgets and released values: a parameter of them holds no row."""
+PUBLIC_PARAMETERS = {"centroids", "customer_list", "levels", "sizes", "totals", "y"}
+"""Arguments that every release function documents as public or released before."""
+PUBLIC_ARRAYS = {
+    "wattveil.release.kmeans.PrivateKMeans.__init__",
+    "wattveil.release.labels.label_design",
+    "wattveil.release.synthetic.LoadSynthesizer.__init__",
+    "wattveil.release.synthetic.LoadSynthesizer.sample",
+    "wattveil.release.synthetic.YearSynthesizer.sample",
+}
+"""Functions of `release` that take arrays, all of them public or released."""
+NOT_RELEASED = {"predict", "fit_predict", "comparable"}
+"""Methods that return exact values, private to the caller."""
+
+EXITS = (
+    "wattveil.bundle.produce.release_bundle",
     "wattveil.bundle.produce.release_products",
+    "wattveil.products.product.PublicFacts.of",
+)
+"""Where profiles become what may be published."""
+RELEASING = (
+    "wattveil.privacy.mechanisms.gaussian.PrivateTable",
+    "wattveil.privacy.mechanisms.response.respond",
+)
+"""What the kernel makes of rows: a table that can only release, and released labels."""
+EXTRA_ENTRIES = (
+    *EXITS,
+    "wattveil.products.product.Product.query",
+    "wattveil.products.product.Product.release",
     "wattveil.privacy.guarantee.global_guarantee",
     "wattveil.privacy.mechanisms.response.Channel",
     "wattveil.engines.spark.spark_rows.SparkRows",
 )
-NOT_RELEASED = {"predict", "fit_predict"}
-"""Methods of scikit-learn that return exact values, private to the caller."""
+PUBLIC_NUMBERS = (
+    "wattveil.bundle.manifest._stated_choices",
+    "wattveil.bundle.manifest.READING_RULES",
+    "wattveil.products.public_estimate",
+    "wattveil.products.request.ReleaseRequest.customers",
+    "wattveil.products.request.ReleaseRequest.typical_kw",
+)
+"""What decides which public numbers a manifest states, and how they are rounded. It receives no
+rows, and so is no part of the base; a page seals it."""
 INSTANCE_TIER = ("wattveil.products.instance_tier", "wattveil.release.instance")
 INSTANCE_ENTRIES = (
     "wattveil.privacy.mechanisms.gaussian_answer.gaussian_answer",
     "wattveil.privacy.mechanisms.modulo.modulo_labels",
 )
 """Mechanisms of the instance tier, which is not differential privacy: counted separately."""
-
-Definition = ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
-
-
-@dataclass
-class Module:
-    """The top-level names of a module: definitions and imports."""
-
-    name: str
-    path: Path
-    definitions: dict[str, Definition] = field(default_factory=dict)
-    imports: dict[str, str] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, path: Path, source: Path) -> "Module":
-        """Parse a file."""
-        parts = path.relative_to(source).with_suffix("").parts
-        module = cls(".".join(parts).removesuffix(".__init__"), path)
-        for node in ast.walk(tree := ast.parse(path.read_text())):
-            match node:
-                case ast.ImportFrom(module=str(origin), names=imported):
-                    for one in imported:
-                        module.imports[one.asname or one.name] = f"{origin}.{one.name}"
-                case ast.Import(names=imported):
-                    for one in imported:
-                        module.imports[one.asname or one.name] = one.name
-                case _:
-                    pass
-        for node in tree.body:
-            match node:
-                case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
-                    module.definitions[name] = node
-                case ast.Assign(targets=targets):
-                    names = [part for target in targets for part in _parts(target)]
-                    module.definitions |= dict.fromkeys(names, node)
-                case ast.AnnAssign(target=ast.Name(id=name)):
-                    module.definitions[name] = node
-                case _:
-                    pass
-        return module
 
 
 class Graph:
@@ -115,9 +154,26 @@ class Graph:
             for path in sorted((source / "wattveil").rglob("*.py"))
             for module in [Module.read(path, source)]
         }
+        self.functions = {
+            f"{module.name}.{name}": (module, function)
+            for module in self.modules.values()
+            for name, function in functions_of(module)
+        }
+        self._children: dict[str, list[str]] = {}
+        for module in self.modules.values():
+            for name, node in module.definitions.items():
+                for base in getattr(node, "bases", []):
+                    parent = ast.unparse(base).split("[")[0].split(".")[-1]
+                    self._children.setdefault(parent, []).append(f"{module.name}.{name}")
+        self.holders = self._declared_as(HOLDERS)
+        self.profiles = self._declared_as(PROFILES)
+        self.hidden = self._hidden_attributes()
+        self._released: frozenset[str] = frozenset()  # entries are found without it
+        self._entries = frozenset(self._find_entries())
+        self._released = self._what_releases()
 
     def find(self, dotted: str) -> tuple[Module, ast.AST, str] | None:
-        """Return module, syntax tree and name of a function, class, method or constant."""
+        """Return module, syntax tree and name of a function, class, method, field or constant."""
         parts = dotted.split(".")
         for split in range(len(parts) - 1, 0, -1):
             module = self.modules.get(".".join(parts[:split]))
@@ -128,90 +184,246 @@ class Graph:
                 return self.find(".".join([module.imports[name], *rest]))
             node: ast.AST | None = module.definitions.get(name)
             for inner in rest:
-                node = _methods(node).get(inner)
+                node = methods_of(node).get(inner) or fields_of(node).get(inner)
             return None if node is None else (module, node, dotted)
         return None
 
-    def entries(self) -> Iterator[str]:
-        """Yield the entries, as defined in the docstring of the module."""
+    def entries(self) -> frozenset[str]:
+        """Return the entries, as defined in the docstring of the module."""
+        return self._entries
+
+    def _find_entries(self) -> Iterator[str]:
         yield from EXTRA_ENTRIES
-        for module in self.modules.values():
-            if not _within(module.name, JOINT) or module.name in INSTANCE_TIER:
+        on_path = self._on_a_path_to_a_release()
+        for name, (module, function) in self.functions.items():
+            if is_within(module.name, (*INSTANCE_TIER, *INTERNAL)):
                 continue
-            for name, node in module.definitions.items():
-                functions = {name: node} if isinstance(node, ast.FunctionDef) else {}
-                functions |= {f"{name}.{inner}": one for inner, one in _methods(node).items()}
-                for inner, function in functions.items():
-                    if _is_entry(module.name, inner, function):
-                        yield f"{module.name}.{inner}"
+            if is_within(module.name, (ROWS,)):
+                if any(getattr(one, "id", "") == "row_function" for one in function.decorator_list):
+                    yield name
+            elif is_within(module.name, (RELEASE,)):
+                if self._releases(module, name, function):
+                    yield name
+            elif name in on_path and self._holds_rows(module, name, function):
+                yield name
+            if not is_within(module.name, TRUSTED) and self._reads_hidden(module, function):
+                yield name
+
+    def _what_releases(self) -> frozenset[str]:
+        """Return the functions whose results are released: entries that return no rows."""
+        found = {*RELEASING}
+        for name in self._entries:
+            place = self.functions.get(name)
+            if place is None or is_within(place[0].name, TRUSTED):
+                continue
+            if not type_names(place[1].returns) & self.holders:
+                found |= {name, *self._overrides(name)}
+        return frozenset(found)
 
     def base(self, extra: Sequence[str] = ()) -> dict[str, tuple[Module, ast.AST]]:
         """Return the trusted base: dotted names with module and syntax tree."""
         found: dict[str, tuple[Module, ast.AST]] = {}
-        classes: dict[str, bool] = {}
+        classes: dict[str, tuple[bool, bool]] = {}
         attributes: set[str] = set()
-        entries = {*self.entries(), *extra}
-        waiting = [(name, False) for name in entries]
+        waiting = [(name, True, False) for name in {*self.entries(), *extra}]
         while waiting:
-            dotted, from_rows = waiting.pop()
+            dotted, certain, from_rows = waiting.pop()
             place = self.find(dotted)
             if place is None:
                 continue
             module, node, name = place
-            belongs = name in entries or self._belongs(module, node, from_rows=from_rows)
-            if name in found or not belongs:
+            if name in found or not (certain or self._belongs(module, node)):
+                continue
+            if is_within(module.name, ("wattveil.errors", *INSTANCE_TIER, *INTERNAL)):
                 continue
             found[name] = module, node
-            from_rows = from_rows or _within(module.name, (ROWS,))
+            from_rows = from_rows or is_within(module.name, (ROWS,))
             if isinstance(node, ast.ClassDef):
-                classes[name] = from_rows
-            waiting += [(other, from_rows) for other in self._overrides(name)]
-            for inner in _used(node):
+                classes[name] = from_rows or node.name in self.holders, from_rows
+            given = {*self._overrides(name), *self._private_flow(module, name, node)}
+            waiting += [(other, True, from_rows) for other in given]
+            for inner in used_nodes(node):
                 if isinstance(inner, ast.Attribute) and not _names(inner.value, module):
                     attributes.add(inner.attr)
-                waiting += [(other, from_rows) for other in self._references(module, name, inner)]
-            for owner, rows in classes.items():
-                methods = _methods(found[owner][1])
+                references = self._references(module, name, inner)
+                waiting += [(other, from_rows, from_rows) for other in references]
+            for owner, reasons in classes.items():
                 waiting += [
-                    (f"{owner}.{method}", rows)
-                    for method in methods
+                    (f"{owner}.{method}", *reasons)
+                    for method in methods_of(found[owner][1])
                     if (method.startswith("__") or method in attributes)
                     and f"{owner}.{method}" not in found
                 ]
         return found
+
+    def _declared_as(self, types: set[str]) -> set[str]:
+        """Return types with their aliases and subclasses."""
+        holders = set(types)
+        while True:
+            more = {
+                name
+                for module in self.modules.values()
+                if not is_within(module.name, INTERNAL)
+                for name, node in module.definitions.items()
+                if _declared_types(node) & holders
+            }
+            if more <= holders:
+                return holders
+            holders |= more
+
+    def _hidden_attributes(self) -> set[str]:
+        """Return the attributes with an underscore of all classes that may hold private data.
+
+        And that of functions which gives access to the rows they hold.
+        """
+        return {"__closure__"} | {
+            inner.attr
+            for module in self.modules.values()
+            for name, node in module.definitions.items()
+            if isinstance(node, ast.ClassDef)
+            and name in {*self.holders, "BoundedTotals", "PrivateTable", "PrivateValue"}
+            for inner in ast.walk(node)
+            if isinstance(inner, ast.Attribute)
+            and _is_own(inner.value)
+            and inner.attr.startswith("_")
+            and not inner.attr.startswith("__")
+        }
+
+    def _releases(self, module: Module, name: str, function: ast.FunctionDef) -> bool:
+        """Whether a function of `release` takes private data, or states a guarantee."""
+        own = name.removeprefix(f"{module.name}.").split(".")
+        public = not any(part.startswith("_") and part != "__init__" for part in own)
+        if not public or own[-1] in NOT_RELEASED or name in PUBLIC_ARRAYS:
+            return False
+        types = [type_names(one.annotation) for one in parameters(function)]
+        if "Formal guarantee" in (ast.get_docstring(function) or ""):
+            return True
+        first = methods_of(module.definitions[own[0]]).get("__init__")
+        queries = first is not None and any(
+            "PrivateTable" in type_names(one.annotation) for one in parameters(first)
+        )
+        if queries:  # its arguments are public or were released; it can only release
+            return any(named & self.holders for named in types)
+        return any(not named <= SCALARS | PUBLIC_TYPES for named in types)
+
+    def _holds_rows(self, module: Module, name: str, function: ast.FunctionDef) -> bool:
+        """Whether rows are a parameter, or the result of a call that the function makes."""
+        own = [one for one in parameters(function) if type_names(one.annotation) & self.holders]
+        return bool(own) or any(
+            self._verdict(module, name, node)
+            for node in ast.walk(function)
+            if isinstance(node, ast.Call)
+        )
+
+    def _on_a_path_to_a_release(self) -> set[str]:
+        """Return what calls an exit, directly or not, and all that these functions call."""
+        calls = {
+            name: {
+                place[2]
+                for node in ast.walk(function)
+                for other in self._references(module, name, node)
+                if (place := self.find(other)) is not None
+            }
+            for name, (module, function) in self.functions.items()
+            if is_within(module.name, CALLERS) and not is_within(module.name, INTERNAL)
+        }
+        callers = set(EXITS)
+        while more := {name for name in calls if calls[name] & callers} - callers:
+            callers |= more
+        reached = set(callers)
+        while more := {other for name in reached for other in calls.get(name, ())} - reached:
+            reached |= more
+        return reached & calls.keys()
+
+    def _reads_hidden(self, module: Module, function: ast.FunctionDef) -> bool:
+        """Whether a function reads a hidden attribute of another object that may hold rows."""
+        return any(
+            isinstance(node, ast.Attribute)
+            and node.attr in self.hidden
+            and not _is_own(node.value)
+            and not _names(node.value, module)
+            for node in ast.walk(function)
+        )
+
+    def _private_flow(self, module: Module, name: str, node: ast.AST) -> Iterator[str]:
+        """Yield the functions and classes to which a function of the base passes private values."""
+        if not isinstance(node, ast.FunctionDef):
+            return
+        private = {
+            one.arg
+            for one in parameters(node)
+            if one.arg not in PUBLIC_PARAMETERS
+            and not type_names(one.annotation)
+            <= PUBLIC_TYPES | (SCALARS if name in self.entries() else set())
+        }
+        if name.rsplit(".", 2)[-2] in self.holders:
+            private.add("self")
+        verdict = partial(self._verdict, module, name)
+        for call in private_calls(node, private, verdict):
+            for called in called_functions(call):
+                yield from self._references(module, name, called)
+            if isinstance(call.func, ast.Attribute):
+                yield from self._methods_named(call.func, module)
+
+    def _methods_named(self, called: ast.Attribute, module: Module) -> Iterator[str]:
+        """Yield the methods of this name that an object of unknown class may have.
+
+        They are looked for in this module and in those that it imports from.
+        """
+        if _names(called.value, module) or _is_own(called.value):
+            return
+        for imported in (f"{module.name}.", *module.imports.values()):
+            place = self.find(imported)
+            near = imported.rstrip(".") if place is None else place[0].name
+            for owner, node in getattr(self.modules.get(near), "definitions", {}).items():
+                if called.attr in methods_of(node):
+                    yield f"{near}.{owner}.{called.attr}"
+
+    def _verdict(self, module: Module, name: str, call: ast.Call) -> bool | None:
+        """Whether the result of a call is private: True for rows, False for what was released.
+
+        None: unknown, so it is private if something in the call is.
+        """
+        places = [self.find(other) for other in self._references(module, name, call.func)]
+        called = [place[2] for place in places if place is not None]
+        if not called and isinstance(call.func, ast.Attribute):
+            called = [*self._methods_named(call.func, module)]
+        if any(self._returns_rows(other) for other in called):
+            return True
+        return False if any(other in self._released for other in called) else None
+
+    def _returns_rows(self, called: str) -> bool:
+        """Whether profiles are what a function returns, or the class that is called."""
+        if called.rsplit(".", 1)[1] in self.profiles:
+            return True
+        function = self.functions.get(called)
+        return function is not None and bool(type_names(function[1].returns) & self.profiles)
 
     def _overrides(self, name: str) -> Iterator[str]:
         """Yield the methods of all subclasses, direct or not, that take the place of a method."""
         *_, owner, method = name.split(".")
         owners = [owner]
         for parent in owners:  # grows while it is read
-            for module in self.modules.values():
-                for child, node in module.definitions.items():
-                    bases = getattr(node, "bases", [])
-                    if parent in [ast.unparse(base).split("[")[0] for base in bases]:
-                        owners.append(child)
-                        if method in _methods(node):
-                            yield f"{module.name}.{child}.{method}"
+            for child in self._children.get(parent, ()):
+                own = child.rsplit(".", 1)[1]
+                owners += [own] if own not in owners else []  # classes of one name in two modules
+                if f"{child}.{method}" in self.functions:
+                    yield f"{child}.{method}"
 
-    def _belongs(self, module: Module, node: ast.AST, *, from_rows: bool) -> bool:
-        """Whether a reachable definition is part of the trusted base."""
-        if module.name in {"wattveil.errors", *INSTANCE_TIER}:
-            return False
-        if from_rows or _within(module.name, TRUSTED):
+    def _belongs(self, module: Module, node: ast.AST) -> bool:
+        """Whether a definition that the base refers to is part of it, by its place and types."""
+        if is_within(module.name, TRUSTED):
             return True
-        if not _within(module.name, JOINT):
+        if not is_within(module.name, (RELEASE, *CALLERS)):
             return False
         match node:
             case ast.FunctionDef():
-                return _takes_private(node) or node.name in _methods(self._work(module))
-            case ast.ClassDef(name="Work"):
-                return True
+                named = (type_names(one.annotation) for one in parameters(node))
+                return any(types & self.holders for types in named)
+            case ast.ClassDef(name=name):
+                return name in self.holders
             case _:
                 return False
-
-    def _work(self, module: Module) -> ast.AST | None:
-        """Return the class that passes rows to the parts of a bundle, if this module defines it."""
-        return module.definitions.get("Work")
 
     def _references(self, module: Module, name: str, inner: ast.AST) -> Iterator[str]:
         """Yield the dotted names that a part of a definition refers to."""
@@ -225,6 +437,8 @@ class Graph:
             case ast.Attribute(value=ast.Name(id=prefix), attr=attribute):
                 if prefix in module.imports:
                     yield f"{module.imports[prefix]}.{attribute}"
+                elif prefix in module.definitions:
+                    yield f"{module.name}.{prefix}.{attribute}"
             case ast.Name(id=used):
                 if used in module.definitions:
                     yield f"{module.name}.{used}"
@@ -235,7 +449,7 @@ class Graph:
 
     def _member(self, module: Module, owner: str, attribute: str) -> Iterator[str]:
         """Yield a method of the class or of its bases."""
-        if attribute in _methods(module.definitions.get(owner)):
+        if attribute in methods_of(module.definitions.get(owner)):
             yield f"{module.name}.{owner}.{attribute}"
         for base in self._bases(module, owner):
             yield f"{base}.{attribute}"
@@ -255,101 +469,35 @@ class Graph:
         spans: dict[Path, set[int]] = {}
         for module, node in base.values():
             span = spans.setdefault(module.path, set())
-            span |= _span(node)
-            for method in _methods(node).values():  # counted if they belong to the base
-                span -= _span(method)
+            span |= span_of(node)
+            for method in methods_of(node).values():  # counted if they belong to the base
+                span -= span_of(method)
         for module, node in base.values():
             if isinstance(node, ast.FunctionDef):
-                spans[module.path] |= _span(node)
+                spans[module.path] |= span_of(node)
         return {path: len(code_lines(path.read_text()) & span) for path, span in spans.items()}
 
 
-def _parts(target: ast.expr) -> list[str]:
-    """Return the names that an assignment binds."""
-    parts = target.elts if isinstance(target, ast.Tuple) else [target]
-    return [part.id for part in parts if isinstance(part, ast.Name)]
+def _declared_types(node: ast.AST) -> set[str]:
+    """Return the types that an alias stands for, or that a class inherits from."""
+    match node:
+        case ast.ClassDef(bases=bases):
+            return {name for base in bases for name in type_names(base)}
+        case ast.Assign(
+            value=ast.Name() | ast.Attribute() | ast.Subscript() | ast.BinOp() as value
+        ):
+            return type_names(value)
+        case _:
+            return set()
 
 
-def _span(node: ast.AST) -> set[int]:
-    """Return the numbers of the lines of a definition, decorators included."""
-    first = min(one.lineno for one in [node, *getattr(node, "decorator_list", [])])
-    return set(range(first, (getattr(node, "end_lineno", None) or first) + 1))
-
-
-def _used(node: ast.AST) -> Iterator[ast.AST]:
-    """Walk a definition, without the methods of a class and without annotations."""
-    waiting = [node]
-    while waiting:
-        inner = waiting.pop()
-        yield inner
-        for field_name, value in ast.iter_fields(inner):
-            if field_name in {"annotation", "returns"}:
-                continue
-            children = value if isinstance(value, list) else [value]
-            waiting += [
-                child
-                for child in children
-                if isinstance(child, ast.AST)
-                and not (isinstance(inner, ast.ClassDef) and isinstance(child, ast.FunctionDef))
-            ]
-
-
-def code_lines(source: str) -> set[int]:
-    """Return the numbers of the lines that hold code: no blanks, comments or docstrings."""
-    layout = {
-        tokenize.COMMENT,
-        tokenize.DEDENT,
-        tokenize.ENDMARKER,
-        tokenize.INDENT,
-        tokenize.NEWLINE,
-        tokenize.NL,
-    }
-    lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in layout:
-            lines.update(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(ast.parse(source)):
-        # A string statement documents the module, class, function or constant above it.
-        if isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str):
-            lines.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    return lines
-
-
-def _methods(node: ast.AST | None) -> dict[str, ast.FunctionDef]:
-    body = node.body if isinstance(node, ast.ClassDef) else []
-    return {inner.name: inner for inner in body if isinstance(inner, ast.FunctionDef)}
-
-
-def _takes_private(node: ast.FunctionDef) -> bool:
-    """Whether a parameter may hold private data, by its annotation."""
-    arguments = node.args
-    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    every += [one for one in (arguments.vararg, arguments.kwarg) if one is not None]
-    named: set[str] = set()
-    for one in every:
-        annotation = one.annotation or ast.Constant(None)
-        if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):  # quoted
-            annotation = ast.parse(annotation.value, mode="eval").body
-        for inner in ast.walk(annotation):
-            match inner:
-                case ast.Name(id=name) | ast.Attribute(attr=name):
-                    named.add(name)
-                case _:
-                    pass
-    return bool(named & PRIVATE_TYPES)
-
-
-def _is_entry(module: str, name: str, node: ast.FunctionDef) -> bool:
-    """Whether a function receives private data from a caller, or states a guarantee."""
-    if _within(module, (ROWS,)):
-        return any(getattr(one, "id", "") == "row_function" for one in node.decorator_list)
-    *_, last = name.split(".")
-    if any(part.startswith("_") for part in name.split(".")) or last in NOT_RELEASED:
-        return False
-    if _within(module, ("wattveil.products", "wattveil.bundle")):
-        return last in {"query", "release", "of", "release_bundle"} and _takes_private(node)
-    states = "Formal guarantee" in (ast.get_docstring(node) or "")
-    return states or _takes_private(node)
+def _is_own(node: ast.AST) -> bool:
+    """Whether an expression is the object or class of the method that uses it."""
+    match node:
+        case ast.Name(id="self" | "cls") | ast.Call(func=ast.Name(id="super")):
+            return True
+        case _:
+            return False
 
 
 def _names(receiver: ast.expr, module: Module) -> bool:
@@ -357,19 +505,31 @@ def _names(receiver: ast.expr, module: Module) -> bool:
     return isinstance(receiver, ast.Name) and receiver.id in module.imports
 
 
-def _within(name: str, packages: tuple[str, ...]) -> bool:
-    return any(name == package or name.startswith(f"{package}.") for package in packages)
+def sealed_lines(names: Iterable[str], source: Path = SOURCE) -> int:
+    """Return the lines of code under any of these seals, each line counted once."""
+    spans: dict[Path, set[int]] = {}
+    for name in names:
+        try:
+            path, node = seal_proofs.sealed_code(name, source)
+        except seal_proofs.UnknownNameError:
+            continue  # `make seal` reports it
+        for statement in node.body if isinstance(node, ast.Module) else [node]:
+            spans.setdefault(path, set()).update(span_of(statement))
+    return sum(len(code_lines(path.read_text()) & span) for path, span in spans.items())
 
 
 def main() -> int:
-    """Print the trusted base by file."""
+    """Print the trusted base by file, and both measures of its size."""
     graph = Graph()
     by_file = graph.lines(graph.base())
     for path, count in sorted(by_file.items()):
         sys.stdout.write(f"{count:5}  {path.relative_to(SOURCE)}\n")
     total, both = sum(by_file.values()), sum(graph.lines(graph.base(INSTANCE_ENTRIES)).values())
-    sys.stdout.write(f"{total:5}  lines of code in the trusted base\n")
+    pages = sorted(seal_proofs.PAGES.glob("*.md"))
+    sealed = sealed_lines({name for page in pages for name in seal_proofs.seals_of(page)})
+    sys.stdout.write(f"{total:5}  lines of code in the trusted base, by the call graph\n")
     sys.stdout.write(f"{both:5}  with the mechanisms of the instance tier\n")
+    sys.stdout.write(f"{sealed:5}  lines of code under any seal: whole modules and imports too\n")
     return 0
 
 

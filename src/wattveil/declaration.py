@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import Enum
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, TypeVar, Union, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -29,7 +29,6 @@ from pydantic import (
     GetJsonSchemaHandler,
     ValidationError,
     ValidationInfo,
-    model_validator,
 )
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
@@ -94,22 +93,15 @@ class Declaration(BaseModel):
         strict=True,
         allow_inf_nan=False,
         use_attribute_docstrings=True,  # the help text of a field
+        revalidate_instances="subclass-instances",  # they may have further fields
         json_schema_serialization_defaults_required=True,
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _plain_numbers(cls, given: Any) -> Any:  # noqa: ANN401 - whatever was given
-        """Take numbers of NumPy for those of Python."""
-        if not isinstance(given, Mapping):
-            return given
-        return {name: _plain_number(value) for name, value in given.items()}
 
     @classmethod
     def parse(cls, values: Mapping[str, Any]) -> Self:
         """Return the model that values in text form stand for."""
         try:
-            return cls.model_validate(dict(values), strict=False, context=_AS_TEXT)
+            return cls.model_validate(_plain_numbers(values), strict=False, context=_AS_TEXT)
         except ValidationError as error:
             raise parameter_error(cls, error) from None
 
@@ -126,7 +118,7 @@ class Declaration(BaseModel):
 
 def _checked_init(self: Declaration, /, **given: object) -> None:
     try:
-        BaseModel.__init__(self, **given)
+        BaseModel.__init__(self, **_plain_numbers(given))
     except ValidationError as error:
         raise parameter_error(type(self), error) from None
 
@@ -205,7 +197,7 @@ class ModelByKey:
 
 
 def _one_model(model: type[Declaration], given: Any, *, as_text: bool) -> Declaration:  # noqa: ANN401 - whatever was given
-    if isinstance(given, model):
+    if type(given) is model:  # a subclass may have fields that no text and no table knows
         return given
     if as_text and isinstance(given, Mapping):
         return model.parse(given)
@@ -316,7 +308,46 @@ def _flat(notes: Sequence[object]) -> Iterator[object]:
 
 
 def _hashable(value: object) -> object:
-    return frozenset(value.items()) if isinstance(value, Mapping) else value
+    if isinstance(value, Mapping):
+        return frozenset((key, _hashable(one)) for key, one in value.items())
+    return tuple(map(_hashable, value)) if isinstance(value, tuple) else value
+
+
+def check_options(model: type[Declaration]) -> None:
+    """Refuse a model of options that could not be left out, hashed or written as canonical text."""
+    for name, field in model.model_fields.items():
+        where = f"{model.__name__}.{name}"
+        if field.is_required():
+            raise InvalidParameterError(where, "a field with a default", "a required one")
+        if (unfit := _unfit(field.annotation)) is not None:
+            rule = (
+                "of immutable types with a canonical text: bool, int, float, str, Enum, Literal,"
+                " tuple, Mapping, Declaration or None"
+            )
+            raise InvalidParameterError(where, rule, unfit)
+
+
+def _unfit(annotation: Any) -> Any:  # noqa: ANN401 - any type
+    """Return the first type in an annotation that options must not have; None without one."""
+    kind, _ = without_none(annotation)
+    inner = get_args(kind)
+    if get_origin(kind) is Literal or kind in (bool, int, float, str, type(None), Ellipsis):
+        return None
+    if get_origin(kind) in (tuple, Union, types.UnionType) or _is_mapping(kind):
+        return next((one for one in map(_unfit, inner) if one is not None), None)
+    if isinstance(kind, type) and issubclass(kind, Declaration):
+        check_options(kind)
+        return None
+    return None if isinstance(kind, type) and issubclass(kind, Enum) else kind
+
+
+def _plain_numbers(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Take numbers of NumPy for those of Python.
+
+    Not by a validator of the model: one before the others would have Pydantic take the lists and
+    texts of JSON for those of Python, and refuse them as tuples and members of an enum.
+    """
+    return {name: _plain_number(value) for name, value in given.items()}
 
 
 def _plain_number(value: object) -> object:

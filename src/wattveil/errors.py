@@ -8,7 +8,7 @@
     │   └── NoUsableReadingError    no row of it is usable
     ├── InvalidDataError        rows break a rule; names them: internal (a ValueError)
     ├── BudgetExceededError     the grant does not cover the charge; nothing was computed
-    ├── RehearsalError          a value drawn from a test source must not be published
+    ├── SimulatedNoiseError     a value with simulated noise must not be published
     ├── ChargeRefusedError      the ledger refuses, with a code of a closed list; nothing was spent
     ├── KeyConflictError        an idempotency key was used for another request
     ├── LedgerUnavailableError  the database cannot be used; nothing is released
@@ -85,8 +85,8 @@ class BudgetExceededError(WattveilError):
         )
 
 
-class RehearsalError(WattveilError):
-    """A value drawn from an injected test source must not be published."""
+class SimulatedNoiseError(WattveilError):
+    """A value with simulated noise, of a test or the replay audit, must not be published."""
 
 
 class ChargeRefusedError(WattveilError):

@@ -1,4 +1,4 @@
-"""What the verbs share at the terminal: refusals, and signs of life."""
+"""Terminal output common to all commands: error messages and progress bars."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -22,9 +22,9 @@ from wattveil.errors import InvalidParameterError, WattveilError
 
 @contextmanager
 def refusals(context: typer.Context | None = None) -> Iterator[None]:
-    """Turn what Wattveil refuses into a message and an exit code, without a traceback.
+    """Convert errors of Wattveil to a message and an exit code, without a traceback.
 
-    With the context of the verb, options are named as they are typed.
+    With the context of the command, the message names options as they are typed.
     """
     try:
         yield
@@ -37,10 +37,9 @@ def refusals(context: typer.Context | None = None) -> Iterator[None]:
 
 
 def plain(text: str) -> str:
-    """Return text of any origin for the screen, as letters alone.
+    """Return untrusted text with control characters and Rich markup escaped.
 
-    The name of a file may hold orders to the terminal (to clear it, to write something else), and
-    brackets that Rich takes for its own.
+    A file name may contain terminal escape sequences, and brackets that Rich reads as markup.
     """
     letters = (
         letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
@@ -50,14 +49,14 @@ def plain(text: str) -> str:
 
 
 def check_folders(written: Mapping[str, Path | None]) -> None:
-    """Refuse before the work what could not be written after it."""
+    """Raise before any computation if the folder of an output file does not exist."""
     for name, path in written.items():
         if path is not None and not path.absolute().parent.is_dir():
             raise InvalidParameterError(name, "a file in a folder that exists", str(path))
 
 
 def counting_bar(*, quiet: bool) -> Progress:
-    """Return a bar for work whose pieces can be counted."""
+    """Return a progress bar for a known number of steps."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -82,7 +81,7 @@ def _options(context: typer.Context, fields: str) -> str | None:
 
 @contextmanager
 def working(console: Console) -> Iterator[Callable[[str], None]]:
-    """Show what is being done, and for how long."""
+    """Show a spinner with the current activity and the elapsed time."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("starting")

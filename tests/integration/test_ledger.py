@@ -319,13 +319,13 @@ def test_i11_linked_data_sets_share_one_budget(ledger: Ledger) -> None:
     assert broken(ledger) == []
 
 
-def test_i12_a_rehearsal_is_never_stored(ledger: Ledger, tmp_path: Path) -> None:
+def test_i12_simulated_noise_is_never_stored(ledger: Ledger, tmp_path: Path) -> None:
     """What is drawn from a test source is refused where bundles are made, and ends as a failure."""
     cheap = EVERYTHING.replace(label_epsilon=None, by=None, levels=(), weights={"clusters": 0.0})
     profiles = some_profiles()
 
     def draw(_: Charge, path: Path) -> None:
-        with without_plan_simulation(), noise.rehearse(Silent([])):
+        with without_plan_simulation(), noise.simulate(Silent([])):
             release_bundle(profiles, plan_release(cheap, profiles.grid), path)
 
     stored = answer(ledger, BundleStore(tmp_path / "releases"), order("a"), draw)

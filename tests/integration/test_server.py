@@ -461,21 +461,25 @@ def test_a_quote_warns_of_a_large_delta(server: Running) -> None:
 def test_the_public_estimate_is_rounded_before_it_is_stored(server: Running) -> None:
     """By the API and by the form, which says so; one that an older version stored when shown."""
     file = put_profiles(server.state.folder, "estimate.parquet", some_profiles(31))
-    body = {**registration(file, "estimate"), "customers": 1409}
+    body = {**registration(file, "estimate"), "customers": 1409, "typical_kw": 0.5417}
     assert server.send("POST", "/v1/admin/datasets", body).status == 201
-    assert server.send("GET", "/v1/datasets/estimate").json["customers"] == 1000
+    shown = server.send("GET", "/v1/datasets/estimate").json
+    assert (shown["customers"], shown["typical_kw"]) == (1000, 0.5)
     file = put_profiles(server.state.folder, "form.parquet", some_profiles(32))
-    form = {"name": "form", "file": file, "clip_kw": "5", "typical_kw": "0.5", "epsilon": "1"}
+    form = {"name": "form", "file": file, "clip_kw": "5", "typical_kw": "0.5417", "epsilon": "1"}
     more = {"customers": "1409", "delta": "1e-6", "label_epsilon": "0", "groups": ""}
     shown = Browser(server, "owner").post("/admin/datasets", **form, **more).body.decode()
     assert "form is registered. Note: public estimate of customers: 1,409 rounded" in shown
+    assert "Note: public estimate of their median size: 0.5417 kW rounded to 0.5 kW." in shown
     with server.state.ledger.reading() as connection:
         stored = connection.execute(select(registered.c.public)).scalars().all()
         assert all('"customers":1409' not in text.replace(" ", "") for text in stored)
+        assert all("0.5417" not in text for text in stored)
         old = connection.execute(datasets._DATASET.limit(1)).one()._mapping
-    public = json.dumps({**json.loads(old["public"]), "customers": 1409})
+    public = json.dumps({**json.loads(old["public"]), "customers": 1409, "typical_kw": 0.5417})
     row = SimpleNamespace(**{**old, "public": public})
-    assert datasets._dataset_of(row).description().customers == 1000
+    described = datasets._dataset_of(row).description()
+    assert (described.customers, described.typical_kw) == (1000, 0.5)
     for customers in (0, -1, 10**12 + 1, 1.5, True, "1000"):
         bad = {**registration(file, "bad"), "customers": customers}
         refused(server.send("POST", "/v1/admin/datasets", bad), Code.INVALID_REQUEST)

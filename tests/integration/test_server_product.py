@@ -23,7 +23,10 @@ register(Toy())
 def test_a_server_quotes_and_releases_a_registered_product(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No list of the server names it; without its registration it is refused."""
+    """No list of the server names it; without its registration it is refused, uncharged.
+
+    Also if the server has registered it and its compute processes have not.
+    """
     folder = tmp_path / "server"
     folder.mkdir()
     site = tmp_path / "site"
@@ -54,6 +57,17 @@ def test_a_server_quotes_and_releases_a_registered_product(
             where = f"/v1/releases/{ordered.json['id']}/payload/toy_customers.parquet"
             table = pq.read_table(io.BytesIO(server.send("GET", where, as_="ann").body))
             assert table.column("customers").to_pylist()[0] % 1000.0 == 0.0
+        monkeypatch.delenv("PYTHONPATH")  # compute processes do not register it any more
+        with serving(folder, tokens=server.tokens) as later:
+            before = later.send("GET", "/v1/datasets/homes/budget", as_="ann").json
+            answer = later.order("third", {**body, "epsilon": 0.25})
+            assert answer.status == Code.INVALID_REQUEST.status, answer.body
+            (said,) = answer.json["errors"]
+            assert said["field"] == "products"
+            assert "registered in the process that computes" in said["rule"]
+            after = later.send("GET", "/v1/datasets/homes/budget", as_="ann").json
+            assert after == before
+            assert later.order("first", body).json["id"] == ordered.json["id"]  # paid before
     finally:
         unregister(toy)
     with serving(folder, tokens=server.tokens) as later:

@@ -25,25 +25,25 @@ def test_shared_rounds(points: Floats, customer: int, seed: int) -> None:
     rows = np.clip(points, -1.0, 1.0)
     start = np.random.default_rng(seed).uniform(-1.0, 1.0, (4, 3))
 
-    def transcript(rows: Floats, told: Recorded | None = None) -> Recorded:
-        noise = Recorded(seed, told)
+    def transcript(rows: Floats, first: Recorded | None = None) -> Recorded:
+        noise = Recorded(seed, first)
         lap_lloyd(rows, start, BUDGETS, noise)
         return noise
 
-    told = transcript(rows)
-    reached = transcript(np.delete(rows, customer, axis=0), told).reached()
+    first = transcript(rows)
+    reached = transcript(np.delete(rows, customer, axis=0), first).reached()
     assert len(reached) == 2 * len(BUDGETS)
     assert max(reached) <= 1.0 + 1e-9
-    assert total_epsilon(told.steps) == pytest.approx(sum(BUDGETS))
+    assert total_epsilon(first.steps) == pytest.approx(sum(BUDGETS))
 
 
 def test_the_longest_customer_reaches_it() -> None:
-    """Noise is not wasted: a customer in the corner uses all of every sensitivity."""
+    """The sensitivity is tight: a customer in the corner of the box reaches it in every step."""
     rows = np.vstack([np.ones(3), -np.eye(3)])
     start = np.eye(2, 3)
-    told = Recorded(0)
-    lap_lloyd(rows, start, BUDGETS, told)
-    without = Recorded(0, told)
+    first = Recorded(0)
+    lap_lloyd(rows, start, BUDGETS, first)
+    without = Recorded(0, first)
     lap_lloyd(rows[1:], start, BUDGETS, without)
     assert without.reached() == pytest.approx(np.ones(6))
 

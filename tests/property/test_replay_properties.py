@@ -409,7 +409,11 @@ def forget_clipping(patch: pytest.MonkeyPatch) -> None:
 
 def count_twice(patch: pytest.MonkeyPatch) -> None:
     """Every block is added up twice."""
-    patch.setattr(LocalRows, "add_up", lambda rows, work: work.total(2 * rows._over_blocks(work)))
+
+    def twice(rows: LocalRows[Any], work: contributions.BlockSums) -> contributions.BoundedTotals:
+        return work.total([*rows._over_blocks(work), *rows._over_blocks(work)])
+
+    patch.setattr(LocalRows, "add_up", twice)
 
 
 def patched_rows(patch: pytest.MonkeyPatch, name: str, divisor: Callable[[Floats], float]) -> None:

@@ -128,7 +128,7 @@ def transposed_factor(patch: Patch) -> None:
 
 def exact_count(patch: Patch) -> None:
     """Counts are released without noise; sums keep theirs."""
-    add_noise, exact = gaussian.add_noise, list[Ints]()
+    add_noise, exact = noise.add_discrete_gaussian, list[Ints]()
 
     def recorded(integers: Ints, *, scale: float) -> Ints:
         exact[:] = [integers]
@@ -139,7 +139,7 @@ def exact_count(patch: Patch) -> None:
         own = exact[0] if is_count else steps
         return NoisyTotals(steps=own, noise_scale=noise_scale, shape=shape)
 
-    patch.setattr(gaussian, "add_noise", recorded)
+    patch.setattr(noise, "add_discrete_gaussian", recorded)
     patch.setattr(gaussian, "NoisyTotals", noiseless)
 
 

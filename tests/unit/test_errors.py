@@ -9,7 +9,7 @@ from wattveil.errors import (
     InvalidFileError,
     InvalidParameterError,
     MissingExtraError,
-    RehearsalError,
+    SimulatedNoiseError,
     WattveilError,
     WattveilWarning,
     WeakGuaranteeWarning,
@@ -24,7 +24,7 @@ from wattveil.errors import (
         (InvalidFileError, ValueError),
         (MissingExtraError, ImportError),
         (BudgetExceededError, Exception),
-        (RehearsalError, Exception),
+        (SimulatedNoiseError, Exception),
     ],
 )
 def test_every_error_is_caught_as_ours_and_as_pythons(

@@ -1,4 +1,4 @@
-"""The command line as a page: every verb with its options, from Typer."""
+"""Reference page of the command line: every command with its options, from Typer."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,12 +10,12 @@ from wattveil.cli import app
 
 
 def verbs() -> str:
-    """Return every verb, its arguments, options, defaults and example, as Markdown."""
+    """Return every command with its arguments, options, defaults and example, as Markdown."""
     return "\n\n".join(_section(name, command) for name, command in commands(app))
 
 
 def commands(group: typer.Typer) -> Iterator[tuple[str, Any]]:
-    """Yield every verb with its name, as one would type it."""
+    """Yield every command with its full name."""
     yield from _below("wattveil", typer.main.get_command(group))
 
 

@@ -33,7 +33,7 @@ def addresses() -> str:
 
 
 _ANYWHERE = {code.name.lower() for code in COMMON_PROBLEMS}
-"""Problems that the page tells once."""
+"""Problems that the page describes once, for all addresses."""
 
 
 @cache

@@ -7,7 +7,7 @@ the guarantee of the whole release (docs/proofs/accounting.md, section 5).
 
 import decimal
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -97,12 +97,20 @@ class PlanSummary(_PlanModel):
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasePlan:
-    """Products in order, the budget of each, and its expected errors."""
+    """Products in order, the budget of each, and its expected errors.
+
+    The budgets of a plan add up to at most the guarantee of its request: others are refused.
+    """
 
     request: ReleaseRequest
     products: tuple[Product, ...]
     allotments: Mapping[str, Allotment]
     expected: Mapping[str, tuple[Expectation, ...]]
+
+    def __post_init__(self) -> None:
+        """Check the split, and keep it from later changes."""
+        _check_split(self.request, self.products, self.allotments)
+        object.__setattr__(self, "allotments", MappingProxyType(dict(self.allotments)))
 
     @property
     def guarantee(self) -> Guarantee:
@@ -161,13 +169,41 @@ def granted_plan(
 ) -> ReleasePlan:
     """Return the plan of a split that was made before; nothing is split or simulated.
 
-    ``expected`` is what was simulated for a quote, if there was one.
+    ``expected`` is what was simulated for a quote, if there was one. A split that is not one of
+    this request is refused.
     """
-    products = requested_products(request)
-    if [*allotments] != [one.name for one in products]:
-        rule = f"those of {[one.name for one in products]}"
-        raise InvalidParameterError("allotments", rule, [*allotments])
-    return ReleasePlan(request=request, products=products, allotments=allotments, expected=expected)
+    return ReleasePlan(
+        request=request,
+        products=requested_products(request),
+        allotments=allotments,
+        expected=expected,
+    )
+
+
+def _check_split(
+    request: ReleaseRequest, products: Sequence[Product], allotments: Mapping[str, Allotment]
+) -> None:
+    """Refuse budgets that are not those of the request, or together exceed its guarantee.
+
+    A product spends by the guarantee of its allotment, and a ledger charges the grant: so the grant
+    must be the one that follows from the guarantee.
+    """
+    names = [product.name for product in products]
+    if [*allotments] != names:
+        raise InvalidParameterError("allotments", f"those of {names}", [*allotments])
+    for product in products:
+        found = allotments[product.name]
+        due = product.fixed_allotment(request)
+        if due is None:
+            own = guarantee_of(request, epsilon=found.guarantee.epsilon, delta=request.delta)
+            due = Allotment.of(own)
+        if found != due:
+            field = f"allotments.{product.name}"
+            raise InvalidParameterError(field, f"{due}, as the request grants", found)
+    total = composed_epsilon(allotments.values(), request.delta)
+    if total > request.epsilon:
+        rule = f"within epsilon = {request.epsilon!r} at delta = {request.delta!r} together"
+        raise InvalidParameterError("allotments", rule, total)
 
 
 def allotments_to_json(allotments: Mapping[str, Allotment]) -> dict[str, object]:
@@ -236,18 +272,25 @@ def split_budget(request: ReleaseRequest) -> dict[str, Allotment]:
             gaussian.append(product.name)
         else:
             fixed[product.name] = allotment
+    set_aside = _composed(fixed.values())
+    if (least := set_aside.epsilon(request.delta)) > request.epsilon:
+        rule = f"at least the {least:g} that its products take at delta = {request.delta!r}"
+        raise InvalidParameterError("epsilon", rule, request.epsilon)
     if not gaussian:
-        _check_fixed(request, fixed)
         return fixed
     whole = Budget(
         guarantee_of(request, epsilon=request.epsilon, delta=request.delta),
-        response_epsilon=accounting.sum_up(*(one.guarantee.epsilon for one in fixed.values())),
+        response_epsilon=set_aside.response_epsilon,
+        response_delta=set_aside.response_delta,
     )
+    left = whole.rho_units - set_aside.rho_units
+    if left <= 0:
+        raise _too_small(request)
     total = sum(request.weight(name) for name in gaussian)
 
     def split(held_back: float) -> dict[str, Allotment] | None:
         """Share all but this fraction of the budget; None if that is still too much."""
-        units = (1.0 - held_back) * whole.rho_units
+        units = (1.0 - held_back) * left
         shares = {name: units * request.weight(name) / total for name in gaussian}
         split_over = {name: _gaussian_allotment(request, share) for name, share in shares.items()}
         allotments = {name: {**split_over, **fixed}[name] for name in names}
@@ -267,14 +310,6 @@ def split_budget(request: ReleaseRequest) -> dict[str, Allotment]:
         too_little, enough = (middle, enough) if better is None else (too_little, middle)
         found = better or found
     return found
-
-
-def _check_fixed(request: ReleaseRequest, fixed: Mapping[str, Allotment]) -> None:
-    """Refuse budgets that products fix beyond the guarantee; 1e-12 is for the order of sums."""
-    total = math.fsum(allotment.guarantee.epsilon for allotment in fixed.values())
-    if total > request.epsilon * (1.0 + 1e-12):
-        rule = f"at least the {total:g} that its products take"
-        raise InvalidParameterError("epsilon", rule, request.epsilon)
 
 
 def plan_for_error(request: ReleaseRequest, target_kw: float, grid: TimeGrid) -> ReleasePlan:
@@ -356,9 +391,15 @@ def _too_small(request: ReleaseRequest) -> InvalidParameterError:
 
 def composed_epsilon(allotments: Iterable[Allotment], delta: float) -> float:
     """Return the epsilon of all grants together, by the closed form."""
+    return _composed(allotments).epsilon(delta)
+
+
+def _composed(allotments: Iterable[Allotment]) -> Composition:
+    """Return the sum of all grants, rounded up."""
     grants = [allotment.grant for allotment in allotments]
     return Composition(
         rho_units=sum(grant.rho_units for grant in grants),
         response_epsilon=accounting.sum_up(*(grant.response_epsilon for grant in grants)),
+        response_delta=accounting.sum_up(*(grant.response_delta for grant in grants)),
         eta=accounting.sum_up(*(grant.eta for grant in grants)),
-    ).epsilon(delta)
+    )

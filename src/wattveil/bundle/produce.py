@@ -1,6 +1,7 @@
 """From profiles to a bundle: release every product of a plan, and write tables and manifest."""
 
 from collections.abc import Callable, Collection, Sequence
+from fractions import Fraction
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -12,8 +13,8 @@ from wattveil.bundle.manifest import Manifest, build_manifest, check_public
 from wattveil.bundle.plan import ReleasePlan, requested_products
 from wattveil.bundle.report import report_page
 from wattveil.engines.local import DistributedProfiles
-from wattveil.errors import InvalidFileError, InvalidParameterError
-from wattveil.products.product import PublicFacts, ReleasedProduct, Work
+from wattveil.errors import BudgetExceededError, InvalidFileError, InvalidParameterError
+from wattveil.products.product import Product, PublicFacts, ReleasedProduct, Work
 from wattveil.products.request import ReleaseRequest
 from wattveil.products.tables import Table
 from wattveil.profiles import Profiles
@@ -43,7 +44,11 @@ def release_products(
     customer_list: Sequence[str] = (),
     started: Callable[[str], None] = lambda _: None,
 ) -> tuple[ReleasedProduct, ...]:
-    """Release every product, in order; ``started`` is called with the name of each before it."""
+    """Release every product, in order; ``started`` is called with the name of each before it.
+
+    A product that spent more than its allotment, or states another one, is refused: nothing of the
+    release is returned.
+    """
     work = Work(profiles=profiles, request=plan.request, customer_list=customer_list)
     check_list(plan.request, customer_list)
     if plan.request.by is not None:
@@ -51,8 +56,33 @@ def release_products(
     released = []
     for product in plan.products:
         started(product.name)
-        released.append(product.release(work, plan.allotments[product.name]))
+        one = product.release(work, plan.allotments[product.name])
+        released.append(_within_allotment(one, product, plan))
     return tuple(released)
+
+
+def _within_allotment(
+    released: ReleasedProduct, product: Product, plan: ReleasePlan
+) -> ReleasedProduct:
+    """Return what a product released, or refuse what is beyond its allotment; sums are exact.
+
+    Each run may spend the whole grant, because no customer is in two groups.
+    """
+    allotment = plan.allotments[product.name]
+    stated = (released.name, released.allotment)
+    if stated != (product.name, allotment):
+        rule = f"released as {product.name} with the allotment of the plan, {allotment}"
+        raise InvalidParameterError("product", rule, stated)
+    groups = [run.group for run in released.runs]
+    if groups != [*product.run_groups(plan.request)]:
+        rule = f"released in one run per group of {[*product.run_groups(plan.request)]}"
+        raise InvalidParameterError(f"product {product.name}", rule, groups)
+    for run in released.runs:
+        for measure, granted in vars(allotment.grant).items():
+            spent = sum(Fraction(getattr(spend, measure)) for spend in run.spends)
+            if spent > Fraction(granted):
+                raise BudgetExceededError(f"{product.name}, {measure}", float(spent), granted)
+    return released
 
 
 def release_bundle(

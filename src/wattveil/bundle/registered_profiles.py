@@ -8,7 +8,7 @@ rows; it uses `Description`.
 import hashlib
 import hmac
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,13 +117,15 @@ def describe(path: Path, *, key: bytes, request: ReleaseRequest) -> Description:
     ``request`` is an example of later requests: profiles that no manifest could describe are
     refused here.
     """
+    facts, attributes, fingerprint = _public_facts(path, key)
+    check_public(facts, request)
+    return Description(grid=facts.grid.to_json(), attributes=attributes, fingerprint=fingerprint)
+
+
+def _public_facts(path: Path, key: bytes) -> tuple[PublicFacts, tuple[str, ...], str]:
+    """Return how the profiles of a file were made, the names of attributes, and the fingerprint."""
     profiles = Profiles.read_parquet(path)
-    check_public(PublicFacts.of(profiles), request)
-    return Description(
-        grid=profiles.grid.to_json(),
-        attributes=tuple(sorted(profiles.attributes)),
-        fingerprint=_fingerprint(profiles, key),
-    )
+    return PublicFacts.of(profiles), tuple(sorted(profiles.attributes)), _fingerprint(profiles, key)
 
 
 def plan_for(
@@ -146,18 +148,19 @@ def release_file(
     cumulative: Cumulative | None = None,
 ) -> Manifest:
     """Release the profiles of a file that is still the one that was registered."""
+    write_bundle = _registered(path, fingerprint, fingerprint_key)
+    return write_bundle(
+        plan, out, key=signing_key, customer_list=customer_list, cumulative=cumulative
+    )
+
+
+def _registered(path: Path, fingerprint: str, key: bytes) -> Callable[..., Manifest]:
+    """Return the function that releases the profiles of a file; rows stay in it."""
     profiles = Profiles.read_parquet(path)
-    if not hmac.compare_digest(_fingerprint(profiles, fingerprint_key), fingerprint):
+    if not hmac.compare_digest(_fingerprint(profiles, key), fingerprint):
         # The budget is that of the registered customers, and protects no others.
         raise InvalidFileError(path, "content", "the profiles that were registered", "others")
-    return release_bundle(
-        profiles,
-        plan,
-        out,
-        key=signing_key,
-        customer_list=customer_list,
-        cumulative=cumulative,
-    )
+    return lambda *public, **choices: release_bundle(profiles, *public, **choices)
 
 
 def _files(source: Path) -> list[Path]:

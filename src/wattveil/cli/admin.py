@@ -15,28 +15,14 @@ import typer
 from rich.console import Console
 
 from wattveil.errors import InvalidParameterError, MissingExtraError
-from wattveil.products.public_estimate import (
-    MAX_CUSTOMERS,
-    ROUNDING_RULE,
-    rounded_customers,
-    rounding_note,
-)
-from wattveil.products.registry import default_weights
 from wattveil.terminal import plain, refusals
 
 EPILOGS = {
     "token": "Example: wattveil admin token --data server --name owner --role admin",
     "profiles": "Example: wattveil admin profiles regions/ --data server --name homes",
-    "dataset": (
-        "Example: wattveil admin dataset --name homes --file homes.parquet --clip-kw 10"
-        " --group class=home,shop --epsilon 4"
-    ),
     "analyst": "Example: wattveil admin analyst --name ann",
     "revoke": "Example: wattveil admin revoke --name ann",
     "disable": "Example: wattveil admin disable --name ann",
-    "budget": (
-        "Example: wattveil admin budget --dataset homes --principal ann --epsilon 2 --reason thesis"
-    ),
     "close": "Example: wattveil admin close --dataset homes --reason 'replaced by homes-2025'",
     "key": "Example: wattveil admin key --out utility.key",
     "audit": "Example: wattveil admin ledger audit --data server",
@@ -48,7 +34,7 @@ EPILOGS = {
 }
 
 TOKEN_VARIABLE = "WATTVEIL_TOKEN"  # noqa: S105 - the name of a variable
-_LOCAL_SERVER = "http://127.0.0.1:8400"
+LOCAL_SERVER = "http://127.0.0.1:8400"
 _DEFAULT_TOKEN_DAYS = 90
 
 Data = Annotated[Path, typer.Option(help="Data folder of the server.")]
@@ -58,156 +44,60 @@ Database = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Url = Annotated[str, typer.Option(help=f"The server; its token is read from {TOKEN_VARIABLE}.")]
-Epsilon = Annotated[float, typer.Option(help="Total privacy budget.")]
-Delta = Annotated[float, typer.Option(help="Delta of the privacy guarantee.")]
-LabelEpsilon = Annotated[float, typer.Option(help="Part of epsilon for labels.")]
 Reason = Annotated[str, typer.Option(help="Reason, recorded in the ledger.")]
 
 
 # --- verbs that send requests to a server ---------------------------------------------------------
 
 
-def dataset(
-    *,
-    name: Annotated[str, typer.Option(help="Name of the data set.")],
-    file: Annotated[str, typer.Option(help="A file in the server's folder `profiles`.")],
-    clip_kw: Annotated[float, typer.Option(help="Public clipping bound on customers, in kW.")],
-    epsilon: Annotated[
-        float | None, typer.Option(help="Total privacy budget; left out with --linked-to.")
-    ] = None,
-    linked_to: Annotated[
-        str | None, typer.Option(help="A data set about the same people, whose budget it shares.")
-    ] = None,
-    delta: Delta = 1e-6,
-    label_epsilon: LabelEpsilon = 0.0,
-    group: Annotated[
-        list[str] | None,
-        typer.Option(help="attribute=value,value: its public list; may be repeated."),
-    ] = None,
-    customer_list_file: Annotated[
-        str | None, typer.Option(help="For labels: public list of customers, in the same folder.")
-    ] = None,
-    customers: Annotated[
-        int, typer.Option(help=f"Public estimate of the number of customers, {ROUNDING_RULE}.")
-    ] = 1000,
-    typical_kw: Annotated[float, typer.Option(help="Public estimate of their median size.")] = 0.5,
-    title: Annotated[str | None, typer.Option(help="Title, for manifests and pages.")] = None,
-    curator: Annotated[str | None, typer.Option(help="Who publishes.")] = None,
-    region: Annotated[str | None, typer.Option(help="Where the customers are.")] = None,
-    contact: Annotated[str | None, typer.Option(help="Contact for questions.")] = None,
-    url: Url = _LOCAL_SERVER,
-    as_json: AsJson = False,
-) -> None:
-    """Register a data set, with its budget. All parameters are public and permanent."""
-    from wattveil import checks  # noqa: PLC0415 - loads NumPy
-
-    with refusals():
-        groups = dict(_group(text) for text in group or [])
-        checks.integer("customers", customers, minimum=1, maximum=MAX_CUSTOMERS)
-    if note := rounding_note(customers):
-        typer.echo(note, err=as_json)
-    about = {"title": title, "curator": curator, "region": region, "contact": contact}
-    allowance = {"epsilon": epsilon, "delta": delta, "label_epsilon": label_epsilon}
-    body: dict[str, Any] = {
-        "name": name,
-        "file": file,
-        "clip_kw": clip_kw,
-        "delta": delta,
-        "groups": groups,
-        "products": [*default_weights(), *([] if customer_list_file is None else ["labels"])],
-        "customer_list_file": customer_list_file,
-        "customers": rounded_customers(customers),
-        "typical_kw": typical_kw,
-        "linked_to": linked_to,
-        "allowance": None if epsilon is None else allowance,
-        **{field: text for field, text in about.items() if text is not None},
-    }
-    response = _post(url, ("datasets",), body)
-    _print_result(response, f"{name} is registered.", as_json=as_json)
-
-
-def _group(text: str) -> tuple[str, list[str]]:
-    name, equals, values = text.partition("=")
-    if not equals:
-        raise InvalidParameterError("group", "attribute=value,value", text)
-    return name, values.split(",")
-
-
-def budget(
-    *,
-    dataset: Annotated[str, typer.Option(help="Name of the data set.")],
-    epsilon: Epsilon,
-    reason: Reason,
-    delta: Delta = 1e-6,
-    label_epsilon: LabelEpsilon = 0.0,
-    principal: Annotated[
-        str | None, typer.Option(help="Name of an analyst; without it, of the whole data set.")
-    ] = None,
-    tier: Annotated[
-        str, typer.Option(help="global, or instance: the first budget opens that tier.")
-    ] = "global",
-    url: Url = _LOCAL_SERVER,
-    as_json: AsJson = False,
-) -> None:
-    """Set the budget of a data set, or of one analyst on it."""
-    body = {
-        "allowance": {"epsilon": epsilon, "delta": delta, "label_epsilon": label_epsilon},
-        "reason": reason,
-        "principal": principal,
-        "tier": tier,
-    }
-    response = _post(url, ("datasets", dataset, "budgets"), body)
-    _print_result(response, "The budget is set.", as_json=as_json)
-
-
 def close(
     *,
     dataset: Annotated[str, typer.Option(help="Name of the data set.")],
     reason: Reason,
-    url: Url = _LOCAL_SERVER,
+    url: Url = LOCAL_SERVER,
     as_json: AsJson = False,
 ) -> None:
     """Close a data set permanently; its releases stay readable."""
-    response = _post(url, ("datasets", dataset, "close"), {"reason": reason})
-    _print_result(response, f"{dataset} is closed.", as_json=as_json)
+    response = post(url, ("datasets", dataset, "close"), {"reason": reason})
+    print_result(response, f"{dataset} is closed.", as_json=as_json)
 
 
 def analyst(
     *,
     name: Annotated[str, typer.Option(help="Name of the analyst.")],
     days: Annotated[int, typer.Option(help="Validity of the token.")] = _DEFAULT_TOKEN_DAYS,
-    url: Url = _LOCAL_SERVER,
+    url: Url = LOCAL_SERVER,
     as_json: AsJson = False,
 ) -> None:
     """Create an analyst, and print the token, once."""
-    created = _post(url, ("principals",), {"name": name, "token_days": days})
+    created = post(url, ("principals",), {"name": name, "token_days": days})
     text = f"Token of {name}, shown this once: {created['token']}"
-    _print_result(created, text, as_json=as_json)
+    print_result(created, text, as_json=as_json)
 
 
 def revoke(
     *,
     name: Annotated[str, typer.Option(help="Name of the principal.")],
-    url: Url = _LOCAL_SERVER,
+    url: Url = LOCAL_SERVER,
     as_json: AsJson = False,
 ) -> None:
     """Revoke every token of a principal; a new one may be issued."""
-    response = _post(url, ("principals", name, "revoke"), {})
-    _print_result(response, f"{name} has no valid token.", as_json=as_json)
+    response = post(url, ("principals", name, "revoke"), {})
+    print_result(response, f"{name} has no valid token.", as_json=as_json)
 
 
 def disable(
     *,
     name: Annotated[str, typer.Option(help="Name of the principal.")],
-    url: Url = _LOCAL_SERVER,
+    url: Url = LOCAL_SERVER,
     as_json: AsJson = False,
 ) -> None:
     """Disable a principal permanently; its charges stay in the ledger."""
-    response = _post(url, ("principals", name, "disable"), {})
-    _print_result(response, f"{name} is disabled.", as_json=as_json)
+    response = post(url, ("principals", name, "disable"), {})
+    print_result(response, f"{name} is disabled.", as_json=as_json)
 
 
-def _post(url: str, path: tuple[str, ...], body: Mapping[str, Any]) -> dict[str, Any]:
+def post(url: str, path: tuple[str, ...], body: Mapping[str, Any]) -> dict[str, Any]:
     """Send a request of an administrator; a refusal is printed, and ends the verb."""
     with refusals():
         token = os.environ.get(TOKEN_VARIABLE, "")
@@ -220,7 +110,8 @@ def _post(url: str, path: tuple[str, ...], body: Mapping[str, Any]) -> dict[str,
         return Transport(url, token).post(f"/v1/admin/{address}", body)
 
 
-def _print_result(result: Mapping[str, Any], text: str, *, as_json: bool) -> None:
+def print_result(result: Mapping[str, Any], text: str, *, as_json: bool) -> None:
+    """Print the result of a verb, as JSON or as text."""
     typer.echo(json.dumps(result) if as_json else text)
 
 
@@ -255,7 +146,7 @@ def token(
         kind = checks.enum_value("role", role, PrincipalKind)
         text = principals.issue_token_locally(data, database, name, role=kind, days=days)
     result = {"name": name, "role": role, "token": text}
-    _print_result(result, f"Token of {name}, shown this once: {text}", as_json=as_json)
+    print_result(result, f"Token of {name}, shown this once: {text}", as_json=as_json)
 
 
 def profiles(
@@ -307,7 +198,7 @@ def profiles(
             )
         registered_profiles.keep_profiles(found, out)
     text = f"{out} is written. Private: exact, not protected. Register it with --file {out.name}."
-    _print_result({"private": True, "out": str(out)}, text, as_json=as_json)
+    print_result({"private": True, "out": str(out)}, text, as_json=as_json)
 
 
 def key(
@@ -375,7 +266,7 @@ def export(
 
         count = ledger_audit.export_folder(data, database, out)
     result = {"out": str(out), "entries": count}
-    _print_result(result, f"{count:,} entries in {out}", as_json=as_json)
+    print_result(result, f"{count:,} entries in {out}", as_json=as_json)
 
 
 def accept(
@@ -394,4 +285,4 @@ def accept(
         check_no_password(database)
         journals = Ledger.accept(data, database, by=by, reason=reason)
     text = f"{journals} journals were behind; their remaining budget counts as spent"
-    _print_result({"journals": journals}, text, as_json=as_json)
+    print_result({"journals": journals}, text, as_json=as_json)

@@ -1,4 +1,4 @@
-"""The verbs of `attack`, and `rules`: attacks on own profiles or simulated homes."""
+"""The commands of `attack`, and `rules`: attacks on own profiles or simulated homes."""
 
 import json
 from collections.abc import Mapping

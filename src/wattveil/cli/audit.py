@@ -41,7 +41,8 @@ def audit(
     canaries: Annotated[int, typer.Option(help="Number of canaries of each one-run audit.")] = 1000,
     confidence: Annotated[float, typer.Option(help="Joint confidence of all lower bounds.")] = 0.95,
     seed: Annotated[
-        int, typer.Option(help="Seed of the canary assignment; noise has no seed.")
+        int,
+        typer.Option(help="Seed of the canary assignment; of --replay, seed of its noise."),
     ] = 0,
     page: Annotated[Path | None, typer.Option(help="HTML page with a plot; private.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
@@ -63,7 +64,7 @@ def audit(
             raise InvalidParameterError("page", "left out with --replay, which has none", str(page))
         rows = _simulated() if profiles is None else Profiles.read_parquet(profiles)
         if replay:
-            _replay(request, rows, removals=removals, as_json=as_json)
+            _replay(request, rows, removals=removals, seed=seed, as_json=as_json)
             return
         with counting_bar(quiet=as_json) as bar:
             task = bar.add_task("releasing", total=2 * runs + len(ONE_RUN))
@@ -88,21 +89,30 @@ def audit(
         raise typer.Exit(1)
 
 
-def _replay(request: ReleaseRequest, profiles: Profiles, *, removals: int, as_json: bool) -> None:
+def _replay(
+    request: ReleaseRequest, profiles: Profiles, *, removals: int, seed: int, as_json: bool
+) -> None:
     """Replay, print the results, and exit with 1 if a ratio exceeds 1 or a value leaked."""
     with counting_bar(quiet=as_json) as bar:
         releases = 1 + len(hostile_rows(profiles.load_kw)) + min(removals, len(profiles))
         task = bar.add_task("replaying", total=releases)
         found = replay_release(
-            request, profiles, removals=removals, advance=lambda: bar.advance(task)
+            request, profiles, removals=removals, seed=seed, advance=lambda: bar.advance(task)
         )
     if as_json:
         parts = [part.to_json() for part in found.parts]
         faults = [str(fault) for fault in found.faults]
-        answer = {"private": True, "replays": found.replays, "parts": parts, "faults": faults}
-        typer.echo(json.dumps({**answer, "holds": found.holds}, indent=2))
+        answer = {
+            "private": True,
+            "seed": seed,
+            "replays": found.replays,
+            "parts": parts,
+            "faults": faults,
+            "holds": found.holds,
+        }
+        typer.echo(json.dumps(answer, indent=2))
     else:
-        _show_replay(Console(), found)
+        _show_replay(Console(), found, seed)
     if not found.holds:
         raise typer.Exit(1)
 
@@ -135,7 +145,7 @@ def _show(console: Console, rows: Sequence[AuditRow], confidence: float) -> None
     )
 
 
-def _show_replay(console: Console, found: ReplayAudit) -> None:
+def _show_replay(console: Console, found: ReplayAudit, seed: int) -> None:
     table = Table("part", "queries", "worst ratio", "of its budget", "verdict")
     for part in found.parts:
         colour = "green" if part.holds else "red"
@@ -152,7 +162,8 @@ def _show_replay(console: Console, found: ReplayAudit) -> None:
     if len(found.faults) > _MAX_FAULTS:
         console.print(f"[red]{len(found.faults)} faults[/] in all; --json prints each.")
     console.print(
-        f"{found.replays} replays, each with one customer changed. A ratio is the squared change of"
-        " a query's exact integers over its squared sensitivity; it is exact, and must not exceed"
-        " 1. The sampler of the noise is not audited here. [red]Private:[/] internal use only."
+        f"{found.replays} replays, each with one customer changed; repeat them with --seed {seed}."
+        " A ratio is the squared change of a query's exact integers over its squared sensitivity;"
+        " it is exact, and must not exceed 1. The sampler of the noise is not audited here."
+        " [red]Private:[/] internal use only."
     )

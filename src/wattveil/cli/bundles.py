@@ -1,4 +1,4 @@
-"""The verbs that read a bundle: `verify` and `synthesize`.
+"""The commands that read a bundle: `verify` and `synthesize`.
 
 Both are post-processing of a release: they use no private data and spend no privacy budget.
 """
@@ -66,7 +66,7 @@ def verify(
 
 
 def show_report(console: Console, report: VerificationReport) -> None:
-    """Print what was checked, what holds, and what cannot be checked here."""
+    """Print the outcome of every check, and the claims that cannot be checked."""
     table = Table("", "check", "seen", title="Verified without the data", title_justify="left")
     for finding in report.findings:
         mark = "[green]holds[/]" if finding.holds else "[red]FALSE[/]"
@@ -90,14 +90,14 @@ def show_report(console: Console, report: VerificationReport) -> None:
 def synthesize(
     bundle: Annotated[Path, typer.Argument(help="Folder that `wattveil release` wrote.")],
     *,
-    customers: Annotated[int, typer.Option(help="How many.")],
+    customers: Annotated[int, typer.Option(help="Number of synthetic customers.")],
     out: Annotated[
         str, typer.Option(help="New .parquet, .csv, .dss (OpenDSS) or .xml (Green Button) file.")
     ],
     seed: Annotated[int, typer.Option(help="The same seed gives the same customers.")] = 1,
     engine: Annotated[str, typer.Option(help=ENGINE_HELP)] = "local",
     master: Annotated[str | None, typer.Option(help=MASTER_HELP)] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that exists.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print what was written as JSON.")
     ] = False,
@@ -127,7 +127,7 @@ def write_customers(
     engine: "SparkEngine | None" = None,
     force: bool = False,
 ) -> None:
-    """Write so many customers; the file appears under its name when it is complete."""
+    """Write synthetic customers to a file, which appears under its name when it is complete."""
     path = Path(out)
     kinds = [*_WRITERS] if engine is None else [".parquet"]
     if path.suffix not in kinds:
@@ -162,7 +162,7 @@ def write_customers(
 
 
 def _profiles(batch: Batch, grid: TimeGrid, timezone: str) -> Profiles:
-    """Return some customers as `wattveil profiles` would: whatever takes those takes these."""
+    """Return a batch as `Profiles`, so that it is accepted wherever profiles are."""
     ids, clusters, load_kw = batch
     return Profiles(
         customer_ids=tuple(ids),

@@ -50,14 +50,14 @@ MASTER_HELP = "Of Spark: local[2], spark://host:7077, yarn."
 
 
 class Engine(StrEnum):
-    """Where customers are kept."""
+    """Engine that stores and reads customers."""
 
     LOCAL = "local"
     SPARK = "spark"
 
 
 def chosen_engine(engine: str, master: str | None) -> "SparkEngine | None":
-    """Return Spark at a master, or None for the memory of this process."""
+    """Return the Spark engine at a master, or None for the local engine."""
     if checks.enum_value("engine", engine, Engine) is Engine.LOCAL:
         if master is not None:
             raise InvalidParameterError("master", "left out without --engine spark", master)
@@ -76,13 +76,15 @@ def simulate(
     context: typer.Context,
     *,
     out: Annotated[Path, typer.Option(help="Parquet file for the readings.")],
-    customers: Annotated[int, typer.Option(help="How many customers.")] = 1409,
-    days: Annotated[int, typer.Option(help="How many local days.")] = 28,
+    customers: Annotated[int, typer.Option(help="Number of customers.")] = 1409,
+    days: Annotated[int, typer.Option(help="Number of local days.")] = 28,
     start: Annotated[
         datetime, typer.Option(formats=["%Y-%m-%d"], help="First local day.")
     ] = datetime(2025, 3, 3),  # noqa: DTZ001 - a local day has no time zone of its own
-    timezone: Annotated[str, typer.Option(help="Where the customers live.")] = "Europe/London",
-    minutes: Annotated[int, typer.Option(help="Length of a reading: 15, 30 or 60.")] = 30,
+    timezone: Annotated[
+        str, typer.Option(help="IANA time zone of the customers.")
+    ] = "Europe/London",
+    minutes: Annotated[int, typer.Option(help="Interval length in minutes: 15, 30 or 60.")] = 30,
     seed: Annotated[int, typer.Option(help="The same seed gives the same customers.")] = 1,
     missing: Annotated[float, typer.Option(help="Share of reads that are lost.")] = 0.001,
     as_json: Annotated[
@@ -284,7 +286,7 @@ def _on_spark(  # noqa: PLR0917 - options of the command
     memory_mb: int,
     console: Console,
 ) -> WrittenProfiles:
-    """Let executors read, average and write."""
+    """Read, average and write on Spark executors."""
     with working(console) as show:
         show("on Spark")
         spark.check_new(out)

@@ -1,6 +1,6 @@
-"""The verb `demo`: the main job from meters to a checked bundle, on customers that are made up.
+"""The command `demo`: from simulated readings to a verified bundle.
 
-Because they are made up, the truth may be shown beside what was released: here and nowhere else.
+The customers are simulated, so the output compares released values with the ground truth.
 """
 
 import json
@@ -37,7 +37,7 @@ from wattveil.web.formatting import sparkline
 EPILOGS = {"demo": "Example: wattveil demo --epsilon 0.5 --out my-demo"}
 
 _HOMES = {"single": 0.24, "couple": 0.24, "family": 0.24, "retired": 0.15, "ev": 0.06, "pv": 0.07}
-"""Homes alone: businesses are released as a class of their own, or a few take over every mean."""
+"""Homes only: a few businesses would dominate every mean and are better released separately."""
 _DAYS, _FIRST_DAY, _ZONE = 21, date(2025, 3, 3), "Europe/London"
 _CLIP_KW = 10.0
 _SYNTHETIC = 10_000
@@ -52,7 +52,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the bundle.")] = Path("wattveil-demo"),
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
 ) -> None:
-    """Simulate customers, release what they have in common, synthesise others, check it all."""
+    """Simulate customers, release statistics, draw synthetic customers, and verify the bundle."""
     console = Console(stderr=as_json, quiet=as_json)
     with refusals(), tempfile.TemporaryDirectory() as folder:
         request = ReleaseRequest(
@@ -65,30 +65,30 @@ def demo(
             ),
         )
         _make_room(out)
-        show_rounding(console, customers)
+        show_rounding(console, {"customers": customers})
         with _step(console, 1, f"Simulated {customers:,} homes: three weeks, every half hour"):
             profiles = _profiles(Path(folder) / "readings.parquet", customers)
-        with _step(console, 2, "Planned, from public numbers alone"):
+        with _step(console, 2, "Planned, from public numbers only"):
             plan = plan_release(request, profiles.grid)
         show_plan(console, plan)
         with _step(console, 3, "Released, and signed with a key made for this demo"):
             manifest = release_bundle(profiles, plan, out, key=keys.new_key())
-        with _step(console, 4, f"Drew {_SYNTHETIC:,} synthetic customers from it, for free"):
+        with _step(console, 4, f"Drew {_SYNTHETIC:,} synthetic customers, at no privacy cost"):
             synthetic, _ = read_model(out).sample(_SYNTHETIC, seed=1)
         with _step(console, 5, "Verified, without access to the data"):
             verdict = verify_bundle(out)
         _show_checks(console, verdict, out)
-        story = _story(out, profiles.load_kw, synthetic)
+        comparison = _compare_with_truth(out, profiles.load_kw, synthetic)
     if as_json:
         outcome = {
             "out": str(out),
             "sentence": manifest["guarantee_text"],
             "accepted": verdict.accepted,
-            "story": story,
+            "comparison": comparison,
         }
         typer.echo(json.dumps(outcome, indent=2))
     else:
-        _show(console, out, manifest, story)
+        _show(console, out, manifest, comparison)
     if not verdict.accepted:
         raise typer.Exit(1)
 
@@ -116,8 +116,8 @@ def _make_room(out: Path) -> None:
     check_out(out)
 
 
-def _story(bundle: Path, load_kw: Floats, synthetic: Floats) -> list[dict[str, str]]:
-    """Put what a reader of the bundle learns beside the truth."""
+def _compare_with_truth(bundle: Path, load_kw: Floats, synthetic: Floats) -> list[dict[str, str]]:
+    """Return released values beside the ground truth of the simulation."""
     shape, groups = read_table(bundle, "load_shapes"), read_table(bundle, "groups")
     released, std = (shape[name].to_numpy() for name in ("load_kw", "std_kw"))
     true = load_kw.mean(axis=0)
@@ -126,19 +126,23 @@ def _story(bundle: Path, load_kw: Floats, synthetic: Floats) -> list[dict[str, s
     facts = [
         ("customers", f"{counted:,.0f} ± {1.96 * error:,.0f}", f"{len(load_kw):,}"),
         ("hour of the peak", f"{peak}:00", f"{int(np.argmax(true))}:00"),
-        ("load then, kW", f"{released[peak]:.2f} ± {1.96 * std[peak]:.2f}", f"{true[peak]:.2f}"),
-        ("energy a day, kWh", f"{released.sum():.1f}", f"{true.sum():.1f}"),
         (
-            "the largest of ten, kW",
+            "load at the peak, kW",
+            f"{released[peak]:.2f} ± {1.96 * std[peak]:.2f}",
+            f"{true[peak]:.2f}",
+        ),
+        ("energy per day, kWh", f"{released.sum():.1f}", f"{true.sum():.1f}"),
+        (
+            "90th percentile of peaks, kW",
             f"{np.percentile(synthetic.max(axis=1), 90):.1f} (synthetic)",
             f"{np.percentile(load_kw.max(axis=1), 90):.1f}",
         ),
     ]
-    return [{"question": ask, "released": got, "truth": truth} for ask, got, truth in facts]
+    return [{"quantity": name, "released": got, "truth": truth} for name, got, truth in facts]
 
 
 def _show_checks(console: Console, verdict: VerificationReport, out: Path) -> None:
-    """Print what was recomputed of the whole release, and what failed."""
+    """Print the checks of the whole release, and every check that failed."""
     for finding in verdict.findings:
         if finding.check.startswith("the release") or not finding.holds:
             console.print(f"   {finding.check}: {finding.seen}", highlight=False)
@@ -147,15 +151,17 @@ def _show_checks(console: Console, verdict: VerificationReport, out: Path) -> No
     console.print(f"   {holding} of {len(verdict.findings)} checks hold; to see them: {listed}")
 
 
-def _show(console: Console, out: Path, manifest: Manifest, story: list[dict[str, str]]) -> None:
+def _show(
+    console: Console, out: Path, manifest: Manifest, comparison: list[dict[str, str]]
+) -> None:
     table = Table(
-        "what a reader learns",
+        "quantity",
         "released",
         "true",
-        title="Known only here: the truth",
+        title="Ground truth (simulation only)",
         title_justify="left",
     )
-    for fact in story:
+    for fact in comparison:
         table.add_row(*fact.values())
     console.print(table)
     console.print("Customer segments, as released:")
@@ -167,12 +173,12 @@ def _show(console: Console, out: Path, manifest: Manifest, story: list[dict[str,
         console.print(f"  {sparkline(curves[row])}  {mean}  {count} customers", highlight=False)
     console.print("  0     6     12    18   hour")
     console.print(f"\n[bold]Privacy guarantee.[/] {manifest['guarantee_text']}")
-    console.print(f"[bold]Look at[/] {plain(str(out / 'report.html'))}", highlight=False)
+    console.print(f"[bold]Report:[/] {plain(str(out / 'report.html'))}", highlight=False)
 
 
 @contextmanager
 def _step(console: Console, number: int, done: str) -> Iterator[None]:
-    """Show that a step is under way, and when it is done, how long it took."""
+    """Show the progress of a step, and its duration when it is done."""
     start = time.perf_counter()
     with working(console) as started:
         started(f"step {number} of 5")

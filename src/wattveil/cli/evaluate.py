@@ -1,4 +1,4 @@
-"""The verbs `evaluate`, `grid` and `compare`: synthetic customers and mechanisms on real data."""
+"""The commands `evaluate`, `grid` and `compare`: synthetic data and mechanisms on real data."""
 
 import json
 import os

@@ -6,8 +6,9 @@ A command takes the model as a parameter; the decorator replaces it by options::
     def release(context: typer.Context, profiles: str, *, request: ReleaseRequest) -> None: ...
 
 Name, help, default, type and panel of each option follow from the field (`CommandLine` states
-where they differ); fields of a nested model are options as well. The command receives a validated
-model; what breaks a rule is reported by the name of its option.
+where they differ); fields of a nested model are options as well. Fields of one name in two models
+of a command share an option, which the first declares. The command receives validated models; what
+breaks a rule is reported by the name of its option.
 
 ======================  ==================================================
 type of the field       on the command line
@@ -16,7 +17,7 @@ type of the field       on the command line
 ``StrEnum``             one of its texts
 ``tuple[X, ...]``       texts between commas
 ``tuple[X, Y]``         two values
-``Mapping[str, X]``     ``key=value``, may be repeated
+``Mapping[str, X]``     ``key=value``, may be repeated; tuples as above
 with ``models``         ``--<key>-<field>`` for each field of each model
 other                   as Typer reads it
 ======================  ==================================================
@@ -35,7 +36,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints, overloa
 import typer
 from pydantic.fields import FieldInfo
 
-from wattveil.declaration import CommandLine, Declaration, bounds_of, field_type
+from wattveil.declaration import CommandLine, Declaration, bounds_of, field_type, without_none
 from wattveil.errors import InvalidParameterError
 from wattveil.terminal import refusals
 
@@ -100,7 +101,9 @@ def _expanded(command: Command, changes: _Changes) -> Command:
     context = next((name for name, hint in hints.items() if hint is typer.Context), None)
     for name, parameter in signature.parameters.items():
         if name in models:
-            parameters += _parameters(models[name], changes)
+            known = {one.name for one in parameters}
+            own = _parameters(models[name], changes)
+            parameters += [one for one in own if one.name not in known]
         else:
             parameters.append(parameter.replace(annotation=hints[name]))
     if context is None:
@@ -242,7 +245,14 @@ def _read(name: str, field: FieldInfo, given: Any) -> Any:  # noqa: ANN401 - wha
     if shown.read is not None:
         return shown.read(given)
     if _is_mapping(kind):
-        return dict(_pair(name, one, shown.metavar or "key=value") for one in given)
+        pairs = (_pair(name, one, shown.metavar or "key=value") for one in given)
+        values = without_none(get_args(kind)[1])[0]
+        return {key: _listed(values, value) for key, value in pairs}
+    return _listed(kind, given)
+
+
+def _listed(kind: Any, given: Any) -> Any:  # noqa: ANN401 - any type, and what Typer read
+    """Return the values of a tuple that a text lists; other values as they are."""
     if get_origin(kind) is tuple and isinstance(given, str):
         return tuple(one.strip() for one in given.split(",")) if given else ()
     return given

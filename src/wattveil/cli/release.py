@@ -3,8 +3,9 @@
 import json
 import re
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -19,14 +20,16 @@ from wattveil.bundle.plan import ReleasePlan, plan_for_error, plan_release
 from wattveil.bundle.produce import check_list, read_customer_list, release_bundle
 from wattveil.cli.data import ENGINE_HELP, MASTER_HELP, chosen_engine
 from wattveil.cli.model_options import model_options
-from wattveil.engines.local import DistributedProfiles
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Tier
 from wattveil.products.product import Work
-from wattveil.products.public_estimate import rounding_note
+from wattveil.products.public_estimate import rounding_notes
 from wattveil.products.request import ReleaseRequest
-from wattveil.profiles import Profiles
+from wattveil.profiles import Profiles, TimeGrid
 from wattveil.terminal import plain, refusals, working
+
+if TYPE_CHECKING:
+    from wattveil.engines.spark.spark_engine import SparkEngine
 
 EPILOGS = {
     "release": (
@@ -78,26 +81,24 @@ def release(
     """Release load profiles under one privacy budget, as a folder that anyone can check."""
     console = Console(stderr=as_json)
     with refusals(context):
-        spark = chosen_engine(engine, master)
-        rows = Profiles.read_parquet(profiles) if spark is None else spark.read_profiles(profiles)
+        grid, write_bundle = _opened(profiles, chosen_engine(engine, master), request)
         epsilon = context.params["epsilon"]
         if (epsilon is None) == (target_error is None):
             raise InvalidParameterError("epsilon, target_error", "given, one of them", epsilon)
-        show_rounding(console, context.params["customers"])
+        show_rounding(console, context.params)
         signing = None if key is None else keys.read_key(key)
         listed = () if customer_list is None else read_customer_list(customer_list)
         if not plan:
             _check_places(out, registry, request.tier)
             check_list(request, listed)
             _check_answer(yes=yes)
-        _check_attribute(rows, request)
         with working(console) as started:
             if target_error is None:
                 started("planning")
-                planned = plan_release(request, rows.grid)
+                planned = plan_release(request, grid)
             else:
                 started("looking for epsilon")
-                planned = plan_for_error(request, _kilowatts(target_error), rows.grid)
+                planned = plan_for_error(request, _kilowatts(target_error), grid)
         if plan and as_json:
             typer.echo(planned.summary.model_dump_json(indent=2))
         if not as_json:
@@ -108,8 +109,7 @@ def release(
             typer.confirm("Spend this budget?", abort=True, err=True)
         with working(console) as started:
             note = _FIRST_TIME if request.tier is Tier.INSTANCE else ""
-            manifest = release_bundle(
-                rows,
+            manifest = write_bundle(
                 planned,
                 out,
                 key=signing,
@@ -126,9 +126,22 @@ def release(
     console.print(f"  check    wattveil verify {plain(str(out))}", highlight=False)
 
 
-def show_rounding(console: Console, customers: int) -> None:
-    """Print how the public estimate of customers was rounded, if it was."""
-    if note := rounding_note(customers):
+def _opened(
+    path: str, spark: "SparkEngine | None", request: ReleaseRequest
+) -> tuple[TimeGrid, Callable[..., Manifest]]:
+    """Return the columns of profiles, and the function that releases them as a bundle.
+
+    The rows stay in that function: the code that chooses the plan holds none.
+    """
+    rows = Profiles.read_parquet(path) if spark is None else spark.read_profiles(path)
+    if request.by is not None:  # a wrong name is refused before the plan, which takes a while
+        _ = Work(profiles=rows, request=request).groups
+    return rows.grid, lambda *public, **choices: release_bundle(rows, *public, **choices)
+
+
+def show_rounding(console: Console, given: Mapping[str, object]) -> None:
+    """Print how the public estimates were rounded, by the name of their fields, if they were."""
+    for note in rounding_notes(given):
         console.print(note, highlight=False)
 
 
@@ -189,12 +202,6 @@ def _check_places(out: Path, registry: Path | None, tier: Tier) -> None:
         raise InvalidParameterError("registry", "for the global tier only", tier.value)
     if registry.exists() or not registry.absolute().parent.is_dir():
         raise InvalidParameterError("registry", "a new file in a folder that exists", str(registry))
-
-
-def _check_attribute(rows: Profiles | DistributedProfiles, request: ReleaseRequest) -> None:
-    """Refuse a wrong name before the plan, which takes a while."""
-    if request.by is not None:
-        _ = Work(profiles=rows, request=request).groups
 
 
 def _kilowatts(text: str) -> float:

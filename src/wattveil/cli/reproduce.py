@@ -1,4 +1,4 @@
-"""The verb `reproduce`: the figures of the paper, each beside what is true."""
+"""The command `reproduce`: the figures of the paper, each with the corrected result."""
 
 import json
 import time
@@ -34,8 +34,8 @@ def reproduce(
     data: Annotated[
         str,
         typer.Option(
-            help="Whose load: simulated, london (WATTVEIL_DATA names the data folder), or a file"
-            " made by `wattveil profiles`; what comes out of your own file is private."
+            help="Source of the load: simulated, london (WATTVEIL_DATA names the data folder), or a"
+            " file made by `wattveil profiles`; results from your own file are private."
         ),
     ] = SIMULATED,
     fast: Annotated[
@@ -46,7 +46,7 @@ def reproduce(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
 ) -> None:
-    """Redraw the paper's figures: what it shows, what we get, where they differ and why."""
+    """Reproduce the paper's figures: the paper's result, ours, and the cause of each difference."""
     console, errors = Console(), Console(stderr=True)
     if listing:
         _list(console, as_json=as_json)
@@ -76,7 +76,7 @@ def _chosen(names: list[str]) -> list[Reproduction]:
 def _runs(
     study: Study, chosen: list[Reproduction], bar: Progress, errors: Console
 ) -> Iterator[Run]:
-    """Draw one figure after the other; of many, leave out those that lack an extra."""
+    """Draw the figures in order; of several, skip those whose extra is not installed."""
     task = bar.add_task("drawing", total=len(chosen))
     for figure in chosen:
         bar.update(task, description=figure.name)
@@ -109,4 +109,4 @@ def _show(console: Console, study: Study, runs: list[Run], out: Path) -> None:
         console.print(f"  {plain(run.outcome.found)}", highlight=False)
     if study.customers.private:
         console.print("[red]Private:[/] exact, not protected.", highlight=False)
-    console.print(f"[bold]Look at[/] {plain(str(out / PAGE))}", highlight=False)
+    console.print(f"[bold]Page:[/] {plain(str(out / PAGE))}", highlight=False)

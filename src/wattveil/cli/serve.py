@@ -1,4 +1,4 @@
-"""The verb `serve`."""
+"""The command `serve`: start the server."""
 
 from pathlib import Path
 from typing import Annotated
@@ -21,14 +21,14 @@ def serve(
     host: Annotated[str, typer.Option(help=_HOST_HELP)] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8400,
     tls_certificate: Annotated[
-        Path | None, typer.Option(help="Certificate in PEM: the server then speaks HTTPS.")
+        Path | None, typer.Option(help="TLS certificate in PEM format; enables HTTPS.")
     ] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="Its private key in PEM.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="Its private key, in PEM format.")] = None,
     behind_proxy: Annotated[
-        str | None, typer.Option(help="Address of a proxy whose X-Forwarded headers are believed.")
+        str | None, typer.Option(help="Address of a proxy whose X-Forwarded headers are trusted.")
     ] = None,
 ) -> None:
-    """Answer analysts, within budgets, until Ctrl-C. The first start prints a token once."""
+    """Serve releases to analysts, within budgets, until Ctrl-C. The first start prints a token."""
     console = Console(soft_wrap=True)
     with ledger_refusals():
         from wattveil.server.run import run  # noqa: PLC0415 - needs the extra

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, TypeVar, TypeVarTuple, final
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +22,8 @@ from wattveil import checks
 from wattveil.arrays import Bools, Floats, Ints, Texts
 from wattveil.compiled import in_threads, over_spans
 from wattveil.errors import InvalidDataError, InvalidParameterError
-from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals, checked_sums
-from wattveil.privacy.private_data import BoundRowFunction, Rows, checked_work, kept_columns
+from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals
+from wattveil.privacy.private_data import BoundRowFunction, Rows, exactly, kept_columns
 from wattveil.profiles import TimeGrid
 
 Columns = TypeVarTuple("Columns")
@@ -40,6 +40,7 @@ Values = Sequence[Hashable] | NDArray[Any] | Rows[Texts]
 """Values of an attribute: one per customer, or a column of an engine."""
 
 
+@final
 class LocalRows(Rows[*Columns]):
     """Customers in arrays of the same length, one per column.
 
@@ -71,9 +72,8 @@ class LocalRows(Rows[*Columns]):
         """Return the same customers with one more column."""
         if not isinstance(other, LocalRows):
             raise InvalidParameterError(field, "in memory, as the load is", type(other).__name__)
-        same = self._n_rows is not None and self._n_rows == other._n_rows  # noqa: SLF001 - of our kind
-        if not same:  # the number is not quoted
-            rule = "one value for each customer"
+        if self._n_rows is None or self._n_rows != other._n_rows:  # noqa: SLF001 - of our kind
+            rule = "one value for each customer"  # the number is not quoted
             raise InvalidParameterError(field, rule, "another number of them")
         empty = (*self._empty, *other._empty)  # noqa: SLF001 - of our kind
 
@@ -89,7 +89,7 @@ class LocalRows(Rows[*Columns]):
 
     def map(self, work: BoundRowFunction[tuple[Other]]) -> "LocalRows[Other]":
         """Apply a row function to the one column, once it is needed."""
-        found: Any = checked_work(work)(*self._empty)
+        found: Any = exactly(work, BoundRowFunction)(*self._empty)
 
         def computed() -> _Blocks:
             return self._over_blocks(lambda *block: _contiguous(work(*block)))
@@ -102,13 +102,13 @@ class LocalRows(Rows[*Columns]):
         def kept(*block: Any) -> _Block:  # noqa: ANN401 - arrays of any type
             return kept_columns(_contiguous(work(*block)))
 
-        checked_work(work)
+        exactly(work, BoundRowFunction)
         empty = kept(*self._empty)
         return self._later(partial(self._over_blocks, kept), empty, None)  # type: ignore[no-any-return]
 
     def add_up(self, work: BlockSums) -> BoundedTotals:
         """Return the total over all blocks."""
-        return checked_sums(work).total(self._over_blocks(work))
+        return exactly(work, BlockSums).total(self._over_blocks(work))
 
     def _draw(self, work: Callable[..., tuple[*Found]]) -> "LocalRows[*Found]":
         """Draw at once, for all customers together."""
@@ -117,8 +117,7 @@ class LocalRows(Rows[*Columns]):
     def _columns_in_order(self) -> tuple[*Columns]:
         columns = self._joined()
         order = np.argsort(columns[0], kind="stable")
-        found: Any = tuple(column[order] for column in columns)
-        return found  # type: ignore[no-any-return]
+        return tuple(column[order] for column in columns)
 
     def _counted(self, n_values: int) -> Ints:
         return np.bincount(self._joined()[-1], minlength=n_values)
@@ -171,9 +170,13 @@ def listed_rows(
     load_kw: Floats, ids: Sequence[str], *, customer_list: Sequence[str]
 ) -> Rows[Floats]:
     """Return a row for each customer on a public list, NaN for one without a row of its own."""
-    place = {name: row for row, name in enumerate(ids)}
-    nothing = np.full((1, load_kw.shape[1]), np.nan)
-    return LocalRows(np.vstack([load_kw, nothing])[[place.get(name, -1) for name in customer_list]])
+
+    def listed() -> _Blocks:
+        place = {name: row for row, name in enumerate(ids)}
+        with_nothing = np.vstack([load_kw, np.full((1, load_kw.shape[1]), np.nan)])
+        return [(with_nothing[[place.get(name, -1) for name in customer_list]],)]
+
+    return LocalRows._later(listed, (load_kw[:0],), len(customer_list))  # type: ignore[no-any-return]  # noqa: SLF001 - of our kind
 
 
 def value_rows(values: Values) -> Rows[Texts]:

@@ -47,13 +47,13 @@ class GridRow:
 
     Attributes
     ----------
-    real, synthetic : float
+    real, synthetic
         Value for one sample of each.
-    distance : float
+    distance
         Median distance of several synthetic samples from the real one.
-    noise : float
+    noise
         95th percentile of the distances of resampled real customers: sampling variability.
-    ratio, control_ratio : float
+    ratio, control_ratio
         Distance over noise, of the synthetic customers and of the control; infinite where
         resampled real customers never differ.
     """
@@ -75,18 +75,18 @@ class GridComparison:
 
     Attributes
     ----------
-    rows : tuple of GridRow
+    rows
         One per metric.
-    setting : GridSetting
+    setting
         Feeder, houses and other fixed settings.
-    real, synthetic, control : Observation
+    real, synthetic, control
         One sample each, for figures.
-    class_names : tuple of str
+    class_names
         The classes whose mix was kept.
-    class_mix_distance : float
+    class_mix_distance
         Total variation between the class shares of the two files: the experiment keeps the real
         mix and does not measure this difference.
-    synthetic_failures : mapping
+    synthetic_failures
         Snapshots without solution for some sample of synthetic customers, and the message of the
         solver. If half of the samples fail, network metrics are infinite.
     """
@@ -125,7 +125,7 @@ class GridComparison:
         return [{**asdict(row), "verdict": row.verdict.value} for row in self.rows]
 
 
-def judge(
+def grid_row(
     metric: GridMetric,
     real: Observation,
     *,
@@ -276,7 +276,7 @@ def compare_on_feeder(
             noise[metric.name].append(metric.distance(other, true))
     return GridComparison(
         rows=tuple(
-            judge(
+            grid_row(
                 metric,
                 true,
                 redraws=noise[metric.name],

@@ -276,7 +276,7 @@ class _Case:
             raise InvalidFileError(self.path, error.field, error.rule, error.value) from error
 
     def _refuse_unsupported(self, bus: Floats, gen: Floats, branch: Floats) -> None:
-        """Refuse what the power flow would ignore silently."""
+        """Reject elements that the power flow does not model."""
         slack = bus[bus[:, _BUS_TYPE] == _REFERENCE, _BUS_NUMBER]
         taps = branch[:, _TAP]
         for where, expected, found in (

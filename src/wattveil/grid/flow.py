@@ -40,7 +40,7 @@ class Flow:
         Current of each branch, the larger of its two ends.
     loss_kw, source_kw, source_kvar : (T,)
         Losses of the branches, and power from the substation.
-    failures : mapping
+    failures
         Message of the solver for each snapshot without solution.
     """
 
@@ -76,7 +76,7 @@ def power_flow(
         The network.
     load_kw, load_kvar : (T, n) or (n,)
         Three-phase load of each bus; negative where it feeds in.
-    slack_pu : (T,), optional
+    slack_pu : (T,)
         Voltage held at the substation (tap changer); that of the feeder if omitted.
     """
     active = snapshots(feeder, "load_kw", load_kw)
@@ -126,9 +126,9 @@ class HostingQuery:
     ----------
     load_kw, load_kvar : (n,)
         The snapshot.
-    feeds_in : bool
+    feeds_in
         Whether generation is added instead of load.
-    low_pu, high_pu : float
+    low_pu, high_pu
         Voltage limits of all buses except the slack; branches always keep their ratings.
     """
 

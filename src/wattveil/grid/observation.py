@@ -30,9 +30,9 @@ class GridSetting:
 
     Attributes
     ----------
-    grid : TimeGrid
+    grid
         Time grid of the snapshots.
-    power_factor : float
+    power_factor
         Reactive power is ``tan(arccos(power_factor))`` of the active one.
     transformer_kva, transformer_homes
         Rating of a service transformer, and the number of homes it feeds.
@@ -74,7 +74,7 @@ class Transformers:
     ----------
     peak_loading : (G,)
         Peak load over rating of each. Sorted.
-    hours_full, hours_hot : float
+    hours_full, hours_hot
         Share of hours with a load above the rating; with a mean of two hours above 1.2 times it.
     """
 
@@ -89,17 +89,17 @@ class Observation:
 
     Attributes
     ----------
-    flow : Flow
+    flow
         The feeder in each snapshot.
     voltage_pu, angle_deg : (T, n - 1)
         Of all buses except the slack.
     feeder_kw : (T,)
         Load of all houses together.
-    panels_mw, more_load_mw : float
+    panels_mw, more_load_mw
         Hosting capacity for PV at the midday snapshot of minimum load, and for load at the peak.
-    groups : mapping
+    groups
         By number of homes per group, up to the number of homes.
-    transformers : Transformers or None
+    transformers
         None if there are fewer homes than one transformer feeds.
     peak_kw : (N,)
         Highest load of each home. Sorted.
@@ -107,7 +107,7 @@ class Observation:
         Differences of consecutive snapshots of the same day, of all homes. Sorted.
     autocorrelation : (N,)
         Lag-1 autocorrelation; 1 for a constant load. Sorted.
-    negative_share, zero_share : float
+    negative_share, zero_share
         Of the readings.
     """
 

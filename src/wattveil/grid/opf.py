@@ -65,7 +65,7 @@ class OptimalFlow:
 
     Attributes
     ----------
-    flow : Flow
+    flow
         Power flow at the set points; NaN without set points.
     pv_kw, inverter_kvar, capacitor_kvar : (T, n)
         Output of inverters and capacitors.
@@ -74,7 +74,7 @@ class OptimalFlow:
     cone_error_pu : (T,)
         Largest difference between a voltage of the cone program and the exact one. Where it is not
         near 0, the relaxation was not tight and the set points need not be optimal.
-    failures : mapping
+    failures
         Snapshots without set points, and the reason: mostly infeasible limits.
     """
 

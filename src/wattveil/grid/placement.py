@@ -73,7 +73,7 @@ class Placement:
         Bus of each house, in ascending order.
     wanted_class : (N,)
         Class of the customer in each house.
-    factor : float
+    factor
         Factor of the load of each customer.
     """
 

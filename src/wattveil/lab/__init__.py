@@ -1,4 +1,4 @@
 """INTERNAL. Figures computed from private rows, never published.
 
-Nothing here is paid for by a budget, so nothing here may be published.
+No privacy budget is charged, so no result may be published.
 """

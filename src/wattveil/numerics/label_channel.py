@@ -60,11 +60,11 @@ def candidate_channels(cost: Floats, weights: Floats, *, epsilon: float) -> list
     Parameters
     ----------
     cost : (K, K)
-        What publishing j for k costs.
+        Cost of publishing label j for cluster k.
     weights : (K,)
         Share of the customers in each cluster.
-    epsilon : float
-        Of the zero-out relation.
+    epsilon
+        Privacy budget under the zero-out relation.
     """
     n = len(weights)
     medoid = int(np.argmin(weights @ cost))
@@ -88,7 +88,7 @@ def checked_clusters(centroids: Floats, sizes: Floats) -> tuple[Floats, Floats]:
     if len(centres) > MAX_CLUSTERS:
         raise InvalidParameterError("centroids", f"at most {MAX_CLUSTERS:,}", len(centres))
     if sizes.shape != (len(centres),) or not np.isfinite(sizes).all():
-        raise InvalidParameterError("sizes", "one finite number a centroid", sizes.shape)
+        raise InvalidParameterError("sizes", "one finite number per centroid", sizes.shape)
     # By the largest first: sizes near the ends of float64 must not overflow or vanish.
     weights = np.maximum(sizes, 0.0) / max(float(sizes.max()), np.finfo(float).tiny)
     weights = weights if weights.any() else np.ones(len(centres))
@@ -96,14 +96,14 @@ def checked_clusters(centroids: Floats, sizes: Floats) -> tuple[Floats, Floats]:
 
 
 def squared_distances(centres: Floats) -> Floats:
-    """Return |c_k - c_j|^2: what it costs to publish j for k."""
+    """Return |c_k - c_j|^2, the cost of publishing label j for cluster k."""
     return np.array([np.square(centres - centre).sum(axis=1) for centre in centres])
 
 
 def whole_parts(table: Floats, total: int) -> Ints:
     """Return the rows of a table in whole parts of ``total``, rounded up at the largest's expense.
 
-    What binds a small chance is its lower bound, so up is towards privacy.
+    A small probability is limited by its lower bound, so rounding up is towards privacy.
     """
     parts: Ints = np.ceil(table / table.sum(axis=1, keepdims=True) * total).astype(np.int64)
     for row in parts:
@@ -117,7 +117,7 @@ def label_cost(table: Floats | Ints, cost: Floats, weights: Floats) -> float:
 
 
 def _medoid_channel(n: int, medoid: int, epsilon: float) -> Floats:
-    """Return the channel that keeps labels as often as can be, and errs towards one label.
+    """Return the channel of maximum probability of the true label, with errors towards one label.
 
     Q_kj = e^-epsilon q_j off the diagonal, as little as allowed; then Q_kk <= e^epsilon q_k needs
     q_k >= 1 / (e^epsilon + 1), and all the rest of q goes to the medoid. The optimum of the program
@@ -173,21 +173,21 @@ def debiased_counts(observed: Floats, table: Floats, *, prior: Floats) -> tuple[
 
     The released labels are counted; their expectation is n Q for the true counts n. With V the
     inverse of Q the estimate is n^ = y V, unbiased, and its variance, from the known channel, is
-    sum_j E[y_j] V_jk (V_jk - 1). Where Q has no inverse, ``prior`` fills the directions that cannot
-    be seen, and the standard error of every count that they touch is infinite.
+    sum_j E[y_j] V_jk (V_jk - 1). Where Q has no inverse, ``prior`` determines the directions in its
+    null space, and the standard error of every count with such a component is infinite.
 
     Parameters
     ----------
     observed : (K,)
         How often each label was released.
     table : (K, K)
-        Q, the chance of each released label (column) for each true one (row).
+        Q, the probability of each released label (column) for each true one (row).
     prior : (K,)
-        Shares, from elsewhere.
+        Prior shares of the clusters.
     """
     inverse = np.linalg.pinv(table, rcond=_MIN_SINGULAR)
-    guess = prior * observed.sum()
-    counts = guess + (observed - guess @ table) @ inverse
+    expected = prior * observed.sum()
+    counts = expected + (observed - expected @ table) @ inverse
     is_seen = np.abs(table @ inverse - np.eye(len(table))).max(axis=0) < _LARGEST_BIAS
     variance = np.maximum(observed @ (inverse * (inverse - 1.0)), 0.0)
     return counts, np.where(is_seen, np.sqrt(variance), np.inf)

@@ -62,9 +62,9 @@ def harmonics(n_coordinates: int) -> Floats:
 
 
 def shape_library(n_slots: int, count: int) -> Floats:
-    """Return so many public daily shapes as rows of length 1, the most common kinds first.
+    """Return ``count`` public daily shapes as rows of unit norm, the most common first.
 
-    After 28 described ones follow smooth positive curves that cover what else is possible evenly.
+    The first 28 are described shapes; the others are smooth positive curves of low discrepancy.
     """
     hours = np.arange(n_slots) * HOURS / n_slots
     described = _described_shapes(hours)[:count]
@@ -81,7 +81,7 @@ def shape_library(n_slots: int, count: int) -> Floats:
 
 
 def checked_library(library: ArrayLike | None, n_slots: int) -> Floats:
-    """Return own public shapes, of length 1; none if None."""
+    """Return the given public shapes at unit norm; none if None."""
     if library is None:
         return np.empty((0, n_slots))
     shapes = checks.numbers("public_library", library)
@@ -152,7 +152,7 @@ _SEASONAL = (0.2, 0.5)
 _COLOUR = 0.75
 """Exponent of the noise colour (1 + harmonic)^-0.75 of a day; .5 costs 5 %, 1 costs 2 %."""
 _WEEKLY = 2.5
-"""A week's rhythm stands out by so much from the days around it."""
+"""Amplitude of the weekly pattern relative to that of neighbouring day curves."""
 _WEEK = 7.0
 _FEWEST_COORDINATES = 96
 
@@ -218,7 +218,7 @@ class Calendar:
 
     @property
     def curves(self) -> tuple[Floats, Floats, Ints, Floats]:
-        """What turns load into weighted coordinates z / a: curves, places and scales of them."""
+        """Curves, places and scales that transform load to weighted coordinates z / a."""
         scale = 1.0 / (self._root * self.colour)
         return self.day_curves, self.slot_curves, self.places, scale
 
@@ -228,7 +228,7 @@ class Calendar:
 
     @property
     def _is_weekly(self) -> NDArray[np.bool_]:
-        """Day curves near one, two or three waves a week: cosine i has i / 2 waves in D days."""
+        """Day curves near one, two or three waves per week: cosine i has i / 2 waves in D days."""
         waves = np.arange(self.n_days) * _WEEK / (2.0 * self.n_days)
         near = 1.1 * _WEEK / (2.0 * self.n_days)
         weekly: NDArray[np.bool_] = (np.abs(waves - np.round(waves)) <= near) & (waves > 0.5)

@@ -114,11 +114,11 @@ def _shares(log_edges: tuple[float, ...]) -> tuple[Floats, Floats]:
 
 
 _SURE = (3.5, 5.5)
-"""Standard deviations that make a tail believed: near the bulk, and beyond three SD. A false
+"""Standard deviations that make a tail significant: near the bulk, and beyond three SD. A false
 level far out is costly, as a cluster's weight in the loss grows with the square of its size: with 3
 standard deviations one run in 24 spent its clusters on empty space."""
 _MIN_IN_TAIL = 8.0
-"""Customers in a believed tail, times 1 / mu."""
+"""Minimum number of customers in a significant tail, times 1 / mu."""
 MIN_KW, MAX_KW = 1e-9, 4e9
 """Sizes in kW between which arithmetic is safe."""
 _WIDE = 6.0
@@ -166,7 +166,7 @@ def one_level(size: float, total: float) -> SizeLevels:
 
 
 def size_levels(counts: Floats, edges: Floats, *, std: float, mu: float) -> SizeLevels:
-    """Fit a log-normal to the noisy counts and choose levels from its bulk to its believed tail.
+    """Fit a log-normal to the noisy counts and choose levels from its bulk to its significant tail.
 
     Parameters
     ----------
@@ -174,9 +174,9 @@ def size_levels(counts: Floats, edges: Floats, *, std: float, mu: float) -> Size
         Noisy number of customers in each size cell.
     edges : (cells - 1,)
         Bounds between the cells.
-    std : float
+    std
         Standard deviation of the noise of a count.
-    mu : float
+    mu
         Gaussian signal of the whole release, for the minimum number of customers of a level.
     """
     log_edges = np.log(edges)

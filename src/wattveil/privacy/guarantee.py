@@ -23,10 +23,10 @@ import decimal
 import math
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
-from typing import Self
+from typing import Self, final
 
 from wattveil import checks
 from wattveil.errors import BudgetExceededError, InvalidParameterError
@@ -217,11 +217,12 @@ class Spend:
 
     def __post_init__(self) -> None:
         """Convert to Python integers: they do not overflow when added up."""
-        object.__setattr__(
-            self, "rho_units", checks.integer("rho_units", self.rho_units, minimum=0)
-        )
+        units = checks.integer("rho_units", self.rho_units, minimum=0)
+        object.__setattr__(self, "rho_units", units)
 
 
+@final
+@dataclass(frozen=True, eq=False, repr=False)
 class Budget:
     """Privacy budget of one release: what it may spend, and what it has spent.
 
@@ -239,19 +240,28 @@ class Budget:
     this budget satisfies ``guarantee``. Proof: docs/proofs/accounting.md.
     """
 
-    def __init__(
-        self, guarantee: Guarantee, *, response_epsilon: float = 0.0, response_delta: float = 0.0
-    ) -> None:
-        self.guarantee = guarantee
+    guarantee: Guarantee
+    _: KW_ONLY
+    response_epsilon: float = 0.0
+    response_delta: float = 0.0
+    grant: Composition = dataclasses.field(init=False)
+    """What may be spent of each measure."""
+    _spends: list[Spend] = dataclasses.field(init=False, default_factory=list)
+    _lock: threading.Lock = dataclasses.field(init=False, default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        """Compute the grant."""
         aside = Composition(
-            response_epsilon=response_epsilon,
-            response_delta=response_delta,
-            eta=_ETA_SHARE * guarantee.epsilon,
+            response_epsilon=self.response_epsilon,
+            response_delta=self.response_delta,
+            eta=_ETA_SHARE * self.guarantee.epsilon,
         )
-        self.rho_units = self._largest_rho(aside)
-        self.grant = replace(aside, rho_units=self.rho_units)
-        self._spends: list[Spend] = []
-        self._lock = threading.Lock()
+        object.__setattr__(self, "grant", replace(aside, rho_units=self._largest_rho(aside)))
+
+    @property
+    def rho_units(self) -> int:
+        """Units of rho granted to Gaussian mechanisms."""
+        return self.grant.rho_units
 
     @property
     def spends(self) -> tuple[Spend, ...]:
@@ -288,11 +298,9 @@ class Budget:
             return replace(aside, rho_units=units).delta(epsilon) <= delta
 
         if replace(aside, eta=0.0).delta(epsilon) > delta:
-            raise InvalidParameterError(
-                "response_epsilon, response_delta",
-                f"within the guarantee ({epsilon}, {delta})",
-                (aside.response_epsilon, aside.response_delta),
-            )
+            found = (aside.response_epsilon, aside.response_delta)
+            rule = f"within the guarantee ({epsilon}, {delta})"
+            raise InvalidParameterError("response_epsilon, response_delta", rule, found)
         above = 1
         while keeps_guarantee(above):
             above *= 2

@@ -5,8 +5,8 @@ point between the random bits and the number. Its bits come from OpenSSL's gener
 operating system seeds. Uniform choices and Bernoulli draws take words from the operating system's
 generator itself, with exact rational probabilities.
 
-There is no seed. A test installs a source of its own with `rehearse`; values drawn from it are
-marked, and `Released.publish` refuses them.
+The system's noise has no seed. Tests and the replay audit install another source with `simulate`;
+values drawn from it are marked, and `Released.publish` refuses them.
 """
 
 import hmac
@@ -34,7 +34,7 @@ LARGEST_SCALE = 2.0**48
 class NoiseSource:
     """The system's noise source: OpenDP's sampler, and random words of the operating system.
 
-    Noise sources of tests override its methods.
+    Noise sources of tests and of the replay audit override its methods.
     """
 
     is_genuine = False
@@ -61,8 +61,8 @@ _source: ContextVar[NoiseSource] = ContextVar("noise source", default=_SYSTEM)
 
 
 @contextmanager
-def rehearse(source: NoiseSource) -> Iterator[None]:
-    """Draw from a test's own source inside the block; nothing drawn there can be published."""
+def simulate(source: NoiseSource) -> Iterator[None]:
+    """Draw from another source inside the block; nothing drawn there can be published."""
     token = _source.set(source)
     try:
         yield
@@ -70,14 +70,19 @@ def rehearse(source: NoiseSource) -> Iterator[None]:
         _source.reset(token)
 
 
-def is_rehearsal() -> bool:
+def is_simulated() -> bool:
     """Whether noise is drawn from a source other than the system's."""
     return not _source.get().is_genuine
 
 
 def add_discrete_gaussian(exact: NDArray[np.int64], *, scale: float) -> NDArray[np.int64]:
-    """Return exact integers plus independent discrete Gaussian noise of this scale, in steps."""
-    return _source.get().add_discrete_gaussian(exact, check_scale(scale))
+    """Return exact integers plus independent discrete Gaussian noise of this scale, in steps.
+
+    The sum wraps at 2^63 like any int64: still a function of the noisy sum.
+    """
+    noisy = _source.get().add_discrete_gaussian(exact, check_scale(scale))
+    noisy.setflags(write=False)
+    return noisy
 
 
 def uniform_below(*, bound: int, size: int) -> NDArray[np.int64]:

@@ -25,6 +25,7 @@ import datetime as dt
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar, TypeVarTuple, final
@@ -32,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar, Ty
 import numpy as np
 
 from wattveil.arrays import Bools, Ints
-from wattveil.errors import RehearsalError
+from wattveil.errors import SimulatedNoiseError
 from wattveil.privacy.guarantee import Spend
 
 if TYPE_CHECKING:
@@ -45,7 +46,11 @@ Columns = TypeVarTuple("Columns")
 Found = TypeVarTuple("Found")
 Other = TypeVar("Other")
 
-_PLAIN = {str, bytes, bool, int, float, type(None), dt.date, dt.datetime}
+_NUMPY = {*np.sctypeDict.values()} - {np.void}  # a void may contain objects
+_PLAIN = {str, bytes, bool, int, float, type(None), dt.date, dt.datetime, *_NUMPY}
+
+IN_AUDIT: ContextVar[bool] = ContextVar("in audit", default=False)
+"""Whether `privacy.transcript` records: then what is released is compared, never published."""
 
 
 class PrivateValue:
@@ -87,12 +92,8 @@ class BoundRowFunction(Generic[Result]):
     """A row function together with its public or released parameters."""
 
     def __init__(self, function: "RowFunction[..., Result]", public: Mapping[str, Any]) -> None:
-        if type(function) is not RowFunction:
-            raise TypeError("only a marked row function has parameters to bind")
-        for value in public.values():
-            check_public(value)
-        self._function = function
-        self._public = public
+        self._function = exactly(function, RowFunction)
+        self._public = {name: frozen(value) for name, value in public.items()}
 
     def __call__(self, *columns: Any) -> Result:  # noqa: ANN401 - arrays of any type
         """Apply the function to a block of customers; refuse all but one entry per customer."""
@@ -101,8 +102,11 @@ class BoundRowFunction(Generic[Result]):
         n_rows = columns[0].shape[:1]
         if any(type(one) is not np.ndarray or one.shape[:1] != n_rows for one in found):
             raise ValueError("a row function returns plain arrays with one entry per customer")
-        result: Result = found
-        return result
+        return found  # type: ignore[no-any-return]  # a tuple of arrays
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Bind again when unpickled: NumPy does not keep the flag of a frozen array."""
+        return BoundRowFunction, (self._function, self._public)
 
 
 @final
@@ -138,21 +142,27 @@ def row_function(function: Callable[Arguments, Result]) -> RowFunction[Arguments
     return RowFunction(function)
 
 
-def check_public(value: object) -> None:
-    """Refuse a parameter that is not a plain value: its methods would be passed private rows."""
-    is_array = type(value) is np.ndarray and value.dtype != np.object_
-    if isinstance(value, tuple | list | dict):
-        for one in [*value, *value.values()] if isinstance(value, dict) else value:
-            check_public(one)
-    elif not (is_array or type(value) in _PLAIN or isinstance(value, np.generic)):
+def frozen(value: object) -> object:
+    """Return a copy of a parameter that cannot be changed; refuse all but plain values.
+
+    Methods of another object would be passed private rows. An array or list that a row function
+    writes to would take values of one block to the next, or out to the caller.
+    """
+    if type(value) is tuple or type(value) is list:
+        return tuple(map(frozen, value))
+    if type(value) is np.ndarray and not value.dtype.hasobject:
+        value = np.array(value)
+        value.setflags(write=False)
+    elif type(value) not in _PLAIN:
         raise TypeError("parameters of a row function are arrays, numbers, texts and dates")
+    return value
 
 
-def checked_work(work: BoundRowFunction[Result]) -> BoundRowFunction[Result]:
-    """Accept a bound row function; refuse any other callable."""
-    if type(work) is not BoundRowFunction:
-        raise TypeError("private rows accept bound row functions only")
-    return work
+def exactly(value: T, kind: type[object]) -> T:
+    """Accept an object of this very class: methods of another could do anything with rows."""
+    if type(value) is not kind:
+        raise TypeError(f"the kernel accepts a {kind.__name__} only")
+    return value
 
 
 def kept_columns(found: Sequence[Any]) -> tuple[Any, ...]:
@@ -220,23 +230,30 @@ class Rows(PrivateValue, ABC, Generic[*Columns]):
         """Write the columns, sorted by the first: for `ReleasedRows` only."""
 
 
+def checked_rows(rows: T) -> T:
+    """Accept the rows of an engine; refuse any other object."""
+    if not isinstance(rows, Rows):
+        raise TypeError("a mechanism reads the rows of an engine only")
+    return rows
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class Released(Generic[T]):
     """The output of a mechanism and what was charged for it.
 
-    ``rehearsal`` is true when any of its noise came from an injected test source. Such a value can
-    be inspected, never published: `publish` refuses it.
+    ``simulated`` is true when any of its noise came from another source than the system's. Such a
+    value can be inspected, never published: outside the replay audit `publish` refuses it.
     """
 
     value: T
     spends: tuple[Spend, ...]
-    rehearsal: bool
+    simulated: bool
 
     def publish(self) -> T:
-        """Return the value for a file, a table or a response; refuse a rehearsal."""
-        if self.rehearsal:
-            raise RehearsalError("drawn from an injected test source: it cannot be published")
+        """Return the value for a file, a table or a response; refuse simulated noise."""
+        if self.simulated and not IN_AUDIT.get():
+            raise SimulatedNoiseError("drawn from simulated noise: it cannot be published")
         return self.value
 
 

@@ -5,9 +5,10 @@ the noisy integers of the first makes exactly the same queries, and the differen
 integers is the contribution of the changed data, query by query. The replay audit
 (`wattveil.lab.audit.replay_audit`) uses this module.
 
-The noisy integers of both runs are those of the first, a genuine release. Labels of a changed
-customer may differ, so what the second run releases is for comparison only and must not be
-published. The exact integers are private: they stay with the data holder.
+The audit seeds the noise of the first run, so that it can be repeated; anyone who knows the seed
+can subtract that noise. So what either run releases is for comparison only: all of it is marked as
+simulated, and cannot be published once the run has ended. The exact integers are private: they stay
+with the data holder.
 """
 
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from wattveil.arrays import Ints
 from wattveil.privacy import noise
+from wattveil.privacy.private_data import IN_AUDIT
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,28 +39,52 @@ class Transcript:
     words: tuple[NDArray[np.uint64], ...]
 
 
-def record(run: Callable[[], object], handed: Transcript | None = None) -> Transcript:
-    """Run a release and return its transcript; reuse the draws of an earlier one, if given."""
-    source = _Recorder(handed)
-    with noise.rehearse(source):
-        run()
+def record(
+    run: Callable[[], object], handed: Transcript | None = None, *, seed: int | None = None
+) -> Transcript:
+    """Run a release and return its transcript.
+
+    Noise is that of an earlier transcript, if one is handed; else it is seeded; without a seed it
+    is drawn by the system. In all three cases what the run releases cannot be published.
+    """
+    source = _Recorder(handed, noise.NoiseSource() if seed is None else _SeededNoise(seed))
+    token = IN_AUDIT.set(True)
+    try:
+        with noise.simulate(source):
+            run()
+    finally:
+        IN_AUDIT.reset(token)
     return Transcript(tuple(source.draws), tuple(source.drawn_words))
 
 
+class _SeededNoise(noise.NoiseSource):
+    """Rounded normal numbers and words of a seeded generator: for comparison, no protection."""
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.default_rng(seed)  # noqa: TID251 - nothing is released
+
+    def discrete_gaussian(self, scale: float, size: int) -> Ints:
+        """Draw normal numbers, rounded."""
+        return np.rint(self._generator.normal(0.0, scale, size)).astype(np.int64)
+
+    def words(self, size: int) -> NDArray[np.uint64]:
+        """Draw uniform 64-bit words."""
+        return self._generator.integers(0, 2**64, size, dtype=np.uint64)
+
+
 class _Recorder(noise.NoiseSource):
-    """Noise source that records: the system's noise, or that of an earlier transcript."""
+    """Noise source that records the noise of another source, or of an earlier transcript."""
 
-    is_genuine = True
-
-    def __init__(self, handed: Transcript | None) -> None:
+    def __init__(self, handed: Transcript | None, source: noise.NoiseSource) -> None:
         self._handed = handed
+        self._source = source
         self.draws: list[Draw] = []
         self.drawn_words: list[NDArray[np.uint64]] = []
 
     def add_discrete_gaussian(self, exact: Ints, scale: float) -> Ints:
         """Draw, or return the noisy integers of the same query in the earlier transcript."""
         if self._handed is None:
-            noisy = super().add_discrete_gaussian(exact, scale)
+            noisy = self._source.add_discrete_gaussian(exact, scale)
         else:
             place = len(self.draws)
             earlier = self._handed.draws[place : place + 1]  # empty, if it made fewer queries
@@ -71,7 +97,7 @@ class _Recorder(noise.NoiseSource):
     def words(self, size: int) -> NDArray[np.uint64]:
         """Draw, or return the words of the same call in the earlier transcript."""
         if self._handed is None:
-            words = super().words(size)
+            words = self._source.words(size)
         else:
             place = len(self.drawn_words)
             earlier = self._handed.words[place : place + 1]

@@ -3,7 +3,7 @@
 A plan goes through the release with the expected customers, sizes and curves, so it makes the same
 choices of radius, coordinates and filter. It uses no data and costs nothing.
 
->>> plan = plan_load_shapes(customers=[1409], epsilon=1.0, delta=1e-6, typical_kw=0.5)
+>>> plan = plan_load_shapes(customers=[1000], epsilon=1.0, delta=1e-6, typical_kw=0.5)
 >>> bool(0.005 < plan.error_kw[0] < 0.05)
 True
 """

@@ -1,42 +1,70 @@
-"""Public estimate of the number of customers: how it is rounded, and which delta it permits.
+"""Public estimates of the number and size of customers: how they are rounded; delta they permit.
 
-The estimate is published. The exact number would reveal whether one customer is in the data: it
-differs with and without that customer. So an estimate is rounded before it is stored or shown.
+Estimates are published. An exact number would reveal whether one customer is in the data: number
+and median differ with and without that customer. So estimates are rounded before they are stored or
+shown.
 
 >>> rounded_customers(1409)
 1000
->>> rounding_note(1409)
-'public estimate of customers: 1,409 rounded to 1,000'
+>>> rounded_kw(0.5417)
+0.5
+>>> rounding_notes({"customers": 1409, "typical_kw": 0.5})
+['public estimate of customers: 1,409 rounded to 1,000']
 """
 
 import itertools
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
 
 MAX_CUSTOMERS = 10**12
 """Largest estimate that is accepted; on the 1-2-5 grid."""
+MIN_TYPICAL_KW, MAX_TYPICAL_KW = 1e-6, 1e6
+"""Range of the median size that is accepted; powers of ten."""
 
 ROUNDING_RULE = "rounded to 1, 2 or 5 times a power of ten"
+KW_ROUNDING_RULE = (
+    "rounded to 1, 1.25, 1.6, 2, 2.5, 3.15, 4, 5, 6.3 or 8 times a power of ten (R10 of ISO 3)"
+)
+
+_STEPS = ("1", "2", "5", "10")
+_KW_STEPS = ("1", "1.25", "1.6", "2", "2.5", "3.15", "4", "5", "6.3", "8", "10")
+"""Finer than those of customers: expected errors are in proportion to the size, and the epsilon of
+a target error of clusters grows with about its fourth power."""
 
 
 def rounded_customers(customers: int) -> int:
-    """Return the nearest of 1, 2, 5, 10, 20, 50, ... on a logarithmic scale, for at least 1.
+    """Return the nearest of 1, 2, 5, 10, 20, 50, ... on a logarithmic scale, for at least 1."""
+    return int(_nearest_step(Decimal(customers), _STEPS))
 
-    In whole numbers: n is nearer to ``low`` than to ``high`` where n^2 < low high. There are no
-    ties, since no such product (2, 10 or 50 times a power of 100) is a square.
+
+def rounded_kw(kw: float) -> float:
+    """Return the nearest of the preferred numbers R10 on a logarithmic scale, for a positive kw."""
+    return float(_nearest_step(Decimal(kw), _KW_STEPS))
+
+
+def _nearest_step(value: Decimal, steps: Sequence[str]) -> Decimal:
+    """Return the nearest of these steps, from 1 to 10, times a power of ten; computed exactly.
+
+    A number x is nearer to ``low`` than to ``high`` where x^2 < low high. There are no ties, since
+    no such product is the square of a fraction.
     """
-    power: int = 10 ** (len(str(customers)) - 1)
-    steps = (power, 2 * power, 5 * power, 10 * power)
-    for low, high in itertools.pairwise(steps):
-        if customers * customers < low * high:
+    power = value.adjusted()
+    for low, high in itertools.pairwise(Decimal(step).scaleb(power) for step in steps):
+        if Fraction(value) ** 2 < Fraction(low) * Fraction(high):
             return low
-    return steps[-1]
+    return Decimal(steps[-1]).scaleb(power)
 
 
-def rounding_note(customers: int) -> str | None:
-    """Return one line that states how an estimate was rounded; None if it was not."""
-    rounded = rounded_customers(customers)
-    if rounded == customers:
-        return None
-    return f"public estimate of customers: {customers:,} rounded to {rounded:,}"
+def rounding_notes(given: Mapping[str, object]) -> list[str]:
+    """Return one line for each estimate, by the name of its field, that is rounded."""
+    notes = []
+    customers, typical_kw = given.get("customers"), given.get("typical_kw")
+    if isinstance(customers, int) and (whole := rounded_customers(customers)) != customers:
+        notes += [f"public estimate of customers: {customers:,} rounded to {whole:,}"]
+    if isinstance(typical_kw, float) and (size := rounded_kw(typical_kw)) != typical_kw:
+        notes += [f"public estimate of their median size: {typical_kw!r} kW rounded to {size!r} kW"]
+    return notes
 
 
 def delta_warning(delta: float, customers: int) -> str | None:

@@ -15,11 +15,11 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from wattveil.declaration import Declaration, check_options
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Tier
 
 if TYPE_CHECKING:
-    from wattveil.declaration import Declaration
     from wattveil.products.product import Product
 
 _BUILT_IN = (
@@ -42,8 +42,10 @@ def register(product: "Product") -> None:
     Parameters
     ----------
     product
-        Its name must be new in its tier.
+        Its name must be new in its tier. Its options must have defaults and immutable types.
     """
+    if product.Options is not None:
+        check_options(product.Options)
     if product.name in {known.name for known in products_of(product.tier)}:
         rule = f"a new name in the {product.tier.value} tier"
         raise InvalidParameterError("product", rule, product.name)
@@ -63,6 +65,11 @@ def products_of(tier: Tier) -> "tuple[Product, ...]":
     return tuple(product for product in (*_built_in(), *_added) if product.tier is tier)
 
 
+def added_products() -> "tuple[Product, ...]":
+    """Return the products that `register` added in this process; others may lack them."""
+    return tuple(_added)
+
+
 def product_named(name: str, tier: Tier) -> "Product":
     """Return the product of this name; an unknown name is refused."""
     known = {product.name: product for product in products_of(tier)}
@@ -80,7 +87,7 @@ def default_weights() -> dict[str, float]:
     }
 
 
-def product_options() -> "dict[str, type[Declaration]]":
+def product_options() -> dict[str, type[Declaration]]:
     """Return the model of the options of each product that has options, by name."""
     return {
         product.name: product.Options

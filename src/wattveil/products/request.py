@@ -16,10 +16,14 @@ from wattveil.errors import InvalidParameterError
 from wattveil.numerics.size_distribution import MAX_KW, MIN_KW
 from wattveil.privacy.guarantee import Tier
 from wattveil.products.public_estimate import (
+    KW_ROUNDING_RULE,
     MAX_CUSTOMERS,
+    MAX_TYPICAL_KW,
+    MIN_TYPICAL_KW,
     ROUNDING_RULE,
     delta_warning,
     rounded_customers,
+    rounded_kw,
 )
 from wattveil.products.registry import default_weights, product_options
 
@@ -55,6 +59,13 @@ _GROUPS = CommandLine(group="Groups of customers")
 _LABELS = CommandLine(group="Labels")
 _ESTIMATES = CommandLine(group="Public estimates, for the plan")
 _TEXTS = CommandLine(group="Description of the release")
+
+
+class FixedByDataset:
+    """Mark of a field that a server fixes for a data set, when it is registered."""
+
+
+FIXED_BY_DATASET = FixedByDataset()
 
 
 class About(Declaration):
@@ -105,14 +116,16 @@ class ReleaseRequest(Declaration):
     """Options of single products, by name of the product; each product fills in its defaults."""
     n_clusters: Annotated[int, Field(ge=1, le=1000), CommandLine(option="--clusters")] = 6
     """Number of customer segments (clusters)."""
-    clip_kw: Annotated[float, Field(ge=MIN_KW, le=MAX_KW, json_schema_extra=KW)] | None = None
+    clip_kw: Annotated[
+        Annotated[float, Field(ge=MIN_KW, le=MAX_KW, json_schema_extra=KW)] | None, FIXED_BY_DATASET
+    ] = None
     """Public bound on the root-mean-square load of a customer; larger customers are clipped to
     it."""
     normalise: bool = False
     """Cluster the shape of load profiles, whatever their size: rows are scaled to unit L2 norm."""
     by: Annotated[Line | None, _GROUPS] = None
     """Public attribute of the customers by which load and cluster shares are released."""
-    levels: Annotated[tuple[Line, ...], _GROUPS] = ()
+    levels: Annotated[tuple[Line, ...], _GROUPS, FIXED_BY_DATASET] = ()
     """Public list of the values of that attribute: single,couple,pv."""
     clusters_by_group: Annotated[bool, _GROUPS] = False
     """Cluster each group separately."""
@@ -130,10 +143,21 @@ class ReleaseRequest(Declaration):
         ),
         AfterValidator(rounded_customers),
         _ESTIMATES,
+        FIXED_BY_DATASET,
     ] = 1000
-    typical_kw: Annotated[float, Field(gt=0.0, json_schema_extra=KW), _ESTIMATES] = 0.5
-    """Public estimate of the median size of customers."""
-    about: About = Field(default_factory=About)
+    typical_kw: Annotated[
+        float,
+        Field(
+            ge=MIN_TYPICAL_KW,
+            le=MAX_TYPICAL_KW,
+            description=f"Public estimate of the median size of customers, {KW_ROUNDING_RULE}.",
+            json_schema_extra=KW,
+        ),
+        AfterValidator(rounded_kw),
+        _ESTIMATES,
+        FIXED_BY_DATASET,
+    ] = 0.5
+    about: Annotated[About, FIXED_BY_DATASET] = Field(default_factory=About)
     """Description of the release by its publisher."""
 
     @model_validator(mode="after")

@@ -134,7 +134,7 @@ def profiles_from_readings(
     Notes
     -----
     The rules decide which customers stay. They are public parameters and recorded in ``rules`` of
-    the result; do not tune them by looking at it.
+    the result; do not tune them by inspecting it.
     """
     rules = one_model(ProfileRules, rules, fields)
     if isinstance(readings, Readings):

@@ -26,14 +26,14 @@ SPARK_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
 COMPLETE = "_SUCCESS"
 """The file that Spark puts into a folder when all others are there."""
 _VERSION = 2
-"""Of the file. Version 1 (Wattveil 0.1) has other names for rules, which a manifest would miss."""
+"""Version of the file format. Version 1 (Wattveil 0.1) has other names for rules."""
 _Distributed = TypeVar("_Distributed")
 _Distributed_co = TypeVar("_Distributed_co", covariant=True)
 _ID, _LOAD, _SHARE = "customer_id", "load_kw", "estimated_share"
 
 
 class ProfilesEngine(Protocol[_Distributed_co]):
-    """Engine that stores customers elsewhere than in memory."""
+    """Engine that stores customers outside the memory of this process."""
 
     def read_profiles(self, path: str | Path) -> _Distributed_co:
         """Return the profiles of a file or folder, stored by the engine."""
@@ -252,7 +252,7 @@ class ProfileRules(Declaration):
     """Rules by which profiles are made from readings.
 
     They decide which customers stay. They are public parameters, recorded with the profiles and in
-    the manifest of a release; do not tune them by looking at the result.
+    the manifest of a release; do not tune them by inspecting the result.
     """
 
     grid: TimeGrid = Field(default_factory=TimeGrid)

@@ -58,7 +58,7 @@ def _shares(title: str, lines: Sequence[tuple[str, int]]) -> PageTable:
 
 
 def _rules(rules: Mapping[str, object], within: str = "") -> list[tuple[str, str]]:
-    """Lay out the rules that were given; guesses have their own table."""
+    """Lay out the rules that were given; inferred options have their own table."""
     lines = []
     for key, value in rules.items():
         name = within + key.replace("_", " ")

@@ -1,7 +1,7 @@
 """Reading options: public parameters of `read_readings`, declared once.
 
 They decide which rows stay, so the report, the profiles and the manifest of a release record them;
-do not tune them by looking at the result. Keyword arguments of `read_readings`, options of
+    do not tune them by inspecting the result. Keyword arguments of `read_readings`, options of
 `wattveil profiles`, messages to Spark executors and the JSON of reports derive from `ReadOptions`.
 """
 
@@ -20,7 +20,7 @@ from wattveil.readings.timestamps import TimeZone
 
 
 class FileLayout(StrEnum):
-    """How a table lays readings out."""
+    """Layout of a table of readings."""
 
     LONG = "long"  # one row per reading
     WIDE = "wide"  # one row per customer and day, one column per slot of the day
@@ -53,7 +53,7 @@ class DecimalMark(StrEnum):
 class Conflicts(StrEnum):
     """Rule for different values of one interval."""
 
-    DROP = "drop"  # neither: no guess about which is right
+    DROP = "drop"  # neither value is used
     FIRST = "first"  # in order of appearance: folder, file, row
     LAST = "last"
     MEAN = "mean"
@@ -149,9 +149,9 @@ class ReadOptions(Declaration):
     ) = None
     """First day, and day after the last. Readings outside are dropped."""
     conflicts: Conflicts = Conflicts.DROP
-    """Rule for different values of one interval: drop all (no guess about which is right), keep the
-    first or the last to appear, or their mean. Before that, a measured read replaces an estimated
-    one; equal values are always merged."""
+    """Rule for different values of one interval: drop all of them, keep the first or the last to
+    appear, or their mean. Before that, a measured read replaces an estimated one; equal values are
+    always merged."""
     estimated: Estimated = Estimated.KEEP
     """Rule for estimated reads: keep, flag (profiles then have the share of each customer), or
     drop."""

@@ -1,6 +1,6 @@
 """`read_readings` and `Readings`: meter data of any known kind as one table, larger than memory.
 
-`Readings` hands over the long table of `READINGS_SCHEMA`, as a whole or as a stream, and totals by
+`Readings` returns the long table of `READINGS_SCHEMA`, as a whole or as a stream, and totals by
 customer and slot (`slot_totals`). Behind these methods every row is checked by itself
 (`row_checks`) and reconciled with the others (`reconcile`), or counted in one pass where that gives
 the same result.
@@ -73,7 +73,7 @@ _Distributed_co = TypeVar("_Distributed_co", covariant=True)
 
 
 class ReadingsEngine(Protocol[_Distributed_co]):
-    """Engine that reads readings elsewhere than in this process."""
+    """Engine that reads readings outside this process."""
 
     def read_readings(
         self, source: str | Path | Sequence[str | Path], options: ReadOptions, *, memory_mb: int
@@ -276,7 +276,7 @@ class Readings:
         return slot_totals(self, grid, zone)
 
     def customers_in(self) -> int:
-        """Count the customers named in the source, whether or not a reading of theirs stays."""
+        """Count the customers named in the source, with or without usable readings."""
         return self.reconciled().customers
 
     def write_parquet(self, path: str | Path) -> None:

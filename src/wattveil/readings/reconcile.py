@@ -1,4 +1,4 @@
-"""Reconciliation: from checked rows to the table of readings, where single rows are not enough.
+"""Reconciliation of checked rows with each other: time axis, duplicates, registers, channels.
 
 Four stages: *place* puts stamps on the UTC axis (the repeated hour by order of appearance), *unite*
 makes one row of the rows of one interval, *difference* turns register reads into energy, *net*
@@ -47,7 +47,7 @@ class Reconciliation:
     """
 
     sql: str = ""
-    customers: int = 0  # named in the rows, whatever became of these
+    customers: int = 0  # named in the rows, including customers whose rows were all dropped
     rows_in: int = 0
     rows_out: int = 0
     by_row: Counter[Drop] = field(default_factory=Counter)
@@ -188,7 +188,7 @@ class _Reconciler:
         }[self._rules.conflicts]
         source, best = table, ""
         if self._rules.has_qualities:
-            # A measured read outdoes an estimated one of the same interval; else all compete.
+            # A measured read replaces an estimated one of the same interval; then the rule applies.
             source = f"""(
                 SELECT *, quality >= {schema.FIRST_ESTIMATED} AS rank,
                        min(rank) OVER (PARTITION BY {key}) AS best_rank
@@ -277,7 +277,7 @@ class _Reconciler:
         )"""
 
     def _net(self, table: str) -> str:
-        """Make one load of delivered and received; a net channel stands for itself."""
+        """Net the delivered and received channels; an existing net channel is used unchanged."""
         net = f"FILTER (channel = {schema.NET})"
         path = self._write(
             "netted",

@@ -1,7 +1,7 @@
 """Schema of the long table of readings, its codes, and the texts that files use for them.
 
 =============  ====================================================================================
-customer_id    whose reading it is
+customer_id    customer of the reading
 start_utc      start of the interval
 minutes        its length: 5, 10, 15, 20, 30 or 60
 kwh            energy of the interval; energy received from the customer is negative
@@ -9,7 +9,7 @@ channel        ``delivered`` to the customer, ``received`` from there, or ``net`
 quality        one of `QUALITIES`
 =============  ====================================================================================
 
-Inside, channel and quality travel as their place in `CHANNELS` and `QUALITIES`.
+Internally, channel and quality are codes: their positions in `CHANNELS` and `QUALITIES`.
 """
 
 from unicodedata import category
@@ -30,14 +30,14 @@ READINGS_SCHEMA = pa.schema(
 ALLOWED_MINUTES = (5, 10, 15, 20, 30, 60)
 
 SPACES = "".join(sign for sign in map(chr, range(1 << 16)) if category(sign) == "Zs")
-"""What DuckDB's trim takes off a name."""
-EARLIEST_YEAR, LATEST_YEAR = 1990, 2099  # a stamp outside is a clock that was never set
-MAX_KW = 1_000_000  # no customer has a gigawatt; exact sums in `row_checks` need the limit
+"""Characters that DuckDB's trim removes from a name."""
+EARLIEST_YEAR, LATEST_YEAR = 1990, 2099  # a stamp outside comes from a clock that was never set
+MAX_KW = 1_000_000  # above the load of any customer; exact sums in `row_checks` need the limit
 
 CHANNELS = ("delivered", "received", "net")
 DELIVERED, RECEIVED, NET = range(3)
 
-# From best to worst: of two reads of one interval, only the better ones compete.
+# From best to worst: of several reads of one interval, only those of the best quality are used.
 QUALITIES = (
     "valid",
     "raw",

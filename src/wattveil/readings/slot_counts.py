@@ -351,7 +351,7 @@ _SLOT = f"CASE WHEN units IS NULL AND slot IS NOT NULL THEN {-Drop.NO_VALUE} ELS
 
 @dataclass(frozen=True)
 class _Lookup:
-    """How a row of customer, ``field`` and units finds its slot, and what is summed there."""
+    """SQL of the lookup of a row's slot by ``field``, and of the sum in each slot."""
 
     field: str
     join: str

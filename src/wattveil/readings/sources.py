@@ -104,7 +104,7 @@ def _close(
 
 
 class Kind(StrEnum):
-    """Format of a file, recognised by its first bytes: utilities rename files."""
+    """Format of a file, recognised by its first bytes."""
 
     CSV = "CSV"
     PARQUET = "Parquet"
@@ -131,8 +131,8 @@ def resolve(source: str | Path | Sequence[str | Path], passed_over: list[Path]) 
     """Find the files: a path, a folder, a glob, or a list of any of these.
 
     Files of a folder whose names are not those of meter data are added to ``passed_over``. So are
-    those in ``_temporary`` and the like: programs that write to lakes hide there what is not (or no
-    longer) of the table, behind names that begin with ``_`` or a dot.
+    files in ``_temporary`` and similar folders: names that begin with ``_`` or a dot mark files
+    that are not, or no longer, part of a table.
     """
     if isinstance(source, Sequence) and not isinstance(source, str):
         return [path for part in source for path in resolve(part, passed_over)]
@@ -201,7 +201,7 @@ def header_of(path: Path, skip_lines: int) -> tuple[str, list[str]]:
         raise InvalidFileError(path, where, expected, lines[0])
     delimiter = max(_DELIMITERS, key=lines[0].count)
     if delimiter not in lines[0]:
-        raise InvalidFileError(path, where, "columns parted by , ; | or tab", lines[0][:200])
+        raise InvalidFileError(path, where, "columns separated by , ; | or tab", lines[0][:200])
     names = [name.strip() for name in next(csv.reader([lines[0]], delimiter=delimiter))]
     lowered = [name.lower() for name in names]
     if "" in names or len(set(lowered)) < len(names):
@@ -224,7 +224,7 @@ def scan_parquet(connection: duckdb.DuckDBPyConnection, files: list[Path]) -> Sc
 
 
 def numbered(scan: Scan) -> str:
-    """Write the scan with ``source_row``, the place of a row in the source.
+    """Write the scan with ``source_row``, the position of a row in the source.
 
     Numbered right on the scan: behind a filter or a join DuckDB does not keep the order.
     """

@@ -82,7 +82,7 @@ class StampReader:
     aware: bool
     typed: bool = False  # the column is a time already, and sql grows with it
     writes: str | None = None  # writes stamp_us as the column has it, where that is one way only
-    guess: str | None = None
+    inferred: str | None = None
 
 
 def typed_stamp(column: str, kind: str) -> StampReader | None:
@@ -139,8 +139,8 @@ def text_stamp(
         slow = f"epoch_us(try_cast({whole} AS TIMESTAMPTZ))"
     sql = f"CASE {fast} WHEN regexp_full_match({text}, '{best}') THEN {slow} END"
     aware = best == _AWARE
-    guess = f"stamp: {'instants, with' if aware else 'local time, without'} an offset from UTC"
-    return StampReader(sql, aware=aware, writes=_writes(form), guess=guess)
+    inferred = f"stamp: {'instants, with' if aware else 'local time, without'} an offset from UTC"
+    return StampReader(sql, aware=aware, writes=_writes(form), inferred=inferred)
 
 
 def _writes(form: str | None) -> str | None:
@@ -177,7 +177,7 @@ def _epoch(number: str) -> StampReader:
         f"CASE WHEN {number} BETWEEN 1 AND 99999999999 THEN {number} * 1000000"
         f" WHEN {number} BETWEEN 100000000000 AND 99999999999999 THEN {number} * 1000 END"
     )
-    return StampReader(sql, aware=True, guess="stamp: seconds or milliseconds since 1970")
+    return StampReader(sql, aware=True, inferred="stamp: seconds or milliseconds since 1970")
 
 
 def _formatted(
@@ -196,8 +196,8 @@ def _formatted(
         expected = f"time stamps of a known format, or stamp_format=…{fitting}"
         raise InvalidFileError(path, where, expected, shown)
     sql = f"epoch_us(try_strptime({text}, {literal(best[0])}))"
-    guess = f"stamp_format: {best[0]}"
-    return StampReader(sql, aware=False, writes=_writes(best[0]), guess=guess)
+    inferred = f"stamp_format: {best[0]}"
+    return StampReader(sql, aware=False, writes=_writes(best[0]), inferred=inferred)
 
 
 MINUTE_US = 60_000_000

@@ -42,7 +42,7 @@ def rows_by_group(
     """
     known = {name: tuple(values) for name, values in levels.items()}
     try:
-        work = load_features.with_places.bind(levels=known)
+        work = load_features.with_places.bind(levels=tuple(known.items()))
     except TypeError as error:  # levels are public: they may be quoted
         raise InvalidParameterError("levels", "texts, numbers or dates", known) from error
     table: Any = load_kw

@@ -83,8 +83,10 @@ def cluster_shares(
 
     if rows.width != centres.shape[1]:
         raise InvalidParameterError("load_kw", f"of {centres.shape[1]} columns", rows.width)
-    values = table.checked(groups)
-    own = {f"groups[{name!r}]": values[name] for name in table.levels}
+    if set(groups) != set(table.levels):
+        rule = f"values for each of {sorted(table.levels)}"
+        raise InvalidParameterError("groups", rule, sorted(groups))
+    own = {f"groups[{name!r}]": groups[name] for name in table.levels}
     by_group = rows_by_group(rows, own, table.levels)
     checks.positive_epsilon("epsilon", epsilon)
     checks.probability("delta", delta)

@@ -17,17 +17,12 @@ from wattveil.bundle.produce import read_customer_list
 from wattveil.bundle.registered_profiles import Description
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
-from wattveil.products.public_estimate import rounded_customers
+from wattveil.products.public_estimate import rounded_customers, rounded_kw
 from wattveil.products.registry import default_weights, product_named
 from wattveil.products.request import About, ReleaseRequest
+from wattveil.server.dataset_choices import FIXED, AllowanceBody, DatasetBody, PublicChoices
 from wattveil.server.http import responses
-from wattveil.server.http.requests import (
-    FIXED,
-    AllowanceBody,
-    DatasetBody,
-    PublicChoices,
-    ReleaseBody,
-)
+from wattveil.server.http.requests import ReleaseBody
 from wattveil.server.ledger import administration
 from wattveil.server.ledger.amounts import Allowance
 from wattveil.server.ledger.journal import LedgerTransaction
@@ -193,6 +188,7 @@ def _dataset_of(row: Any) -> Dataset:  # noqa: ANN401 - a row of `_DATASET`
     public = json.loads(row.public)
     # A stored estimate may be unrounded; nothing unrounded is shown.
     public["customers"] = rounded_customers(public["customers"])
+    public["typical_kw"] = rounded_kw(public["typical_kw"])
     return Dataset(
         name=row.name,
         closed=row.closed_at is not None,

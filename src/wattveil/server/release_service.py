@@ -5,9 +5,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from wattveil.bundle.plan import PlanSummary, allotments_to_json
+from wattveil.bundle.plan import PlanSummary, allotments_to_json, requested_products
 from wattveil.bundle.produce import check_list, read_customer_list
 from wattveil.privacy.guarantee import Tier
+from wattveil.products.registry import added_products
 from wattveil.products.request import ReleaseRequest
 from wattveil.server.auth.principals import Principal
 from wattveil.server.datasets import FOLDER, Dataset
@@ -82,6 +83,9 @@ class ReleaseService:
         computed_before, _ = self.state.ledger.already_paid(order)
         if not computed_before:
             self._check_computable(dataset, request)
+            if {*requested_products(request)} & {*added_products()}:
+                # A compute process may lack what this one registered: a plan is made there.
+                self.state.planner.plan(order, dataset.public["grid"])
         charge = self.state.ledger.charge(order)
         if self.state.ledger.release_of(charge) is None:
             self.state.worker.take(charge, self._planned(order, dataset))

@@ -1,4 +1,4 @@
-"""PUBLIC. Simulated customers: a public population of meters that looks like a real one.
+"""PUBLIC. Simulator of a population of metered customers, with realistic load.
 
 Households of several kinds follow a Markov chain of sleeping, being up and being away, and switch
 on appliances; refrigerators cycle, lamps follow the daylight, heating follows one weather that all

@@ -103,9 +103,9 @@ def cycle(
     Parameters
     ----------
     speed
-        Cycles a slot, homes x slots.
+        Cycles per slot, homes x slots.
     duty
-        Share of a cycle that is on; a column or one value a slot.
+        Duty cycle; a column or one value per slot.
     phase
         Where in its cycle each home begins, a column.
     """

@@ -1,4 +1,4 @@
-"""Every number of the simulator, with its source or reason.
+"""Parameters of the simulator, each with its source or reason.
 
 Sources, by the letters used below:
 

@@ -70,7 +70,7 @@ def residential_w(
 
 
 def _moods(count: int, clock: Clock, rng: np.random.Generator) -> NDArray[np.float64]:
-    """Draw how busy each home is on each day: moods that last days, and circumstances."""
+    """Draw the activity of each home on each day: an autoregressive factor and random events."""
     days = clock.behaviour_days
     level = rng.normal(0.0, parameters.WEEKLY_SD, (count, 7))[:, clock.weekday]  # washing day
     for sd, memory in parameters.MOODS:
@@ -83,7 +83,7 @@ def _moods(count: int, clock: Clock, rng: np.random.Generator) -> NDArray[np.flo
 def _always_on(
     homes: Homes, absent: NDArray[np.bool_], rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Return what is never switched off; now and then something is bought or unplugged."""
+    """Return the base load, with occasional permanent changes."""
     changes = rng.random(absent.shape) < parameters.BASE_CHANGES_PER_YEAR / 365.0
     level = np.cumsum(changes * rng.normal(0.0, parameters.BASE_CHANGE_SD, absent.shape), axis=1)
     level += rng.normal(0.0, parameters.BASE_DAY_SD, absent.shape)
@@ -114,7 +114,7 @@ def _cold_appliances(
 def _media_and_lamps(
     household: Household, weather: Weather, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Return what people keep on while they are up: screens, and lamps when it is dark."""
+    """Return the load of screens while residents are awake, and of lamps when it is dark."""
     homes, slots = household.active.shape
     stretches = SLOTS_PER_DAY // _HELD_SLOTS
     taste = np.exp(rng.normal(0.0, parameters.TASTE_SD, (2, homes, 1, 1)))

@@ -45,7 +45,7 @@ from wattveil.simulate.weather import SLOTS_PER_HOUR, Clock, simulate_weather
 
 _MINUTES_PER_SLOT = 15
 _GAP_HOURS = 5.0  # mean length of a failure of the radio link
-_MAX_GAPS = 12.0  # gaps begun up to so many mean lengths before the first hour are drawn
+_MAX_GAPS = 12.0  # gaps that begin up to this many mean lengths before the first hour are drawn
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +74,10 @@ def meter(
     register = np.zeros((count, slots + 1))
     np.cumsum(energy_wh, axis=1, out=register[:, 1:])
     lost = draw_gaps((count, slots), missing, rng)
-    guessed = draw_gaps((count, slots), estimated, rng) & ~lost
-    for row in np.flatnonzero(guessed.any(axis=1)):
+    interpolated = draw_gaps((count, slots), estimated, rng) & ~lost
+    for row in np.flatnonzero(interpolated.any(axis=1)):
         seen = np.ones(slots + 1, dtype=bool)
-        seen[1:-1] = ~(guessed[row, 1:] & guessed[row, :-1])
+        seen[1:-1] = ~(interpolated[row, 1:] & interpolated[row, :-1])
         edge = np.arange(slots + 1)
         register[row] = np.interp(edge, edge[seen], register[row, seen])
     step = minutes // _MINUTES_PER_SLOT
@@ -85,7 +85,7 @@ def meter(
     return Metered(
         kwh=np.diff(reads, axis=1) / 1000.0,
         missing=lost[:, ::step],
-        estimated=guessed[:, ::step],
+        estimated=interpolated[:, ::step],
     )
 
 
@@ -147,12 +147,12 @@ def simulate_readings(
     Parameters
     ----------
     customers, days
-        How many. Customer number n is the same however many there are.
+        Number of customers and days. Customer n does not depend on the number of customers.
     start
         First local day.
     timezone
-        Where the customers live, such as ``"Europe/London"``. Stamps are UTC; people keep local
-        time, so days of 23 and 25 hours occur.
+        IANA time zone of the customers, such as ``"Europe/London"``. Stamps are UTC; behaviour
+        follows local time, so days of 23 and 25 hours occur.
     minutes
         Length of a reading: 15, 30 or 60. All three add up to the same energy.
     mix
@@ -272,7 +272,7 @@ class SimulationPlan:
     climate: Climate = TEMPERATE
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be simulated."""
+        """Reject invalid parameters."""
         checks.integer("customers", self.customers, minimum=1)
         checks.integer("seed", self.seed, minimum=0)
         checks.probability_or_zero("missing", self.missing)

@@ -1,8 +1,8 @@
 """Pages: the one template environment, for files on disk and for the server.
 
 A page is a template and values. Values are escaped where they enter the page; nothing else writes
-HTML. A *standalone* page holds its stylesheet and scripts and forbids every request: it is opened
-from a disk, or from a mail, years later. A served page links to the files under ``/static``.
+HTML. A *standalone* page contains its stylesheet and scripts and forbids every request, so that it
+can be opened offline. A served page links to the files under ``/static``.
 
 Examples
 --------
@@ -103,8 +103,8 @@ def asset(name: str) -> str:
 def figure_json(figure: Figure) -> str:
     """Return a figure as JSON, for a ``data-figure`` attribute.
 
-    The only way of a figure into a page. It returns plain text, which the environment escapes like
-    any other value: a name in a figure cannot end the attribute.
+    Every figure enters a page through this function. It returns plain text, which the environment
+    escapes like any other value: a name in a figure cannot end the attribute.
     """
     text: str = figure.to_json()
     return text

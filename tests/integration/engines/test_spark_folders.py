@@ -81,7 +81,7 @@ def test_readings_and_profiles_in_a_lake(
     there.write_parquet(f"{lake}/profiles")
     kept = Profiles.read_parquet(f"{lake}/profiles", engine=engine)
     rows = kept.customer_ids.beside(kept.load_kw, field="load_kw")
-    _, load_kw = ReleasedRows(Released(value=rows, spends=(), rehearsal=False)).here()
+    _, load_kw = ReleasedRows(Released(value=rows, spends=(), simulated=False)).here()
     assert sorted(load_kw.tolist()) == sorted(here.load_kw.tolist())
     assert Profiles.read_parquet(tmp_path / "profiles").load_kw.tobytes() == here.load_kw.tobytes()
     with pytest.raises(InvalidParameterError, match="out must be a new folder"):
@@ -202,7 +202,7 @@ def test_many_labels_are_in_files_by_their_names_alone(
         frame = spark.range(450).selectExpr("sha2(string(id), 256) AS name", "id AS label")
         no_rows = np.zeros(0, dtype=np.object_), np.zeros(0, dtype=np.int64)
         kept = SparkRows(frame.repartition(partitions), *no_rows)
-        rows = ReleasedRows(Released(value=kept, spends=(), rehearsal=False))
+        rows = ReleasedRows(Released(value=kept, spends=(), simulated=False))
         rows.write_parquet(tmp_path / f"{partitions}", ("customer", "label"))
         parts = sorted((tmp_path / f"{partitions}").glob("*.parquet"))
         files.append([pq.read_table(part)["customer"].to_pylist() for part in parts])

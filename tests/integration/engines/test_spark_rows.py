@@ -29,7 +29,7 @@ from wattveil.arrays import Floats
 from wattveil.engines.local import LocalRows
 from wattveil.engines.spark import spark_rows as module
 from wattveil.engines.spark.spark_rows import SparkRows
-from wattveil.errors import InvalidDataError, InvalidParameterError, RehearsalError
+from wattveil.errors import InvalidDataError, InvalidParameterError, SimulatedNoiseError
 from wattveil.numerics.load_basis import Calendar
 from wattveil.privacy import noise
 from wattveil.privacy.guarantee import Budget, Neighbours
@@ -121,10 +121,10 @@ def totals(rows: Rows[*tuple[Any, ...]], work: BlockSums) -> list[list[int]]:
     return [part.tolist() for part in work.split(rows.add_up(work))]
 
 
-def released(rows: Rows[*tuple[Any, ...]], *, rehearsal: bool = False) -> ReleasedRows[Any, Any]:
+def released(rows: Rows[*tuple[Any, ...]], *, simulated: bool = False) -> ReleasedRows[Any, Any]:
     """Return rows as a mechanism releases them."""
     value: Any = rows
-    return ReleasedRows(Released(value=value, spends=(), rehearsal=rehearsal))
+    return ReleasedRows(Released(value=value, spends=(), simulated=simulated))
 
 
 # --- sums -----------------------------------------------------------------------------------------
@@ -239,8 +239,8 @@ def test_released_rows_are_those_of_memory(
         rows.write_parquet(tmp_path / name, ("customer", "label"))
         written.append(pq.read_table(tmp_path / name).to_pydict())
     assert written[0] == written[1]
-    with pytest.raises(RehearsalError):
-        released(table["name"], rehearsal=True)
+    with pytest.raises(SimulatedNoiseError):
+        released(table["name"], simulated=True)
 
 
 def test_no_rows_are_released(spark: SparkSession) -> None:
@@ -282,7 +282,7 @@ def test_labels_of_a_simulation_are_refused(
 ) -> None:
     """Keys that an injected source drew make no release."""
     channel = response_channel(n_labels=2, epsilon=0.5, neighbours=Neighbours.ZERO_OUT)
-    with noise.rehearse(silent), pytest.raises(RehearsalError):
+    with noise.simulate(silent), pytest.raises(SimulatedNoiseError):
         respond(
             table["load_kw"],
             table["name"],
@@ -310,7 +310,7 @@ def test_a_selection_fits_beside_nothing(table: dict[str, SparkRows[Any]]) -> No
 def test_plain_callables_are_refused(rows: SparkRows[Floats], plain: Any) -> None:  # noqa: ANN401
     """Only a bound row function reads rows, and only `BlockSums` adds them up."""
     for method in (rows.map, rows.select):
-        with pytest.raises(TypeError, match="private rows accept bound row functions only"):
+        with pytest.raises(TypeError, match="the kernel accepts a BoundRowFunction only"):
             method(plain)
 
 

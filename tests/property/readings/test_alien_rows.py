@@ -1,4 +1,4 @@
-"""What rows of one customer do to the profiles of all others: nothing, whatever they hold."""
+"""Rows of one customer do not change the profiles of any other customer."""
 
 import datetime as dt
 import tempfile
@@ -60,12 +60,12 @@ def _stamp(moment: dt.datetime, zone: str | None) -> str:
 
 
 def _own(
-    draw: st.DrawFn, middle: dt.datetime, lengths: Sequence[int], zone: str | None
+    draw: st.DrawFn, change: dt.datetime, lengths: Sequence[int], zone: str | None
 ) -> list[Row]:
     """Two days of a few customers around a change, with holes, duplicates and odd values."""
     rows: list[Row] = []
     for place, minutes in enumerate(lengths):
-        first = middle - dt.timedelta(hours=24) + dt.timedelta(minutes=draw(_late))
+        first = change - dt.timedelta(hours=24) + dt.timedelta(minutes=draw(_late))
         stamps = [first + dt.timedelta(minutes=minutes) * step for step in range(2880 // minutes)]
         holes = draw(st.sets(st.integers(0, 2880 // minutes), max_size=4))
         twice = draw(st.sets(st.integers(0, 2880 // minutes), max_size=2))
@@ -85,14 +85,14 @@ _late = st.sampled_from([0, 0, 15, 30])
 def _cases(draw: st.DrawFn) -> tuple[list[Row], list[Row], str, bool]:
     zone, when = draw(st.sampled_from(_CHANGES))
     aware = draw(st.booleans())
-    middle = dt.datetime(*when, tzinfo=dt.UTC)
+    change = dt.datetime(*when, tzinfo=dt.UTC)
     lengths = draw(st.lists(st.sampled_from([15, 20, 30, 60]), min_size=1, max_size=2))
     lengths = draw(st.sampled_from([lengths, [lengths[0]] * 2]))
     stamps_in = None if aware else zone
-    now, odd = middle, middle + dt.timedelta(minutes=7)
+    now, odd = change, change + dt.timedelta(minutes=7)
     named = {"now": _stamp(now, stamps_in), "odd": _stamp(odd, stamps_in)}
     aliens = [(name, stamp.format(**named), *rest) for name, stamp, *rest in draw(_aliens)]
-    return _own(draw, middle, lengths, stamps_in), aliens, zone, aware
+    return _own(draw, change, lengths, stamps_in), aliens, zone, aware
 
 
 def _build(

@@ -558,6 +558,19 @@ def test_an_unrounded_estimate_of_customers_is_refused(copy: Path, rewrite: Rewr
 
 
 @pytest.mark.usefixtures("no_budget", "no_content")
+def test_an_unrounded_estimate_of_the_size_is_refused(copy: Path, rewrite: Rewrite) -> None:
+    """An exact median differs with and without one customer, as the number of customers does."""
+    manifest = read_manifest(copy)
+    for typical_kw, accepted in (("0.63", True), ("0.5417", False), ("0.6", False)):
+        manifest["request"]["typical_kw"] = typical_kw
+        manifest["request_sha256"] = request_sha256(manifest)
+        rewrite(copy, manifest)
+        assert verify_bundle(copy).accepted == accepted
+    words = broken(copy)["the manifest is consistent"]
+    assert words.startswith("typical_kw is 0.6, not rounded to 1, 1.25, 1.6")
+
+
+@pytest.mark.usefixtures("no_budget", "no_content")
 def test_a_missing_signature_is_absent_and_not_counted(copy: Path, whole: Path) -> None:
     """Neither passed nor failed, unless a key was given: then it fails, and is a check."""
     signed = verify_bundle(copy)

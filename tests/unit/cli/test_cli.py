@@ -22,8 +22,8 @@ def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def test_demo_goes_from_meters_to_a_checked_bundle() -> None:
-    """It tells the story step by step, and leaves a bundle that stands by itself."""
+def test_demo_writes_a_verified_bundle() -> None:
+    """The demo prints its five steps and the ground truth, and writes a self-contained bundle."""
     with without_plan_simulation():
         result = CliRunner().invoke(cli.app, ["demo", "--customers", "150"])
     assert result.exit_code == 0, result.output
@@ -35,6 +35,7 @@ def test_demo_goes_from_meters_to_a_checked_bundle() -> None:
         "differentially",
         "▁",
         "±",
+        "Ground truth (simulation only)",
         "hour of the peak",
         "report.html",
     ):
@@ -52,12 +53,13 @@ def test_demo_json_and_a_second_demo() -> None:
             outcomes.append(json.loads(CliRunner().invoke(cli.app, command).stdout))
             releases.append(read_manifest(Path("here"))["release_id"])
     first, second = outcomes
-    assert set(first) == {"out", "sentence", "accepted", "story"}
+    assert set(first) == {"out", "sentence", "accepted", "comparison"}
     assert first["accepted"] is True
     assert "(0.5, 1e-06)-differentially private" in first["sentence"]
     assert releases[0] != releases[1]
-    assert first["story"][0]["truth"] == second["story"][0]["truth"] == "60"  # seeded customers
-    assert first["story"] != second["story"]  # the noise is not
+    truths = {one["comparison"][0]["truth"] for one in outcomes}
+    assert truths == {"60"}  # customers are seeded
+    assert first["comparison"] != second["comparison"]  # noise is not
 
 
 def test_demo_removes_nothing_but_demos() -> None:
@@ -84,7 +86,7 @@ def test_demo_removes_nothing_but_demos() -> None:
     ],
 )
 def test_bad_options_are_explained(arguments: list[str], words: str) -> None:
-    """A bad option exits with 2 and says field, rule and value, without a traceback."""
+    """A bad option exits with 2 and names field, rule and value, without a traceback."""
     result = CliRunner().invoke(cli.app, ["demo", *arguments], terminal_width=200)
     assert result.exit_code == 2
     plain = " ".join(result.output.replace("│", " ").split())
@@ -107,7 +109,7 @@ def test_a_crash_shows_no_local_variables(monkeypatch: pytest.MonkeyPatch) -> No
     assert not cli.admin_app.pretty_exceptions_enable
 
 
-def test_who_interrupts_gets_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_prints_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C: the exit code that shells expect, and no traceback."""
 
     def interrupted(*_: object, **__: object) -> None:
@@ -121,14 +123,14 @@ def test_who_interrupts_gets_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_curve_in_one_line() -> None:
-    """From its least to its largest value, also if they are the same."""
+    """From its minimum to its maximum, also if they are equal."""
     assert sparkline(np.array([0.0, 1.0, 7.0, 3.0])) == "▁▂█▄"
     assert sparkline(np.ones(3)) == "▁▁▁"
 
 
 @pytest.mark.parametrize("group", [cli.app, cli.admin_app])
-def test_every_verb_of_the_list_exists(group: Typer) -> None:
-    """Each verb's module is there, with the function, its help and an example."""
+def test_every_listed_command_exists(group: Typer) -> None:
+    """The module of each command has its function, its help and an example."""
     for verb in group.registered_commands:
         names = ["admin"] if group is cli.admin_app else []
         result = CliRunner().invoke(cli.app, [*names, str(verb.name), "--help"])

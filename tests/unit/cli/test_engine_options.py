@@ -26,7 +26,7 @@ def test_what_cannot_be_chosen_is_named(engine: str, field: str) -> None:
 
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without PySpark the error says what to install."""
+    """Without PySpark the error names the extra to install."""
     for name in [name for name in sys.modules if name.startswith("wattveil.engines.s")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)

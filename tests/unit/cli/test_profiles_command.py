@@ -1,4 +1,4 @@
-"""The verb `profiles` and the page on data quality, as a person meets them."""
+"""The command `profiles` and the page on data quality."""
 
 import datetime as dt
 import json
@@ -40,7 +40,7 @@ def source(tmp_path: Path) -> Path:
 def test_the_command_reports_what_was_inferred_and_dropped(
     app: typer.Typer, source: Path, tmp_path: Path
 ) -> None:
-    """Guesses, reasons and the place of the result are on the screen; the file can be read."""
+    """The command prints inferred options, reasons and the output path; the file can be read."""
     out = tmp_path / "profiles.parquet"
     result = CliRunner().invoke(
         app, [str(source), "--out", str(out), "--timezone", "Europe/London"]
@@ -70,7 +70,7 @@ def test_json_is_nothing_but_json(app: typer.Typer, source: Path, tmp_path: Path
     assert record["account"]["customers_dropped"] == {"a cell of the grid without reading": 1}
 
 
-def test_errors_are_for_people(app: typer.Typer, source: Path, tmp_path: Path) -> None:
+def test_errors_are_one_sentence(app: typer.Typer, source: Path, tmp_path: Path) -> None:
     """A wrong option and a wrong file end with a sentence and a code, without a traceback."""
     out = ["--out", str(tmp_path / "p.parquet")]
     for options, code, words in (

@@ -260,6 +260,9 @@ def test_a_rounded_estimate_is_reported_in_a_line() -> None:
     told = run(*COMMAND, *LIGHT, "--plan", "--customers", "1409")
     assert line in told.splitlines()
     assert "for 1,000 customers" in told
+    told = run(*COMMAND, *LIGHT, "--plan", "--customers", "1000", "--typical-kw", "0.5417")
+    assert "public estimate of their median size: 0.5417 kW rounded to 0.5 kW" in told
+    assert "of about 0.5 kW" in told.replace("\n", " ")
     assert "rounded" not in run(*COMMAND, *LIGHT, "--plan", "--customers", "2000")
     arguments = [*COMMAND, *LIGHT, "--json", "--customers", "1409"]
     result = CliRunner().invoke(app, arguments, terminal_width=300)

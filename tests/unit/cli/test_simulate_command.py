@@ -1,4 +1,4 @@
-"""The verb `wattveil simulate`."""
+"""The command `wattveil simulate`."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ def app() -> typer.Typer:
 
 
 def test_writes_readings_and_attributes(app: typer.Typer, tmp_path: Path) -> None:
-    """The verb writes both tables, says how many readings there are, and leaves no part behind."""
+    """The command writes both tables, prints the number of readings, and leaves no partial file."""
     out = tmp_path / "readings.parquet"
     arguments = ["--customers", "70", "--days", "2", "--missing", "0", "--json", "--out", str(out)]
     result = CliRunner().invoke(app, arguments)
@@ -39,8 +39,8 @@ def test_writes_readings_and_attributes(app: typer.Typer, tmp_path: Path) -> Non
     ]
 
 
-def test_tells_in_words(app: typer.Typer, tmp_path: Path) -> None:
-    """Without --json the verb says in words what it wrote."""
+def test_prints_a_summary(app: typer.Typer, tmp_path: Path) -> None:
+    """Without --json the command prints a summary as text."""
     out = tmp_path / "r.parquet"
     result = CliRunner().invoke(app, ["--customers", "3", "--days", "1", "--out", str(out)])
     assert result.exit_code == 0

@@ -32,7 +32,7 @@ def test_the_first_set_comes_from_the_model(whole: Path) -> None:
 def test_customers_of_another_model_are_found(
     copy: Path, monkeypatch: pytest.MonkeyPatch, spoil: str
 ) -> None:
-    """A changed model, one that is none, and one that is missing: the check says so."""
+    """The check fails for a changed, an invalid and a missing model."""
     monkeypatch.setattr(verify_bundle, "budget_findings", lambda _: [])
     model = json.loads((copy / MODEL).read_text())
     if spoil == "shape":
@@ -68,7 +68,7 @@ def test_every_format_has_the_same_values(whole: Path, tmp_path: Path) -> None:
     assert np.abs(again.load_kw - load_kw).max() <= 0.5e-3 + 1e-12  # whole Wh
 
 
-def test_the_verb(whole: Path, tmp_path: Path) -> None:
+def test_the_command(whole: Path, tmp_path: Path) -> None:
     """It draws the requested number, and reports it as text and JSON."""
     out = tmp_path / "many.parquet"
     command = ["synthesize", str(whole), "--customers", "70000", "--out", str(out)]
@@ -100,7 +100,7 @@ def test_what_cannot_be_drawn_is_refused(whole: Path, tmp_path: Path) -> None:
 
 
 def test_nothing_is_overwritten_without_the_option(whole: Path, tmp_path: Path) -> None:
-    """A file that exists stays, unless --force says otherwise."""
+    """An existing file is kept unless --force is given."""
     out = tmp_path / "mine.csv"
     out.write_text("mine")
     command = ["synthesize", str(whole), "--customers", "3", "--out", str(out)]

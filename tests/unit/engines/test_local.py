@@ -27,7 +27,7 @@ from tests.example_row_functions import (
 from wattveil.arrays import Floats, Ints
 from wattveil.compiled import over_spans
 from wattveil.engines.local import LocalRows, as_rows, listed_rows, text_column
-from wattveil.errors import InvalidParameterError, RehearsalError
+from wattveil.errors import InvalidParameterError, SimulatedNoiseError
 from wattveil.privacy.mechanisms.contributions import UNIT, BlockSums, Query
 from wattveil.privacy.private_data import Released, ReleasedRows, Rows, row_function
 
@@ -75,10 +75,10 @@ def totals(rows: Rows[*tuple[Any, ...]], work: BlockSums) -> list[list[int]]:
     return [part.tolist() for part in work.split(rows.add_up(work))]
 
 
-def released(rows: Rows[*tuple[Any, ...]], *, rehearsal: bool = False) -> ReleasedRows[Any, Any]:
+def released(rows: Rows[*tuple[Any, ...]], *, simulated: bool = False) -> ReleasedRows[Any, Any]:
     """Return rows as a mechanism releases them."""
     value: Any = rows
-    return ReleasedRows(Released(value=value, spends=(), rehearsal=rehearsal))
+    return ReleasedRows(Released(value=value, spends=(), simulated=simulated))
 
 
 # --- sums -----------------------------------------------------------------------------------------
@@ -266,18 +266,18 @@ def test_a_map_holds_what_it_makes_once() -> None:
 def test_plain_callables_are_refused(load_kw: Floats, plain: Any) -> None:  # noqa: ANN401
     """Only a bound row function reads rows: not a lambda, nor one without its parameters."""
     rows = LocalRows(load_kw)
-    with pytest.raises(TypeError, match="private rows accept bound row functions only"):
+    with pytest.raises(TypeError, match="the kernel accepts a BoundRowFunction only"):
         rows.map(plain)
-    with pytest.raises(TypeError, match="private rows accept bound row functions only"):
+    with pytest.raises(TypeError, match="the kernel accepts a BoundRowFunction only"):
         rows.select(plain)
-    with pytest.raises(TypeError, match="private rows accept bound row functions only"):
+    with pytest.raises(TypeError, match="the kernel accepts a BoundRowFunction only"):
         BlockSums([Query(tag="count", rho_units=1, n_cells=1)], plain)
 
 
 def test_other_totals_are_refused(load_kw: Floats) -> None:
     """A function that is no `BlockSums` adds nothing up; totals of other queries are refused."""
     rows, work = LocalRows(load_kw), counting()
-    with pytest.raises(TypeError, match="added up by BlockSums only"):
+    with pytest.raises(TypeError, match="the kernel accepts a BlockSums only"):
         rows.add_up(everyone.bind())  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="not computed by this query"):
         counting().split(rows.add_up(work))
@@ -379,7 +379,7 @@ def test_released_rows_are_those_of_a_selection(load_kw: Floats) -> None:
     assert released(rows).counted(2).tolist() == [0, ones.size]
 
 
-def test_released_rows_of_a_rehearsal_are_refused(load_kw: Floats) -> None:
+def test_released_rows_with_simulated_noise_are_refused(load_kw: Floats) -> None:
     """What an injected source drew cannot be published."""
-    with pytest.raises(RehearsalError):
-        released(LocalRows(load_kw), rehearsal=True)
+    with pytest.raises(SimulatedNoiseError):
+        released(LocalRows(load_kw), simulated=True)

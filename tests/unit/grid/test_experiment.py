@@ -1,4 +1,4 @@
-"""The experiment: who passes, who is found out, and by which metric."""
+"""The grid experiment: which populations pass, which are detected, and by which metric."""
 
 import dataclasses
 import math
@@ -18,7 +18,7 @@ from wattveil.grid import (
     compare_on_feeder,
     write_grid_page,
 )
-from wattveil.grid.experiment import judge
+from wattveil.grid.experiment import grid_row
 from wattveil.grid.grid_metrics import GridMetric
 from wattveil.profiles import Profiles, TimeGrid
 
@@ -58,7 +58,7 @@ def test_real_customers_under_other_names_pass(
 def test_class_means_pass_the_histogram_and_nothing_else(
     compared: Callable[[Floats], dict[str, GridRow]], homes_kw: Floats
 ) -> None:
-    """The paper's voltage histogram cannot tell centroids from customers; transformers can."""
+    """Voltage histograms do not distinguish centroids from customers; transformers do."""
     from wattveil.numerics.kmeans.lloyd import k_means  # noqa: PLC0415 - here alone
 
     clusters = k_means(homes_kw, 6, seed=0)
@@ -158,7 +158,7 @@ def by_attribute(
     )
 
 
-def test_the_letter_of_the_paper(
+def test_the_literal_experiment_of_the_paper(
     by_attribute: GridComparison, home_classes: tuple[str, ...]
 ) -> None:
     """One house per bus in kW: 141 houses of the classes' mix, and a feeder that idles."""
@@ -179,7 +179,7 @@ def test_the_letter_of_the_paper(
 
 
 def test_the_table_is_the_rows(by_attribute: GridComparison) -> None:
-    """The library's table has a row a metric and the same numbers."""
+    """The Arrow table has one row per metric and the same numbers."""
     table = by_attribute.to_arrow()
     assert table.num_rows == len(by_attribute.rows)
     assert table["metric"].to_pylist() == [row.metric for row in by_attribute.rows]
@@ -236,7 +236,7 @@ def test_verdicts(
         value=lambda _: 1.0,
         distance=lambda seen, _: distance if seen is synthetic else control,
     )
-    row = judge(metric, real, redraws=[redraws] * 20, synthetic=[synthetic] * 3, control=[other])
+    row = grid_row(metric, real, redraws=[redraws] * 20, synthetic=[synthetic] * 3, control=[other])
     assert row.verdict is verdict
 
 

@@ -59,7 +59,7 @@ def test_two_buses_by_hand() -> None:
 
 @pytest.mark.parametrize("name", ["case141", "ieee123", "four_buses", "with_tie"])
 def test_opendss_agrees(name: str, request: pytest.FixtureRequest) -> None:
-    """OpenDSS, told of the same feeder in its own words, finds the same voltages and losses."""
+    """OpenDSS computes the same voltages and losses for the same feeder."""
     built_in = name in {"case141", "ieee123"}
     feeder = read_feeder(name) if built_in else request.getfixturevalue(name)
     generator = np.random.default_rng(3)
@@ -123,7 +123,7 @@ def test_the_substation_can_be_set(four_buses: Feeder) -> None:
 
 
 def test_bad_loads_are_refused(four_buses: Feeder) -> None:
-    """Loads have a value a bus, the same snapshots, and no gaps."""
+    """Loads have one value per bus, the same snapshots, and no gaps."""
     good = np.ones((2, 4))
     with pytest.raises(InvalidParameterError, match=r"load_kw must be of shape \(snapshots, 4\)"):
         power_flow(four_buses, load_kw=np.ones(3), load_kvar=good)
@@ -136,7 +136,7 @@ def test_bad_loads_are_refused(four_buses: Feeder) -> None:
 
 
 def test_the_extra_is_named(four_buses: Feeder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without power-grid-model the error says what to install."""
+    """Without power-grid-model the error names the extra to install."""
     monkeypatch.delitem(sys.modules, "wattveil.grid.flow_solver", raising=False)
     monkeypatch.setitem(sys.modules, "power_grid_model", None)
     with pytest.raises(MissingExtraError, match=r"power flow needs the extra 'grid'"):

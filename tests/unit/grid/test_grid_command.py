@@ -1,4 +1,4 @@
-"""The verb `wattveil grid`: its table, its JSON, its page, its refusals."""
+"""The command `wattveil grid`: table, JSON, page and rejected input."""
 
 import json
 import re
@@ -31,7 +31,7 @@ def files(
 
 
 def test_table_and_page(files: list[str], tmp_path: Path) -> None:
-    """The verb prints one table with verdicts and writes a page that needs nothing else."""
+    """The command prints one table with verdicts and writes a self-contained page."""
     report = tmp_path / "grid.html"
     result = CliRunner().invoke(
         app,
@@ -92,7 +92,7 @@ def test_a_collapse_is_shown(files: list[str], tmp_path: Path) -> None:
 def test_bad_options_are_explained(
     files: list[str], arguments: list[str], status: int, words: str
 ) -> None:
-    """A bad option ends with its status and says field, rule and value."""
+    """A bad option exits with its status and names field, rule and value."""
     result = CliRunner().invoke(app, ["grid", *files, *arguments], terminal_width=200)
     assert result.exit_code == status
     assert words in " ".join(result.output.replace("│", " ").split())

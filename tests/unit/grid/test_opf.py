@@ -61,8 +61,8 @@ def test_tap_changer_lifts_a_heavy_feeder() -> None:
     assert free.flow.voltage_pu.min() > 0.95
 
 
-def test_capacitors_find_the_least_losses(four_buses: Feeder) -> None:
-    """One capacitor: the optimum is that of a search over power flows, which knows no cone."""
+def test_capacitors_minimise_losses(four_buses: Feeder) -> None:
+    """One capacitor: the optimum equals that of a direct search over power flows."""
     load_kw, load_kvar = four_buses.nominal_kw, four_buses.nominal_kvar
     at_far_end = np.array([0.0, 0.0, 1.0, 0.0])
 
@@ -101,7 +101,7 @@ def test_unsupported_problems_are_refused(four_buses: Feeder, with_tie: Feeder) 
 
 
 def test_the_extra_is_named(four_buses: Feeder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without cvxpy the error says what to install."""
+    """Without cvxpy the error names the extra to install."""
     monkeypatch.setitem(sys.modules, "cvxpy", None)
     with pytest.raises(MissingExtraError, match=r"optimal power flow needs the extra 'opf'"):
         optimal_power_flow(four_buses, load_kw=np.ones(4), load_kvar=np.ones(4))

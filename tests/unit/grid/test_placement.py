@@ -65,7 +65,7 @@ def test_bus_load_is_the_sum_of_its_houses() -> None:
 
 
 @given(st.integers(1, 5000), st.lists(st.floats(0.0, 100.0), min_size=1, max_size=30))
-def test_seats_are_shared_out(seats: int, weights: list[float]) -> None:
+def test_seats_are_apportioned(seats: int, weights: list[float]) -> None:
     """Every seat is given, no count is off by one, and no weight means no seat."""
     weight = np.array(weights)
     if weight.sum() < 1e-6:
@@ -76,7 +76,7 @@ def test_seats_are_shared_out(seats: int, weights: list[float]) -> None:
     assert not given_out[weight == 0.0].any()
 
 
-def test_urn_draws_from_the_class() -> None:
+def test_sampler_draws_from_the_class() -> None:
     """A house gets a customer of its class, each equally likely; the seed repeats the draw."""
     classes = np.array([2, 0, 1, 0, 2, 2])
     wanted = np.tile([0, 1, 2], 20_000)

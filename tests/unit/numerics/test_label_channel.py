@@ -101,7 +101,7 @@ def test_beyond_the_solver_the_closed_form_is_optimal(epsilon: float) -> None:
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-6, 1e-3, 0.3, 1.0, 3.0, 8.0, 20.0, 40.0, 1e6])
 @pytest.mark.parametrize("n_clusters", [1, 2, 3, 6, 20])
 def test_every_epsilon_has_a_private_candidate(n_clusters: int, epsilon: float) -> None:
-    """Rows are whole parts that add up; the first candidate tells nothing and is always private."""
+    """Rows are whole parts that add up; the first candidate is independent of the true label."""
     cost, weights = random_clusters(n_clusters, 1)
     tables = candidate_channels(cost, weights, epsilon=epsilon)
     for table in tables:
@@ -185,7 +185,7 @@ def test_sizes_become_shares(sizes: list[float], weights: list[float]) -> None:
     ],
 )
 def test_bad_clusters_are_named(centroids: Floats, sizes: Floats, field: str) -> None:
-    """A size a centroid, all finite, a thousand at most."""
+    """One size per centroid, all finite, a thousand at most."""
     with pytest.raises(InvalidParameterError, match=f"{field} must be"):
         checked_clusters(centroids, sizes)
     assert len(checked_clusters(np.zeros((1_000, 1)), np.ones(1_000))[0]) == 1_000

@@ -18,13 +18,13 @@ def counts_of(median: float, spread: float, customers: float) -> np.ndarray:
 
 @pytest.mark.parametrize(("median", "spread"), [(-0.7, 0.6), (0.3, 0.4), (-1.5, 0.9)])
 def test_a_log_normal_is_found(median: float, spread: float) -> None:
-    """Without noise the fit is the truth, within a step of the grid."""
+    """Without noise the fit is exact, within a step of the grid."""
     found = fit_log_normal(counts_of(median, spread, 5000.0), LOG_EDGES, 0.01)
     assert found == pytest.approx((median, spread, 5000.0), rel=0.15, abs=0.05)
 
 
 def test_a_second_count_decides_when_sizes_are_noise() -> None:
-    """With sizes that say nothing, the number of customers is the one counted apart."""
+    """With uninformative sizes, the number of customers is the separate count."""
     nothing = np.zeros(LOG_EDGES.size + 1)
     found = log_normals(nothing, LOG_EDGES, std=1e6, counted=(700.0, 1.0))
     assert found.total == pytest.approx(np.full_like(found.total, 700.0), rel=1e-3)

@@ -52,10 +52,10 @@ def release(
 def test_answer_without_noise_is_the_answer(ample: Ample, silent: NoiseSource) -> None:
     """A vector far outside the ellipsoid of its differences is released as it is, rounded."""
     answer = np.array([12.5, -3.25, 700.0])
-    with noise.rehearse(silent):
+    with noise.simulate(silent):
         released = release(ample(tier=Tier.INSTANCE), answer)
     assert released.value.value == pytest.approx(answer, abs=4.0 * STEP)
-    assert released.rehearsal
+    assert released.simulated
 
 
 def test_answer_is_charged_and_drawn_at_its_price(
@@ -63,7 +63,7 @@ def test_answer_is_charged_and_drawn_at_its_price(
 ) -> None:
     """One charge; the scale is the smallest float with sensitivity^2 <= 2 rho sigma^2."""
     budget = ample(tier=Tier.INSTANCE)
-    with noise.rehearse(silent):
+    with noise.simulate(silent):
         released = release(budget, np.zeros(3))
     (spend,) = budget.spends
     assert released.spends == (spend,)
@@ -78,7 +78,7 @@ def test_answer_is_charged_and_drawn_at_its_price(
 
 def test_covariance_is_known(ample: Ample, silent: NoiseSource) -> None:
     """In the coordinates of the data the noise has covariance sigma^2 step^2 W W'."""
-    with noise.rehearse(silent):
+    with noise.simulate(silent):
         answer = release(ample(tier=Tier.INSTANCE), np.zeros(3)).value
     sigma = answer.noise_scale * STEP
     assert sigma == pytest.approx(1.0 / math.sqrt(0.02), rel=1e-6)

@@ -60,6 +60,19 @@ def test_charges_add_up_to_the_last_unit(make_guarantee: Make) -> None:
     assert caught.value.remaining == 0.0
 
 
+@pytest.mark.parametrize("name", ["grant", "guarantee", "rho_units", "spends", "_spends"])
+def test_a_budget_cannot_be_changed(make_guarantee: Make, name: str) -> None:
+    """Neither what it grants nor what it states: only `charge` records."""
+    budget = Budget(make_guarantee())
+    before = budget.grant
+    larger = {"grant": dataclasses.replace(before, rho_units=10**20), "rho_units": 10**20}
+    with pytest.raises(AttributeError):
+        setattr(budget, name, larger.get(name, make_guarantee(epsilon=9.0)))
+    with pytest.raises(BudgetExceededError):
+        budget.charge(Spend(tag="t", mechanism="test", rho_units=before.rho_units + 1))
+    assert (budget.grant, budget.guarantee) == (before, make_guarantee())
+
+
 def test_refusal_leaves_the_budget_as_it_was(make_guarantee: Make) -> None:
     """After a refusal a smaller charge still passes."""
     budget = Budget(make_guarantee())

@@ -17,7 +17,6 @@ from wattveil.privacy.guarantee import Budget, Neighbours, Spend
 from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals, Query
 from wattveil.privacy.mechanisms.gaussian import (
     NoisyTotals,
-    add_noise,
     charge_gaussian,
     release_sums,
 )
@@ -37,7 +36,7 @@ def simulated_rows() -> NDArray[np.float64]:
 def test_sum_without_noise_is_the_sum(ample: Ample, silent: NoiseSource) -> None:
     """The value is the exact sum but for one grid step per customer."""
     rows = simulated_rows()
-    with noise.rehearse(silent):
+    with noise.simulate(silent):
         released = sum_of(rows, rho_units=RHO, budget=ample())
     assert released.value.shape == (1, 2)
     assert released.value.value == pytest.approx(rows.sum(axis=0)[None], abs=200 * 2.0**-25)
@@ -46,7 +45,7 @@ def test_sum_without_noise_is_the_sum(ample: Ample, silent: NoiseSource) -> None
 def test_long_rows_count_with_length_one(ample: Ample, silent: NoiseSource) -> None:
     """A customer of a thousand units counts as one of length 1."""
     rows = np.array([[1000.0, 0.0], [0.25, 0.0], [3e9, 0.0], [math.nan, 9.0]])
-    with noise.rehearse(silent):
+    with noise.simulate(silent):
         released = sum_of(rows, rho_units=RHO, budget=ample())
     assert released.value.value.tolist() == [[2.25, 0.0]]
     assert released.value.steps.tolist() == [9 * 2**23, 0]
@@ -55,7 +54,7 @@ def test_long_rows_count_with_length_one(ample: Ample, silent: NoiseSource) -> N
 def test_sums_by_cell_without_noise(ample: Ample, silent: NoiseSource) -> None:
     """Each cell has the sum of its customers; a customer without data is in none."""
     rows = np.array([[0.5, 0.0], [0.25, -0.5], [0.5, 0.5], [1.0, 0.0]])
-    with noise.rehearse(silent):
+    with noise.simulate(silent):
         released = sum_of(
             rows, cells=np.array([2, 0, 2, -1]), n_cells=3, rho_units=RHO, budget=ample()
         )
@@ -65,7 +64,7 @@ def test_sums_by_cell_without_noise(ample: Ample, silent: NoiseSource) -> None:
 def test_histogram_without_noise_counts(ample: Ample, silent: NoiseSource) -> None:
     """Counts are exact; a customer without data is in no cell; an empty cell counts 0."""
     cells = np.array([0, 2, 2, -1, 2, 0, -1])
-    with noise.rehearse(silent):
+    with noise.simulate(silent):
         released = gaussian_histogram(cells, n_cells=4, rho_units=RHO, budget=ample())
     assert released.value.value.tolist() == [2.0, 0.0, 3.0, 0.0]
     assert released.value.steps.tolist() == [2 * 2**25, 0, 3 * 2**25, 0]
@@ -87,7 +86,7 @@ def test_queries_of_one_pass_are_released_in_order(
         Query(tag="x", rho_units=4 * RHO, n_cells=1, n_features=2),
     ]
     budget = ample()
-    with noise.rehearse(silent):
+    with noise.simulate(silent):
         count, total = release_sums(
             LocalRows(np.full((5, 2), 0.25)), two_queries.bind(), queries, budget
         )
@@ -105,7 +104,7 @@ def test_queries_of_one_pass_are_released_in_order(
     assert count.value.noise_scale == pytest.approx(2.0 * total.value.noise_scale, rel=1e-15)
 
 
-class Borrowing(LocalRows[NDArray[np.int64]]):
+class Borrowing(LocalRows[NDArray[np.int64]]):  # type: ignore[misc]  # final, and wrong on purpose
     """An engine that returns totals which other sums computed."""
 
     def add_up(self, work: BlockSums) -> BoundedTotals:
@@ -121,6 +120,22 @@ def test_totals_that_an_engine_brings_along_are_refused(ample: Ample) -> None:
         release_sums(Borrowing(np.zeros(4, dtype=np.int64)), given_cells.bind(), [query], ample())
 
 
+class Tripling(LocalRows[NDArray[np.int64]]):  # type: ignore[misc]  # final, and wrong on purpose
+    """An engine that adds the totals of its rows three times."""
+
+    def add_up(self, work: BlockSums) -> BoundedTotals:
+        """Return three times what each customer contributes."""
+        totals = super().add_up(work)
+        return work.total([totals, totals, totals])
+
+
+def test_an_engine_cannot_add_the_same_totals_twice(ample: Ample) -> None:
+    """Each customer would contribute three times: nothing is released."""
+    query = Query(tag="n", rho_units=RHO, n_cells=3)
+    with pytest.raises(TypeError, match="were used before"):
+        release_sums(Tripling(np.zeros(4, dtype=np.int64)), given_cells.bind(), [query], ample())
+
+
 @pytest.mark.parametrize("neighbours", Neighbours)
 @pytest.mark.parametrize("rho", [10**5, 10**13, 28014427209506479 // 3, 10**18])
 def test_noise_scale_is_sensitivity_over_root_two_rho(
@@ -129,7 +144,7 @@ def test_noise_scale_is_sensitivity_over_root_two_rho(
     """The scale is the smallest float with sensitivity^2 <= 2 rho sigma^2, by hand."""
     replace = neighbours is Neighbours.REPLACE_ONE
     budget = ample(neighbours)
-    with noise.rehearse(silent):
+    with noise.simulate(silent):
         sum_of(simulated_rows(), rho_units=rho, budget=budget)
         for n_cells in (1, 4):
             cells = np.zeros(3, dtype=np.int64)
@@ -211,7 +226,7 @@ def test_spends_name_the_query_and_its_price(ample: Ample) -> None:
 def test_noise_is_added_to_the_exact_integers(ample: Ample) -> None:
     """Released minus exact is noise of the stated scale: above zero, below nine sigma."""
     exact = np.array([2**40, -(2**40), 0])
-    noisy = add_noise(exact, scale=2.0**20)
+    noisy = noise.add_discrete_gaussian(exact, scale=2.0**20)
     assert exact.tolist() == [2**40, -(2**40), 0]
     assert (np.abs(noisy - exact) < 9 * 2**20).all()
     assert (noisy != exact).any()
@@ -227,10 +242,12 @@ def test_the_noisy_sum_wraps_like_int64(silent: NoiseSource) -> None:
             assert scale == 3.0
             return np.ones(size, dtype=np.int64)
 
-    with noise.rehearse(One()):
-        assert add_noise(np.array([2**63 - 1, 5]), scale=3.0).tolist() == [-(2**63), 6]
-    with noise.rehearse(silent):
-        assert add_noise(np.array([2**63 - 1]), scale=3.0).tolist() == [2**63 - 1]
+    with noise.simulate(One()):
+        wrapped = noise.add_discrete_gaussian(np.array([2**63 - 1, 5]), scale=3.0)
+    assert wrapped.tolist() == [-(2**63), 6]
+    with noise.simulate(silent):
+        largest = noise.add_discrete_gaussian(np.array([2**63 - 1]), scale=3.0)
+    assert largest.tolist() == [2**63 - 1]
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.0, True, "1", None])

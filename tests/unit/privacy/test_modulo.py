@@ -293,7 +293,7 @@ def test_only_unstable_labels_move(
 ) -> None:
     """With every draw true the unstable labels move and the others leave as they are."""
     words = [0] * 6 + [0, 1, 0, 0, 0, 0]  # six true draws, then offsets 1 + word mod 2
-    with noise.rehearse(scripted(words)):
+    with noise.simulate(scripted(words)):
         moved = release(ample(tier=Tier.INSTANCE))
     assert moved.tolist() == [0, (1 + 2) % 3, 2, 0, (1 + 1) % 3, 2]
     assert not moved.flags.writeable
@@ -308,7 +308,7 @@ def test_flip_probability_is_rounded_up(
     exact = Fraction(math.ceil(Fraction(flip) * 2**62), 2**62)
     assert exact >= Fraction(flip)
     for word, moves in ((exact.numerator - 1, True), (exact.numerator, False)):
-        with noise.rehearse(scripted([word] * 6 + [0] * 6)):
+        with noise.simulate(scripted([word] * 6 + [0] * 6)):
             moved = release(ample(tier=Tier.INSTANCE), delta=delta)
         assert (moved[1] != 1) == moves
 
@@ -357,7 +357,7 @@ def test_offsets_reach_every_other_label_and_no_more(
 ) -> None:
     """Words 0 .. 11 choose offsets 1 .. K - 1 in turn: never 0 or K, which would move nothing."""
     labels = np.zeros(12, dtype=np.int64)
-    with noise.rehearse(scripted([0] * 12 + list(range(12)))):
+    with noise.simulate(scripted([0] * 12 + list(range(12)))):
         moved = modulo._move_labels(labels, n_labels=n_labels, flip=Fraction(1))
     assert moved.tolist() == [1 + word % (n_labels - 1) for word in range(12)]
 

@@ -1,4 +1,4 @@
-"""Sources of noise: exact rational draws, refusals, and rehearsals that cannot be published."""
+"""Sources of noise: exact rational draws, refusals, simulated noise that cannot be published."""
 
 import contextlib
 import hmac
@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.single_queries import gaussian_histogram, respond_to_labels, sum_of
-from wattveil.errors import InvalidParameterError, RehearsalError
+from wattveil.errors import InvalidParameterError, SimulatedNoiseError
 from wattveil.privacy import noise
 from wattveil.privacy.guarantee import Budget, Tier
 from wattveil.privacy.mechanisms.gaussian_answer import Ellipsoid, gaussian_answer
@@ -60,7 +60,7 @@ def drawn(*, scale: float, size: int) -> NDArray[np.int64]:
 def test_bernoulli_counts_words_exactly(scripted: Scripted, probability: Fraction) -> None:
     """Of every run of `denominator` words exactly `numerator` come up true; 0 never, 1 always."""
     words = list(range(24)) + list(range(2**63, 2**63 + 24))
-    with noise.rehearse(scripted(words)):
+    with noise.simulate(scripted(words)):
         outcomes = noise.bernoulli(probability=probability, size=48)
     residues = [word % probability.denominator for word in words]
     assert outcomes.tolist() == [residue < probability.numerator for residue in residues]
@@ -82,7 +82,7 @@ def test_unfair_words_are_drawn_again(scripted: Scripted, bound: int) -> None:
     last_fair = WORD - WORD % bound - 1
     unfair = list(range(last_fair + 1, min(last_fair + 4, WORD)))
     script = [*unfair, last_fair, 0][: len(unfair) + 2]
-    with noise.rehearse(scripted([*script, *[bound - 1] * len(unfair)])):
+    with noise.simulate(scripted([*script, *[bound - 1] * len(unfair)])):
         found = noise.uniform_below(bound=bound, size=len(script))
     assert found.tolist() == [*[bound - 1] * len(unfair), bound - 1, 0]
 
@@ -90,7 +90,7 @@ def test_unfair_words_are_drawn_again(scripted: Scripted, bound: int) -> None:
 def test_words_are_redrawn_until_fair(scripted: Scripted) -> None:
     """Redrawn words are checked like the first ones."""
     top = WORD - 1  # 2^64 = 1 modulo 3: one unfair word
-    with noise.rehearse(scripted([top, 4, top, top, 5])):
+    with noise.simulate(scripted([top, 4, top, top, 5])):
         assert noise.uniform_below(bound=3, size=2).tolist() == [2, 1]
 
 
@@ -120,8 +120,8 @@ def test_keyed_words_depend_on_the_key() -> None:
 
 
 def test_fresh_bytes_are_fresh(silent: NoiseSource) -> None:
-    """The requested number, never the same, and no part of a rehearsal."""
-    with noise.rehearse(silent):
+    """The requested number, never the same, and no part of simulated noise."""
+    with noise.simulate(silent):
         keys = {noise.fresh_bytes(32) for _ in range(20)}
     assert len(keys) == 20
     assert {len(key) for key in keys} == {32}
@@ -157,10 +157,10 @@ def test_a_source_gets_scale_and_size(
             return exact + int(scale)
 
     exact = np.array([5, 6, 7])
-    with noise.rehearse(silent):
+    with noise.simulate(silent):
         assert noise.add_discrete_gaussian(exact, scale=3).tolist() == [5, 6, 7]
     assert recorded == [("gaussian", 3.0, 3)]
-    with noise.rehearse(Fixed()):
+    with noise.simulate(Fixed()):
         assert noise.add_discrete_gaussian(exact, scale=3).tolist() == [8, 9, 10]
 
 
@@ -211,39 +211,39 @@ def test_bad_bound_is_refused() -> None:
         noise.uniform_below(bound=0, size=1)
 
 
-# --- rehearsals -----------------------------------------------------------------------------------
+# --- simulated noise ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", range(len(MECHANISMS)))
-def test_a_rehearsal_marks_everything(
+def test_simulated_noise_marks_everything(
     ample: Callable[..., Budget], silent: NoiseSource, number: int
 ) -> None:
-    """Whatever a mechanism gives out in a rehearsal is marked, and cannot be published."""
+    """Whatever a mechanism releases with simulated noise is marked, and cannot be published."""
     budget = ample(tier=Tier.INSTANCE)
-    with noise.rehearse(silent):
+    with noise.simulate(silent):
         released = MECHANISMS[number](budget)
-    assert released.rehearsal
+    assert released.simulated
     assert len(budget.spends) >= 1
-    with pytest.raises(RehearsalError, match="injected test source"):
+    with pytest.raises(SimulatedNoiseError, match="simulated noise"):
         released.publish()
 
 
 @pytest.mark.parametrize("number", range(len(MECHANISMS)))
 def test_what_the_system_drew_can_be_published(ample: Callable[..., Budget], number: int) -> None:
-    """Outside a rehearsal the same mechanisms give publishable values, paid by their spends."""
+    """With genuine noise the same mechanisms give publishable values, paid by their spends."""
     budget = ample(tier=Tier.INSTANCE)
     released = MECHANISMS[number](budget)
-    assert not released.rehearsal
+    assert not released.simulated
     assert released.publish() is released.value
     assert released.spends == budget.spends
 
 
-def test_labels_of_a_rehearsal_are_not_released(
+def test_labels_from_simulated_noise_are_not_released(
     ample: Callable[..., Budget], silent: NoiseSource
 ) -> None:
     """They are charged and drawn, and refused where they would be released."""
     budget = ample()
-    with noise.rehearse(silent), pytest.raises(RehearsalError, match="injected test source"):
+    with noise.simulate(silent), pytest.raises(SimulatedNoiseError, match="simulated noise"):
         respond_to_labels(LABELS, n_labels=3, epsilon=0.5, budget=budget)
     assert len(budget.spends) == 1
 
@@ -254,43 +254,43 @@ def test_a_seeded_source_repeats_itself_and_is_marked(
     """A test may repeat noise; what it draws cannot be published."""
     steps = []
     for number in (1, 1, 2):
-        with noise.rehearse(seeded(number)):
+        with noise.simulate(seeded(number)):
             released = sum_of(np.ones((4, 2)), rho_units=10**15, budget=ample())
         steps.append(released.value.steps.tolist())
-        assert released.rehearsal
+        assert released.simulated
     assert steps[0] == steps[1] != steps[2]
 
 
-def test_a_release_inside_a_rehearsal_fails(silent: NoiseSource) -> None:
+def test_a_release_with_simulated_noise_fails(silent: NoiseSource) -> None:
     """A release publishes, so it refuses to run on a test source."""
-    with noise.rehearse(silent), pytest.raises(RehearsalError):
+    with noise.simulate(silent), pytest.raises(SimulatedNoiseError):
         load_shapes(np.ones((5, 24)), clip_kw=2.0, epsilon=1.0, delta=1e-6)
 
 
-def test_a_rehearsal_ends_with_its_block(silent: NoiseSource) -> None:
+def test_simulated_noise_ends_with_its_block(silent: NoiseSource) -> None:
     """Also when the block fails, and block by block when nested."""
-    assert not noise.is_rehearsal()
-    with contextlib.suppress(ZeroDivisionError), noise.rehearse(silent):
-        assert noise.is_rehearsal()
+    assert not noise.is_simulated()
+    with contextlib.suppress(ZeroDivisionError), noise.simulate(silent):
+        assert noise.is_simulated()
         raise ZeroDivisionError
-    assert not noise.is_rehearsal()
-    with noise.rehearse(silent):
-        with noise.rehearse(silent):
-            assert noise.is_rehearsal()
-        assert noise.is_rehearsal()
-    assert not noise.is_rehearsal()
+    assert not noise.is_simulated()
+    with noise.simulate(silent):
+        with noise.simulate(silent):
+            assert noise.is_simulated()
+        assert noise.is_simulated()
+    assert not noise.is_simulated()
     assert np.unique(drawn(scale=1e12, size=50)).size > 1
 
 
-def test_a_rehearsal_does_not_leak_to_other_threads(silent: NoiseSource) -> None:
+def test_simulated_noise_does_not_leak_to_other_threads(silent: NoiseSource) -> None:
     """A release that runs in another thread at the same time gets the system's noise."""
     seen: list[tuple[bool, int]] = []
 
     def release() -> None:
         found = drawn(scale=1e12, size=50)
-        seen.append((noise.is_rehearsal(), int(np.unique(found).size)))
+        seen.append((noise.is_simulated(), int(np.unique(found).size)))
 
-    with noise.rehearse(silent):
+    with noise.simulate(silent):
         thread = threading.Thread(target=release)
         thread.start()
         thread.join()

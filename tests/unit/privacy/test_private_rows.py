@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tests import single_queries
 from tests.single_queries import customer_ids, given_cells, public_names
 from wattveil.engines.local import LocalRows
-from wattveil.errors import RehearsalError
+from wattveil.errors import SimulatedNoiseError
 from wattveil.privacy.guarantee import Budget, Neighbours
 from wattveil.privacy.mechanisms.contributions import BlockSums, Query
 from wattveil.privacy.mechanisms.gaussian import release_sums
@@ -29,8 +29,8 @@ from wattveil.privacy.private_data import (
     ReleasedRows,
     RowFunction,
     Rows,
-    check_public,
-    checked_work,
+    exactly,
+    frozen,
     kept_columns,
     row_function,
 )
@@ -150,7 +150,7 @@ def test_rows_refuse_another_number_of_entries(ample: Callable[..., Budget], siz
         release_sums(rows, work, [QUERY], ample())
 
 
-ONLY_BOUND = r"^private rows accept bound row functions only$"
+ONLY_BOUND = r"^the kernel accepts a BoundRowFunction only$"
 ONLY_PLAIN = r"^parameters of a row function are arrays, numbers, texts and dates$"
 ONLY_MASKS = r"^the last column of a selection is a vector of truth values$"
 NOT_BOUND: list[Any] = [
@@ -173,7 +173,7 @@ def test_rows_accept_bound_row_functions_only(ample: Callable[..., Budget], numb
     with pytest.raises(TypeError, match=ONLY_BOUND):
         release_sums(rows, work, [QUERY], budget)
     with pytest.raises(TypeError, match=ONLY_BOUND):
-        checked_work(work)
+        exactly(work, BoundRowFunction)
     assert budget.spends == ()
 
 
@@ -192,15 +192,15 @@ def test_labels_come_from_bound_row_functions_only(
 
 
 def test_a_bound_row_function_is_accepted_as_it_is() -> None:
-    """`checked_work` returns the very function."""
+    """`exactly` returns the very function."""
     work = given_cells.bind()
-    assert checked_work(work) is work
+    assert exactly(work, BoundRowFunction) is work
 
 
 @pytest.mark.parametrize("function", [lambda values: (values,), len, None, given_cells.bind()])
 def test_only_a_marked_function_is_bound(function: Any) -> None:  # noqa: ANN401 - wrong on purpose
     """A plain function cannot be passed off as a bound row function."""
-    with pytest.raises(TypeError, match=r"^only a marked row function has parameters to bind$"):
+    with pytest.raises(TypeError, match=r"^the kernel accepts a RowFunction only$"):
         BoundRowFunction(function, {})
     made: BoundRowFunction[Any] = BoundRowFunction(shifted, {"by": 1.0})
     assert made(np.zeros(2))[0].tolist() == [1.0, 1.0]
@@ -214,11 +214,31 @@ def test_a_bound_row_function_of_another_kind_is_refused() -> None:
             return (np.repeat(columns[0], 2),)
 
     with pytest.raises(TypeError, match=ONLY_BOUND):
-        checked_work(Other(given_cells, {}))
+        exactly(Other(given_cells, {}), BoundRowFunction)
 
 
 class Curious:
     """A parameter with a method, which a row function might call with private rows."""
+
+
+class CuriousList(list[float]):
+    """A list with methods of its own."""
+
+
+class CuriousTuple(tuple[float, ...]):
+    """A tuple with methods of its own."""
+
+    __slots__ = ()
+
+
+class CuriousNumber(np.float64):
+    """A number with methods of its own."""
+
+
+class CuriousText(str):
+    """A text with methods of its own."""
+
+    __slots__ = ()
 
 
 PLAIN: list[Any] = [
@@ -234,7 +254,8 @@ PLAIN: list[Any] = [
     dt.datetime(2026, 1, 1, tzinfo=dt.UTC),
     (1, "a"),
     [np.ones(2), (None,)],
-    {"a": [1, {"b": 2.0}]},
+    np.zeros(2, dtype=[("a", "f8"), ("b", "i8")]),
+    np.datetime64("2026-01-01"),
     (),
 ]
 NOT_PLAIN: list[Any] = [
@@ -246,16 +267,20 @@ NOT_PLAIN: list[Any] = [
     {1, 2},
     (1, Curious()),
     [[Curious()]],
-    {"a": Curious()},
-    {Curious(): 1},
-    {"a": {"b": (len,)}},
+    {"a": 1},
+    np.array([Curious()]),
+    np.zeros(1, dtype=[("a", "f8"), ("b", "O")]),
+    np.zeros(1, dtype=[("a", "f8"), ("b", "O")])[0],
+    CuriousList([1.0]),
+    CuriousTuple([1.0]),
+    CuriousNumber(1.0),
+    CuriousText("a"),
 ]
 
 
 @pytest.mark.parametrize("number", range(len(PLAIN)))
 def test_plain_values_are_bound(number: int) -> None:
-    """Arrays, numbers, texts, dates, and tuples, lists and dictionaries of them."""
-    check_public(PLAIN[number])
+    """Arrays, numbers, texts, dates, and tuples and lists of them."""
     values = np.zeros(2)
     assert ignoring.bind(what=PLAIN[number])(values)[0] is values
 
@@ -264,11 +289,74 @@ def test_plain_values_are_bound(number: int) -> None:
 def test_other_values_are_not_bound(number: int) -> None:
     """Wherever they are inside: their methods would be passed private rows."""
     with pytest.raises(TypeError, match=ONLY_PLAIN):
-        check_public(NOT_PLAIN[number])
+        frozen(NOT_PLAIN[number])
     with pytest.raises(TypeError, match=ONLY_PLAIN):
         ignoring.bind(what=NOT_PLAIN[number])
     with pytest.raises(TypeError, match=ONLY_PLAIN):
         BoundRowFunction(ignoring, {"first": 1, "what": NOT_PLAIN[number]})
+
+
+@row_function
+def doubling(values: Array, *, radii: Array) -> tuple[Array]:
+    """Double a parameter for each block: the values would depend on the number of blocks."""
+    radii *= 2.0
+    return (values / radii,)
+
+
+@row_function
+def leaking(values: Array, *, out: list[Array]) -> tuple[Array]:
+    """Write the exact sum of the rows to a parameter, whatever container it is in."""
+    out[0][:] = values.sum(axis=0)
+    return (values,)
+
+
+@row_function
+def keeping(values: Array, *, out: list[Array]) -> tuple[Array]:
+    """Keep the rows in a parameter."""
+    out.append(values)
+    return (values,)
+
+
+def travelled(bound: BoundRowFunction[Any]) -> BoundRowFunction[Any]:
+    """Return a bound row function as an executor receives it."""
+    return pickle.loads(pickle.dumps(bound))  # type: ignore[no-any-return]  # noqa: S301 - of the line itself
+
+
+@pytest.mark.parametrize("as_sent", [travelled, lambda bound: bound])
+def test_parameters_are_read_only(as_sent: Callable[[Any], Any]) -> None:
+    """Here and in executors: no state between blocks, and nothing reaches the caller."""
+    own = np.ones(3)
+    for work in (
+        doubling.bind(radii=own),
+        leaking.bind(out=[own]),
+        leaking.bind(out=(own,)),
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            as_sent(work)(np.full((2, 3), 7.0))
+    with pytest.raises(AttributeError, match="append"):
+        as_sent(keeping.bind(out=[]))(np.ones((2, 3)))
+    assert own.tolist() == [1.0] * 3
+    assert own.flags.writeable
+
+
+def test_parameters_are_copies() -> None:
+    """What the caller changes after the binding does not change the function."""
+    own, inside = np.ones(2), [1.0]
+    bound = ignoring.bind(what=own), ignoring.bind(what=[own, inside])
+    own[:] = 9.0
+    inside.append(2.0)
+    kept: list[Any] = [work._public["what"] for work in bound]
+    assert kept[0].tolist() == [1.0, 1.0]
+    assert kept[1][0].tolist() == [1.0, 1.0]
+    assert kept[1][1] == (1.0,)
+
+
+def test_the_layout_of_a_parameter_is_kept() -> None:
+    """A copy in another order of memory would be another type for a compiled loop."""
+    for own in (np.ones((2, 3)), np.ones((2, 3), order="F")):
+        bound: Any = frozen(own)
+        assert bound.flags.f_contiguous == own.flags.f_contiguous
+        assert bound.dtype == own.dtype
 
 
 NOT_ARRAYS: list[Any] = [
@@ -445,10 +533,10 @@ def test_no_public_method_of_rows_returns_a_row() -> None:
 # --- released rows --------------------------------------------------------------------------------
 
 
-def released(*, rehearsal: bool = False) -> Released[Rows[Array, Array]]:
+def released(*, simulated: bool = False) -> Released[Rows[Array, Array]]:
     """Return three released rows, not in order."""
     rows = LocalRows(np.array(["c", "a", "b"], dtype=np.object_), np.array([2, 0, 2]))
-    return Released(value=rows, spends=(), rehearsal=rehearsal)
+    return Released(value=rows, spends=(), simulated=simulated)
 
 
 def test_released_rows_are_in_the_order_of_the_first_column(tmp_path: Path) -> None:
@@ -464,7 +552,7 @@ def test_released_rows_are_in_the_order_of_the_first_column(tmp_path: Path) -> N
     }
 
 
-def test_rows_of_a_rehearsal_are_not_released() -> None:
+def test_rows_with_simulated_noise_are_not_released() -> None:
     """What was drawn from a test's own source is never opened."""
-    with pytest.raises(RehearsalError, match="injected test source"):
-        ReleasedRows(released(rehearsal=True))
+    with pytest.raises(SimulatedNoiseError, match="simulated noise"):
+        ReleasedRows(released(simulated=True))

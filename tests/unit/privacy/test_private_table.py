@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tests.single_queries import given_cells, given_features, public_names
 from wattveil.arrays import Ints
 from wattveil.engines.local import LocalRows
-from wattveil.errors import BudgetExceededError, RehearsalError
+from wattveil.errors import BudgetExceededError, SimulatedNoiseError
 from wattveil.privacy import noise
 from wattveil.privacy.guarantee import Budget
 from wattveil.privacy.mechanisms.contributions import Query
@@ -96,10 +96,10 @@ def test_a_refused_charge_releases_nothing(ample: Ample) -> None:
     assert budget.spends == ()
 
 
-def test_a_rehearsal_releases_nothing(ample: Ample, silent: NoiseSource) -> None:
+def test_simulated_noise_releases_nothing(ample: Ample, silent: NoiseSource) -> None:
     """A table publishes, so noise of a test's own source is refused."""
     table = PrivateTable(LocalRows(np.array([0])), ample())
-    with noise.rehearse(silent), pytest.raises(RehearsalError, match="injected test source"):
+    with noise.simulate(silent), pytest.raises(SimulatedNoiseError, match="simulated noise"):
         table.release(given_cells.bind(), COUNT)
 
 
@@ -107,7 +107,7 @@ def test_plain_functions_are_refused(ample: Ample) -> None:
     """By every method that takes a function."""
     table: Any = PrivateTable(LocalRows(np.array([0])), ample())
     for method, queries in ((table.map, []), (table.select, []), (table.release, [COUNT])):
-        with pytest.raises(TypeError, match="row function"):
+        with pytest.raises(TypeError, match="accepts a BoundRowFunction only"):
             method(lambda cells: (cells,), *queries)
 
 

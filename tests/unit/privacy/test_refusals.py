@@ -124,7 +124,7 @@ def test_public_mistakes_cost_nothing(
 def test_a_plain_function_costs_nothing(ample: Callable[..., Budget]) -> None:
     """That no row function was given does not depend on the data."""
     budget, query = ample(), Query(tag="t", rho_units=10**15, n_cells=1)
-    with pytest.raises(TypeError, match="bound row functions only"):
+    with pytest.raises(TypeError, match="accepts a BoundRowFunction only"):
         release_sums(LocalRows(NO_LABELS), len, [query], budget)  # type: ignore[arg-type]
     assert budget.spends == ()
 

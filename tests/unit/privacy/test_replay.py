@@ -8,13 +8,14 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.single_queries import gaussian_histogram, respond_to_labels, sum_of
+from wattveil.errors import SimulatedNoiseError
 from wattveil.privacy import noise
 from wattveil.privacy.guarantee import Budget
+from wattveil.privacy.private_data import Released
 from wattveil.privacy.transcript import Transcript, record
 
 if TYPE_CHECKING:
     from wattveil.privacy.mechanisms.gaussian import NoisyTotals
-    from wattveil.privacy.private_data import Released
 
 Ample = Callable[..., Budget]
 RHO = 10**15
@@ -43,7 +44,7 @@ class Release:
     @property
     def steps(self) -> list[list[int]]:
         """The noisy integers that were released."""
-        return [one.publish().steps.tolist() for one in self.totals]
+        return [one.value.steps.tolist() for one in self.totals]
 
 
 def exact(transcript: Transcript) -> list[list[int]]:
@@ -65,15 +66,50 @@ def test_a_record_has_the_exact_and_the_released_integers(ample: Ample) -> None:
     assert [words.size for words in found.words] == [4]
 
 
-def test_a_recorded_release_is_genuine(ample: Ample) -> None:
-    """It draws the system's noise, anew each time, and what it releases may be published."""
+def test_a_record_without_a_seed_has_the_noise_of_the_system(ample: Ample) -> None:
+    """Drawn anew each time."""
     first, second = Release(ample()), Release(ample())
     transcripts = [record(first), record(second)]
-    assert not any(one.rehearsal for one in [*first.totals, *second.totals])
     assert exact(transcripts[0]) == exact(transcripts[1])
     assert first.steps != second.steps
     assert transcripts[0].words[0].tolist() != transcripts[1].words[0].tolist()
-    assert not noise.is_rehearsal()
+    assert not noise.is_simulated()
+
+
+def test_a_seed_repeats_the_noise(ample: Ample) -> None:
+    """The noisy integers and words, for a seed; others for another seed."""
+    runs = {seed: [Release(ample()) for _ in range(2)] for seed in (3, 4)}
+    found = {seed: [record(run, seed=seed) for run in runs[seed]] for seed in runs}
+    for seed, (one, two) in runs.items():
+        assert one.steps == two.steps
+        assert one.labels == two.labels
+        words = [[word.tolist() for word in transcript.words] for transcript in found[seed]]
+        assert words[0] == words[1]
+    assert runs[3][0].steps != runs[4][0].steps
+    assert exact(found[3][0]) == exact(found[4][0])
+    draws = [draw for seed in found for draw in found[seed][0].draws]
+    assert all((np.abs(draw.noisy - draw.exact) < 9 * draw.scale).all() for draw in draws)
+    assert any((np.abs(draw.noisy - draw.exact) > draw.scale / 9).any() for draw in draws)
+
+
+@pytest.mark.parametrize("seed", [None, 0])
+def test_a_recorded_release_cannot_be_published(ample: Ample, seed: int | None) -> None:
+    """Its noise is known to the audit: a release runs to its end, and is never published."""
+    first, second = Release(ample()), Release(ample())
+    genuine: list[bool] = []
+
+    def run() -> None:
+        genuine.append(not noise.is_simulated())
+        first()
+        assert [one.publish() for one in first.totals] == [one.value for one in first.totals]
+
+    earlier = record(run, seed=seed)
+    record(second, handed=earlier)
+    assert genuine == [False]
+    for one in (*first.totals, *second.totals):
+        assert one.simulated
+        with pytest.raises(SimulatedNoiseError):
+            one.publish()
 
 
 def test_a_replay_on_the_same_data_is_the_same(ample: Ample) -> None:
@@ -87,7 +123,6 @@ def test_a_replay_on_the_same_data_is_the_same(ample: Ample) -> None:
     assert [draw.noisy.tolist() for draw in later.draws] == first.steps
     assert [draw.scale for draw in later.draws] == [draw.scale for draw in earlier.draws]
     assert [w.tolist() for w in later.words] == [w.tolist() for w in earlier.words]
-    assert not any(one.rehearsal for one in second.totals)
 
 
 def test_a_replay_on_other_data_differs_by_what_they_contribute(ample: Ample) -> None:
@@ -118,7 +153,7 @@ def test_a_transcript_does_not_change_with_the_release(ample: Ample) -> None:
 
 
 def test_a_record_ends_also_when_the_release_fails() -> None:
-    """The system's noise is back afterwards."""
+    """The system's noise is back afterwards, and simulated noise is refused again."""
     before = noise._source.get()
 
     def fail() -> None:
@@ -128,6 +163,8 @@ def test_a_record_ends_also_when_the_release_fails() -> None:
     with pytest.raises(ZeroDivisionError):
         record(fail)
     assert noise._source.get() is before
+    with pytest.raises(SimulatedNoiseError):
+        Released(value=1, spends=(), simulated=True).publish()
 
 
 def test_another_query_in_the_second_run_is_refused(ample: Ample) -> None:

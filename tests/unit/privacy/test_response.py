@@ -22,7 +22,7 @@ from wattveil.errors import (
     BudgetExceededError,
     InvalidDataError,
     InvalidParameterError,
-    RehearsalError,
+    SimulatedNoiseError,
 )
 from wattveil.privacy import noise
 from wattveil.privacy.guarantee import Budget, Guarantee, Neighbours
@@ -46,7 +46,7 @@ Scripted = Callable[..., NoiseSource]
 ROWS = [[5, 2, 1], [2, 4, 2], [1, 1, 6], [2, 2, 4]]
 
 
-class RepeatingRows(LocalRows[Any]):
+class RepeatingRows(LocalRows[Any]):  # type: ignore[misc]  # final elsewhere
     """Rows of an engine that may run a task twice."""
 
     computes_once = False
@@ -106,7 +106,7 @@ def test_every_word_has_its_label(ample: Ample, scripted: Scripted) -> None:
     for label, row in ((0, ROWS[0]), (1, ROWS[1]), (2, ROWS[2]), (-1, ROWS[3])):
         ends = np.cumsum(row)
         words = [w for end in ends for w in (int(end) * part - 1, int(end) * part)]
-        with noise.rehearse(scripted([0, *words], genuine=True)):
+        with noise.simulate(scripted([0, *words], genuine=True)):
             _, found = drawn([label] * (len(words) + 1), ample(), channel)
         # A word at 2^62 starts over: words are taken modulo 2^62.
         assert found == [0, 0, 1, 1, 2, 2, 0]
@@ -116,7 +116,7 @@ def test_a_label_of_probability_zero_is_never_drawn(ample: Ample, scripted: Scri
     """At the word where an empty part would begin, the next label is drawn."""
     channel = channel_of([3, 0, 1], [3, 0, 1], [3, 0, 1], [3, 0, 1])
     edge = 3 * (PARTS // 4)
-    with noise.rehearse(scripted([edge - 1, edge, edge + 1], genuine=True)):
+    with noise.simulate(scripted([edge - 1, edge, edge + 1], genuine=True)):
         assert drawn([1, 1, -1], ample(), channel)[1] == [0, 2, 2]
 
 
@@ -131,7 +131,7 @@ def test_keys_are_fresh_and_long(seeded: Callable[[int], NoiseSource]) -> None:
     assert (words < PARTS).all()
     keys = []
     for number in (1, 1, 2):
-        with noise.rehearse(seeded(number)):
+        with noise.simulate(seeded(number)):
             keys.append(fresh_key())
     assert keys[0] == keys[1] != keys[2]
 
@@ -185,7 +185,7 @@ def test_labels_are_released_in_the_order_of_the_ids(ample: Ample, scripted: Scr
     """Whatever the order of the rows: it would reveal where a customer is in the data."""
     channel = channel_of([7, 1], [1, 7], [4, 4])
     ids = np.array(["c", "a", "b"], dtype=np.object_)
-    with noise.rehearse(scripted([PARTS // 2] * 3, genuine=True)):
+    with noise.simulate(scripted([PARTS // 2] * 3, genuine=True)):
         assert drawn([0, 1, 0], ample(), channel, ids=ids) == (["a", "b", "c"], [1, 0, 0])
 
 
@@ -291,7 +291,7 @@ class Loose(Channel):
 def test_only_a_channel_draws_labels(ample: Ample, channel: Any) -> None:  # noqa: ANN401 - wrong on purpose
     """A subclass could state another epsilon than that of its parts; nothing is charged."""
     budget = ample()
-    with pytest.raises(TypeError, match=r"^labels are drawn through a Channel$"):
+    with pytest.raises(TypeError, match=r"^the kernel accepts a Channel only$"):
         drawn([0, 1], budget, channel)
     assert budget.spends == ()
 
@@ -332,7 +332,7 @@ def test_number_of_draws_does_not_depend_on_who_has_data(
     seen = []
     for labels in ([0, 1, 2], [-1, 1, -1], [-1, -1, -1]):
         recorded.clear()
-        with noise.rehearse(silent), pytest.raises(RehearsalError):
+        with noise.simulate(silent), pytest.raises(SimulatedNoiseError):
             respond_to_labels(np.array(labels), n_labels=3, epsilon=1.0, budget=ample())
         seen.append(list(recorded))
     assert seen[0] == seen[1] == seen[2] == [("words", 0.0, 3)]
@@ -404,11 +404,11 @@ def test_keyed_labels_follow_the_channel(ample: Ample) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rehearsed_labels_are_not_released(
+def test_simulated_labels_are_not_released(
     ample: Ample,
     seeded: Callable[[int], NoiseSource],
     kind: Kind,
 ) -> None:
     """Whether words or keys came from a test's own source."""
-    with noise.rehearse(seeded(1)), pytest.raises(RehearsalError):
+    with noise.simulate(seeded(1)), pytest.raises(SimulatedNoiseError):
         drawn([0, 1], ample(), channel_of(*ROWS), kind=kind)

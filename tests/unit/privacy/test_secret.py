@@ -30,7 +30,7 @@ def compute(value: Secret[float]) -> float:
     return reveal(value)
 
 secret = Secret(1.0)
-released = Released(value=1.0, spends=(), rehearsal=False)
+released = Released(value=1.0, spends=(), simulated=False)
 
 publish(released)
 compute(secret)
@@ -125,7 +125,7 @@ def test_has_no_dictionary() -> None:
 
 def test_released_is_frozen() -> None:
     """What was released cannot be swapped for something else under the same spends."""
-    released = Released(value=1.0, spends=(), rehearsal=False)
+    released = Released(value=1.0, spends=(), simulated=False)
     with pytest.raises(dataclasses.FrozenInstanceError):
         released.value = 2.0  # type: ignore[misc]  # that is the point
     assert released.publish() == 1.0

@@ -22,13 +22,13 @@ from wattveil.privacy.mechanisms.contributions import (
     BlockSums,
     BoundedTotals,
     Query,
-    checked_sums,
 )
-from wattveil.privacy.private_data import PrivateValue, row_function
+from wattveil.privacy.private_data import PrivateValue, exactly, row_function
 
 QUERY = Query(tag="count", rho_units=1, n_cells=3)
 SUM = Query(tag="sum", rho_units=1, n_cells=2, n_features=2)
 CELLS = np.array([0, 2, 2, -1])
+NOT_OWN = r"^these totals were not computed by this query, or were used before$"
 OTHER_ARRAYS = r"^a row function returned other arrays than its queries require$"
 
 
@@ -131,21 +131,21 @@ class Greedy:
 def test_rows_are_added_up_by_sums_only() -> None:
     """Anything else that is called with private rows could return them: it is not called."""
     greedy: Any = Greedy()
-    with pytest.raises(TypeError, match=r"^private rows are added up by BlockSums only$"):
+    with pytest.raises(TypeError, match=r"^the kernel accepts a BlockSums only$"):
         LocalRows(CELLS).add_up(greedy)
     assert greedy.seen == []
     others: list[Any] = [greedy, given_cells.bind(), None, counts]
     for work in others:
-        with pytest.raises(TypeError, match=r"^private rows are added up by BlockSums only$"):
-            checked_sums(work)
+        with pytest.raises(TypeError, match=r"^the kernel accepts a BlockSums only$"):
+            exactly(work, BlockSums)
     sums = counts()
-    assert checked_sums(sums) is sums
+    assert exactly(sums, BlockSums) is sums
 
 
 @pytest.mark.parametrize("work", [lambda cells: (cells,), given_cells, None, len])
 def test_only_bound_row_functions_are_accepted(work: Any) -> None:  # noqa: ANN401 - wrong on purpose
     """A plain function, or a row function that is not bound, computes no contributions."""
-    with pytest.raises(TypeError, match=r"^private rows accept bound row functions only$"):
+    with pytest.raises(TypeError, match=r"^the kernel accepts a BoundRowFunction only$"):
         BlockSums([QUERY], work)
 
 
@@ -162,8 +162,8 @@ def test_totals_cannot_be_constructed(permit: object) -> None:
 def made_totals() -> list[BoundedTotals]:
     """Return totals of a block, of all blocks, and from another process."""
     sums = counts()
-    block = sums(CELLS)
-    return [block, sums.total([block, block]), sums.unpack(sums.pack(block))]
+    whole = sums.total([sums(CELLS), sums(CELLS)])
+    return [sums(CELLS), whole, sums.unpack(sums.pack(sums(CELLS)))]
 
 
 @pytest.mark.parametrize("number", range(3))
@@ -214,7 +214,7 @@ def test_totals_of_other_sums_are_refused() -> None:
     foreign: list[Any] = [other(CELLS), integers, packed, None, [0, 0, 0]]
     for totals in foreign:
         for use in (mine.split, mine.pack, lambda part: mine.total([mine(CELLS), part])):
-            with pytest.raises(TypeError, match=r"^these totals were not computed by this query$"):
+            with pytest.raises(TypeError, match=NOT_OWN):
                 use(totals)
     assert mine.split(mine.total([mine(CELLS)]))[0].tolist() == [2**25, 0, 2 * 2**25]
 
@@ -230,10 +230,31 @@ def test_totals_add_up() -> None:
 def test_totals_wrap_at_the_end_of_int64() -> None:
     """2^62 twice is -2^63: a function of the true sum modulo 2^64, without an error."""
     sums = counts()
-    half = BoundedTotals(contributions._PERMIT, sums._key, np.array([2**62, -(2**62), 1]))
-    assert sums.split(sums.total([half, half]))[0].tolist() == [-(2**63), -(2**63), 2]
-    three = sums.total([half, half, half])
-    assert sums.split(three)[0].tolist() == [-(2**62), 2**62, 3]
+
+    def halves(count: int) -> list[BoundedTotals]:
+        integers = [np.array([2**62, -(2**62), 1]) for _ in range(count)]
+        return [BoundedTotals(contributions._PERMIT, sums._key, own) for own in integers]
+
+    assert sums.split(sums.total(halves(2)))[0].tolist() == [-(2**63), -(2**63), 2]
+    assert sums.split(sums.total(halves(3)))[0].tolist() == [-(2**62), 2**62, 3]
+
+
+def test_totals_are_used_once() -> None:
+    """Adding up a block three times would triple the contribution of each of its customers."""
+    sums = counts()
+    uses: list[Callable[[BoundedTotals], object]] = [
+        sums.split,
+        sums.pack,
+        lambda totals: sums.total([totals]),
+    ]
+    for first, second in itertools.product(uses, uses):
+        block = sums(CELLS)
+        first(block)
+        with pytest.raises(TypeError, match=NOT_OWN):
+            second(block)
+    block = sums(CELLS)
+    with pytest.raises(TypeError, match=NOT_OWN):
+        sums.total([block, block, block])
 
 
 # --- between processes ----------------------------------------------------------------------------
@@ -253,9 +274,9 @@ def test_totals_come_back_from_another_process() -> None:
     there = pickle.loads(pickle.dumps(sums))  # noqa: S301 - of the line itself
     expected = [part.tolist() for part in sums.split(sums(CELLS))]
     for one, other in ((sums, there), (there, sums)):
-        unpacked = one.unpack(other.pack(other(CELLS)))
-        assert [part.tolist() for part in one.split(unpacked)] == expected
-        doubled = one.total([unpacked, one(CELLS)])
+        packed = other.pack(other(CELLS))
+        assert [part.tolist() for part in one.split(one.unpack(packed))] == expected
+        doubled = one.total([one.unpack(packed), one(CELLS)])
         assert [part.tolist() for part in one.split(doubled)] == [
             [2 * k for k in part] for part in expected
         ]

@@ -12,12 +12,16 @@ from typer.testing import CliRunner
 from wattveil.products import request as declared
 
 HELP = "Number of days of the planted window."
+FIXED_HELP = "Planted meter generation of a data set."
 
 
 class Wider(declared.ReleaseRequest):
-    """The request with one more field."""
+    """The request with one more field, and one that a data set fixes."""
 
     window_days: Annotated[int, Field(ge=1, le=30, description=HELP)] = 7
+    generation: Annotated[
+        int, Field(ge=1, le=4, description=FIXED_HELP), declared.FIXED_BY_DATASET
+    ] = 2
 
 
 Wider.__name__ = "ReleaseRequest"
@@ -64,7 +68,8 @@ def test_bodies_and_openapi_have_it() -> None:
     described = reference.description()["components"]["schemas"]["ReleaseBody"]["properties"]
     assert described["window_days"]["description"] == HELP
     datasets: Any = import_module("wattveil.server.datasets")
-    public = bodies.PublicChoices(clip_kw=5.0).model_dump(mode="json")
+    choices: Any = import_module("wattveil.server.dataset_choices")
+    public = choices.PublicChoices(clip_kw=5.0).model_dump(mode="json")
     homes = datasets.Dataset(
         name="homes",
         closed=False,
@@ -74,6 +79,48 @@ def test_bodies_and_openapi_have_it() -> None:
         fingerprint="",
     )
     assert homes.request(bodies.ReleaseBody(epsilon=1.0, window_days=9)).window_days == 9
+
+
+def test_a_registration_has_what_a_data_set_fixes() -> None:
+    """HTTP body, options of `admin dataset`, description and requests; not the body of an order."""
+    bodies: Any = import_module("wattveil.server.http.requests")
+    choices: Any = import_module("wattveil.server.dataset_choices")
+    assert "generation" not in bodies.ReleaseBody.model_fields
+    schema = choices.DatasetBody.model_json_schema()["properties"]["generation"]
+    assert (schema["default"], schema["maximum"], schema["description"]) == (2, 4, FIXED_HELP)
+    reference: Any = import_module("tools.reference.http")
+    described = reference.description()["components"]["schemas"]
+    assert described["DatasetBody"]["properties"]["generation"]["description"] == FIXED_HELP
+    assert described["Dataset"]["properties"]["generation"]["description"] == FIXED_HELP
+    datasets: Any = import_module("wattveil.server.datasets")
+    public = choices.PublicChoices(clip_kw=5.0, generation=3).model_dump(mode="json")
+    homes = datasets.Dataset(
+        name="homes",
+        closed=False,
+        public=public,
+        profiles_file="homes.parquet",
+        customer_list_file=None,
+        fingerprint="",
+    )
+    assert homes.request(bodies.ReleaseBody(epsilon=1.0)).generation == 3
+
+
+def test_the_command_that_registers_has_every_field_of_the_body() -> None:
+    """Its options are those of the declaration, with help, bounds and default."""
+    cli: Any = import_module("wattveil.cli")
+    wide = {"COLUMNS": "250", "TERM": "dumb"}
+    shown = CliRunner().invoke(cli.app, ["admin", "dataset", "--help"], env=wide).output
+    for words in ("--generation", FIXED_HELP, "1<=x<=4", "default: 2"):
+        assert words in shown
+    choices: Any = import_module("wattveil.server.dataset_choices")
+    options = {"groups": "--group"}
+    for name in {*choices.DatasetBody.model_fields} - {"allowance"}:
+        assert options.get(name, f"--{name.replace('_', '-')}") in shown
+    for name in choices.AllowanceBody.model_fields:
+        assert f"--{name.replace('_', '-')}" in shown
+    wrong = ["admin", "dataset", "--name", "a", "--file", "b", "--clip-kw", "1"]
+    refused = CliRunner().invoke(cli.app, [*wrong, "--generation", "5"], env=wide).output
+    assert "for --generation: generation must be a whole number of at least 1" in refused
 
 
 def test_canonical_text_has_it() -> None:

@@ -2,25 +2,41 @@
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
+from pydantic import Field, create_model
 from typer.testing import CliRunner
 
 from tests.sample_bundles import broken, some_profiles
-from tests.toy_product import Toy, ToyOptions
+from tests.toy_product import Counted, Toy, ToyOptions
 from wattveil.bundle.bundle_files import read_manifest, read_table
 from wattveil.bundle.manifest import manifest_schema
-from wattveil.bundle.plan import plan_release, requested_products, split_budget
+from wattveil.bundle.plan import (
+    composed_epsilon,
+    plan_release,
+    requested_products,
+    split_budget,
+)
 from wattveil.bundle.produce import release_bundle
 from wattveil.bundle.verify.verify_bundle import verify_bundle
 from wattveil.cli import app
-from wattveil.declaration import to_plain
-from wattveil.errors import InvalidParameterError
+from wattveil.declaration import Declaration, to_plain
+from wattveil.errors import BudgetExceededError, InvalidParameterError
 from wattveil.privacy.guarantee import Tier
-from wattveil.products.product import Allotment, Product, response_allotment
+from wattveil.products.product import (
+    Allotment,
+    Choice,
+    Product,
+    ReleasedProduct,
+    Run,
+    guarantee_of,
+    response_allotment,
+)
 from wattveil.products.registry import (
     default_weights,
     product_named,
@@ -28,10 +44,16 @@ from wattveil.products.registry import (
     register,
     unregister,
 )
-from wattveil.products.request import ReleaseRequest
+from wattveil.products.request import About, ReleaseRequest
 from wattveil.profiles import TimeGrid
-from wattveil.server.http.requests import PublicChoices, ReleaseBody
-from wattveil.server.ledger.pricing import canonical_request, read_request, release_price
+from wattveil.server.dataset_choices import PublicChoices
+from wattveil.server.http.requests import ReleaseBody
+from wattveil.server.ledger.pricing import (
+    canonical_request,
+    order_release,
+    read_request,
+    release_price,
+)
 
 REQUEST = ReleaseRequest.model_validate(
     {"epsilon": 2.0, "delta": 1e-6, "weights": {"clusters": 0.0}, "customers": 200}
@@ -120,6 +142,89 @@ def test_options_are_validated_by_the_product(toy: Product) -> None:
             REQUEST.replace(options=wrong)
 
 
+def test_options_of_a_subclass_are_refused(toy: Product) -> None:
+    """Its further fields would be in the canonical text, and unknown to manifest and product."""
+
+    class More(ToyOptions):
+        further: int = 7
+
+    class Same(ToyOptions):
+        pass
+
+    with pytest.raises(InvalidParameterError, match=r"options\.toy\.further must be left out"):
+        REQUEST.replace(options={"toy": More()})
+    found = REQUEST.replace(options={"toy": Same(multiple=5)}).options["toy"]
+    assert (type(found), found.multiple) == (toy.Options, 5)
+
+    class MoreAbout(About):
+        further: str = "x"
+
+    with pytest.raises(InvalidParameterError, match="further must be left out"):
+        REQUEST.replace(about=MoreAbout())
+
+
+class _Nested(Declaration):
+    names: list[str] = Field(default_factory=list)
+
+
+def _options(**fields: Any) -> type[Declaration]:  # noqa: ANN401 - as `create_model` takes them
+    return create_model("Given", __base__=Declaration, **fields)
+
+
+@pytest.mark.parametrize(
+    ("options", "refusal"),
+    [
+        (
+            _options(hours=(list[int], [])),
+            r"Given\.hours must be of immutable types .*=list\[int\]",
+        ),
+        (_options(hours=(set[int] | None, None)), r"Given\.hours must be of immutable types"),
+        (_options(hours=(tuple[dict[str, list[int]], ...], ())), r"Given\.hours .*=list\[int\]"),
+        (_options(hours=(Any, None)), r"Given\.hours must be of immutable types"),
+        (_options(nested=(_Nested, _Nested())), r"_Nested\.names must be of immutable types"),
+        (_options(hours=(int, ...)), r"Given\.hours must be a field with a default"),
+    ],
+    ids=["list", "set", "inner list", "any", "nested model", "required"],
+)
+def test_options_that_cannot_be_hashed_are_refused(
+    options: type[Declaration], refusal: str
+) -> None:
+    """At registration: an order of such a product would fail with an error of the software."""
+
+    class Other(Toy):
+        Options = options
+
+    with pytest.raises(InvalidParameterError, match=refusal):
+        register(Other())
+    assert "toy" not in default_weights()
+
+
+def test_options_of_immutable_types_can_be_ordered() -> None:
+    """Nested tuples, mappings and models have a hash and a canonical text that reads back."""
+
+    class Other(Toy):
+        Options = _options(
+            hours=(tuple[int, ...], (1, 2)),
+            bounds=(Mapping[str, tuple[float, float]], {"a": (0.0, 1.0)}),
+            tables=(tuple[Mapping[str, int], ...], ({"b": 1},)),
+            kind=(Literal["mean", "sum"] | None, None),
+            tier=(Tier, Tier.GLOBAL),
+            inner=(ToyOptions, ToyOptions()),
+        )
+
+    other = Other()
+    register(other)
+    try:
+        chosen = {"toy": {"hours": [3], "tier": "instance", "bounds": {"c": [1.0, 2.0]}}}
+        request = REQUEST.replace(options=chosen)
+        order = order_release(request, dataset="homes", principal="ann", key="a")
+        assert read_request(order.request).options == request.options
+        body = {"epsilon": 1.0, "options": chosen}
+        assert ReleaseBody.model_validate(body).options == request.options
+    finally:
+        unregister(other)
+
+
 @pytest.mark.usefixtures("toy")
 def test_options_of_a_product_that_is_left_out_do_not_count() -> None:
     """Two requests for the same release have the same canonical text."""
@@ -153,7 +258,7 @@ def test_the_server_accepts_a_registered_product() -> None:
     body = ReleaseBody.model_validate({"epsilon": 1.0, "products": ["toy"], "options": options})
     assert body.products == ["toy"]
     assert to_plain(body.options) == options
-    assert PublicChoices.model_validate({"clip_kw": 5.0}).products == [*default_weights()]
+    assert PublicChoices.model_validate({"clip_kw": 5.0}).products == (*default_weights(),)
     assert '"toy"' in json.dumps(ReleaseBody.model_json_schema())
     assert '"toy"' in json.dumps(canonical_request(REQUEST))
     for schema in (ReleaseBody.model_json_schema(), manifest_schema()):
@@ -187,7 +292,7 @@ def test_a_product_cannot_take_more_than_the_release() -> None:
         Options = None
 
         def is_requested(self, request: ReleaseRequest) -> bool:
-            return request.typical_kw == 7.0
+            return request.typical_kw == 5.0
 
         def fixed_allotment(self, request: ReleaseRequest) -> Allotment:
             return response_allotment(request, 5.0)
@@ -196,7 +301,7 @@ def test_a_product_cannot_take_more_than_the_release() -> None:
     register(fixed)
     try:
         alone = ReleaseRequest(
-            epsilon=1.0, typical_kw=7.0, weights=dict.fromkeys(default_weights(), 0.0)
+            epsilon=1.0, typical_kw=5.0, weights=dict.fromkeys(default_weights(), 0.0)
         )
         with pytest.raises(InvalidParameterError, match="at least the 5"):
             split_budget(alone)
@@ -204,6 +309,96 @@ def test_a_product_cannot_take_more_than_the_release() -> None:
             split_budget(alone.replace(weights={}))
     finally:
         unregister(fixed)
+
+
+@pytest.mark.parametrize("beside", [{}, dict.fromkeys(("clusters", "synthesis", "load"), 0.0)])
+def test_fixed_gaussian_budgets_are_composed(beside: dict[str, float]) -> None:
+    """Two products at (epsilon / 2, delta) compose above (epsilon, delta): delta counts too."""
+
+    class Half(Toy):
+        default_weight = None
+        Options = None
+
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def is_requested(self, request: ReleaseRequest) -> bool:
+            return request.n_clusters == 11
+
+        def fixed_allotment(self, request: ReleaseRequest) -> Allotment:
+            return Allotment.of(guarantee_of(request, epsilon=0.05, delta=request.delta))
+
+    halves = [Half("one"), Half("two")]
+    for half in halves:
+        register(half)
+    request = ReleaseRequest(epsilon=0.1, delta=0.05, n_clusters=11, weights=beside)
+    try:
+        with pytest.raises(InvalidParameterError, match=r"epsilon must be at least the 0\.1356"):
+            split_budget(request)
+        split = split_budget(request.replace(epsilon=1.0))
+        assert composed_epsilon(split.values(), request.delta) <= 1.0
+        assert split["two"].guarantee.epsilon == 0.05
+    finally:
+        for half in halves:
+            unregister(half)
+
+
+class Greedy(Toy):
+    """The toy product with a fault in what it says about its release."""
+
+    Options = None
+
+    def __init__(self, fault: Callable[[ReleasedProduct], ReleasedProduct]) -> None:
+        self._fault = fault
+
+    def tabulate(self, released: Counted, choice: Choice, allotment: Allotment) -> ReleasedProduct:
+        """Return the table, changed."""
+        (layout,) = self.layouts(choice)
+        table = layout.filled([released.customers], [released.std])
+        runs = (Run(group=None, spends=released.spends),)
+        one = ReleasedProduct(name=self.name, allotment=allotment, runs=runs, tables=(table,))
+        return self._fault(one)
+
+
+def _doubled(released: ReleasedProduct) -> ReleasedProduct:
+    (run,) = released.runs
+    return replace(released, runs=(replace(run, spends=run.spends * 2),))
+
+
+def _cheaper(released: ReleasedProduct) -> ReleasedProduct:
+    guarantee = replace(released.allotment.guarantee, epsilon=0.1)
+    return replace(released, allotment=Allotment.of(guarantee))
+
+
+@pytest.mark.parametrize(
+    ("fault", "refusal"),
+    [
+        (_doubled, "budget exceeded: toy, rho_units"),
+        (_cheaper, "product must be released as toy with the allotment of the plan"),
+        (lambda one: replace(one, name="load"), "product must be released as toy"),
+        (lambda one: replace(one, runs=one.runs * 2), r"in one run per group of \[None\]"),
+        (lambda one: one, None),
+    ],
+    ids=["spent twice", "another allotment", "another name", "two runs", "no fault"],
+)
+def test_a_product_cannot_spend_more_than_its_allotment(
+    fault: Callable[[ReleasedProduct], ReleasedProduct], refusal: str | None, tmp_path: Path
+) -> None:
+    """What a product states is compared with the plan before anything is written."""
+    product = Greedy(fault)
+    register(product)
+    try:
+        weights = {"clusters": 0.0, "load": 0.0, "toy": 1.0}
+        plan = plan_release(REQUEST.replace(weights=weights, options={}), TimeGrid())
+        out = tmp_path / "bundle"
+        if refusal is None:
+            release_bundle(some_profiles(), plan, out)
+        else:
+            with pytest.raises((InvalidParameterError, BudgetExceededError), match=refusal):
+                release_bundle(some_profiles(), plan, out)
+        assert out.exists() == (refusal is None)
+    finally:
+        unregister(product)
 
 
 def test_nothing_remains_of_a_product_that_was_removed() -> None:

@@ -80,8 +80,8 @@ def test_neighbours_order_and_threads_change_no_bit(
     assert _loads(_csv(tmp_path / "crowd.csv", crowd)) == expected
 
 
-def test_the_second_look_changes_no_bit(tmp_path: Path) -> None:
-    """A row that comes twice sends its customer another way, and alters nothing."""
+def test_reconciliation_changes_no_bit(tmp_path: Path) -> None:
+    """A duplicate row makes its customer be reconciled, with an identical result."""
     alone = _rows("a")
     expected = _loads(_parquet(tmp_path / "alone.parquet", alone))
     crowd = [*_rows("b"), *reversed(alone), alone[100], *_rows("c")]
@@ -179,7 +179,7 @@ def _frame(minutes: int, zone: str) -> CalendarFrame:
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/London", "Asia/Kolkata", "Asia/Kathmandu"])
 @pytest.mark.parametrize("minutes", [5, 10, 15, 20, 30, 60])
-def test_low_bits_tell_stamps_apart(minutes: int, zone: str) -> None:
+def test_low_bits_distinguish_stamps(minutes: int, zone: str) -> None:
     """No two stamps of a calendar have the same."""
     calendar = calendar_of_instants(_frame(minutes, zone), late_us=minutes * 60_000_000)
     places = np.arange(calendar.cells.size, dtype=np.int64)

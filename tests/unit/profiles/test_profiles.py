@@ -262,7 +262,7 @@ def test_mixed_interval_lengths_agree_with_one_length(source: Path) -> None:
 
 
 def test_a_grid_finer_than_the_readings_is_refused(source: Path) -> None:
-    """Hourly readings do not tell half-hours."""
+    """Hourly readings do not determine half-hours."""
     with pytest.raises(InvalidParameterError, match="multiple of the readings' 60 minutes"):
         build_profiles(read_readings(_write(source, _hours("a", 1))), grid=TimeGrid(minutes=30))
 
@@ -287,7 +287,7 @@ def test_attributes_are_looked_up(source: Path, tmp_path: Path) -> None:
 
 
 def test_estimated_share(source: Path) -> None:
-    """Flagged estimates travel with the profile as a share."""
+    """The share of flagged estimates is stored with the profile."""
     lines = [
         f"a,{start:%Y-%m-%d %H:%M},1,{'E' if start.hour < 6 else 'A'}"
         for _, start, _ in _hours("a", 14)
@@ -371,7 +371,7 @@ def test_grids_are_checked() -> None:
 
 
 def test_a_source_without_a_usable_reading_is_refused(source: Path) -> None:
-    """Nothing in, nothing out is an error that says why."""
+    """A source without usable readings raises an error with the reason."""
     source.write_text(
         "id,timestamp,kwh\na,2013-01-01 00:00,\na,2013-01-01 01:00,\n", encoding="utf-8"
     )
@@ -379,8 +379,8 @@ def test_a_source_without_a_usable_reading_is_refused(source: Path) -> None:
         build_profiles(read_readings(source))
 
 
-def test_the_text_of_profiles_holds_public_facts_alone(source: Path) -> None:
-    """Neither ids nor loads, values of attributes, rules or counts: what a notebook prints leaks.
+def test_the_repr_of_profiles_shows_public_facts_only(source: Path) -> None:
+    """No ids, loads, attribute values, rules or counts: a notebook would print them.
 
     Grid and time zone are public. All digits of the text are those of the grid.
     """

@@ -42,7 +42,7 @@ def _read(write: Write, values: list[str], **options: str) -> Readings:
 def test_the_mark_is_found_among_values_that_have_one(
     write: Write, values: list[str], expected: list[float], mark: str
 ) -> None:
-    """Whole numbers tell nothing; the decision is recorded, whichever it is."""
+    """Whole numbers are ignored; the inferred mark is recorded."""
     readings = _read(write, values)
     assert _values(readings) == expected
     assert f"values: decimal {mark}" in readings.guesses
@@ -84,7 +84,7 @@ def test_an_unknown_mark_is_refused(write: Write) -> None:
         _read(write, ["1"], decimal="dot")
 
 
-def test_every_slot_of_a_wide_table_is_looked_at(write: Write) -> None:
+def test_every_slot_of_a_wide_table_is_inspected(write: Write) -> None:
     """The first hour of the day may be without a fraction."""
     header = "id;date;" + ";".join(f"h{hour:02}" for hour in range(24))
     readings = read_readings(write(header, "a;2013-01-01;" + ";".join(["0"] + ["1,5"] * 23)))
@@ -107,10 +107,10 @@ def test_texts_among_typed_columns_have_a_mark_too(tmp_path: Path) -> None:
         ("2013-01-01T{:02}:00:00+00:00", "%Y-%m-%dT%H:%M:%S%z", "instants, with"),
     ],
 )
-def test_the_kind_of_stamps_is_a_guess_unless_named(
+def test_the_kind_of_stamps_is_inferred_unless_named(
     write: Write, stamp: str, form: str, guess: str
 ) -> None:
-    """With format, mark and all else named, nothing is left to guess."""
+    """With format, mark and all other options given, no option is inferred."""
     path = write("id,start,kwh", *(f"a,{stamp.format(hour)},0.5" for hour in range(3)))
     found = read_readings(path, minutes=60)
     assert f"stamp: {guess} an offset from UTC" in found.guesses

@@ -138,7 +138,7 @@ def test_units_multipliers_and_directions(
     ],
 )
 def test_quality_flags(tmp_path: Path, codes: tuple[int, ...], quality: str) -> None:
-    """Each ReadingQuality code has one word; of several, the worst counts."""
+    """Each ReadingQuality code has one name; of several, the worst counts."""
     flags = "".join(f"<ReadingQuality><quality>{c}</quality></ReadingQuality>" for c in codes)
     one = reading(1).replace("<timePeriod>", f"<cost>9</cost>{flags}<timePeriod>")
     (row,) = read_text(tmp_path, feed(point(), meter(), kind(), block(one)))
@@ -313,7 +313,7 @@ def test_gas_and_water_are_counted(tmp_path: Path, service: int) -> None:
 
 
 def test_a_block_without_a_type_is_counted(tmp_path: Path) -> None:
-    """With several types and no link to one of them, no unit is guessed."""
+    """With several types and no link to one of them, no unit is assumed."""
     problems = ReportedProblems()
     entries = [point(), meter(1), kind(1), kind(2), block(reading(1)), block(reading(2), number=9)]
     assert len(read_text(tmp_path, feed(*entries), problems)) == 1

@@ -1,4 +1,4 @@
-"""Green Button files from the field behave as their provenance says."""
+"""Green Button files from the field are read as their provenance describes."""
 
 import xml.etree.ElementTree as ET
 from collections import Counter

@@ -124,7 +124,7 @@ def test_what_is_no_feed_is_refused(tmp_path: Path, content: bytes, expected: st
 
 
 def test_a_feed_without_reading_type_is_refused(tmp_path: Path) -> None:
-    """Without any ReadingType there is no unit, and none is guessed."""
+    """Without any ReadingType there is no unit, and none is assumed."""
     start, end = (
         GOOD.index('<entry><link rel="self" href="ReadingType'),
         GOOD.index('<entry><link rel="up"'),

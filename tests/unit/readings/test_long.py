@@ -30,7 +30,7 @@ def test_units_become_kwh(write: Write, unit: str, value: str, kwh: float) -> No
 
 
 def test_the_unit_is_derived_from_the_name_of_the_column(write: Write) -> None:
-    """A column load_kw is power, and the guess is recorded."""
+    """A column load_kw is read as power, and the inferred unit is recorded."""
     path = write("id,timestamp,load_kw", "a,2013-01-01 00:00,3", "a,2013-01-01 00:15,3")
     readings = read_readings(path)
     assert _rows(readings)[0] == ("a", "01 00:00", 0.75)
@@ -83,7 +83,7 @@ def test_date_and_time_in_two_columns(write: Write) -> None:
     assert [row[1] for row in _rows(read_readings(path))] == ["01 00:00", "01 01:00"]
 
 
-def test_stamps_of_another_kind_are_counted_not_guessed(write: Write) -> None:
+def test_stamps_of_another_kind_are_counted_and_dropped(write: Write) -> None:
     """Among naive stamps, one with an offset is unreadable, and the other way round."""
     naive = ["a,2013-01-01 00:00:00,1", "a,2013-01-01 01:00:00,1", "a,2013-01-01 02:00:00+01,1"]
     report = read_readings(write("id,timestamp,kwh", *naive)).report
@@ -197,7 +197,7 @@ def test_received_energy_is_negative_load(write: Write) -> None:
     assert list(readings.report.notes.values()) == [1]
 
 
-def test_a_net_channel_stands_for_itself(write: Write) -> None:
+def test_a_net_channel_is_used_unchanged(write: Write) -> None:
     """Where a net value exists, its parts are not counted again."""
     path = write(
         "id,timestamp,kwh,channel",
@@ -244,7 +244,7 @@ def test_a_period_is_local_days(write: Write) -> None:
 
 
 def test_decimal_commas(write: Write) -> None:
-    """0,25 between semicolons is a quarter, and the guess is recorded."""
+    """0,25 between semicolons is a quarter, and the inferred mark is recorded."""
     path = write("id;timestamp;kwh", "a;2013-01-01 00:00;0,25", "a;2013-01-01 01:00;1,5")
     readings = read_readings(path)
     assert [row[2] for row in _rows(readings)] == [0.25, 1.5]

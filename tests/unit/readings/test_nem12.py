@@ -113,7 +113,7 @@ def test_quality_of_a_day(tmp_path: Path, flag: str, quality: str) -> None:
 
 
 def test_null_days_and_empty_values_are_missing(tmp_path: Path) -> None:
-    """N says that there is no value, whatever stands there; an empty value is none either."""
+    """Quality N marks a missing value, whatever the field contains; so does an empty value."""
     rows = read(tmp_path, stream(), day([0] * 48, quality="N"), day([1] * 47 + [""], "20040202"))
     missing = [row["quality"] == "missing" for row in rows]
     assert missing == [True] * 48 + [False] * 47 + [True]

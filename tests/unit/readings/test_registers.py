@@ -66,7 +66,7 @@ def test_duplicate_reads_do_not_make_intervals(write: Write) -> None:
 
 
 def test_a_column_called_register_needs_a_unit(write: Write) -> None:
-    """It may be a running total or what an interval added to it; the name does not tell."""
+    """It may be a running total or an increment; the name does not determine which."""
     path = write("id,timestamp,register", "a,2013-01-01 00:00,100", "a,2013-01-01 01:00,101")
     with pytest.raises(InvalidFileError, match="unit=… for 'register'"):
         read_readings(path)

@@ -49,7 +49,7 @@ def test_compression_is_detected_from_the_content(tmp_path: Path, method: str, n
 
 
 def test_parquet_and_csv_agree(write: Write, tmp_path: Path) -> None:
-    """The table written as Parquet is read back as it was, with nothing left to guess."""
+    """The table written as Parquet is read back unchanged, and no option is inferred."""
     first = read_readings(write(*_LINES))
     first.write_parquet(tmp_path / "out.parquet")
     second = read_readings(tmp_path / "out.parquet")
@@ -99,14 +99,14 @@ def test_rows_are_numbered_in_the_order_of_the_files(tmp_path: Path) -> None:
         (("id,timestamp,kwh", 'a,"2013-01-01 00:00,1'), "line 2", "closing quote"),
         (("id,timestamp,colour", "a,2013-01-01 00:00,1"), "header", "'value'"),
         (("id,timestamp,load_kwh,pv_kwh", "a,2013-01-01 00:00,1,1"), "header", "several"),
-        (("timestamp", "2013-01-01 00:00"), "line 1", "columns parted by"),
+        (("timestamp", "2013-01-01 00:00"), "line 1", "columns separated by"),
         (("id,timestamp,,kwh", "a,2013-01-01 00:00,1,1"), "line 1", "names that differ"),
         (("id,timestamp,kwh", "a,noon,1", "a,midnight,1"), "column", "stamp_format"),
         (("id,timestamp,kwh", "a,2013-01-01,1", "a,2013-01-02,1"), "time stamps", "minutes apart"),
         (("", "id,timestamp,kwh"), "line 1", "column names"),
     ],
 )
-def test_malformed_files_say_where_and_what(
+def test_errors_of_malformed_files_name_place_and_rule(
     write: Write, lines: tuple[str, ...], where: str, expected: str
 ) -> None:
     """A file that cannot be read is refused with its name, the place and what was expected."""
@@ -150,7 +150,7 @@ def test_lines_before_the_header(write: Write) -> None:
     assert read_readings(path, skip_lines=2).report.rows_out == 2
 
 
-def test_a_matrix_has_a_column_a_customer(write: Write) -> None:
+def test_a_matrix_has_one_column_per_customer(write: Write) -> None:
     """One row per time, one column per customer, as load-research files are."""
     path = write("timestamp,C1,C2", "2013-01-01 00:00,1,2", "2013-01-01 01:00,3,")
     readings = read_readings(path)
@@ -265,7 +265,7 @@ def test_files_that_are_passed_over_are_named(write: Write) -> None:
     assert guess == "files: NOTES.doc, b.bak, c.bak and 1 more are not meter data, by their names"
 
 
-def test_what_a_lake_hides_is_passed_over(write: Write, tmp_path: Path) -> None:
+def test_hidden_files_of_a_data_lake_are_skipped(write: Write, tmp_path: Path) -> None:
     """Files that a job has not finished, or that are of its log, are no readings."""
     path = write("id,timestamp,kwh", "a,2013-01-01 00:00,1")
     for name in ("_temporary", "_delta_log", ".hidden"):
@@ -277,8 +277,8 @@ def test_what_a_lake_hides_is_passed_over(write: Write, tmp_path: Path) -> None:
     assert "part.parquet" in readings.guesses[-1]
 
 
-def test_the_simulator_leaves_nothing_to_guess(tmp_path: Path) -> None:
-    """Simulated readings are a table of readings: every row is read, no column is guessed."""
+def test_simulated_readings_need_no_inference(tmp_path: Path) -> None:
+    """Every row of simulated readings is read, and no option is inferred."""
     path = tmp_path / "readings.parquet"
     start = dt.date(2025, 3, 29)  # clocks go forward the day after
     batches = list(

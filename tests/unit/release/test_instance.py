@@ -19,7 +19,7 @@ from wattveil.arrays import Floats
 from wattveil.errors import (
     InvalidDataError,
     InvalidParameterError,
-    RehearsalError,
+    SimulatedNoiseError,
     WeakGuaranteeWarning,
 )
 from wattveil.numerics.kmeans.instance_query import merge_small_clusters
@@ -208,7 +208,7 @@ def test_labels_outside_the_set_are_exact_and_inside_move(silent: NoiseSource) -
     draws = moved[:, unstable].size
     sigma = math.sqrt(draws * exact.flip * (1.0 - exact.flip))
     assert abs(moved[:, unstable].sum() - draws * exact.flip) < 6.0 * sigma
-    with noise.rehearse(silent), pytest.raises(RehearsalError):
+    with noise.simulate(silent), pytest.raises(SimulatedNoiseError):
         model().fit(rows)
 
 

@@ -18,7 +18,7 @@ from tests.release_transcripts import Draws, record, replay, squared_signal
 from tests.simulated_load import simulated_homes
 from wattveil import compiled
 from wattveil.arrays import Floats
-from wattveil.errors import InvalidDataError, InvalidParameterError, RehearsalError
+from wattveil.errors import InvalidDataError, InvalidParameterError, SimulatedNoiseError
 from wattveil.numerics.kmeans import kmeans_tuning
 from wattveil.numerics.kmeans.cluster_merge import Merge, SelectionQuery, selection_query
 from wattveil.numerics.kmeans.lloyd import k_means
@@ -269,7 +269,7 @@ def test_order_and_threads_change_no_exact_number(
 
 def test_fit_rejects_injected_noise(load_kw: Floats, silent: NoiseSource) -> None:
     """Noise from an injected source never becomes a release."""
-    with noise.rehearse(silent), pytest.raises(RehearsalError):
+    with noise.simulate(silent), pytest.raises(SimulatedNoiseError):
         PrivateKMeans().fit(load_kw)
 
 

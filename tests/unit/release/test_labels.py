@@ -12,7 +12,7 @@ from scipy import stats
 from wattveil import release_labels
 from wattveil.arrays import Floats
 from wattveil.bundle.verify.verify_budget import composed_epsilon
-from wattveil.errors import InvalidDataError, InvalidParameterError, RehearsalError
+from wattveil.errors import InvalidDataError, InvalidParameterError, SimulatedNoiseError
 from wattveil.numerics import label_channel
 from wattveil.privacy import noise
 from wattveil.privacy.accounting import RHO_UNITS
@@ -144,9 +144,9 @@ def test_replace_one_equivalent(epsilon: float) -> None:
         assert released.spends[0].response_epsilon <= other.epsilon
 
 
-def test_a_rehearsal_is_not_released(silent: NoiseSource) -> None:
+def test_simulated_noise_is_not_released(silent: NoiseSource) -> None:
     """Labels drawn from a test source do not leave."""
-    with noise.rehearse(silent), pytest.raises(RehearsalError):
+    with noise.simulate(silent), pytest.raises(SimulatedNoiseError):
         release()
 
 

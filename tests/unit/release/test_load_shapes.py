@@ -10,7 +10,7 @@ import pytest
 from tests.release_transcripts import record, replay, squared_signal
 from tests.simulated_load import simulated_homes
 from wattveil.arrays import Floats
-from wattveil.errors import InvalidDataError, InvalidParameterError, RehearsalError
+from wattveil.errors import InvalidDataError, InvalidParameterError, SimulatedNoiseError
 from wattveil.privacy import noise
 from wattveil.privacy.guarantee import Budget, Guarantee, Neighbours, Tier, Unit
 from wattveil.privacy.noise import NoiseSource
@@ -287,9 +287,9 @@ def test_text_is_refused() -> None:
         release([["meter 4711"]])  # type: ignore[arg-type]
 
 
-def test_a_rehearsal_is_no_release(silent: NoiseSource) -> None:
+def test_simulated_noise_is_no_release(silent: NoiseSource) -> None:
     """Noise from a test's source never becomes a load shape."""
-    with noise.rehearse(silent), pytest.raises(RehearsalError):
+    with noise.simulate(silent), pytest.raises(SimulatedNoiseError):
         release(np.ones((5, 24)))
 
 

@@ -12,7 +12,7 @@ from tests.edge_case_load import CANARIES, every_edge_case
 from tests.release_transcripts import record, replay, squared_signal
 from wattveil import LoadSynthesizer, compiled
 from wattveil.arrays import Floats
-from wattveil.errors import InvalidParameterError, RehearsalError, WattveilError
+from wattveil.errors import InvalidParameterError, SimulatedNoiseError, WattveilError
 from wattveil.privacy import accounting, noise
 from wattveil.privacy.guarantee import Budget, Neighbours, Tier, Unit
 from wattveil.privacy.noise import NoiseSource
@@ -165,7 +165,7 @@ def test_customers_add_up(load_kw: Floats) -> None:
 
 def test_fit_rejects_injected_noise(load_kw: Floats, silent: NoiseSource) -> None:
     """Noise from an injected source never becomes a release."""
-    with noise.rehearse(silent), pytest.raises(RehearsalError):
+    with noise.simulate(silent), pytest.raises(SimulatedNoiseError):
         LoadSynthesizer().fit(load_kw)
 
 

@@ -246,7 +246,7 @@ def test_bad_input(field: str, value: object) -> None:
 
 
 def test_half_hour_clock_change_needs_half_hours() -> None:
-    """A zone whose clock changes by half an hour has no whole hours, and says so."""
+    """A zone whose clock changes by half an hour is rejected for hourly readings."""
     change = USUAL | {"start": date(2025, 4, 6), "days": 1, "timezone": "Australia/Lord_Howe"}
     with pytest.raises(InvalidParameterError) as caught:
         simulate_readings(**change)

@@ -102,7 +102,7 @@ def test_a_served_page_links_to_its_files() -> None:
 
 
 def test_the_banner_depends_on_the_customers(tmp_path: Path) -> None:
-    """Exact figures carry a warning; only pages of simulated customers say that they are public."""
+    """Exact figures carry a warning; only pages of simulated customers are marked public."""
     internal = attack_page(tmp_path / "page.html")
     assert '<p class="banner">INTERNAL: exact figures, not for publication</p>' in internal
     assert "(internal)</title>" in internal
@@ -176,5 +176,5 @@ def test_a_table_marks_pass_and_fail() -> None:
     ],
 )
 def test_numbers_of_tables(number: float, text: str) -> None:
-    """Three significant digits, whole from 1,000 on, words for what is no number."""
+    """Three significant digits, whole from 1,000 on, text for values that are not numbers."""
     assert format_number(number) == text

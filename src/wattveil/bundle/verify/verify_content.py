@@ -36,7 +36,7 @@ from wattveil.errors import InvalidFileError
 from wattveil.privacy.guarantee import Guarantee, Tier
 from wattveil.products.findings import Finding, gathered
 from wattveil.products.product import Choice, Contents, Product
-from wattveil.products.public_estimate import ROUNDING_RULE
+from wattveil.products.public_estimate import KW_ROUNDING_RULE, ROUNDING_RULE
 from wattveil.products.request import ReleaseRequest
 from wattveil.products.tables import Column, Table, TableLayout
 
@@ -114,9 +114,11 @@ def _contradictions(manifest: dict[str, Any]) -> Iterator[str]:
 
 def _request_problems(stated: dict[str, Any], request: ReleaseRequest) -> Iterator[str]:
     """Compare the request as stated with the one that it reads as."""
-    if stated["customers"] != request.customers:
-        yield f"customers is {stated['customers']}, not {ROUNDING_RULE}"
-    elif {**stated, "about": to_plain(request.about)} != to_plain(request):
+    rules = {"customers": ROUNDING_RULE, "typical_kw": KW_ROUNDING_RULE}
+    unrounded = [name for name in rules if float(stated[name]) != getattr(request, name)]
+    for name in unrounded:
+        yield f"{name} is {stated[name]}, not {rules[name]}"
+    if not unrounded and {**stated, "about": to_plain(request.about)} != to_plain(request):
         yield "the request is not written in canonical form"
 
 

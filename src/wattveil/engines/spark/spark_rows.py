@@ -23,8 +23,8 @@ from wattveil.arrays import Bools, Ints
 from wattveil.compiled import stay_in_one_thread
 from wattveil.engines.spark.spark_session import write_folder
 from wattveil.errors import InvalidDataError, InvalidParameterError
-from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals, checked_sums
-from wattveil.privacy.private_data import BoundRowFunction, Rows, checked_work, kept_columns
+from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals
+from wattveil.privacy.private_data import BoundRowFunction, Rows, exactly, kept_columns
 
 Columns = TypeVarTuple("Columns")
 Found = TypeVarTuple("Found")
@@ -101,10 +101,8 @@ class SparkRows(Rows[*Columns]):
         """Return the same customers with one more column, an unchanged one of the same table."""
         if not isinstance(other, SparkRows) or other._frame is not self._table:  # noqa: SLF001 - of our own kind
             raise InvalidParameterError(field, "a column of the same table", type(other).__name__)
-        names, empty = other._names, other._empty  # noqa: SLF001 - of our own kind
-        names, empty = [*self._names, *names], [*self._empty, *empty]
-        both: Any = self._of(self._frame, self._table, names, empty)
-        return both  # type: ignore[no-any-return]  # one column more than self has
+        names, empty = [*self._names, *other._names], [*self._empty, *other._empty]  # noqa: SLF001 - same
+        return self._of(self._frame, self._table, names, empty)
 
     def _has_repeats(self) -> bool:
         """Whether a value of the first column occurs twice, or is missing; executors count."""
@@ -115,7 +113,7 @@ class SparkRows(Rows[*Columns]):
     def map(self, work: BoundRowFunction[tuple[Other]]) -> "SparkRows[Other]":
         """Apply a row function to the one column; keep every customer."""
         (name,), (empty,) = self._names, self._empty
-        on_column = _on_block(checked_work(work), [empty])
+        on_column = _on_block(exactly(work, BoundRowFunction), [empty])
         found: Any = work(empty)[0]
 
         def of_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -125,17 +123,14 @@ class SparkRows(Rows[*Columns]):
                 yield batch.set_column(place, name, _column(on_column([batch.column(place)])[0]))
 
         kind = DataType.fromDDL(_TYPES[found.dtype.kind, found.ndim])
-        fields = self._frame.schema.fields
-        schema = StructType(
-            [StructField(name, kind) if one.name == name else one for one in fields]
-        )
-        frame = self._frame.mapInArrow(of_partition, schema)
-        made: Any = self._of(frame, self._table, [name], [found])
-        return made  # type: ignore[no-any-return]  # one column
+        others = self._frame.schema.fields
+        fields = [StructField(name, kind) if one.name == name else one for one in others]
+        frame = self._frame.mapInArrow(of_partition, StructType(fields))
+        return self._of(frame, self._table, [name], [found])
 
     def select(self, work: BoundRowFunction[tuple[*Found, Bools]]) -> "SparkRows[*Found]":
         """Return what a row function computes of the customers it keeps; executors keep it."""
-        return self._kept(checked_work(work), kept_columns)
+        return self._kept(exactly(work, BoundRowFunction), kept_columns)
 
     def _draw(self, work: Callable[..., tuple[*Found]]) -> "SparkRows[*Found]":
         """Let executors draw; a task that is repeated draws the same."""
@@ -166,7 +161,7 @@ class SparkRows(Rows[*Columns]):
 
     def add_up(self, work: BlockSums) -> BoundedTotals:
         """Return the total over all batches; executors add up and send authenticated bytes."""
-        on_block = _on_block(checked_sums(work), self._empty)
+        on_block = _on_block(exactly(work, BlockSums), self._empty)
         # Public numbers that the function finds when it needs them, such as eigenvectors, are found
         # here and travel with it: executors might find others in the last bits.
         size = len(work.pack(work(*self._empty)))
@@ -192,8 +187,7 @@ class SparkRows(Rows[*Columns]):
         with errors_of_executors():
             table = self._own_frame.toArrow().sort_by(self._names[0])
         columns = [column.combine_chunks() for column in table.columns]
-        found: Any = tuple(map(_array, columns, self._empty))
-        return found  # type: ignore[no-any-return]  # of the types of `empty`
+        return tuple(map(_array, columns, self._empty))  # type: ignore[return-value]
 
     def _counted(self, n_values: int) -> Ints:
         """Count the values of the last column, in executors."""

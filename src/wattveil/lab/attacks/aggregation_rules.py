@@ -64,13 +64,13 @@ class RuleCell:
 
     Attributes
     ----------
-    customers : int
+    customers
         Number of customers, P.
-    largest_share : float
+    largest_share
         Share of the largest customer in the consumption of the cell.
-    reason : str
+    reason
         Why the cell is suppressed; empty if it is published.
-    exposed : int
+    exposed
         Customers whose cell is published with and without them: the difference is their load.
     """
 

@@ -63,7 +63,7 @@ def recovery_figure(found: Recovery, hours: Floats) -> ReportFigure:
         ]
     )
     top = float(np.abs(found.true_kw).max())
-    figure.update_yaxes(range=[-1.5 * top, 2.5 * top])  # larger noise leaves the frame
+    figure.update_yaxes(range=[-1.5 * top, 2.5 * top])  # larger noise is not shown
     title = f"One of {found.customers:,} customers, from two published means"
     return panel(title, figure, "hour", "kW")
 
@@ -128,7 +128,7 @@ def write_solar_page(found: SolarAttack, grid: TimeGrid, path: Path) -> None:
     ):
         figure.add_scatter(x=times, y=curve, name=name, line=line, mode="lines")
     top = float(np.abs(found.home_kw).max())
-    figure.update_yaxes(range=[-4.0 * top, 4.0 * top])  # noise that is larger leaves the frame
+    figure.update_yaxes(range=[-4.0 * top, 4.0 * top])  # larger noise is not shown
     home, other = found.export_rates
     facts = [
         (f"{found.error_kw:.1g} kW", "error of the load recovered from two exact averages"),

@@ -41,7 +41,7 @@ class Recovery:
 
     Attributes
     ----------
-    customers : int
+    customers
         Number of customers in the aggregate, P.
     true_kw, recovered_kw : (d,)
         True load of the customer, and the load recovered from two exact means.
@@ -132,11 +132,11 @@ class DifferencingAttack:
 
     Attributes
     ----------
-    customer : str
+    customer
         Identifier of the recovered customer.
-    cells : RuledCells
+    cells
         The cells under the rule.
-    recoveries : sequence of Recovery
+    recoveries
         For groups of increasing size within the customer's cell; the whole cell is last.
     """
 
@@ -240,11 +240,11 @@ class RuleReport:
 
     Attributes
     ----------
-    cells : RuledCells
+    cells
         Published and suppressed cells, and exposed customers.
-    recovery : Recovery or None
+    recovery
         The attack on the largest exposed customer; None if no customer is exposed.
-    released : LoadShapes
+    released
         The DP means of all cells: one release under one budget.
     exact_kw : (cells, slots)
         The exact means.

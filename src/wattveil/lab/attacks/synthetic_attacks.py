@@ -29,7 +29,7 @@ _MIN_CUSTOMERS = 2
 _MIN_SPLIT = 40
 _OUTLIERS = 20
 _PLAUSIBLE_KW = (0.04, 400.0)
-"""Wide enough for planted outliers; chosen without looking at the customers."""
+"""Wide enough for planted outliers; chosen without inspecting the customers."""
 _LOW_PERCENTILE = 5.0
 
 

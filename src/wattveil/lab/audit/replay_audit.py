@@ -1,9 +1,10 @@
 """Replay audit: run a release again with one customer changed, and compare exact integers.
 
-A first run records, for each Gaussian query, the exact integers, the noisy integers that left and
-the noise scale. A second run, on data that differ by one customer, is handed the noisy integers of
-the first: it must make the same queries and release the same values, and the exact integers may
-differ by one bounded contribution per query. So there are three checks, none of them statistical:
+A first run, with seeded noise, records for each Gaussian query the exact integers, the noisy
+integers and the noise scale. A second run, on data that differ by one customer, is handed the noisy
+integers of the first: it must make the same queries and release the same values, and the exact
+integers may differ by one bounded contribution per query. So there are three checks, none of them
+statistical, and a seed repeats them all:
 
 * per query: ``|m - m'|^2 / 2^50 <= 1``, where 2^50 is the squared sensitivity in steps;
 * per part: ``sum |m - m'|^2 / sigma^2 <= 2 rho``, with the rho that its budget grants;
@@ -176,7 +177,11 @@ def rows_without_data(width: int) -> dict[str, Floats]:
 
 
 def replay_audit(
-    release: Callable[[Data], object], data: Data, neighbours: Iterable[Neighbour[Data]]
+    release: Callable[[Data], object],
+    data: Data,
+    neighbours: Iterable[Neighbour[Data]],
+    *,
+    seed: int = 0,
 ) -> ReplayAudit:
     """Run a release on data, run it again on each neighbour, and compare.
 
@@ -189,6 +194,9 @@ def replay_audit(
         What the first run reads.
     neighbours
         Data that differ by one customer; one is held at a time.
+    seed
+        Of the noise of the first run, so that the audit can be repeated. What is released under it
+        is compared, and cannot be published.
 
     Returns
     -------
@@ -196,13 +204,14 @@ def replay_audit(
         Ratios and faults. An error in the first run is raised; one in a second run is a fault,
         since whether a release stops would depend on the changed customer.
     """
-    first = _observe(release, data)
+    checks.integer("seed", seed, minimum=0)
+    first = _observe(release, data, seed=seed)
     comparison = _Comparison(first)
     replays = 0
     for neighbour in neighbours:
         replays += 1
         try:
-            second = _observe(release, neighbour.data, first.transcript)
+            second = _observe(release, neighbour.data, handed=first.transcript)
         except Exception as error:  # noqa: BLE001 - whatever it is, the first run had none
             own = isinstance(error, ValueError) and str(error).startswith("the second run")
             text = str(error) if own else f"the second run stopped: {type(error).__name__}"
@@ -217,6 +226,7 @@ def replay_release(
     profiles: Profiles,
     *,
     removals: int = 10,
+    seed: int = 0,
     advance: Callable[[], None] = lambda: None,
 ) -> ReplayAudit:
     """Replay a whole release: with each hostile customer added, and with real customers removed.
@@ -229,6 +239,8 @@ def replay_release(
         Private.
     removals
         How many real customers are removed, one at a time, evenly spaced over the file.
+    seed
+        Of the noise of the first run: see `replay_audit`.
     advance
         Called after every release.
     """
@@ -251,7 +263,7 @@ def replay_release(
         advance()
         return released
 
-    return replay_audit(release, profiles, _neighbours(profiles, request, removals))
+    return replay_audit(release, profiles, _neighbours(profiles, request, removals), seed=seed)
 
 
 def _neighbours(
@@ -299,10 +311,14 @@ class _Observed:
 
 
 def _observe(
-    release: Callable[[Data], object], data: Data, handed: Transcript | None = None
+    release: Callable[[Data], object],
+    data: Data,
+    handed: Transcript | None = None,
+    *,
+    seed: int | None = None,
 ) -> _Observed:
     results: list[object] = []
-    transcript = record(lambda: results.append(release(data)), handed)
+    transcript = record(lambda: results.append(release(data)), handed, seed=seed)
     return _Observed(transcript, results[0], dict(_values((), results[0])))
 
 

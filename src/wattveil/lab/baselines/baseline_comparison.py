@@ -168,11 +168,11 @@ class RunFile:
 
     Parameters
     ----------
-    path : Path
+    path
         Created if it does not exist.
     rows : (P, d)
         The customers; the file holds their hash.
-    setting : dict
+    setting
         Other settings that the runs depend on.
     """
 
@@ -233,15 +233,15 @@ class ComparisonSetting:
 
     Parameters
     ----------
-    mechanisms : tuple of str or None
+    mechanisms
         Names of `MECHANISMS`; None takes all that can run.
-    epsilons : tuple of float
+    epsilons
         Budgets of the centroids; released labels cost the same again.
-    delta : float
+    delta
         Of mechanisms that have one.
-    n_clusters, repeats : int
+    n_clusters, repeats
         K, and the number of runs of each mechanism at each epsilon.
-    seed : int
+    seed
         Of the baselines. Wattveil's own noise has no seed.
     """
 
@@ -308,14 +308,14 @@ def compare_mechanisms(
     ----------
     load_kw : (P, d)
         One row per customer; finite.
-    setting : ComparisonSetting
+    setting
         Settings of the comparison.
-    path : Path
+    path
         File of finished runs. A later call with the same data, K, delta and seed resumes, also with
         further mechanisms, epsilons or repeats.
-    jobs : int
+    jobs
         Number of processes.
-    advance : callable
+    advance
         Called with the current activity, the number of finished runs, and their total.
     """
     checks.integer("jobs", jobs, minimum=1)

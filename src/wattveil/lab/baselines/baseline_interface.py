@@ -31,13 +31,13 @@ class NoisyStep:
 
     Attributes
     ----------
-    step : str
+    step
         Name of the step.
-    sensitivity : float
+    sensitivity
         For one customer: L1 for Laplace, L2 for Gaussian, of the cost for a choice.
-    scale : float
+    scale
         Of the noise: Laplace's b, the standard deviation, the temperature of a choice.
-    pure : bool
+    pure
         Whether it costs epsilon = sensitivity / scale, or mu = sensitivity / scale of the Gaussian.
     """
 
@@ -57,7 +57,7 @@ class Noise:
 
     Parameters
     ----------
-    generator : numpy.random.Generator
+    generator
         From the caller: makes a comparison repeatable, protects nothing.
     """
 
@@ -80,8 +80,8 @@ class Noise:
     def choose(self, costs: Floats, *, sensitivity: float, epsilon: float, step: str) -> int:
         """Choose i with probability proportional to exp(-epsilon costs_i / sensitivity).
 
-        The exponential mechanism of monotone costs: a customer more raises every cost by at most
-        the sensitivity and lowers none, so epsilon is paid once and not twice.
+        The exponential mechanism of monotone costs: one more customer raises every cost by at most
+        the sensitivity and lowers none, so epsilon is charged once, not twice.
         """
         drawn = NoisyStep(step=step, sensitivity=sensitivity, scale=sensitivity / epsilon)
         self.steps.append(drawn)
@@ -97,12 +97,12 @@ class Noise:
         return np.where(keeps, labels, others)
 
     def took_one_of(self, branches: "Sequence[Noise]") -> None:
-        """Record branches on disjoint customers: each customer pays for one of them."""
+        """Record branches on disjoint customers (parallel composition): the largest cost counts."""
         self.steps += max(branches, key=lambda branch: total_epsilon(branch.steps)).steps
 
 
 def keep_chance(n_labels: int, epsilon: float) -> float:
-    """Return e^epsilon / (e^epsilon + K - 1), the chance that a response is the truth."""
+    """Return e^epsilon / (e^epsilon + K - 1), the probability that a response is the true label."""
     return 1.0 / (1.0 + (n_labels - 1) * math.exp(-epsilon))
 
 
@@ -133,14 +133,14 @@ class PublicChoices:
 
     Parameters
     ----------
-    n_clusters : int
+    n_clusters
         K.
     low_kw, high_kw : (d,)
         Load outside of them is clipped, slot by slot, by those that need a box.
-    clip_kw : float
+    clip_kw
         Largest root-mean-square load; customers beyond it are clipped by those that need a
         ball.
-    typical_kw : float
+    typical_kw
         Typical root-mean-square load, for those that need an initial estimate.
     """
 
@@ -212,18 +212,18 @@ class BaselineResult:
     ----------
     centroids_kw : (K, d)
         Released.
-    labels : (P,) or None
+    labels : (P,)
         Released; None from a mechanism that releases none.
-    claimed : Guarantee
+    claimed
         Claim of the authors at the requested epsilon and delta.
-    true : Guarantee or None
+    true
         Actual guarantee of the centroids, from the recorded noise, in exact arithmetic and for
         choices that are public; None if no epsilon and delta below 1 hold.
-    known_violations : tuple of str
+    known_violations
         Violations of the claim, and assumptions where the source is not specific.
-    steps : tuple of NoisyStep
+    steps
         Record of each noisy step.
-    true_with_labels : Guarantee or None
+    true_with_labels
         Actual guarantee of centroids and labels together; None without labels or guarantee.
     """
 

@@ -65,7 +65,7 @@ class Diffprivlib:
             true=None,
             known_violations=(
                 "a cluster without customers keeps its start, one with a lone customer does not",
-                "so a lone customer shows, whatever epsilon is",
+                "so a lone customer can be detected, for any epsilon",
                 "it swaps the shares of sums and counts",
                 "its noise on sums fits the width of the bounds, not the farther bound",
                 f"it spends {overspending(public):.3g} times its claim even if no cluster is empty",
@@ -102,7 +102,7 @@ def centroids_of_runs(
 
 
 def check_installed() -> None:
-    """Refuse with the name of the extra if it is not there."""
+    """Raise `MissingExtraError` if diffprivlib is not installed."""
     _call()
 
 

@@ -80,11 +80,11 @@ def lap_lloyd(
         In [-1, 1]^d.
     start : (K, d)
         Public, or released before.
-    budgets : sequence of float
+    budgets
         Epsilon of each round.
-    noise : Noise
+    noise
         Draws and records.
-    count_share : float or None
+    count_share
         Of a round's epsilon for the counts; None makes the noise of sums and counts alike.
     """
     centroids, counts = start, np.zeros(len(start))

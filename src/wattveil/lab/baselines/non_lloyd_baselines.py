@@ -153,7 +153,7 @@ class Balcan2017:
             else None,
             known_violations=(
                 "a cell without customers is never kept, so one customer can be detected: not pure",
-                "the authors' own code spends more than it claims; this is a repaired one",
+                "the authors' own code spends more than it claims; this is a corrected version",
             ),
             steps=tuple(noise.steps),
         )

@@ -1,4 +1,4 @@
-"""Run diffprivlib's KMeans; a script for any interpreter, so it imports nothing of Wattveil."""
+"""Script that runs diffprivlib's KMeans in another interpreter; it does not import Wattveil."""
 
 import sys
 import warnings

@@ -1,7 +1,7 @@
 """Wattveil's own mechanisms through the interface of the baselines: global and instance tier.
 
-Their noise has no seed and the generator is not used. Epsilon and delta pay for the centroids;
-labels are released besides them for the same epsilon again. For the instance tier, the
+Their noise has no seed and the generator is not used. Epsilon and delta are those of the centroids;
+labels are released with the same epsilon in addition. For the instance tier, the
 initialisations of K-means are those of the exact answer that losses are compared with.
 """
 
@@ -30,8 +30,8 @@ class GlobalTier:
     """Wattveil's own release under differential privacy, through the interface of the baselines.
 
     The noise is that of `PrivateKMeans`: it has no seed, and the generator is not used; nor are the
-    bounds, since it buys its own. Epsilon and delta buy the centroids; labels are released beside
-    them for as much epsilon again.
+    bounds, since it estimates its own. Epsilon and delta are those of the centroids; labels are
+    released with the same epsilon in addition.
     """
 
     @staticmethod
@@ -77,7 +77,7 @@ def fit_coloured(
     public: PublicChoices,
     generator: Generator,  # noqa: ARG001 - the interface of all
 ) -> BaselineResult:
-    """Return what coloured leave-one-out noise of exact calibration leaves."""
+    """Return centroids and labels with coloured leave-one-out noise, calibrated exactly."""
     return _fit_instance(load_kw, epsilon, delta, public)
 
 
@@ -89,7 +89,7 @@ def fit_white(
     public: PublicChoices,
     generator: Generator,  # noqa: ARG001 - the interface of all
 ) -> BaselineResult:
-    """Return what white leave-one-out noise of exact calibration leaves."""
+    """Return centroids and labels with white leave-one-out noise, calibrated exactly."""
     return _fit_instance(load_kw, epsilon, delta, public, noise="white")
 
 
@@ -101,7 +101,7 @@ def fit_paper(
     public: PublicChoices,
     generator: Generator,  # noqa: ARG001 - the interface of all
 ) -> BaselineResult:
-    """Return what the paper's calibration leaves; it claims differential privacy."""
+    """Return centroids and labels with the paper's calibration, which is claimed to be DP."""
     found = _fit_instance(load_kw, epsilon, delta, public, calibration="paper")
     violation = "its formula for the scale is proved for small epsilon only"
     return dataclasses.replace(

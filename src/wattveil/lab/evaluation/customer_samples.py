@@ -1,4 +1,4 @@
-"""Customers as metrics see them: the layout of columns, samples, and pairs of populations. PRIVATE.
+"""Samples of customers for metrics: column layout, statistics, pairs of populations. PRIVATE.
 
 A `Sample` computes once what several metrics need. `read_populations` reads profiles with profiles,
 or readings with readings, into arrays that can be compared.
@@ -38,15 +38,15 @@ class SampleLayout:
 
     Attributes
     ----------
-    slots_per_day : int
+    slots_per_day
         Columns per day.
-    days : int
+    days
         Number of days.
-    series : bool
+    series
         Whether the days are consecutive (a series), or typical days.
-    week : bool
+    week
         Whether seven typical days are a week, Monday to Sunday.
-    first_weekday : int
+    first_weekday
         Weekday of the first day of a series; Monday is 0.
     """
 
@@ -87,7 +87,9 @@ class Sample:
     Attributes
     ----------
     load_kw : (customers, slots of all days)
-    layout : SampleLayout
+        Load in kW.
+    layout
+        Layout of the columns.
     centroids : (K, d)
         Centroids of the real customers, in the shape of `typical`.
     """
@@ -232,7 +234,7 @@ class Populations:
     ----------
     real_kw, synthetic_kw : (customers, slots of all days)
         Finite.
-    left_out : (int, int)
+    left_out
         Customers of each that were excluded because of gaps.
     """
 

@@ -50,13 +50,13 @@ class FidelityRow:
 
     Attributes
     ----------
-    score, control : float
+    score, control
         Median distance of the synthetic customers and of the control.
-    noise : float
+    noise
         95th percentile of the distances between random halves of the real customers.
-    ratio, control_ratio : float
+    ratio, control_ratio
         Score and control over noise.
-    verdict : str
+    verdict
         A `Verdict`, or the reason why there is none.
     """
 
@@ -76,11 +76,11 @@ class Evaluation:
 
     Attributes
     ----------
-    rows : tuple of FidelityRow
+    rows
         One per figure.
-    real, synthetic, control : Sample
+    real, synthetic, control
         Samples of the first split, for figures.
-    customers, synthetic_customers, repeats : int
+    customers, synthetic_customers, repeats
         Numbers of customers and of random splits.
     """
 
@@ -195,10 +195,10 @@ def _distances(
     metrics: list[FidelityMetric], samples: tuple[Sample, Sample, Sample, Sample]
 ) -> Floats:
     """Return the distances of B, S and C from A: (3, figures)."""
-    judge, *others = samples
+    reference, *others = samples
     return np.array(
         [
-            [figure for metric in metrics for figure in metric.measure(judge, other)]
+            [figure for metric in metrics for figure in metric.measure(reference, other)]
             for other in others
         ]
     )

@@ -41,13 +41,14 @@ class FidelityMetric:
 
     Attributes
     ----------
-    figures : tuple of (name, unit)
-        Figures that `measure` returns, in order.
-    measure : function of (real, other)
-        Distances of other customers from real ones; 0 for identical distributions. A difference of
-        two errors may be negative by chance.
-    missing : function of (layout, customers)
-        Reason why it cannot be computed on such data; empty if it can.
+    figures
+        Name and unit of each figure that `measure` returns, in order.
+    measure
+        Function of a real and another sample that returns their distances; 0 for identical
+        distributions. A difference of two errors may be negative by chance.
+    missing
+        Function of the layout and the number of customers that returns the reason why the metric
+        cannot be computed; empty if it can.
     """
 
     figures: tuple[tuple[str, str], ...]

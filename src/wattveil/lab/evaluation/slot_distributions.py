@@ -1,4 +1,4 @@
-"""Which distribution fits the load of a slot best, by cluster. PRIVATE, not for release.
+"""Distribution families fitted to the load of each slot and cluster, by BIC. PRIVATE.
 
 Each family is fitted by maximum likelihood to the customers of a cluster in one slot, and compared
 by its Bayesian information criterion (smaller is better)::
@@ -71,7 +71,7 @@ def bic_table(
         Load of the customers.
     labels : (P,)
         Cluster of each customer; other numbers than 0 to K - 1 are excluded.
-    alpha_kw : float
+    alpha_kw
         Added before a family of positive numbers is fitted: the paper's log(x + alpha).
     """
     rows = checks.numbers("load_kw", load_kw)
@@ -114,7 +114,7 @@ def log_likelihood_normal(x: Floats) -> float:
 
 
 def log_likelihood_log_normal(x: Floats) -> float:
-    """Return that of a normal law of log x."""
+    """Return the maximum log-likelihood of a log-normal distribution."""
     logs = np.log(x)
     return log_likelihood_normal(logs) - float(logs.sum())
 

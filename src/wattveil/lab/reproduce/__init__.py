@@ -1,9 +1,9 @@
-"""INTERNAL. Every figure and number of the paper, redrawn beside what is correct.
+"""INTERNAL. Reproduction of every figure and number of the paper, with corrected results.
 
 The paper is Ravi et al., *Differentially Private K-means Clustering Applied to Meter Data Analysis
 and Synthesis*. Each figure has one interface: a name, what the paper shows,
-and a run that gives numbers, pictures, what we get, and where the two differ and why. Noise in
-figures is seeded and never published. With customers of one's own, everything here is private.
+and a run that returns numbers, figures, our result, and the cause of each difference. Noise in
+figures is seeded and never published. With profiles from a file, every result is private.
 """
 
 from types import MappingProxyType

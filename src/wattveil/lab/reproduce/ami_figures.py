@@ -98,9 +98,9 @@ def run_ami_scatter(study: Study) -> Outcome:
             )
         ),
         differs=(
-            f"{_fall_text(fall)} {_alone_text(alone)}Removing customers by inspecting them is"
-            " itself an answer about them;"
-            " a class that is known beforehand is not. The noise drawn at ε_c = 30, δ_c = 0.2"
+            f"{_fall_text(fall)} {_alone_text(alone)}Removing customers by inspection is itself a"
+            " query on private data; selecting a class that is known beforehand is"
+            " not. The noise drawn at ε_c = 30, δ_c = 0.2"
             f" has a true δ of {paper.true_delta:.6f}; it moves centroids by {moved:.3f} kW in"
             " each hour (root mean square)."
         ),
@@ -121,7 +121,7 @@ def _alone_text(alone: int) -> str:
         return ""
     return (
         f"K-means gives {alone} of the customers a cluster of their own, which keeps its centroid"
-        " when they are left out: Δc does not see them, and their profile is published all but"
+        " when they are left out: Δc does not reflect them, and their profile is published almost"
         " exactly. "
     )
 
@@ -238,18 +238,19 @@ def run_ami_performance(study: Study) -> Outcome:
             f" than white noise of the same guarantee (certified to {mechanism.exact.gap:.0e})."
         ),
         differs=(
-            "In the paper coloured noise is far below all others. Label noise is part of its loss,"
-            f" and does not go away with ε_l where one removal changes many labels, here up to"
-            f" {mechanism.exact.labels_changed}. Nor is the comparison fair: Balcan's, Yu's and"
-            " Ni's noise is meant to hide a customer in any data set, the paper's only in this"
-            " one, with a scale that is computed from it. The curve to hold against them is the"
-            f" global tier's. Of the paper's formula the true δ is {true_delta[-1]:.2g} at ε_c ="
+            "In the paper, the loss of coloured noise is far below all others. Label noise is part"
+            f" of this loss and does not vanish with ε_l where one removal changes many labels,"
+            f" here up to"
+            f" {mechanism.exact.labels_changed}. The comparison is not fair either: the noise of"
+            f" Balcan, Yu and Ni is designed for any data set, that of the paper for this one only,"
+            f" with a scale that is computed from it. The appropriate curve for comparison is that"
+            f" of the global tier. The true δ of the paper's formula"
+            f" is {true_delta[-1]:.2g} at ε_c ="
             f" {epsilons[-1]:g}, where it claims 0.01."
-            f" {_lemma_text(not_applicable=lemma is None)} And δ = 0.01 guarantees little whatever"
-            " the noise: publishing every customer's data with a chance of one in a hundred would"
-            " keep it. Baselines and global"
-            " tier publish no labels here: each customer takes the nearest centroid, which can"
-            " only help them."
+            f" {_lemma_text(not_applicable=lemma is None)} Moreover, δ = 0.01 is a weak guarantee:"
+            " publishing all data with a probability of one in a hundred would satisfy it."
+            " Baselines and global tier publish no labels here: each customer is assigned to the"
+            " nearest centroid, which favours them."
         ),
     )
 
@@ -298,8 +299,8 @@ def _true_deltas(epsilons: Sequence[float]) -> list[float]:
 def _lemma_text(*, not_applicable: bool) -> str:
     if not_applicable:
         return (
-            "Its lemma does not apply here: it needs removals in all K d directions, and a"
-            " cluster's own n removals move it in n − 1 at most. (Two of the paper's clusters, too,"
+            "Its lemma does not apply here: it needs removals in all K d directions, and the n"
+            " removals of a cluster span at most n − 1. (Two of the paper's clusters, too,"
             " have far fewer customers than hours.)"
         )
     return "Its lemma for the colour violates its own constraint; the certified optimum is drawn."
@@ -368,7 +369,7 @@ def _ami_performance_table(
 
 AMI_PERFORMANCE_FIGURE = Reproduction(
     name="ami-performance",
-    title="AMI customers: what epsilon buys",
+    title="AMI customers: accuracy by epsilon",
     paper=(
         "ε_c against δ_c; the accuracy loss at δ_c = 0.01 of coloured noise with label noise, far"
         " below white noise, Balcan, Yu and Ni; expected errors in labels against ε_l."

@@ -15,13 +15,13 @@ class Outcome:
 
     Attributes
     ----------
-    numbers : mapping
+    numbers
         As JSON has them, by name.
-    panels : sequence of ReportFigure
+    panels
         The pictures, each with its titles.
-    found : str
+    found
         Result of Wattveil, as text.
-    differs : str
+    differs
         Where that differs from the paper, and why.
     """
 
@@ -38,11 +38,11 @@ class Reproduction:
 
     Attributes
     ----------
-    name : str
+    name
         As the command line has it.
-    paper : str
+    paper
         What the paper shows.
-    run : callable
+    run
         Draws it anew for a study.
     """
 

@@ -38,7 +38,7 @@ _BINS = 16
 
 
 def run_histograms(study: Study) -> Outcome:
-    """Fit every law to every hour of every cluster, with the paper's alpha and with none."""
+    """Fit every distribution to every hour of every cluster, with and without the paper's alpha."""
     exact, load_kw = study.coloured.exact, study.coloured.rows
     fitted = load_kw[:, :: 4 if study.fast else 1]
     shifted, plain = (
@@ -70,8 +70,14 @@ def run_histograms(study: Study) -> Outcome:
         ],
         tables=[
             PageTable(
-                f"Laws by BIC, {n_fitted} hours of clusters of 20 customers or more",
-                ["law", "best, α = 15 kW", "median BIC beyond", "best, α = 0", "median BIC beyond"],
+                f"Distributions by BIC, {n_fitted} hours of clusters of 20 customers or more",
+                [
+                    "distribution",
+                    "best, α = 15 kW",
+                    "median excess BIC",
+                    "best, α = 0",
+                    "median excess BIC",
+                ],
                 [
                     [
                         family,
@@ -87,22 +93,23 @@ def run_histograms(study: Study) -> Outcome:
         found=(
             f"With α = 15 kW, {order[0]} has the lowest median BIC; log-normal is best in"
             f" {shifted.best[LOG_NORMAL]} of {n_fitted} hours and {shifted.excess[LOG_NORMAL]:.0f}"
-            f" beyond the best of the hour in the median, the normal law {normal_gap:.1f} further."
+            f" above the best of the hour in the median, the normal"
+            f" distribution {normal_gap:.1f} further."
             f" Without α, log-normal is best in {plain.best[LOG_NORMAL]}."
         ),
         differs=(
-            "The paper finds log-normal best everywhere but in its two small clusters. Which"
-            " laws it compared, and with which α, is not stated. With α = 15 kW, log(x + α) of"
-            " loads around 1 kW is all but a straight line, so that log-normal is a normal law"
-            " by another name; with α = 0 it fits well where no customer exports and not at all"
-            " where one does. All these numbers are computed from exact rows and cost a"
-            " budget if published; the paper counts none."
+            "The paper finds log-normal best everywhere but in its two small clusters. It states"
+            " neither the distributions that it compared nor α. With α = 15 kW, log(x + α) is"
+            " almost linear for loads around 1 kW, so that log-normal is close to normal; with α ="
+            " 0 it fits well where no customer exports and not at all where one does. All these"
+            " numbers are computed from exact rows and would need a budget if published; the paper"
+            " has none for them."
         ),
     )
 
 
 def _winner(table: BicTable, cluster: int) -> str:
-    """Return the law of minimum BIC over all hours of a cluster."""
+    """Return the distribution of minimum BIC over all hours of a cluster."""
     total = table.bic[cluster].sum(axis=0)
     return table.families[int(np.argmin(total))] if np.isfinite(total).any() else "too small"
 
@@ -152,7 +159,7 @@ def _small_multiples(load_kw: Floats, labels: np.ndarray) -> Figure:
 
 
 def _log_normal_density(own: Floats, x: Floats) -> Floats:
-    """Return the density of the log-normal law that fits best, x + alpha log-normal."""
+    """Return the maximum-likelihood log-normal density of x + alpha."""
     logs = np.log(own + ALPHA_KW)
     mean, std = logs.mean(), max(float(logs.std()), 1e-9)
     score = (np.log(x + ALPHA_KW) - mean) / std
@@ -164,8 +171,9 @@ HISTOGRAMS_FIGURE = Reproduction(
     name="histograms",
     title="Load at each hour of each cluster, with log-normal fits",
     paper=(
-        "Histograms of the load of every hour and cluster with the best log-normal law. By BIC"
-        " that law is the best of a group of heavy-tailed ones in all clusters but two, which"
+        "Histograms of the load of every hour and cluster with the best log-normal fit. By BIC,"
+        " log-normal is the best of a group of heavy-tailed distributions in all clusters but"
+        " two, which"
         " have fewer customers than hours."
     ),
     run=run_histograms,
@@ -180,7 +188,7 @@ SHAPES_PRIVATE_EPSILON, SHAPES_PRIVATE_DELTA = 3.0, 1e-6
 CURVES = 15
 _SHAPES_SAMPLES = 4000
 _BAND = (5.0, 95.0)
-SHAPES_LETTER, SHAPES_CENTRED = "Algorithm 2 to the letter", "Algorithm 2, centred, Wishart noise"
+SHAPES_LETTER, SHAPES_CENTRED = "Algorithm 2 as printed", "Algorithm 2, centred, Wishart noise"
 SHAPES_NOISELESS, SHAPES_PRIVATE = "Algorithm 2, centred, no noise", "Wattveil, ε = 3"
 
 
@@ -247,17 +255,17 @@ def run_load_shapes(study: Study) -> Outcome:
             f" the mean over customers: {mean[SHAPES_CENTRED]:.2f} for Algorithm 2 with centred"
             f" covariances and Wishart noise, {mean[SHAPES_NOISELESS]:.2f} without that noise,"
             f" {mean[SHAPES_PRIVATE]:.2f} for Wattveil's synthesis under differential privacy,"
-            " ε = 3, δ = 10⁻⁶, all statistics paid for."
+            " ε = 3, δ = 10⁻⁶, with all statistics charged."
         ),
         differs=(
-            "To the letter, Algorithm 2 takes X X'/n for the covariance. It contains the square of"
-            f" the mean, log 15 squared: its bands are {mean[SHAPES_LETTER]:.3g} widths off"
-            f" and its largest load is {np.abs(letter).max():.3g} kW, so the paper must have"
-            " centred. Then its bands fit as long as there is no noise on the covariances, and at"
-            " ε = 30, δ = 0.2 there is hardly any on the centroids (true δ 0.999999). Wishart"
-            " noise for rows as long as the longest, even at ε = 30 (the paper does not state its"
-            " ε), widens the bands, the more the smaller the cluster, and is private at no ε. What"
-            " means and covariances cost is not in the paper's budget."
+            "Algorithm 2 as printed uses X X'/n as the covariance. It contains the square of"
+            f" the mean, log 15 squared: its bands are {mean[SHAPES_LETTER]:.3g} widths away and"
+            f" its largest load is {np.abs(letter).max():.3g} kW, so the paper must have centred"
+            " it. With centring, its bands fit if the covariances have no noise; at ε = 30, δ = 0.2"
+            " the centroids have hardly any noise (true δ 0.999999). Wishart noise for the largest"
+            " row norm, even at ε = 30 (the paper does not state its ε), widens the bands, most for"
+            " small clusters, and is not private at any ε. The paper's budget does not include the"
+            " cost of means and covariances."
         ),
     )
 
@@ -322,7 +330,8 @@ LOAD_SHAPES_FIGURE = Reproduction(
     name="load-shapes",
     title="Daily load shapes with synthetic customers",
     paper=(
-        "Six clusters with the 90 % bands of real customers and of the fitted log-normal law, and"
+        "Six clusters with the 90 % bands of real customers and of the fitted log-normal"
+        " distribution, and"
         " 15 synthetic curves each, α = 15 kW, (ε_c, δ_c, ε_l, δ_l) = (30, 0.2, 30, 0)."
     ),
     run=run_load_shapes,
@@ -379,11 +388,11 @@ def run_duration(study: Study) -> Outcome:
             " band."
         ),
         differs=(
-            "The paper draws no such figure; its conclusion names load duration curves as an"
-            " answer of the mechanism. With exact cluster sizes its curve would be"
-            f" {errors['paper_exact_labels_nrmse']:.2%} off, because at its setting there is hardly"
-            " any noise on centroids, and hardly any guarantee; the rest is noise on labels. The"
-            " other curve is queried directly, protects every customer, and states its error."
+            "The paper draws no such figure; its conclusion lists load duration curves among the"
+            " queries of the mechanism. With exact cluster sizes the error of its curve would be"
+            f" {errors['paper_exact_labels_nrmse']:.2%} (at its parameters there is hardly any"
+            " noise on centroids, and hardly any guarantee); the rest is label noise. The other"
+            " curve is queried directly, protects every customer, and has a stated error."
         ),
     )
 

@@ -63,14 +63,14 @@ def run_label_set(study: Study) -> Outcome:
         ],
         found=(
             f"Of {LABEL_SET_POINTS} points in the plane and {LABEL_SET_CLUSTERS} clusters: {sets}."
-            f" Together that is L = {label_set}, and Δ_l = {runs.max_labels_changed}."
+            f" The union is L = {label_set}, and Δ_l = {runs.max_labels_changed}."
         ),
         differs=(
             "The paper's sets are an illustration; these are computed, by leaving out every"
             " point. L hides how the others' labels depend on one customer. It does not hide a"
             f" customer's own label: the labels of the {LABEL_SET_POINTS - len(label_set)} points"
-            " outside L are published as they are, and who is in L is itself found in the data. So"
-            " the guarantee holds for this data set alone (instance tier)."
+            " outside L are published unchanged, and L itself is computed from the data. The"
+            " guarantee therefore holds for this data set only (instance tier)."
         ),
     )
 
@@ -195,14 +195,15 @@ def run_mixture_scatter(study: Study) -> Outcome:
         found=(
             f"{customers:,} points, {N_CLUSTERS} clusters, Δc = {mechanism.sensitivity:.4f}. L has"
             f" {exact.label_set.size} points, one removal changes up to {exact.labels_changed}"
-            f" labels. At ε_l = {EPSILON_L:g} a label in L moves with ρ = {flip:.2f}:"
+            f" labels. At ε_l = {EPSILON_L:g} a label in L changes with probability ρ = {flip:.2f}:"
             f" {int(changed.sum())} labels changed."
         ),
         differs=(
-            f"The picture is the paper's; where its means lie is not stated. The other"
-            f" {customers - exact.label_set.size} labels are published as they are, so for these"
-            " customers' own records there is no guarantee. Labels that protect the customer they"
-            f" are about, at the same ε, are wrong for {plan.label_error:.0%} (second picture)."
+            f"The figure agrees with the paper's, which does not state the means of the mixture."
+            f" The other"
+            f" {customers - exact.label_set.size} labels are published unchanged, so there is no"
+            f" guarantee for these customers' own records. Labels that protect every customer at"
+            f" the same ε are wrong for {plan.label_error:.0%} (second panel)."
         ),
     )
 
@@ -269,7 +270,7 @@ _CHANGED, _FLIP, _EPSILON_L = 10, 0.3, 10.0  # where two deltas of labels are co
 
 
 def run_mixture_performance(study: Study) -> Outcome:
-    """Draw the four panels, the paper's formula dashed and the truth solid."""
+    """Draw the four panels: the paper's formula dashed, the exact value solid."""
     mechanism = study.mixture_mechanism
     headline = calibration.paper_calibration(epsilon=HEADLINE[0], delta=HEADLINE[1])
     s = calibration.gaussian_s(epsilon=HEADLINE[0], delta=HEADLINE[1])
@@ -277,7 +278,7 @@ def run_mixture_performance(study: Study) -> Outcome:
     if lemma is None:
         raise RuntimeError("1,000 points in the plane span every direction")
     certified = paper_mechanism(study.mixture, noise="coloured")
-    wasted = lemma.mended_power / certified.power
+    wasted = lemma.feasible_power / certified.power
     colour_power = certified.exact.white_trace_ratio
     measured = _mixture_performance_measured(study, mechanism)
     label_deltas = [
@@ -314,26 +315,27 @@ def run_mixture_performance(study: Study) -> Outcome:
             _mixture_performance_label_errors(size, share, few),
         ],
         found=(
-            f"With Δc = {mechanism.sensitivity:.4f} the paper's formula and the exact curve part"
+            f"With Δc = {mechanism.sensitivity:.4f} the paper's formula and the exact curve diverge"
             f" as ε grows. At ε_c = 30, δ_c = 0.2 the formula's noise has a true δ of"
             f" {headline.true_delta:.6f}; δ = 0.2 needs {(headline.s / s) ** 2:.1f} times its"
-            f" power. At ε_c = 1 it is the other way round: the formula adds"
+            f" power. At ε_c = 1 the opposite holds: the formula adds"
             f" {(_exact_s(1.0, MIXTURE_DELTAS[0]) / _paper_s(1.0, MIXTURE_DELTAS[0])) ** 2:.1f}"
-            f" times the noise that is needed. Drawn losses are {measured:.2f} times the"
+            f" times the noise that is needed. Measured losses are {measured:.2f} times the"
             " expected ones."
         ),
         differs=(
             "The formula σ² = 2 Δc² log(2/δ)/ε² is proved for small ε only; where it fails the"
-            " solid curve lies above the dashed one. The paper's expected loss Tr Γ⁻¹ forgets that"
-            " a centroid's noise counts for its own customers alone: the mean is Σ (n_k/P) tr S_k."
+            " solid curve lies above the dashed one. The paper's expected loss Tr Γ⁻¹ ignores that"
+            " the noise of a centroid affects its own customers only: the mean is Σ (n_k/P) tr S_k."
             " According to the paper, round clusters need no colour; the certified optimum"
-            f" has {colour_power:.2f} of the power of white noise all the same. The paper's lemma"
-            f" for the colour, on these very points, exceeds its own constraint"
+            f" has {colour_power:.2f} of the power of white noise nevertheless. The paper's lemma"
+            f" for the noise covariance, on these points, exceeds its own constraint"
             f" {lemma.violation:,.0f} times (in these units); scaled up until it holds, it has"
             f" {wasted:.3g} times the power of that optimum. Errors in labels grow with Δ_l as in"
-            " the paper; the grey curve is what labels cost when every customer's own label is"
-            f" protected, for any Δ_l. In its own sense δ_l at Δ_l = {_CHANGED}, ρ = {_FLIP}, ε_l ="
-            f" {_EPSILON_L:g} is {label_deltas[0]:.3f}; exactly it is {label_deltas[1]:.3f}."
+            " the paper; the grey curve is the error when every customer's own label is protected,"
+            f" for any Δ_l. By the paper's own definition, δ_l"
+            f" at Δ_l = {_CHANGED}, ρ = {_FLIP}, ε_l ="
+            f" {_EPSILON_L:g} is {label_deltas[0]:.3f}; the exact value is {label_deltas[1]:.3f}."
         ),
     )
 
@@ -421,7 +423,7 @@ def _mixture_performance_measured(study: Study, mechanism: PaperMechanism) -> fl
 
 MIXTURE_PERFORMANCE_FIGURE = Reproduction(
     name="mixture-performance",
-    title="Gaussian mixture: what noise, delta and epsilon cost",
+    title="Gaussian mixture: noise, delta, epsilon and accuracy",
     paper=(
         "Noise variance against δ_c, δ_c against noise variance, the accuracy loss, and the"
         " expected errors in labels for several sensitivities Δ_l: more budget, less noise."

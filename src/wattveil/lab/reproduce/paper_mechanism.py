@@ -40,7 +40,7 @@ ALPHA_KW = 15.0
 """The paper's alpha, which keeps log(x + alpha) defined where customers export."""
 
 _EPSILON, _DELTA = 1.0, 0.01
-"""Where the covariance is computed: any would do."""
+"""Budget at which the covariance is computed; its value does not matter."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,7 +53,7 @@ class PaperMechanism:
         The data set.
     factor : (K d, K d)
         Symmetric, F F' the covariance of the noise at s = 1.
-    exact : InstanceDiagnostics
+    exact
         What the estimator computed; its covariance is that of `factor` at another s.
     """
 
@@ -114,12 +114,12 @@ class LemmaNoise(NamedTuple):
 
     violation: float
     """Largest v' S^-1 v, which should be 1. It depends on the units of the data."""
-    mended_power: float
-    """tr S of noise of its colour that does meet the constraint."""
+    feasible_power: float
+    """tr S of noise of the same shape, scaled until the constraint holds."""
 
 
 def paper_mechanism(rows: Floats, *, noise: Literal["coloured", "white"]) -> PaperMechanism:
-    """Cluster the rows as the paper does, nothing merged, and find the noise."""
+    """Cluster the rows as the paper does, without merging, and compute the noise covariance."""
     model = LeaveOneOutKMeans(
         n_clusters=N_CLUSTERS,
         epsilon_c=_EPSILON,
@@ -145,7 +145,7 @@ def paper_lemma_noise(rows: Floats) -> LemmaNoise | None:
         factor, violation = paper_lemma(Columns.of_removals(runs))
     except InvalidParameterError:
         return None
-    return LemmaNoise(violation=violation, mended_power=float(np.square(factor).sum()))
+    return LemmaNoise(violation=violation, feasible_power=float(np.square(factor).sum()))
 
 
 def symmetric_root(covariance: Floats) -> Floats:
@@ -178,9 +178,9 @@ def algorithm_2(
         Noisy.
     wanted : (N,)
         Cluster of each customer to draw.
-    epsilon : float or None
+    epsilon
         Of the Wishart noise; None adds none.
-    moment : {"second", "centred"}
+    moment
         "second" is the paper to the letter, X X' / n, which is no covariance; "centred" is what it
         must have meant.
     """

@@ -58,14 +58,14 @@ def run_differencing(study: Study) -> Outcome:
             )
         ],
         found=(
-            f"From exact averages of {len(load_kw):,} customers one of them comes back to within"
+            f"From exact averages of {len(load_kw):,} customers one customer is recovered to within"
             f" {exact:.0e} kW. With averages rounded to a watt the error"
             f" grows with the group, {errors[0]:.3f} kW at {sizes[0]} customers,"
             f" {errors[-1]:.2f} kW at {sizes[-1]:,}."
         ),
         differs=(
-            "The algebra is the paper's and holds whatever P is. Rounding blurs it in large"
-            " groups, which is no protection: it averages out over repeated questions. The"
+            "The algebra is the paper's and holds for any P. Rounding adds an error in large"
+            " groups, which is no protection: it averages out over repeated queries. The"
             f" largest share of one customer in these groups is {max(shares):.0%}; the rule"
             f" allows at most {_SHARE:.0%}."
         ),
@@ -83,7 +83,7 @@ DIFFERENCING_FIGURE = Reproduction(
     title="The 15/15 rule",
     paper=(
         "No figure: x_0 = P q(X) − (P − 1) q(X') recovers a customer from two averages that the"
-        " 15/15 rule permits, no matter what P is."
+        " 15/15 rule permits, for any P."
     ),
     run=run_differencing,
 )
@@ -140,19 +140,20 @@ def run_filtering(study: Study) -> Outcome:
             noise_panel("Coloured noise of the same guarantee", coloured, coloured_filtered),
         ],
         found=(
-            f"White noise is off by {errors['white_rmse_kw']:.2f} kW (root mean square), after the"
-            f" filter by {errors['filtered_rmse_kw']:.3f} kW: it leaves"
+            f"White noise has an error"
+            f" of {errors['white_rmse_kw']:.2f} kW (root mean square), and after the filter"
+            f" of {errors['filtered_rmse_kw']:.3f} kW: it leaves"
             f" {errors['white_noise_left_by_filter']:.1%} of the noise, where 1/√{WINDOW} is"
-            f" {WINDOW**-0.5:.1%}. Coloured noise that hides every customer as well as that white"
-            f" noise does is off by {errors['coloured_rmse_kw']:.3f} kW, and the filter leaves"
+            f" {WINDOW**-0.5:.1%}. Coloured noise of the same guarantee has an error"
+            f" of {errors['coloured_rmse_kw']:.3f} kW, and the filter leaves"
             f" {errors['coloured_noise_left_by_filter']:.0%} of it."
         ),
         differs=(
-            "The picture is the same. The conclusion is not: a filter reads nothing but what was"
-            " released, so it takes nothing from the guarantee. White noise on a smooth curve is"
-            " no less private, it is wasteful: most of it lies where no customer's load ever"
-            " lies. Coloured noise lies where the loads do, so there is little to filter, and far"
-            " less of it gives the same guarantee. The paper's minute readings are not public: here"
+            "The figure is the same; the conclusion is not: filtering is post-processing and does"
+            " not weaken the guarantee. White noise on a smooth curve is no less private, but"
+            " inefficient: most of it is in directions in which no customer's load varies. Coloured"
+            " noise is concentrated where load varies, so a filter removes little of it, and far"
+            " less noise gives the same guarantee. The paper's minute readings are not public: here"
             " the mean day of the customers is interpolated to minutes. `wattveil attack filter`"
             " does the same to released clusters."
         ),
@@ -183,9 +184,9 @@ FILTERING_FIGURE = Reproduction(
     name="filtering",
     title="The pitfall of white noise on smooth curves",
     paper=(
-        "The mean daily load of a feeder with white noise of σ = 0.75, and what a Savitzky-Golay"
-        " filter (order 1, window 300) makes of it: the curve comes back. From this"
-        " the paper concludes that white noise is often not enough."
+        "The mean daily load of a feeder with white noise of σ = 0.75, and the same after a"
+        " Savitzky-Golay filter (order 1, window 300), which recovers the curve. The paper"
+        " concludes that white noise is often not sufficient."
     ),
     run=run_filtering,
 )
@@ -254,14 +255,15 @@ def run_wishart(study: Study) -> Outcome:
         ],
         found=(
             f"Of the covariances of {len(rows)} customers released with Wishart noise at ε = 1,"
-            f" {caught[at_one]:.0%} are impossible with one certain customer more, at ε = 30"
+            f" {caught[at_one]:.0%} are impossible if one particular customer is added, and at ε ="
+            f" 30"
             f" {caught[-1]:.0%}. That share is a lower bound on δ."
         ),
         differs=(
-            "The paper has no such figure; it takes the mechanism as private. It is not, for any"
-            " ε: noise that only adds cannot hide a customer that adds too, since what can come"
-            " out with and without the customer differs. Symmetric Gaussian noise, made positive"
-            " afterwards, is private; Wattveil uses that."
+            "The paper has no such figure; it treats the mechanism as private. It is not private at"
+            " any ε: positive noise cannot hide a positive contribution, because the sets of"
+            " possible outputs with and without the customer differ. Symmetric Gaussian noise, made"
+            " positive semidefinite afterwards, is private; Wattveil uses it."
         ),
     )
 

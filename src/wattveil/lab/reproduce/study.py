@@ -53,12 +53,12 @@ class StudyCustomers:
 
     Attributes
     ----------
-    description : str
+    description
         Origin of the customers.
     outlier : (P,)
-        Whom the paper would have removed: businesses, or those farthest from their neighbours.
-    private : bool
-        Whether these are people: then every figure is for internal use only.
+        Customers that the paper removes: businesses, or those farthest from their neighbours.
+    private
+        Whether the customers are real: then every figure is for internal use only.
     """
 
     description: str
@@ -150,7 +150,7 @@ def _profiles(ids: tuple[str, ...], load_kw: Floats) -> Profiles:
 
 
 def _one_day(profiles: Profiles) -> Profiles:
-    """Refuse profiles that the paper's figures cannot show."""
+    """Reject profiles that are not one average day, or that lie below -alpha."""
     if profiles.grid.split is not Split.DAY:
         rule = "profiles of one average day (`wattveil profiles --split day`)"
         raise InvalidParameterError("data", rule, profiles.grid.split.value)
@@ -200,11 +200,11 @@ class Study:
 
     Parameters
     ----------
-    data : str
-        Whose load: simulated, london (with WATTVEIL_DATA), or a file of profiles.
-    fast : bool
+    data
+        Source of the load: simulated, london (with WATTVEIL_DATA), or a file of profiles.
+    fast
         Fewer customers, repetitions and settings: the same figures, rougher.
-    seed : int
+    seed
         Of what is drawn for figures. Products of Wattveil that appear in them have no seed.
     """
 

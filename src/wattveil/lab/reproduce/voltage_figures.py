@@ -75,19 +75,21 @@ def run_voltages(study: Study) -> Outcome:
         panels=[panel for case in cases for panel in _panels(case, found[case])],
         tables=[_voltages_table(found)],
         found=(
-            f"One house per bus, as in the paper, leaves the feeders idle: no voltage below"
-            f" {idle:.4f} pu. With as many houses as carry the nominal load, the voltages of"
+            f"One house per bus, as in the paper, leaves the feeders almost unloaded: no voltage is"
+            f" below"
+            f" {idle:.4f} pu. With as many houses as reach the nominal load, the voltages of"
             " Algorithm 2's customers (centred, Wishart noise) are "
             + " and ".join(f"{ratio:.2f} ({feeder})" for feeder, ratio in paper.items())
-            + " times as far from the real ones as 95 % of redraws of real customers are."
+            + " times as far from the real ones as the 95th percentile of redraws of real"
+            " customers."
         ),
         differs=(
-            "The histograms match as in the paper, but on an idle feeder nearly"
-            " anything would. On a loaded one the ratio tells; and the control, in which every"
-            f" house follows the centroid of its cluster alone, reaches {control:.2f}: where it is"
-            " below 1 these histograms prove nothing beyond the cluster means. `wattveil grid` has"
-            " the figures that do tell, at transformers and customers. With a held substation and"
-            " nothing to control, the paper's optimal power flow is the plain one."
+            "The histograms match as in the paper, but on an unloaded feeder nearly any data would."
+            f" On a loaded one the ratio is informative. The control, in which every house follows"
+            f" the centroid of its cluster, reaches {control:.2f}: where it is below 1, these"
+            " histograms are evidence of the cluster means only. `wattveil grid` has informative"
+            " metrics, at transformers and customers. With a fixed substation voltage and no"
+            " controls, the paper's optimal power flow equals the power flow."
         ),
     )
 

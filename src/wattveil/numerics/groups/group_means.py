@@ -25,7 +25,7 @@ from wattveil.numerics.groups.group_sizes import GroupSizes
 from wattveil.numerics.load_basis import Calendar
 
 _CLEAR = 4.0
-"""Squared standard deviations taken off before an unexpected coordinate is let through."""
+"""Squared standard deviations subtracted before an unexpected coordinate is kept."""
 _AMPLITUDES = np.exp(np.linspace(math.log(0.003), math.log(2.0), 27))
 _AMPLITUDE_PRIOR = (math.log(0.2), 1.5)
 _LEVEL = (0.8, 0.3)
@@ -35,7 +35,7 @@ _EXPECTED, _EXPECTED_APART, _EXPECTED_MISSED = 0.2, 0.04, 0.5
 """In a plan: amplitude of a population's curve, of a group's deviation from it, and the share of
 what a band allows for in the correction for clipping."""
 _BAND = 1.1
-"""What choosing radius, prior and correction by noisy numbers adds to the error, as a factor."""
+"""Factor of the error due to choosing radius, prior and correction from noisy numbers."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -74,7 +74,7 @@ def filter_means(
     ----------
     sums : (G, r)
         Noisy sums of clipped coordinates, in radii and colour.
-    noise_std : float
+    noise_std
         Standard deviation of the noise of each.
     """
     counted = sizes.customers_std / sizes.customers
@@ -137,7 +137,7 @@ def expected_means(
 
 
 def _unit(sizes: GroupSizes, calendar: Calendar) -> Floats:
-    """Return what turns a sum in radii and colour into a mean in typical sizes."""
+    """Return the factor from a sum in radii and colour to a mean in typical sizes."""
     unit: Floats = (sizes.radii / (sizes.typical * sizes.customers))[:, None] * calendar.colour
     return unit
 

@@ -37,12 +37,12 @@ _APART_PRIOR = (math.log(0.4), 0.8)
 _OUTLYING = (0.1, 1.2)
 """Share of outlying groups, and the standard deviation of their log medians."""
 _NEVER = 1e-300
-"""A chance too small to matter, with a logarithm."""
+"""Probability small enough to be negligible, and large enough to have a logarithm."""
 _LOG_STD_APART = 0.3
 """Standard deviation of a group's log log-SD around the pooled one."""
 _SURE = (3.0, 5.0)
-"""Standard deviations that make a tail beyond the fitted curve believed: near the bulk, and beyond
-it, where a false belief is costly."""
+"""Standard deviations that make a tail beyond the fitted curve significant: near the bulk, and far
+beyond it, where a false positive is costly."""
 _NEAR_BULK = 0.006
 """Share of the customers beyond 2.5 standard deviations, where the bulk ends."""
 _FAR, _FAT, _WINDOW = 0.001, 5.0, 3
@@ -86,7 +86,7 @@ class GroupSizes:
     clipped_share: Floats
     clipped_share_std: Floats
     max_clipping_bias: Floats
-    """Of the mean size, what clipping may have taken, in kW: more is ruled out by the counts."""
+    """Maximum clipping bias of the mean size in kW that the counts do not rule out."""
 
 
 def checked_levels(levels: Sequence[Hashable]) -> tuple[Hashable, ...]:
@@ -146,11 +146,11 @@ def read_sizes(
 
     Parameters
     ----------
-    counts : (G, cells), float
+    counts : (G, cells)
         Customers of each group in each size cell, and the standard deviation of their noise.
-    counted : (G,), float
+    counted : (G,)
         Customers of each group, counted once more, and the standard deviation of that.
-    sums_std : float
+    sums_std
         Standard deviation of the noise of the sums that will be queried.
     """
     log_edges = np.log(edges)
@@ -194,8 +194,8 @@ def _posteriors(
 ) -> tuple[Floats, Floats, Floats]:
     """Return the chance of each log-normal of the grid for each group, and its customers.
 
-    Medians of groups are normal around the pooled one. How far apart they are is judged by the
-    likelihood of what was released, and what stays open about it stays open in the chances.
+    Medians of groups are normal around the pooled one. Their standard deviation is estimated by the
+    likelihood of the released counts, and its uncertainty is part of the posterior.
     """
     n_groups = len(counts[0])
 
@@ -241,9 +241,9 @@ def _above_edges(
 ) -> Floats:
     """Return the customers above each bound: curve and histogram, each by its error.
 
-    More if the histogram is sure of more. Many customers where the curve has none are the beginning
-    of a power law of exponent 1, as sizes of enterprises follow it: of N above s, N s / t are above
-    t.
+    The histogram alone where it is significantly above the curve. Many customers where the curve
+    has none are the beginning of a power law of exponent 1, which sizes of enterprises follow: of N
+    customers above s, N s / t are above t.
     """
     share = chances @ beyond
     fitted = customers[:, None] * share

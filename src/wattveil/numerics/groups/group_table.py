@@ -6,7 +6,7 @@ a table is the cluster. All that is done to noisy counts here is post-processing
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Self, TypeVar
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,9 +17,7 @@ from wattveil.errors import InvalidParameterError
 from wattveil.numerics.label_channel import nearest_with_total
 
 Groups = Mapping[str, Sequence[Hashable]]
-"""Attribute to values: those of each customer, or those that exist."""
-
-_Values = TypeVar("_Values")
+"""Maps each attribute to its values: one per customer, or the list of possible values."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +37,6 @@ class GroupTable:
                 rule = "a list of at least one value, without repetition"
                 raise InvalidParameterError(f"levels[{name!r}]", rule, values)
         return cls(public, (*map(len, public.values()), n_clusters))
-
-    def checked(self, groups: Mapping[str, _Values]) -> Mapping[str, _Values]:
-        """Accept values for each attribute of the table, and for no other."""
-        if set(groups) != set(self.levels):
-            rule = f"values for each of {sorted(self.levels)}"
-            raise InvalidParameterError("groups", rule, sorted(groups))
-        return groups
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -71,9 +62,9 @@ def consistent_shares(counts: Floats, *, std: float, totals: Floats | None) -> C
     ----------
     counts : (..., K)
         Noisy counts.
-    std : float
+    std
         Standard deviation of the noise of each.
-    totals : (...) or None
+    totals : (...)
         Known totals of the groups; otherwise the sums of the noisy counts, at least 0.
     """
     sums = np.maximum(counts.sum(axis=-1), 0.0) if totals is None else totals

@@ -40,7 +40,7 @@ class Transform:
     scale_kw: float
 
     def __post_init__(self) -> None:
-        """Refuse an unknown name and a scale that is none."""
+        """Reject an unknown name and an invalid scale."""
         names = get_args(TransformName)
         if self.name not in names:
             raise InvalidParameterError("load_transform", f"one of {names}", self.name)
@@ -49,7 +49,7 @@ class Transform:
     def forward(
         self, load_kw: NDArray[np.float64], row_ids: NDArray[np.int64] | None = None
     ) -> NDArray[np.float64]:
-        """Return what is clustered; an error names rows by ``row_ids``."""
+        """Return transformed load; an error names rows by ``row_ids``."""
         if self.name == "none":
             return load_kw
         if self.name == "asinh":
@@ -100,7 +100,7 @@ def merge_small_clusters(points: ArrayLike, fit: LloydResult, min_cluster_size: 
 
 
 def check_min_cluster_size(min_cluster_size: int) -> None:
-    """Refuse a negative size; 0 merges nothing, not even empty clusters."""
+    """Reject a negative size; 0 merges nothing, not even empty clusters."""
     if min_cluster_size < 0:
         raise InvalidParameterError("min_cluster_size", "at min_distance 0", min_cluster_size)
 

@@ -121,7 +121,7 @@ def observed_centres(
 
 
 def drift_variance(cells: Cells, radii: float) -> Floats:
-    """Return the variance added by a drift of so many radii, as customers change cells."""
+    """Return the variance added by a drift of ``radii``, as customers change cells."""
     moved: Floats = np.square(radii * cells.radii)[:, None] * smoothness(cells.centres.shape[1])
     return moved
 
@@ -219,7 +219,7 @@ def make_codebook(shapes: Floats, sizes: SizeLevels, tuning: Tuning) -> Codebook
 
 
 _COMMON_SHAPES = 12
-"""The prior population mean is the mean of so many shapes, the most common first."""
+"""Number of shapes, the most common first, whose mean is the prior population mean."""
 
 
 def prior_population_mean(shapes: Floats, *, size: float, customers: float, std: float) -> Cells:
@@ -274,7 +274,7 @@ def as_only_cluster(mean: Cells, *, size: float) -> Cells:
 
 
 Steps = Sequence[tuple[Cells, Statistics]]
-"""The cells of each query, and what it released of them."""
+"""The cells of each query, and the statistics it released."""
 
 
 def smooth_steps(last: Cells, steps: Steps, *, colour: Floats) -> Cells:
@@ -377,7 +377,7 @@ def refining_stage(
 def finish_clusters(
     cells: Cells, *, is_shape: bool, has_population_mean: bool, std: float
 ) -> Cells:
-    """Return refined clusters, shrunk as far as noise explains their differences, with errors.
+    """Return refined clusters with standard errors, shrunk towards their common mean.
 
     ``std`` is the standard error of the number of customers, which all counts share.
     """

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 COUNT_SHARE = 0.01
-"""Of rho for the number of customers, unless it is public. Given or bought: no difference."""
+"""Share of rho for the number of customers, unless it is public, which is no more accurate."""
 
 SIZE_SHARE = (0.05, 0.25)
 """Minimum and maximum share of rho for the sizes; between them (10 / (n mu))^2. The maximum is for
@@ -28,7 +28,7 @@ nothing is. Before it was there, one mean profile lost a fifth to two fifths les
 without clusters where n mu is below 10."""
 
 MAX_POPULATION_MEAN_SHARE = 0.9
-"""The largest share for it: the stages after it need some budget."""
+"""Maximum share for the population mean: the stages after it need some budget."""
 
 POPULATION_MEAN_RADII = (0.35, 0.25, 0.15)
 """Clip radius of its steps, in sizes: as it is known better, offsets from it are shorter. With one
@@ -78,7 +78,7 @@ MERGED_COUNT_PRIOR = (0.5, 0.05)
 """The same after the merge: of its own count, and of all customers."""
 
 CONFIRMED = 0.7
-"""A coarse cell takes part in the merge if its count is so many standard deviations above 0."""
+"""Standard deviations above 0 of the count of a coarse cell that takes part in the merge."""
 
 MERGED_RADIUS = 0.85
 """The clip radius after the merge, as a share of the spread found."""
@@ -93,12 +93,12 @@ SELECTION_SHARE = 0.05
 """Of rho for the selection among local optima of the merge, if there is any. Under the same
 noise the mean loss is .87 of that of the cheapest merge, the median .91, and 12 in place of 31 of
 1,080 runs are above three medians + 0.02; with little signal .98, 1.00, and 3 in place of 4 of 960
-(`benchmarks/bench_stages.py choice --runs 60`)."""
+(`benchmarks/bench_stages.py selection --runs 60`)."""
 
 MAX_MERGES = 12
 PLAUSIBLE = 2.0
-"""So many local optima at most are compared, those whose cost, as predicted, is within so many
-standard deviations of the cheapest."""
+"""Maximum number of local optima that are compared, and maximum distance of their predicted cost
+from the cheapest, in standard deviations."""
 
 LEVEL_RATIO = 1.8
 """Between neighbouring size levels of the codebook."""
@@ -112,7 +112,7 @@ class Tuning:
     """Tuning of a release, determined by nu = n mu / K, the signal per cluster."""
 
     coordinates: int
-    """Working dimension r: so many basis curves."""
+    """Working dimension r: number of basis curves."""
     colour: float
     """Exponent g of the noise colour (1 + harmonic)^-g."""
     coarse_steps: int

@@ -6,7 +6,7 @@ Minimise ``r(X, q) = 1/P sum_p ||x_p - c_{l_p}||^2`` by two alternating steps::
     c_k = mean of the points with label k   an empty cluster keeps its centroid
 
 Points are read in blocks, so memory beside the points is O(P) for the labels; the result does not
-depend on the number of threads (`_kernels` has the rules of arithmetic).
+depend on the number of threads (`kernels` defines the rules of arithmetic).
 
 >>> import numpy as np
 >>> points = np.array([[0.0], [1.0], [9.0], [10.0]])
@@ -49,11 +49,11 @@ class LloydResult:
         The cluster of each point.
     counts : (K,)
         Points in each cluster.
-    loss : float
+    loss
         ``1/P sum_p ||x_p - c_{l_p}||^2`` for the centroids of the last assignment.
-    rounds : int
+    rounds
         How often the centroids were recomputed.
-    converged : bool
+    converged
         Whether the last assignment changed no label; only then are the labels those of the
         nearest centroid.
     """
@@ -75,7 +75,7 @@ def lloyd(points: ArrayLike, start: ArrayLike, *, max_rounds: int = MAX_ROUNDS) 
         One row per customer; finite.
     start : (K, d)
         The first centroids.
-    max_rounds : int
+    max_rounds
         Maximum number of rounds; if it is reached, ``converged`` is false.
     """
     rows = checked_points(points)
@@ -101,13 +101,13 @@ def k_means(
     ----------
     points : (P, d)
         One row per customer; finite.
-    n_clusters : int
+    n_clusters
         K, at most P.
-    seed : int, numpy.random.Generator or None
+    seed
         Seed of the starts: a public choice, not used for noise.
-    n_init : int
+    n_init
         Number of starts; of equal losses the first wins.
-    max_rounds : int
+    max_rounds
         Bound on the rounds of each start.
     """
     rows = checked_points(points)

@@ -64,7 +64,7 @@ _UNIT_ROUNDOFF = 2.0**-53
 
 @dataclass(frozen=True, kw_only=True)
 class Ellipsoid:
-    """Coloured noise that hides every difference.
+    """Coloured Gaussian noise that covers every leave-one-out difference.
 
     Attributes
     ----------
@@ -72,11 +72,11 @@ class Ellipsoid:
         W with ``W' W = S^-1`` and ``|W v_p|^2 <= gamma_c`` for every p, checked with this matrix.
     factor : (D, D)
         F with ``F F' = S``, the inverse of W: white noise z in whitened coordinates becomes F z.
-    gap : float
+    gap
         Certified: ``tr S <= (1 + gap)`` times the minimum trace, the cost of the floor included.
     active, weights : (m,), (m,)
         The columns that carry weight; where blocks were solved apart, weights compare in a block.
-    rounds : int
+    rounds
         Working sets solved.
     """
 
@@ -102,11 +102,11 @@ def minimum_trace_ellipsoid(
     ----------
     differences : (P, D)
         One row v_p' per neighbour; not all zero.
-    gamma_c : float
+    gamma_c
         The right-hand side of every constraint: s^2 of the calibrated Gaussian mechanism.
-    gap : float
+    gap
         The relative gap to stop at; ``Ellipsoid.gap`` is the one reached.
-    floor : float
+    floor
         Minimum eigenvalue of S as a fraction of the largest.
     """
     return _ellipsoid(
@@ -332,8 +332,9 @@ def _newton(vectors: Floats, state: _State, gap: float) -> _State:
 def _newton_target(state: _State) -> Floats:
     """Maximise the quadratic model ``g'(x - w) - 1/2 (x - w)' H (x - w)`` of phi over ``x >= 0``.
 
-    A guess by solving and dropping what turns negative, the better of it and w improved coordinate
-    by coordinate: the result never falls below w, so phi rises on the way to it.
+    An initial point is found by solving and dropping negative weights. The better of it and w is
+    improved coordinate by coordinate: the model at the result is never below that at w, so phi
+    rises on the way to it.
     """
     gradient = state.q - 1.0
     subset = np.flatnonzero((gradient > 0.0) | (state.leverage > 1e-6))
@@ -416,7 +417,7 @@ def paper_lemma(columns: Columns) -> tuple[Floats, float]:
 
 
 def _smallest_independent(columns: Columns) -> Floats:
-    """Return the first independent differences in order of their norm, one a dimension."""
+    """Return the first independent differences in order of their norm, one per dimension."""
     order = np.argsort(columns.squared_norms(np.eye(columns.dimension)), kind="stable")
     basis = np.zeros((columns.dimension, columns.dimension))
     chosen: list[Floats] = []

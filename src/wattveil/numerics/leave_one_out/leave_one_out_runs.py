@@ -77,7 +77,7 @@ class LeaveOneOut:
         The same for every other cluster that moved, ordered by removal.
     changed_removal, changed_point, changed_label : (C,)
         ``changed_point`` takes ``changed_label`` when ``changed_removal`` is left out.
-    n_clusters : int
+    n_clusters
         K.
     """
 
@@ -119,9 +119,9 @@ def leave_one_out(points: ArrayLike, fit: LloydResult, *, min_cluster_size: int 
     ----------
     points : (P, d)
         The points that were clustered; at least two.
-    fit : LloydResult
+    fit
         A converged run of `lloyd` on these points.
-    min_cluster_size : int
+    min_cluster_size
         Compare the answers of `merge_small_clusters` instead of those of Lloyd; 0 merges nothing.
         Shifts and labels are then those of the merged clusters. As soon as a removal can leave a
         cluster with fewer points, every removal is run to its end instead of by closed form.

@@ -1,4 +1,4 @@
-"""BLIND. Measures of how alike two sets of customers are, each defined once.
+"""BLIND. Distances between two sets of customers, each defined once.
 
-Plain numerics on arrays. What they return is private when a row they saw is.
+Plain numerics on arrays. A result computed from private rows is private.
 """

@@ -136,7 +136,7 @@ class GroupDemand:
 
 
 def group_demand(load_kw: Floats, homes: int) -> GroupDemand:
-    """Return what groups of neighbouring rows need; rows in random order make random groups."""
+    """Return the demand of groups of neighbouring rows; rows in random order give random groups."""
     groups = len(load_kw) // homes
     members = load_kw[: groups * homes].reshape(groups, homes, -1)
     peak = members.sum(axis=1).max(axis=1)

@@ -10,7 +10,7 @@ asinh is logarithmic for large loads. Export (negative load) is left straight: p
 and with asinh below zero too the deepest twentieth of synthetic export was a fifth too deep. log is
 the source paper's; alpha must exceed the deepest export, and q_k only brings both to one size.
 
-The coordinates are those of a public guess S0 of the covariance of y within a cluster: its
+The coordinates are those of a public prior S0 of the covariance of y within a cluster: its
 eigenvectors, each divided by its standard deviation, so that they are expected to be of size 1.
 """
 
@@ -96,7 +96,7 @@ class Coordinates:
 
     @cached_property
     def curves(self) -> Floats:
-        """(r, d): what one unit of each coordinate adds to y."""
+        """(r, d): change of y per unit of each coordinate."""
         values, vectors = self._axes
         r = self.n_coordinates
         return np.sqrt(values[:r, None]) * vectors[:r]
@@ -117,12 +117,12 @@ class Coordinates:
 
     @property
     def typical_length(self) -> float:
-        """Length of the coloured coordinates of a customer who is as the prior expects."""
+        """Expected length of the coloured coordinates of a customer under the prior."""
         return float(np.sqrt(np.square(self.colour).sum()))
 
     @cached_property
     def weights(self) -> Floats:
-        """(r, d): what turns an offset in y into its coordinates z, each times its colour D_j."""
+        """(r, d): maps an offset in y to its coordinates z, each times its colour D_j."""
         values, vectors = self._axes
         r = self.n_coordinates
         return np.asarray(vectors[:r] * (self.colour / np.sqrt(values[:r]))[:, None])

@@ -51,7 +51,7 @@ _MIN_SLOW, _MAX_SLOW = 0.05, 0.98
 
 
 def day_width(n_slots: int) -> int:
-    """Return how many numbers a customer adds."""
+    """Return the number of features per customer."""
     return n_slots * (n_slots + 1) // 2 + len(LAGS) * n_slots + margin_width(n_slots)
 
 
@@ -64,7 +64,7 @@ def spread_edges() -> Floats:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DayToDay:
-    """Released: how days differ from typical ones."""
+    """Released model of the deviations of days from typical days."""
 
     factors: Floats
     """(2, slots, slots): e is (d_1 times the first + d_0 times the second) times coordinates that
@@ -72,7 +72,7 @@ class DayToDay:
     slow: Floats
     """(slots,): share of a coordinate's variance that lasts over days; for the level the mean."""
     decay: Floats
-    """(slots,): what is left of it a day later."""
+    """(slots,): autocorrelation of that share at a lag of one day."""
     margins: Floats
     """(cosines, waves)"""
     spreads: Floats
@@ -112,7 +112,7 @@ def read_days(
     for_moments, for_lags, for_margins = day_gains(n_slots)
     n_moments = n_slots * (n_slots + 1) // 2
     first, second = np.triu_indices(n_slots)
-    # Of each customer the trace is 1; times the number of slots the guess is the identity.
+    # Of each customer the trace is 1; times the number of slots the prior is the identity.
     unit = n_slots / (n * for_moments)
     weights = np.where(first == second, 1.0, 1.0 / _ROOT_TWO) * unit
     within, noise = np.empty((2, n_slots, n_slots))
@@ -161,7 +161,7 @@ def _slow_and_decay(next_day: Floats, next_week: Floats) -> tuple[Floats, Floats
 
 
 def day_gains(n_slots: int) -> tuple[float, float, float]:
-    """Return what covariance, products and margins are multiplied by: sqrt(part) / radius."""
+    """Return the factors of covariance, products and margins: sqrt(part) / radius."""
     roots = [math.sqrt(part) for part in synthesis_tuning.DAY_PARTS]
     moments, lags, margins = synthesis_tuning.DAY_RADII
     narrow = 1.0 / math.sqrt(n_slots)
@@ -174,8 +174,8 @@ def slot_scale(typical: float, part: float, floor: float) -> float:
     return max(part * math.sqrt(typical * typical + floor * floor), 1e-9)
 
 
-def day_guess(n_slots: int) -> Floats:
-    """Return the public guess of the correlations within a day, (slots, slots)."""
+def day_prior(n_slots: int) -> Floats:
+    """Return the public prior of the correlations within a day, (slots, slots)."""
     hours = np.arange(n_slots) * 24.0 / n_slots
     fading = synthesis_tuning.DAY_PRIOR_PERSISTENCE ** np.abs(hours[:, None] - hours[None])
     level, spread = synthesis_tuning.DAY_PRIOR_LEVEL, synthesis_tuning.DAY_PRIOR_SPREAD
@@ -184,13 +184,13 @@ def day_guess(n_slots: int) -> Floats:
 
 
 def day_axes(n_slots: int) -> tuple[Floats, Floats]:
-    """Return eigenvalues and eigenvectors (as rows) of the guess, largest first."""
-    values, vectors = np.linalg.eigh(day_guess(n_slots))
+    """Return eigenvalues and eigenvectors (as rows) of the prior, largest first."""
+    values, vectors = np.linalg.eigh(day_prior(n_slots))
     return values[::-1].copy(), np.ascontiguousarray(vectors[:, ::-1].T)
 
 
 def day_bases(n_slots: int) -> tuple[Floats, Floats, Floats]:
-    """Return what makes coordinates of a day, and the curves and weights of its margins."""
+    """Return the basis of the coordinates of a day, and the curves and weights of its margins."""
     values, vectors = day_axes(n_slots)
     colour, radius = margin_colour(n_slots)
     whiten = vectors / np.sqrt(values)[:, None]
@@ -223,7 +223,7 @@ class YearCalendar:
 
     @property
     def n_parts(self) -> int:
-        """How many typical days a customer has."""
+        """Number of typical days per customer."""
         grid = TimeGrid(split=self.split)
         return grid.cells // grid.slots
 
@@ -246,7 +246,7 @@ class YearCalendar:
 def fitting_calendar(
     n_columns: int, *, first_day: dt.date, n_slots: int, split: Split
 ) -> YearCalendar:
-    """Return the calendar of rows of so many slots; every part of the year must occur in it."""
+    """Return the calendar of rows of ``n_columns`` slots; every part of the year must occur."""
     checks.integer("slots_per_day", n_slots, minimum=2, maximum=MAX_SLOTS)
     if n_columns % n_slots:
         raise InvalidParameterError("X", f"whole days of {n_slots} slots", f"{n_columns} columns")

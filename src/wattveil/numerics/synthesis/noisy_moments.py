@@ -33,7 +33,7 @@ _ROOT_TWO = math.sqrt(2.0)
 
 
 def moment_width(n_coordinates: int) -> int:
-    """Return how many numbers first and second moments are."""
+    """Return the number of first and second moments."""
     return n_coordinates + n_coordinates * (n_coordinates + 1) // 2
 
 
@@ -60,22 +60,22 @@ def moments_std(std: float, radius: float, n_coordinates: int) -> tuple[float, F
 
 
 _MEAN_SPREAD = 0.3
-"""Expected distance of a mean from its guess."""
+"""Expected distance of a mean from its prior estimate."""
 _LEVEL_SPREAD = (0.5, 0.4)
 """Expected distance of a level from 1: of all clusters, and of a cluster beside them."""
 _DIAGONAL_SPREAD = (0.4, 0.3)
 _OTHER_SPREAD = (0.15, 0.12)
-"""Expected distance of an entry from its guess, on and off the diagonal: of all clusters, and of a
-cluster relative to them. More informative data take precedence over this guess."""
+"""Expected distance of an entry from its prior estimate, on and off the diagonal: of all clusters,
+and of a cluster relative to them. More informative data take precedence over this prior."""
 _SPREAD_WEIGHT = 4.0
-"""Weight of the data in the estimate of a spread: the guess is about within a factor 2."""
+"""Weight of the data in the estimate of a spread: the prior is within a factor of about 2."""
 _BLOCKS = (1, 2, 3, 5, 7, 10, 14, 19, 28)
 """First coordinates of the blocks: an entry belongs to the block of its rougher coordinate."""
 _LEVELS = (0.1, 4.0)
 _FLOOR = 0.05
 """Minimum eigenvalue, in levels."""
 _FEWEST = 3.0
-"""Standard deviations of a count: no cluster is believed to be smaller."""
+"""Minimum size of a cluster, in standard deviations of a count."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -144,7 +144,7 @@ def read_clusters(noisy: NoisyMoments, expected_means: Floats) -> ClusterMoments
     spread = _spreads(within / deep - pooled_covariance, variance / deep**2, which=1)
     covariances = np.array(
         [
-            _pulled(own, noise, of_all * pooled_covariance, spread * of_all**2)
+            _shrunk(own, noise, of_all * pooled_covariance, spread * of_all**2)
             for own, noise, of_all in zip(within, variance, levels, strict=True)
         ]
     )
@@ -152,21 +152,21 @@ def read_clusters(noisy: NoisyMoments, expected_means: Floats) -> ClusterMoments
 
 
 def towards_identity(matrix: Floats, variance: Floats) -> tuple[float, Floats]:
-    """Return the level of a noisy covariance, and it pulled towards the identity at this level."""
+    """Return the level of a noisy covariance, and the covariance shrunk towards level times I."""
     identity = np.eye(len(matrix))
     level = _level(matrix, identity, variance, _LEVEL_SPREAD[0])
     spread = _spreads((matrix / level - identity)[None], (variance / level**2)[None], which=0)
-    return level, _pulled(matrix, variance, level * identity, spread * level**2)
+    return level, _shrunk(matrix, variance, level * identity, spread * level**2)
 
 
-def _level(matrix: Floats, guess: Floats, variance: Floats, spread: float) -> float:
-    """Return the factor by which the guess is best multiplied: least squares on the diagonal.
+def _level(matrix: Floats, prior: Floats, variance: Floats, spread: float) -> float:
+    """Return the factor of the prior by least squares on the diagonal.
 
     a = sum w c / sum w g with weights w = g / (noise variance + 0.05 g^2), then towards 1.
     """
-    of_guess, of_noise = np.diag(guess), np.diag(variance)
-    weights = of_guess / (of_noise + 0.05 * of_guess**2)
-    norm = float((weights * of_guess).sum())
+    of_prior, of_noise = np.diag(prior), np.diag(variance)
+    weights = of_prior / (of_noise + 0.05 * of_prior**2)
+    norm = float((weights * of_prior).sum())
     seen = float((weights * np.diag(matrix)).sum()) / norm
     seen_variance = float((weights**2 * of_noise).sum()) / norm**2
     level = 1.0 + (seen - 1.0) * spread**2 / (spread**2 + seen_variance)
@@ -174,36 +174,36 @@ def _level(matrix: Floats, guess: Floats, variance: Floats, spread: float) -> fl
 
 
 def _spreads(distances: Floats, variance: Floats, *, which: int) -> Floats:
-    """Return tau^2, the expected squared distance of each entry from its guess.
+    """Return tau^2, the expected squared distance of each entry from its prior estimate.
 
     In a block: the mean of distance^2 - noise^2, weighted by its precision, and averaged with the
-    public guess by the precision of both.
+    public prior by the precision of both.
     """
     r = distances.shape[-1]
     diagonal = np.eye(r, dtype=bool)
-    guess = np.where(diagonal, _DIAGONAL_SPREAD[which], _OTHER_SPREAD[which]) ** 2
+    prior = np.where(diagonal, _DIAGONAL_SPREAD[which], _OTHER_SPREAD[which]) ** 2
     rougher = np.maximum.outer(np.arange(r), np.arange(r))
     block = 2 * np.searchsorted(_BLOCKS, rougher, side="right") + diagonal
     found = np.empty((r, r))
     for inside in (block == one for one in np.unique(block)):
-        of_guess = float(guess[inside].mean())
-        precision = 1.0 / np.square(variance[:, inside] + of_guess)
+        of_prior = float(prior[inside].mean())
+        precision = 1.0 / np.square(variance[:, inside] + of_prior)
         excess = np.square(distances[:, inside]) - variance[:, inside]
         seen = float((precision * excess).sum() / precision.sum())
         seen_variance = 2.0 / float(precision.sum())
-        prior_variance = _SPREAD_WEIGHT * of_guess**2
-        mixed = (seen * prior_variance + of_guess * seen_variance) / (
+        prior_variance = _SPREAD_WEIGHT * of_prior**2
+        mixed = (seen * prior_variance + of_prior * seen_variance) / (
             prior_variance + seen_variance
         )
-        found[inside] = max(mixed, 0.02 * of_guess)
+        found[inside] = max(mixed, 0.02 * of_prior)
     return found
 
 
-def _pulled(matrix: Floats, variance: Floats, guess: Floats, spread: Floats) -> Floats:
-    """Return the matrix pulled towards its guess, entry by entry, and made positive."""
+def _shrunk(matrix: Floats, variance: Floats, prior: Floats, spread: Floats) -> Floats:
+    """Return the matrix shrunk towards its prior, entry by entry, and made positive definite."""
     weight = spread / (spread + variance)
-    values, vectors = np.linalg.eigh(weight * matrix + (1.0 - weight) * guess)
-    floor = _FLOOR * float(np.trace(guess)) / len(guess)
+    values, vectors = np.linalg.eigh(weight * matrix + (1.0 - weight) * prior)
+    floor = _FLOOR * float(np.trace(prior)) / len(prior)
     positive: Floats = (vectors * np.maximum(values, floor)) @ vectors.T
     return positive
 
@@ -230,19 +230,19 @@ def margin_curves(n_slots: int, n_days: int) -> tuple[Floats, Floats]:
 
 
 def margin_width(n_slots: int) -> int:
-    """Return how many coefficients a_jw there are."""
+    """Return the number of coefficients a_jw."""
     return synthesis_tuning.COSINES * len(waves(n_slots))
 
 
 def expected_sizes(n_slots: int) -> Floats:
-    """Return how large the coefficients a_jw are expected to be."""
+    """Return the expected sizes of the coefficients a_jw."""
     order = np.ceil(np.arange(len(waves(n_slots))) / 2.0)
     by_cosine = np.arange(1, synthesis_tuning.COSINES + 1) ** -0.5
     return synthesis_tuning.MARGIN_PRIOR * by_cosine[:, None] / (1.0 + order)[None, :]
 
 
 def read_margins(sums: Floats, *, std: float, customers: float, n_slots: int) -> Floats:
-    """Return the coefficients a_jw, pulled towards 0 by their known noise."""
+    """Return the coefficients a_jw, shrunk towards 0 by their known noise."""
     colour, radius = margin_colour(n_slots)
     expected = expected_sizes(n_slots)
     unit = radius / (customers * colour)

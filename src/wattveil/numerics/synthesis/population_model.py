@@ -72,11 +72,11 @@ class SyntheticModel:
 
         Parameters
         ----------
-        n_customers : int
-            Exactly so many rows come back.
-        seed : int
+        n_customers
+            Number of rows returned.
+        seed
             The same model and seed give the same customers.
-        by : K weights or None
+        by : (K,)
             The mix of clusters; None takes the released one. Numbers of customers follow it to
             within one.
         """
@@ -107,11 +107,11 @@ class SyntheticModel:
 
     @property
     def n_columns(self) -> int:
-        """How many slots a customer has: d."""
+        """Number of slots per customer, d."""
         return int(self.means.shape[1])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the model as JSON has it."""
+        """Return the model as JSON values."""
         return {
             field.name: value.tolist() if isinstance(value, np.ndarray) else value
             for field in fields(self)
@@ -120,7 +120,7 @@ class SyntheticModel:
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote; refuse what is no model."""
+        """Return the model of a `to_dict` record; reject an invalid one."""
         names = {field.name for field in fields(cls)}
         if set(found) != names:
             odd = sorted(names.symmetric_difference(found))
@@ -137,7 +137,7 @@ class SyntheticModel:
         return model
 
     def _check(self) -> None:
-        """Refuse numbers that are no model."""
+        """Reject invalid parameters."""
         if self.transform not in get_args(TransformName):
             rule = f"one of {get_args(TransformName)}"
             raise InvalidParameterError("transform", rule, self.transform)
@@ -227,7 +227,7 @@ class SyntheticModel:
 
 
 def n_batches(n_customers: int) -> int:
-    """Return in how many batches so many customers are drawn."""
+    """Return the number of batches for a number of customers."""
     return -(-checks.integer("n_customers", n_customers, minimum=0) // BATCH)
 
 
@@ -282,7 +282,7 @@ _RADIUS_RANGE = (0.2, 20.0)
 """Range of the cells for the lengths of the coloured offsets, in typical ones."""
 _RADIUS_RATIO = 1.25
 _SURE_OF_EXPORT, _PERHAPS_EXPORT = 3.0, 2.0
-"""Standard deviations that make customers who export believed, alone or with the centroid."""
+"""Standard deviations that make export significant, by counts alone or with the centroid."""
 _DEEP_EXPORT = 0.3
 """Export of a centroid, in its root-mean-square load, that noise alone hardly makes."""
 

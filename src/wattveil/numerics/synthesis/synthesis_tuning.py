@@ -1,4 +1,4 @@
-"""Every number of the synthesis that was chosen by measurement, in one place.
+"""Tuning constants of the synthesis: every number that was chosen by measurement.
 
 None of them touches the guarantee. Those of a day were chosen on three simulated populations
 (smooth random curves, 1,000 and 4,000 customers; homes among businesses, 1,400) at epsilon 1, 3 and
@@ -22,7 +22,7 @@ SCALE = 0.7
 """Scale of asinh, in root-mean-square loads of the cluster. With 1 W1 was .158 beside .149, with .5
 .148; correlations were the same."""
 PRIOR_LEVEL, PRIOR_SPREAD, PRIOR_PERSISTENCE, PRIOR_ROUGH = 0.12, 0.4, 0.8, 0.03
-"""Public guess of the covariance within a cluster, after the transform: standard deviation of the
+"""Public prior of the covariance within a cluster, after the transform: standard deviation of the
 whole day; of an hour; its correlation with the next hour; of what is not shared with any."""
 PRIOR_SAME_DAY = 0.8
 """Correlation of one hour on two days of a row with several days."""
@@ -38,7 +38,7 @@ KEPT_INSIDE = 0.8
 COSINES = 8
 """Numbers that describe a margin. With 6 W1 was .162 beside .158."""
 DAILY_WAVES = 2
-"""A margin changes over the day by so many waves."""
+"""Number of waves by which a margin changes over the day."""
 MARGIN_PRIOR = 0.25
 """Expected size of the first number of a margin; the j-th is expected j^-0.5 times as large, the
 w-th wave (1 + w)^-1 times."""
@@ -54,8 +54,9 @@ DAY_SCALE, DAY_FLOOR = 0.25, 0.1
 """Scale of asinh for a slot of a day: .25 of the customer's own typical load there; minimum
 share of its own root-mean-square load."""
 DAY_PRIOR_LEVEL, DAY_PRIOR_SPREAD, DAY_PRIOR_PERSISTENCE = 0.15, 0.7, 0.6
-"""Public guess of a day beside the typical one: share of the variance that is the whole day's; that
-fades over the hours; what is left of the latter after an hour. The rest is not shared."""
+"""Public prior of the deviation of a day from the typical day: share of the variance common to the
+whole day; share that decays over the hours; its autocorrelation after an hour. The rest is white
+noise."""
 DAY_PARTS = (0.6, 0.2, 0.2)
 """Of a customer's squared length: for the covariance of a day; its products with the days after;
 margins."""
@@ -67,10 +68,10 @@ DAY_LAGS = ((0.45, 0.1), (0.2, 0.1))
 other coordinates."""
 DAY_LAG_SPREAD = 0.15
 SIZE_GUESS_ERROR = 0.5
-"""How far the number of customers of a size is expected to lie from its guess, in itself. With the
-log-normal curve alone as guess, annual energy's standard deviation is off by .13, .09 and .07 at
-epsilon 1, 3 and 10 (1,024 simulated homes, five runs); with the model's half of it .08, .08, .04;
-without any count of sizes .15, .09, .05."""
+"""Prior standard deviation of the number of customers of a size, relative to its prior estimate.
+With the log-normal curve alone as prior estimate, the standard deviation of annual energy is off by
+.13, .09 and .07 at epsilon 1, 3 and 10 (1,024 simulated homes, five runs); with the mean of the
+curve and the model .08, .08, .04; without any count of sizes .15, .09, .05."""
 DAY_FARTHEST = 3.0
 """Largest normal score of a slot: beyond it lie twelve hours of a year. With 3.5 peaks are 6 % too
 high beside those of simulated homes."""

@@ -60,7 +60,7 @@ class YearModel:
     typical: SyntheticModel
     """Of typical days, side by side: one for every part of the year."""
     sizes: Floats
-    """(2, points): root-mean-square loads of its customers, and what they become."""
+    """(2, points): root-mean-square loads of its customers before and after the size correction."""
     days: DayToDay
     calendar: YearCalendar
     """Of the data, and of a sample for which no other is named."""
@@ -121,7 +121,7 @@ class YearModel:
                 batch += 1
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the model as JSON has it."""
+        """Return the model as JSON values."""
         days = {field.name: getattr(self.days, field.name).tolist() for field in fields(DayToDay)}
         return {
             "typical": self.typical.to_dict(),
@@ -137,7 +137,7 @@ class YearModel:
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` wrote; refuse what is no model."""
+        """Return the model of a `to_dict` record; reject an invalid one."""
         names = {field.name for field in fields(cls)}
         if set(found) != names:
             odd = sorted(names.symmetric_difference(found))
@@ -211,7 +211,7 @@ class YearModel:
         return load_kw
 
     def _spreads(self, n: int, generator: np.random.Generator) -> tuple[Floats, Floats]:
-        """Draw d_1 and d_0 / d_1 of so many customers."""
+        """Draw d_1 and d_0 / d_1 of ``n`` customers."""
         shape, other = generator.standard_normal((2, n)).clip(-_MAX_SPREAD_SCORE, _MAX_SPREAD_SCORE)
         link = synthesis_tuning.SPREAD_LINK
         ratio = link * shape + math.sqrt(1.0 - link**2) * other
@@ -289,7 +289,7 @@ def _between(table: Floats, place: float) -> float:
 def _own_factor(
     factors: Floats, spreads: Floats, max_spread: float, factor: Floats, sigma: Floats
 ) -> None:
-    """Fill a customer's sigma, and what makes its normal scores z from coordinates."""
+    """Fill a customer's sigma, and the factor from coordinates to its normal scores z."""
     for h in range(sigma.size):
         variance = 0.0
         for j in range(sigma.size):
@@ -343,7 +343,7 @@ def _coordinates(
 
 @compiled
 def _next_day(normal: Floats, day: int, decay: Floats, lasting: Floats) -> None:
-    """Move on what lasts by a day."""
+    """Advance the persistent part of each coordinate by one day."""
     for j in range(lasting.size):
         if day == 0:
             lasting[j] = normal[0, j]
@@ -369,7 +369,7 @@ def customer_sizes(typical_kw: Floats) -> Floats:
 
 
 def size_map(counts: tuple[Floats, float], edges: Floats, model: SyntheticModel) -> Floats:
-    """Return (2, points): sizes of the model's customers, and what they become."""
+    """Return (2, points): sizes of the model's customers before and after the correction."""
     drawn = model.sample(_SAMPLE, seed=0)[0]
     sizes = np.maximum(customer_sizes(drawn), 1e-9)
     cells = np.searchsorted(edges, sizes, side="right")
@@ -386,14 +386,14 @@ def mapped_sizes(sizes: Floats, table: Floats) -> Floats:
 
 
 def _shares(counts: Floats, std: float, edges: Floats, own_shares: Floats) -> Floats:
-    """Return the share of each cell: counted, pulled towards a guess by the noise."""
+    """Return the share of each cell: the count, shrunk towards its prior estimate by the noise."""
     median, spread, total = fit_log_normal(counts, np.log(edges), std)
     below = ndtr((np.log(edges) - median) / spread)
     curve = np.diff(below, prepend=0.0, append=1.0)
-    guess = 0.5 * total * (curve + own_shares)
-    expected = np.square(synthesis_tuning.SIZE_GUESS_ERROR * guess)
-    weight = expected / (expected + std**2 + guess + 1e-12)
-    shares = np.maximum(weight * counts + (1.0 - weight) * guess, 1e-9 * total)
+    prior = 0.5 * total * (curve + own_shares)
+    expected = np.square(synthesis_tuning.SIZE_GUESS_ERROR * prior)
+    weight = expected / (expected + std**2 + prior + 1e-12)
+    shares = np.maximum(weight * counts + (1.0 - weight) * prior, 1e-9 * total)
     return np.asarray(shares / shares.sum())
 
 

@@ -26,7 +26,7 @@ from wattveil.compiled import compiled
 from wattveil.errors import InvalidDataError
 from wattveil.privacy import noise
 from wattveil.privacy.guarantee import Neighbours
-from wattveil.privacy.private_data import BoundRowFunction, PrivateValue, checked_work
+from wattveil.privacy.private_data import BoundRowFunction, PrivateValue, exactly
 
 NO_DATA: Final = -1
 """The cell of a customer that contributes nothing (the zero-out neighbour)."""
@@ -75,7 +75,7 @@ _PERMIT: Final = object()
 
 @final
 class BoundedTotals(PrivateValue):
-    """Sums of bounded integer contributions, made by `BlockSums` alone."""
+    """Sums of bounded integer contributions, made by `BlockSums` alone and used once."""
 
     __slots__ = ("_integers", "_key")
 
@@ -104,7 +104,7 @@ class BlockSums:
         if not queries or any(type(query) is not Query for query in queries):
             raise TypeError("at least one Query is needed")
         self._queries = tuple(queries)
-        self._work = checked_work(work)
+        self._work = exactly(work, BoundRowFunction)
         self._key = noise.fresh_bytes(32)
         self._ends = np.cumsum([math.prod(query.shape) for query in queries]).tolist()
 
@@ -146,17 +146,11 @@ class BlockSums:
         return np.split(self._own(totals), self._ends[:-1])
 
     def _own(self, totals: object) -> Ints:
-        """Return the integers of totals that these sums made; refuse all others."""
+        """Return the integers of totals that these sums made, once; refuse all others."""
         if not isinstance(totals, BoundedTotals) or totals._key != self._key:  # noqa: SLF001 - its maker
-            raise TypeError("these totals were not computed by this query")
+            raise TypeError("these totals were not computed by this query, or were used before")
+        totals._key = b""  # noqa: SLF001 - a second use would count customers twice
         return totals._integers  # noqa: SLF001 - its maker
-
-
-def checked_sums(work: BlockSums) -> BlockSums:
-    """Accept sums that this module computes; any other object could return what it is shown."""
-    if not isinstance(work, BlockSums):
-        raise TypeError("private rows are added up by BlockSums only")
-    return work
 
 
 def _add_contributions(totals: Ints, cells: Ints, features: Floats | None) -> None:

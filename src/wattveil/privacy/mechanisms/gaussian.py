@@ -24,7 +24,14 @@ from wattveil.errors import InvalidParameterError
 from wattveil.privacy import accounting, noise
 from wattveil.privacy.guarantee import Budget, Spend
 from wattveil.privacy.mechanisms.contributions import STEP, BlockSums, Query
-from wattveil.privacy.private_data import BoundRowFunction, PrivateValue, Released, Rows
+from wattveil.privacy.private_data import (
+    BoundRowFunction,
+    PrivateValue,
+    Released,
+    Rows,
+    checked_rows,
+    exactly,
+)
 
 _MIN_SCALE = 1024.0
 """Smallest noise scale in steps for which docs/proofs/discrete-gaussian.md is written."""
@@ -72,24 +79,21 @@ def release_sums(
     """
     sums = BlockSums(queries := tuple(queries), work)
     scales, spends = zip(*(_charge_query(query, budget) for query in queries), strict=True)
-    totals = sums.split(rows.add_up(sums))  # only now is a row read
+    totals = sums.split(checked_rows(rows).add_up(sums))  # only now is a row read
     released = []
     for query, scale, spend, exact in zip(queries, scales, spends, totals, strict=True):
-        noisy = NoisyTotals(
-            steps=add_noise(exact, scale=scale), noise_scale=scale, shape=query.shape
-        )
-        released.append(Released(value=noisy, spends=(spend,), rehearsal=noise.is_rehearsal()))
+        steps = noise.add_discrete_gaussian(exact, scale=scale)
+        noisy = NoisyTotals(steps=steps, noise_scale=scale, shape=query.shape)
+        released.append(Released(value=noisy, spends=(spend,), simulated=noise.is_simulated()))
     return released
 
 
 def _charge_query(query: Query, budget: Budget) -> tuple[float, Spend]:
     mechanism = "gaussian_histogram" if query.n_features is None else "gaussian_cell_sums"
-    return charge_gaussian(
-        Spend(tag=query.tag, mechanism=mechanism, rho_units=query.rho_units),
-        budget,
-        squared_sensitivity=query.squared_sensitivity(budget.guarantee.neighbours),
-        numbers=math.prod(query.shape),
-    )
+    spend = Spend(tag=query.tag, mechanism=mechanism, rho_units=query.rho_units)
+    numbers = math.prod(query.shape)
+    squared = query.squared_sensitivity(budget.guarantee.neighbours)
+    return charge_gaussian(spend, budget, squared_sensitivity=squared, numbers=numbers)
 
 
 def charge_gaussian(
@@ -106,17 +110,7 @@ def charge_gaussian(
     s = math.sqrt(squared_sensitivity) / sigma
     eta = accounting.discretisation_eta(numbers=numbers, sigma=sigma, s=s)
     drawn = {"numbers": numbers, "squared": squared_sensitivity, "scale": sigma, "step": STEP}
-    return sigma, budget.charge(replace(spend, eta=eta, drawn=drawn))
-
-
-def add_noise(exact: Ints, *, scale: float) -> Ints:
-    """Return exact integers, which have been charged for, plus discrete Gaussian noise.
-
-    The sum wraps at 2^63 like any int64: still a function of the noisy sum.
-    """
-    steps = noise.add_discrete_gaussian(exact, scale=scale)
-    steps.setflags(write=False)
-    return steps
+    return sigma, exactly(budget, Budget).charge(replace(spend, eta=eta, drawn=drawn))
 
 
 Columns = TypeVarTuple("Columns")
@@ -141,8 +135,8 @@ class PrivateTable(PrivateValue, Generic[*Columns]):
     __slots__ = ("_budget", "_rows")
 
     def __init__(self, rows: Rows[*Columns], budget: Budget) -> None:
-        self._rows = rows
-        self._budget = budget
+        self._rows = checked_rows(rows)
+        self._budget = exactly(budget, Budget)
 
     @property
     def width(self) -> int:

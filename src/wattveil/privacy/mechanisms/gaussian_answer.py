@@ -18,7 +18,7 @@ from wattveil.errors import InvalidDataError, InvalidParameterError
 from wattveil.privacy import noise
 from wattveil.privacy.guarantee import Budget, Spend, Tier
 from wattveil.privacy.mechanisms.contributions import STEP, UNIT
-from wattveil.privacy.mechanisms.gaussian import add_noise, charge_gaussian
+from wattveil.privacy.mechanisms.gaussian import charge_gaussian
 from wattveil.privacy.opening import reveal
 from wattveil.privacy.private_data import Released, Secret
 
@@ -119,6 +119,6 @@ def gaussian_answer(
         raise InvalidParameterError("answer", rule, f"{vector.ndim} axes")
     if not np.isfinite(vector).all():
         raise InvalidDataError("every value is finite (no NaN, no infinity)", [])
-    steps = add_noise(differences.round_answer(vector), scale=scale)
+    steps = noise.add_discrete_gaussian(differences.round_answer(vector), scale=scale)
     noisy = NoisyAnswer(steps=steps, noise_scale=scale, differences=differences)
-    return Released(value=noisy, spends=(spend,), rehearsal=noise.is_rehearsal())
+    return Released(value=noisy, spends=(spend,), simulated=noise.is_simulated())

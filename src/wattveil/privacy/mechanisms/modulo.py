@@ -26,7 +26,7 @@ from wattveil.privacy.guarantee import Budget, Spend, Tier
 from wattveil.privacy.mechanisms.contributions import NO_DATA
 from wattveil.privacy.mechanisms.response import PARTS, checked_labels
 from wattveil.privacy.opening import reveal
-from wattveil.privacy.private_data import Released, Secret
+from wattveil.privacy.private_data import Released, Secret, exactly
 
 ROUND_UP = 1.0 + 2e-10
 """Above the rounding error of the recurrence (8 ulp per step, 1e-10 at 10^5 steps)."""
@@ -94,7 +94,7 @@ def modulo_labels(
     spend = Spend(
         tag=tag, mechanism="modulo_labels", response_epsilon=epsilon, response_delta=delta
     )
-    budget.charge(spend)
+    exactly(budget, Budget).charge(spend)
     values = checked_labels(reveal(labels), n_labels)
     positions = checked_labels(reveal(unstable), max(values.size, 1), field="unstable")
     last = values.size if changed else 0
@@ -107,7 +107,7 @@ def modulo_labels(
     moved = values.copy()
     moved[positions] = _move_labels(values, n_labels=n_labels, flip=exact_flip)[positions]
     moved.setflags(write=False)
-    return Released(value=moved, spends=(spend,), rehearsal=noise.is_rehearsal())
+    return Released(value=moved, spends=(spend,), simulated=noise.is_simulated())
 
 
 def _move_labels(values: Ints, *, n_labels: int, flip: Fraction) -> Ints:

@@ -19,7 +19,8 @@ from wattveil.privacy.private_data import (
     Released,
     ReleasedRows,
     Rows,
-    checked_work,
+    checked_rows,
+    exactly,
 )
 
 PARTS = 2**62
@@ -115,15 +116,15 @@ def respond(
     fresh key, and the guarantee is computational: it holds against observers who cannot distinguish
     such words from random ones. Proof: docs/proofs/randomised-response.md.
     """
-    if type(channel) is not Channel:
-        raise TypeError("labels are drawn through a Channel")
-    checked_work(label_of)
-    if ids._has_repeats():  # noqa: SLF001 - a public list
+    exactly(channel, Channel)
+    exactly(label_of, BoundRowFunction)
+    if checked_rows(ids)._has_repeats():  # noqa: SLF001 - a public list
         raise InvalidParameterError("customer_ids", "one per row, no two the same", "repeated")
-    listed = rows.beside(ids, field="customer_ids")
+    listed = checked_rows(rows).beside(ids, field="customer_ids")
     mechanism = "channel_response" if rows.computes_once else "keyed_response"
     cost = channel.epsilon(budget.guarantee.neighbours)
-    spend = budget.charge(Spend(tag=tag, mechanism=mechanism, response_epsilon=cost))
+    spend = Spend(tag=tag, mechanism=mechanism, response_epsilon=cost)
+    exactly(budget, Budget).charge(spend)
     work = _Response(
         label_of=label_of,
         parts=channel.parts,
@@ -131,7 +132,7 @@ def respond(
         name_key=None if real_ids else fresh_key(),
     )
     drawn = listed._draw(work)  # noqa: SLF001 - after the charge
-    return ReleasedRows(Released(value=drawn, spends=(spend,), rehearsal=noise.is_rehearsal()))
+    return ReleasedRows(Released(value=drawn, spends=(spend,), simulated=noise.is_simulated()))
 
 
 def pseudonyms(names: Iterable[str], *, key: bytes) -> Texts:

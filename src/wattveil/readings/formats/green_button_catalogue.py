@@ -1,4 +1,4 @@
-"""First pass over a Green Button file: all but the readings.
+"""First pass over a Green Button file: all entries except the readings.
 
 The entries of the feed name one another by hyperlinks, in any order, so that a reading can only be
 understood once the whole file was seen::
@@ -107,7 +107,7 @@ class Measure:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Series:
-    """The readings of one block: whose they are and how to read them."""
+    """Customer and measure of the readings of one block."""
 
     customer_id: str
     measure: Measure
@@ -348,13 +348,13 @@ class _Links:
                 point = self._point_of.get(link)
                 if point is not None:
                     return point
-        # A link that names a usage point without an entry must not fall to another customer.
+        # A link that names a usage point without an entry must not be assigned to another customer.
         alone = len(self._points) == 1 and not _usage_point_in(href)
         return self._points[0] if alone else None
 
 
 def refuse_stray_readings(stream: XmlStream, name: str) -> None:
-    """Refuse readings where they would be passed over."""
+    """Reject readings at positions where they would be ignored."""
     if local_name(name) in {"IntervalBlock", "IntervalReading"}:
         stream.refuse(f"feed/entry/content/IntervalBlock/IntervalReading ({ESPI})", name)
 

@@ -1,8 +1,8 @@
 """One SELECT for each layout: the rows of the source as fields, not checked yet.
 
 =============  ====================================================================================
-customer       whose row it is, as written; NULL or empty if not given
-meter          which meter it is from; the same as customer unless the caller names both
+customer       customer as written; NULL or empty if not given
+meter          meter; the same as customer unless the caller names both
 stamp_us       its time stamp in microseconds since 1970: an instant, or the time on a clock
 value          its number; NULL if empty or unreadable
 value_written  the same as written, of whatever type
@@ -293,7 +293,7 @@ def find_rows(
     if isinstance(found.table, WideTable) and found.table.day_slots is DaySlots.ELAPSED:
         add_midnights(connection, options.timezone or "UTC")
         stamp = replace(stamp, aware=True)
-    guesses = list(found.guesses) + ([stamp.guess] if stamp.guess else [])
+    guesses = list(found.guesses) + ([stamp.inferred] if stamp.inferred else [])
     decimals = None
     if all(scan.types[name] == "VARCHAR" for name in values):
         mark = options.decimal or find_mark(connection, scan, values, _SAMPLE_ROWS, path)
@@ -309,8 +309,8 @@ def find_rows(
     rows = TableRows(scan, found.table, stamp, end, minutes, decimals, tuple(guesses))
     if minutes is None and not (isinstance(found.table, LongTable) and found.table.minutes):
         minutes = _infer_minutes(connection, rows, path)
-        guess = f"minutes: {minutes}, the commonest distance of two stamps of a customer"
-        rows = replace(rows, minutes=minutes, guesses=(*rows.guesses, guess))
+        inferred = f"minutes: {minutes}, the most common distance of two stamps of a customer"
+        rows = replace(rows, minutes=minutes, guesses=(*rows.guesses, inferred))
     return rows
 
 
@@ -366,7 +366,7 @@ def _find_stamp(
 
 
 def _infer_minutes(connection: duckdb.DuckDBPyConnection, rows: TableRows, path: str) -> int:
-    """Take the commonest distance between two stamps of a customer, from more rows if need be."""
+    """Return the most common distance of two stamps of a customer, from more rows if needed."""
     source = replace(rows, minutes=60).sql()
     found: list[tuple[int]] = []
     for limit in (f"LIMIT {_SAMPLE_ROWS}", f"LIMIT {1000 * _SAMPLE_ROWS}", ""):

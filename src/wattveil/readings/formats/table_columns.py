@@ -49,7 +49,7 @@ _STAMP_START = [
 _STAMP_END = ["end_utc", "interval_end", "end_time", "end", "read_end"]
 _DATE = ["date", "day", "interval_reading_date", "reading_date", "read_date"]
 _TIME = ["time", "start_time", "hour_minute"]
-_RUNNING = "register"  # a state, or what an interval added to it: taken for neither by its name
+_RUNNING = "register"  # a register state or an increment: the name does not determine which
 _VALUE = ["kwh", "value", "consumption", "usage", "energy", "kw", "wh", "reading", _RUNNING]
 _CHANNEL = ["channel", "flow_direction", "direction", "flow"]
 _QUALITY = ["quality", "status", "read_quality", "quality_flag", "estimated"]
@@ -233,7 +233,7 @@ class _Search:
         return list(families.values())
 
     def _refuse_unread_values(self, table: WideTable) -> None:
-        """Refuse a table with columns that may well hold values, but are no slot of the day."""
+        """Reject a table with columns that may hold values but are not slots of the day."""
         if channel := self.optional("channel", _CHANNEL):
             raise self.refuse(f"wide tables of one flow, as rows have no channel; not {channel!r}")
         numbered = [

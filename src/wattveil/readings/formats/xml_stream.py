@@ -1,10 +1,10 @@
-"""XML as events with line numbers, in constant memory, from untrusted senders.
+"""Streaming XML parser for untrusted files: events with line numbers, in constant memory.
 
 Expat is driven directly rather than through ElementTree or lxml: it gives the line of each element,
 builds no tree that would have to be cleared, and lets each attack on a reader be rejected.
 
 ================================  =================================================================
-Attack                            Answer
+Attack                            Countermeasure
 ================================  =================================================================
 Entities that grow (or point      a document type declaration is rejected, and without one there is
 outside)                          no entity; no handler for external entities exists
@@ -79,7 +79,7 @@ class XmlStream:
         self._parser.EndElementHandler = self._skip_close
 
     def refuse(self, expected: str, found: object, *, inside: str = "") -> NoReturn:
-        """Raise an error that points at the event that is being handled."""
+        """Raise an error with the line of the current event."""
         where = f"line {self.line}" + (f", {inside}" if inside else "")
         raise InvalidFileError(self.path, where, expected, found)
 

@@ -1,7 +1,7 @@
 """Functions of private rows: coordinates, sizes, nearest centroids and groups of customers."""
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -307,16 +307,17 @@ def _fill_offsets(
 
 @row_function
 def with_places(
-    load_kw: Floats, *values: Texts, levels: Mapping[str, Sequence[Hashable]]
+    load_kw: Floats, *values: Texts, levels: Sequence[tuple[str, Sequence[Hashable]]]
 ) -> tuple[Floats, Ints, Bools]:
     """Return the load, and the place of each customer's group among all combinations of levels.
 
-    ``values`` has a column for each attribute of ``levels``; without any, every place is 0. A
-    customer with a value that is not listed, or with NaN or infinity in the load, is in no group.
+    ``levels`` has the name and the levels of each attribute, and ``values`` its column; without
+    any, every place is 0. A customer with a value that is not listed, or with NaN or infinity in
+    the load, is in no group.
     """
     places = np.zeros(len(load_kw), dtype=np.int64)
     listed = np.isfinite(load_kw).all(axis=1)
-    for (name, known), column in zip(levels.items(), values, strict=True):
+    for (name, known), column in zip(levels, values, strict=True):
         own = places_among(column, known, field=name)
         places = places * len(known) + own
         listed &= own != NO_DATA

@@ -16,11 +16,11 @@ from wattveil.server.auth import principals
 from wattveil.server.auth.access import Access
 from wattveil.server.auth.principals import Principal
 from wattveil.server.bundle_archives import check_bundle
+from wattveil.server.dataset_choices import DatasetBody
 from wattveil.server.http import responses
 from wattveil.server.http.problems import COMMON_PROBLEMS, Code, problem_responses
 from wattveil.server.http.requests import (
     BudgetBody,
-    DatasetBody,
     PrincipalBody,
     ReasonBody,
     ReleaseBody,

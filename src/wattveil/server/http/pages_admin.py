@@ -13,12 +13,13 @@ from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, HTMLResponse, Response
 
 from wattveil.privacy.guarantee import Tier
-from wattveil.products.public_estimate import rounding_note
+from wattveil.products.public_estimate import rounding_notes
 from wattveil.products.registry import products_of
 from wattveil.server import datasets
 from wattveil.server.auth import principals
 from wattveil.server.auth.access import Access
 from wattveil.server.auth.sessions import Sessions
+from wattveil.server.dataset_choices import DatasetBody
 from wattveil.server.http.pages import (
     REFUSALS,
     Form,
@@ -28,7 +29,7 @@ from wattveil.server.http.pages import (
     session_dependency,
 )
 from wattveil.server.http.problems import Code, Problem
-from wattveil.server.http.requests import BudgetBody, DatasetBody, PrincipalBody
+from wattveil.server.http.requests import BudgetBody, PrincipalBody
 from wattveil.server.ledger.admission import Refusal
 from wattveil.server.ledger.ledger_audit import export_ledger
 from wattveil.server.ledger.ledger_tables import dataset, entry, principal, refusal
@@ -115,9 +116,9 @@ class _FormActions:
         datasets.register(
             state.ledger, state.folder, body, by=by, describe_profiles=state.describe_profiles
         )
-        sent = form.integer("customers")
-        note = rounding_note(sent) if isinstance(sent, int) else None
-        return {"message": f"{body.name} is registered." + (f" Note: {note}." if note else "")}
+        sent = {"customers": form.integer("customers"), "typical_kw": form.number("typical_kw")}
+        notes = [f"Note: {note}." for note in rounding_notes(sent)]
+        return {"message": " ".join([f"{body.name} is registered.", *notes])}
 
     def _set_budget(self, form: Form, by: str) -> dict[str, object]:
         body = BudgetBody.model_validate(

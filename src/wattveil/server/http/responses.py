@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from wattveil.bundle.plan import PlanSummary
 from wattveil.privacy.guarantee import Tier
 from wattveil.server.auth.principals import PrincipalAction
-from wattveil.server.http.requests import PublicChoices
+from wattveil.server.dataset_choices import PublicChoices
 from wattveil.server.ledger.administration import PrincipalKind
 from wattveil.server.ledger.journal import EntryKind
 

@@ -29,12 +29,16 @@ _TEMPORARY_ERRORS = {
 
 
 def plan(task: dict[str, Any]) -> dict[str, object]:
-    """Return the plan of a release; the task names no file."""
+    """Return the plan of a release, or the rule that the request breaks; the task names no file."""
     from wattveil.bundle.registered_profiles import plan_for  # noqa: PLC0415 - see `main`
+    from wattveil.errors import InvalidParameterError  # noqa: PLC0415
     from wattveil.server.ledger.pricing import read_request  # noqa: PLC0415
 
-    planned = plan_for(read_request(task["request"]), task["grid"], task["allotments"])
-    return planned.summary.model_dump(mode="json")
+    try:
+        planned = plan_for(read_request(task["request"]), task["grid"], task["allotments"])
+    except InvalidParameterError as error:
+        return {"broken": [error.field, error.rule]}
+    return {"broken": None, "plan": planned.summary.model_dump(mode="json")}
 
 
 def describe(task: dict[str, Any]) -> dict[str, object]:

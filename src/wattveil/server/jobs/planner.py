@@ -89,9 +89,13 @@ class Planner:
             with self._lock:
                 self._waiting[principal] -= 1
                 self._waiting += Counter()  # drop zero counts
-        if not found.pop("done"):
+        if not found["done"]:
             raise Problem(Code.INVALID_REQUEST, errors=[])
-        return found
+        if found["broken"] is not None:
+            field, rule = found["broken"]
+            raise invalid((field, rule))
+        plan: dict[str, Any] = found["plan"]
+        return plan
 
 
 def _key(order: Order, grid: dict[str, Any]) -> str:

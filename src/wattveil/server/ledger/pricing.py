@@ -8,6 +8,7 @@ spends, whatever the data, and it is a function of public parameters.
 import decimal
 import math
 from collections.abc import Mapping
+from fractions import Fraction
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -17,7 +18,7 @@ from wattveil.declaration import to_plain
 from wattveil.errors import BudgetExceededError, InvalidParameterError
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
 from wattveil.products.product import Allotment, Product
-from wattveil.products.registry import default_weights
+from wattveil.products.registry import default_weights, products_of
 from wattveil.products.request import ReleaseRequest
 from wattveil.server.ledger.amounts import MEASURES, Amounts
 from wattveil.server.ledger.order import Order
@@ -131,8 +132,10 @@ def _tightness(request: ReleaseRequest, epsilon: float, left: Amounts) -> float:
 def canonical_request(request: ReleaseRequest) -> dict[str, object]:
     """Return every choice of a request, defaults filled in, floats as the text that ``repr`` gives.
 
-    Requests for the same release are equal here. Products and weights are those that the request
-    includes: a product that is registered later changes neither the text nor what is released.
+    Requests that differ in their form alone are equal here: in defaults that are written out, in
+    the scale of the weights, and in weights and options of products that are not included. Products
+    and weights are those that the request includes: a product that is registered later changes
+    neither the text nor what is released.
     """
     chosen = _resolved(request)
     fields = to_plain(chosen)
@@ -149,8 +152,9 @@ def canonical_request(request: ReleaseRequest) -> dict[str, object]:
 def _resolved(request: ReleaseRequest) -> ReleaseRequest:
     """Return the request without effects of products that it does not include.
 
-    Weights of all products are stated, 0 for one that is not included, except in the instance tier,
-    which has no weights; options of a product that is not included are the defaults.
+    Weights of all products are stated, in lowest terms and 0 for one that is not included, except
+    in the instance tier, which has no weights; options of a product that is not included are the
+    defaults.
     """
     included = {product.name for product in requested_products(request)}
     options = {name: one for name, one in request.options.items() if name in included}
@@ -159,11 +163,31 @@ def _resolved(request: ReleaseRequest) -> ReleaseRequest:
     weights = {
         name: request.weight(name) if name in included else 0.0 for name in default_weights()
     }
-    return request.replace(weights=weights, options=options)
+    return request.replace(weights=_lowest_terms(weights), options=options)
+
+
+def _lowest_terms(weights: Mapping[str, float]) -> dict[str, float]:
+    """Return whole numbers in the same ratio, without a common divisor.
+
+    The split is computed from these, so that weights of one ratio have one split. It is exact: a
+    divisor of all weights divides the significand of each, so that quotients are floats again.
+    """
+    exact = {name: Fraction(weight) for name, weight in weights.items()}
+    common = math.lcm(*(one.denominator for one in exact.values()))
+    divisor = math.gcd(*(int(one * common) for one in exact.values())) or 1
+    try:
+        return {name: float(one * common / divisor) for name, one in exact.items()}
+    except OverflowError:
+        rule = "in ratios below 1e300"
+        raise InvalidParameterError("weights", rule, dict(weights)) from None
 
 
 def read_request(record: Mapping[str, Any]) -> ReleaseRequest:
     """Return the request that `canonical_request` wrote; refuse one that has other products now."""
+    known = [product.name for product in products_of(Tier(record["tier"]))]
+    if unknown := [name for name in record["products"] if name not in known]:
+        rule = f"of {known}, which are registered in the process that computes"
+        raise InvalidParameterError("products", rule, unknown)
     fields = {name: value for name, value in record.items() if name not in {"version", "products"}}
     if fields["tier"] == Tier.GLOBAL.value:
         fields["weights"] = dict.fromkeys(default_weights(), 0.0) | fields["weights"]

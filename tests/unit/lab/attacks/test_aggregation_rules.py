@@ -117,7 +117,7 @@ def test_report(homes_kw: Floats, named_profiles: Callable[..., Profiles]) -> No
 
 
 def test_no_customer_to_recover(homes_kw: Floats, named_profiles: Callable[..., Profiles]) -> None:
-    """Where no cell stays published without a customer, the report says so."""
+    """The report states that no customer is recovered if no cell stays published without one."""
     profiles = named_profiles(homes_kw[:30], {"street": ("a",) * 15 + ("b",) * 15})
     report = report_rule(profiles, rule="15/99", by=["street"], epsilon=1.0, delta=1e-6)
     assert report.recovery is None
@@ -148,7 +148,7 @@ def file(tmp_path: Path, homes_kw: Floats, named_profiles: Callable[..., Profile
 
 
 def test_table_and_page(file: str, tmp_path: Path) -> None:
-    """The verb prints one table and writes one page that needs nothing else."""
+    """The command prints one table and writes one self-contained page."""
     page = tmp_path / "rules.html"
     arguments = ["rules", file, "--by", "street", "--page", str(page)]
     result = CliRunner().invoke(app, arguments, env={"COLUMNS": "150"})
@@ -194,7 +194,7 @@ def test_json(file: str) -> None:
     ],
 )
 def test_bad_options_are_explained(file: str, arguments: list[str], words: str) -> None:
-    """A bad option ends with status 2 and says field, rule and value."""
+    """A bad option exits with status 2 and names field, rule and value."""
     result = CliRunner().invoke(app, ["rules", file, *arguments], terminal_width=200)
     assert result.exit_code == 2
     assert words in " ".join(result.output.replace("│", " ").split())

@@ -94,7 +94,7 @@ def test_too_few_customers_to_split() -> None:
 # --- solar ----------------------------------------------------------------------------------------
 
 
-def test_two_averages_give_the_home_away_and_released_ones_do_not() -> None:
+def test_exact_averages_reveal_the_home_and_released_ones_do_not() -> None:
     """Exact averages to the last digits; released ones are off by far more than the home's load."""
     found = solar_attack(with_panels(), customer=None, epsilon=1.0, delta=1e-6, releases=4)
     assert found.customer == "[home] 5"
@@ -104,7 +104,7 @@ def test_two_averages_give_the_home_away_and_released_ones_do_not() -> None:
     assert np.abs(found.protected_kw - found.home_kw).mean() > 2.0
 
 
-def test_without_noise_the_released_averages_would_give_it_away() -> None:
+def test_releases_with_negligible_noise_reveal_the_home() -> None:
     """The same attack on releases without a useful guarantee: it is the noise that protects."""
     found = solar_attack(with_panels(), customer="[home] 5", epsilon=1e5, delta=1e-6, releases=1)
     assert found.export_rates == (1.0, 0.0)
@@ -143,10 +143,10 @@ def test_the_demo_has_one_home_with_panels() -> None:
         (["solar", "--releases", "2"], ("[home] 5", "two exact averages", "indicate export")),
     ],
 )
-def test_a_verb_prints_and_draws(
+def test_a_command_prints_and_draws(
     options: list[str], words: tuple[str, ...], tmp_path: Path
 ) -> None:
-    """On own profiles: a table, one object of JSON, and a page that says that it is private."""
+    """On own profiles: a table, one JSON object, and a page marked as private."""
     file, page = tmp_path / "profiles.parquet", tmp_path / "page.html"
     with_panels().write_parquet(file)
     command = ["attack", options[0], str(file), *options[1:]]

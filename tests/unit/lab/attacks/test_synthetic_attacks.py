@@ -73,7 +73,7 @@ def test_membership_agrees_with_scikit_learn(
 
 
 def test_membership_by_distance() -> None:
-    """Copies give every member away; fresh customers none beyond chance."""
+    """Copies reveal every member; fresh customers reveal none beyond chance."""
     caught = attacks.membership_by_distance(MEMBERS, OTHERS, MEMBERS)
     assert (caught.auc, caught.tpr_at_1_percent, caught.tpr_at_01_percent) == (1.0, 1.0, 1.0)
     fair = attacks.membership_by_distance(MEMBERS, OTHERS, FRESH)
@@ -112,7 +112,7 @@ def test_labels_through_randomised_response(epsilon: float) -> None:
 
 
 def test_a_common_label_is_guessed_whatever_was_released() -> None:
-    """Where the channel says less than the prior, the guess is the prior's."""
+    """Where the channel carries less information than the prior, the prior decides."""
     labels = np.array([0] * 9 + [1])
     channel = np.array([[0.6, 0.4], [0.4, 0.6]])
     found = attacks.label_inference(labels, 1 - labels, channel=channel, prior=np.array([0.9, 0.1]))

@@ -26,7 +26,7 @@ def test_clopper_pearson_by_independent_computation(hits: int, trials: int) -> N
     assert max_probability(np.array(hits), trials, 0.005) == pytest.approx(exact.high)
 
 
-def test_both_bounds_say_the_same() -> None:
+def test_both_bounds_agree() -> None:
     """The one on epsilon is above its claim exactly where the one on delta is."""
     for likely, unlikely in ((0.9, 0.1), (0.3, 0.2), (0.05, 0.5)):
         for delta in (0.0, 0.1):
@@ -47,7 +47,7 @@ def test_both_bounds_say_the_same() -> None:
 
 
 def test_releases_that_differ_and_releases_that_do_not() -> None:
-    """A shift that gives itself away in one number of three is found; noise alone is not."""
+    """A shift of one number of three is detected; noise alone is not."""
     claim = guarantee(epsilon=1.0, delta=1e-6)
     same, other = RNG.normal(size=(2, 400, 3))
     assert not paired_bound(same, other, claim=claim, level=1e-3).refutes
@@ -59,7 +59,7 @@ def test_releases_that_differ_and_releases_that_do_not() -> None:
     assert "of 200 releases" in found.evidence
 
 
-def test_the_bound_of_a_gaussian_stays_below_the_truth() -> None:
+def test_the_bound_of_a_gaussian_stays_below_the_true_epsilon() -> None:
     """At s = 1 and delta = 0.1 the true epsilon is 1.02: the bound comes near from below."""
     x, y = RNG.normal(size=(2, 20_000, 1))
     found = paired_bound(x + 1.0, y, claim=guarantee(epsilon=1.02, delta=0.1), level=1e-3)
@@ -67,7 +67,7 @@ def test_the_bound_of_a_gaussian_stays_below_the_truth() -> None:
 
 
 def test_a_claim_beyond_floats_is_never_refuted() -> None:
-    """e^epsilon overflows at 710; such a claim says nothing."""
+    """e^epsilon overflows at 710; such a claim is vacuous."""
     x = np.zeros((50, 1))
     assert not paired_bound(x, x + 1.0, claim=guarantee(epsilon=1e4), level=0.05).refutes
 

@@ -52,8 +52,21 @@ def test_simulated_homes_are_replayed() -> None:
     """Without profiles; the table says what it does not audit."""
     result = WIDE.invoke(cli.app, [*REPLAY, "--removals", "0"])
     assert result.exit_code == 0, result.output
-    for words in ("10 replays", "within the bound", "sampler", "Private"):
+    for words in ("10 replays", "--seed 0", "within the bound", "sampler", "Private"):
         assert words in result.output
+
+
+def test_a_seed_repeats_the_audit() -> None:
+    """To the last digit, so that a failed audit can be repeated; another seed is another run."""
+    options = ["--label-epsilon", "2", "--removals", "1", "--json"]
+    runs = [
+        WIDE.invoke(cli.app, [*REPLAY, *options, "--seed", seed]).stdout for seed in ("5", "5", "6")
+    ]
+    found = [json.loads(run) for run in runs]
+    assert runs[0] == runs[1]
+    assert [one["seed"] for one in found] == [5, 5, 6]
+    assert found[0]["parts"] != found[2]["parts"]
+    assert found[0]["holds"]
 
 
 def test_forgotten_clipping_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,6 +107,7 @@ def test_leaks_end_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
         (["--tier", "instance"], "not differential privacy"),
         (["--page", "page.html"], "left out with --replay"),
         (["--removals", "-1"], "a whole number of at least 0"),
+        (["--seed", "-1"], "a whole number of at least 0"),
     ],
 )
 def test_bad_options_are_explained(options: list[str], words: str) -> None:

@@ -57,17 +57,17 @@ def test_candidate_cells() -> None:
     """A customer is in one cell of each level, so a removal changes one count by one."""
     points = np.random.default_rng(2).uniform(-0.5, 0.5, (200, 2))
 
-    def transcript(rows: Floats, told: Recorded | None = None) -> Recorded:
-        noise = Recorded(3, told)
+    def transcript(rows: Floats, first: Recorded | None = None) -> Recorded:
+        noise = Recorded(3, first)
         non_lloyd_baselines.kept_cells(
             rows, np.full(2, -1.0), noise, side=2.0, prices=[3.0] * 3, threshold=0.0
         )
         return noise
 
-    told = transcript(points)
+    first = transcript(points)
     # Customer 0 shares its cells with others here, so that the same cells are queried.
-    without = transcript(points[1:], told)
-    assert [one.shape for one in told.exact] == [one.shape for one in without.exact]
+    without = transcript(points[1:], first)
+    assert [one.shape for one in first.exact] == [one.shape for one in without.exact]
     assert without.reached() == [1.0, 1.0, 1.0]
 
 

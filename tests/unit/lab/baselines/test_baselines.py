@@ -76,8 +76,10 @@ def test_balcan_is_not_pure(blobs: Floats, public: PublicChoices) -> None:
 
 
 @pytest.mark.parametrize("name", ["yu-2016", "lu-shen-2020"])
-def test_those_without_a_guarantee_say_so(name: str, blobs: Floats, public: PublicChoices) -> None:
-    """They claim epsilon, have nothing, and say why."""
+def test_baselines_without_a_guarantee_are_marked(
+    name: str, blobs: Floats, public: PublicChoices
+) -> None:
+    """They claim epsilon, have no actual guarantee, and list the known violations."""
     found = fitted(name, blobs, public)
     assert found.claimed.epsilon == 1.0
     assert found.true is None
@@ -85,7 +87,7 @@ def test_those_without_a_guarantee_say_so(name: str, blobs: Floats, public: Publ
 
 
 def test_local_privacy_is_for_replaced_data(blobs: Floats, public: PublicChoices) -> None:
-    """Answers of customers themselves hide any value from any other; labels are included."""
+    """Local privacy protects every value of a customer; labels are included."""
     found = fitted("xia-2020", blobs, public, epsilon=4.0)
     assert found.true is not None
     assert found.true.neighbours is Neighbours.REPLACE_ONE
@@ -94,7 +96,7 @@ def test_local_privacy_is_for_replaced_data(blobs: Floats, public: PublicChoices
     assert found.true_with_labels == found.true
 
 
-def test_wattveil_through_the_same_door(blobs: Floats, public: PublicChoices) -> None:
+def test_wattveil_through_the_same_interface(blobs: Floats, public: PublicChoices) -> None:
     """Global and instance tier come with labels, each under its own tier."""
     ours = fitted("global", blobs, public, epsilon=20.0)
     white = fitted("instance-white", blobs, public, epsilon=20.0)
@@ -112,7 +114,7 @@ def test_wattveil_through_the_same_door(blobs: Floats, public: PublicChoices) ->
     assert white.true.tier is white.claimed.tier is Tier.INSTANCE
     assert white.true.epsilon == pytest.approx(20.0)
     assert white.true.delta == 1e-6
-    assert paper.claimed.tier is Tier.GLOBAL  # it says differential privacy
+    assert paper.claimed.tier is Tier.GLOBAL  # the paper claims differential privacy
     assert paper.true is not None
     assert paper.true.tier is Tier.INSTANCE
     assert paper.true.delta > 100 * paper.claimed.delta

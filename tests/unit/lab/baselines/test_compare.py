@@ -181,7 +181,7 @@ def test_processes_give_the_same_numbers(homes: Floats, tmp_path: Path) -> None:
 
 
 def test_compiling_is_reported(homes: Floats, tmp_path: Path) -> None:
-    """The instance tier runs first, and the progress line says why it takes a while."""
+    """The instance tier runs first, and the progress line reports the compilation."""
     said: list[tuple[str, int, int]] = []
     setting = ComparisonSetting(
         mechanisms=("blum-2005", "instance-white"), epsilons=(5.0,), n_clusters=2, repeats=2
@@ -211,7 +211,7 @@ def test_summary_is_the_interquartile_range(homes: Floats, tmp_path: Path) -> No
 
 
 def test_what_is_claimed_and_what_is_kept() -> None:
-    """A claim is kept by as much or more, of the same tier; DP is said of the global tier."""
+    """A claim holds if the actual guarantee of its tier is as strong; only global is called DP."""
     claimed = claimed_guarantee(1.0, 1e-6)
     instance = Guarantee(
         epsilon=1.0,
@@ -235,7 +235,7 @@ def test_what_is_claimed_and_what_is_kept() -> None:
 def test_table_page_and_files(
     profiles: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The verb prints two tables, writes CSV and a page that needs nothing else."""
+    """The command prints two tables, and writes a CSV file and a self-contained page."""
 
     def absent() -> None:
         raise MissingExtraError("diffprivlib", "bench")
@@ -310,7 +310,7 @@ def test_json_and_going_on(profiles: str, tmp_path: Path) -> None:
 def test_bad_options_are_explained(
     profiles: str, arguments: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A bad option exits with 2 and says field, rule and value."""
+    """A bad option exits with 2 and names field, rule and value."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(diffprivlib_baseline, "check_installed", lambda: None)
     result = CliRunner().invoke(app, ["compare", profiles, *arguments], terminal_width=200)

@@ -55,8 +55,8 @@ def test_yu_drops_outliers_by_exact_data(blobs: Floats, public: PublicChoices) -
     assert len(lloyd_baselines.without_outliers(boxed[:1])[0]) == 1
 
 
-def test_lu_and_shen_tell_two_neighbours_apart() -> None:
-    """Balls around the two exact means meet in one point: any outcome says which it was."""
+def test_lu_and_shen_distinguish_two_neighbours() -> None:
+    """Balls around the two exact means meet in one point: any outcome identifies the data set."""
     published, customers = np.array([0.2]), np.array([[0.9], [-0.1]])
     with_both, without_first = customers.mean(axis=0), customers[1]
     generator = np.random.default_rng(0)
@@ -71,7 +71,7 @@ def test_lu_and_shen_tell_two_neighbours_apart() -> None:
             assert ((np.array(drawn) - published[0]) * beyond > 0.0).all()
 
 
-def test_lu_and_shen_draw_what_they_say() -> None:
+def test_lu_and_shen_draw_from_their_density() -> None:
     """The distance follows r^(d-1) exp(-rate r), cut at the radius; flat laws are uniform."""
     generator = np.random.default_rng(1)
     centre, edge = np.zeros(3), np.array([0.0, 2.0, 0.0])
@@ -161,7 +161,7 @@ def test_diffprivlib_spends_more_than_it_claims(n_slots: int, times: float) -> N
 def test_diffprivlib_shows_a_lone_customer() -> None:
     """Without the customer its cluster keeps a start away from all walls; with it, noise lies near.
 
-    So one outcome tells two neighbours apart at any epsilon: with (nearly) no error either way.
+    So one outcome distinguishes two neighbours at any epsilon, with hardly an error on either side.
     """
     try:
         diffprivlib_baseline.check_installed()

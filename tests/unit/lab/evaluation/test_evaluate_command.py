@@ -1,4 +1,4 @@
-"""The verb `wattveil evaluate`: its table, its JSON, its page, its refusals, and readings."""
+"""The command `wattveil evaluate`: table, JSON, page, rejected input, and readings."""
 
 import dataclasses
 import json
@@ -29,7 +29,7 @@ def files(tmp_path: Path, homes_kw: Floats, named_profiles: Callable[..., Profil
 
 
 def test_table_and_page(files: list[str], tmp_path: Path) -> None:
-    """The verb prints one table with verdicts and writes a page that needs nothing else."""
+    """The command prints one table with verdicts and writes a self-contained page."""
     page = tmp_path / "evaluation.html"
     result = CliRunner().invoke(
         app, ["evaluate", *files, "--page", str(page)], env={"COLUMNS": "150"}
@@ -82,7 +82,7 @@ def test_json(files: list[str]) -> None:
     ],
 )
 def test_bad_options_are_explained(files: list[str], arguments: list[str], words: str) -> None:
-    """A bad option ends with status 2 and says field, rule and value."""
+    """A bad option exits with status 2 and names field, rule and value."""
     result = CliRunner().invoke(app, ["evaluate", *files, *arguments], terminal_width=200)
     assert result.exit_code == 2
     assert words in " ".join(result.output.replace("│", " ").split())

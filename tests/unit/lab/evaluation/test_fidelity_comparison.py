@@ -41,14 +41,14 @@ def verdicts_of(homes_kw: Floats) -> Callable[[Floats], dict[str, str]]:
 
 
 def test_other_real_homes_pass(other_homes: Evaluation) -> None:
-    """Hardly a figure tells them from the real ones, and none by much."""
+    """Few figures detect other real homes, and none with a large ratio."""
     ratios = {row.metric: row.ratio for row in other_homes.rows if not np.isnan(row.ratio)}
     assert sum(ratio > 1.0 for ratio in ratios.values()) <= 4
     assert max(ratios.values()) < 1.6
 
 
 def test_the_control_is_one(other_homes: Evaluation) -> None:
-    """Centroids alone keep every mean, so those prove nothing; customers give them away."""
+    """Centroids keep all means, so metrics of means are inconclusive; others detect the control."""
     rows = {row.metric: row for row in other_homes.rows}
     for metric in ("F3 mean profile, RMSE", "F10 load duration curve", "F11 daily energy, mean"):
         assert rows[metric].verdict == INCONCLUSIVE
@@ -59,8 +59,8 @@ def test_the_control_is_one(other_homes: Evaluation) -> None:
     assert rows["F17 recall below 1"].control_ratio > 3.0
 
 
-def test_what_a_day_cannot_tell(other_homes: Evaluation) -> None:
-    """A single typical day has no yesterday and no weekend, and says so."""
+def test_metrics_that_a_single_day_does_not_define(other_homes: Evaluation) -> None:
+    """A single typical day has no previous day and no weekend; the rows give that reason."""
     rows = {row.metric: row for row in other_homes.rows}
     for lag in ("24 h", "168 h", "26 weeks"):
         assert rows[f"F5 autocorrelation at {lag}, KS"].verdict == "needs hourly years"
@@ -130,7 +130,7 @@ def test_a_series_has_weeks(homes_kw: Floats) -> None:
 
 
 def test_export_and_few_customers(homes_kw: Floats) -> None:
-    """What needs net energy or more customers says so; JSON says that it is private."""
+    """Metrics that need net energy or more customers give the reason; JSON is marked private."""
     said = evaluate_load(-homes_kw[:90], -homes_kw[90:180], DAY).to_json()
     assert said["private"] is True
     metrics = said["metrics"]

@@ -154,15 +154,15 @@ def test_coloured_noise_hides_every_removal(study: Study) -> None:
 
 
 def test_lemma_exceeds_its_constraint(study: Study) -> None:
-    """Where it applies it needs far more power than the optimum; some data it does not speak of."""
+    """Where the lemma applies it needs far more power than the optimum; it may not apply."""
     found = paper_lemma_noise(study.mixture)
     assert found is not None
     assert found.violation > 1e3
-    assert found.mended_power > 10.0 * paper_mechanism(study.mixture, noise="coloured").power
+    assert found.feasible_power > 10.0 * paper_mechanism(study.mixture, noise="coloured").power
     assert paper_lemma_noise(study.customers.homes_kw) is None
 
 
-def test_filter_leaves_what_its_weights_say(drawn: Drawn) -> None:
+def test_remaining_noise_follows_from_the_filter_weights(drawn: Drawn) -> None:
     """Order 1 is a moving mean: 1/sqrt(window) of white noise, most of the coloured noise."""
     numbers = drawn("filtering").numbers
     white, coloured = (numbers[f"{name}_noise_left_by_filter"] for name in ("white", "coloured"))
@@ -205,7 +205,7 @@ def test_wishart_noise_has_its_law() -> None:
     assert np.allclose(np.mean(matrices, axis=0), mean * np.eye(3), atol=0.1 * mean)
 
 
-def test_wishart_noise_gives_a_customer_away() -> None:
+def test_wishart_noise_reveals_that_a_customer_is_absent() -> None:
     """One customer of length 1 among n: P[W < 1/n] = 1 - e^(-epsilon/3) of releases prove it out.
 
     In one dimension, n rows of 0 against n rows of 0 and one of 1 (up to 1/n^2).

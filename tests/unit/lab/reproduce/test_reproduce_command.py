@@ -1,4 +1,4 @@
-"""The verb `wattveil reproduce`: what it writes, what it says, and what it refuses."""
+"""The command `wattveil reproduce`: files, output and rejected input."""
 
 import gzip
 import json
@@ -30,7 +30,7 @@ def test_page_and_numbers() -> None:
     """A page that needs nothing else, the numbers beside it, and the findings on the screen."""
     result = CliRunner().invoke(app, ["reproduce", *QUICK, "--fast", "--out", "deep/figures"])
     assert result.exit_code == 0, result.output
-    assert "comes back to within" in " ".join(result.output.split())
+    assert "is recovered to within" in " ".join(result.output.split())
     page = Path("deep/figures/index.html").read_text()
     wanted = [
         "Simulated customers only",
@@ -58,7 +58,7 @@ def test_json_is_what_is_saved() -> None:
 
 
 def test_own_customers_make_a_private_page() -> None:
-    """Figures of a file carry the banner, and say that not all customers are in them."""
+    """Pages from a file carry the banner and state that customers were sampled."""
     load_kw = simulate_load_kw(customers=120)
     write_profiles(load_kw, TimeGrid())
     command_line = ["reproduce", "filtering", "--data", "own.parquet"]
@@ -69,8 +69,8 @@ def test_own_customers_make_a_private_page() -> None:
     assert json.loads(Path("figures/numbers.json").read_text())["private"] is True
 
 
-def test_many_customers_are_thinned_by_lot(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond the limit customers are left out, the same ones every time."""
+def test_large_files_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the limit, customers are sampled at random, with the same sample every time."""
     monkeypatch.setattr("wattveil.lab.reproduce.study.MAX_CUSTOMERS", 110)
     write_profiles(simulate_load_kw(customers=130), TimeGrid())
     first, second = (Study(data="own.parquet").customers for _ in range(2))

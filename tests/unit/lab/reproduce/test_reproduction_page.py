@@ -38,8 +38,8 @@ def test_the_page_shows_every_figure() -> None:
         assert root.tag.endswith("svg")
 
 
-def test_words_and_tables_go_into_the_page() -> None:
-    """Found and differing words, tables and times are those of the run."""
+def test_texts_and_tables_are_on_the_page() -> None:
+    """Texts, tables and times on the page are those of the run."""
     text = page(Study(fast=True), [some_run()])
     for words in ("found words", "other words", "| a | b |", "| 1 | 2 |", "took 61 seconds"):
         assert words in text

@@ -89,8 +89,8 @@ def test_numbers_are_as_stored(drawn: Callable[[str], Outcome], name: str) -> No
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_figures_say_what_they_are(drawn: Callable[[str], Outcome], name: str) -> None:
-    """A figure has pictures with something in them, and words for all three questions."""
+def test_figures_have_plots_and_texts(drawn: Callable[[str], Outcome], name: str) -> None:
+    """A figure has nonempty plots, and a text for the paper, our result and the differences."""
     outcome = drawn(name)
     assert outcome.panels
     assert all(panel.title and panel.figure.data for panel in outcome.panels)

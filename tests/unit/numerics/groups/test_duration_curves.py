@@ -1,4 +1,4 @@
-"""What noise makes of the lowest hours is taken back before sorting."""
+"""The bias of noise in the lowest hours is corrected before sorting."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def means_of(curve: np.ndarray, variance: float) -> GroupMeans:
     )
 
 
-def test_noisy_nights_come_back_to_the_truth() -> None:
+def test_the_bias_of_noisy_nights_is_reduced() -> None:
     """A day that repeats, with noise in every coordinate: the lowest hours are too low by less."""
     day = 1.0 + 0.6 * np.sin(2.0 * np.pi * (np.arange(24) - 9.0) / 24.0)
     truth = np.tile(day, 56)

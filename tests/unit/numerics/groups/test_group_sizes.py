@@ -1,4 +1,4 @@
-"""Clip radii and what clipping may have taken, from size counts."""
+"""Clip radii and the maximum clipping bias, from size counts."""
 
 import math
 
@@ -71,8 +71,8 @@ def test_the_share_above_a_clip_is_that_of_the_sizes() -> None:
         assert sizes.clipped_share == pytest.approx([share], abs=0.02)
 
 
-def test_most_that_clipping_may_have_taken() -> None:
-    """By hand: customers times what their cell exceeds the clip by, and the noise of that sum."""
+def test_maximum_clipping_bias() -> None:
+    """By hand: customers times the excess of their cell over the clip, and the noise of the sum."""
     counts = np.zeros((1, EDGES.size + 1))
     counts[0, -2:] = 3.0, 2.0  # below 40 kW, and above: taken for 40 kW
     number = np.array([5.0])

@@ -22,16 +22,6 @@ def test_shape_of_a_table() -> None:
     assert GroupTable.of({}, n_clusters=3).shape == (3,)
 
 
-@pytest.mark.parametrize(
-    "groups", [{"area": ["north"]}, {"area": ["north"], "class": ["home"], "colour": ["red"]}, {}]
-)
-def test_attributes_must_match_the_levels(groups: dict[str, list[str]]) -> None:
-    """Every attribute of the levels, and no other."""
-    table = GroupTable.of(LEVELS, n_clusters=2)
-    with pytest.raises(InvalidParameterError, match="groups must be values for each"):
-        table.checked(groups)
-
-
 @pytest.mark.parametrize("values", [[], ["a", "a"], ["a", "b", "a"]])
 def test_bad_levels_are_named(values: list[str]) -> None:
     """A list of different values."""

@@ -69,7 +69,7 @@ def test_harmonics() -> None:
 
 @pytest.mark.parametrize("signal", [1.0, 79.0, 81.0, 120.0, 200.0, 400.0, 6000.0])
 @pytest.mark.parametrize("n_clusters", [1, 6, 20, 1000])
-def test_every_codebook_has_two_cells_a_cluster(signal: float, n_clusters: int) -> None:
+def test_every_codebook_has_two_cells_per_cluster(signal: float, n_clusters: int) -> None:
     """The merge needs more cells than clusters, also when only two size levels were found."""
     tuning = choose_tuning(signal, n_slots=24, n_clusters=n_clusters)
     assert tuning.cells_per_level[0] + tuning.cells_per_level[2] >= 2 * n_clusters

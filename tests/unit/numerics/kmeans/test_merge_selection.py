@@ -120,7 +120,7 @@ def test_the_answer_decides_a_tie() -> None:
 
 
 def test_an_answer_of_noise_leaves_the_cheapest() -> None:
-    """The less an answer can tell, the less it is heard."""
+    """The noisier the answer, the smaller its weight."""
     merges = rectangle(1.05, 1.0)
     query = selection_query(merges, std=1e6)
     assert query is not None
@@ -130,7 +130,7 @@ def test_an_answer_of_noise_leaves_the_cheapest() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_an_exact_answer_finds_the_least_true_cost(seed: int) -> None:
+def test_an_exact_answer_finds_the_minimum_true_cost(seed: int) -> None:
     """Without noise and clipping the choice is that of brute force over all customers."""
     generator = np.random.default_rng(seed)
     centres = generator.normal(size=(14, 3))
@@ -151,7 +151,7 @@ def test_an_exact_answer_finds_the_least_true_cost(seed: int) -> None:
     assert best is query.merges[int(costs.sum(axis=0).argmin())]
 
 
-def test_foreseen_covariance_by_drawing_cells() -> None:
+def test_predicted_covariance_by_drawing_cells() -> None:
     """L against the covariance of F over cells that are drawn with their errors."""
     generator = np.random.default_rng(2)
     cells = cells_at(generator.normal(size=(14, 3)), spread=0.1)
@@ -173,7 +173,7 @@ def test_foreseen_covariance_by_drawing_cells() -> None:
     assert covariance == pytest.approx(sample, rel=0.1, abs=0.02 * np.abs(sample).max())
 
 
-def test_what_clipping_takes_is_foreseen() -> None:
+def test_the_bias_of_clipping_is_predicted() -> None:
     """Customers where the cells are, and as many: the answer is heard as if it were not clipped."""
     merges = rectangle(1.05, 1.0)
     query = selection_query(merges, std=1e4)  # so much noise that clipping pays

@@ -57,7 +57,7 @@ def four_cells() -> Cells:
 
 
 def test_it_begins_at_the_mean_of_common_shapes() -> None:
-    """At the size given, as uncertain as the constant says."""
+    """At the given size, with the prior standard deviation of the constant."""
     shapes = shape_library(24, 20) @ public_basis(24)[:9].T
     initial = prior_population_mean(shapes, size=3.0, customers=200.0, std=50.0)
     mean = sum(shapes[i] for i in range(12)) / 12.0
@@ -91,7 +91,7 @@ def test_it_is_one_more_cluster() -> None:
 
 
 def test_its_error_is_that_of_a_cluster() -> None:
-    """Beside what the filter says the width of the others, or as far as the next, for it alone."""
+    """Its error includes the width of the other clusters, or the distance to the nearest one."""
     apart = four_cells()
     near = replace(apart, centres=np.vstack([apart.centres[:3], apart.centres[2] + 1e-3]))
     for cells, more in ((apart, 3 * 3.0**2), (near, (kmeans_tuning.CENTRE_SPREAD * 0.2) ** 2)):
@@ -218,7 +218,7 @@ def test_the_smallest_budget_is_spent_to_the_last_unit(epsilon: float, n_cluster
 
 
 def median_losses(rows: Floats, *, normalise: bool) -> tuple[float, float]:
-    """Return the median r of ours and of one mean profile, told the same facts."""
+    """Return the median r of ours and of one mean profile, with the same public facts."""
     usual_kw = float(np.median(np.sqrt(np.mean(np.square(rows), axis=1))))
     model = PrivateKMeans(
         n_clusters=6,

@@ -78,7 +78,7 @@ def test_cascades_over_several_rounds() -> None:
 
 @pytest.mark.parametrize("headroom", [1.0, 1e-9])
 def test_rounds_beyond_the_lists(monkeypatch: pytest.MonkeyPatch, headroom: float) -> None:
-    """When centroids wander beyond the lists the round looks at all points: same answer.
+    """When centroids move beyond the lists, the round inspects all points, with the same result.
 
     With almost no headroom the first round cannot rely on the lists either, so flips are forced
     through the merging path, which runs every removal to its end.

@@ -1,4 +1,4 @@
-"""Moments pulled towards guesses: exact without noise, the prior without data, better between."""
+"""Moments shrunk towards priors: exact without noise, the prior without data, better between."""
 
 import numpy as np
 import pytest
@@ -25,32 +25,32 @@ def believed(
     *,
     customers: float,
     noise: float,
-    said: float | None = None,
+    stated: float | None = None,
     seed: int = 0,
 ) -> ClusterMoments:
     """Return what is read from these moments with noise on the sums.
 
-    ``said`` is the stated standard deviation, if it differs from that of the noise.
+    ``stated`` is the stated standard deviation, if it differs from that of the noise.
     """
     generator = np.random.default_rng(seed)
     n_clusters = len(means)
     upper = np.triu(generator.normal(0.0, noise, (n_clusters, R, R)))
     second_noise = upper + np.triu(upper, 1).transpose(0, 2, 1)
     seconds = customers * (covariances + means[:, :, None] * means[:, None, :])
-    told = noise if said is None else said
+    known = noise if stated is None else stated
     noisy = NoisyMoments(
         counts=np.full(n_clusters, customers),
         counts_std=1.0,
         sums=customers * means + generator.normal(0.0, noise, means.shape),
-        sums_std=np.full(R, told),
+        sums_std=np.full(R, known),
         seconds=seconds + second_noise,
-        seconds_std=np.full((R, R), told),
+        seconds_std=np.full((R, R), known),
     )
     return read_clusters(noisy, np.zeros_like(means))
 
 
-def test_no_noise_and_many_customers_give_the_truth() -> None:
-    """Nothing is pulled where the data know."""
+def test_no_noise_and_many_customers_give_the_true_moments() -> None:
+    """Without noise there is no shrinkage."""
     generator = np.random.default_rng(1)
     means, covariances = 0.3 * generator.normal(size=(3, R)), some_covariances(3, generator)
     found = believed(means, covariances, customers=1e8, noise=0.0)
@@ -59,7 +59,7 @@ def test_no_noise_and_many_customers_give_the_truth() -> None:
 
 
 def test_pure_noise_gives_the_prior() -> None:
-    """Sums that are noise alone say nothing: means as expected, covariances the identity."""
+    """Sums of noise alone give the prior: means as expected, covariances the identity."""
     generator = np.random.default_rng(2)
     means, covariances = generator.normal(size=(4, R)), some_covariances(4, generator)
     found = believed(means, covariances, customers=10.0, noise=1e4)
@@ -69,22 +69,22 @@ def test_pure_noise_gives_the_prior() -> None:
 
 
 def test_unstated_noise_is_taken_as_signal() -> None:
-    """The other side of the test above: a reader told of no noise follows it far away."""
+    """Converse of the test above: with a stated noise of 0, estimates follow the noise."""
     found = believed(np.zeros((2, R)), some_covariances(2, np.random.default_rng(3)),
-                     customers=10.0, noise=1e4, said=0.0)  # fmt: skip
+                     customers=10.0, noise=1e4, stated=0.0)  # fmt: skip
     assert np.abs(found.covariances - np.eye(R)).max() > 10.0
 
 
 @pytest.mark.parametrize("noise", [10.0, 30.0, 100.0])
 def test_better_than_the_noise_and_than_the_prior(noise: float) -> None:
-    """For 100 normal customers a cluster the mean squared error is below both, at every noise."""
+    """For 100 normal customers per cluster the mean squared error is below both, at every noise."""
     errors = {"ours": 0.0, "raw": 0.0, "prior": 0.0}
     for seed in range(30):
         generator = np.random.default_rng(100 + seed)
         truth = some_covariances(4, generator, spread=0.25)
         customers = [generator.multivariate_normal(np.zeros(R), one, 100) for one in truth]
         seen = np.array([rows.T @ rows / len(rows) for rows in customers])
-        raw = believed(np.zeros((4, R)), seen, customers=100.0, noise=noise, said=0.0, seed=seed)
+        raw = believed(np.zeros((4, R)), seen, customers=100.0, noise=noise, stated=0.0, seed=seed)
         ours = believed(np.zeros((4, R)), seen, customers=100.0, noise=noise, seed=seed)
         for name, guess in {
             "ours": ours.covariances,

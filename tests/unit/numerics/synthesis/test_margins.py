@@ -45,8 +45,8 @@ def test_curves_of_several_days_are_repeated(n_slots: int, n_days: int) -> None:
         np.testing.assert_allclose(day * np.sqrt(n_days), waves(n_slots))
 
 
-def test_noise_alone_is_not_believed() -> None:
-    """With noise far above what a margin can be the map stays straight; untold, it does not."""
+def test_noise_alone_leaves_the_map_straight() -> None:
+    """With stated noise far above any margin the map stays straight; if unstated, it bends."""
     noise = np.random.default_rng(2).normal(0.0, 1e4, margin_width(24))
     told = read_margins(noise, std=1e4, customers=100.0, n_slots=24)
     untold = read_margins(noise, std=0.0, customers=100.0, n_slots=24)

@@ -56,7 +56,7 @@ def skewed() -> Floats:
 
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 1000, 65_536, 65_537])
 def test_exactly_n_customers(n: int) -> None:
-    """So many rows come back, valid ones, with their clusters."""
+    """The requested number of valid rows is returned, with their clusters."""
     load_kw, clusters = make_model().sample(n, seed=1)
     assert load_kw.shape == (n, 24)
     assert clusters.shape == (n,)
@@ -110,7 +110,7 @@ def test_released_mix_is_the_default() -> None:
         ({"by": ["many", 1, 1]}, "by"),
     ],
 )
-def test_bad_questions_are_named(arguments: dict[str, Any], field: str) -> None:
+def test_bad_arguments_are_named(arguments: dict[str, Any], field: str) -> None:
     """The error names the field."""
     with pytest.raises(WattveilError, match=field):
         make_model().sample(**{"n_customers": 3, "seed": 1, **arguments})

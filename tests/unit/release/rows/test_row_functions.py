@@ -116,8 +116,11 @@ EXAMPLES: dict[RowFunction[..., Any], list[Example]] = {
         )
     ],
     load_features.with_places: [
-        ((LOAD,), {"levels": {}}),
-        ((LOAD, AREAS, CLASSES), {"levels": {"area": ["south", "north"], "class": [2**53, "a"]}}),
+        ((LOAD,), {"levels": ()}),
+        (
+            (LOAD, AREAS, CLASSES),
+            {"levels": [("area", ["south", "north"]), ("class", [2**53, "a"])]},
+        ),
     ],
     load_features.of_group: [((LOAD, PLACES), {"place": 1})],
     synthesis_features.export_cells: [((LOAD, LABELS), {})],

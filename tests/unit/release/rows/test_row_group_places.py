@@ -11,7 +11,7 @@ from wattveil.errors import InvalidParameterError
 from wattveil.privacy.mechanisms.contributions import NO_DATA
 from wattveil.release.rows.load_features import of_group, places_among, with_places
 
-LEVELS = {"area": ["north", "south"], "class": ["home", "shop", "farm"]}
+LEVELS = [("area", ["north", "south"]), ("class", ["home", "shop", "farm"])]
 
 
 def test_places_count_through_all_combinations() -> None:
@@ -29,7 +29,7 @@ def test_places_count_through_all_combinations() -> None:
 def test_without_attributes_there_is_one_group() -> None:
     """All customers with data are in place 0."""
     load = np.array([[1.0, 2.0], [math.nan, 1.0], [1.0, -math.inf], [0.0, 0.0]])
-    _, places, stays = with_places(load, levels={})
+    _, places, stays = with_places(load, levels=[])
     assert places.tolist() == [0, NO_DATA, NO_DATA, 0]
     assert stays.all()
 

@@ -28,7 +28,8 @@ def test_one_person_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch) -> N
 
     def slow(_: ComputeProcess, task: dict[str, Any]) -> dict[str, Any]:
         going_on.wait()
-        return {"done": True, "epsilon": task["request"]["epsilon"]}
+        plan = {"epsilon": task["request"]["epsilon"]}
+        return {"done": True, "broken": None, "plan": plan}
 
     monkeypatch.setattr(ComputeProcess, "run_task", slow)
     plans = Planner()
@@ -54,3 +55,15 @@ def test_one_person_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch) -> N
         assert [one.result() for one in (*mine, others)] == ["1.0", "2.0", "3.0", "4.0", "61.0"]
     assert run_task("ann", 50) == "51.0"
     assert not plans._waiting
+
+
+def test_a_rule_that_a_request_breaks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan uses no rows, so the rule is public; nothing is remembered of the request."""
+    broken = {"done": True, "broken": ["products", "of ['load']"]}
+    monkeypatch.setattr(ComputeProcess, "run_task", lambda *_: dict(broken))
+    plans, order = Planner(), ordered("ann", 1.0)
+    with pytest.raises(Problem) as refused:
+        plans.plan(order, {})
+    assert refused.value.code is Code.INVALID_REQUEST
+    assert refused.value.details["errors"] == [{"field": "products", "rule": "of ['load']"}]
+    assert plans.known(order, {}) is None

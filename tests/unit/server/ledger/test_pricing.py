@@ -2,14 +2,17 @@
 
 import json
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.sample_bundles import EVERYTHING, some_profiles, without_plan_simulation
 from wattveil.bundle.keys import canonical
 from wattveil.bundle.manifest import Manifest
-from wattveil.bundle.plan import plan_release
+from wattveil.bundle.plan import plan_release, split_budget
 from wattveil.bundle.produce import release_bundle
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.accounting import Composition
@@ -95,6 +98,59 @@ def test_the_same_request_in_other_words_is_the_same() -> None:
     first = order_release(PLAIN, dataset="homes", principal="ann", key="a")
     second = order_release(spelled, dataset="homes", principal="bob", key="b")
     assert first.request_sha256 == second.request_sha256
+
+
+@pytest.mark.parametrize(
+    ("weights", "lowest"),
+    [
+        ({"clusters": 6, "synthesis": 4, "load": 2}, ("3.0", "2.0", "1.0")),
+        ({"clusters": 0.375, "synthesis": 0.25, "load": 0.125}, ("3.0", "2.0", "1.0")),
+        ({"clusters": 21.0, "synthesis": 14.0, "load": 7.0}, ("3.0", "2.0", "1.0")),
+        ({"clusters": 1e300, "synthesis": 1e300, "load": 1e300}, ("1.0", "1.0", "1.0")),
+        ({"clusters": 5e-324, "synthesis": 1e-323, "load": 5e-324}, ("1.0", "2.0", "1.0")),
+    ],
+)
+def test_the_scale_of_weights_does_not_matter(
+    weights: dict[str, float], lowest: tuple[str, ...]
+) -> None:
+    """Weights of one ratio are one request, with one split, and are charged once."""
+    request = PLAIN.replace(weights=weights)
+    record = canonical_request(request)
+    assert record["weights"] == dict(zip(("clusters", "synthesis", "load"), lowest, strict=True))
+    assert canonical_request(read_request(record)) == record
+    split = order_release(request, dataset="homes", principal="ann", key="a").allotments
+    assert split == split_budget(read_request(record))
+    if lowest == ("3.0", "2.0", "1.0"):
+        assert record == canonical_request(PLAIN)
+
+
+@given(
+    weights=st.tuples(*[st.floats(1e-6, 1e6)] * 3),
+    factor=st.sampled_from([0.5, 1.0, 2.0, 1024.0]),
+)
+def test_lowest_terms_keep_every_ratio(weights: tuple[float, ...], factor: float) -> None:
+    """Exactly, for any floats; powers of two scale floats without rounding."""
+    names = ("clusters", "synthesis", "load")
+    found = canonical_request(
+        PLAIN.replace(weights={n: w * factor for n, w in zip(names, weights, strict=True)})
+    )["weights"]
+    assert isinstance(found, dict)
+    exact = [Fraction(float(found[name])) for name in names]
+    assert all(one.denominator == 1 for one in exact)
+    for one, weight in zip(exact, weights, strict=True):
+        assert one * Fraction(weights[0]) == exact[0] * Fraction(weight)
+    assert (
+        found
+        == canonical_request(PLAIN.replace(weights=dict(zip(names, weights, strict=True))))[
+            "weights"
+        ]
+    )
+
+
+def test_weights_beyond_all_ratios_are_refused() -> None:
+    """Their quotient is no float."""
+    with pytest.raises(InvalidParameterError, match=r"weights must be in ratios below 1e300"):
+        canonical_request(PLAIN.replace(weights={"clusters": 1e300, "load": 1e-300}))
 
 
 def test_a_part_that_cannot_be_had_has_no_weight() -> None:
