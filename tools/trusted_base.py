@@ -99,7 +99,7 @@ PUBLIC_PARAMETERS = {"centroids", "customer_list", "levels", "sizes", "totals", 
 """Arguments that every release function documents as public or released before."""
 PUBLIC_ARRAYS = {
     "wattveil.release.kmeans.PrivateKMeans.__init__",
-    "wattveil.release.labels.label_design",
+    "wattveil.release.randomised_labels.label_design",
     "wattveil.release.synthetic.LoadSynthesizer.__init__",
     "wattveil.release.synthetic.LoadSynthesizer.sample",
     "wattveil.release.synthetic.YearSynthesizer.sample",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
     from wattveil.profiles import Profiles, hours_from_readings, profiles_from_readings
     from wattveil.readings import read_readings
+    from wattveil.release.cluster_shares import cluster_shares
     from wattveil.release.group_load import (
         LoadDuration,
         LoadShapes,
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     )
     from wattveil.release.instance import LeaveOneOutKMeans
     from wattveil.release.kmeans import PrivateKMeans, private_kmeans_by_class
-    from wattveil.release.labels import release_labels
-    from wattveil.release.shares import cluster_shares
+    from wattveil.release.randomised_labels import release_labels
     from wattveil.release.synthetic import LoadSynthesizer, YearSynthesizer
     from wattveil.server.client import connect
 
@@ -67,7 +67,7 @@ _MODULES = {
     "Unit": "privacy.guarantee",
     "WattveilError": "errors",
     "YearSynthesizer": "release.synthetic",
-    "cluster_shares": "release.shares",
+    "cluster_shares": "release.cluster_shares",
     "connect": "server.client",
     "hours_from_readings": "profiles",
     "load_duration_curve": "release.group_load",
@@ -75,7 +75,7 @@ _MODULES = {
     "private_kmeans_by_class": "release.kmeans",
     "profiles_from_readings": "profiles",
     "read_readings": "readings",
-    "release_labels": "release.labels",
+    "release_labels": "release.randomised_labels",
 }
 
 if not TYPE_CHECKING:  # a type checker knows the names above, and would believe in any other

@@ -13,7 +13,7 @@ from wattveil.numerics.label_channel import label_cost, nearest_with_total, squa
 from wattveil.privacy.accounting import log_ratio
 from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms.response import PARTS, Channel, response_channel
-from wattveil.release.labels import label_design, release_labels
+from wattveil.release.randomised_labels import label_design, release_labels
 from wattveil.release.rows.load_features import nearest_centroid
 
 relations = st.sampled_from(list(Neighbours))

@@ -50,12 +50,12 @@ from wattveil.privacy.noise import NoiseSource
 from wattveil.privacy.private_data import row_function
 from wattveil.products.request import ReleaseRequest
 from wattveil.profiles import Profiles, Split, TimeGrid
-from wattveil.release import group_load, labels
+from wattveil.release import group_load, randomised_labels
+from wattveil.release.cluster_shares import cluster_shares
 from wattveil.release.group_load import load_duration_curve, load_shapes
 from wattveil.release.kmeans import PrivateKMeans, private_kmeans_by_class
-from wattveil.release.labels import release_labels
+from wattveil.release.randomised_labels import release_labels
 from wattveil.release.rows import load_features
-from wattveil.release.shares import cluster_shares
 from wattveil.release.synthetic import LoadSynthesizer, YearSynthesizer
 from wattveil.simulate import simulate_load_kw
 
@@ -531,7 +531,7 @@ def labels_of_others(who: Customers) -> object:
         return (np.where(own == NO_DATA, own, own ^ int(np.nanmax(load_kw, initial=0.0) > 1e5)),)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(labels, "nearest_centroid", row_function(shifted))
+        patch.setattr(randomised_labels, "nearest_centroid", row_function(shifted))
         return CASES["labels"].release(who)
 
 

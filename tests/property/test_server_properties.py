@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wattveil.server.auth.access import Limiter, Rate
-from wattveil.server.http.pages import Form
 from wattveil.server.http.pages_admin import read_groups
+from wattveil.server.http.server_pages import Form
 
 _FINITE = st.floats(allow_nan=False, allow_infinity=False)
 _NAMES = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=8)

@@ -25,10 +25,10 @@ from wattveil.lab.audit.epsilon_bounds import PairedRelease
 from wattveil.privacy.mechanisms.contributions import NO_DATA
 from wattveil.privacy.mechanisms.response import PARTS, Channel
 from wattveil.privacy.private_data import row_function
-from wattveil.release import labels as module
-from wattveil.release.labels import label_design, release_labels
+from wattveil.release import randomised_labels as module
+from wattveil.release.cluster_shares import cluster_shares
+from wattveil.release.randomised_labels import label_design, release_labels
 from wattveil.release.rows.load_features import nearest_centroid
-from wattveil.release.shares import cluster_shares
 
 CENTROIDS = np.array([[0.0, 0.0], [5.0, 0.0], [0.0, 6.0]])
 WEIGHTS = np.array([0.3, 0.4, 0.3])

@@ -22,12 +22,12 @@ USERS = {
     "RowFunction": ("privacy/private_data.py",),
     "BoundedTotals": ("privacy", "engines/local.py", "engines/spark/spark_rows.py"),
     "BlockSums": ("privacy", "engines/local.py", "engines/spark/spark_rows.py"),
-    "ReleasedRows": ("privacy", "release/labels.py", "lab/audit/replay_audit.py"),
+    "ReleasedRows": ("privacy", "release/randomised_labels.py", "lab/audit/replay_audit.py"),
     "Released": ("privacy",),
     "_PERMIT": ("privacy/mechanisms/contributions.py",),
     "IN_AUDIT": ("privacy/private_data.py", "privacy/transcript.py"),
     "release_sums": ("privacy",),
-    "respond": ("privacy", "release/labels.py", "lab/baselines", "products/labels.py"),
+    "respond": ("privacy", "release/randomised_labels.py", "lab/baselines", "products/labels.py"),
     "gaussian_answer": (
         *("privacy", "release/instance.py", "products/instance_tier.py"),
         "bundle/manifest.py",  # the name of the mechanism, as a text

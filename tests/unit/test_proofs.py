@@ -135,7 +135,7 @@ FAULTS = {
         "        longest = float(np.max(self._profiles.load_kw))\n",
     ),
     "shares of the exact number of customers": (
-        "release/shares.py",
+        "release/cluster_shares.py",
         "    found = _described(counts.reshape(table.shape), std, table, given, budget)\n",
         "    found = _described(counts.reshape(table.shape), std, table, len(load_kw), budget)\n",
     ),
@@ -314,7 +314,7 @@ def peak(work: Inputs) -> float:
         "wattveil.cli.release._kilowatts",
     ),
     "groups of customers passed to numeric code": (
-        "release/shares.py",
+        "release/cluster_shares.py",
         "    centres = checked_points(",
         """    lengths = {name: len(set(values)) for name, values in groups.items()}
     GroupTable.of(lengths, n_clusters=1)

@@ -82,6 +82,13 @@ def test_no_seed_reaches_the_noise() -> None:
         "wattveil.cli.attack.copy",  # who is a member, and planted outliers
         "wattveil.lab.audit.release_audit.audit_release",  # which canaries are in
         "wattveil.cli.audit.audit",  # the same
+        "wattveil.privacy.transcript.record",  # a run of the replay audit: it cannot be published
+        "wattveil.privacy.transcript._SeededNoise.__init__",
+        "wattveil.lab.audit.replay_audit._observe",
+        "wattveil.lab.audit.replay_audit.replay_audit",
+        "wattveil.lab.audit.replay_audit.replay_release",
+        "wattveil.cli.audit._replay",
+        "wattveil.cli.audit._show_replay",
         "wattveil.lab.seeded_draws.RandomAssignment.__init__",  # the same
         "wattveil.lab.evaluation.fidelity_comparison._RandomSplits.draw",  # random halves
         "wattveil.lab.evaluation.fidelity_comparison.evaluate_load",  # the same

@@ -80,7 +80,7 @@ def card_text(manifest: Manifest) -> str:
         mechanisms=" and ".join(f"`{name}`" for name in sorted(mechanisms)),
         epsilon=manifest["guarantee"]["epsilon"],
         delta=manifest["guarantee"]["delta"],
-        parts=", ".join(f"{part['name']} (epsilon {part['epsilon']} by itself)" for part in parts),
+        parts=", ".join(f"{part['name']} (standalone epsilon {part['epsilon']})" for part in parts),
         postprocessing=_bullets([step for part in parts for step in part["postprocessing"]]),
         intended_use=manifest["intended_use"],
         unprotected=_bullets(manifest["unprotected"]),

@@ -146,21 +146,23 @@ def show_rounding(console: Console, given: Mapping[str, object]) -> None:
 
 
 def show_plan(console: Console, plan: ReleasePlan) -> None:
-    """Print how the budget is split and what to expect of each part."""
-    promise = plan.guarantee
+    """Print the split of the budget over products and their expected errors."""
+    guarantee = plan.guarantee
     table = Table(
-        "part",
-        "epsilon by itself",
-        "of the budget",
-        "expect, about",
-        title=f"Plan: epsilon {promise.epsilon} and delta {promise.delta} in all",
+        "product",
+        "standalone epsilon",
+        "share of budget",
+        "expected, about",
+        title=f"Plan: epsilon {guarantee.epsilon} and delta {guarantee.delta} in total",
         title_justify="left",
     )
-    for part in plan.products:
-        grant = plan.allotments[part.name]
-        share = "set aside" if grant.grant.response_epsilon else f"{plan.rho_share(part.name):.0%}"
-        expected = "\n".join(f"{one.quantity} {one}" for one in plan.expected[part.name])
-        table.add_row(part.name, repr(grant.guarantee.epsilon), share, expected)
+    for product in plan.products:
+        grant = plan.allotments[product.name]
+        share = f"{plan.rho_share(product.name):.0%}"
+        if grant.grant.response_epsilon:
+            share = "set aside"
+        expected = "\n".join(f"{one.quantity} {one}" for one in plan.expected[product.name])
+        table.add_row(product.name, repr(grant.guarantee.epsilon), share, expected)
     console.print(table)
     console.print(
         f"From public numbers alone, for {plan.request.customers:,} customers (--customers) of"

@@ -42,7 +42,7 @@ from wattveil.products.tables import (
     TableLayout,
     curve_names,
 )
-from wattveil.release.labels import ReleasedLabels, label_design
+from wattveil.release.randomised_labels import ReleasedLabels, label_design
 
 _PSEUDONYM = re.compile("[0-9a-f]{32}")
 _LISTED = (

@@ -33,7 +33,7 @@ from wattveil.products.product import (
 )
 from wattveil.products.request import ReleaseRequest
 from wattveil.products.tables import CLUSTER, GROUP, Column, Table, TableLayout, crossed
-from wattveil.release.shares import ClusterShares, cluster_shares
+from wattveil.release.cluster_shares import ClusterShares, cluster_shares
 from wattveil.web.charts import TWO_SIDED_95, ReportFigure, colour, new_figure
 
 _STEP = 2.0**-25

@@ -39,9 +39,9 @@ from wattveil.privacy import accounting
 from wattveil.privacy.guarantee import Budget, Guarantee, global_guarantee
 from wattveil.privacy.mechanisms.gaussian import PrivateTable
 from wattveil.privacy.private_data import BoundRowFunction, Rows
-from wattveil.release.labels import ReleasedLabels, composed_guarantee, release_labels
 from wattveil.release.pipeline_check import warn_of_fitted_steps
 from wattveil.release.queries import KMeansQueries, rows_by_group
+from wattveil.release.randomised_labels import ReleasedLabels, composed_guarantee, release_labels
 from wattveil.release.rows.load_features import comparable_rows, nearest_centroid, of_group
 
 _MAX_CLUSTERS = 1000

@@ -26,7 +26,7 @@ from wattveil.privacy import accounting, noise
 from wattveil.privacy.guarantee import Budget, Neighbours, Tier, Unit
 from wattveil.privacy.noise import NoiseSource
 from wattveil.release.kmeans import PrivateKMeans, private_kmeans_by_class
-from wattveil.release.labels import composed_guarantee
+from wattveil.release.randomised_labels import composed_guarantee
 from wattveil.release.synthetic import LoadSynthesizer
 
 _PRIVATE = "how many rows there are is private: no number of them may be refused"

@@ -17,9 +17,9 @@ from wattveil.lab.attacks.synthetic_attacks import closest_distances
 from wattveil.lab.seeded_draws import RandomAssignment
 from wattveil.privacy.guarantee import Guarantee
 from wattveil.products.request import ReleaseRequest
+from wattveil.release.cluster_shares import cluster_shares
 from wattveil.release.group_load import load_shapes
-from wattveil.release.labels import release_labels
-from wattveil.release.shares import cluster_shares
+from wattveil.release.randomised_labels import release_labels
 from wattveil.release.synthetic import LoadSynthesizer
 from wattveil.simulate import simulate_load_kw
 

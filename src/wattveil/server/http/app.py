@@ -19,7 +19,6 @@ from wattveil.server.http.api import (
     release_routes,
 )
 from wattveil.server.http.middleware import GuardMiddleware, unexpected
-from wattveil.server.http.pages import SignInRequired, page, redirect_to_sign_in, sign_in_pages
 from wattveil.server.http.pages_admin import admin_pages, ledger_pages
 from wattveil.server.http.pages_analyst import (
     analyst_pages,
@@ -35,6 +34,12 @@ from wattveil.server.http.problems import (
     use_problems,
 )
 from wattveil.server.http.responses import Health
+from wattveil.server.http.server_pages import (
+    SignInRequired,
+    page,
+    redirect_to_sign_in,
+    sign_in_pages,
+)
 from wattveil.server.server_state import ServerState
 
 _PAGES = (analyst_pages, release_pages, file_pages, verify_pages, admin_pages, ledger_pages)

@@ -20,7 +20,9 @@ from wattveil.server.auth import principals
 from wattveil.server.auth.access import Access
 from wattveil.server.auth.sessions import Sessions
 from wattveil.server.dataset_choices import DatasetBody
-from wattveil.server.http.pages import (
+from wattveil.server.http.problems import Code, Problem
+from wattveil.server.http.requests import BudgetBody, PrincipalBody
+from wattveil.server.http.server_pages import (
     REFUSALS,
     Form,
     SentForm,
@@ -28,8 +30,6 @@ from wattveil.server.http.pages import (
     error_text,
     session_dependency,
 )
-from wattveil.server.http.problems import Code, Problem
-from wattveil.server.http.requests import BudgetBody, PrincipalBody
 from wattveil.server.ledger.admission import Refusal
 from wattveil.server.ledger.ledger_audit import export_ledger
 from wattveil.server.ledger.ledger_tables import dataset, entry, principal, refusal

@@ -19,7 +19,8 @@ from wattveil.server.auth.access import Access, owns
 from wattveil.server.auth.sessions import Sessions
 from wattveil.server.bundle_archives import check_bundle
 from wattveil.server.datasets import Dataset
-from wattveil.server.http.pages import (
+from wattveil.server.http.requests import ReleaseBody
+from wattveil.server.http.server_pages import (
     REFUSALS,
     Form,
     SentForm,
@@ -28,7 +29,6 @@ from wattveil.server.http.pages import (
     page,
     session_dependency,
 )
-from wattveil.server.http.requests import ReleaseBody
 from wattveil.server.ledger.order import check_key
 from wattveil.server.ordered_releases import (
     OrderedRelease,

@@ -21,7 +21,7 @@ from wattveil.lab.audit.replay_audit import (
 from wattveil.privacy.mechanisms import contributions
 from wattveil.release.group_load import load_shapes
 from wattveil.release.kmeans import PrivateKMeans, private_kmeans_by_class
-from wattveil.release.labels import release_labels
+from wattveil.release.randomised_labels import release_labels
 from wattveil.simulate import simulate_load_kw
 
 WIDE = CliRunner(env={"COLUMNS": "250"})

@@ -21,8 +21,8 @@ from wattveil.privacy.mechanisms import response
 from wattveil.privacy.mechanisms.response import PARTS, Channel, response_channel
 from wattveil.privacy.noise import NoiseSource
 from wattveil.privacy.private_data import BoundRowFunction, Rows
-from wattveil.release import labels as module
-from wattveil.release.labels import ReleasedLabels, composed_guarantee
+from wattveil.release import randomised_labels as module
+from wattveil.release.randomised_labels import ReleasedLabels, composed_guarantee
 
 CENTROIDS = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
 

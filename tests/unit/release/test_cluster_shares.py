@@ -11,7 +11,7 @@ from tests.release_transcripts import record
 from wattveil import cluster_shares
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Budget, global_guarantee
-from wattveil.release.shares import ClusterShares
+from wattveil.release.cluster_shares import ClusterShares
 
 CENTROIDS = np.array([[0.0], [10.0], [20.0]])
 LEVELS = {"area": ["north", "south"], "class": ["home", "shop"]}
