@@ -17,6 +17,8 @@ import uvicorn
 
 from tests.sample_bundles import LEVELS, some_profiles
 from wattveil import Profiles
+from wattveil.privacy.guarantee import Tier
+from wattveil.products.registry import products_of
 from wattveil.server.auth.access import Limits, Rate
 from wattveil.server.http.app import make_app
 from wattveil.server.http.problems import MEDIA_TYPE, Code
@@ -154,7 +156,7 @@ def registration(file: str, name: str = "homes", **choices: object) -> dict[str,
         "file": file,
         "clip_kw": 5.0,
         "groups": {"class": list(LEVELS)},
-        "products": ["clusters", "synthesis", "load", "shares", "labels"],
+        "products": [product.name for product in products_of(Tier.GLOBAL)],
         "customer_list_file": "customers.txt",
         "customers": 300,
         "allowance": {"epsilon": 4.0, "delta": 1e-6, "label_epsilon": 1.0},

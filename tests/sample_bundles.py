@@ -19,6 +19,7 @@ from wattveil.numerics.kmeans import kmeans_tuning
 from wattveil.numerics.kmeans.kmeans_tuning import Tuning, choose_tuning
 from wattveil.products import clusters, synthesis
 from wattveil.products.clusters import KMeansPlan
+from wattveil.products.registry import default_weights, products_of
 from wattveil.products.request import ReleaseRequest
 from wattveil.products.synthesis import SyntheticPlan
 from wattveil.profiles import TimeGrid
@@ -35,6 +36,17 @@ EVERYTHING = ReleaseRequest(
     label_epsilon=2.0,
     customers=300,
 )
+
+
+def only(*names: str) -> dict[str, float]:
+    """Return weights that leave out every product but these, which keep their default weight."""
+    return {name: 0.0 for name in default_weights() if name not in names}
+
+
+def product_names(request: ReleaseRequest) -> list[str]:
+    """Return the names of the registered products that a request includes, in order of release."""
+    known = products_of(request.tier)
+    return [product.name for product in known if product.is_requested(request)]
 
 
 @cache

@@ -1,15 +1,16 @@
-"""A toy product, written as a contributor would: one class, and one call of `register`."""
+"""A toy product, written as a contributor would: one class, and one call of `register`.
+
+Its release function is in `tests.toy_release`: products do not import functions of private rows.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from tests.toy_release import CustomerCount, count_customers
 from wattveil.declaration import Declaration
 from wattveil.numerics.groups.group_sizes import ALL_CUSTOMERS
-from wattveil.privacy.guarantee import Budget, Spend
-from wattveil.privacy.mechanisms.contributions import Query
-from wattveil.privacy.mechanisms.gaussian import PrivateTable
 from wattveil.products.findings import Finding, same_numbers
 from wattveil.products.product import (
     Allotment,
@@ -21,8 +22,7 @@ from wattveil.products.product import (
     Run,
     Work,
 )
-from wattveil.products.tables import CUSTOMERS, CUSTOMERS_STD, GROUP, Table, TableLayout
-from wattveil.release.rows.load_features import one_cell
+from wattveil.products.tables import COUNT, COUNT_STD, GROUP, Table, TableLayout
 from wattveil.web.charts import ReportFigure, new_figure
 
 
@@ -31,14 +31,6 @@ class ToyOptions(Declaration):
 
     multiple: Annotated[int, Field(ge=0, le=1000)] = 0
     """Round the count to a multiple of this; 0 leaves it as drawn."""
-
-
-class Counted(NamedTuple):
-    """A noisy count."""
-
-    customers: float
-    std: float
-    spends: tuple[Spend, ...]
 
 
 class Toy(Product):
@@ -57,7 +49,7 @@ class Toy(Product):
             name="toy_customers",
             text="Noisy number of customers.",
             keys={GROUP: list(ALL_CUSTOMERS)},
-            values=(CUSTOMERS, CUSTOMERS_STD),
+            values=(COUNT, COUNT_STD),
         )
         return (layout,)
 
@@ -67,37 +59,39 @@ class Toy(Product):
         return {"toy count": 1}
 
     def expected(self, choice: Choice, allotment: Allotment) -> tuple[Expectation, ...]:
-        """Return an expected error without a simulation."""
+        """Return the standard error of the count."""
         del choice
-        return (Expectation("error of the count", 10.0 / allotment.guarantee.epsilon, "customers"),)
+        return (Expectation("error of the count", allotment.count_std, "customers"),)
 
-    def query(self, work: Work, allotment: Allotment) -> Counted:
+    def query(self, work: Work, allotment: Allotment) -> CustomerCount:
         """Count the customers, with all of the allotment."""
-        budget = Budget(allotment.guarantee)
-        query = Query(tag="toy count", rho_units=budget.rho_units, n_cells=1)
-        counted, std = PrivateTable(work.load_kw, budget).release(one_cell.bind(), query)[0]
-        return Counted(float(counted[0]), std, budget.spends)
+        return count_customers(
+            work.load_kw,
+            epsilon=allotment.guarantee.epsilon,
+            delta=allotment.guarantee.delta,
+        )
 
-    def tabulate(self, released: Counted, choice: Choice, allotment: Allotment) -> ReleasedProduct:
+    def tabulate(
+        self, released: CustomerCount, choice: Choice, allotment: Allotment
+    ) -> ReleasedProduct:
         """Return the table."""
         (layout,) = self.layouts(choice)
         options: ToyOptions = choice.request.options[self.name]
-        customers = released.customers
+        count = released.count
         if options.multiple:
-            customers = options.multiple * float(round(customers / options.multiple))
+            count = options.multiple * float(round(count / options.multiple))
         return ReleasedProduct(
             name=self.name,
             allotment=allotment,
             runs=(Run(group=None, spends=released.spends),),
-            tables=(layout.filled([customers], [released.std]),),
+            tables=(layout.filled([count], [released.count_std]),),
         )
 
     def recompute(self, contents: Contents) -> Iterator[Finding]:
         """Compute the standard error again, from the stated noise."""
         if "toy_customers" in contents.tables:
-            gaussian = contents.record["runs"][0]["mechanisms"][0]["gaussian"]
-            std = float(gaussian["noise_scale_steps"]) * float(gaussian["grid_step"])
-            same = same_numbers(contents.tables["toy_customers"].column("customers_std"), [std])
+            std = contents.noise_std
+            same = same_numbers(contents.tables["toy_customers"].column("count_std"), [std])
             yield Finding("the toy error follows from the noise", same, f"{std:.6g}")
 
     def figures(self, tables: Mapping[str, Table], choice: Choice) -> Iterator[ReportFigure]:
@@ -105,5 +99,5 @@ class Toy(Product):
         del choice
         if "toy_customers" in tables:
             figure = new_figure()
-            figure.add_bar(x=["all"], y=tables["toy_customers"].column("customers"))
+            figure.add_bar(x=["all"], y=tables["toy_customers"].column("count"))
             yield ReportFigure("Customers", figure, "A toy.")

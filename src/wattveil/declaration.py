@@ -174,7 +174,6 @@ class ModelByKey:
             "properties": {
                 key: handler(model.__pydantic_core_schema__) for key, model in models.items()
             },
-            "required": [*models] if handler.mode == "serialization" else [],
             "additionalProperties": False,
         }
 

@@ -19,6 +19,11 @@ from tools.reference.schema import fields_of
 from wattveil import errors
 from wattveil.bundle.manifest import manifest_schema
 from wattveil.cli import app
+from wattveil.privacy.guarantee import Tier
+from wattveil.products.product import Choice
+from wattveil.products.registry import default_weights, product_named, products_of
+from wattveil.products.request import ReleaseRequest
+from wattveil.profiles import TimeGrid
 from wattveil.server.http.problems import Code
 from wattveil.server.ledger.admission import Refusal
 
@@ -132,6 +137,20 @@ def test_every_problem_documents_a_remedy() -> None:
     rows = re.findall(r"^\| `([a-z_]+)` \| (\d+) \| [^|]+ \| [^|]+ \|$", page, flags=re.MULTILINE)
     assert sorted(rows) == sorted((code.name.lower(), str(code.status)) for code in Code)
     assert [reason for reason in Refusal if f"| {reason.value} | " not in page] == []
+
+
+def test_every_product_is_in_the_table() -> None:
+    """Each registered product has one row, with its default weight and each of its tables."""
+    section = (DOCS / "release.md").read_text().partition("| product | weight |")[2]
+    rows = re.findall(r"^\| `(\w+)` \| (\S+) \| (.+) \| .+ \|$", section, flags=re.MULTILINE)
+    assert [name for name, _, _ in rows] == [one.name for one in products_of(Tier.GLOBAL)]
+    assert {one.name for one in products_of(Tier.INSTANCE)} <= {name for name, _, _ in rows}
+    weights = {name: float(weight) for name, weight, _ in rows if weight != "none"}
+    assert weights == default_weights()
+    choice = Choice(request=ReleaseRequest(epsilon=1.0), grid=TimeGrid())
+    for name, _, tables in rows:
+        layouts = product_named(name, Tier.GLOBAL).layouts(choice)
+        assert missing([f"`{layout.name}`" for layout in layouts], tables) == []
 
 
 def test_every_environment_variable_is_listed() -> None:

@@ -23,7 +23,7 @@ from tests.live_server import (
     registration,
     serving,
 )
-from tests.sample_bundles import some_profiles
+from tests.sample_bundles import only, some_profiles
 from wattveil import Profiles
 from wattveil.products.request import About, ReleaseRequest
 from wattveil.server import datasets
@@ -117,7 +117,7 @@ def test_a_quote_is_the_price_and_costs_nothing(server: Running) -> None:
         epsilon=0.5,
         delta=1e-6,
         clip_kw=5.0,
-        weights={"clusters": 0.0, "synthesis": 0.0, "shares": 0.0},
+        weights=only("load"),
         customers=300,
         about=About(),
     )

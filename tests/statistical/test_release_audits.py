@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sample_bundles import only, product_names
 from tests.statistical import faults
 from tests.statistical.harness import ALPHA, draws, guarantee
 from wattveil.arrays import Floats
@@ -80,9 +81,11 @@ def test_no_claim_of_a_whole_release_is_refuted() -> None:
     rows = audit_release(
         request, homes(), runs=draws(6), canaries=2 * MIN_CANARIES, confidence=CONFIDENCE
     )
-    parts = {"clusters", "synthesis", "load", "shares", "labels"}
-    assert {row.release for row in rows if row.method == "paired"} == parts | {WHOLE}
-    assert {row.release for row in rows if row.method == "one run"} == parts - {"clusters"}
+    paired, one_run = (
+        {row.release for row in rows if row.method == method} for method in ("paired", "one run")
+    )
+    assert paired == {*product_names(request), WHOLE}
+    assert one_run == {*ONE_RUN}
     assert not [row for row in rows if row.found.refutes]
 
 
@@ -124,7 +127,11 @@ def test_a_real_reading_among_the_synthetic_ones_is_caught(
     monkeypatch.setattr(SyntheticModel, "sample", copying)
     monkeypatch.setattr(release_audit, "paired_bound", judging)
     request = ReleaseRequest(
-        epsilon=WEAK, delta=DELTA, n_clusters=1, clip_kw=CLIP_KW, weights={"load": 0.0}
+        epsilon=WEAK,
+        delta=DELTA,
+        n_clusters=1,
+        clip_kw=CLIP_KW,
+        weights=only("clusters", "synthesis"),
     )
     assert refuted(request, runs=50) == {"synthesis", WHOLE}
     _, (first, second), _ = seen  # of synthesis: four extremes, and the number of copies

@@ -18,7 +18,7 @@ import jsonschema
 
 from wattveil.bundle.cumulative import ALONE, Cumulative
 from wattveil.bundle.keys import canonical
-from wattveil.bundle.plan import ReleasePlan
+from wattveil.bundle.plan import ReleasePlan, stated_request
 from wattveil.declaration import json_schema, to_plain
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Spend, Tier
@@ -270,7 +270,7 @@ def _stated_choices(facts: PublicFacts, request: ReleaseRequest) -> dict[str, An
     rules = facts.rules
     reading = rules.get("readings")
     kept = reading if isinstance(reading, Mapping) else {}
-    chosen = to_plain(request)
+    chosen = stated_request(request)
     del chosen["about"]  # its texts are fields of the manifest
     return {
         "request": chosen,

@@ -16,6 +16,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from wattveil import calibration, checks
+from wattveil.declaration import to_plain
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy import accounting
 from wattveil.privacy.accounting import RHO_UNITS, Composition
@@ -260,6 +261,14 @@ def requested_products(
     if not products:
         raise InvalidParameterError(field, "such that there is at least one product", [*chosen])
     return products
+
+
+def stated_request(request: ReleaseRequest) -> dict[str, Any]:
+    """Return a request as JSON values, with the options of the products that it includes alone."""
+    names = [product.name for product in products_of(request.tier) if product.is_requested(request)]
+    fields: dict[str, Any] = to_plain(request)
+    options = {name: chosen for name, chosen in fields["options"].items() if name in names}
+    return {**fields, "options": options}
 
 
 def split_budget(request: ReleaseRequest) -> dict[str, Allotment]:

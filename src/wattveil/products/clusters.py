@@ -15,8 +15,6 @@ from wattveil import calibration, checks
 from wattveil.arrays import Floats
 from wattveil.numerics.groups.group_sizes import ALL_CUSTOMERS
 from wattveil.numerics.kmeans.lloyd import assign, k_means
-from wattveil.privacy import accounting
-from wattveil.privacy.guarantee import Budget
 from wattveil.products.curve_figures import cluster_names, curve_figure, curves
 from wattveil.products.product import (
     Allotment,
@@ -303,8 +301,7 @@ def simulation_of(estimator: _Estimator, n_customers: int) -> tuple[_Estimator, 
 
 def _signal(estimator: PrivateKMeans) -> float:
     """Return mu of the whole budget."""
-    budget = Budget(estimator.guarantee())
-    return math.sqrt(2.0 * budget.rho_units / accounting.RHO_UNITS)
+    return 1.0 / Allotment.of(estimator.guarantee()).count_std
 
 
 def centroid_error(rows: Floats, centroids: Floats) -> float:

@@ -25,8 +25,7 @@ from wattveil.numerics.groups.group_sizes import (
     read_sizes,
 )
 from wattveil.numerics.load_basis import Calendar, public_calendar, whole_days
-from wattveil.privacy import accounting
-from wattveil.privacy.guarantee import Budget, global_guarantee
+from wattveil.privacy.guarantee import global_guarantee
 from wattveil.products.curve_figures import group_curves_figure
 from wattveil.products.findings import Finding, same_numbers
 from wattveil.products.product import (
@@ -328,12 +327,11 @@ def _expected_means(
     n_slots, n_days = checks.integer("n_slots", length[0], minimum=1), length[1]
     epsilon = checks.positive_epsilon("epsilon", guarantee[0])
     delta = checks.probability("delta", guarantee[1])
-    units = Budget(global_guarantee(epsilon=epsilon, delta=delta)).rho_units
-    mu = math.sqrt(2.0 * units / accounting.RHO_UNITS)
-    calendar = public_calendar(n_slots, n_days=n_days, signal=float(number.sum()) * mu)
+    count_std = Allotment.of(global_guarantee(epsilon=epsilon, delta=delta)).count_std
+    calendar = public_calendar(n_slots, n_days=n_days, signal=float(number.sum()) / count_std)
     counts = expected_counts(number, edges, typical_kw=typical, log_std=log_std)
     std, counted_std, sums_std = (
-        1.0 / (mu * math.sqrt(share)) for share in (SIZE_SHARE, COUNT_SHARE, SUMS_SHARE)
+        count_std / math.sqrt(share) for share in (SIZE_SHARE, COUNT_SHARE, SUMS_SHARE)
     )
     sizes = read_sizes(
         (counts, std), (number, counted_std), edges, sums_std=sums_std, within=within

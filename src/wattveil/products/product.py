@@ -17,7 +17,7 @@ from wattveil.arrays import Floats, Texts
 from wattveil.declaration import Declaration
 from wattveil.engines.local import DistributedProfiles, Values, listed_rows, load_rows, value_rows
 from wattveil.errors import InvalidParameterError
-from wattveil.privacy.accounting import Composition
+from wattveil.privacy.accounting import RHO_UNITS, Composition
 from wattveil.privacy.guarantee import Budget, Guarantee, Neighbours, Spend, Tier, Unit
 from wattveil.privacy.private_data import Rows
 from wattveil.products.findings import Finding
@@ -48,6 +48,11 @@ class Allotment:
         # A grant without rho admits no Gaussian draw, and so no discretisation.
         eta = grant.eta if grant.rho_units else 0.0
         return cls(guarantee=guarantee, grant=replace(grant, eta=eta))
+
+    @property
+    def count_std(self) -> float:
+        """Standard error of counts, if one histogram spends all of it: rho = 1 / (2 std^2)."""
+        return math.sqrt(RHO_UNITS / (2.0 * self.grant.rho_units))
 
 
 def guarantee_of(request: ReleaseRequest, *, epsilon: float, delta: float) -> Guarantee:
@@ -228,6 +233,12 @@ class Contents(NamedTuple):
     choice: Choice
     folder: Path
     """The bundle, for files that are no tables."""
+
+    @property
+    def noise_std(self) -> float:
+        """Stated standard deviation of the noise of the first draw of the product."""
+        gaussian = self.record["runs"][0]["mechanisms"][0]["gaussian"]
+        return float(gaussian["noise_scale_steps"]) * float(gaussian["grid_step"])
 
 
 class Product(ABC):

@@ -1,6 +1,5 @@
 """The product `shares`: number and share of customers of each cluster, by group."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,8 +17,7 @@ from wattveil.numerics.groups.group_table import (
     consistent_shares,
     share_errors,
 )
-from wattveil.privacy.accounting import RHO_UNITS
-from wattveil.privacy.guarantee import Budget, global_guarantee
+from wattveil.privacy.guarantee import global_guarantee
 from wattveil.products.findings import Finding, gathered, same_numbers
 from wattveil.products.product import (
     Allotment,
@@ -32,12 +30,19 @@ from wattveil.products.product import (
     Work,
 )
 from wattveil.products.request import ReleaseRequest
-from wattveil.products.tables import CLUSTER, GROUP, Column, Table, TableLayout, crossed
+from wattveil.products.tables import (
+    CLUSTER,
+    COUNT,
+    COUNT_STD,
+    GROUP,
+    SHARE,
+    SHARE_STD,
+    Table,
+    TableLayout,
+    crossed,
+)
 from wattveil.release.cluster_shares import ClusterShares, cluster_shares
 from wattveil.web.charts import TWO_SIDED_95, ReportFigure, colour, new_figure
-
-_STEP = 2.0**-25
-"""Of the grid on which counts are drawn."""
 
 
 class Shares(Product):
@@ -62,12 +67,7 @@ class Shares(Product):
             name="cluster_shares",
             text="Number and share of customers of each cluster, by group.",
             keys={GROUP: groups, CLUSTER: clusters},
-            values=(
-                Column(name="count", text="noisy number of customers, as drawn", grid_step=_STEP),
-                Column(name="count_std", text="its standard error", minimum=0.0),
-                Column(name="share", text="share of the group", minimum=0.0, maximum=1.0),
-                Column(name="share_std", text="its standard error", minimum=0.0, maximum=1.0),
-            ),
+            values=(COUNT, COUNT_STD, SHARE, SHARE_STD),
         )
         return (layout,)
 
@@ -137,8 +137,7 @@ class Shares(Product):
 def _share_problems(contents: Contents) -> Iterator[str]:
     """Compare stated shares and errors with those that counts and noise give."""
     table, shape = contents.tables["cluster_shares"], (-1, contents.choice.request.n_clusters)
-    gaussian = contents.record["runs"][0]["mechanisms"][0]["gaussian"]
-    std = float(gaussian["noise_scale_steps"]) * float(gaussian["grid_step"])
+    std = contents.noise_std
     if not same_numbers(table.column("count_std"), np.full(table.data.num_rows, std)):
         yield f"count_std is not the stated noise, {std:.6g}"
     due = consistent_shares(table.column("count").reshape(shape), std=std, totals=None)
@@ -213,9 +212,7 @@ def plan_shares(
     table = checked_counts("expected_counts", guess, shape)
     table = table / (float(table.sum()) or 1.0) * n_customers
     totals = table.sum(axis=-1)
-    std = math.sqrt(
-        RHO_UNITS / (2.0 * Budget(global_guarantee(epsilon=epsilon, delta=delta)).rho_units)
-    )
+    std = Allotment.of(global_guarantee(epsilon=epsilon, delta=delta)).count_std
     shares = table / np.where(totals > 0.0, totals, 1.0)[..., None]
     return SharesPlan(
         counts_std=std,

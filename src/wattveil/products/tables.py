@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from wattveil.arrays import Floats, Ints
 from wattveil.numerics.kmeans.instance_query import clip_rms
+from wattveil.privacy.mechanisms.contributions import STEP
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +50,10 @@ SHAPE = Column(name="shape", text="mean load, each customer scaled to unit L2 no
 SHAPE_STD = replace(STD_KW, name="shape_std", unit="")
 CUSTOMERS = Column(name="customers", text="noisy number of customers")
 CUSTOMERS_STD = Column(name="customers_std", text="its standard error", minimum=0.0)
+COUNT = Column(name="count", text="noisy number of customers, as drawn", grid_step=STEP)
+COUNT_STD = replace(CUSTOMERS_STD, name="count_std")
+SHARE = Column(name="share", text="share of the group", minimum=0.0, maximum=1.0)
+SHARE_STD = replace(SHARE, name="share_std", text="its standard error")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

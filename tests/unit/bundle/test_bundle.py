@@ -11,34 +11,41 @@ from cryptography.hazmat.primitives import serialization as form
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.release_transcripts import record
-from tests.sample_bundles import EVERYTHING, make_bundle, some_profiles, without_plan_simulation
+from tests.sample_bundles import (
+    EVERYTHING,
+    make_bundle,
+    only,
+    some_profiles,
+    without_plan_simulation,
+)
 from wattveil.bundle import bundle_files as bundles
 from wattveil.bundle import produce
 from wattveil.bundle.bundle_files import read_manifest, read_table, write_bundle
 from wattveil.bundle.keys import read_key, read_public_key, write_key
 from wattveil.bundle.manifest import build_manifest, check_schema
-from wattveil.bundle.plan import plan_release
+from wattveil.bundle.plan import plan_release, requested_products
 from wattveil.bundle.produce import release_bundle, release_products
 from wattveil.bundle.verify.verify_bundle import verify_bundle
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.privacy.guarantee import Budget, Spend, Tier
 from wattveil.products.instance_tier import InstanceLabels
-from wattveil.products.product import PublicFacts, Run, Work
+from wattveil.products.product import Choice, PublicFacts, Run, Work
 from wattveil.products.request import ReleaseRequest
 from wattveil.products.tables import Table
 from wattveil.profiles import TimeGrid
 
-LIGHT = EVERYTHING.replace(weights={"clusters": 0.0}, label_epsilon=None)
+LIGHT = EVERYTHING.replace(weights=only("load"), label_epsilon=None)
 
 
 def test_everything_is_there_in_both_formats(whole: Path) -> None:
     """Tables, statement, page and card; Parquet and CSV of each table."""
     files = {path.relative_to(whole).as_posix() for path in whole.rglob("*") if path.is_file()}
-    names = ["centroids", "cluster_sizes", "load_shapes", "groups", "load_duration"]
-    names += ["cluster_shares", "labels", "label_sizes", "synthetic"]
+    choice = Choice(request=EVERYTHING, grid=TimeGrid())
+    products = requested_products(EVERYTHING)
+    names = [layout.name for product in products for layout in product.layouts(choice)]
     tables = {f"tables/{name}.{kind}" for name in names for kind in ("parquet", "csv")}
-    pages = {"manifest.json", "report.html", "CARD.md", "synthetic_model.json"}
-    assert files == pages | tables
+    documents = {name for product in products for name in product.documents}
+    assert files == {"manifest.json", "report.html", "CARD.md"} | documents | tables
     assert len(read_table(whole, "labels")) == 300
     duration = read_table(whole, "load_duration").to_pydict()
     home = np.array(duration["load_kw"])[np.array(duration["group"]) == "home"]
@@ -138,9 +145,9 @@ def test_the_statement_tells_what_was_drawn(monkeypatch: pytest.MonkeyPatch) -> 
 def test_labels_do_not_tell_who_has_a_profile() -> None:
     """All customers on the public list have a label, also without a profile; others have none."""
     profiles = some_profiles(20)
-    only = EVERYTHING.replace(weights={"load": 0.0, "shares": 0.0, "synthesis": 0.0})
+    request = EVERYTHING.replace(weights=only("clusters"), real_ids=True)
     with without_plan_simulation():
-        plan = plan_release(only.replace(real_ids=True), TimeGrid())
+        plan = plan_release(request, TimeGrid())
     listed = ("NO-READINGS", *profiles.customer_ids[5:])
     *_, labels = release_products(profiles, plan, customer_list=listed)
     assert sorted(labels.tables[0].data["customer"].to_pylist()) == sorted(listed)
@@ -215,7 +222,7 @@ def test_what_cannot_be_written_is_refused_before_anything_is_spent(
 def test_groups_by_themselves_are_paid_once(tmp_path: Path) -> None:
     """Clusters of each class, normalised: two runs, each within the grant of the part."""
     request = EVERYTHING.replace(
-        label_epsilon=None, clusters_by_group=True, normalise=True, weights={"load": 0}
+        label_epsilon=None, clusters_by_group=True, normalise=True, weights=only("clusters")
     )
     manifest = make_bundle(tmp_path / "bundle", request)
     (clusters,) = manifest["products"]
@@ -227,9 +234,7 @@ def test_groups_by_themselves_are_paid_once(tmp_path: Path) -> None:
 
 def test_labels_that_cost_nothing(tmp_path: Path) -> None:
     """At a small epsilon the best channel may draw one label always: price 0, stated as such."""
-    request = EVERYTHING.replace(
-        label_epsilon=0.001, weights={"load": 0.0, "shares": 0.0, "synthesis": 0.0}
-    )
+    request = EVERYTHING.replace(label_epsilon=0.001, weights=only("clusters"))
     manifest = make_bundle(tmp_path / "bundle", request)
     (draw,) = manifest["products"][-1]["runs"][0]["mechanisms"]
     assert draw["response_epsilon"] == "0.0"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.sample_bundles import broken, some_profiles
+from tests.sample_bundles import broken, only, some_profiles
 from wattveil.bundle.bundle_files import MANIFEST, read_manifest
 from wattveil.bundle.keys import read_public_key, write_key
 from wattveil.bundle.manifest import PROOFS, Manifest, request_sha256
@@ -440,9 +440,8 @@ def test_a_budget_beyond_reason_is_not_composed(whole: Path) -> None:
 def test_a_delta_below_what_distributions_resolve_is_no_lie(tmp_path: Path) -> None:
     """The closed form holds at any delta; for a tiny one distributions are not computed."""
     profiles = some_profiles()
-    alone = {"clusters": 0.0, "synthesis": 0.0, "shares": 0.0}
     for delta, taken in ((1e-12, True), (1e-20, False)):
-        request = ReleaseRequest(epsilon=0.5, delta=delta, clip_kw=5.0, weights=alone)
+        request = ReleaseRequest(epsilon=0.5, delta=delta, clip_kw=5.0, weights=only("load"))
         out = tmp_path / repr(delta)
         manifest = release_bundle(profiles, plan_release(request, profiles.grid), out)
         findings = {one.check: one for one in verify_budget.budget_findings(manifest)}

@@ -12,7 +12,7 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 import pytest
 
-from tests.sample_bundles import EVERYTHING, broken, make_bundle, some_profiles
+from tests.sample_bundles import EVERYTHING, broken, make_bundle, only, some_profiles
 from wattveil.bundle.bundle_files import read_manifest, read_table
 from wattveil.bundle.manifest import Manifest
 from wattveil.bundle.plan import plan_release
@@ -391,7 +391,7 @@ def test_releases_of_every_kind_are_accepted(tmp_path: Path, request_: ReleaseRe
 @pytest.mark.usefixtures("no_budget")
 def test_shapes_are_no_kilowatts(tmp_path: Path) -> None:
     """Normalised curves have columns without a unit, and labels are checked against them."""
-    request = EVERYTHING.replace(normalise=True, by=None, levels=(), weights={"load": 0.0})
+    request = EVERYTHING.replace(normalise=True, by=None, levels=(), weights=only("clusters"))
     (clusters, _) = make_bundle(tmp_path / "bundle", request)["products"]
     own = {one["name"]: one for one in clusters["tables"][0]["columns"]}
     assert list(own)[-2:] == ["shape", "shape_std"]

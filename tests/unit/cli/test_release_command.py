@@ -11,9 +11,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from tests.sample_bundles import some_profiles, without_plan_simulation
+from tests.sample_bundles import product_names, some_profiles, without_plan_simulation
 from wattveil.bundle.bundle_files import MANIFEST, read_manifest
 from wattveil.cli import app, release
+from wattveil.products.request import ReleaseRequest
 
 LIGHT = ["--share", "clusters=0"]
 UNCONFIRMED = ["release", "profiles.parquet", "--epsilon", "2", "--clusters", "3"]
@@ -70,7 +71,8 @@ def test_labels_need_a_public_list() -> None:
 def test_json_is_for_machines() -> None:
     """One JSON object each; the plan costs nothing and writes nothing."""
     planned = json.loads(run(*COMMAND, "--plan", "--json"))
-    assert [part["name"] for part in planned["products"]] == ["clusters", "synthesis", "load"]
+    included = product_names(ReleaseRequest(epsilon=2.0))
+    assert [part["name"] for part in planned["products"]] == included
     assert not Path("bundle").exists()
     released = json.loads(run(*COMMAND, *LIGHT, "--json"))
     assert released["guarantee"]["epsilon"] == "2.0"

@@ -12,10 +12,12 @@ import pytest
 from pydantic import Field, create_model
 from typer.testing import CliRunner
 
-from tests.sample_bundles import broken, some_profiles
-from tests.toy_product import Counted, Toy, ToyOptions
+from tests.sample_bundles import broken, only, some_profiles
+from tests.toy_product import Toy, ToyOptions
+from tests.toy_release import CustomerCount, count_customers
+from wattveil.arrays import Floats
 from wattveil.bundle.bundle_files import read_manifest, read_table
-from wattveil.bundle.manifest import manifest_schema
+from wattveil.bundle.manifest import manifest_schema, request_sha256
 from wattveil.bundle.plan import (
     composed_epsilon,
     plan_release,
@@ -24,9 +26,11 @@ from wattveil.bundle.plan import (
 )
 from wattveil.bundle.produce import release_bundle
 from wattveil.bundle.verify.verify_bundle import verify_bundle
+from wattveil.bundle.verify.verify_content import consistency
 from wattveil.cli import app
 from wattveil.declaration import Declaration, to_plain
 from wattveil.errors import BudgetExceededError, InvalidParameterError
+from wattveil.lab.audit.replay_audit import Neighbour, replay_audit
 from wattveil.privacy.guarantee import Tier
 from wattveil.products.product import (
     Allotment,
@@ -54,6 +58,7 @@ from wattveil.server.ledger.pricing import (
     read_request,
     release_price,
 )
+from wattveil.simulate import simulate_load_kw
 
 REQUEST = ReleaseRequest.model_validate(
     {"epsilon": 2.0, "delta": 1e-6, "weights": {"clusters": 0.0}, "customers": 200}
@@ -78,7 +83,7 @@ def _fresh_release(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_registered_product_is_released_and_verified(toy: Product, tmp_path: Path) -> None:
     """Plan, tables, manifest, report, card and `verify` accept it."""
-    request = REQUEST.replace(weights={"clusters": 0.0, "toy": 1.0})
+    request = REQUEST.replace(weights={**only("load"), "toy": 1.0})
     plan = plan_release(request, TimeGrid())
     assert [one.name for one in plan.products] == ["load", "toy"]
     assert plan.rho_share("toy") == pytest.approx(0.5, rel=1e-3)
@@ -86,7 +91,7 @@ def test_a_registered_product_is_released_and_verified(toy: Product, tmp_path: P
     assert [one["name"] for one in manifest["products"]] == ["load", "toy"]
     assert manifest["products"][1]["expected"][0].startswith("error of the count: ")
     table = read_table(tmp_path / "bundle", "toy_customers").to_pydict()
-    assert table["customers"][0] == pytest.approx(300.0, abs=8.0 * table["customers_std"][0])
+    assert table["count"][0] == pytest.approx(300.0, abs=8.0 * table["count_std"][0])
     verdict = verify_bundle(tmp_path / "bundle")
     assert verdict.accepted, broken(tmp_path / "bundle")
     checks = [one.check for one in verdict.findings]
@@ -102,7 +107,8 @@ def test_the_command_line_accepts_a_registered_product(tmp_path: Path) -> None:
     """`--share toy=1` releases it."""
     some_profiles().write_parquet(tmp_path / "profiles.parquet")
     out = tmp_path / "bundle"
-    shares = [word for name in ("clusters=0", "load=0", "toy=1") for word in ("--share", name)]
+    weights = {**only("toy"), "toy": 1.0}
+    shares = [word for one in weights.items() for word in ("--share", "{}={}".format(*one))]
     command = ["release", str(tmp_path / "profiles.parquet"), "--epsilon", "1", "--yes", "--json"]
     command += ["--out", str(out), *shares]
     shown = CliRunner().invoke(app, ["release", "--help"], env={"COLUMNS": "400", "TERM": "dumb"})
@@ -114,15 +120,15 @@ def test_the_command_line_accepts_a_registered_product(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     manifest = read_manifest(out)
     assert [one["name"] for one in manifest["products"]] == ["toy"]
-    assert manifest["request"]["options"] == {"toy": {"multiple": 100}}
-    assert read_table(out, "toy_customers").to_pydict()["customers"] == [300.0]
+    assert manifest["request"]["options"]["toy"] == {"multiple": 100}
+    assert read_table(out, "toy_customers").to_pydict()["count"] == [300.0]
     assert verify_bundle(out).accepted, broken(out)
 
 
 def test_options_are_validated_by_the_product(toy: Product) -> None:
     """Defaults are filled in; unknown products, fields, types and values are refused."""
     assert toy.Options is not None
-    assert REQUEST.replace(options={}).options == {"toy": toy.Options()}
+    assert REQUEST.replace(options={}).options["toy"] == toy.Options()
     chosen = REQUEST.replace(options={"toy": {"multiple": 5}})
     assert chosen.options["toy"].multiple == 5
     assert hash(chosen) == hash(REQUEST.replace(options=chosen.options))
@@ -132,7 +138,7 @@ def test_options_are_validated_by_the_product(toy: Product) -> None:
     ).options == (chosen.options)
     for wrong, field in (
         (3, "options must be a mapping"),
-        ({"none": {}}, r"options must be for one of \['toy'\]"),
+        ({"none": {}}, r"options must be for one of \[.*'toy'\]"),
         ({"toy": {"multiple": "5"}}, "options.toy.multiple must be a whole number"),
         ({"toy": {"multiple": -1}}, "options.toy.multiple must be a whole number"),
         ({"toy": {"many": 1}}, "options.toy.many must be left out"),
@@ -228,12 +234,37 @@ def test_options_of_immutable_types_can_be_ordered() -> None:
 @pytest.mark.usefixtures("toy")
 def test_options_of_a_product_that_is_left_out_do_not_count() -> None:
     """Two requests for the same release have the same canonical text."""
-    without = REQUEST.replace(weights={"clusters": 0.0, "toy": 0.0}, options={})
+    without = REQUEST.replace(weights=only("load"), options={})
     other = without.replace(options={"toy": {"multiple": 5}})
     assert canonical_request(other) == canonical_request(without)
     instance = ReleaseRequest(epsilon=1.0, tier=Tier.INSTANCE)
     other = instance.replace(options={"toy": {"multiple": 5}})
     assert canonical_request(other) == canonical_request(instance)
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_manifest_states_the_options_of_its_products(tmp_path: Path) -> None:
+    """Those of a product that was left out are not stated; if they are, `verify` rejects it."""
+    without = REQUEST.replace(weights=only("load"), options={"toy": {"multiple": 5}})
+    bundle = tmp_path / "bundle"
+    manifest = release_bundle(some_profiles(), plan_release(without, TimeGrid()), bundle)
+    assert "toy" not in manifest["request"]["options"]
+    assert verify_bundle(bundle).accepted, broken(bundle)
+    manifest["request"]["options"]["toy"] = {"multiple": 5}
+    manifest["request_sha256"] = request_sha256(manifest)
+    assert consistency(manifest).seen == "the request is not written in canonical form"
+
+
+def test_the_release_function_passes_the_replay_audit() -> None:
+    """A customer changes the count by one bounded contribution, and nothing else."""
+    load_kw = simulate_load_kw(customers=5)
+
+    def count(rows: Floats) -> CustomerCount:
+        return count_customers(rows, epsilon=1.0, delta=1e-6)
+
+    found = replay_audit(count, load_kw, [Neighbour(name="one less", data=load_kw[1:])])
+    assert found.holds
+    assert found.worst_ratio > 0.99
 
 
 @pytest.mark.usefixtures("toy")
@@ -257,7 +288,7 @@ def test_the_server_accepts_a_registered_product() -> None:
     options = {"toy": {"multiple": 5}}
     body = ReleaseBody.model_validate({"epsilon": 1.0, "products": ["toy"], "options": options})
     assert body.products == ["toy"]
-    assert to_plain(body.options) == options
+    assert to_plain(body.options["toy"]) == options["toy"]
     assert PublicChoices.model_validate({"clip_kw": 5.0}).products == (*default_weights(),)
     assert '"toy"' in json.dumps(ReleaseBody.model_json_schema())
     assert '"toy"' in json.dumps(canonical_request(REQUEST))
@@ -300,9 +331,7 @@ def test_a_product_cannot_take_more_than_the_release() -> None:
     fixed = Fixed()
     register(fixed)
     try:
-        alone = ReleaseRequest(
-            epsilon=1.0, typical_kw=5.0, weights=dict.fromkeys(default_weights(), 0.0)
-        )
+        alone = ReleaseRequest(epsilon=1.0, typical_kw=5.0, weights=only())
         with pytest.raises(InvalidParameterError, match="at least the 5"):
             split_budget(alone)
         with pytest.raises(InvalidParameterError):
@@ -311,7 +340,7 @@ def test_a_product_cannot_take_more_than_the_release() -> None:
         unregister(fixed)
 
 
-@pytest.mark.parametrize("beside", [{}, dict.fromkeys(("clusters", "synthesis", "load"), 0.0)])
+@pytest.mark.parametrize("beside", [{}, only()])
 def test_fixed_gaussian_budgets_are_composed(beside: dict[str, float]) -> None:
     """Two products at (epsilon / 2, delta) compose above (epsilon, delta): delta counts too."""
 
@@ -351,10 +380,12 @@ class Greedy(Toy):
     def __init__(self, fault: Callable[[ReleasedProduct], ReleasedProduct]) -> None:
         self._fault = fault
 
-    def tabulate(self, released: Counted, choice: Choice, allotment: Allotment) -> ReleasedProduct:
+    def tabulate(
+        self, released: CustomerCount, choice: Choice, allotment: Allotment
+    ) -> ReleasedProduct:
         """Return the table, changed."""
         (layout,) = self.layouts(choice)
-        table = layout.filled([released.customers], [released.std])
+        table = layout.filled([released.count], [released.count_std])
         runs = (Run(group=None, spends=released.spends),)
         one = ReleasedProduct(name=self.name, allotment=allotment, runs=runs, tables=(table,))
         return self._fault(one)
@@ -388,7 +419,7 @@ def test_a_product_cannot_spend_more_than_its_allotment(
     product = Greedy(fault)
     register(product)
     try:
-        weights = {"clusters": 0.0, "load": 0.0, "toy": 1.0}
+        weights = {**only("toy"), "toy": 1.0}
         plan = plan_release(REQUEST.replace(weights=weights, options={}), TimeGrid())
         out = tmp_path / "bundle"
         if refusal is None:

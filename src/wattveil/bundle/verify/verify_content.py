@@ -29,7 +29,7 @@ from wattveil.bundle.manifest import (
     product_record,
     request_sha256,
 )
-from wattveil.bundle.plan import requested_products
+from wattveil.bundle.plan import requested_products, stated_request
 from wattveil.bundle.report import report_page
 from wattveil.declaration import to_plain
 from wattveil.errors import InvalidFileError
@@ -118,7 +118,7 @@ def _request_problems(stated: dict[str, Any], request: ReleaseRequest) -> Iterat
     unrounded = [name for name in rules if float(stated[name]) != getattr(request, name)]
     for name in unrounded:
         yield f"{name} is {stated[name]}, not {rules[name]}"
-    if not unrounded and {**stated, "about": to_plain(request.about)} != to_plain(request):
+    if not unrounded and {**stated, "about": to_plain(request.about)} != stated_request(request):
         yield "the request is not written in canonical form"
 
 

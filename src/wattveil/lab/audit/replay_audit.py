@@ -409,7 +409,7 @@ def _squared_distance(one: Draw, two: Draw) -> int:
 
 def _charges(result: Any) -> list[_Charges]:  # noqa: ANN401 - whatever a release returns
     """Return charges and grant of each part of a release, in the order of the queries."""
-    if isinstance(result, tuple):
+    if isinstance(result, tuple) and all(isinstance(part, ReleasedProduct) for part in result):
         return [_of_part(part) for part in result]
     if isinstance(result, Mapping):  # a customer is in one class: all have the grant of one
         own = [_charges(one)[0] for one in result.values()]
@@ -489,8 +489,10 @@ def _inside(value: Any) -> list[tuple[str, Any]]:  # noqa: ANN401 - of any type
     if isinstance(value, Mapping):
         return [(str(key), inner) for key, inner in value.items()]
     if isinstance(value, tuple | list | np.ndarray):
-        names = [getattr(inner, "name", str(place)) for place, inner in enumerate(value)]
-        return list(zip(map(str, names), value, strict=True))
+        return [
+            (inner.name if isinstance(inner, ReleasedProduct | Table) else str(place), inner)
+            for place, inner in enumerate(value)
+        ]
     if is_dataclass(value):
         return [(field.name, getattr(value, field.name)) for field in fields(value)]
     return list(getattr(value, "__dict__", {"": repr(value)}).items())

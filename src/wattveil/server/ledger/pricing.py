@@ -13,8 +13,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from wattveil.bundle.plan import requested_products, split_budget
-from wattveil.declaration import to_plain
+from wattveil.bundle.plan import requested_products, split_budget, stated_request
 from wattveil.errors import BudgetExceededError, InvalidParameterError
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
 from wattveil.products.product import Allotment, Product
@@ -138,14 +137,11 @@ def canonical_request(request: ReleaseRequest) -> dict[str, object]:
     neither the text nor what is released.
     """
     chosen = _resolved(request)
-    fields = to_plain(chosen)
+    fields = stated_request(chosen)
     fields["weights"] = {
         name: fields["weights"][name] for name, weight in chosen.weights.items() if weight > 0.0
     }
     names = [product.name for product in requested_products(chosen)]
-    fields["options"] = {
-        name: options for name, options in fields["options"].items() if name in names
-    }
     return {"version": _VERSION, "products": names, **fields}
 
 

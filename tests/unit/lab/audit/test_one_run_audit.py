@@ -11,7 +11,23 @@ from scipy import optimize, stats
 
 from tests.statistical.harness import guarantee
 from wattveil.errors import InvalidParameterError
+from wattveil.lab.audit.canaries import ONE_RUN
 from wattveil.lab.audit.epsilon_bounds import audit_one_run, one_run_epsilon, one_run_p_value
+from wattveil.privacy.guarantee import Tier
+from wattveil.products.registry import products_of
+
+NO_CANARY = {
+    "clusters": "its curves and sizes are of clusters of many customers: no number of one canary",
+}
+"""Products that are audited by pairs of neighbours alone, with the reason."""
+
+
+def test_every_product_has_a_canary_or_a_reason() -> None:
+    """A product that one-run audits would silently leave out is found."""
+    known = {product.name for product in products_of(Tier.GLOBAL)}
+    assert not known - {*ONE_RUN, *NO_CANARY}, "needs an entry of ONE_RUN, or of NO_CANARY"
+    assert not {*ONE_RUN, *NO_CANARY} - known
+    assert not {*ONE_RUN} & {*NO_CANARY}
 
 
 def printed_p_value(

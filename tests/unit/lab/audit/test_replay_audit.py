@@ -1,23 +1,25 @@
 """The command `audit --replay`: output and exit code; and what a replay compares."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from tests.sample_bundles import some_profiles
+from tests.sample_bundles import EVERYTHING, product_names, some_profiles
 from wattveil import cli
 from wattveil.bundle.produce import release_products
 from wattveil.lab.audit.replay_audit import (
+    WHOLE,
     Neighbour,
     hostile_rows,
     replay_audit,
     rows_without_data,
 )
+from wattveil.privacy.guarantee import Guarantee, Spend
 from wattveil.privacy.mechanisms import contributions
 from wattveil.release.group_load import load_shapes
 from wattveil.release.kmeans import PrivateKMeans, private_kmeans_by_class
@@ -39,8 +41,7 @@ def test_every_part_of_own_profiles_is_replayed(tmp_path: Path) -> None:
     found = json.loads(result.stdout)
     assert (found["private"], found["holds"], found["faults"]) == (True, True, [])
     assert found["replays"] == 13
-    names = ["clusters", "synthesis", "load", "shares", "labels"]
-    assert [part["part"] for part in found["parts"]] == names
+    assert [part["part"] for part in found["parts"]] == product_names(EVERYTHING)
     assert all(part["worst_ratio"] <= 1.0 for part in found["parts"])
     # The cheapest channel of the labels may cost less than their epsilon, down to nothing.
     assert all(part["worst_ratio"] > 0.99 for part in found["parts"] if part["part"] != "labels")
@@ -161,6 +162,48 @@ def test_what_a_second_run_may_not_do() -> None:
     texts = {fault.text for fault in found.faults}
     assert "noise was not drawn with the scales that were charged" in texts
     assert "the second run made fewer queries than the first" in texts
+
+
+def test_a_tuple_of_other_parts_is_one_release() -> None:
+    """Parts are products of a release: a result that is a named tuple has its own charges."""
+
+    class Shapes(NamedTuple):
+        mean_kw: Any
+        guarantee: Guarantee
+        spends: tuple[Spend, ...]
+
+    def named(rows: Any) -> Shapes:  # noqa: ANN401 - an array
+        found = load_shapes(rows, epsilon=1.0, delta=1e-6)
+        return Shapes(found.mean_kw, found.guarantee, found.spends)
+
+    load_kw = simulate_load_kw(customers=5)
+    found = replay_audit(named, load_kw, [Neighbour(name="one less", data=load_kw[1:])])
+    assert [part.part for part in found.parts] == [WHOLE]
+    assert found.holds
+    assert found.worst_ratio > 0.9
+
+
+def test_values_of_the_same_name_are_all_compared() -> None:
+    """An exact value is found also where the next one has its name."""
+
+    @dataclass(frozen=True)
+    class Named:
+        value: float
+        name: str = "same"
+
+    @dataclass(frozen=True)
+    class Leaking:
+        values: tuple[Named, ...]
+        guarantee: Guarantee
+        spends: tuple[Spend, ...]
+
+    def leaking(rows: Any) -> Leaking:  # noqa: ANN401 - an array
+        found = load_shapes(rows, epsilon=1.0, delta=1e-6)
+        return Leaking((Named(float(len(rows))), Named(0.0)), found.guarantee, found.spends)
+
+    load_kw = simulate_load_kw(customers=5)
+    found = replay_audit(leaking, load_kw, [Neighbour(name="one less", data=load_kw[1:])])
+    assert [fault.text for fault in found.faults] == ["values.0.value is not the same in both runs"]
 
 
 def test_classes_and_labels() -> None:

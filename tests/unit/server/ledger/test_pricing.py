@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.sample_bundles import EVERYTHING, some_profiles, without_plan_simulation
+from tests.sample_bundles import (
+    EVERYTHING,
+    only,
+    product_names,
+    some_profiles,
+    without_plan_simulation,
+)
 from wattveil.bundle.keys import canonical
 from wattveil.bundle.manifest import Manifest
 from wattveil.bundle.plan import plan_release, split_budget
@@ -114,14 +120,14 @@ def test_the_scale_of_weights_does_not_matter(
     weights: dict[str, float], lowest: tuple[str, ...]
 ) -> None:
     """Weights of one ratio are one request, with one split, and are charged once."""
-    request = PLAIN.replace(weights=weights)
+    request = PLAIN.replace(weights={**only(), **weights})
     record = canonical_request(request)
-    assert record["weights"] == dict(zip(("clusters", "synthesis", "load"), lowest, strict=True))
+    assert record["weights"] == dict(zip(weights, lowest, strict=True))
     assert canonical_request(read_request(record)) == record
     split = order_release(request, dataset="homes", principal="ann", key="a").allotments
     assert split == split_budget(read_request(record))
     if lowest == ("3.0", "2.0", "1.0"):
-        assert record == canonical_request(PLAIN)
+        assert record == canonical_request(PLAIN.replace(weights=only(*weights)))
 
 
 @given(
@@ -132,19 +138,17 @@ def test_lowest_terms_keep_every_ratio(weights: tuple[float, ...], factor: float
     """Exactly, for any floats; powers of two scale floats without rounding."""
     names = ("clusters", "synthesis", "load")
     found = canonical_request(
-        PLAIN.replace(weights={n: w * factor for n, w in zip(names, weights, strict=True)})
+        PLAIN.replace(
+            weights={**only(), **{n: w * factor for n, w in zip(names, weights, strict=True)}}
+        )
     )["weights"]
     assert isinstance(found, dict)
     exact = [Fraction(float(found[name])) for name in names]
     assert all(one.denominator == 1 for one in exact)
     for one, weight in zip(exact, weights, strict=True):
         assert one * Fraction(weights[0]) == exact[0] * Fraction(weight)
-    assert (
-        found
-        == canonical_request(PLAIN.replace(weights=dict(zip(names, weights, strict=True))))[
-            "weights"
-        ]
-    )
+    unscaled = {**only(), **dict(zip(names, weights, strict=True))}
+    assert found == canonical_request(PLAIN.replace(weights=unscaled))["weights"]
 
 
 def test_weights_beyond_all_ratios_are_refused() -> None:
@@ -228,9 +232,7 @@ def test_a_canonical_request_reads_back(request_: ReleaseRequest) -> None:
     assert release_price(found) == release_price(request_)
 
 
-LOAD = ReleaseRequest(
-    epsilon=1.0, delta=1e-6, weights={"clusters": 0.0, "synthesis": 0.0, "shares": 0.0}
-)
+LOAD = ReleaseRequest(epsilon=1.0, delta=1e-6, weights=only("load"))
 LABELLED = PLAIN.replace(label_epsilon=0.5)
 
 
@@ -272,16 +274,16 @@ def test_a_whole_budget_goes_in_one_release() -> None:
 @pytest.mark.parametrize(
     "request_",
     [
-        PLAIN.replace(weights={"clusters": 0.0, "synthesis": 0.0, "shares": 0.0}),
-        PLAIN.replace(weights={"load": 0.0, "shares": 0.0}, n_clusters=2),
+        PLAIN.replace(weights=only("load")),
+        PLAIN.replace(weights=only("clusters", "synthesis"), n_clusters=2),
         INSTANCE.replace(weights={}),
     ],
     ids=["load", "synthesis", "instance"],
 )
 def test_what_has_a_price_can_be_drawn(request_: ReleaseRequest, tmp_path: Path) -> None:
     """The minimum epsilon that is admitted, at the minimum delta, is computed; below: no charge."""
-    parts = 1.01 if len(request_.weights) > 2 else 2.02
-    smallest = request_.replace(epsilon=parts * MIN_PART_EPSILON, delta=1e-300)
+    parts = len(product_names(request_))
+    smallest = request_.replace(epsilon=1.01 * parts * MIN_PART_EPSILON, delta=1e-300)
     assert release_price(smallest) != Amounts()
     assert released(smallest, tmp_path / "bundle")["products"]
     with pytest.raises(InvalidParameterError, match=r"each part has 0\.001"):
