@@ -82,9 +82,9 @@ def test_no_seed_reaches_the_noise() -> None:
         "wattveil.cli.attack.copy",  # who is a member, and planted outliers
         "wattveil.lab.audit.release_audit.audit_release",  # which canaries are in
         "wattveil.cli.audit.audit",  # the same
-        "wattveil.privacy.transcript.record",  # a run of the replay audit: it cannot be published
+        "wattveil.lab.audit.replay_audit._observe",  # a run of the audit: it cannot be published
+        "wattveil.privacy.transcript.record",
         "wattveil.privacy.transcript._SeededNoise.__init__",
-        "wattveil.lab.audit.replay_audit._observe",
         "wattveil.lab.audit.replay_audit.replay_audit",
         "wattveil.lab.audit.replay_audit.replay_release",
         "wattveil.cli.audit._replay",

@@ -13,11 +13,12 @@ with the data holder.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wattveil.arrays import Ints
+from wattveil.arrays import Floats, Ints
 from wattveil.privacy import noise
 from wattveil.privacy.private_data import IN_AUDIT
 
@@ -39,15 +40,29 @@ class Transcript:
     words: tuple[NDArray[np.uint64], ...]
 
 
+class Generator(Protocol):
+    """A seeded generator of NumPy."""
+
+    def normal(self, loc: float, scale: float, size: int, /) -> Floats:
+        """Draw normal numbers."""
+
+    def bytes(self, length: int, /) -> bytes:
+        """Draw bytes."""
+
+
 def record(
-    run: Callable[[], object], handed: Transcript | None = None, *, seed: int | None = None
+    run: Callable[[], object],
+    handed: Transcript | None = None,
+    *,
+    generator: Generator | None = None,
 ) -> Transcript:
     """Run a release and return its transcript.
 
-    Noise is that of an earlier transcript, if one is handed; else it is seeded; without a seed it
-    is drawn by the system. In all three cases what the run releases cannot be published.
+    Noise is that of an earlier transcript, if one is handed; else it comes from the generator;
+    without one it is drawn by the system. What the run releases can never be published.
     """
-    source = _Recorder(handed, noise.NoiseSource() if seed is None else _SeededNoise(seed))
+    own = noise.NoiseSource() if generator is None else _SeededNoise(generator)
+    source = _Recorder(handed, own)
     token = IN_AUDIT.set(True)
     try:
         with noise.simulate(source):
@@ -60,8 +75,8 @@ def record(
 class _SeededNoise(noise.NoiseSource):
     """Rounded normal numbers and words of a seeded generator: for comparison, no protection."""
 
-    def __init__(self, seed: int) -> None:
-        self._generator = np.random.default_rng(seed)  # noqa: TID251 - nothing is released
+    def __init__(self, generator: Generator) -> None:
+        self._generator = generator
 
     def discrete_gaussian(self, scale: float, size: int) -> Ints:
         """Draw normal numbers, rounded."""
@@ -69,7 +84,7 @@ class _SeededNoise(noise.NoiseSource):
 
     def words(self, size: int) -> NDArray[np.uint64]:
         """Draw uniform 64-bit words."""
-        return self._generator.integers(0, 2**64, size, dtype=np.uint64)
+        return np.frombuffer(self._generator.bytes(8 * size), dtype=np.uint64)
 
 
 class _Recorder(noise.NoiseSource):

@@ -79,7 +79,10 @@ def test_a_record_without_a_seed_has_the_noise_of_the_system(ample: Ample) -> No
 def test_a_seed_repeats_the_noise(ample: Ample) -> None:
     """The noisy integers and words, for a seed; others for another seed."""
     runs = {seed: [Release(ample()) for _ in range(2)] for seed in (3, 4)}
-    found = {seed: [record(run, seed=seed) for run in runs[seed]] for seed in runs}
+    found = {
+        seed: [record(run, generator=np.random.default_rng(seed)) for run in runs[seed]]
+        for seed in runs
+    }
     for seed, (one, two) in runs.items():
         assert one.steps == two.steps
         assert one.labels == two.labels
@@ -103,7 +106,8 @@ def test_a_recorded_release_cannot_be_published(ample: Ample, seed: int | None) 
         first()
         assert [one.publish() for one in first.totals] == [one.value for one in first.totals]
 
-    earlier = record(run, seed=seed)
+    generator = None if seed is None else np.random.default_rng(seed)
+    earlier = record(run, generator=generator)
     record(second, handed=earlier)
     assert genuine == [False]
     for one in (*first.totals, *second.totals):

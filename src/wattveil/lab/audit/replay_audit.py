@@ -34,6 +34,7 @@ from wattveil.arrays import Floats
 from wattveil.bundle.plan import ReleasePlan, requested_products, split_budget
 from wattveil.bundle.produce import release_products
 from wattveil.errors import InvalidParameterError
+from wattveil.lab.seeded_draws import named_generator
 from wattveil.privacy.accounting import RHO_UNITS, Composition
 from wattveil.privacy.guarantee import Budget, Guarantee, Neighbours, Spend, Tier
 from wattveil.privacy.mechanisms.contributions import UNIT
@@ -315,10 +316,11 @@ def _observe(
     data: Data,
     handed: Transcript | None = None,
     *,
-    seed: int | None = None,
+    seed: int = 0,
 ) -> _Observed:
     results: list[object] = []
-    transcript = record(lambda: results.append(release(data)), handed, seed=seed)
+    generator = named_generator(seed, "replay")
+    transcript = record(lambda: results.append(release(data)), handed, generator=generator)
     return _Observed(transcript, results[0], dict(_values((), results[0])))
 
 
