@@ -56,7 +56,7 @@ def test_a_server_quotes_and_releases_a_registered_product(
             assert found["request"]["options"] == {"toy": {"multiple": 1000}}
             where = f"/v1/releases/{ordered.json['id']}/payload/toy_customers.parquet"
             table = pq.read_table(io.BytesIO(server.send("GET", where, as_="ann").body))
-            assert table.column("customers").to_pylist()[0] % 1000.0 == 0.0
+            assert table.column("count").to_pylist()[0] % 1000.0 == 0.0
         monkeypatch.delenv("PYTHONPATH")  # compute processes do not register it any more
         with serving(folder, tokens=server.tokens) as later:
             before = later.send("GET", "/v1/datasets/homes/budget", as_="ann").json
