@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -161,11 +162,12 @@ def test_nothing_is_drawn_beyond_what_was_paid(
         drawn.append(out)
         return draw(profiles, planned, out, **more)
 
-    def outcome(number: int, *, epsilon_times: float) -> str:
-        def upgraded(request: ReleaseRequest) -> dict[str, Allotment]:
-            return split(request.replace(epsilon=epsilon_times * request.epsilon))
+    def outcome(number: int, *, paid_times: float = 1.0, drawn_times: float = 1.0) -> str:
+        def split_of(times: float, request: ReleaseRequest) -> dict[str, Allotment]:
+            return split(request.replace(epsilon=times * request.epsilon))
 
-        monkeypatch.setattr(plan, "split_budget", upgraded)  # prices are those from before
+        monkeypatch.setattr(pricing, "split_budget", partial(split_of, paid_times))
+        monkeypatch.setattr(plan, "split_budget", partial(split_of, drawn_times))
         paid, before = order(server, number), budget(server)
         server.settle()
         assert budget(server) == before
@@ -173,9 +175,10 @@ def test_nothing_is_drawn_beyond_what_was_paid(
 
     monkeypatch.setattr(registered_profiles, "release_bundle", drawing)
     monkeypatch.setattr(ReleaseService, "_planned", lambda *_: None)  # as after a restart
-    assert (outcome(77, epsilon_times=1.001), drawn) == ("failed", [])
+    assert (outcome(76, drawn_times=1.001), drawn) == ("failed", [])  # beyond the request itself
+    assert (outcome(77, paid_times=0.999), drawn) == ("failed", [])
     assert "beyond what was paid" in caplog.text
-    assert (outcome(78, epsilon_times=0.999), len(drawn)) == ("ok", 1)
+    assert (outcome(78, drawn_times=0.999), len(drawn)) == ("ok", 1)
 
 
 def test_a_request_is_priced_and_planned_once(
