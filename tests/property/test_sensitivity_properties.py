@@ -20,7 +20,7 @@ from wattveil.arrays import Floats, Ints
 from wattveil.engines.local import LocalRows
 from wattveil.errors import InvalidDataError
 from wattveil.privacy.guarantee import Neighbours
-from wattveil.privacy.mechanisms.contributions import BlockSums, Query
+from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals, Query
 
 EXTREME = [
     *(0.0, -0.0, 5e-324, -5e-324, 1e-310, 2.0**-25, 2.0**-26, 1e-9, 0.5, 1.0, -2.0),
@@ -138,9 +138,12 @@ def test_blocks_of_any_partition_add_up(rows: Floats, data: st.DataObject) -> No
     query = Query(tag="t", rho_units=1, n_cells=n_cells, n_features=rows.shape[1])
     sums = BlockSums([query], given_features.bind())
     cut = data.draw(st.integers(0, len(rows)))
-    parts = [sums(rows[:cut], cells[:cut]), sums(rows[cut:], cells[cut:])]
-    packed = [sums.unpack(sums.pack(part)) for part in parts]
-    for totals in (sums.total(parts), sums.total(packed), LocalRows(rows, cells).add_up(sums)):
+
+    def parts() -> list[BoundedTotals]:  # totals are used once
+        return [sums(rows[:cut], cells[:cut]), sums(rows[cut:], cells[cut:])]
+
+    packed = [sums.unpack(sums.pack(part)) for part in parts()]
+    for totals in (sums.total(parts()), sums.total(packed), LocalRows(rows, cells).add_up(sums)):
         assert np.array_equal(sums.split(totals)[0].reshape(query.shape), expected)
 
 
