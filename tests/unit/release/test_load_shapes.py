@@ -82,7 +82,9 @@ def test_a_narrower_range_hides_less() -> None:
     load_kw = simulated_homes(CUSTOMERS)
 
     def hidden(epsilon: float, highest: float) -> float:
-        shapes = [release(load_kw, epsilon=epsilon, plausible_kw=(0.04, highest)) for _ in range(9)]
+        shapes = [
+            release(load_kw, epsilon=epsilon, plausible_kw=(0.04, highest)) for _ in range(25)
+        ]
         return float(np.median([shape.max_clipping_bias_kw[0] for shape in shapes]))
 
     assert hidden(1.0, 40.0) > 2.0 * hidden(1.0, 10.0)
