@@ -9,6 +9,7 @@ import decimal
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -20,8 +21,15 @@ from wattveil.declaration import to_plain
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy import accounting
 from wattveil.privacy.accounting import RHO_UNITS, Composition
-from wattveil.privacy.guarantee import Budget, Guarantee, Neighbours, Tier, Unit
-from wattveil.products.product import Allotment, Choice, Expectation, Product, guarantee_of
+from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
+from wattveil.products.product import (
+    Allotment,
+    Choice,
+    Expectation,
+    Product,
+    grant_of,
+    guarantee_of,
+)
 from wattveil.products.registry import products_of
 from wattveil.products.request import ReleaseRequest
 from wattveil.profiles import TimeGrid
@@ -282,12 +290,12 @@ def split_budget(request: ReleaseRequest) -> dict[str, Allotment]:
         else:
             fixed[product.name] = allotment
     set_aside = _composed(fixed.values())
-    if (least := set_aside.epsilon(request.delta)) > request.epsilon:
+    if (least := _epsilon_of(set_aside, request.delta)) > request.epsilon:
         rule = f"at least the {least:g} that its products take at delta = {request.delta!r}"
         raise InvalidParameterError("epsilon", rule, request.epsilon)
     if not gaussian:
         return fixed
-    whole = Budget(
+    whole = grant_of(
         guarantee_of(request, epsilon=request.epsilon, delta=request.delta),
         response_epsilon=set_aside.response_epsilon,
         response_delta=set_aside.response_delta,
@@ -384,8 +392,7 @@ def _worst_error_kw(plan: ReleasePlan) -> float:
 
 def _gaussian_allotment(request: ReleaseRequest, rho_units: float) -> Allotment:
     """Return the allotment whose guarantee, in a few digits, grants at most this rho."""
-    s = math.sqrt(2.0 * rho_units / RHO_UNITS)
-    epsilon = calibration.gaussian_epsilon(s=s, delta=request.delta)
+    epsilon = _epsilon_of_rho(rho_units, request.delta)
     short = float(_SHORT_DOWN.create_decimal(epsilon))
     if short == 0.0:
         raise _too_small(request)
@@ -400,7 +407,18 @@ def _too_small(request: ReleaseRequest) -> InvalidParameterError:
 
 def composed_epsilon(allotments: Iterable[Allotment], delta: float) -> float:
     """Return the epsilon of all grants together, by the closed form."""
-    return _composed(allotments).epsilon(delta)
+    return _epsilon_of(_composed(allotments), delta)
+
+
+# A plan is checked as often as it is handed on, and a search for a budget comes back to it.
+@lru_cache(maxsize=1024)
+def _epsilon_of(cost: Composition, delta: float) -> float:
+    return cost.epsilon(delta)
+
+
+@lru_cache(maxsize=1024)
+def _epsilon_of_rho(rho_units: float, delta: float) -> float:
+    return calibration.gaussian_epsilon(s=math.sqrt(2.0 * rho_units / RHO_UNITS), delta=delta)
 
 
 def _composed(allotments: Iterable[Allotment]) -> Composition:

@@ -10,6 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
 
@@ -44,7 +45,7 @@ class Allotment:
     @classmethod
     def of(cls, guarantee: Guarantee, *, response_epsilon: float = 0.0) -> "Allotment":
         """Return the grant of a budget with this guarantee."""
-        grant = Budget(guarantee, response_epsilon=response_epsilon).grant
+        grant = grant_of(guarantee, response_epsilon=response_epsilon)
         # A grant without rho admits no Gaussian draw, and so no discretisation.
         eta = grant.eta if grant.rho_units else 0.0
         return cls(guarantee=guarantee, grant=replace(grant, eta=eta))
@@ -53,6 +54,14 @@ class Allotment:
     def count_std(self) -> float:
         """Standard error of counts, if one histogram spends all of it: rho = 1 / (2 std^2)."""
         return math.sqrt(RHO_UNITS / (2.0 * self.grant.rho_units))
+
+
+@lru_cache(maxsize=1024)  # a plan is checked as often as it is handed on
+def grant_of(
+    guarantee: Guarantee, *, response_epsilon: float = 0.0, response_delta: float = 0.0
+) -> Composition:
+    """Return what a budget with this guarantee may spend, beside what is set aside."""
+    return Budget(guarantee, response_epsilon=response_epsilon, response_delta=response_delta).grant
 
 
 def guarantee_of(request: ReleaseRequest, *, epsilon: float, delta: float) -> Guarantee:
