@@ -5,6 +5,7 @@ import datetime as dt
 import numpy as np
 
 from wattveil import LeaveOneOutKMeans, LoadSynthesizer, PrivateKMeans, YearSynthesizer
+from wattveil.numerics.measures.fidelity_measures import slot_distance
 from wattveil.profiles import Split
 from wattveil.simulate import simulate_load_kw
 
@@ -13,5 +14,6 @@ fortnight_kw = np.tile(homes_kw, 14)
 years = YearSynthesizer(first_day=dt.date(2025, 3, 3), split=Split.WEEKDAY_WEEKEND)
 PrivateKMeans().fit(homes_kw)
 LeaveOneOutKMeans().fit(homes_kw)
-LoadSynthesizer().fit(homes_kw).sample(10, seed=1)
+sampled_kw, _ = LoadSynthesizer().fit(homes_kw).sample(10, seed=1)
+slot_distance(homes_kw, sampled_kw)
 years.fit(fortnight_kw).sample(10, seed=1)

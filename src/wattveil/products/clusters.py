@@ -317,18 +317,24 @@ def centroid_error(rows: Floats, centroids: Floats) -> float:
     return math.sqrt(squares / len(rows))
 
 
-@lru_cache(maxsize=_POPULATIONS)  # a search for a budget simulates with the same customers
 def simulated_rows(
     customers: int, n_slots: int, *, seed: int, typical_kw: float | None = None
 ) -> Floats:
     """Return load profiles of simulated customers with this number of slots and median size."""
-    hourly = simulate_load_kw(customers=customers, seed=seed)
+    hourly = _simulated_homes(customers, seed)
     hours = (np.arange(n_slots) + 0.5) * 24.0 / n_slots - 0.5
-    rows = np.array([np.interp(hours, np.arange(24), row, period=24.0) for row in hourly])
+    between = [np.interp(hours, np.arange(24), unit, period=24.0) for unit in np.eye(24)]
+    rows: Floats = hourly @ np.array(between)
     if typical_kw is not None:
         sizes = np.sqrt(np.square(rows).mean(axis=1))
         rows *= checks.positive("typical_kw", typical_kw) / np.median(sizes)
     return rows
+
+
+@lru_cache(maxsize=2 * _POPULATIONS)  # every plan simulates with the same customers
+def _simulated_homes(customers: int, seed: int) -> Floats:
+    """Return hourly load profiles of simulated homes. Do not change them."""
+    return simulate_load_kw(customers=customers, seed=seed)
 
 
 def segment_figures(

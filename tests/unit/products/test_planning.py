@@ -14,6 +14,7 @@ from wattveil.products import clusters
 from wattveil.products.clusters import centroid_error, plan_kmeans, simulated_rows
 from wattveil.products.labels import plan_labels
 from wattveil.products.shares import plan_shares
+from wattveil.simulate import simulate_load_kw
 
 CENTROIDS = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 5.0], [6.0, 6.0]])
 SIZES = np.array([400, 300, 200, 100])
@@ -244,6 +245,16 @@ def test_a_public_estimate_of_size_scales_the_simulation() -> None:
     assert np.median(np.sqrt(np.square(small).mean(axis=1))) == pytest.approx(0.5)
     with pytest.raises(InvalidParameterError, match="typical_kw"):
         simulated_rows(200, 24, seed=0, typical_kw=-1.0)
+
+
+def test_simulated_slots_lie_between_the_hours() -> None:
+    """Each row by itself, across midnight too; hours are the simulated ones, before and after."""
+    hourly = simulate_load_kw(customers=5, seed=2)
+    quarters = np.arange(0.125, 24.0, 0.25) - 0.5  # middles, from those of the hours
+    expected = [np.interp(quarters, np.arange(24), row, period=24.0) for row in hourly]
+    assert simulated_rows(5, 96, seed=2) == pytest.approx(np.array(expected), rel=1e-12)
+    simulated_rows(5, 24, seed=2, typical_kw=3.0)
+    assert np.array_equal(simulated_rows(5, 24, seed=2), hourly)
 
 
 def test_quarter_hours_are_planned_with(monkeypatch: pytest.MonkeyPatch) -> None:

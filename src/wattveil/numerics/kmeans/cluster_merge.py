@@ -76,12 +76,14 @@ def own_spread(cells: Cells) -> Floats:
 
 def local_optima(cells: Cells, n_clusters: int) -> list[Merge]:
     """Return different merges of the cells that the coarse stage confirmed, the cheapest first."""
+    from sklearn import config_context  # noqa: PLC0415
     from sklearn.cluster import KMeans  # noqa: PLC0415 -- a third of a second, for releases alone
 
     part = _confirmed_cells(cells, n_clusters)
     # Fixed seeds: the restarts use released numbers only. For so few points threads cost more
-    # than they save.
-    with threadpool_limits(limits=1):
+    # than they save, and so do checks of arguments.
+    unchecked = config_context(assume_finite=True, skip_parameter_validation=True)
+    with threadpool_limits(limits=1), unchecked:
         fits = [
             KMeans(n_clusters, n_init=1, random_state=seed).fit(
                 part.centres, sample_weight=part.counts
