@@ -48,7 +48,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Mark each test of a marked folder, so that `-m "not statistical"` needs no decorator.
 
     Folders with long tests come first: a process that has nothing left takes short ones from the
-    end of the other's list. It also keeps tests together that share a server or Spark.
+    end of the other's list. It also keeps tests together that share a server. Tests on Spark follow
+    the pages, one of which uses it: only the process that begins with the pages starts a Spark.
 
     Thousands of runs of the same lines need not be traced: every line is covered by other tests.
     Tracing them takes half as long again, or as long again, as running them.
@@ -59,13 +60,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(folder)
         if folder in _UNTRACED_FOLDERS:
             item.add_marker("no_cover")
-    items.sort(key=lambda item: _LONG_FIRST.index(item.path.relative_to(_TESTS).parts[0]))
+    on_spark = {item for item in items if "spark" in getattr(item, "fixturenames", ())}
+    items.sort(key=lambda item: _rank(item, is_on_spark=item in on_spark))
     if config.getoption("--few-examples"):
-        on_spark = [item for item in items if "spark" in getattr(item, "fixturenames", ())]
-        config.hook.pytest_deselected(items=on_spark)
-        items[:] = [item for item in items if item not in set(on_spark)]
+        config.hook.pytest_deselected(items=[*on_spark])
+        items[:] = [item for item in items if item not in on_spark]
         for item in items:
             _draw_few_examples(getattr(item, "obj", None))
+
+
+def _rank(item: pytest.Item, *, is_on_spark: bool) -> tuple[bool, bool, int]:
+    """Return the place of a test in the order: pages, Spark, folders with long tests, others."""
+    folder = item.path.relative_to(_TESTS).parts[0]
+    is_page = folder == _LONG_FIRST[0]
+    return not is_page, not is_on_spark, _LONG_FIRST.index(folder)
 
 
 def _draw_few_examples(test: object) -> None:
