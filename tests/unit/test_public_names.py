@@ -102,6 +102,7 @@ def test_no_seed_reaches_the_noise() -> None:
         "wattveil.grid.placement.CustomerSampler.__init__",  # the same
         "wattveil.grid.experiment._centroids",  # the starts of K-means
         "wattveil.grid.experiment.compare_on_feeder",  # who stands at which bus
+        "wattveil.products.clusters._simulated_homes",
         "wattveil.products.clusters.simulated_rows",  # simulated homes
         "wattveil.release.synthetic.LoadSynthesizer.sample",  # from what is released
         "wattveil.numerics.synthesis.population_model.SyntheticModel._cluster_batch",
