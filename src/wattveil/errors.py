@@ -15,6 +15,7 @@
     ├── LedgerBehindError       the database is older than what was last seen of it
     ├── ServerRefusalError      a server refuses, with a code of a closed list
     ├── MissingExtraError       an optional dependency is not installed (also an ImportError)
+    ├── ModelSelectionError     a search over parameters would fit private data many times
     └── MissingJavaError        Spark needs Java, which was not found
 
     WattveilWarning
@@ -160,6 +161,14 @@ class MissingJavaError(WattveilError):
         )
 
 
+class ModelSelectionError(WattveilError, TypeError):
+    """A search over parameters, such as `GridSearchCV`, would fit private data many times."""
+
+    def __init__(self, caller: str, reason: str) -> None:
+        self.caller = caller
+        super().__init__(f"{caller} cannot be used with a private estimator: {reason}")
+
+
 class WattveilWarning(UserWarning):
     """Base of every warning of Wattveil."""
 
@@ -170,3 +179,8 @@ class WeakGuaranteeWarning(WattveilWarning):
 
 class UnprotectedStepWarning(WattveilWarning):
     """A Pipeline step is fitted on private rows without noise; the guarantee does not cover it."""
+
+
+def __dir__() -> list[str]:
+    own = globals().items()
+    return sorted(name for name, one in own if isinstance(one, type) and one.__module__ == __name__)

@@ -141,7 +141,7 @@ def write_customers(
     grid, timezone = TimeGrid.from_json(public["grid"]), public["timezone"]
 
     def batch(number: int) -> Batch:
-        load_kw, clusters = model.batch(number, customers, seed=seed)
+        load_kw, clusters = model.batch(number, customers, random_state=seed)
         first = number * BATCH
         return [f"S{place:09}" for place in range(first, first + len(load_kw))], clusters, load_kw
 

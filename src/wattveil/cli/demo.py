@@ -74,7 +74,7 @@ def demo(
         with _step(console, 3, "Released, and signed with a key made for this demo"):
             manifest = release_bundle(profiles, plan, out, key=keys.new_key())
         with _step(console, 4, f"Drew {_SYNTHETIC:,} synthetic customers, at no privacy cost"):
-            synthetic, _ = read_model(out).sample(_SYNTHETIC, seed=1)
+            synthetic, _ = read_model(out).sample(_SYNTHETIC, random_state=1)
         with _step(console, 5, "Verified, without access to the data"):
             verdict = verify_bundle(out)
         _show_checks(console, verdict, out)

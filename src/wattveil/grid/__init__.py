@@ -36,3 +36,7 @@ __all__ = [
     "read_feeder",
     "write_grid_page",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

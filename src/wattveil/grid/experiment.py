@@ -19,7 +19,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from wattveil import checks
 from wattveil.arrays import Floats, Ints
@@ -37,6 +36,7 @@ from wattveil.numerics.measures.fidelity_measures import (
     verdict_of,
 )
 from wattveil.profiles.profiles import Profiles
+from wattveil.web.results import PrivateResult, ResultTable, records_table
 
 # --- results --------------------------------------------------------------------------------------
 
@@ -69,8 +69,8 @@ class GridRow:
     verdict: Verdict
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class GridComparison:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class GridComparison(PrivateResult):
     """Comparison of synthetic and real customers on a feeder. PRIVATE, internal use only.
 
     Attributes
@@ -100,9 +100,11 @@ class GridComparison:
     class_mix_distance: float
     synthetic_failures: Mapping[int, str]
 
-    def to_arrow(self) -> pa.Table:
-        """Return the rows as a table."""
-        return pa.Table.from_pylist(self._records())
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"metrics": lambda: records_table(self._records(), "metric")}
+
+    def _public_facts(self) -> Mapping[str, object]:
+        return {"feeder": self.setting.feeder.name, "houses": self.setting.placement.houses}
 
     def to_json(self) -> dict[str, object]:
         """Return everything except the observations as JSON values; null if not finite."""

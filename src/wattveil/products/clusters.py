@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar
@@ -47,6 +47,7 @@ from wattveil.profiles import TimeGrid
 from wattveil.release.kmeans import PrivateKMeans, private_kmeans_by_class
 from wattveil.simulate import simulate_load_kw
 from wattveil.web.charts import INK, TWO_SIDED_95, ReportFigure, colour, new_figure
+from wattveil.web.results import Result, ResultTable, records_table
 
 _FURTHER = re.compile(
     "(population mean|coarse|refining) step [0-9]{1,3}: (counts|offsets)|merge selection"
@@ -221,7 +222,7 @@ def _estimator(choice: Choice, allotment: Allotment) -> PrivateKMeans:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KMeansPlan:
+class KMeansPlan(Result):
     """Expected accuracy of clusters, from public parameters and simulated populations."""
 
     queries: dict[str, float]
@@ -235,6 +236,14 @@ class KMeansPlan:
     """Median of `centroid_error`: in kW, with ``normalise`` relative to unit L2 norm."""
     distinguishable_clusters: int
     """Median of ``n_distinguishable_``: request no more clusters than this."""
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        names = ("signal", "expected_loss", "expected_error", "distinguishable_clusters")
+        queries = [{"query": name, "share": share} for name, share in self.queries.items()]
+        return {
+            "plan": lambda: records_table([{name: getattr(self, name) for name in names}]),
+            "queries": lambda: records_table(queries, "query"),
+        }
 
 
 def plan_kmeans(

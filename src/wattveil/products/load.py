@@ -9,7 +9,7 @@ True
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -60,6 +60,7 @@ from wattveil.release.group_load import (
 )
 from wattveil.release.rows.load_features import first_columns
 from wattveil.web.charts import ReportFigure
+from wattveil.web.results import Result, ResultTable
 
 _SIZE = "root-mean-square load, with quick changes counted more"
 _BOUND = Column(
@@ -245,13 +246,21 @@ def _caption(groups: Table) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LoadPlan:
+class LoadPlan(Result):
     """Expected error and clipping bound of each group."""
 
     error_kw: Floats
     """Expected root-mean-square error over the slots; of a duration curve, over the ranks."""
     clip_kw: Floats
     """The size above which customers will be clipped."""
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"plan": self._groups}
+
+    def _groups(self) -> ResultTable:
+        groups = np.arange(self.error_kw.size)
+        columns = {"group": groups, "error_kw": self.error_kw, "clip_kw": self.clip_kw}
+        return ResultTable(columns, ("group",))
 
 
 def plan_load_shapes(

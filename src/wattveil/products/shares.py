@@ -1,6 +1,6 @@
 """The product `shares`: number and share of customers of each cluster, by group."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,6 +43,7 @@ from wattveil.products.tables import (
 )
 from wattveil.release.cluster_shares import ClusterShares, cluster_shares
 from wattveil.web.charts import TWO_SIDED_95, ReportFigure, colour, new_figure
+from wattveil.web.results import Result, ResultTable
 
 
 class Shares(Product):
@@ -172,12 +173,26 @@ def _share_figure(table: Table) -> Figure:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SharesPlan:
+class SharesPlan(Result):
     """Expected accuracy of `cluster_shares`, from public parameters."""
 
     counts_std: float
     shares_std: Floats
     """Expected standard error of each share, in the shape of the table."""
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"plan": self._cells}
+
+    def _cells(self) -> ResultTable:
+        n_clusters = self.shares_std.shape[-1]
+        groups, clusters = np.divmod(np.arange(self.shares_std.size), n_clusters)
+        columns = {
+            "group": groups,
+            "cluster": clusters,
+            "count_std": np.full(self.shares_std.size, self.counts_std),
+            "share_std": self.shares_std.ravel(),
+        }
+        return ResultTable(columns, ("group", "cluster"))
 
 
 def plan_shares(

@@ -1,7 +1,7 @@
 """The product `synthesis`: a model of synthetic customers, and a first sample from it."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from wattveil.numerics.kmeans.lloyd import k_means
 from wattveil.numerics.measures.fidelity_measures import correlation_error, slot_distance
 from wattveil.numerics.synthesis import SyntheticModel
 from wattveil.products.clusters import Clusters, several_days, simulated_rows, simulation_of
-from wattveil.products.curve_figures import Curve, add_curve, curves
+from wattveil.products.curve_figures import curves
 from wattveil.products.findings import Finding, gathered, same_numbers
 from wattveil.products.product import (
     Allotment,
@@ -35,6 +35,8 @@ from wattveil.products.request import ReleaseRequest
 from wattveil.products.tables import CLUSTER, SLOT, TIME, Column, Table, TableLayout
 from wattveil.release.synthetic import LoadSynthesizer
 from wattveil.web.charts import ReportFigure, add_band, colour, label_times, new_figure
+from wattveil.web.curves import Curve, add_curve
+from wattveil.web.results import Result, ResultTable, records_table
 
 MODEL = "synthetic_model.json"
 FIRST_SET, FIRST_SEED = 1000, 1
@@ -180,7 +182,7 @@ def read_model(bundle: Path) -> SyntheticModel:
 
 def first_set(model: SyntheticModel) -> tuple[Ints, Floats]:
     """Return the clusters and the load of the first sample, slot by slot."""
-    load_kw, clusters = model.sample(FIRST_SET, seed=FIRST_SEED)
+    load_kw, clusters = model.sample(FIRST_SET, random_state=FIRST_SEED)
     return np.repeat(clusters, load_kw.shape[1]), load_kw.ravel()
 
 
@@ -218,13 +220,16 @@ def _spread_figure(curve: Curve, synthetic: Table) -> Figure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SyntheticPlan:
+class SyntheticPlan(Result):
     """Expected accuracy of a model, from public parameters and simulated populations."""
 
     slot_distance: float
     """Median of `slot_distance` between real and synthetic customers, in standard deviations."""
     correlation_error: float
     """Median of the mean absolute error of the correlation of two slots."""
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"plan": lambda: records_table([vars(self)])}
 
 
 def plan_synthesizer(
@@ -256,7 +261,7 @@ def plan_synthesizer(
             centroids = k_means(estimator.comparable(rows), k, seed=0, n_init=3).centroids
             simulation.set_params(centroids=centroids, n_clusters=k)
         for run in range(_RUNS):
-            sampled, _ = clone(simulation).fit(rows).sample(_SAMPLED, seed=run)
+            sampled, _ = clone(simulation).fit(rows).sample(_SAMPLED, random_state=run)
             distances.append(slot_distance(rows, sampled))
             errors.append(correlation_error(rows, sampled))
     return SyntheticPlan(

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Protocol, Self, TypeVar, overload
@@ -20,6 +20,7 @@ from wattveil.profiles.time_grid import TimeGrid
 from wattveil.readings.options import ReadOptions
 from wattveil.readings.row_checks import ReadingReport
 from wattveil.readings.timestamps import TimeZone, known_zone
+from wattveil.web.results import PrivateResult, ResultTable
 
 METADATA = "wattveil.profiles"
 SPARK_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
@@ -40,7 +41,7 @@ class ProfilesEngine(Protocol[_Distributed_co]):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Profiles:
+class Profiles(PrivateResult):
     """Load profiles of customers: private, one row per customer.
 
     Parameters
@@ -100,7 +101,25 @@ class Profiles:
         """Count the customers."""
         return len(self.customer_ids)
 
-    def to_arrow(self) -> pa.Table:
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        keys = (_ID,)
+        return {
+            "profiles": lambda: ResultTable(self._file(), keys),
+            "wide": lambda: ResultTable(self._wide(), keys),
+        }
+
+    def _columns(self) -> Sequence[str]:
+        return (_ID, *self.attributes, _LOAD)
+
+    def _public_facts(self) -> Mapping[str, object]:
+        return {"grid": self.grid, "timezone": self.timezone}
+
+    def _wide(self) -> dict[str, object]:
+        slots = zip(self.grid.labels, self.load_kw.T, strict=True)
+        own = {_ID: self.customer_ids, **self.attributes}
+        return {**own, **{f"{_LOAD} {label}": column for label, column in slots}}
+
+    def _file(self) -> pa.Table:
         """Return the table that `write_parquet` writes, with its metadata."""
         flat = pa.array(np.ascontiguousarray(self.load_kw).ravel())
         columns = {
@@ -121,7 +140,7 @@ class Profiles:
 
     def write_parquet(self, path: str | Path) -> None:
         """Write the profiles to a Parquet file."""
-        pq.write_table(self.to_arrow(), path)
+        pq.write_table(self._file(), path)
 
     @overload
     @classmethod

@@ -8,7 +8,7 @@ the same result.
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -55,6 +55,7 @@ from wattveil.readings.sources import (
     spill_query,
 )
 from wattveil.readings.timestamps import MINUTE_US, midnights
+from wattveil.web.results import PrivateResult, ResultTable
 
 _MIN_MEMORY_MB = 200
 _SHOWN_FILES = 3
@@ -172,7 +173,7 @@ class Source:
     problems_to: Path | None = None
 
 
-class Readings:
+class Readings(PrivateResult):
     """Readings as one table of `READINGS_SCHEMA`; made by `read_readings`.
 
     Nothing is read before something is requested. `report` and the table need all rows reconciled;
@@ -222,9 +223,17 @@ class Readings:
         """Progress of the running query; below 0 if it is unknown."""
         return self.connection.query_progress()
 
-    def to_arrow(self) -> pa.Table:
-        """Return the table, by customer and time. It has to fit in memory."""
-        return self.batches().read_all()
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"readings": self._long}
+
+    def _long(self) -> ResultTable:
+        return ResultTable(self.batches().read_all(), ("customer_id", "start_utc"))
+
+    def _columns(self) -> Sequence[str]:
+        return tuple(schema.READINGS_SCHEMA.names)
+
+    def _public_facts(self) -> Mapping[str, object]:
+        return {"options": self.options}
 
     def batches(self) -> pa.RecordBatchReader:
         """Return the table as a stream of batches, by customer and time."""

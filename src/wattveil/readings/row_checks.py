@@ -15,7 +15,7 @@ in a double: 128 * 2e13 < 2^53. A cell of a profile sums in 64 bits the hours of
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import Any
@@ -29,6 +29,7 @@ from wattveil.readings.schema import ALLOWED_MINUTES, EARLIEST_YEAR, LATEST_YEAR
 from wattveil.readings.sources import one_of
 from wattveil.readings.timestamps import MINUTE_US
 from wattveil.terminal import plain
+from wattveil.web.results import PrivateResult, ResultTable, records_table
 
 
 class Drop(IntEnum):
@@ -108,8 +109,8 @@ class Note(StrEnum):
     UNPAIRED = "one of the customer's two channels is absent, taken as 0"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReadingReport:
+@dataclass(frozen=True, kw_only=True, repr=False)  # counts are exact
+class ReadingReport(PrivateResult):
     """Counts of the rows read, kept, dropped and merged, with reasons and inferred options.
 
     Always ``rows_in == rows_out + sum(dropped) + sum(merged)``; making a report that does not
@@ -180,6 +181,10 @@ class ReadingReport:
             found += [(f"{kind}: {reason}", rows) for reason, rows in ordered]
         found.append(("kept", self.rows_out))
         return found + [(f"of these: {reason}", rows) for reason, rows in self.notes.items()]
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        records = [{"rule": text, "rows": rows} for text, rows in self.lines()]
+        return {"report": lambda: records_table(records, "rule")}
 
     def table(self) -> Table:
         """Return the report as a table for the screen."""

@@ -4,7 +4,7 @@ The verdict states what was verified, and what no reader of a bundle can verify.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,13 @@ from wattveil.bundle.manifest import check_schema
 from wattveil.bundle.verify.verify_budget import budget_findings
 from wattveil.bundle.verify.verify_content import consistency, content_findings, is_same_software
 from wattveil.products.findings import Absent, Finding, gathered
+from wattveil.web.results import Result, ResultTable, records_table
 
 _SIGNATURE, _UNSIGNED = "the signature", "none: the publisher is not proved"
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerificationReport:
+class VerificationReport(Result):
     """Outcome of all checks of a bundle."""
 
     findings: tuple[Finding, ...]
@@ -34,6 +35,18 @@ class VerificationReport:
     def accepted(self) -> bool:
         """Whether every check holds."""
         return all(finding.holds for finding in self.findings)
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {
+            "findings": lambda: records_table([vars(one) for one in self.findings], "check"),
+            "not_proved": lambda: ResultTable({"text": self.not_proved}),
+        }
+
+    def _statement(self) -> str:
+        failed = sum(not finding.holds for finding in self.findings)
+        if failed:
+            return f"Refused: {failed} of {len(self.findings)} checks fail."
+        return f"Accepted: all {len(self.findings)} checks hold."
 
     def to_json(self) -> dict[str, object]:
         """Return the verdict as JSON values."""

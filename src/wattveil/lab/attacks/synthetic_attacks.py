@@ -294,7 +294,7 @@ def demonstrated_releases(
         synthesizer = LoadSynthesizer(
             n_clusters=n_clusters, epsilon=epsilon, delta=delta, plausible_kw=_PLAUSIBLE_KW
         )
-        return synthesizer.fit(rows).sample(len(rows), seed=1)[0]
+        return synthesizer.fit(rows).sample(len(rows), random_state=1)[0]
 
     return {
         "names removed": names_removed,

@@ -27,6 +27,7 @@ from wattveil.products.product import ReleasedProduct
 from wattveil.products.request import ReleaseRequest
 from wattveil.products.tables import Table, curve_names
 from wattveil.profiles import Profiles
+from wattveil.web.results import PrivateResult, ResultTable, records_table
 
 WHOLE = "whole release"
 _CANARY = "canary customer"
@@ -188,6 +189,27 @@ class AuditRow:
         }
 
 
+class AuditReport(PrivateResult, tuple[AuditRow, ...]):
+    """Audits of a release. PRIVATE, internal use only."""
+
+    __slots__ = ()
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        records = [
+            {
+                "release": row.release,
+                "method": row.method,
+                "epsilon_claimed": row.found.claim.epsilon,
+                "delta_claimed": row.found.claim.delta,
+                "epsilon_lower_bound": row.found.epsilon,
+                "evidence": row.found.evidence,
+                "verdict": row.verdict,
+            }
+            for row in self
+        ]
+        return {"audit": lambda: records_table(records, "release", "method")}
+
+
 def audit_release(
     request: ReleaseRequest,
     profiles: Profiles,
@@ -197,7 +219,7 @@ def audit_release(
     confidence: float,
     seed: int = 0,
     advance: Callable[[], None] = lambda: None,
-) -> tuple[AuditRow, ...]:
+) -> AuditReport:
     """Audit every requested product by paired and by one-run audits.
 
     Parameters
@@ -240,4 +262,4 @@ def audit_release(
         advance()
         bound = audit_one_run(coins.included, coins.observed, claim=coins.claim, level=level)
         rows.append(AuditRow(release=name, method="one run", found=bound))
-    return tuple(rows)
+    return AuditReport(rows)

@@ -10,7 +10,7 @@ Equal sizes matter: most distances are larger for small samples.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -31,6 +31,7 @@ from wattveil.lab.seeded_draws import (
 )
 from wattveil.numerics.kmeans.lloyd import k_means
 from wattveil.numerics.measures.fidelity_measures import NOISE_QUANTILE, ratio_to_noise, verdict_of
+from wattveil.web.results import PrivateResult, ResultTable, records_table
 
 METRICS: tuple[FidelityMetric, ...] = tuple(
     sorted(
@@ -70,8 +71,8 @@ class FidelityRow:
     verdict: str
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Evaluation:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Evaluation(PrivateResult):
     """Comparison of synthetic with real customers. PRIVATE, internal use only.
 
     Attributes
@@ -91,6 +92,9 @@ class Evaluation:
     customers: int
     synthetic_customers: int
     repeats: int
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"metrics": lambda: records_table([asdict(row) for row in self.rows], "metric")}
 
     def to_json(self) -> dict[str, object]:
         """Return everything except the samples as JSON values; null if not finite."""
