@@ -542,6 +542,31 @@ def test_levels_of_several_types_become_texts() -> None:
     assert isinstance(shapes.to_arrow(), pa.Table)
 
 
+def test_shapes_have_columns_without_a_unit() -> None:
+    """Rows of unit L2 norm are not in kW, and neither are their centroids."""
+    shapes = wattveil.PrivateKMeans(n_clusters=2, epsilon=5.0, normalise=True).fit(load_kw())
+    assert shapes.to_arrow().column_names == ["cluster", "slot", "shape", "shape_std"]
+    assert "kW" not in shapes.plot().layout.yaxis.title.text
+
+
+def test_a_bundle_draws_the_curves_that_are_asked_for(shared: Path) -> None:
+    """A table of load curves is drawn, any other refused with the names of those that can be."""
+    published = wattveil.read_bundle(bundle(shared))
+    assert "% of the time" in published.plot("load_duration").layout.xaxis.title.text
+    with pytest.raises(InvalidParameterError, match="load_shapes"):
+        published.plot("groups")
+
+
+def test_a_release_without_curves_has_an_empty_chart(
+    shared: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its notebook output is a table."""
+    published = wattveil.read_bundle(bundle(shared))
+    monkeypatch.setattr(type(published), "tables", ("groups",))
+    assert not published._chart().curves
+    assert "<polyline" not in published._repr_html_()
+
+
 def test_an_estimator_shows_its_parameters_before_fit() -> None:
     """scikit-learn's diagram, until there is something to show."""
     assert "PrivateKMeans" in wattveil.PrivateKMeans(n_clusters=4)._repr_html_()

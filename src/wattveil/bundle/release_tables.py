@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wattveil.errors import InvalidParameterError
-from wattveil.web.curves import Chart
 from wattveil.web.results import ChartedResult, ResultTable, one_line, records_table
 
 if TYPE_CHECKING:  # slow to load, and `wattveil admin` needs none of them
@@ -25,6 +24,7 @@ if TYPE_CHECKING:  # slow to load, and `wattveil admin` needs none of them
     from wattveil.bundle.manifest import Manifest
     from wattveil.bundle.verify.verify_bundle import VerificationReport
     from wattveil.numerics.synthesis import SyntheticModel
+    from wattveil.web.curves import Chart
 
 _CURVES = ("centroids", "load_shapes", "load_duration")
 """Tables of load curves, the most important first."""
@@ -68,12 +68,13 @@ class ReleaseTables(ChartedResult):
     def _statement(self) -> str:
         return one_line(str(self.manifest["guarantee_text"]))
 
-    def _chart(self) -> Chart:
+    def _chart(self) -> "Chart":
         return self._curves(None)
 
-    def _curves(self, name: str | None) -> Chart:
+    def _curves(self, name: str | None) -> "Chart":
         from wattveil.products.curve_figures import curves  # noqa: PLC0415 - slow to load
         from wattveil.products.tables import Table  # noqa: PLC0415 - slow to load
+        from wattveil.web.curves import Chart  # noqa: PLC0415 - slow to load
 
         drawable = [one for one in _CURVES if one in self.tables]
         if name is not None and name not in drawable:

@@ -12,7 +12,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wattveil.arrays import Floats
 from wattveil.errors import InvalidParameterError, MissingExtraError
 
 if TYPE_CHECKING:  # slow to load; only the methods that need them do
@@ -20,6 +19,7 @@ if TYPE_CHECKING:  # slow to load; only the methods that need them do
     import pyarrow as pa
     from plotly.graph_objects import Figure
 
+    from wattveil.arrays import Floats
     from wattveil.web.curves import Chart
 
 _MAX_SHOWN_ROWS = 8
@@ -157,7 +157,7 @@ def one_line(sentence: str) -> str:
 
 
 def curves_table(
-    groups: Sequence[Hashable], along: str, load_kw: Floats, std_kw: Floats
+    groups: Sequence[Hashable], along: str, load_kw: "Floats", std_kw: "Floats"
 ) -> ResultTable:
     """Return curves, one row per group of each array, as a tidy table by group and slot or rank."""
     n_groups, length = load_kw.shape

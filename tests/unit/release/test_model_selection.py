@@ -1,5 +1,6 @@
 """Model selection is refused: each fit would spend, and the score of held-out rows is exact."""
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -23,7 +24,7 @@ from sklearn.preprocessing import Normalizer
 from wattveil import LeaveOneOutKMeans, LoadSynthesizer, PrivateKMeans
 from wattveil.errors import ModelSelectionError
 from wattveil.privacy.guarantee import Budget
-from wattveil.release.pipeline_check import check_caller
+from wattveil.release.pipeline_check import check_caller, refuse_model_selection
 from wattveil.simulate import simulate_load_kw
 
 ROWS = np.array(simulate_load_kw(customers=40))
@@ -88,6 +89,14 @@ def test_fit_itself_refuses_without_a_copy() -> None:
     exec(source, space)  # noqa: S102 - a frame of that module
     with pytest.raises(ModelSelectionError, match="_fit_and_score"):
         space["_fit_and_score"](check_caller)
+
+
+def test_without_model_selection_there_is_nothing_to_refuse(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A frame of a package that was never loaded does not exist."""
+    monkeypatch.delitem(sys.modules, "sklearn.model_selection")
+    refuse_model_selection()
 
 
 def test_there_is_no_score() -> None:
