@@ -137,6 +137,7 @@ def write_customers(
     if engine is None and path.exists() and not force:
         raise InvalidParameterError("out", "a new file unless --force is given", str(out))
     checks.integer("customers", customers, minimum=1, maximum=_MAX_CUSTOMERS)
+    checks.integer("seed", seed, minimum=0)
     model, public = read_model(bundle), read_manifest(bundle)["profiles"]
     grid, timezone = TimeGrid.from_json(public["grid"]), public["timezone"]
 

@@ -58,7 +58,7 @@ class Result(ABC):
     def to_pandas(self, table: str | None = None) -> "pd.DataFrame":
         """Return a table of the result as a data frame, indexed by what identifies a row.
 
-        Needs pandas, which ``pip install "wattveil[pandas]"`` installs.
+        Needs pandas, which the extra ``pandas`` installs.
 
         Parameters
         ----------
