@@ -144,7 +144,9 @@ def test_dir_shows_the_public_names_alone() -> None:
         module = getattr(wattveil, name)
         assert isinstance(module, ModuleType)
         public = getattr(module, "__all__", None) or [
-            name for name, one in vars(module).items() if isinstance(one, type)
+            kind.__name__
+            for kind in vars(module).values()
+            if isinstance(kind, type) and kind.__module__ == module.__name__
         ]
         assert sorted(dir(module)) == sorted(public)
     found = rlcompleter.Completer({"wattveil": wattveil})
