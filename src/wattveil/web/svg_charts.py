@@ -84,11 +84,11 @@ class TextMark(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """A strip of the plot, and the text that appears while the pointer is on it."""
+    """A strip of the plot, and the lines of text that appear while the pointer is on it."""
 
     x: float
     width: float
-    text: str
+    lines: Sequence[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,16 +343,23 @@ def _readings(traces: Sequence[Any], x_axis: _Axis, unit: str) -> Iterator[Readi
     width = _round(100.0 * step / max(len(xs) - 1, 1))
     for place in range(0, len(xs), step):
         label = str(lines[0].text[place] if lines[0].text is not None else format_number(xs[place]))
-        values = ", ".join(_reading(line, place, named=len(lines) > 1) for line in lines)
+        values = [_value_text(line, place) for line in lines]
+        texts = [f"{label}: {values[0]} {unit}".rstrip()]
+        if len(lines) > 1:
+            named = zip(lines, values, strict=True)
+            texts = [
+                f"{label}, {unit}".rstrip(", "),
+                *(f"{one.name} {text}" for one, text in named),
+            ]
         left = _round(100.0 * x_axis.place(float(xs[place])) - width / 2.0)
-        yield Reading(left, width, f"{label}: {values} {unit}".rstrip())
+        yield Reading(left, width, texts)
 
 
-def _reading(line: Any, place: int, *, named: bool) -> str:  # noqa: ANN401 - of Plotly
+def _value_text(line: Any, place: int) -> str:  # noqa: ANN401 - of Plotly
     text = format_number(float(line.y[place]))
     if line.customdata is not None:
         text += f" ± {format_number(float(line.customdata[place]))}"
-    return f"{line.name} {text}" if named and line.name else text
+    return text
 
 
 def _left(labels: Iterable[str]) -> float:

@@ -41,6 +41,8 @@ from wattveil.products.tables import Column, Table, TableLayout
 _ROUNDING = 1.0 + 1e-9
 _KEYS = ("group", "cluster")
 _WRITERS = ("wattveil", "plotly")
+_PLACE = 0.01
+"""To which places in a drawing are rounded."""
 _PLOT = re.compile(r'<div class="plot".*?</div>', re.DOTALL)
 _NUMBER = re.compile(r"(?<![\w.#-])-?\d+(?:\.\d+)?(?![\w.])")
 """A number as a drawing has it, and no part of a name."""
@@ -360,7 +362,7 @@ def _page_problems(page: str, due: str) -> Iterator[str]:
 
 
 def _same_plot(shown: str, due: str) -> bool:
-    """Whether two drawings agree, numbers within one of the last digit: machines round apart."""
+    """Whether two drawings agree, numbers to their last digit: machines may round apart."""
     found, right = _NUMBER.findall(shown), _NUMBER.findall(due)
     return (
         _NUMBER.sub("number", shown) == _NUMBER.sub("number", due)
@@ -370,7 +372,7 @@ def _same_plot(shown: str, due: str) -> bool:
 
 
 def _same_number(shown: str, due: str) -> bool:
-    step = 10.0 ** -len(due.partition(".")[2])
+    step = min(_PLACE, 10.0 ** -len(due.partition(".")[2]))
     return abs(float(shown) - float(due)) <= step * _ROUNDING
 
 
