@@ -110,21 +110,20 @@ def _achieved_facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 
 def _quality_table(manifest: Manifest) -> PageTable:
-    """Return what was expected of each product, and what was achieved."""
+    """Return budget and expected quality of each product, beside what was achieved."""
     rows = []
     for record in manifest["products"]:
-        budget = f"{record['epsilon']} at delta {record['delta']}"
         planned, found = _planned(record), record.get("achieved", [])
-        lines = [(quantity, value, "") for quantity, value in planned.items()]
+        counted = {one["quantity"] for one in found}
+        lines = [(f"standalone epsilon at delta {record['delta']}", record["epsilon"], "")]
+        lines += [(name, value, "") for name, value in planned.items() if name not in counted]
         for one in found:
             name = one["quantity"] + ("" if one["group"] == "all" else f", {one['group']}")
-            expected = planned.get(one["quantity"], "")
-            lines = [line for line in lines if line[0] != one["quantity"]]
-            lines.append((name, expected, f"{one['count']} of {one['of']}"))
-        for place, line in enumerate(lines or [("", "", "")]):
-            own = (record["name"], budget) if not place else ("", "")
-            rows.append((*own, *line))
-    head = ("product", "standalone epsilon", "quality", "expected", "achieved")
+            achieved = f"{one['count']} of {one['of']}"
+            lines.append((name, planned.get(one["quantity"], ""), achieved))
+        names = [record["name"], *[""] * (len(lines) - 1)]
+        rows += [(name, *line) for name, line in zip(names, lines, strict=True)]
+    head = ("product", "quantity", "planned", "achieved")
     return PageTable("", head, rows, text_columns=range(len(head)))
 
 

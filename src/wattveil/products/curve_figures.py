@@ -12,7 +12,7 @@ from wattveil.web.charts import TWO_SIDED_95, add_band, colour, label_times, new
 from wattveil.web.formatting import format_number
 from wattveil.web.pages import PageTable
 
-_MAX_ROWS = 192
+_MAX_ROWS = 96
 """Maximum of rows of a table behind a figure."""
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from wattveil.arrays import Floats
 from wattveil.products.curve_figures import common_limits, curve_figure, curve_table, curve_words
 from wattveil.products.product import Headline
-from wattveil.products.segments import Curve, Segment, segments
+from wattveil.products.segments import Curve, Segment, largest_segments, segments
 from wattveil.products.tables import Table
 from wattveil.web.charts import INK, TWO_SIDED_95, ReportFigure, colour, new_figure
 from wattveil.web.formatting import format_number
@@ -27,8 +27,8 @@ def segment_figures(
     centroids: Table, sizes: Table | None, *, unit_norm: bool = False
 ) -> Iterator[ReportFigure]:
     """Return figures of load curves and sizes of clusters, the largest first, of either tier."""
-    found = segments(centroids, sizes)
-    yield from _curve_figures(found, unit_norm=unit_norm)
+    found, rest = largest_segments(segments(centroids, sizes))
+    yield from _curve_figures(found, rest, unit_norm=unit_norm)
     if sizes is not None:
         yield _size_figure(found)
     if len({one.curve.number for one in found}) > 1:
@@ -87,10 +87,13 @@ def _size_text(segment: Segment) -> str:
     return f"{text} customers"
 
 
-def _curve_figures(found: Sequence[Segment], *, unit_norm: bool) -> Iterator[ReportFigure]:
+def _curve_figures(
+    found: Sequence[Segment], rest: str, *, unit_norm: bool
+) -> Iterator[ReportFigure]:
     """Return the curve of each segment, all on one vertical scale."""
     unit = "unit L2 norm" if unit_norm else "kW"
     caption = "Typical daily load of each segment, the largest first, all on one vertical scale."
+    caption += rest
     if any(one.distinguishable is not None for one in found):
         caption += (
             " Bands are ± 2 standard errors (SE) of the privacy noise. A curve is distinguishable"

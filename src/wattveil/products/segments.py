@@ -10,6 +10,8 @@ from wattveil.numerics.segment_support import segment_support
 from wattveil.products.product import Achievement
 from wattveil.products.tables import Table, curve_names
 
+MAX_DRAWN = 24
+"""Maximum of segments that a report draws, the largest; its size and its reader have limits."""
 DISTINGUISHABLE = "distinguishable clusters"
 """Expected and achieved number: the same measure, under the same name."""
 SIZED = "clusters with size above 2 standard errors"
@@ -107,6 +109,15 @@ def segments(centroids: Table, sizes: Table | None) -> list[Segment]:
     for one in released:
         by_group.setdefault(one.group, []).append(one)
     return [one for group in by_group.values() for one in _by_size(_with_support(group))]
+
+
+def largest_segments(found: Sequence[Segment]) -> tuple[list[Segment], str]:
+    """Return those that a report draws, in order, and a sentence about the others, if any."""
+    sizes = sorted(((one.customers or 0.0) for one in found), reverse=True)
+    if len(found) <= MAX_DRAWN:
+        return list(found), ""
+    drawn = [one for one in found if (one.customers or 0.0) >= sizes[MAX_DRAWN - 1]][:MAX_DRAWN]
+    return drawn, f" The largest {MAX_DRAWN} of {len(found)} are drawn; the folder tables has all."
 
 
 def _by_size(found: list[Segment]) -> list[Segment]:

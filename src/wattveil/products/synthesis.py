@@ -32,7 +32,7 @@ from wattveil.products.product import (
     Work,
 )
 from wattveil.products.request import ReleaseRequest
-from wattveil.products.segments import Curve, segments
+from wattveil.products.segments import Curve, largest_segments, segments
 from wattveil.products.tables import CLUSTER, SLOT, TIME, Column, Table, TableLayout
 from wattveil.release.synthetic import LoadSynthesizer
 from wattveil.web.charts import ReportFigure, add_band, colour, label_times, new_figure
@@ -146,7 +146,8 @@ class Synthesis(Product):
         del choice
         if not {"synthetic", "centroids"} <= set(tables):
             return
-        shown = segments(tables["centroids"], tables.get("cluster_sizes"))
+        released = segments(tables["centroids"], tables.get("cluster_sizes"))
+        shown, rest = largest_segments(released)
         spreads = {one.curve.number: _spread(one.curve, tables["synthetic"]) for one in shown}
         limits = common_limits(
             [(spread[0], spread[-1]) for spread in spreads.values() if spread is not None]
@@ -158,7 +159,7 @@ class Synthesis(Product):
             yield ReportFigure(
                 f"Cluster {curve.name}{none}",
                 _spread_figure(curve, spread, limits),
-                _CAPTION,
+                _CAPTION + rest,
                 alt=f"Synthetic customers of cluster {curve.name}{none}: {_words(spread)}",
                 is_faded=one.sized is False,
                 table=_spread_table([one.curve for one in shown], spreads)

@@ -28,8 +28,10 @@ _LETTER = 7.0
 _MIN_LEFT, _MAX_LEFT = 30.0, 170.0
 _BAR = 0.68
 """Height of a bar as a share of its row."""
-_MAX_READINGS = 96
+_MAX_READINGS = 48
 """Maximum of places on a curve whose value can be read with the pointer."""
+_MAX_POINTS, _ALL_POINTS = 400, 8000
+"""Maximum of points of a line or area, and of all of a chart: more are not visible."""
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
@@ -172,7 +174,7 @@ def svg_chart(figure: Figure) -> SvgChart:
     bottom = height - _TICKS * has_labels
     y_ticks = [
         TextMark(0.0, _round(_TOP + (1.0 - place) * (bottom - _TOP)), text, "end")
-        for place, text in y_axis.ticks(5)
+        for place, text in y_axis.ticks(6)
     ]
     chart = SvgChart(
         height=height,
@@ -182,18 +184,19 @@ def svg_chart(figure: Figure) -> SvgChart:
         x_title=x_title,
         y_title=figure.layout.yaxis.title.text or "",
         x_ticks=[
-            TextMark(_round(100.0 * place), bottom, text, _anchor(place))
+            TextMark(_round(100.0 * place), bottom, text, _anchor(place, starts=not y_ticks))
             for place, text in x_axis.ticks(5)
         ],
         y_ticks=y_ticks,
         legend=_legend(figure, traces),
     )
     canvas = _Canvas(chart, x_axis, y_axis, stacked=figure.layout.barmode == "stack")
+    points = min(_MAX_POINTS, max(_ALL_POINTS // max(len(traces), 1), _MAX_READINGS))
     for trace in traces:
         if trace.type == "bar":
             canvas.draw_bars(trace)
         else:
-            canvas.draw_scatter(trace)
+            canvas.draw_scatter(trace, points)
     chart.readings.extend(_readings(traces, x_axis, figure.layout.yaxis.title.text or ""))
     return chart
 
@@ -231,7 +234,7 @@ class _Canvas:
         chart = self.chart
         return _round(chart.top + (1.0 - self.y_axis.place(value)) * (chart.bottom - chart.top))
 
-    def draw_scatter(self, trace: Any) -> None:  # noqa: ANN401 - of Plotly
+    def draw_scatter(self, trace: Any, points: int) -> None:  # noqa: ANN401 - of Plotly
         xs, ys, mode = list(trace.x), list(trace.y), trace.mode or "lines"
         if trace.fill is not None or "lines" in mode:
             is_area = trace.fill is not None
@@ -239,7 +242,7 @@ class _Canvas:
             self.chart.paths.append(
                 PathMark(
                     points=" ".join(
-                        f"{self.x(x)},{self.y(y)}" for x, y in zip(xs, ys, strict=True)
+                        f"{self.x(xs[place])},{self.y(ys[place])}" for place in _thinned(ys, points)
                     ),
                     colour=colour_class(colour or COLOURS[0]),
                     opacity=1.0 if trace.opacity is None else trace.opacity,
@@ -362,15 +365,31 @@ def _value_text(line: Any, place: int) -> str:  # noqa: ANN401 - of Plotly
     return text
 
 
+def _thinned(values: Sequence[float], points: int) -> list[int]:
+    """Return places along a curve that are drawn: minimum and maximum of each stretch, in order."""
+    if len(values) <= points:
+        return list(range(len(values)))
+    kept: set[int] = set()
+    for stretch in np.array_split(np.arange(len(values)), points // 2):
+        own = np.array([values[place] for place in stretch])
+        kept |= {int(stretch[own.argmin()]), int(stretch[own.argmax()])}
+    return sorted(kept | {0, len(values) - 1})
+
+
 def _left(labels: Iterable[str]) -> float:
     longest = max((len(label) for label in labels), default=0)
     return min(max(_LETTER * longest + 8.0, _MIN_LEFT), _MAX_LEFT) if longest else 4.0
 
 
-def _anchor(place: float) -> str:
-    """Return where a text stands at its place: inside the plot at either edge."""
+def _anchor(place: float, *, starts: bool = True) -> str:
+    """Return where a text stands at its place: inside the plot at its edges.
+
+    ``starts`` is False where there is room for half of a text left of the plot.
+    """
     edge = 0.06
-    return "start" if place < edge else "end" if place > 1.0 - edge else "middle"
+    if place < edge and starts:
+        return "start"
+    return "end" if place > 1.0 - edge else "middle"
 
 
 def _each(value: Any, number: int) -> list[Any]:  # noqa: ANN401 - of Plotly

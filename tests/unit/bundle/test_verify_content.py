@@ -336,7 +336,7 @@ def test_a_statement_that_is_not_ours_is_found(
         ("report.html", "<b>4.0</b>", "<b>0.1</b>", PAGE, "texts"),
         ("report.html", 'cy="', 'cy="9', PAGE, "numbers"),
         ("report.html", 'points="0.0,', 'points="0.1,', PAGE, "numbers"),
-        ("report.html", " kW</text>", " MW</text>", PAGE, "numbers"),
+        ("report.html", " kW</tspan>", " MW</tspan>", PAGE, "numbers"),
         ("report.html", '<polyline class="series-', '<polyline class="series-9', PAGE, "numbers"),
         ("report.html", "<figcaption>Shares", "<figcaption>Parts", PAGE, "texts"),
     ],
@@ -417,7 +417,10 @@ def test_shapes_are_no_kilowatts(tmp_path: Path) -> None:
     assert not {"unit"} & {*own["shape"], *own["shape_std"]}
     assert not broken(tmp_path / "bundle")
     page = (tmp_path / "bundle" / "report.html").read_text(encoding="utf-8")
-    assert "Bands are ± 2 standard errors. Each customer was scaled to unit L2 norm" in page
+    assert "Each customer was scaled to unit L2 norm" in page
+    section = page.partition("<h2>Customer segments</h2>")[2].partition("</section>")[0]
+    assert '<span class="unit">unit L2 norm</span>' in section
+    assert "kW" not in section
 
 
 @pytest.mark.usefixtures("no_budget", "no_pages")

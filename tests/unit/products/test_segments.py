@@ -24,8 +24,10 @@ from wattveil.products.segment_figures import (
 from wattveil.products.segments import Curve, achieved_support, segments
 from wattveil.products.tables import Table
 from wattveil.profiles import TimeGrid
+from wattveil.profiles.time_grid import Split
 from wattveil.release.kmeans import PrivateKMeans
 from wattveil.simulate import simulate_load_kw
+from wattveil.web.pages import _ENVIRONMENT
 
 HOURS = [f"{hour:02}:00" for hour in range(24)]
 
@@ -141,6 +143,27 @@ def test_the_tables_give_the_number_that_the_estimator_counts() -> None:
         fit.cluster_sizes_std_,
     )
     assert counted.curve.sum() == fit.n_distinguishable_
+
+
+def test_a_report_of_many_segments_stays_small() -> None:
+    """A hundred clusters on the finest seasonal grid: the largest 24 are drawn, in 0.7 MB."""
+    grid = TimeGrid(minutes=5, split=Split.SEASON_WEEKDAY_WEEKEND)
+    draw = np.random.default_rng(0)
+    request = request_for(100)
+    centroids, sizes = Clusters().layouts(Choice(request=request, grid=grid))
+    counts = np.arange(100.0)
+    load = draw.normal(size=100 * grid.columns)
+    tables = {
+        "centroids": centroids.filled(load, np.full(load.size, 0.1)),
+        "cluster_sizes": sizes.filled(counts, np.ones(100)),
+    }
+    figures = [*Clusters().figures(tables, Choice(request=request, grid=grid))]
+    curves = [one for one in figures if one.title.startswith("Cluster ")]
+    assert len(curves) == 24
+    assert curves[0].title.startswith("Cluster 99 ")
+    assert "24 of 100 are drawn" in curves[0].caption
+    macros = vars(_ENVIRONMENT.get_template("macros.html").module)
+    assert len(str(macros["drawn_charts"](figures)).encode()) <= 700_000
 
 
 def test_one_segment_is_named_as_such() -> None:
