@@ -75,7 +75,9 @@ def of_a_release(bundle: Path, browser: Browser) -> None:
     kinds = page.locator("main > section").nth(2).bounding_box()
     height = kinds["y"] + kinds["height"] + MARGIN if kinds else WIDTH
     page.screenshot(
-        path=IMAGES / "report.png", clip={"x": 0, "y": 0, "width": WIDTH, "height": height}
+        path=IMAGES / "report.png",
+        full_page=True,
+        clip={"x": 0, "y": 0, "width": WIDTH, "height": height},
     )
     draw = drawing_in(browser)
     curves = group_curves_figure(_table(bundle, "centroids"), unit="kW")

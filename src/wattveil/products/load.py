@@ -82,7 +82,7 @@ _BIAS = Column(
     minimum=0.0,
 )
 _RANK = Column(name="rank", text="0 is the highest", type="int64", minimum=0.0)
-_SMALL_KW = 0.1
+_SMALL_KW = 0.01
 _LOG_STD = 0.6
 _HIGH_CLIPPED_SHARE = 0.2
 """Share of clipped customers above which the report warns that means are biased."""
