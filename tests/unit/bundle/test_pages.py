@@ -75,6 +75,21 @@ def test_segments_are_sorted_by_size_on_one_scale(whole: Path) -> None:
     assert len({re.findall(r'text-anchor="end">([^<:]*)</text>', one)[0] for one in figures}) == 1
 
 
+def test_the_summary_states_the_mean_load(whole: Path) -> None:
+    """The mean of the groups by their customers, computed again; where the load is highest."""
+    groups = read_table(whole, "groups").to_pydict()
+    weight = dict(zip(groups["group"], groups["customers"], strict=True))
+    load: dict[str, float] = {}
+    for row in read_table(whole, "load_shapes").to_pylist():
+        share = weight[row["group"]] / sum(weight.values())
+        load[row["time"]] = load.get(row["time"], 0.0) + share * row["load_kw"]
+    mean, peak = sum(load.values()) / 24.0, max(load, key=lambda time: load[time])
+    first = (whole / "report.html").read_text(encoding="utf-8").partition("</section>")[0]
+    assert f"A customer uses {mean:.2f} kW on average ({24.0 * mean:.1f} kWh a day)" in first
+    assert f"most at {peak} ({load[peak]:.2f} kW)" in first
+    assert "by a factor of at most 54.60 (epsilon 4), plus at most 1e-06 (delta)" in first
+
+
 def test_a_part_that_is_not_there_has_no_section(whole: Path) -> None:
     """Without its tables, a section is left out, and the rest stands."""
     statement = read_manifest(whole)
