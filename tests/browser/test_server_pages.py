@@ -106,7 +106,7 @@ def test_owner_and_analyst_do_their_work(browser: Browser, server: Running) -> N
     looked_at(ann, "choices-phone", 390)
     ann.click("#order")
     ann.wait_for_selector("text=Privacy guarantee", timeout=60_000)
-    ann.wait_for_function("() => document.querySelectorAll('.main-svg').length >= 2")
+    ann.wait_for_function("() => document.querySelectorAll('.plot svg.wide').length >= 2")
     looked_at(ann, "release-phone", 390)
     ann.go_back()
     ann.wait_for_selector("[data-affordable]")

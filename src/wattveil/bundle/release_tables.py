@@ -72,7 +72,7 @@ class ReleaseTables(ChartedResult):
         return self._curves(None)
 
     def _curves(self, name: str | None) -> "Chart":
-        from wattveil.products.curve_figures import curves  # noqa: PLC0415 - slow to load
+        from wattveil.products.segments import curves  # noqa: PLC0415 - slow to load
         from wattveil.products.tables import Table  # noqa: PLC0415 - slow to load
         from wattveil.web.curves import Chart  # noqa: PLC0415 - slow to load
 

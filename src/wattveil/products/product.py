@@ -108,6 +108,25 @@ class Expectation:
         return self.unit if self.value is None else f"{self.value:.2g} {self.unit}".rstrip()
 
 
+class Headline(NamedTuple):
+    """Main result of a product, for readers who read nothing else."""
+
+    sentence: str = ""
+    facts: Sequence[tuple[str, str]] = ()
+    """Numbers, each with its name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Achievement:
+    """A number of released values that a quality holds for, counted after the release."""
+
+    quantity: str
+    group: str
+    """Group of customers; ``all``: every customer."""
+    count: int
+    of: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class Run:
     """Charges on one group of customers; runs of a product have no customer in common."""
@@ -257,6 +276,8 @@ class Product(ABC):
     """Of one word: the name in requests, manifests, options and pages."""
     title: str
     """Heading of its section in the report."""
+    is_first_in_report: bool = False
+    """Whether its section precedes those of the other products."""
     tier: Tier = Tier.GLOBAL
     default_weight: float | None = None
     """Default share of the Gaussian budget, in relation to other products; None: it has none, and
@@ -334,6 +355,21 @@ class Product(ABC):
     def recompute(self, contents: Contents) -> Iterator[Finding]:  # noqa: ARG002 - by default none
         """Recompute the released numbers that follow from other released numbers."""
         yield from ()
+
+    def achieved(
+        self,
+        tables: Mapping[str, Table],  # noqa: ARG002 - by default nothing
+    ) -> tuple[Achievement, ...]:
+        """Return qualities of the release for the manifest, from released tables alone."""
+        return ()
+
+    def headline(
+        self,
+        tables: Mapping[str, Table],  # noqa: ARG002 - by default nothing
+        choice: Choice,  # noqa: ARG002
+    ) -> Headline:
+        """Return the main result in ordinary words, for the first lines of the report."""
+        return Headline()
 
     def figures(
         self,

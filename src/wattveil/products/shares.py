@@ -43,6 +43,7 @@ from wattveil.products.tables import (
 )
 from wattveil.release.cluster_shares import ClusterShares, cluster_shares
 from wattveil.web.charts import TWO_SIDED_95, ReportFigure, colour, new_figure
+from wattveil.web.pages import PageTable
 from wattveil.web.results import Result, ResultTable
 
 
@@ -132,7 +133,17 @@ class Shares(Product):
         """Return the shares of each group."""
         if "cluster_shares" in tables:
             caption = f"Shares of the customer segments in each {choice.request.by}."
-            yield ReportFigure("Shares", _share_figure(tables["cluster_shares"]), caption)
+            table = _share_table(tables["cluster_shares"])
+            yield ReportFigure(
+                "Shares",
+                _share_figure(tables["cluster_shares"]),
+                caption,
+                alt="Shares of the clusters, with ± 2 standard errors. "
+                + "; ".join(
+                    f"{group}: {', '.join(map(str, shares))}" for group, *shares in table.rows
+                ),
+                table=table,
+            )
 
 
 def _share_problems(contents: Contents) -> Iterator[str]:
@@ -146,6 +157,26 @@ def _share_problems(contents: Contents) -> Iterator[str]:
         yield "share does not follow from count"
     if not same_numbers(table.column("share_std").reshape(shape), due.shares_std):
         yield "share_std does not follow from count"
+
+
+def _share_table(table: Table) -> PageTable:
+    """Return the shares of each group with their errors."""
+    data = table.data.to_pydict()
+    clusters = sorted(set(data["cluster"]))
+    texts = {
+        (group, cluster): f"{100.0 * share:.1f} ± {100.0 * TWO_SIDED_95 * std:.1f} %"
+        for group, cluster, share, std in zip(
+            data["group"], data["cluster"], data["share"], data["share_std"], strict=True
+        )
+    }
+    return PageTable(
+        "Shares",
+        ("group", *(f"cluster {cluster}" for cluster in clusters)),
+        [
+            (group, *(texts[group, cluster] for cluster in clusters))
+            for group in dict.fromkeys(data["group"])
+        ],
+    )
 
 
 def _share_figure(table: Table) -> Figure:

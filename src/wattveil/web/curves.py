@@ -28,6 +28,8 @@ class Curve(NamedTuple):
     """Times of day, or ranks; the names of bars."""
     load: Floats
     std: Floats | None
+    group: str = ""
+    """Group of the customers, of a cluster of a group."""
 
 
 class Chart(NamedTuple):
@@ -77,17 +79,22 @@ def add_curve(figure: "Figure", curve: Curve, along: Sequence[float], *, name: s
     """Draw a curve, with its 95 % band where standard errors are known."""
     from wattveil.web.charts import add_band, colour  # noqa: PLC0415 - loads Plotly
 
+    reach = None
     if curve.std is not None:
         low, high = _reach(curve)
         add_band(figure, along, low, high, colour=colour(curve.number))
+        reach = high - curve.load
     figure.add_scatter(
         x=list(along),
         y=curve.load,
         text=curve.along,
+        customdata=reach,
         name=name,
         mode="lines",
         line={"color": colour(curve.number), "width": 2.5},
-        hovertemplate="%{text}: %{y:.3g}<extra></extra>",
+        hovertemplate="%{text}: %{y:.3g}"
+        + ("" if reach is None else " ± %{customdata:.2g}")
+        + "<extra></extra>",
     )
 
 

@@ -24,6 +24,7 @@ from plotly.offline import get_plotlyjs
 
 from wattveil.web.charts import ReportFigure
 from wattveil.web.formatting import format_number
+from wattveil.web.svg_charts import svg_chart
 
 STATIC = Path(__file__).with_name("static")
 MAIN = '<main id="content">'
@@ -135,6 +136,7 @@ def _environment() -> Environment:
         "figure_json": figure_json,
         "number": format_number,
         "subscripts": subscripts,
+        "svg": svg_chart,
     }
     environment.filters.update(filters)
     environment.globals["asset"] = asset

@@ -12,6 +12,7 @@ from jinja2 import UndefinedError
 from wattveil.web.charts import ReportFigure, new_figure
 from wattveil.web.formatting import format_number
 from wattveil.web.pages import (
+    _ENVIRONMENT,
     STATIC,
     PageTable,
     TableCell,
@@ -62,6 +63,30 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     figures = [json.loads(own["data-figure"] or "") for _, own in tags if "data-figure" in own]
     assert [figure["data"][0]["name"] for figure in figures] == [HOSTILE]
     assert HOSTILE in unescape(page)
+
+
+def test_hostile_names_in_a_drawing_stay_text() -> None:
+    """Names, titles of axes, labels, readings, flags and tables of a figure drawn as SVG."""
+    figure = new_figure()
+    figure.add_scatter(x=[0, 1], y=[1, 2], name=HOSTILE, text=[HOSTILE] * 2, mode="lines")
+    figure.add_bar(x=[1], y=[HOSTILE], orientation="h", text=[HOSTILE], name=HOSTILE)
+    figure.add_scatter(x=[0], y=[1], text=[HOSTILE], mode="markers+text")
+    figure.update_xaxes(title_text=HOSTILE, tickvals=[0], ticktext=[HOSTILE])
+    figure.update_yaxes(title_text=HOSTILE)
+    shown = ReportFigure(
+        HOSTILE,
+        figure,
+        caption=HOSTILE,
+        alt=HOSTILE,
+        flags=(TableCell(HOSTILE, passed=True),),
+        table=PageTable(HOSTILE, (HOSTILE,), [(HOSTILE,)]),
+    )
+    macros = _ENVIRONMENT.get_template("macros.html").module
+    page = str(vars(macros)["drawn_charts"]([shown]))
+    tags = Tags(page).found
+    assert not {"script", "img"} & {tag for tag, _ in tags}
+    assert not any(name.startswith(("on", "style")) for _, own in tags for name in own)
+    assert unescape(page).count(HOSTILE) >= 12
 
 
 def test_a_hostile_table_stays_text() -> None:
