@@ -43,6 +43,7 @@ class InstanceClusters(Product):
     name = "clusters"
     title = "Customer segments"
     tier = Tier.INSTANCE
+    choices = ("n_clusters",)
     mechanisms = frozenset({"gaussian_answer"})
 
     def is_requested(self, request: ReleaseRequest) -> bool:
@@ -103,6 +104,7 @@ class InstanceLabels(Product):
     title = "Labels"
     unprotected = (_LABELLED,)
     tier = Tier.INSTANCE
+    choices = ("label_epsilon",)
     mechanisms = frozenset({"modulo_labels"})
     postprocessing = ("cluster sizes: released labels counted",)
 

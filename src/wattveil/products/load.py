@@ -90,6 +90,7 @@ class Load(Product):
     name = "load"
     title = "Load"
     default_weight = 1.0
+    choices = ("by",)
     postprocessing = (
         "mean load: noisy sums filtered with the known noise, over noisy counts",
         "bias of a mean load from clipping is corrected as far as noisy sizes permit",
