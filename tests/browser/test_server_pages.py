@@ -8,6 +8,7 @@ from playwright.sync_api import Browser, Page, Request
 
 from tests.live_server import Running, put_profiles
 from tests.sample_bundles import some_profiles
+from wattveil.server.auth.sessions import COOKIE
 
 SHOTS = os.environ.get("WATTVEIL_SCREENSHOTS")
 """Folder for screenshots, optional."""
@@ -232,9 +233,8 @@ def test_errors_are_pages_in_plain_words(browser: Browser, server: Running, widt
         looked_at(page, f"problem{path.replace('/', '-')}-{width}", width)
         page.locator("main >> text=Data sets").click()
         assert page.locator("h1").inner_text() == "Data sets"
-    cookies = page.context.cookies()
     page.context.clear_cookies()
-    page.context.add_cookies([{**cookies[0], "value": "of another time"}])
+    page.context.add_cookies([{"name": COOKIE, "value": "unknown", "url": server.url}])
     page.goto(f"{server.url}/datasets/homes")
     assert page.locator("text=Your session has ended").is_visible()
     looked_at(page, f"ended-{width}", width)

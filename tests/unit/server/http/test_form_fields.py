@@ -1,5 +1,6 @@
 """Fields of forms follow from the declared models, and what is read passes their validation."""
 
+from collections.abc import Mapping
 from urllib.parse import urlencode
 
 import pytest
@@ -15,7 +16,7 @@ from wattveil.server.http.requests import BudgetBody, PrincipalBody, ReleaseBody
 from wattveil.server.http.server_pages import Form
 
 
-def sent(fields: dict[str, object]) -> Form:
+def sent(fields: Mapping[str, object]) -> Form:
     """Return a form as a browser sends it."""
     return Form(urlencode(fields, doseq=True).encode())
 
