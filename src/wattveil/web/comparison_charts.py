@@ -23,6 +23,8 @@ from wattveil.web.pages import PageTable, TableCell
 POPULATIONS = {"real": BLUE, "synthetic": ORANGE, "centroids only": GREY}
 _SHOWN_RATIOS = (0.03, 30.0)
 _ROW_PX, _FRAME_PX = 24, 90
+_NAME_PX = 11
+"""Names of metrics are long, and a phone is narrow."""
 
 Outcomes = Mapping[str, bool | None]
 """Whether each verdict is a pass; None if it is undecided. A verdict that is not listed was not
@@ -111,8 +113,8 @@ def ratio_chart(rows: Sequence[ComparedMetric], title: str, outcomes: Outcomes) 
         "thickness": 1,
     }
     figure.add_vline(x=1.0, line_dash="dash")
-    figure.update_xaxes(type="log")
-    figure.update_yaxes(autorange="reversed", dtick=1)
+    figure.update_xaxes(type="log", dtick=1)
+    figure.update_yaxes(autorange="reversed", dtick=1, tickfont={"size": _NAME_PX})
     return panel(title, figure, "ratio")
 
 

@@ -42,7 +42,7 @@ def test_every_part_is_audited(tmp_path: Path) -> None:
         "synthesis",
     ]
     for row in rows:  # few releases cannot refute a large claim, and the verdict says so
-        powerless = row["max_epsilon"] <= row["claim"]["epsilon"]
+        powerless = row["max_epsilon"] <= float(row["claim"]["epsilon"])
         assert row["verdict"] == ("inconclusive (no power)" if powerless else "not refuted")
         assert row["epsilon_lower_bound"] <= row["max_epsilon"]
     assert {row["verdict"] for row in rows} == {"inconclusive (no power)", "not refuted"}

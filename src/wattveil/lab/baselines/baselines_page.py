@@ -24,8 +24,8 @@ _METHOD = (
     " median, between order statistics; it needs six repetitions. Global tier: whether the median"
     " loss differs from that of the global tier at the same epsilon, and by how much. Different: by"
     " more than a random assignment of the runs explains in 95 % of cases. No difference found: it"
-    " does not, and a difference of a tenth of the global tier's loss would be found with probability"
-    " 80 %; inconclusive (no power): such a difference might have been missed."
+    " does not, and a difference of a tenth of the global tier's loss would be found with"
+    " probability 80 %; inconclusive (no power): such a difference might have been missed."
 )
 
 
