@@ -33,7 +33,7 @@ def attack_page(path: Path, *, simulated: bool = False) -> str:
     shown = ReportFigure(HOSTILE, figure, caption=HOSTILE, alt=HOSTILE)
     facts = [(HOSTILE, HOSTILE)]
     write_internal_page(
-        path, "attacks", title=HOSTILE, facts=facts, figures=[shown], simulated=simulated
+        path, "filter", title=HOSTILE, facts=facts, figures=[shown], simulated=simulated
     )
     return path.read_text(encoding="utf-8")
 
