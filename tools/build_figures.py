@@ -97,6 +97,7 @@ def of_a_server(url: str, owner: str, browser: Browser) -> None:
     page = _signed_in(browser, url, ann)
     page.goto(f"{url}/datasets/homes")
     page.wait_for_selector("#quote[aria-busy=false] .main-svg", timeout=120_000)
+    page.click("#review")
     page.click("#order")
     page.wait_for_selector("text=Privacy guarantee", timeout=120_000)
     page.goto(f"{url}/datasets/homes")

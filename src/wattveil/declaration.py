@@ -243,9 +243,14 @@ def rule_of(annotation: Any, metadata: Sequence[object], *, below: bool = False)
     return named.get(kind, "a list" if get_origin(kind) is tuple else f"a {_name(kind)}")
 
 
+def number_bounds(field: FieldInfo) -> dict[str, float]:
+    """Return the bounds of a number, by the name of Pydantic's attribute: gt, ge, lt, le."""
+    return dict(_bounds((*field.metadata, *without_none(field.annotation)[1])))
+
+
 def bounds_of(field: FieldInfo) -> str:
     """Return the bounds of a number in signs: ``1<=x<=1000``; empty without bounds."""
-    found = dict(_bounds((*field.metadata, *without_none(field.annotation)[1])))
+    found = number_bounds(field)
     below = [f"{found[name]:g}{sign}" for name, sign in _BELOW.items() if name in found]
     above = [f"{sign}{found[name]:g}" for name, sign in _ABOVE.items() if name in found]
     return "x".join(("".join(below), "".join(above))) if found else ""

@@ -24,10 +24,10 @@ from wattveil.lab.baselines.baselines_page import format_quartiles, write_compar
 from wattveil.lab.evaluation.customer_samples import Populations, read_populations
 from wattveil.lab.evaluation.evaluate_page import write_evaluation_page
 from wattveil.lab.evaluation.fidelity_comparison import MIN_REPEATS, Evaluation, evaluate_load
-from wattveil.numerics.measures.fidelity_measures import Verdict
+from wattveil.numerics.measures.verdicts import Verdict
 from wattveil.profiles.profiles import Profiles
 from wattveil.terminal import check_folders, counting_bar, plain, refusals
-from wattveil.web.formatting import format_number
+from wattveil.web.formatting import format_interval, format_number
 
 EPILOGS = {
     "evaluate": "Example: wattveil evaluate profiles.parquet synthetic.parquet --page page.html",
@@ -39,8 +39,15 @@ EPILOGS = {
 Seed = Annotated[int, typer.Option(help="Seed of the random assignment of customers.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the table as JSON.")]
 
-_COLOURS = {Verdict.WITHIN: "green", Verdict.DETECTABLE: "red", Verdict.INCONCLUSIVE: "dim"}
+_COLOURS = {
+    Verdict.NO_DIFFERENCE: "green",
+    Verdict.DIFFERENT: "red",
+    Verdict.INCONCLUSIVE: "dim",
+}
 _VERDICT_COLOURS = {verdict.value: colour for verdict, colour in _COLOURS.items()}
+_VERDICTS = (
+    "inconclusive (no power): a difference as large as that of the control might have been missed."
+)
 _RUNS, _TABLE, _PAGE = "runs.jsonl", "comparison.csv", "comparison.html"
 
 
@@ -114,6 +121,7 @@ def _show_evaluation(console: Console, found: Evaluation, both: Populations) -> 
     console.print(
         "ratio: score over limit. control: the same for cluster centroids of real customers."
     )
+    console.print(_VERDICTS)
 
 
 # --- grid -----------------------------------------------------------------------------------------
@@ -196,18 +204,24 @@ def _show_grid(console: Console, comparison: GridComparison) -> None:
         console.print(
             f"[red]no solution[/] for the synthetic customers at {when}: {plain(message)}"
         )
-    table = Table("metric", "unit", "real", "synthetic", "ratio", "control", "verdict")
-    for column in table.columns[2:6]:
+    titles = ("metric", "unit", "real", "synthetic", "difference, 95 %", "ratio", "control")
+    table = Table(*titles, "verdict", box=SIMPLE, padding=(0, 1, 0, 0), show_edge=False)
+    for column in table.columns[2:7]:
         column.justify = "right"
     for row in comparison.rows:
-        numbers = (row.real, row.synthetic, row.ratio, row.control_ratio)
         colour = _COLOURS[row.verdict]
         table.add_row(
-            row.metric, row.unit, *map(format_number, numbers), f"[{colour}]{row.verdict.value}[/]"
+            row.metric,
+            row.unit,
+            *map(format_number, (row.real, row.synthetic)),
+            format_interval(row.difference_low, row.difference_high),
+            *map(format_number, (row.ratio, row.control_ratio)),
+            f"[{colour}]{row.verdict.value}[/]",
         )
     console.print(table)
     console.print("ratio: distance over the 95th percentile of distances between real samples.")
     console.print("control: the same for houses with cluster centroids of real customers.")
+    console.print(_VERDICTS)
 
 
 # --- compare --------------------------------------------------------------------------------------

@@ -71,6 +71,7 @@ class Clusters(Product):
     name = "clusters"
     title = "Customer segments"
     default_weight = 3.0  # clusters answer the most questions and need the most
+    choices = ("n_clusters", "normalise", "by", "clusters_by_group")
     postprocessing = (
         "load curves: noisy sums filtered with the known noise and a public prior, merged",
         "cluster sizes: noisy counts, clipped at 0",

@@ -45,6 +45,7 @@ class InstanceClusters(Product):
     name = "clusters"
     title = "Customer segments"
     tier = Tier.INSTANCE
+    choices = ("n_clusters",)
     mechanisms = frozenset({"gaussian_answer"})
 
     def is_requested(self, request: ReleaseRequest) -> bool:
@@ -110,6 +111,7 @@ class InstanceLabels(Product):
     title = "Labels"
     unprotected = (_LABELLED,)
     tier = Tier.INSTANCE
+    choices = ("label_epsilon",)
     mechanisms = frozenset({"modulo_labels"})
     postprocessing = ("cluster sizes: released labels counted",)
 

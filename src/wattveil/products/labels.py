@@ -57,6 +57,7 @@ class Labels(Product):
 
     name = "labels"
     title = "Labels"
+    choices = ("label_epsilon",)
     needs = "label_epsilon"
     needs_customer_list = True
     unprotected = (_LISTED,)

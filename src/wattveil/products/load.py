@@ -96,6 +96,7 @@ class Load(Product):
     title = "Load"
     is_first_in_report = True
     default_weight = 1.0
+    choices = ("by",)
     postprocessing = (
         "mean load: noisy sums filtered with the known noise, over noisy counts",
         "bias of a mean load from clipping is corrected as far as noisy sizes permit",

@@ -286,6 +286,9 @@ class Product(ABC):
     """Fields of a request that concern this product alone, each with a default; None: there are
     none. `request.options[name]` holds the validated model. Products of one name in two tiers share
     it."""
+    choices: tuple[str, ...] = ()
+    """Fields of a request that shape it, beside the privacy budget and its own options. Forms offer
+    and send a field only with a product that it shapes."""
     needs: str = ""
     """What a request must contain for it, in words."""
     needs_customer_list: bool = False

@@ -53,6 +53,7 @@ class Shares(Product):
     name = "shares"
     title = "Segments by group"
     default_weight = 1.0
+    choices = ("by",)
     needs = "by, and clusters of all customers"
     postprocessing = ("shares: the nearest shares of at least 0 that add up to 1 in a group",)
 

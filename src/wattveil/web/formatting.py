@@ -18,6 +18,19 @@ def format_number(number: float) -> str:
     return f"{number:,.0f}" if abs(number) >= _MIN_WHOLE else f"{number:.3g}"
 
 
+def format_interval(low: float, high: float) -> str:
+    """Return both ends of an interval."""
+    if math.isnan(low) and math.isnan(high):
+        return format_number(math.nan)
+    return f"{format_number(low)} to {format_number(high)}"
+
+
+def format_share(share: float, low: float, high: float) -> str:
+    """Return a share with its interval, in percent; small ones are not rounded to 0."""
+    shown = [f"{100.0 * one:.3g}" for one in (share, low, high)]
+    return f"{shown[0]} % ({shown[1]} to {shown[2]})"
+
+
 def sparkline(curve: NDArray[np.float64]) -> str:
     """Return a curve as one line of text, from its minimum to its maximum."""
     height = max(float(np.ptp(curve)), 1e-12)

@@ -7,7 +7,8 @@ can be opened offline. A served page links to the files under ``/static``.
 Examples
 --------
 >>> from wattveil.web.pages import render
->>> "&lt;b&gt;" in render("server/problem.html", principal=None, title="<b>")
+>>> words = {"heading": "<b>", "text": ""}
+>>> "&lt;b&gt;" in render("server/problem.html", principal=None, words=words, number=None)
 True
 """
 

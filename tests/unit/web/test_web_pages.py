@@ -34,7 +34,7 @@ def attack_page(path: Path, *, simulated: bool = False) -> str:
     shown = ReportFigure(HOSTILE, figure, caption=HOSTILE, alt=HOSTILE)
     facts = [(HOSTILE, HOSTILE)]
     write_internal_page(
-        path, "attacks", title=HOSTILE, facts=facts, figures=[shown], simulated=simulated
+        path, "filter", title=HOSTILE, facts=facts, figures=[shown], simulated=simulated
     )
     return path.read_text(encoding="utf-8")
 
@@ -116,7 +116,7 @@ def test_a_file_makes_no_request(tmp_path: Path) -> None:
 
 def test_a_served_page_links_to_its_files() -> None:
     """The server's pages hold no script, and name files that exist."""
-    page = render("server/sign_in.html", principal=None, wrong=False)
+    page = render("server/sign_in.html", principal=None, refusal=None, ended=False, to="/")
     assert "<style" not in page
     assert "<script>" not in page
     assert 'href="/static/wattveil.css"' in page
@@ -139,7 +139,7 @@ def test_the_banner_depends_on_the_customers(tmp_path: Path) -> None:
 
 def test_a_missing_value_is_an_error() -> None:
     """A template that lacks a value fails instead of leaving a gap."""
-    with pytest.raises(UndefinedError, match="title"):
+    with pytest.raises(UndefinedError, match="words"):
         render("server/problem.html", principal=None)
 
 

@@ -22,6 +22,7 @@ from wattveil.lab.audit.canaries import ONE_RUN, canary_load_kw
 from wattveil.lab.audit.epsilon_bounds import OneRunAudit, PairedAudit, audit_one_run, paired_bound
 from wattveil.lab.seeded_draws import RandomAssignment
 from wattveil.numerics.kmeans.instance_query import clip_rms
+from wattveil.numerics.measures.verdicts import Verdict
 from wattveil.privacy.guarantee import Guarantee, Tier
 from wattveil.products.product import ReleasedProduct
 from wattveil.products.request import ReleaseRequest
@@ -172,10 +173,11 @@ class AuditRow:
 
     @property
     def verdict(self) -> str:
-        """Verdict on the claim."""
-        if self.broken:
-            return "refuted"
-        return "no differential privacy" if self.found.refutes else "not refuted"
+        """Verdict on the claim; without power, not even a perfect attack would refute it."""
+        if self.found.refutes:
+            return "refuted" if self.broken else "no differential privacy"
+        powerless = self.found.max_epsilon <= self.found.claim.epsilon
+        return Verdict.INCONCLUSIVE.value if powerless else "not refuted"
 
     def to_json(self) -> dict[str, object]:
         """Return the row as JSON values."""
@@ -184,6 +186,7 @@ class AuditRow:
             "method": self.method,
             "claim": self.found.claim.to_json(),
             "epsilon_lower_bound": self.found.epsilon,
+            "max_epsilon": self.found.max_epsilon,
             "evidence": self.found.evidence,
             "verdict": self.verdict,
         }

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from wattveil import cli
 from wattveil.cli.attack import _own_or_simulated
 from wattveil.errors import InvalidParameterError
+from wattveil.lab.attacks.attack_page import write_solar_page
 from wattveil.lab.attacks.differencing import solar_attack
 from wattveil.lab.attacks.filter_attack import filter_attack
 from wattveil.lab.attacks.synthetic_attacks import MemberSplit, copy_attack, demonstrated_releases
@@ -104,10 +105,13 @@ def test_exact_averages_reveal_the_home_and_released_ones_do_not() -> None:
     assert np.abs(found.protected_kw - found.home_kw).mean() > 2.0
 
 
-def test_releases_with_negligible_noise_reveal_the_home() -> None:
+def test_releases_with_negligible_noise_reveal_the_home(tmp_path: Path) -> None:
     """The same attack on releases without a useful guarantee: it is the noise that protects."""
-    found = solar_attack(with_panels(), customer="[home] 5", epsilon=1e5, delta=1e-6, releases=1)
+    rows = with_panels()
+    found = solar_attack(rows, customer="[home] 5", epsilon=1e5, delta=1e-6, releases=8)
     assert found.export_rates == (1.0, 0.0)
+    write_solar_page(found, rows.grid, tmp_path / "solar.html")
+    assert "at this epsilon the attack learns something" in (tmp_path / "solar.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -40,8 +40,8 @@ def test_table_and_page(files: list[str], tmp_path: Path) -> None:
         "F1 W1 of a slot, mean",
         "F18 shares of clusters",
         "U3 clusters from synthetic",
-        "detectable",
-        "inconclusive",
+        "different",
+        "inconclusive (no power)",
         "needs hourly years",
     ):
         assert words in result.output
@@ -68,8 +68,10 @@ def test_json(files: list[str]) -> None:
     said = json.loads(result.stdout)
     assert said["private"] is True
     rows = {row["metric"]: row for row in said["metrics"]}
-    assert rows["F11 daily energy, mean"]["verdict"] == "detectable"
-    assert rows["F11 daily energy, mean"]["score"] > 0.25
+    assert rows["F11 daily energy, mean"]["verdict"] == "different"
+    energy = rows["F11 daily energy, mean"]
+    assert energy["score"] > 0.25
+    assert energy["noise"] < energy["low"] < energy["score"] < energy["high"]
 
 
 @pytest.mark.parametrize(
