@@ -18,6 +18,22 @@ def format_number(number: float) -> str:
     return f"{number:,.0f}" if abs(number) >= _MIN_WHOLE else f"{number:.3g}"
 
 
+def format_share(share: float, decimals: int = 1) -> str:
+    """Return a share in percent; never 0 % for a share above 0, nor 100 % for one below 1.
+
+    >>> format_share(0.00002), format_share(0.12345), format_share(0.99999, 2)
+    ('< 0.1 %', '12.3 %', '> 99.99 %')
+    """
+    if math.isnan(share):
+        return "none"
+    step = 10.0 ** -(decimals + 2)
+    if 0.0 < share < step / 2.0:
+        return f"< {100.0 * step:.{decimals}f} %"
+    if 1.0 - step / 2.0 < share < 1.0:
+        return f"> {100.0 * (1.0 - step):.{decimals}f} %"
+    return f"{100.0 * share:.{decimals}f} %"
+
+
 def sparkline(curve: NDArray[np.float64]) -> str:
     """Return a curve as one line of text, from its minimum to its maximum."""
     height = max(float(np.ptp(curve)), 1e-12)

@@ -74,14 +74,14 @@ def test_demo_removes_nothing_but_demos() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--epsilon", "-1"], "epsilon must be at least 1e-12 and at most 1e+06, got epsilon=-1.0"),
-        (["--epsilon", "0"], "epsilon must be at least 1e-12 and at most 1e+06, got epsilon=0.0"),
-        (["--epsilon", "nan"], "epsilon must be at least 1e-12 and at most 1e+06, got epsilon=nan"),
+        (["--epsilon", "-1"], "--epsilon must be a number above 0, usually 0.1 to 10"),
+        (["--epsilon", "0"], "(at least 1e-12 and at most 1e+06); got 0."),
+        (["--epsilon", "nan"], "(at least 1e-12 and at most 1e+06); got nan."),
         (
             ["--customers", "0"],
-            "Input should be greater than or equal to 1",
+            "--customers must be at least 1; got 0",
         ),
-        (["--epsilon", "much"], "unable to parse string as a number"),
+        (["--epsilon", "much"], "--epsilon must be a number; got much"),
         (["--seed", "1"], "No such option: --seed"),
     ],
 )

@@ -85,7 +85,7 @@ def test_the_command(whole: Path, tmp_path: Path) -> None:
 
 def test_what_cannot_be_drawn_is_refused(whole: Path, tmp_path: Path) -> None:
     """Another ending, no customers, no bundle, no model; nothing is left behind."""
-    with pytest.raises(InvalidParameterError, match="ends in one of"):
+    with pytest.raises(InvalidParameterError, match="ends in .parquet or"):
         write_customers(whole, tmp_path / "some.xlsx", customers=1, seed=1)
     with pytest.raises(InvalidParameterError, match="customers"):
         write_customers(whole, tmp_path / "some.csv", customers=0, seed=1)

@@ -32,7 +32,7 @@ def test_table_and_page(files: list[str], tmp_path: Path) -> None:
     """The command prints one table with verdicts and writes a self-contained page."""
     page = tmp_path / "evaluation.html"
     result = CliRunner().invoke(
-        app, ["evaluate", *files, "--page", str(page)], env={"COLUMNS": "150"}
+        app, ["evaluate", *files, "--report", str(page)], env={"COLUMNS": "150"}
     )
     assert result.exit_code == 0, result.output
     for words in (
@@ -77,7 +77,7 @@ def test_json(files: list[str]) -> None:
     [
         (["--repeats", "3"], "repeats must be a whole number of at least 20"),
         (["--clusters", "0"], "clusters must be a whole number of at least 1"),
-        (["--page", "no/such/folder/page.html"], "page must be a file in a folder that exists"),
+        (["--report", "no/such/folder/page.html"], "page must be a file in a folder that exists"),
         (["--timezone", "UTC"], "timezone must be omitted for profiles"),
     ],
 )
