@@ -23,6 +23,7 @@
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
 
 _SHOWN_PROBLEMS = 5
 
@@ -171,6 +172,12 @@ class MissingExtraError(WattveilError, ImportError):
         super().__init__(
             f'{feature} needs packages that are not installed: pip install "wattveil[{extra}]"'
         )
+
+
+def require_release_extra(feature: str) -> None:
+    """Raise if the packages that a release needs are not installed; `verify` needs none of them."""
+    if find_spec("numba") is None or find_spec("opendp") is None:
+        raise MissingExtraError(feature, "release")
 
 
 class MissingJavaError(WattveilError):

@@ -113,7 +113,7 @@ def _typed_wrong(error: Any) -> str:  # noqa: ANN401 - Typer's own, without a pu
     name, help_text = _option(parameter), (parameter.help or "").strip()
     if "Missing" in type(error).__name__:
         return f"{name} is required: {help_text[:1].lower()}{help_text[1:]}"
-    found = getattr(error.__cause__, "errors", list)()
+    found: list[Any] = getattr(error.__cause__, "errors", list)()
     if not found:
         return f"{name}: {error.message}"
     context, kind = found[0].get("ctx", {}), found[0]["type"]

@@ -10,7 +10,8 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from wattveil.terminal import usage_errors
+from wattveil.errors import require_release_extra
+from wattveil.terminal import refusals, usage_errors
 
 _INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells expect it: 128 plus the number of the signal."""
@@ -55,6 +56,10 @@ attack_app = typer.Typer(
 )
 
 
+_WITHOUT_RELEASES = ("cli.admin", "cli.admin_dataset", "cli.bundles", "cli.data", "cli.serve")
+"""Modules of commands that need no extra, or name the one that they need."""
+
+
 class _Unloaded(TyperCommand):
     """Placeholder of a command until it is used; its callback returns the command."""
 
@@ -77,6 +82,9 @@ def _add(group: typer.Typer, name: str, module: str, summary: str) -> None:
     """
 
     def load() -> object:
+        if module not in _WITHOUT_RELEASES:
+            with refusals():
+                require_release_extra(f"wattveil {name}")
         code = import_module(f"wattveil.{module}")
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         function = getattr(code, name.replace("-", "_"))

@@ -10,7 +10,6 @@ import typer
 
 EXECUTION = "Execution and output"
 STATISTICS = "Statistics"
-SERVER = "Server and output"
 
 ENGINE_HELP = "local, or spark for many machines."
 MASTER_HELP = "Of Spark: local[2], spark://host:7077, yarn."

@@ -1,4 +1,4 @@
-"""Public estimates of the number and size of customers: how they are rounded, what they permit.
+"""Public estimates of the number and size of customers: how they are rounded; delta they permit.
 
 Estimates are published. An exact number would reveal whether one customer is in the data: number
 and median differ with and without that customer. So estimates are rounded before they are stored or
@@ -80,24 +80,4 @@ def delta_warning(delta: float, customers: int) -> str | None:
         f"delta = {delta:g} is not below 1/customers = {1.0 / customers:g}, for the public estimate"
         f" of {customers:,} customers: such a guarantee permits the exposure of whole customers."
         " Rule of thumb: choose delta well below 1/customers."
-    )
-
-
-MIN_CUSTOMERS_PER_CLUSTER = 10
-"""Below this average size, most clusters hold fewer customers than the noise of their counts."""
-
-
-def clusters_warning(n_clusters: int, customers: int) -> str | None:
-    """Return a warning if clusters have fewer than ten customers on average; None otherwise.
-
-    It compares public numbers alone. A warning from the true number of customers would reach the
-    number of clusters that is chosen next, and that number is published.
-    """
-    if customers >= MIN_CUSTOMERS_PER_CLUSTER * n_clusters:
-        return None
-    return (
-        f"{n_clusters:,} clusters for about {customers:,} customers (public estimate) leave fewer"
-        f" than {MIN_CUSTOMERS_PER_CLUSTER} customers per cluster: noise will hide most of them,"
-        " and the plan takes minutes."
-        f" Rule of thumb: at most customers/{MIN_CUSTOMERS_PER_CLUSTER} clusters."
     )

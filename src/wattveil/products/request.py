@@ -21,7 +21,6 @@ from wattveil.products.public_estimate import (
     MAX_TYPICAL_KW,
     MIN_TYPICAL_KW,
     ROUNDING_RULE,
-    clusters_warning,
     delta_warning,
     rounded_customers,
     rounded_kw,
@@ -31,6 +30,8 @@ from wattveil.products.registry import default_weights, product_options
 NOT_STATED = "not stated"
 MAX_TEXT = 2000
 """Characters of a text in a request."""
+MIN_CUSTOMERS_PER_CLUSTER = 10
+"""On average; below it, accuracy is poor: counts of clusters are within their noise."""
 _NAME_OF_GLOBAL = re.compile(r"differential(ly)?\W+priva", re.IGNORECASE)
 
 MIN_SIZE_KW, MAX_SIZE_KW = 0.04, 40.0
@@ -231,10 +232,21 @@ class ReleaseRequest(Declaration):
 
     @property
     def accuracy_warnings(self) -> tuple[str, ...]:
-        """Warnings about choices that noise will hide; from public numbers alone."""
-        found = clusters_warning(self.n_clusters, self.customers)
+        """Warnings about results that noise will hide; from public numbers alone.
+
+        A warning from the true number of customers would influence the number of clusters that is
+        chosen next, and that number is published.
+        """
         has_clusters = self.tier is Tier.INSTANCE or self.weight("clusters") > 0.0
-        return () if found is None or not has_clusters else (found,)
+        if not has_clusters or self.customers >= MIN_CUSTOMERS_PER_CLUSTER * self.n_clusters:
+            return ()
+        found = (
+            f"{self.n_clusters:,} clusters for about {self.customers:,} customers (public"
+            f" estimate) leave fewer than {MIN_CUSTOMERS_PER_CLUSTER} customers per cluster: noise"
+            " will hide most of them, and the plan takes minutes."
+            f" Rule of thumb: at most customers/{MIN_CUSTOMERS_PER_CLUSTER} clusters."
+        )
+        return (found,)
 
     @property
     def plausible_kw(self) -> tuple[float, float]:

@@ -26,12 +26,12 @@ def format_share(share: float, decimals: int = 1) -> str:
     """
     if math.isnan(share):
         return "none"
-    step = 10.0 ** -(decimals + 2)
-    if 0.0 < share < step / 2.0:
-        return f"< {100.0 * step:.{decimals}f} %"
-    if 1.0 - step / 2.0 < share < 1.0:
-        return f"> {100.0 * (1.0 - step):.{decimals}f} %"
-    return f"{100.0 * share:.{decimals}f} %"
+    text, step = f"{100.0 * share:.{decimals}f}", 10.0**-decimals
+    if share > 0.0 and float(text) == 0.0:
+        return f"< {step:.{decimals}f} %"
+    if share < 1.0 and float(text) >= 100.0:  # noqa: PLR2004 - percent
+        return f"> {100.0 - step:.{decimals}f} %"
+    return f"{text} %"
 
 
 def sparkline(curve: NDArray[np.float64]) -> str:

@@ -27,6 +27,7 @@ from wattveil.cli.data import write_readings
 from wattveil.engines.spark.spark_session import MIN_JAVA
 from wattveil.errors import MissingExtraError, MissingJavaError, ServerRefusalError
 from wattveil.products.request import ReleaseRequest
+from wattveil.profiles import Profiles
 from wattveil.server.run import _listening
 from wattveil.terminal import InvalidOption, explained, refusals
 
@@ -266,7 +267,7 @@ def test_too_many_clusters_are_reported_before_the_plan(
     said = set()
     for customers in (300, 299):
         rows = some_profiles(customers)
-        monkeypatch.setattr(release.Profiles, "read_parquet", lambda *_, rows=rows: rows)
+        monkeypatch.setattr(Profiles, "read_parquet", lambda *_, rows=rows: rows)
         result = CliRunner().invoke(app, [*command, *(["--yes"] if yes else [])], input="n\n")
         said.add(result.stderr)
         assert ("Continue?" in result.stderr) is not yes

@@ -59,7 +59,7 @@ def test_an_export_is_checked_without_the_database(data: Path) -> None:
     assert run("export", "--data", data, "--out", out) == (0, f"5 entries in {out}")
     assert run("audit", "--export", out)[0] == 0
     code, output = run("export", "--data", data, "--out", out)
-    assert (code, "File exists" in output) == (1, True)
+    assert (code, "file exists" in output) == (1, True)
     lines = out.read_text().splitlines()
     forged = json.loads(lines[5])
     forged["rho"] -= 1

@@ -177,7 +177,7 @@ def test_own_synthetic_customers(tmp_path: Path) -> None:
     assert (found["maxima"], found["membership_auc"]) == (1.0, None)
     assert found["copied"] > 0.99  # nought is no copy
     shown = WIDE.invoke(cli.app, command).output
-    assert "100.0%" in shown
+    assert "100.0 %" in shown
     assert "outliers" not in shown
 
 
