@@ -94,6 +94,10 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and would believe
             return import_module(f"{__name__}.{name}")
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if _MODULES[name].startswith("release."):
+            from wattveil.errors import require_release_extra  # noqa: PLC0415 - no public name
+
+            require_release_extra(f"wattveil.{name}")
         globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
         return globals()[name]
 

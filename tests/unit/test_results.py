@@ -34,7 +34,7 @@ from wattveil.lab.audit.replay_audit import replay_release
 from wattveil.lab.baselines.baseline_comparison import BaselineComparison, MeasuredRun, RunKey
 from wattveil.lab.evaluation.customer_samples import SampleLayout
 from wattveil.lab.evaluation.fidelity_comparison import evaluate_load
-from wattveil.numerics.measures.fidelity_measures import Verdict
+from wattveil.numerics.measures.verdicts import Verdict
 from wattveil.privacy.guarantee import Guarantee
 from wattveil.products.clusters import KMeansPlan
 from wattveil.products.labels import plan_labels

@@ -101,7 +101,8 @@ class PlanSummary(_PlanModel):
     customers_estimate: int
     """Public estimate of the number of customers that the plan uses; rounded."""
     warnings: list[str]
-    """What weakens the guarantee, such as a delta at or above 1/customers; often none."""
+    """What weakens the guarantee or the accuracy, such as a delta at or above 1/customers, or too
+    many clusters; often none."""
     products: list[PlannedProduct]
     """In the order in which they are released."""
 
@@ -153,7 +154,7 @@ class ReleasePlan(Result):
         return PlanSummary(
             guarantee=PrivacyGuarantee.model_validate(self.guarantee.to_json()),
             customers_estimate=self.request.customers,
-            warnings=list(self.request.warnings),
+            warnings=[*self.request.warnings, *self.request.accuracy_warnings],
             products=products,
         )
 

@@ -44,6 +44,7 @@ _SYNTHETIC = 10_000
 
 
 def demo(
+    context: typer.Context,
     *,
     customers: Annotated[
         int, typer.Option(min=1, max=1_000_000, help="How many customers to simulate.")
@@ -54,7 +55,7 @@ def demo(
 ) -> None:
     """Simulate customers, release statistics, draw synthetic customers, and verify the bundle."""
     console = Console(stderr=as_json, quiet=as_json)
-    with refusals(), tempfile.TemporaryDirectory() as folder:
+    with refusals(context), tempfile.TemporaryDirectory() as folder:
         request = ReleaseRequest(
             epsilon=epsilon,
             delta=1e-6,

@@ -23,7 +23,7 @@ import numpy as np
 
 from wattveil import checks
 from wattveil.arrays import Floats, Ints
-from wattveil.errors import InvalidDataError, InvalidParameterError
+from wattveil.errors import InvalidDataError, InvalidParameterError, one_of
 from wattveil.grid.feeders import Feeder, read_feeder
 from wattveil.grid.grid_metrics import GridMetric, customer_metrics, network_metrics
 from wattveil.grid.observation import GridSetting, Observation, observe
@@ -408,7 +408,7 @@ def _centroids(real: Profiles, n_clusters: int, seed: int) -> Floats:
 def _attribute(name: str, profiles: Profiles, by: str) -> list[str]:
     """Return the attribute value of each customer."""
     if by not in profiles.attributes:
-        rule = f"an attribute of the {name} customers, one of {sorted(profiles.attributes)}"
+        rule = f"an attribute of the {name} customers, {one_of(sorted(profiles.attributes))}"
         raise InvalidParameterError("by", rule, by)
     values = profiles.attributes[by]
     unknown = [who for who, own in zip(profiles.customer_ids, values, strict=True) if own is None]

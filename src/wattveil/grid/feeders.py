@@ -27,7 +27,7 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 
 from wattveil import checks
 from wattveil.arrays import Floats, Ints
-from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.errors import InvalidFileError, InvalidParameterError, one_of
 from wattveil.web.results import Result, ResultTable
 
 # --- the network ----------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ class _Case:
 
     def _known(self, name: str) -> Floats:
         if name not in self.tables:
-            raise InvalidFileError(self.path, "content", f"a table mpc.{name} above it", "none")
+            raise InvalidFileError(self.path, "content", f"a table mpc.{name} above it", None)
         return self.tables[name]
 
     def _base_ohm(self) -> float:
@@ -396,7 +396,7 @@ def read_feeder(source: str | Path) -> Feeder:
         return read_matpower(path)
     if path.is_dir():
         return _read_folder(path)
-    rule = f"one of {list(BUILT_IN)}, a folder with {_BUSES} and {_BRANCHES}, or a .m file"
+    rule = f"{one_of(BUILT_IN)}; or a folder with {_BUSES} and {_BRANCHES}, or a .m file"
     raise InvalidParameterError("feeder", rule, str(source))
 
 

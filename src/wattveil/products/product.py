@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
 from wattveil.arrays import Floats, Texts
 from wattveil.declaration import Declaration
 from wattveil.engines.local import DistributedProfiles, Values, listed_rows, load_rows, value_rows
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidParameterError, one_of
 from wattveil.privacy.accounting import RHO_UNITS, Composition
 from wattveil.privacy.guarantee import Budget, Guarantee, Neighbours, Spend, Tier, Unit
 from wattveil.privacy.private_data import Rows
@@ -228,7 +228,7 @@ class Work:
         """Each customer's value of the public attribute."""
         name, known = self.request.by, self._profiles.attributes
         if name is None or name not in known:
-            rule = f"an attribute of the profiles, one of {sorted(known)}"
+            rule = f"an attribute of the profiles, {one_of(sorted(known))}"
             raise InvalidParameterError("by", rule, name)
         return value_rows(known[name])
 

@@ -194,7 +194,9 @@ def read_model(bundle: Path) -> SyntheticModel:
     try:
         return SyntheticModel.from_dict(json.loads(path.read_text("utf-8")))
     except OSError as error:
-        raise InvalidFileError(path, "file", "a bundle with synthesis", str(error)) from error
+        raise InvalidFileError(
+            path, "file", "a bundle that was released with synthesis", None
+        ) from error
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidFileError(path, "content", "a synthetic model", str(error)) from error
 

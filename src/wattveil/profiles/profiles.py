@@ -166,17 +166,22 @@ class Profiles(PrivateResult):
         try:
             table = pq.read_table(path)
         except FileNotFoundError as error:
-            raise InvalidFileError(path, "file", "a file that exists", "none") from error
-        except (OSError, pa.ArrowException) as error:
-            raise InvalidFileError(path, "content", "a Parquet file", str(error)) from error
+            raise InvalidFileError(
+                path, "file", "an existing file; check the path", None
+            ) from error
+        except pa.ArrowException as error:
+            expected = (
+                "a Parquet file of `wattveil profiles`; this one is of another kind or cut off"
+            )
+            raise InvalidFileError(path, "content", expected, None) from error
         # Folders of other writers, such as pyarrow, have no file that marks them as complete.
         by_spark = SPARK_METADATA in (table.schema.metadata or {})
         if by_spark and Path(path).is_dir() and not (Path(path) / COMPLETE).exists():
             raise incomplete(path)
         record = _record_in(table.schema)
         if record is None:
-            expected = "a file made by `wattveil profiles`"
-            raise InvalidFileError(path, "schema metadata", expected, "none")
+            expected = "a file made by `wattveil profiles`, which averages readings"
+            raise InvalidFileError(path, "schema metadata", expected, None)
         try:
             return cls._from_arrow(table, json.loads(record))
         except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
@@ -241,7 +246,7 @@ def profiles_record(
 def incomplete(path: str | Path) -> InvalidFileError:
     """Return the error about a folder that Spark may not have finished."""
     expected = "the file that Spark writes last; without it customers may be missing"
-    return InvalidFileError(path, COMPLETE, expected, "none")
+    return InvalidFileError(path, COMPLETE, expected, None)
 
 
 def read_record(path: str | Path) -> str | None:

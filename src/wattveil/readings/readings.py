@@ -479,5 +479,5 @@ def allowed_lengths(found: Sequence[Sequence[int]], path: str) -> tuple[int, ...
     """Accept the interval lengths that occur; there must be one."""
     if not found:
         expected = f"intervals of {schema.ALLOWED_MINUTES} minutes"
-        raise InvalidFileError(path, "interval lengths", expected, "none")
+        raise InvalidFileError(path, "interval lengths", expected, None)
     return tuple(int(row[0]) for row in found)

@@ -29,6 +29,7 @@ from wattveil.readings.schema import ALLOWED_MINUTES, EARLIEST_YEAR, LATEST_YEAR
 from wattveil.readings.sources import one_of
 from wattveil.readings.timestamps import MINUTE_US
 from wattveil.terminal import plain
+from wattveil.web.formatting import format_share
 from wattveil.web.results import PrivateResult, ResultTable, records_table
 
 
@@ -191,7 +192,7 @@ class ReadingReport(PrivateResult):
         table = Table("", "rows", "share", title="Readings", title_justify="left")
         table.columns[1].justify = table.columns[2].justify = "right"
         for label, rows in self.lines():
-            table.add_row(plain(label), f"{rows:,}", f"{rows / max(self.rows_in, 1):.2%}")
+            table.add_row(plain(label), f"{rows:,}", format_share(rows / max(self.rows_in, 1), 2))
         return table
 
 

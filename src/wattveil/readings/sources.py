@@ -147,7 +147,9 @@ def resolve(source: str | Path | Sequence[str | Path], passed_over: list[Path]) 
         names = sorted(glob.glob(str(source), recursive=True))  # noqa: PTH207 -- may be absolute
         found = [Path(name) for name in names if Path(name).is_file()]
     if not found:
-        raise InvalidFileError(source, "source", "at least one file of readings", "none")
+        raise InvalidFileError(
+            source, "source", "at least one file of readings; check the path", None
+        )
     return found
 
 
@@ -378,7 +380,7 @@ def _spill_duckdb(path: str, query: str, target: Path) -> None:
 
 def _spill_sqlite(path: str, query: str, target: Path) -> None:
     if not Path(path).is_file():
-        raise InvalidFileError(path, "file", "a SQLite database", "none")
+        raise InvalidFileError(path, "file", "a SQLite database", None)
     # mode=ro: a reader must not be able to change the meter database.
     with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as connection:
         _spill(connection.execute(query), target)

@@ -160,7 +160,8 @@ class Transport:
             raise InvalidParameterError("path", "a path of the server", path) from None
         except httpx.HTTPError as error:
             reason = f": {error}" if isinstance(error, httpx.ConnectError) else ""
-            title = f"{type(error).__name__}{reason}"
+            title = f"no response from {self._url}; check address and server"
+            title += f" ({type(error).__name__}{reason})"
             raise ServerRefusalError("unreachable", title, {}) from None
         raise _refusal(response.status_code, problem.getvalue())
 

@@ -28,7 +28,7 @@ def row(*, epsilon: float, tier: Tier) -> AuditRow:
 def test_every_part_is_audited(tmp_path: Path) -> None:
     """One line a part and method, as a table, as JSON and as a private page."""
     page = tmp_path / "audit.html"
-    labelled = [*SMALL, "--label-epsilon", "0.3", "--page", str(page), "--json"]
+    labelled = [*SMALL, "--label-epsilon", "0.3", "--report", str(page), "--json"]
     result = WIDE.invoke(cli.app, labelled)
     assert result.exit_code == 0, result.output
     said = json.loads(result.stdout)
@@ -108,8 +108,8 @@ def test_the_alarm(
         (["--runs", "3"], "runs must be a whole number of at least 4"),
         (["--canaries", "8"], "canaries must be a whole number of at least 32"),
         (["--confidence", "1"], "confidence must be above 0 and below 1"),
-        (["--tier", "both"], "'both' is not one of 'global', 'instance'"),
-        (["--share", "load"], "weights must be product=weight"),
+        (["--tier", "both"], "--tier must be one of: global, instance; got both"),
+        (["--share", "load"], "--share must be product=weight; got load"),
         (["--by", "zip", "--levels", "a,b"], "by must be an attribute of the profiles"),
     ],
 )

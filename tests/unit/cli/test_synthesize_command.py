@@ -85,13 +85,13 @@ def test_the_command(whole: Path, tmp_path: Path) -> None:
 
 def test_what_cannot_be_drawn_is_refused(whole: Path, tmp_path: Path) -> None:
     """Another ending, no customers, no bundle, no model; nothing is left behind."""
-    with pytest.raises(InvalidParameterError, match="ends in one of"):
+    with pytest.raises(InvalidParameterError, match=r"ends in \.parquet or"):
         write_customers(whole, tmp_path / "some.xlsx", customers=1, seed=1)
     with pytest.raises(InvalidParameterError, match="customers"):
         write_customers(whole, tmp_path / "some.csv", customers=0, seed=1)
     with pytest.raises(InvalidParameterError, match="seed"):
         write_customers(whole, tmp_path / "some.parquet", customers=1, seed=-1)
-    with pytest.raises(InvalidFileError, match="a bundle with synthesis"):
+    with pytest.raises(InvalidFileError, match="released with synthesis"):
         write_customers(tmp_path, tmp_path / "some.csv", customers=1, seed=1)
     (tmp_path / MODEL).write_text("[]")
     with pytest.raises(InvalidFileError, match="a synthetic model"):

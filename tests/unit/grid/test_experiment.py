@@ -255,7 +255,7 @@ def test_bad_input_is_refused(
     few = named_profiles(homes_kw[:2], "made", home_classes[:2])
     for synthetic, changes, words in (
         (half_hours, {}, "synthetic must be on the grid"),
-        (few, {"by": "zip"}, r"by must be an attribute of the real customers, one of \['class'\]"),
+        (few, {"by": "zip"}, "by must be an attribute of the real customers, one of: class"),
         (few, {"by": "class"}, "synthetic must be customers of every class"),
         (real, {"power_factor": 1.2}, "power_factor must be above 0 and at most 1"),
         (real, {"redraws": 5}, "redraws must be a whole number of at least 20"),

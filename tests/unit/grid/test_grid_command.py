@@ -83,7 +83,7 @@ def test_a_collapse_is_shown(files: list[str], tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [
-        (["--feeder", "nowhere"], 2, "feeder must be one of ['case141', 'ieee123']"),
+        (["--feeder", "nowhere"], 2, "--feeder must be one of: case141, ieee123"),
         (["--redraws", "3"], 2, "redraws must be a whole number of at least 20"),
         (["--report", "no/such/folder/page.html"], 2, "report must be a file in a folder"),
         (["--by", "zip"], 2, "by must be an attribute of the real customers"),
@@ -104,4 +104,4 @@ def test_a_file_that_is_none(files: list[str], tmp_path: Path) -> None:
     bad.write_text("nothing")
     result = CliRunner().invoke(app, ["grid", files[0], str(bad)], env={"COLUMNS": "300"})
     assert result.exit_code == 1
-    assert "bad.parquet, content: expected a Parquet file" in result.output
+    assert "bad.parquet: expected a Parquet file" in result.output

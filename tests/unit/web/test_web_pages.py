@@ -10,7 +10,7 @@ import pytest
 from jinja2 import UndefinedError
 
 from wattveil.web.charts import ReportFigure, new_figure
-from wattveil.web.formatting import format_number
+from wattveil.web.formatting import format_number, format_share
 from wattveil.web.pages import (
     _ENVIRONMENT,
     STATIC,
@@ -203,3 +203,24 @@ def test_a_table_marks_pass_and_fail() -> None:
 def test_numbers_of_tables(number: float, text: str) -> None:
     """Three significant digits, whole from 1,000 on, text for values that are not numbers."""
     assert format_number(number) == text
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "text"),
+    [
+        (0, 7, "0.00 %"),
+        (1, 10**6, "< 0.01 %"),
+        (1, 20_000, "0.01 %"),
+        (1, 8, "12.50 %"),
+        (10**6 - 1, 10**6, "> 99.99 %"),
+        (7, 7, "100.00 %"),
+    ],
+)
+def test_small_counts_are_never_zero_percent(part: int, whole: int, text: str) -> None:
+    """Only none is 0 %, and only all is 100 %."""
+    assert format_share(part / whole, 2) == text
+
+
+def test_a_share_of_nothing_is_no_number() -> None:
+    """As other numbers that are none."""
+    assert format_share(float("nan")) == "none"

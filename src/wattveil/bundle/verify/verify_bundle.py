@@ -13,12 +13,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import FORMATS, MANIFEST, PAGES, read_manifest, table_path
-from wattveil.bundle.manifest import check_schema
+from wattveil.bundle.manifest import VERSION, check_schema
 from wattveil.bundle.verify.verify_budget import budget_findings
 from wattveil.bundle.verify.verify_content import consistency, content_findings, is_same_software
 from wattveil.products.findings import Absent, Finding, gathered
 from wattveil.web.results import Result, ResultTable, records_table
 
+_VERSION = f"the manifest has version {VERSION}, which this program verifies"
 _SIGNATURE, _UNSIGNED = "the signature", "none: the publisher is not proved"
 
 
@@ -61,6 +62,12 @@ class VerificationReport(Result):
 def verify_bundle(bundle: Path, *, trusted: Ed25519PublicKey | None = None) -> VerificationReport:
     """Check a bundle; ``trusted`` is the public key that must have signed it."""
     manifest = read_manifest(bundle)
+    version = manifest.get("manifest_version")
+    if isinstance(version, str) and version != VERSION:
+        return VerificationReport(
+            findings=(Finding(_VERSION, holds=False, seen=f"version {version[:40]}"),),
+            not_proved=("Anything: verify it with the version of Wattveil that wrote it.",),
+        )
     schema = gathered("the manifest follows its schema", check_schema(manifest), "every field")
     if not schema.holds:  # nothing below could be read
         return VerificationReport(

@@ -23,7 +23,7 @@ from wattveil.web.charts import (
     new_figure,
     panel,
 )
-from wattveil.web.formatting import format_interval, format_number, format_share
+from wattveil.web.formatting import format_interval, format_number, format_share_interval
 from wattveil.web.pages import PageTable, write_internal_page
 
 COPY_ROWS: Mapping[str, str] = {
@@ -131,7 +131,7 @@ def write_copy_page(found: Mapping[str, CopyAttack], path: Path) -> None:
 def _copy_cell(each: CopyAttack, field: str) -> str:
     """Return a share with its interval; a count of all values of a release has none."""
     share, interval = getattr(each, field), each.intervals.get(field)
-    return f"{100.0 * share:.3g} %" if interval is None else format_share(share, *interval)
+    return f"{100.0 * share:.3g} %" if interval is None else format_share_interval(share, *interval)
 
 
 def write_solar_page(found: SolarAttack, grid: TimeGrid, path: Path) -> None:
@@ -147,11 +147,11 @@ def write_solar_page(found: SolarAttack, grid: TimeGrid, path: Path) -> None:
         ),
         (f"{format_number(_typical_kw(found))} kW", "typical load of the home, for comparison"),
         (
-            format_share(home, *share_interval(hits, releases)),
+            format_share_interval(home, *share_interval(hits, releases)),
             "released: the attack finds export; 95 % Clopper-Pearson interval",
         ),
         (
-            format_share(other, *share_interval(false_hits, releases)),
+            format_share_interval(other, *share_interval(false_hits, releases)),
             "released: the same for a home without panels",
         ),
     ]

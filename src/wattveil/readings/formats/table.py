@@ -359,7 +359,7 @@ def _find_stamp(
         f"SELECT trim({text}) FROM {scan.sql} LIMIT {_SAMPLE_ROWS}"
     ).fetchall()
     if not drawn:
-        raise NoUsableReadingError(path, "all rows", "a reading", "none")
+        raise NoUsableReadingError(path, "all rows", "a reading", None)
     sample = [str(row[0]) for row in drawn if row[0]]
     where = "column " + " and ".join(ident(name) for name in columns)
     return text_stamp(connection, text, sample, given=options.stamp_format, path=path, where=where)

@@ -154,7 +154,7 @@ def test_a_command_prints_and_draws(
     file, page = tmp_path / "profiles.parquet", tmp_path / "page.html"
     with_panels().write_parquet(file)
     command = ["attack", options[0], str(file), *options[1:]]
-    result = WIDE.invoke(cli.app, [*command, "--page", str(page)])
+    result = WIDE.invoke(cli.app, [*command, "--report", str(page)])
     assert result.exit_code == 0, result.output
     for word in (*words, "Private"):
         assert word in result.output
@@ -168,12 +168,20 @@ def test_own_synthetic_customers(tmp_path: Path) -> None:
     real, made = tmp_path / "real.parquet", tmp_path / "made.parquet"
     profiles(HOMES).write_parquet(real)
     profiles(HOMES[::-1]).write_parquet(made)
-    command = ["attack", "copy", str(real), "--synthetic", str(made), "--page", str(made) + ".html"]
+    command = [
+        "attack",
+        "copy",
+        str(real),
+        "--synthetic",
+        str(made),
+        "--report",
+        str(made) + ".html",
+    ]
     found = json.loads(WIDE.invoke(cli.app, [*command, "--json"]).stdout)["releases"]["synthetic"]
     assert (found["maxima"], found["membership_auc"]) == (1.0, None)
     assert found["copied"] > 0.99  # nought is no copy
     shown = WIDE.invoke(cli.app, command).output
-    assert "100.0%" in shown
+    assert "100.0 %" in shown
     assert "outliers" not in shown
 
 
@@ -190,6 +198,6 @@ def test_synthetic_customers_of_another_grid_are_refused(tmp_path: Path) -> None
 def test_a_wrong_folder_is_refused_before_the_work(tmp_path: Path) -> None:
     """Nothing is computed for a page that cannot be written."""
     page = str(tmp_path / "nowhere" / "page.html")
-    result = WIDE.invoke(cli.app, ["attack", "filter", "--page", page])
+    result = WIDE.invoke(cli.app, ["attack", "filter", "--report", page])
     assert result.exit_code == 2
     assert "page" in result.output

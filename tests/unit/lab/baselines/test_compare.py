@@ -318,7 +318,7 @@ def test_json_and_going_on(profiles: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--epsilon", "1,x"], "epsilon must be numbers separated by commas, got epsilon='1,x'"),
+        (["--epsilon", "1,x"], "--epsilon must be numbers separated by commas; got 1,x"),
         (["--epsilon", "1,1"], "epsilon must be one or more different numbers"),
         (["--epsilon", "0"], "epsilon must be at least 1e-12"),
         (["--delta", "1"], "delta must be above 0 and below 1"),
@@ -329,8 +329,8 @@ def test_json_and_going_on(profiles: str, tmp_path: Path) -> None:
         ),
         (["--mechanism", "mean,mean"], "names of which no two are the same"),
         (["--repeats", "0"], "repeats must be a whole number of at least 1"),
-        (["--clusters", "1"], "n_clusters must be a whole number of at least 2"),
-        (["--clusters", "81"], "n_clusters must be at most the customers"),
+        (["--clusters", "1"], "--clusters must be a whole number of at least 2"),
+        (["--clusters", "81"], "--clusters must be at most the customers"),
         (["--jobs", "0"], "jobs must be a whole number of at least 1"),
         (["--out", "no/such/folder"], "out must be a file in a folder that exists"),
     ],
