@@ -63,7 +63,7 @@ def test_pins_agree() -> None:
 
 @pytest.mark.parametrize(
     ("name", "extras"),
-    [("base", []), ("dev", ["grid", "opf", "postgres", "serve", "docs", "dev"])],
+    [("base", []), ("dev", ["excel", "grid", "opf", "postgres", "serve", "docs", "dev"])],
 )
 def test_pins_are_complete(name: str, extras: list[str]) -> None:
     """Every declared dependency is pinned."""
