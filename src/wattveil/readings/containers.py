@@ -11,6 +11,7 @@ import re
 import shutil
 import sqlite3
 import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -319,7 +320,10 @@ class _Expansion:
             chosen = stored[0]
         target = self._target(path, f"{path.stem}.parquet")
         address = f"{kind.lower()}:///{path}"
-        spill_query(address, f"SELECT * FROM {ident(chosen)}", target)
+        try:
+            spill_query(address, f"SELECT * FROM {ident(chosen)}", target)
+        except UnicodeDecodeError as error:  # SQLite promises texts and does not check them
+            raise InvalidFileError(path, "content", "texts in UTF-8", str(error)) from error
         return target
 
 
@@ -358,7 +362,7 @@ def _container_of(path: Path) -> _Container | None:
         try:
             with open_binary(path) as stream:
                 inner = stream.read(_HEAD_BYTES)
-        except (OSError, EOFError, ValueError, pa.ArrowException):
+        except (OSError, EOFError, ValueError, zlib.error, pa.ArrowException):
             return None  # broken: the reader of the file says where
         return _Container.COMPRESSED if _recognised(path, inner) else None
     return found
@@ -434,6 +438,7 @@ def _tables_of(path: Path, kind: _Container) -> dict[str, bool]:
             address = f"file:{quote(str(path))}?mode=ro"
             with closing(sqlite3.connect(address, uri=True)) as connection:
                 found = connection.execute(f"{query} ORDER BY 1").fetchall()
-    except (duckdb.Error, sqlite3.Error) as error:
-        raise InvalidFileError(path, str(kind), "a whole database file", str(error)) from error
+    except (duckdb.Error, sqlite3.Error, UnicodeDecodeError) as error:
+        said = str(error).split("\n", 1)[0]
+        raise InvalidFileError(path, str(kind), "a whole database file", said) from error
     return {str(name): bool(is_view) for name, is_view in found}

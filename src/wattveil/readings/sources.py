@@ -380,7 +380,8 @@ def spill_query(database: str, query: str, target: Path) -> None:
         else:
             _spill_postgres(database, query, target)
     except (duckdb.Error, sqlite3.Error) as error:
-        raise InvalidFileError(database, "query", "a query that runs", str(error)) from error
+        said = str(error).split("\n", 1)[0]
+        raise InvalidFileError(database, "query", "a query that runs", said) from error
 
 
 def _spill_duckdb(path: str, query: str, target: Path) -> None:

@@ -113,7 +113,7 @@ def _nested(path: Path) -> None:
     path.write_bytes(_zip({"inner.zip": _zip({"home.xlsx": path.read_bytes()})}))
 
 
-_MAKERS: list[Callable[[Path], None]] = [
+MAKERS: list[Callable[[Path], None]] = [
     _zipped,
     _bzip2,
     _arrow,
@@ -137,7 +137,7 @@ def _rows_of(source: object, **options: object) -> list[tuple[str, dt.datetime, 
     ]
 
 
-@pytest.mark.parametrize("make", _MAKERS)
+@pytest.mark.parametrize("make", MAKERS)
 def test_container_is_read_as_its_content(make: Callable[[Path], None], tmp_path: Path) -> None:
     """Content decides, not the name of the file; every reading comes out with all its digits."""
     make(path := tmp_path / "any.name")
