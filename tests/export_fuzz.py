@@ -23,12 +23,13 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.export_oracle import SAMPLES, expected
 from wattveil.errors import WattveilError
 from wattveil.readings import read_readings
+from wattveil.readings.row_checks import ReadingReport
 
 _STATED = expected()
 _DAMAGED_LINES = 2
@@ -41,7 +42,7 @@ _Slots = dict[tuple[str, object], float]
 class _Reading:
     slots: _Slots
     counted: int  # rows dropped or merged
-    said: tuple[object, ...]
+    said: ReadingReport
 
     def changed(self, other: "_Reading") -> int:
         """Count intervals that differ."""
@@ -111,8 +112,7 @@ def _read(path: Path, zone: str) -> _Reading | None:
         slots[at] = slots.get(at, 0.0) + row["kwh"]
     readings.close()
     counted = sum(report.dropped.values()) + sum(report.merged.values())
-    said = (report.guesses, report.dropped, report.merged, report.notes)
-    return _Reading(slots, counted, said)
+    return _Reading(slots, counted, replace(report, files=()))
 
 
 def _check_same(

@@ -388,7 +388,9 @@ def _influxdb(text: str, zone: str) -> pd.DataFrame:
 
 
 def _jemena(text: str, zone: str, form: str = "%Y-%m-%d") -> pd.DataFrame:
-    long = _melted(_table(text), ["NMI", "CON/GEN"], date="DATE", form=form, zone=zone)
+    # The hour that clocks skip holds values: the columns are market time, UTC+10 all year.
+    market = "Etc/GMT-10"
+    long = _melted(_table(text), ["NMI", "CON/GEN"], date="DATE", form=form, zone=market)
     assert set(long["CON/GEN"]) <= {"Consumption", "Controlled Load Consumption"}
     return _frame(long["NMI"], long["start"], _numbers(long["v"]))
 
