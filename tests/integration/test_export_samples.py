@@ -50,7 +50,7 @@ _MAY_BE_REFUSED = {  # read right, or refused with the evidence and the option t
     "refit_8s_w.csv": "second|minutes apart",
     "sdge_plain_mixed_resolution.csv": "60|minutes",
 }
-_PLACED_ON_A_GRID = {  # reads at uneven times: the energy is that of the file, its intervals are not
+_PLACED_ON_A_GRID = {  # reads at uneven times: the energy is that of the file
     "home_assistant_history_register.csv",
     "influxdb_chronograf_register_hourly.csv",
     "refit_8s_w.csv",

@@ -22,7 +22,11 @@ from wattveil.readings import containers, read_readings
 from wattveil.readings.sources import ScratchDatabase
 
 _HOURS = [dt.datetime(2024, 3, 4, tzinfo=None) + dt.timedelta(hours=n) for n in range(48)]  # noqa: DTZ001 -- of a file
-_ROWS = [(name, hour, round(0.1 + 0.013 * n, 3)) for name in "ab" for n, hour in enumerate(_HOURS)]
+_ROWS = [
+    (name, hour, round(0.1 + 0.013 * (7 * n % 24), 3))  # not as a register rises
+    for name in "ab"
+    for n, hour in enumerate(_HOURS)
+]
 _NAMES = ("customer_id", "timestamp", "kwh")
 _XLS = Path(__file__).parents[2] / "data" / "workbooks" / "two_homes.xls"
 
