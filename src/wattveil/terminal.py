@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
+    DownloadColumn,
     MofNCompleteColumn,
     Progress,
     SpinnerColumn,
@@ -187,6 +188,17 @@ def counting_bar(*, quiet: bool) -> Progress:
         transient=True,
         disable=quiet or not console.is_terminal,
     )
+
+
+@contextmanager
+def copying_bar(name: str, size: int | None) -> Iterator[Callable[[int], None]]:
+    """Show how much of a file is copied, on standard error if it is a terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("copying {task.description}"), BarColumn(), DownloadColumn())
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    with bar:
+        task = bar.add_task(plain(name), total=size)
+        yield lambda done: bar.update(task, completed=done)
 
 
 def _options(context: typer.Context | None, fields: str) -> str:

@@ -63,7 +63,10 @@ def test_pins_agree() -> None:
 
 @pytest.mark.parametrize(
     ("name", "extras"),
-    [("base", ["release"]), ("dev", ["grid", "opf", "postgres", "serve", "docs", "dev"])],
+    [
+        ("base", ["release"]),
+        ("dev", ["excel", "grid", "opf", "postgres", "serve", "docs", "dev"]),
+    ],
 )
 def test_pins_are_complete(name: str, extras: list[str]) -> None:
     """Every declared dependency is pinned."""

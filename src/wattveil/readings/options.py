@@ -171,6 +171,8 @@ class ReadOptions(Declaration):
     first is a rollover; any other fall is a reset, and that interval is dropped."""
     skip_lines: Annotated[int, Field(strict=True, ge=0)] = 0
     """Lines of a CSV file before its header."""
+    table: str | None = None
+    """Sheet of a workbook, or table of a database file, where several may hold readings."""
 
     @model_validator(mode="after")
     def _check_registers(self) -> Self:

@@ -24,12 +24,14 @@ from wattveil.declaration import one_model, takes_fields
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.readings import schema
 from wattveil.readings.batches import ProblemLog
+from wattveil.readings.containers import expand, named_by_origin
 from wattveil.readings.formats.green_button import green_button_batches
 from wattveil.readings.formats.nem12 import nem12_batches
 from wattveil.readings.formats.table import TableRows, find_rows
 from wattveil.readings.formats.table_columns import find_layout
 from wattveil.readings.options import MeasuredIn, ReadOptions
 from wattveil.readings.reconcile import ReconcileRules, Reconciliation, reconcile
+from wattveil.readings.remote import local_copies
 from wattveil.readings.row_checks import (
     Drop,
     Merge,
@@ -122,9 +124,10 @@ def read_readings(
     Parameters
     ----------
     source
-        A file, a folder, a glob, or a list of these: CSV, Parquet, Green Button XML or NEM12, plain
-        or compressed with gzip or zstd, recognised by content. With ``sql``, a database:
-        ``sqlite:///path``, ``duckdb:///path`` or ``postgresql://…``.
+        A file, a folder, a glob, an address (``https://…``, ``s3://…``), or a list of these: CSV,
+        Parquet, Green Button XML or NEM12, plain, compressed (gzip, zstd, bzip2) or in a ZIP
+        archive, Excel workbooks, Arrow, JSON lines, DuckDB and SQLite files, recognised by content.
+        With ``sql``, a database: ``sqlite:///path``, ``duckdb:///path`` or ``postgresql://…``.
     options
         All options at once; else they are keyword arguments.
     sql
@@ -156,8 +159,9 @@ def read_readings(
     if problems_to is not None and Path(problems_to).suffix not in {".csv", ".parquet"}:
         raise InvalidParameterError("problems_to", "a .csv or .parquet file", str(problems_to))
     database = ScratchDatabase(memory_mb)
-    opened = _query(database, source, sql) if sql else _files(database, source, options)
-    return Readings(database, _complete(database.connection, opened, options, problems_to))
+    with named_by_origin():
+        opened = _query(database, source, sql) if sql else _files(database, source, options)
+        return Readings(database, _complete(database.connection, opened, options, problems_to))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -403,6 +407,7 @@ class _Opened:
 
     scan: Scan
     files: list[Path]
+    origins: list[Path]  # as the user named them; a container holds several files
     passed_over: Sequence[Path] = ()
     log: ProblemLog | None = None
 
@@ -410,26 +415,28 @@ class _Opened:
 def _query(database: ScratchDatabase, source: object, sql: str) -> _Opened:
     target = database.folder / "query.parquet"
     spill_query(str(source), sql, target)
-    return _Opened(scan_parquet(database.connection, [target]), [target])
+    return _Opened(scan_parquet(database.connection, [target]), [target], [target])
 
 
 def _files(
     database: ScratchDatabase, source: str | Path | Sequence[str | Path], options: ReadOptions
 ) -> _Opened:
     passed_over: list[Path] = []
-    files = resolve(source, passed_over)
+    origins = resolve(local_copies(source, database.folder), passed_over)
+    files = expand(origins, database, table=options.table, passed_over=passed_over)
     kind = kind_of(files)
     if kind is Kind.CSV:
-        return _Opened(scan_csv(files, skip_lines=options.skip_lines), files, passed_over)
+        scan = scan_csv(files, skip_lines=options.skip_lines)
+        return _Opened(scan, files, origins, passed_over)
     if kind is Kind.PARQUET:
-        return _Opened(scan_parquet(database.connection, files), files, passed_over)
+        return _Opened(scan_parquet(database.connection, files), files, origins, passed_over)
     log = ProblemLog(database.folder / "left_out.csv")
     target = database.folder / "streamed.parquet"
     with closing(log), pq.ParquetWriter(target, schema.READINGS_SCHEMA) as writer:
         for path in files:
             for batch in _STREAMING[kind](path, problems=log):
                 writer.write_batch(batch)
-    return _Opened(scan_parquet(database.connection, [target]), files, passed_over, log)
+    return _Opened(scan_parquet(database.connection, [target]), files, origins, passed_over, log)
 
 
 def _complete(
@@ -448,7 +455,7 @@ def _complete(
     if options.meters is not None:
         add_meters(connection, options.meters)
     return Source(
-        files=tuple(opened.files),
+        files=tuple(opened.origins),
         rows=replace(rows, guesses=guesses),
         unit=found.unit,
         options=options,

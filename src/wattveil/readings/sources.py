@@ -32,11 +32,16 @@ _DELIMITERS = ",;\t|"
 _PARQUET_MAGIC = b"PAR1"
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_READABLE = re.compile(r"\.(csv|txt|tsv|parquet|pq|xml|nem12)(\.(gz|zst|zstd))?$", re.IGNORECASE)
+_READABLE = re.compile(
+    r"\.(csv|txt|tsv|parquet|pq|xml|nem12|jsonl|ndjson|zip|xlsx|xls|arrow|feather|duckdb|sqlite3?)"
+    r"(\.(gz|zst|zstd|bz2))?$",
+    re.IGNORECASE,
+)
 _EXCEL_FIRST = re.compile(r'"?sep=.?"?\s*', re.IGNORECASE)
 _UTF_16 = re.compile(rb"\xff\xfe|\xfe\xff|[^\0]\0[^\0]\0|\0[^\0]\0[^\0]")
 _NEM12 = re.compile(r"\s*(100,NEM12|200,)", re.IGNORECASE)
 
+EXPANDED = "expanded"  # folder of the scratch folder for the files of containers
 CHUNK_BYTES = 1 << 16
 MAX_LINE_BYTES = 1 << 20
 _FETCH_ROWS = 65_536
@@ -141,7 +146,7 @@ def resolve(source: str | Path | Sequence[str | Path], passed_over: list[Path]) 
         return [path]
     if path.is_dir():
         inside = sorted(file for file in path.rglob("*") if file.is_file())
-        found = [file for file in inside if _is_meter_data(file.relative_to(path))]
+        found = [file for file in inside if is_meter_data(file.relative_to(path))]
         passed_over.extend(sorted(set(inside) - set(found)))
     else:
         names = sorted(glob.glob(str(source), recursive=True))  # noqa: PTH207 -- may be absolute
@@ -153,8 +158,8 @@ def resolve(source: str | Path | Sequence[str | Path], passed_over: list[Path]) 
     return found
 
 
-def _is_meter_data(path: Path) -> bool:
-    """Return whether a name within a folder is one of meter data."""
+def is_meter_data(path: Path) -> bool:
+    """Return whether a name within a folder or archive is one of meter data."""
     hidden = any(part.startswith(("_", ".")) for part in path.parts)
     return not hidden and _READABLE.search(path.name) is not None
 
@@ -250,9 +255,16 @@ def _struct(types: dict[str, str]) -> str:
     return "{" + ", ".join(f"{literal(name)}: '{kind}'" for name, kind in types.items()) + "}"
 
 
+def shown_path(path: object) -> str:
+    """Name a file as its user knows it: one expanded from a container as ``a.zip/b.csv``."""
+    return re.sub(rf"^.*/wattveil-\w+/{EXPANDED}/\d+/", "", str(path))
+
+
 def _as_file_error(message: str, files: Sequence[Path]) -> InvalidFileError:
     named = re.search(r"^\s*file = (.+)$", message, re.MULTILINE)
-    path: object = named[1] if named else files[0] if len(files) == 1 else "one of the files"
+    path: object = files[0] if len(files) == 1 else "one of the files"
+    if named:
+        path = shown_path(named[1])
     line = re.search(r"CSV Error on Line: (\d+)", message)
     where = f"line {line[1]}" if line else "content"
     columns = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", message)
@@ -370,7 +382,8 @@ def spill_query(database: str, query: str, target: Path) -> None:
         else:
             _spill_postgres(database, query, target)
     except (duckdb.Error, sqlite3.Error) as error:
-        raise InvalidFileError(database, "query", "a query that runs", str(error)) from error
+        said = str(error).split("\n", 1)[0]
+        raise InvalidFileError(database, "query", "a query that runs", said) from error
 
 
 def _spill_duckdb(path: str, query: str, target: Path) -> None:

@@ -22,6 +22,7 @@ from wattveil.engines.spark.executor import Batches, OnPartition, shuffle_partit
 from wattveil.engines.spark.spark_rows import quoted
 from wattveil.engines.spark.spark_session import read_folder
 from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.readings.containers import refuse_containers
 from wattveil.readings.options import Conflicts, ReadOptions
 from wattveil.readings.readings import passed_over_guesses
 from wattveil.readings.sources import Kind, header_of, kind_of, resolve, scan_csv
@@ -260,6 +261,7 @@ def _addresses(session: SparkSession, addresses: list[str]) -> SparkSource:
 def _files(session: SparkSession, parts: list[str | Path], options: ReadOptions) -> SparkSource:
     passed_over: list[Path] = []
     found = resolve(parts, passed_over)
+    refuse_containers(found)
     files, names = [path.resolve() for path in found], tuple(path.name for path in found)
     kind = kind_of(files)
     guesses = passed_over_guesses(passed_over)
