@@ -6,15 +6,20 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import local
 from typing import Any, ParamSpec, TypeVar, cast
 
+import numpy as np
+
 # Without the extra `release` loops run as Python, which is enough for `verify`.
 numba: Any = importlib.import_module("numba") if importlib.util.find_spec("numba") else None
+
+_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+# As machine code, Python must not warn of values: a warning would depend on private rows.
+_COMPILER: Any = numba.njit(**_OPTIONS) if numba else np.errstate(all="ignore")
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 
 THREADS = 2
-_SPANS = 64  # fixed, so that partial sums do not depend on the number of threads
-_SMALLEST_SPAN = 256
+_SPANS, _SMALLEST_SPAN = 64, 256  # fixed: partial sums do not depend on the number of threads
 _thread = local()
 
 
@@ -24,8 +29,7 @@ def compiled(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _R
     Threads are those of `over_spans`, not numba's: its thread layers abort when two Python threads
     enter at once or after a fork, as in a server.
     """
-    jit = numba and numba.njit(cache=True, nogil=True, error_model="numpy")
-    return cast("Callable[_Arguments, _Result]", jit(function)) if jit else function
+    return cast("Callable[_Arguments, _Result]", _COMPILER(function))
 
 
 def over_spans(n_rows: int, work: Callable[[int, int, int], _Result]) -> list[_Result]:

@@ -73,12 +73,15 @@ def sections_of(page: str) -> str:
 def _plain_guarantee(guarantee: Guarantee) -> str:
     """Return the guarantee in ordinary words; the exact statement stands further below."""
     factor = guarantee.sentence.partition("at most ")[2].partition(" p")[0]
-    scope = "" if guarantee.tier is Tier.GLOBAL else "For this data set alone, "
+    is_global = guarantee.tier is Tier.GLOBAL
+    scope = "" if is_global else "For this data set alone, and with its noise scale as known, "
     text = (
         f"{scope}whether or not the data of one {guarantee.unit} are included changes the"
         f" probability of anything in this report by a factor of at most {factor}"
         f" (epsilon {guarantee.epsilon:g}), plus at most {guarantee.delta:g} (delta)."
     )
+    if not is_global:
+        text += " This is not differential privacy: the noise scale is computed from the data."
     return text[0].upper() + text[1:]
 
 

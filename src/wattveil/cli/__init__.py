@@ -56,7 +56,7 @@ attack_app = typer.Typer(
 )
 
 
-_WITHOUT_RELEASES = ("cli.admin", "cli.admin_dataset", "cli.bundles", "cli.data", "cli.serve")
+_WITHOUT_RELEASES = ("cli.admin", "cli.admin_dataset", "cli.bundles", "cli.data")
 """Modules of commands that need no extra, or name the one that they need."""
 
 

@@ -31,7 +31,9 @@ from wattveil.readings.sources import (
     GZIP_MAGIC,
     ZSTD_MAGIC,
     ScratchDatabase,
+    check_room,
     chunks,
+    closed_duckdb,
     duckdb_reads,
     ident,
     is_meter_data,
@@ -280,11 +282,18 @@ class _Expansion:
                 pa.ipc.open_file(mapped) as reader,
                 pq.ParquetWriter(target, reader.schema) as writer,
             ):
+                room = self._room(target)
                 for number in range(reader.num_record_batches):
                     writer.write_batch(reader.get_batch(number))
+                    check_room(target, room)
         except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
             raise InvalidFileError(path, "Arrow", "a whole file", str(error)[:300]) from error
         return target
+
+    def _room(self, target: Path) -> int:
+        """Return how many bytes a file may take."""
+        free = shutil.disk_usage(target.parent).free - _MIN_FREE_BYTES
+        return max(min(self._allowed, free), 0)
 
     def _json(self, path: Path) -> Path:
         """Expand flat records as texts: numbers keep their digits, stamps are not guessed."""
@@ -313,15 +322,16 @@ class _Expansion:
                 raise InvalidFileError(path, "tables", expected, list(tables)[:_SHOWN_NAMES])
             chosen = self._table
         else:
-            stored = [name for name, is_view in tables.items() if not is_view] or list(tables)
+            stored = [name for name, is_view in tables.items() if not is_view]
             if len(stored) != 1:
                 expected = "a single table of readings, or table=…, or a query with sql=…"
-                raise InvalidFileError(path, "tables", expected, stored[:_SHOWN_NAMES])
+                raise InvalidFileError(path, "tables", expected, list(tables)[:_SHOWN_NAMES])
             chosen = stored[0]
         target = self._target(path, f"{path.stem}.parquet")
         address = f"{kind.lower()}:///{path}"
         try:
-            spill_query(address, f"SELECT * FROM {ident(chosen)}", target)
+            query = f"SELECT * FROM {ident(chosen)}"
+            spill_query(address, query, target, max_bytes=self._room(target))
         except UnicodeDecodeError as error:  # SQLite promises texts and does not check them
             raise InvalidFileError(path, "content", "texts in UTF-8", str(error)) from error
         return target
@@ -428,7 +438,7 @@ def _tables_of(path: Path, kind: _Container) -> dict[str, bool]:
     try:
         if kind is _Container.DUCKDB:
             query = "SELECT table_name, table_type = 'VIEW' FROM information_schema.tables"
-            with duckdb.connect(str(path), read_only=True) as connection:
+            with closed_duckdb(path) as connection:
                 found = connection.execute(f"{query} ORDER BY 1").fetchall()
         else:
             query = (

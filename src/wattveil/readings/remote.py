@@ -7,7 +7,7 @@ need the extra ``remote``. Nothing else is fetched, and a copy is bounded by the
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 import httpx
@@ -19,6 +19,8 @@ from wattveil.terminal import copying_bar
 _MIN_FREE_BYTES = 256 << 20
 _SECONDS = 60  # without a byte
 _MAX_FILES = 10_000
+_REFUSED = frozenset({"ftp", "zip", "tar", "filecache", "simplecache", "blockcache", "cached"})
+"""Schemes of fsspec that send clear text, or open what another address names."""
 _PATTERN_SIGNS = set("*?[")
 
 Source = str | Path | Sequence[str | Path]
@@ -41,6 +43,9 @@ def _copies(source: str | Path, folder: Path) -> list[str | Path]:
     if scheme == "http":
         rule = "an https:// address: http would send meter data in clear text"
         raise InvalidParameterError("source", rule, _shown(source))
+    if "::" in str(source) or scheme in _REFUSED:
+        rule = "an address of one store, such as s3://, abfs:// or https://"
+        raise InvalidParameterError("source", rule, f"{scheme}://…")
     if scheme in {"duckdb", "sqlite", "postgresql", "postgres"}:
         rule = "given with sql=…, the query whose rows are the readings"
         raise InvalidParameterError("source", rule, f"{scheme}://…")
@@ -111,7 +116,8 @@ def _some(found: list[str], address: str) -> list[str]:
 
 def _write(address: str, content: Iterable[bytes], size: int | None, folder: Path) -> Path:
     """Write a copy, with a progress bar on a terminal; its name is that of the address."""
-    own = Path(urlsplit(address).path).name or "readings"
+    path = urlsplit(address).path if address.startswith("https://") else address
+    own = PurePosixPath(path).name or "readings"  # names in a store may contain ? and #
     within = folder / "remote" / str(len(list((folder / "remote").glob("*"))))
     within.mkdir(parents=True)
     free = shutil.disk_usage(within).free - _MIN_FREE_BYTES

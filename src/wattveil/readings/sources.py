@@ -368,17 +368,24 @@ class _Cursor(Protocol):
     def fetchmany(self, size: int, /) -> list[tuple[object, ...]]: ...
 
 
-def spill_query(database: str, query: str, target: Path) -> None:
-    """Run a query and write its rows to a Parquet file."""
+def spill_query(database: str, query: str, target: Path, *, max_bytes: int | None = None) -> None:
+    """Run a query and write its rows to a Parquet file.
+
+    Parameters
+    ----------
+    max_bytes
+        Of a file that holds the database, and may be of anybody: it reads no other file, and its
+        rows take at most this many bytes. None for a database of the custodian.
+    """
     scheme = next((known for known in _SCHEMES if database.startswith(known)), None)
     if scheme is None:
         shown = database.partition("://")[0]  # what follows may hold a password
         raise InvalidParameterError("source", f"one of {_SCHEMES} when sql is given", shown)
     try:
         if scheme == "duckdb:///":
-            _spill_duckdb(database.removeprefix(scheme), query, target)
+            _spill_duckdb(database.removeprefix(scheme), query, target, max_bytes)
         elif scheme == "sqlite:///":
-            _spill_sqlite(database.removeprefix(scheme), query, target)
+            _spill_sqlite(database.removeprefix(scheme), query, target, max_bytes)
         else:
             _spill_postgres(database, query, target)
     except (duckdb.Error, sqlite3.Error) as error:
@@ -386,17 +393,49 @@ def spill_query(database: str, query: str, target: Path) -> None:
         raise InvalidFileError(database, "query", "a query that runs", said) from error
 
 
-def _spill_duckdb(path: str, query: str, target: Path) -> None:
+def closed_duckdb(path: str | Path) -> duckdb.DuckDBPyConnection:
+    """Open a DuckDB file that cannot reach other files, the network or extensions.
+
+    A view in it could name any file that the custodian may read.
+    """
+    return duckdb.connect(
+        str(path),
+        read_only=True,
+        config={
+            "enable_external_access": "false",
+            "autoinstall_known_extensions": "false",
+            "autoload_known_extensions": "false",
+            "lock_configuration": "true",
+        },
+    )
+
+
+def check_room(target: Path, max_bytes: int | None) -> None:
+    """Refuse to write on when a file has taken the space that it may."""
+    if max_bytes is not None and target.stat().st_size > max_bytes:
+        expected = f"readings that expand to at most {max_bytes:,} bytes"
+        raise InvalidFileError(target, "size", expected, "more")
+
+
+def _spill_duckdb(path: str, query: str, target: Path, max_bytes: int | None) -> None:
+    if max_bytes is not None:
+        with closed_duckdb(path) as connection:
+            reader = connection.execute(query).to_arrow_reader(_FETCH_ROWS)
+            with pq.ParquetWriter(target, reader.schema) as writer:
+                for batch in reader:
+                    writer.write_batch(batch)
+                    check_room(target, max_bytes)
+        return
     with duckdb.connect(path, read_only=True) as connection:
         connection.execute(f"COPY ({query}) TO {literal(str(target))} (FORMAT parquet)")
 
 
-def _spill_sqlite(path: str, query: str, target: Path) -> None:
+def _spill_sqlite(path: str, query: str, target: Path, max_bytes: int | None) -> None:
     if not Path(path).is_file():
         raise InvalidFileError(path, "file", "a SQLite database", None)
     # mode=ro: a reader must not be able to change the meter database.
     with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as connection:
-        _spill(connection.execute(query), target)
+        _spill(connection.execute(query), target, max_bytes)
 
 
 def _spill_postgres(database: str, query: str, target: Path) -> None:
@@ -413,7 +452,7 @@ def _spill_postgres(database: str, query: str, target: Path) -> None:
         raise InvalidFileError(where, "query", "a query that runs", str(error)) from None
 
 
-def _spill(cursor: _Cursor, target: Path) -> None:
+def _spill(cursor: _Cursor, target: Path, max_bytes: int | None = None) -> None:
     rows = cursor.fetchmany(_FETCH_ROWS)  # a server-side cursor has its columns only then
     described = cursor.description
     names = [str(column[0]) for column in described] if isinstance(described, (list, tuple)) else []
@@ -423,6 +462,7 @@ def _spill(cursor: _Cursor, target: Path) -> None:
             columns = [[_as_text(value) for value in column] for column in zip(*part, strict=True)]
             arrays = [pa.array(column, pa.string()) for column in columns]
             writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+            check_room(target, max_bytes)
 
 
 def _parts(cursor: _Cursor, rows: list[tuple[object, ...]]) -> Iterator[list[tuple[object, ...]]]:

@@ -27,7 +27,7 @@ _NEAR = dt.timedelta(milliseconds=50)  # stamps made by adding 1/96 of a day dri
 _SECOND = dt.timedelta(seconds=1)
 _INSPECTED_ROWS = 200
 _MIN_READINGS = 3  # rows of a sheet that look like readings
-_CELL = re.compile(rb'\br="([A-Z]{1,3})(\d{1,7})"')
+_CELL = re.compile(rb"""\br\s*=\s*["']([A-Z]{1,3})(\d{1,7})["']""")
 _OVERLAP = 32  # bytes of a cell's address that a chunk may cut
 _DATE_TEXT = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}")
 _NUMBER_TEXT = re.compile(r"\s*-?\d*[.,]?\d+\s*")
@@ -128,7 +128,7 @@ def _check_size(path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             parts = checked_members(archive, max_files=_MAX_PARTS, max_bytes=_MAX_BYTES)
             for part in parts:
-                if part.filename.startswith("xl/worksheets/"):
+                if part.filename.startswith("xl/") and part.filename.endswith(".xml"):
                     _check_grid(path, part.filename, member_chunks(archive, part))
     except UnsafeArchiveError as error:
         raise InvalidFileError(path, "workbook", f"a file with {error}", "another") from error

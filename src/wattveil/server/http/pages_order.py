@@ -284,7 +284,11 @@ def stated_choices(body: ReleaseBody) -> list[tuple[str, str]]:
         for product in products
         for name, value in body.options.get(product.name, ())
     ]
-    return [(label, _as_text(value)) for label, value in named if value not in (None, False)]
+    return [
+        (label, _as_text(value))
+        for label, value in named
+        if value is not None and value is not False
+    ]
 
 
 def _as_text(value: object) -> str:
