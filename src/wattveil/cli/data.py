@@ -224,8 +224,8 @@ def profiles(
                     memory_mb=memory_mb,
                 )
                 _check_sources_stay(written, readings)
-                for guess in readings.guesses:
-                    console.print(f"[yellow]inferred[/] {plain(guess)}", highlight=False)
+                for assumption in readings.assumptions:
+                    console.print(f"[yellow]inferred[/] {plain(assumption)}", highlight=False)
                 watch(readings)
                 build = build_profiles(readings, rules, attributes=attributes)
             if report is not None:

@@ -27,8 +27,18 @@ from wattveil.readings.batches import ProblemLog
 from wattveil.readings.formats.green_button import green_button_batches
 from wattveil.readings.formats.nem12 import nem12_batches
 from wattveil.readings.formats.table import TableRows, find_rows
-from wattveil.readings.formats.table_columns import find_layout
-from wattveil.readings.options import MeasuredIn, ReadOptions
+from wattveil.readings.formats.sections import SCHEMA as SECTIONS_SCHEMA
+from wattveil.readings.formats.sections import SECTIONED, section_batches
+from wattveil.readings.formats.staging import STAGED_TABLE, stage
+from wattveil.readings.formats.table_columns import FoundLayout, find_layout
+from wattveil.readings.options import MeasuredIn, ReadOptions, Stamp
+from wattveil.readings.recognition import (
+    KnownFile,
+    direct_layout,
+    is_sectioned,
+    known_files,
+    staged_parts,
+)
 from wattveil.readings.reconcile import ReconcileRules, Reconciliation, reconcile
 from wattveil.readings.row_checks import (
     Drop,
@@ -201,9 +211,9 @@ class Readings:
         return self.source.lengths
 
     @property
-    def guesses(self) -> tuple[str, ...]:
+    def assumptions(self) -> tuple[str, ...]:
         """Options that were not given and were inferred from the data."""
-        return self.source.rows.guesses
+        return self.source.rows.assumptions
 
     @property
     def report(self) -> ReadingReport:
@@ -345,7 +355,7 @@ class Readings:
             dropped={reason: rows for reason, rows in by_text.items() if rows},
             merged={str(reason): rows for reason, rows in merged.items() if rows},
             notes={note: rows for note, rows in remarks.items() if rows},
-            guesses=self.guesses,
+            assumptions=self.assumptions,
             options=self.options.model_dump(mode="json"),
         )
 
@@ -360,13 +370,15 @@ class Readings:
     def _rules(self) -> ReconcileRules:
         rows = self.source.rows
         return ReconcileRules(
-            unit=self.source.unit,
+            cumulative=rows.cumulative,
             clock=self.clock,
             end_stamped=rows.end_stamped,
             period_us=self.period_us(),
             conflicts=self.options.conflicts,
             register_rollover=self.options.register_rollover,
             has_channels=rows.has_channels,
+            has_registers=rows.has_registers,
+            fills_gaps=rows.fills_gaps,
             has_qualities=rows.has_qualities,
         )
 
@@ -396,6 +408,7 @@ class _Opened:
     files: list[Path]
     passed_over: Sequence[Path] = ()
     log: ProblemLog | None = None
+    layout: FoundLayout | None = None  # of a known format
 
 
 def _query(database: ScratchDatabase, source: object, sql: str) -> _Opened:
@@ -410,10 +423,19 @@ def _files(
     passed_over: list[Path] = []
     files = resolve(source, passed_over)
     kind = kind_of(files)
+    if kind is Kind.CSV and all(map(is_sectioned, files)):
+        return _sectioned(database, files, passed_over, options)
+    layout = None
+    if known := known_files(files, kind, options):
+        layout = direct_layout(known)
+        if layout is None:
+            return _known(database, files, known, passed_over, options)
     if kind is Kind.CSV:
-        return _Opened(scan_csv(files, skip_lines=options.skip_lines), files, passed_over)
+        scan = scan_csv(files, skip_lines=options.skip_lines)
+        return _Opened(scan, files, passed_over, layout=layout)
     if kind is Kind.PARQUET:
-        return _Opened(scan_parquet(database.connection, files), files, passed_over)
+        scan = scan_parquet(database.connection, files)
+        return _Opened(scan, files, passed_over, layout=layout)
     log = ProblemLog(database.folder / "left_out.csv")
     target = database.folder / "streamed.parquet"
     with closing(log), pq.ParquetWriter(target, schema.READINGS_SCHEMA) as writer:
@@ -421,6 +443,41 @@ def _files(
             for batch in _STREAMING[kind](path, problems=log):
                 writer.write_batch(batch)
     return _Opened(scan_parquet(database.connection, [target]), files, passed_over, log)
+
+
+def _known(
+    database: ScratchDatabase,
+    files: list[Path],
+    known: Sequence[KnownFile],
+    passed_over: Sequence[Path],
+    options: ReadOptions,
+) -> _Opened:
+    """Stage files of known formats."""
+    log = ProblemLog(database.folder / "left_out.csv")
+    with closing(log), duckdb_reads(files):
+        staged = stage(database.connection, staged_parts(known), options, database.folder)
+    log.dropped.update(staged.left_out)
+    scan = scan_parquet(database.connection, staged.paths)
+    return _Opened(scan, files, passed_over, log, layout=staged.layout)
+
+
+def _sectioned(
+    database: ScratchDatabase,
+    files: list[Path],
+    passed_over: Sequence[Path],
+    options: ReadOptions,
+) -> _Opened:
+    """Stage files in sections."""
+    target = database.folder / "sections.parquet"
+    with pq.ParquetWriter(target, SECTIONS_SCHEMA) as writer:
+        for path in files:
+            for batch in section_batches(path, options):
+                writer.write_batch(batch)
+    layout = FoundLayout(
+        STAGED_TABLE, MeasuredIn.KWH, Stamp.START, (f"format: {SECTIONED}, by its headings",)
+    )
+    scan = scan_parquet(database.connection, [target])
+    return _Opened(scan, files, passed_over, layout=layout)
 
 
 def _complete(
@@ -432,15 +489,15 @@ def _complete(
     """Find columns, interval lengths and the customers of meters."""
     path = str(opened.files[0])
     with duckdb_reads(opened.files):
-        found = find_layout(opened.scan.names, options, path=path)
+        found = opened.layout or find_layout(opened.scan.names, options, path=path)
         rows = find_rows(connection, opened.scan, found, options, path)
         lengths = _lengths(connection, rows, path)
-    guesses = (*rows.guesses, *passed_over_guesses(opened.passed_over))
+    assumptions = (*rows.assumptions, *passed_over_assumption(opened.passed_over))
     if options.meters is not None:
         add_meters(connection, options.meters)
     return Source(
         files=tuple(opened.files),
-        rows=replace(rows, guesses=guesses),
+        rows=replace(rows, assumptions=assumptions),
         unit=found.unit,
         options=options,
         lengths=lengths,
@@ -449,7 +506,7 @@ def _complete(
     )
 
 
-def passed_over_guesses(passed_over: Sequence[Path]) -> tuple[str, ...]:
+def passed_over_assumption(passed_over: Sequence[Path]) -> tuple[str, ...]:
     """Name the files of a folder that are not read."""
     if not passed_over:
         return ()

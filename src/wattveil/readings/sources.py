@@ -4,6 +4,7 @@ Files are recognised by content, never by name: utilities rename files. Archives
 code of our own, which bounds the memory that a broken or malicious file can take.
 """
 
+import codecs
 import csv
 import glob
 import gzip
@@ -175,12 +176,12 @@ def scan_csv(files: list[Path], *, skip_lines: int) -> Scan:
             raise InvalidFileError(
                 path, f"line {skip_lines + 1}", f"the header of {files[0]}", found
             )
-    magic = {_magic(path) for path in files}
-    if len(magic) > 1:
+    compressions = {compression_of(path) for path in files}
+    if len(compressions) > 1:
         raise InvalidFileError(
             files[0], "source", "files compressed all in one way", "several ways"
         )
-    compression = {GZIP_MAGIC: "gzip", ZSTD_MAGIC: "zstd"}.get(magic.pop(), "none")
+    compression = compressions.pop()
     call = (
         f"read_csv({paths(files)}, auto_detect = false, header = true,"
         f" skip = {skip_lines}, delim = {literal(delimiter)}, quote = '\"', escape = '\"',"
@@ -277,8 +278,25 @@ def _magic(path: Path) -> bytes:
     )
 
 
+def compression_of(path: Path) -> str:
+    """Return how a text file is compressed, as DuckDB names it."""
+    return {GZIP_MAGIC: "gzip", ZSTD_MAGIC: "zstd"}.get(_magic(path), "none")
+
+
+def text_head(path: Path) -> tuple[str, str]:
+    """Return the beginning of a text file, decompressed, and its encoding."""
+    start = _start(path)
+    try:
+        return codecs.getincrementaldecoder("utf-8-sig")().decode(start), "utf-8"
+    except UnicodeDecodeError:
+        return start.decode("latin-1"), "latin-1"
+
+
 def _head(path: Path) -> str:
-    """Return the beginning of a text file, decompressed."""
+    return _start(path).decode("utf-8-sig", errors="replace")
+
+
+def _start(path: Path) -> bytes:
     try:
         with open_binary(path) as stream:
             start = stream.read(_HEAD_BYTES)
@@ -287,7 +305,7 @@ def _head(path: Path) -> str:
     if _UTF_16.match(start):
         expected = "UTF-8 text; iconv -f UTF-16 -t UTF-8 makes it"
         raise InvalidFileError(path, "first bytes", expected, "UTF-16")
-    return start.decode("utf-8-sig", errors="replace")
+    return start
 
 
 def _kind(path: Path) -> Kind:

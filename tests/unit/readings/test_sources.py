@@ -53,7 +53,7 @@ def test_parquet_and_csv_agree(write: Write, tmp_path: Path) -> None:
     first = read_readings(write(*_LINES))
     first.write_parquet(tmp_path / "out.parquet")
     second = read_readings(tmp_path / "out.parquet")
-    assert second.guesses == ()
+    assert second.assumptions == ()
     assert second.to_arrow().equals(first.to_arrow())
     assert second.to_arrow().schema.equals(READINGS_SCHEMA)
 
@@ -154,7 +154,7 @@ def test_a_matrix_has_one_column_per_customer(write: Write) -> None:
     """One row per time, one column per customer, as load-research files are."""
     path = write("timestamp,C1,C2", "2013-01-01 00:00,1,2", "2013-01-01 01:00,3,")
     readings = read_readings(path)
-    assert "layout: matrix" in readings.guesses
+    assert "layout: matrix" in readings.assumptions
     assert readings.report.dropped == {"no value": 1}
     rows = readings.to_arrow().to_pylist()
     assert [(row["customer_id"], row["kwh"]) for row in rows] == [("C1", 1), ("C1", 3), ("C2", 2)]
@@ -261,7 +261,7 @@ def test_files_that_are_passed_over_are_named(write: Write) -> None:
     path = write("id,timestamp,kwh", "a,2013-01-01 00:00,1")
     for name in ("NOTES.doc", "b.bak", "c.bak", "d.bak"):
         write("hello", name=name)
-    guess = read_readings(path.parent, minutes=60).guesses[-1]
+    guess = read_readings(path.parent, minutes=60).assumptions[-1]
     assert guess == "files: NOTES.doc, b.bak, c.bak and 1 more are not meter data, by their names"
 
 
@@ -274,7 +274,7 @@ def test_hidden_files_of_a_data_lake_are_skipped(write: Write, tmp_path: Path) -
     (tmp_path / "_b.csv").write_text("half")
     readings = read_readings(tmp_path, minutes=60)
     assert readings.source.files == (path,)
-    assert "part.parquet" in readings.guesses[-1]
+    assert "part.parquet" in readings.assumptions[-1]
 
 
 def test_simulated_readings_need_no_inference(tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ def test_simulated_readings_need_no_inference(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_batches(batches), path)
     readings = read_readings(path)
     rows = sum(batch.num_rows for batch in batches)
-    assert readings.guesses == ()
+    assert readings.assumptions == ()
     assert (readings.report.rows_in, readings.report.rows_out) == (rows, rows)
 
 

@@ -176,7 +176,7 @@ def inspect_rows(
                 "stamp": asdict(rows.stamp),
                 "minutes": rows.minutes,
                 "mark": rows.decimals.mark if rows.decimals else None,
-                "guesses": rows.guesses,
+                "assumptions": rows.assumptions,
             }
             yield pa.RecordBatch.from_arrays([pa.array([json.dumps(seen)])], ["seen"])
 

@@ -193,7 +193,7 @@ def _rows(
         end_stamped=found.stamp is Stamp.END,
         minutes=seen["minutes"],
         decimals=Decimals(DecimalMark(mark), options.decimal is not None) if mark else None,
-        guesses=(*seen["guesses"], *opened.passed_over),
+        assumptions=(*seen["assumptions"], *opened.passed_over),
     )
     read = {column: types[column] for column in rows.columns}
     # Order matters for the repeated hour of a clock and for conflicts; it is costly to send.
@@ -252,7 +252,7 @@ def _total_account(built: DataFrame, opened: SparkSource, plan: ReadingPlan) -> 
     report = replace(
         total.readings,
         files=opened.files,
-        guesses=plan.rows.guesses,
+        assumptions=plan.rows.assumptions,
         options=plan.options.model_dump(mode="json"),
     )
     return replace(total, readings=report)

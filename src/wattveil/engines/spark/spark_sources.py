@@ -23,7 +23,7 @@ from wattveil.engines.spark.spark_rows import quoted
 from wattveil.engines.spark.spark_session import read_folder
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.readings.options import Conflicts, ReadOptions
-from wattveil.readings.readings import passed_over_guesses
+from wattveil.readings.readings import passed_over_assumption
 from wattveil.readings.sources import Kind, header_of, kind_of, resolve, scan_csv
 
 PLACE = ("wattveil file", "wattveil row")
@@ -134,7 +134,7 @@ def _placed(
     return pa.RecordBatch.from_arrays(arrays, schema.names)
 
 
-_INSPECTED_ROWS = 20_000  # rows, for what has to be guessed
+_INSPECTED_ROWS = 20_000  # rows, for what has to be inferred
 
 ORDER = ("wattveil file", "wattveil block", "wattveil row")
 """Columns of the order of appearance: file, place of the block in it, row of the block."""
@@ -149,7 +149,7 @@ class SparkSource(ABC):
     names: tuple[str, ...]  # columns of the source, without those of the order
     order: tuple[str, ...]  # columns that tell the order of appearance
     files: tuple[str, ...]  # their names, for the report
-    passed_over: tuple[str, ...]  # the guess about files that are not read
+    passed_over: tuple[str, ...]  # names those that are not read
 
     @abstractmethod
     def inspect(self, work: OnPartition, schema: str) -> list[Row]:
@@ -262,7 +262,7 @@ def _files(session: SparkSession, parts: list[str | Path], options: ReadOptions)
     found = resolve(parts, passed_over)
     files, names = [path.resolve() for path in found], tuple(path.name for path in found)
     kind = kind_of(files)
-    guesses = passed_over_guesses(passed_over)
+    assumptions = passed_over_assumption(passed_over)
     above = _above_values(files[0])
     # Spark joins a list of meters and reads columns from folder names, so it reads the rows then.
     if kind is Kind.PARQUET and options.meters is None and above is None:
@@ -274,7 +274,7 @@ def _files(session: SparkSession, parts: list[str | Path], options: ReadOptions)
             names=tuple(schema.names),
             order=PLACE,
             files=names,
-            passed_over=guesses,
+            passed_over=assumptions,
         )
     # Spark identifies the file of a row by its address, which gives the order.
     if files != sorted(files):
@@ -289,7 +289,7 @@ def _files(session: SparkSession, parts: list[str | Path], options: ReadOptions)
         frame, beginning = _csv(session, files, paths), _csv(session, files, paths[:1])
     else:
         raise InvalidFileError(files[0], "first bytes", "CSV or Parquet on Spark", str(kind))
-    return _in_order(frame, beginning, names, guesses)
+    return _in_order(frame, beginning, names, assumptions)
 
 
 def _above_values(path: Path) -> Path | None:

@@ -9,6 +9,7 @@ value_written  the same as written, of whatever type
 minutes        length of the interval
 channel        place in `CHANNELS`; NULL if unknown
 quality        place in `QUALITIES`
+register       part of the customer's load; rows that differ in it add up; only where there are any
 beyond_day     whether the slot of a wide row lies beyond the end of its day
 source_row     place in the source, for order of appearance; only on request
 written        the row as text, for the list of problems
@@ -97,7 +98,14 @@ class TableRows:
     end_stamped: bool
     minutes: int | None  # None: a column of the table
     decimals: Decimals | None  # None: values are numbers
-    guesses: tuple[str, ...]
+    assumptions: tuple[str, ...]
+    cumulative: bool = False  # values are registers
+    fills_gaps: bool = False  # the energy between two distant register reads is spread evenly
+
+    @property
+    def has_registers(self) -> bool:
+        """Whether rows of one interval may be parts that add up."""
+        return isinstance(self.table, LongTable) and self.table.register is not None
 
     @property
     def has_days(self) -> bool:
@@ -143,6 +151,8 @@ class TableRows:
             return None
         if table.meter or table.channel or table.quality or table.minutes or not self.stamp.writes:
             return None
+        if table.register or table.written:
+            return None
         scan = self.scan.sql
         if self.scan.csv_call is not None:
             scan = typed_csv(self.scan, {table.value: "DOUBLE"})
@@ -182,13 +192,18 @@ class TableRows:
         if table.quality is not None:
             quality = f"{_coded(table.quality, schema.QUALITY_WORDS, str(schema.OTHER))}::TINYINT"
         fields = [table.customer, *table.stamp, table.value]
+        written = value
+        if table.written is not None:
+            written = f"coalesce({ident(table.written)}, {value}::VARCHAR)"
+        register = f"{ident(table.register)} AS register," if table.register else ""
         return f"""
             SELECT {self._name(table.customer)} AS customer,
                    {self._name(table.meter or table.customer)} AS meter,
                    {self.stamp.sql} AS stamp_us,
                    {self._number(value)} AS value,
-                   {value} AS value_written,
+                   {written} AS value_written,
                    {self._minutes()} AS minutes,
+                   {register}
                    {channel} AS channel,
                    {quality} AS quality,
                    false AS beyond_day,
@@ -261,6 +276,7 @@ class TableRows:
         match table:
             case LongTable():
                 others = (table.meter, table.channel, table.quality, table.minutes)
+                others += (table.register, table.written)
                 return (table.customer, *table.stamp, table.value, *others)
             case WideTable():
                 return (table.customer, table.date, *table.slots)
@@ -293,24 +309,36 @@ def find_rows(
     if isinstance(found.table, WideTable) and found.table.day_slots is DaySlots.ELAPSED:
         add_midnights(connection, options.timezone or "UTC")
         stamp = replace(stamp, aware=True)
-    guesses = list(found.guesses) + ([stamp.inferred] if stamp.inferred else [])
+    if found.zone == "UTC":
+        stamp = replace(stamp, aware=True, inferred="stamp: UTC, by the format")
+    assumptions = list(found.assumptions) + ([stamp.inferred] if stamp.inferred else [])
     decimals = None
     if all(scan.types[name] == "VARCHAR" for name in values):
         mark = options.decimal or find_mark(connection, scan, values, _SAMPLE_ROWS, path)
         decimals = Decimals(mark, groups=options.decimal is not None)
         if options.decimal is None:
-            guesses.append(f"values: decimal {mark.value}")
+            assumptions.append(f"values: decimal {mark.value}")
     if not stamp.aware and options.timezone is None:
-        guesses.append("timezone: UTC, as stamps carry no offset and no timezone is given")
+        assumptions.append("timezone: UTC, as stamps carry no offset and no timezone is given")
     minutes = options.minutes
     if isinstance(found.table, WideTable):
         minutes = found.table.minutes
     end = found.stamp is Stamp.END
-    rows = TableRows(scan, found.table, stamp, end, minutes, decimals, tuple(guesses))
+    rows = TableRows(
+        scan,
+        found.table,
+        stamp,
+        end,
+        minutes,
+        decimals,
+        tuple(assumptions),
+        cumulative=options.cumulative or found.cumulative,
+        fills_gaps=found.cumulative,
+    )
     if minutes is None and not (isinstance(found.table, LongTable) and found.table.minutes):
         minutes = _infer_minutes(connection, rows, path)
         inferred = f"minutes: {minutes}, the most common distance of two stamps of a customer"
-        rows = replace(rows, minutes=minutes, guesses=(*rows.guesses, inferred))
+        rows = replace(rows, minutes=minutes, assumptions=(*rows.assumptions, inferred))
     return rows
 
 

@@ -1,5 +1,6 @@
 """Roles of columns: named by the caller, or inferred from the header and reported."""
 
+import itertools
 import re
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -78,6 +79,8 @@ class LongTable:
     channel: str | None = None
     quality: str | None = None
     minutes: str | None = None
+    register: str | None = None  # rows of one interval that differ in it are added
+    written: str | None = None  # texts of the values that are not numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +121,27 @@ class FoundLayout:
     table: TableLayout
     unit: MeasuredIn
     stamp: Stamp
-    guesses: tuple[str, ...]
+    assumptions: tuple[str, ...]
+    cumulative: bool = False  # a known format of registers
+    zone: str = ""  # of the stamps, if it is known
+
+
+_UNIT_WORDS = {unit.value.lower(): unit for unit in MeasuredIn} | {
+    "kilowatthours": MeasuredIn.KWH,
+    "watts": MeasuredIn.W,
+    "watt": MeasuredIn.W,
+}
+
+
+def unit_in_name(plain: str) -> MeasuredIn | None:
+    """Return the unit that the name of a column contains as a word, if it is one."""
+    words = plain.split("_")
+    joined = [first + second for first, second in itertools.pairwise(words)]
+    found = {_UNIT_WORDS[word] for word in joined if word in {"kwh", "mwh", "watthours"} & _UNIT_WORDS.keys()}
+    if {"watt", "hours"} <= set(words):
+        return MeasuredIn.WH
+    found = found or {_UNIT_WORDS[word] for word in words if word in _UNIT_WORDS}
+    return found.pop() if len(found) == 1 else None
 
 
 def find_layout(names: list[str], options: ReadOptions, *, path: object) -> FoundLayout:
@@ -130,7 +153,7 @@ def find_layout(names: list[str], options: ReadOptions, *, path: object) -> Foun
     layout = options.layout
     if layout is None:
         layout = FileLayout.WIDE if wide else search.long_or_matrix()
-        search.guesses.append(f"layout: {layout.value}")
+        search.assumptions.append(f"layout: {layout.value}")
     match layout:
         case FileLayout.WIDE:
             return search.as_wide(wide)
@@ -148,7 +171,7 @@ class _Search:
         self.options = options
         self.path = path
         self.plain = {name: re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") for name in names}
-        self.guesses: list[str] = []
+        self.assumptions: list[str] = []
         for role, name in options.columns.items():
             if name not in names:
                 raise self.refuse(f"a column {name!r}, named as {role}")
@@ -179,7 +202,7 @@ class _Search:
         )
         roles = [table.customer, table.meter, table.channel, table.quality, table.minutes]
         self._report_unread([*roles, *stamp, value])
-        return FoundLayout(table, unit, end, tuple(self.guesses))
+        return FoundLayout(table, unit, end, tuple(self.assumptions))
 
     def as_wide(self, slots: tuple[str, ...]) -> FoundLayout:
         minutes = _DAY_SLOTS.get(len(slots)) or _LONG_DAY_SLOTS.get(len(slots))
@@ -192,7 +215,7 @@ class _Search:
         day_slots = self.options.day_slots
         if day_slots is None:
             day_slots = DaySlots.ELAPSED if extra else DaySlots.CLOCK
-            self.guesses.append(f"day_slots: {day_slots.value}")
+            self.assumptions.append(f"day_slots: {day_slots.value}")
         taken = self.options.columns
         table = WideTable(
             customer=taken.get("meter") or self.needed("customer", _CUSTOMER),
@@ -203,14 +226,14 @@ class _Search:
         )
         self._refuse_unread_values(table)
         self._report_unread([table.customer, table.date, *slots])
-        return FoundLayout(table, self._unit(MeasuredIn.KWH), Stamp.START, tuple(self.guesses))
+        return FoundLayout(table, self._unit(MeasuredIn.KWH), Stamp.START, tuple(self.assumptions))
 
     def as_matrix(self) -> FoundLayout:
         stamp = self.needed("stamp", _STAMP_START + _STAMP_END + _DATE)
         customers = tuple(name for name in self.names if name != stamp)
         end = self._end_stamp(stamp)
         table = MatrixTable(stamp=stamp, customers=customers)
-        return FoundLayout(table, self._unit(MeasuredIn.KWH), end, tuple(self.guesses))
+        return FoundLayout(table, self._unit(MeasuredIn.KWH), end, tuple(self.assumptions))
 
     def wide_slots(self) -> tuple[str, ...]:
         """Find the longest family of columns numbered by slot of the day."""
@@ -255,7 +278,7 @@ class _Search:
 
     def _report_unread(self, read: list[str | None]) -> None:
         if unread := self._unread(read):
-            self.guesses.append(f"not read: {', '.join(map(repr, unread))}")
+            self.assumptions.append(f"not read: {', '.join(map(repr, unread))}")
 
     def needed(self, role: str, known: list[str]) -> str:
         found = self.optional(role, known, report=True)
@@ -274,7 +297,7 @@ class _Search:
             for name, plain in self.plain.items():
                 if plain == candidate and name not in self.options.columns.values():
                     if report:
-                        self.guesses.append(f"{role}: column {name!r}")
+                        self.assumptions.append(f"{role}: column {name!r}")
                     return name
         return None
 
@@ -284,16 +307,16 @@ class _Search:
             date, time = self.optional("date", _DATE), self.optional("time", _TIME)
             if date and time:
                 if "date" not in taken or "time" not in taken:
-                    self.guesses.append(f"stamp: columns {date!r} and {time!r}")
+                    self.assumptions.append(f"stamp: columns {date!r} and {time!r}")
                 return (date, time), self._end_stamp(time)
         stamp = self.needed("stamp", _STAMP_START + _STAMP_END + _DATE)
         return (stamp,), self._end_stamp(stamp)
 
     def _end_stamp(self, name: str) -> Stamp:
-        if self.options.stamp is not None or self.options.unit is MeasuredIn.REGISTER:
+        if self.options.stamp is not None or self.options.cumulative:
             return self.options.stamp or Stamp.START
         end = Stamp.END if self.plain[name] in _STAMP_END else Stamp.START
-        self.guesses.append(f"stamp: names the {end.value} of its interval")
+        self.assumptions.append(f"stamp: names the {end.value} of its interval")
         return end
 
     def _value(self) -> tuple[str, MeasuredIn]:
@@ -309,16 +332,17 @@ class _Search:
             raise self.refuse(f"one column of values, or columns={{'value': …}}{several}")
         value = given or likely[0]
         if given is None:
-            self.guesses.append(f"value: column {value!r}")
-        if self.plain[value] == _RUNNING and self.options.unit is None:
-            raise self.refuse(f"unit=… for {value!r}: 'register' if it is a running total")
+            self.assumptions.append(f"value: column {value!r}")
+        if self.plain[value] == _RUNNING and self.options.unit is None and not self.options.cumulative:
+            expected = f"cumulative=True if {value!r} is a running total, else its unit=…"
+            raise self.refuse(expected)
         suffix = _VALUE_SUFFIX.search(self.plain[value])
         units = {"kw": MeasuredIn.KW, "wh": MeasuredIn.WH, "kwh": MeasuredIn.KWH}
         return value, self._unit(units[suffix[2]] if suffix else MeasuredIn.KWH)
 
     def _unit(self, likely: MeasuredIn) -> MeasuredIn:
         if self.options.unit is None:
-            self.guesses.append(f"unit: {likely.value}")
+            self.assumptions.append(f"unit: {likely.value}")
         return self.options.unit or likely
 
 
