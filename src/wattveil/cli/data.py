@@ -30,6 +30,7 @@ from wattveil.profiles.build import ProfileBuild, build_profiles
 from wattveil.profiles.profiles import ProfileRules, WrittenProfiles
 from wattveil.profiles.quality import write_quality_page
 from wattveil.readings import Readings, ReadOptions, read_readings
+from wattveil.readings.explain import explain as explain_source
 from wattveil.terminal import check_folders, counting_bar, plain, refusals, working
 
 if TYPE_CHECKING:  # pyspark is an extra
@@ -180,7 +181,13 @@ def profiles(
         list[str], typer.Argument(help="Files, folders or globs; with --sql, one database.")
     ],
     *,
-    out: Annotated[str, typer.Option(help="Parquet file for the profiles; on Spark, a folder.")],
+    out: Annotated[
+        str | None, typer.Option(help="Parquet file for the profiles; on Spark, a folder.")
+    ] = None,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Print how the files are understood; write nothing."),
+    ] = False,
     sql: Annotated[str | None, typer.Option(help="Query whose rows are the readings.")] = None,
     rules: ProfileRules,
     options: ReadOptions,
@@ -205,6 +212,11 @@ def profiles(
     """
     console, errors = Console(stderr=as_json), Console(stderr=True)
     options = options.replace(timezone=options.timezone or rules.timezone)
+    if explain:
+        _explain(source, options, memory_mb, as_json=as_json)
+        return
+    if out is None:
+        raise typer.BadParameter("--out is required: a Parquet file for the profiles")
     rules = rules.for_readings(options)
     try:
         written = {"out": Path(out), "report": report, "problems_to": problems_to}
@@ -248,6 +260,32 @@ def profiles(
         raise typer.Exit(1)
 
 
+def _explain(source: list[str], options: ReadOptions, memory_mb: int, *, as_json: bool) -> None:
+    """Print the format of the files, why it was recognised, and the first readings."""
+    try:
+        found = explain_source(source, options, memory_mb=memory_mb)
+    except InvalidParameterError as error:
+        raise typer.BadParameter(_message(error)) from error
+    except (WattveilError, OSError, duckdb.Error) as error:
+        Console(stderr=True).print(f"[red]Error:[/] {plain(_message(error))}", highlight=False)
+        raise typer.Exit(1) from error
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), indent=2))
+        return
+    console = Console()
+    console.print(f"[bold]format[/]  {plain(found.format)}", highlight=False)
+    lengths = ", ".join(map(str, found.minutes))
+    console.print(f"[bold]unit[/]    {found.unit}, intervals of {lengths} minutes", highlight=False)
+    for assumption in found.assumptions:
+        console.print(f"        {plain(assumption)}", highlight=False)
+    table = Table(*(found.readings[0] if found.readings else ()), title="First readings")
+    for row in found.readings:
+        table.add_row(*(plain(str(value)) for value in row.values()))
+    console.print(table)
+    for label, count in found.report:
+        console.print(f"{count:>10,}  {plain(label)}", highlight=False)
+
+
 def _message(error: Exception) -> str:
     """Return the message of an error with options of the command in place of arguments."""
     match error:
@@ -261,12 +299,19 @@ def _message(error: Exception) -> str:
 
 
 def _as_options(advice: str) -> str:
-    advice = re.sub(r"columns=\{'(\w+)': …\}", r"--column \1=NAME", advice)
+    advice = re.sub(r"columns=\{([^}]*)\}", lambda found: _column_options(found[1]), advice)
+    advice = re.sub(r"words=\{'([^']*)': …\}", r"--word '\1=MEANING'", advice)
+    advice = advice.replace("cumulative=True", "--cumulative")
     return re.sub(
         r"\b([a-z_]+)=(?:(…|\d+)|'(\w+)')",
         lambda found: f"--{found[1].replace('_', '-')} {found[2] or found[3]}",
         advice,
     )
+
+
+def _column_options(roles: str) -> str:
+    """Return the options that name the columns of roles, ready to be completed."""
+    return " ".join(f"--column {role}=NAME" for role in re.findall(r"'(\w+)'", roles))
 
 
 def _check_options(engine: str, one_machine: Mapping[str, object]) -> None:

@@ -8,7 +8,7 @@ the same result.
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,23 +21,26 @@ import pyarrow.parquet as pq
 
 from wattveil import checks
 from wattveil.declaration import one_model, takes_fields
-from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.errors import InvalidFileError, InvalidParameterError, NoUsableReadingError
 from wattveil.readings import schema
 from wattveil.readings.batches import ProblemLog
 from wattveil.readings.formats.green_button import green_button_batches
+from wattveil.readings.formats.green_button_catalogue import ClockEvidence
 from wattveil.readings.formats.nem12 import nem12_batches
 from wattveil.readings.formats.table import TableRows, find_rows
 from wattveil.readings.formats.sections import SCHEMA as SECTIONS_SCHEMA
 from wattveil.readings.formats.sections import SECTIONED, section_batches
 from wattveil.readings.formats.staging import STAGED_TABLE, stage
 from wattveil.readings.formats.table_columns import FoundLayout, find_layout
-from wattveil.readings.options import MeasuredIn, ReadOptions, Stamp
+from wattveil.readings.options import Implausible, MeasuredIn, ReadOptions, Stamp
+from wattveil.readings.plausibility import check_plausible
 from wattveil.readings.recognition import (
     KnownFile,
     direct_layout,
     is_sectioned,
     known_files,
     staged_parts,
+    unknown_files,
 )
 from wattveil.readings.reconcile import ReconcileRules, Reconciliation, reconcile
 from wattveil.readings.row_checks import (
@@ -64,19 +67,19 @@ from wattveil.readings.sources import (
     scan_parquet,
     spill_query,
 )
-from wattveil.readings.timestamps import MINUTE_US, midnights
+from wattveil.readings.timestamps import MINUTE_US, known_zone, midnights
 
 _MIN_MEMORY_MB = 200
 _SHOWN_FILES = 3
 _BATCH_ROWS = 65_536
+_DAILY_MINUTES = 1380  # a day in spring
 _UNIT_BATCH_ROWS = 1 << 20
 _FIRST_OF_1970 = dt.date(1970, 1, 1)
 
-_StreamingReader = Callable[..., Iterator[pa.RecordBatch]]
-_STREAMING: dict[Kind, _StreamingReader] = {
-    Kind.GREEN_BUTTON: green_button_batches,
-    Kind.NEM12: nem12_batches,
-}
+_ANY_DAY = dt.datetime(2020, 1, 1)  # noqa: DTZ001 - a local time
+_LOCAL_START = (
+    "(SELECT * REPLACE (make_timestamp(epoch_us(start_utc)) AS start_utc) FROM {scan})"
+)
 
 _Distributed = TypeVar("_Distributed")
 _Distributed_co = TypeVar("_Distributed_co", covariant=True)
@@ -178,6 +181,7 @@ class Source:
     unit: MeasuredIn
     options: ReadOptions
     lengths: tuple[int, ...]  # interval lengths that occur, in minutes
+    kind: str = "table"
     log: ProblemLog | None = None
     problems_to: Path | None = None
 
@@ -204,6 +208,11 @@ class Readings:
     def files(self) -> tuple[Path, ...]:
         """Files of the source."""
         return self.source.files
+
+    @property
+    def kind(self) -> str:
+        """Format of the source, if its columns were found by name."""
+        return self.source.kind
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -409,6 +418,7 @@ class _Opened:
     passed_over: Sequence[Path] = ()
     log: ProblemLog | None = None
     layout: FoundLayout | None = None  # of a known format
+    kind: str = "table"
 
 
 def _query(database: ScratchDatabase, source: object, sql: str) -> _Opened:
@@ -430,19 +440,61 @@ def _files(
         layout = direct_layout(known)
         if layout is None:
             return _known(database, files, known, passed_over, options)
+    elif known := unknown_files(files, kind, options):
+        return _known(database, files, known, passed_over, options)
     if kind is Kind.CSV:
         scan = scan_csv(files, skip_lines=options.skip_lines)
-        return _Opened(scan, files, passed_over, layout=layout)
+        return _Opened(scan, files, passed_over, layout=layout, kind=str(kind))
     if kind is Kind.PARQUET:
         scan = scan_parquet(database.connection, files)
-        return _Opened(scan, files, passed_over, layout=layout)
+        return _Opened(scan, files, passed_over, layout=layout, kind=str(kind))
     log = ProblemLog(database.folder / "left_out.csv")
     target = database.folder / "streamed.parquet"
+    clocks: list[ClockEvidence] = []
+    rows = 0
     with closing(log), pq.ParquetWriter(target, schema.READINGS_SCHEMA) as writer:
         for path in files:
-            for batch in _STREAMING[kind](path, problems=log):
+            batches = (
+                green_button_batches(path, problems=log, clocks=clocks)
+                if kind is Kind.GREEN_BUTTON
+                else nem12_batches(path, problems=log)
+            )
+            for batch in batches:
+                rows += batch.num_rows
                 writer.write_batch(batch)
-    return _Opened(scan_parquet(database.connection, [target]), files, passed_over, log)
+    if not rows:
+        raise _without_electricity(files[0], kind, log)
+    scan = scan_parquet(database.connection, [target])
+    if _is_local(files[0], clocks, options):
+        scan = replace(scan, sql=_LOCAL_START.format(scan=scan.sql))
+        scan = replace(scan, types={**scan.types, "start_utc": "TIMESTAMP"})
+        log.notes["start is local time: titles, or daily blocks and the offset, say so"] += rows
+    return _Opened(scan, files, passed_over, log, kind=str(kind))
+
+
+def _without_electricity(path: Path, kind: Kind, log: ProblemLog) -> InvalidFileError:
+    """Return the error about a file in which nothing is a reading of electricity."""
+    reasons = [reason for reason, _ in log.dropped.most_common(3)]
+    gas = "commodity is not electricity", "service is not electricity", "unit is neither Wh nor W"
+    if reasons and set(reasons) <= set(gas):
+        expected = "electricity; request the electricity usage point instead"
+        return NoUsableReadingError(path, str(kind), expected, "gas or water: " + reasons[0])
+    return NoUsableReadingError(path, str(kind), "a reading of electricity", reasons or "none")
+
+
+def _is_local(path: Path, clocks: Sequence[ClockEvidence], options: ReadOptions) -> bool:
+    """Return whether the starts of Green Button files are local time written as UTC."""
+    zone = options.timezone or "UTC"
+    if not clocks or known_zone("timezone", zone).utcoffset(_ANY_DAY) == dt.timedelta():
+        return False
+    if all(clock.is_local for clock in clocks):
+        return True
+    if any(clock.is_local or clock.days_are_utc for clock in clocks):
+        if options.implausible is Implausible.ACCEPT:
+            return False
+        expected = f"daily blocks that begin at midnight in {zone}, or implausible='accept' for UTC"
+        raise InvalidFileError(path, "IntervalBlock", expected, "blocks that begin at 0:00 UTC")
+    return False
 
 
 def _known(
@@ -492,15 +544,17 @@ def _complete(
         found = opened.layout or find_layout(opened.scan.names, options, path=path)
         rows = find_rows(connection, opened.scan, found, options, path)
         lengths = _lengths(connection, rows, path)
+        check_plausible(connection, rows, rows.unit, options, path)
     assumptions = (*rows.assumptions, *passed_over_assumption(opened.passed_over))
     if options.meters is not None:
         add_meters(connection, options.meters)
     return Source(
         files=tuple(opened.files),
         rows=replace(rows, assumptions=assumptions),
-        unit=found.unit,
+        unit=rows.unit,
         options=options,
         lengths=lengths,
+        kind=opened.kind,
         log=opened.log,
         problems_to=None if problems_to is None else Path(problems_to),
     )
@@ -520,12 +574,20 @@ def _lengths(connection: duckdb.DuckDBPyConnection, rows: TableRows, path: str) 
     """Return the interval lengths that occur."""
     if rows.minutes is not None:
         return (rows.minutes,)
-    return allowed_lengths(connection.execute(rows.lengths_sql()).fetchall(), path)
+    found = connection.execute(rows.lengths_sql()).fetchall()
+    other = connection.execute(rows.longest_sql()).fetchone() if not found else None
+    return allowed_lengths(found, path, other=other[0] if other else None)
 
 
-def allowed_lengths(found: Sequence[Sequence[int]], path: str) -> tuple[int, ...]:
+def allowed_lengths(
+    found: Sequence[Sequence[int]], path: str, *, other: int | None = None
+) -> tuple[int, ...]:
     """Accept the interval lengths that occur; there must be one."""
     if not found:
+        daily = other is not None and other >= _DAILY_MINUTES
         expected = f"intervals of {schema.ALLOWED_MINUTES} minutes"
-        raise InvalidFileError(path, "interval lengths", expected, "none")
+        if daily:
+            expected += "; daily totals have no load shape, export interval data instead"
+        shown = "none" if other is None else f"{other} minutes" + (", daily" if daily else "")
+        raise InvalidFileError(path, "interval lengths", expected, shown)
     return tuple(int(row[0]) for row in found)

@@ -21,11 +21,13 @@ from wattveil.readings.formats.known_formats import (
 from wattveil.readings.formats.sections import SECTIONED_HEAD
 from wattveil.readings.formats.staging import RAW, StagedPart, refuse_known
 from wattveil.readings.formats.table_columns import FoundLayout, LongTable
+from wattveil.readings.formats.unknown_tables import recognise_table
 from wattveil.readings.options import MeasuredIn, ReadOptions
 from wattveil.readings.sources import (
     Kind,
     compression_of,
     duckdb_reads,
+    find_header,
     ident,
     literal,
     paths,
@@ -77,13 +79,31 @@ def known_file(path: Path, kind: Kind) -> KnownFile | None:
         head, encoding = text_head(path)
         found = recognise(head)
         return None if found is None else KnownFile(path=path, found=found, encoding=encoding)
-    with duckdb_reads([path]), duckdb.connect() as connection:
-        described = connection.execute(
-            f"DESCRIBE SELECT * FROM read_parquet({paths([path])})"
-        ).fetchall()
-    names = completed([str(row[0]) for row in described])
-    found = recognise_columns(Header(line=0, delimiter="", names=names))
+    found = recognise_columns(Header(line=0, delimiter="", names=_parquet_names(path)))
     return None if found is None else KnownFile(path=path, found=found, encoding="utf-8")
+
+
+def unknown_files(files: Sequence[Path], kind: Kind, options: ReadOptions) -> list[KnownFile]:
+    """Return files of one home each, or of columns named by times; none if they are neither."""
+    if kind not in {Kind.CSV, Kind.PARQUET}:
+        return []
+    found = []
+    for path in files:
+        if kind is Kind.CSV:
+            line, delimiter, names = find_header(path, options.skip_lines)
+            header = Header(line=line, delimiter=delimiter, names=tuple(names))
+        else:
+            header = Header(line=0, delimiter="", names=_parquet_names(path))
+        table = recognise_table(header, options, path)
+        if table is None:
+            return []
+        found.append(KnownFile(path=path, found=table, encoding=text_encoding(path, kind)))
+    return found
+
+
+def text_encoding(path: Path, kind: Kind) -> str:
+    """Return the encoding of a text file."""
+    return text_head(path)[1] if kind is Kind.CSV else "utf-8"
 
 
 def direct_layout(files: Sequence[KnownFile]) -> FoundLayout | None:
@@ -107,6 +127,14 @@ def direct_layout(files: Sequence[KnownFile]) -> FoundLayout | None:
 def is_sectioned(path: Path) -> bool:
     """Return whether a text file has sections of ``start to end, usage``."""
     return SECTIONED_HEAD.search(text_head(path)[0][:20_000]) is not None
+
+
+def _parquet_names(path: Path) -> tuple[str, ...]:
+    with duckdb_reads([path]), duckdb.connect() as connection:
+        described = connection.execute(
+            f"DESCRIBE SELECT * FROM read_parquet({paths([path])})"
+        ).fetchall()
+    return completed([str(row[0]) for row in described])
 
 
 def staged_parts(files: Sequence[KnownFile]) -> list[StagedPart]:

@@ -29,6 +29,7 @@ import pyarrow.parquet as pq
 from wattveil.errors import InvalidFileError, InvalidParameterError, MissingExtraError
 
 _HEAD_BYTES = 1 << 20
+_MAX_LETTERHEAD, _FOLLOWING = 80, 5  # lines
 _DELIMITERS = ",;\t|"
 _PARQUET_MAGIC = b"PAR1"
 GZIP_MAGIC = b"\x1f\x8b"
@@ -41,6 +42,19 @@ _NEM12 = re.compile(r"\s*(100,NEM12|200,)", re.IGNORECASE)
 CHUNK_BYTES = 1 << 16
 MAX_LINE_BYTES = 1 << 20
 _FETCH_ROWS = 65_536
+_BINARY_BYTES = 4_096
+_BINARY = {
+    b"PK\x03\x04": "a ZIP archive or XLSX workbook",
+    b"\xd0\xcf\x11\xe0": "an XLS workbook",
+    b"\x89HDF\r\n\x1a\n": "HDF5",
+    b"SQLite format 3\0": "a SQLite database (duckdb:/// and sqlite:/// take a query)",
+    b"BZh": "bzip2",
+    b"7z\xbc\xaf": "a 7z archive",
+    b"Rar!": "a RAR archive",
+    b"%PDF": "PDF",
+    b"ARROW1": "Arrow",
+    b"MATLAB": "MATLAB",
+}
 _SCHEMES = ("duckdb:///", "sqlite:///", "postgresql://", "postgres://")
 
 
@@ -169,12 +183,12 @@ def kind_of(files: list[Path]) -> Kind:
 
 def scan_csv(files: list[Path], *, skip_lines: int) -> Scan:
     """Describe CSV files with one header for all; every field stays text until it is checked."""
-    delimiter, names = header_of(files[0], skip_lines)
+    line, delimiter, names = find_header(files[0], skip_lines)
     for path in files[1:]:
-        if (header := header_of(path, skip_lines)) != (delimiter, names):
-            found = header[0].join(header[1])
+        if (header := find_header(path, skip_lines)) != (line, delimiter, names):
+            found = header[1].join(header[2])
             raise InvalidFileError(
-                path, f"line {skip_lines + 1}", f"the header of {files[0]}", found
+                path, f"line {header[0] + 1}", f"the header of {files[0]}", found[:200]
             )
     compressions = {compression_of(path) for path in files}
     if len(compressions) > 1:
@@ -184,7 +198,7 @@ def scan_csv(files: list[Path], *, skip_lines: int) -> Scan:
     compression = compressions.pop()
     call = (
         f"read_csv({paths(files)}, auto_detect = false, header = true,"
-        f" skip = {skip_lines}, delim = {literal(delimiter)}, quote = '\"', escape = '\"',"
+        f" skip = {line}, delim = {literal(delimiter)}, quote = '\"', escape = '\"',"
         f" compression = '{compression}'"
     )
     types = dict.fromkeys(names, "VARCHAR")
@@ -193,21 +207,45 @@ def scan_csv(files: list[Path], *, skip_lines: int) -> Scan:
 
 def header_of(path: Path, skip_lines: int) -> tuple[str, list[str]]:
     """Read the delimiter and the column names of a CSV file."""
-    lines = io.StringIO(_head(path), newline=None).read().split("\n")[skip_lines:]
-    where = f"line {skip_lines + 1}"
-    if not lines or not lines[0].strip():
-        raise InvalidFileError(path, where, "a header with column names", "an empty line")
-    if _EXCEL_FIRST.fullmatch(lines[0]):
-        expected = f"column names, or skip_lines={skip_lines + 1}: Excel puts a line before them"
-        raise InvalidFileError(path, where, expected, lines[0])
-    delimiter = max(_DELIMITERS, key=lines[0].count)
-    if delimiter not in lines[0]:
-        raise InvalidFileError(path, where, "columns separated by , ; | or tab", lines[0][:200])
-    names = [name.strip() for name in next(csv.reader([lines[0]], delimiter=delimiter))]
-    lowered = [name.lower() for name in names]
-    if "" in names or len(set(lowered)) < len(names):
-        raise InvalidFileError(path, where, "column names that differ", lines[0][:200])
+    _, delimiter, names = find_header(path, skip_lines)
     return delimiter, names
+
+
+def find_header(path: Path, skip_lines: int) -> tuple[int, str, list[str]]:
+    """Return the lines before the header of a CSV file, its delimiter and its column names.
+
+    The header is the first line, or below a letterhead the first line with as many cells as one of
+    the lines after it. Cells without a name get their number.
+    """
+    lines = io.StringIO(_head(path), newline=None).read().split("\n")
+    line = skip_lines
+    if not skip_lines:
+        line = _header_line(lines[:_MAX_LETTERHEAD])
+    where = f"line {line + 1}"
+    if line >= len(lines) or not lines[line].strip():
+        raise InvalidFileError(path, where, "a header with column names", "an empty line")
+    header = lines[line]
+    delimiter = max(_DELIMITERS, key=header.count)
+    if delimiter not in header:
+        raise InvalidFileError(path, where, "columns separated by , ; | or tab", header[:200])
+    cells = [name.strip() for name in next(csv.reader([header], delimiter=delimiter))]
+    names = [name or f"column {place}" for place, name in enumerate(cells, start=1)]
+    if len({name.lower() for name in names}) < len(names) or not any(cells):
+        raise InvalidFileError(path, where, "column names that differ", header[:200])
+    return line, delimiter, names
+
+
+def _header_line(lines: Sequence[str]) -> int:
+    """Return the place of the first line that has as many cells as one of those after it."""
+    filled = [(place, line) for place, line in enumerate(lines) if line.strip()]
+    counts = [(place, max(map(line.count, _DELIMITERS))) for place, line in filled]
+    for number, (place, count) in enumerate(counts):
+        following = [other for _, other in counts[number + 1 : number + 1 + _FOLLOWING]]
+        if count and (count in following or not following):
+            cells = filled[number][1].strip(_DELIMITERS + " ")
+            if any(sign in cells for sign in _DELIMITERS) and not _EXCEL_FIRST.fullmatch(cells):
+                return place
+    return filled[0][0] if filled else 0
 
 
 def typed_csv(scan: Scan, types: dict[str, str]) -> str:
@@ -311,12 +349,24 @@ def _start(path: Path) -> bytes:
 def _kind(path: Path) -> Kind:
     if _magic(path) == _PARQUET_MAGIC:
         return Kind.PARQUET
+    _refuse_binary(path)
     start = _head(path).lstrip()
     if not start:
         raise InvalidFileError(path, "line 1", "a header or a first record", "an empty file")
     if start.startswith("<"):
         return Kind.GREEN_BUTTON
     return Kind.NEM12 if _NEM12.match(start) else Kind.CSV
+
+
+def _refuse_binary(path: Path) -> None:
+    """Reject a binary file by its name; what is read elsewhere does not come here."""
+    start = _start(path)
+    name = next((name for magic, name in _BINARY.items() if start.startswith(magic)), None)
+    if name is None and b"\0" in start[:_BINARY_BYTES]:
+        name = "a binary file"
+    if name is not None:
+        expected = "CSV, Parquet, Green Button XML or NEM12; save its table as CSV or Parquet"
+        raise InvalidFileError(path, "first bytes", expected, name)
 
 
 def open_binary(path: Path) -> BinaryIO:

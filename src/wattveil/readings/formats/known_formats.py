@@ -8,20 +8,19 @@ import csv
 import io
 import re
 import tomllib
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
+from wattveil.readings.formats.table_columns import plain_name
 from wattveil.readings.options import DecimalMark, MeasuredIn, Stamp
 
 _DELIMITERS = ",;\t|"
 _MAX_LETTERHEAD = 80  # lines
 _MIN_COLUMNS = 2
 _HEAD_SIGNS = 4_000
-_LETTERS = str.maketrans({"æ": "ae", "ø": "o", "ß": "ss", "³": "3", "œ": "oe", "ð": "d"})
 FIXED_ZONES = {"UTC": 0, "UTC+10": 10}  # hours
 VALUE_ROLES = ("delivered", "received", "net", "power")
 _ROLES = {
@@ -47,13 +46,6 @@ _ROLES = {
 }
 
 
-def plain_name(text: str) -> str:
-    """Return a name in lower case, without accents, with every other sign as ``_``."""
-    lowered = unicodedata.normalize("NFKD", text.lower().translate(_LETTERS))
-    letters = "".join(sign for sign in lowered if not unicodedata.combining(sign))
-    return re.sub(r"[^a-z0-9]+", "_", letters).strip("_")
-
-
 @dataclass(frozen=True, kw_only=True)
 class KnownFormat:
     """One table of `known_formats.toml`; its beginning describes the fields."""
@@ -73,6 +65,7 @@ class KnownFormat:
     cumulative: bool = False
     direct: bool = False
     trust_ends: bool = False
+    unknown: bool = False  # not of the table: columns were found by name
     letterhead: Mapping[str, str] = field(default_factory=dict)
     keep: Mapping[str, str] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)

@@ -15,7 +15,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from wattveil.errors import InvalidFileError
-from wattveil.readings.formats.known_formats import plain_name, unit_of
+from wattveil.readings.formats.known_formats import unit_of
+from wattveil.readings.formats.table_columns import plain_name
 from wattveil.readings.options import ReadOptions
 from wattveil.readings.sources import lines
 

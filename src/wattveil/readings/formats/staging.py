@@ -25,7 +25,7 @@ from pathlib import Path
 
 import duckdb
 
-from wattveil.errors import InvalidFileError, NoUsableReadingError
+from wattveil.errors import InvalidFileError, InvalidParameterError, NoUsableReadingError
 from wattveil.readings.formats.known_formats import (
     FIXED_ZONES,
     GAS_UNITS,
@@ -108,6 +108,7 @@ def stage(
     """Write the rows of files in known formats to the scratch folder."""
     staged = Staged()
     for number, part in enumerate(parts):
+        _check_stamp(part.found.format, options)
         stager = _Stager(connection, part, options, folder / f"staged-{number}")
         path, layout = stager.run()
         _check_alike(staged.layout, layout, part)
@@ -115,6 +116,14 @@ def stage(
         staged.layout = staged.layout or layout
         staged.left_out += stager.left_out
     return staged
+
+
+def _check_stamp(known: KnownFormat, options: ReadOptions) -> None:
+    """Reject an option that contradicts a known format."""
+    stated = options.stamp
+    if stated is not None and not known.unknown and known.layout != "day":
+        if known.stamp != stated.value:
+            raise InvalidParameterError("stamp", f"{known.stamp}, by {known.name}", stated.value)
 
 
 def refuse_known(found: Recognised, path: object) -> InvalidFileError:
@@ -267,7 +276,7 @@ class _Stager:
             self._connection,
             column,
             [re.sub(r"([ T])24([:.]00)", r"\g<1>00\2", stamp) for stamp in sample],
-            given=None,
+            given=self._options.stamp_format,
             path=self._path,
             where=where,
             dates=self._known.dates,
@@ -401,14 +410,17 @@ class _Stager:
         if unit is None:
             names = {unit_in_name(plain_name(name)) for name, _ in self._values()} - {None}
             unit = next(iter(names), None) if len(names) == 1 else None
-        unit = unit or MeasuredIn(self._known.unit)
+        if unit is None or (self._known.unknown and self._options.unit):
+            unit = MeasuredIn(self._known.unit)
         self._power = unit in {MeasuredIn.W, MeasuredIn.KW}
+        self._unit_name = unit.value
         if self._options.unit not in {None, unit}:
             expected = f"unit={unit.value!r}, which the file states"
             raise self._refuse("unit", expected, str(self._options.unit))
         return unit
 
     _power = False
+    _unit_name = ""
 
     def _is_power(self) -> bool:
         return self._power and not self._known.columns.get("power")
@@ -754,6 +766,8 @@ class _Stager:
 
     def _assumptions(self) -> tuple[str, ...]:
         found = [f"format: {self._known.name}, by its {self._found.evidence}"]
+        if self._unit_name:
+            found.append(f"unit: {self._unit_name}")
         if self._one("customer") is None and self._known.layout != "matrix":
             stated = self._options.customer or self._found.from_letterhead("customer")
             origin = "the letterhead" if stated else "the name of the file"

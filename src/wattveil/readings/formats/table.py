@@ -36,8 +36,10 @@ from wattveil.readings.formats.table_columns import (
     MatrixTable,
     TableLayout,
     WideTable,
+    plain_name,
+    unit_in_name,
 )
-from wattveil.readings.options import DaySlots, DecimalMark, ReadOptions, Stamp
+from wattveil.readings.options import DaySlots, DecimalMark, MeasuredIn, ReadOptions, Stamp
 from wattveil.readings.sources import Scan, choose, ident, literals, numbered, typed_csv
 from wattveil.readings.timestamps import (
     DAY_US,
@@ -99,6 +101,7 @@ class TableRows:
     minutes: int | None  # None: a column of the table
     decimals: Decimals | None  # None: values are numbers
     assumptions: tuple[str, ...]
+    unit: MeasuredIn = MeasuredIn.KWH
     cumulative: bool = False  # values are registers
     fills_gaps: bool = False  # the energy between two distant register reads is spread evenly
 
@@ -171,6 +174,10 @@ class TableRows:
             SELECT DISTINCT minutes FROM (SELECT {self._minutes()} AS minutes FROM {self.scan.sql})
             WHERE minutes IN {schema.ALLOWED_MINUTES} ORDER BY minutes
         """
+
+    def longest_sql(self) -> str:
+        """Write the SELECT of the longest interval in the column of a long table."""
+        return f"SELECT max(minutes) FROM (SELECT {self._minutes()} AS minutes FROM {self.scan.sql})"
 
     def range_sql(self) -> str | None:
         """Write the SELECT of the first and last stamp, if the files' own statistics have them."""
@@ -332,6 +339,7 @@ def find_rows(
         minutes,
         decimals,
         tuple(assumptions),
+        unit=_find_unit(connection, scan, found, options, path),
         cumulative=options.cumulative or found.cumulative,
         fills_gaps=found.cumulative,
     )
@@ -340,6 +348,29 @@ def find_rows(
         inferred = f"minutes: {minutes}, the most common distance of two stamps of a customer"
         rows = replace(rows, minutes=minutes, assumptions=(*rows.assumptions, inferred))
     return rows
+
+
+def _find_unit(
+    connection: duckdb.DuckDBPyConnection,
+    scan: Scan,
+    found: FoundLayout,
+    options: ReadOptions,
+    path: str,
+) -> MeasuredIn:
+    """Return the unit: that of the column of units, if there is one."""
+    if found.unit_column is None or options.unit is not None:
+        return found.unit
+    column = ident(found.unit_column)
+    drawn = connection.execute(
+        f"SELECT DISTINCT trim({column}::VARCHAR) AS unit FROM {scan.sql} WHERE unit <> '' LIMIT 20"
+    ).fetchall()
+    words = sorted(str(row[0]) for row in drawn)
+    units = {unit_in_name(plain_name(word)) for word in words} or {found.unit}
+    unit = units.pop() if len(units) == 1 else None
+    if unit is None:
+        expected = "one unit, such as kWh, Wh, MWh, kW or W; or columns={'value': …} and unit=…"
+        raise InvalidFileError(path, f"column {column}", expected, words)
+    return unit
 
 
 def add_midnights(connection: duckdb.DuckDBPyConnection, zone: str) -> None:
