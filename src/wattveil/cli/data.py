@@ -215,9 +215,8 @@ def profiles(
     if explain:
         _explain(source, options, memory_mb, as_json=as_json)
         return
-    if out is None:
-        raise typer.BadParameter("--out is required: a Parquet file for the profiles")
     rules = rules.for_readings(options)
+    out = _given(out)
     try:
         written = {"out": Path(out), "report": report, "problems_to": problems_to}
         _check_options(engine, {"sql": sql, "report": report, "problems_to": problems_to})
@@ -260,6 +259,13 @@ def profiles(
         raise typer.Exit(1)
 
 
+def _given(out: str | None) -> str:
+    """Accept --out, which only --explain does without."""
+    if out is None:
+        raise typer.BadParameter("--out is required: a Parquet file for the profiles")
+    return out
+
+
 def _explain(source: list[str], options: ReadOptions, memory_mb: int, *, as_json: bool) -> None:
     """Print the format of the files, why it was recognised, and the first readings."""
     try:
@@ -280,7 +286,8 @@ def _explain(source: list[str], options: ReadOptions, memory_mb: int, *, as_json
         console.print(f"        {plain(assumption)}", highlight=False)
     table = Table(*(found.readings[0] if found.readings else ()), title="First readings")
     for row in found.readings:
-        table.add_row(*(plain(str(value)) for value in row.values()))
+        shown = (f"{value:.6g}" if isinstance(value, float) else value for value in row.values())
+        table.add_row(*(plain(str(value)) for value in shown))
     console.print(table)
     for label, count in found.report:
         console.print(f"{count:>10,}  {plain(label)}", highlight=False)

@@ -19,6 +19,7 @@ MAX_MEDIAN_KW = 100.0
 _SAMPLE_ROWS = 200_000
 _MIN_READS = 24  # fewer prove nothing
 _MIN_RISES = 5
+_RISES = f"falls = 0 AND rises >= {_MIN_RISES}"
 _MAX_OVERLAPPING = 0.1  # share of rows
 
 
@@ -52,9 +53,9 @@ def check_plausible(
         SELECT (SELECT median(abs(kw)) FROM (
                     SELECT avg(kwh * 60 / minutes) AS kw FROM steps GROUP BY meter)),
                (SELECT count(*) FROM each WHERE {_is_long()}),
-               (SELECT count(*) FROM each WHERE {_is_long()} AND falls = 0 AND rises >= {_MIN_RISES}),
+               (SELECT count(*) FROM each WHERE {_is_long()} AND {_RISES}),
                (SELECT max((span_us / {DAY_US}, lowest, highest)) FROM each
-                WHERE {_is_long()} AND falls = 0 AND rises >= {_MIN_RISES}),
+                WHERE {_is_long()} AND {_RISES}),
                (SELECT count(*) FROM steps WHERE distance_us > 0),
                (SELECT count(*) FROM steps
                 WHERE distance_us > 0 AND distance_us < minutes::BIGINT * {MINUTE_US}),
@@ -75,10 +76,11 @@ def check_plausible(
         expected = "intervals that do not overlap, minutes=…, or implausible='accept'"
         raise InvalidFileError(path, "interval lengths", expected, evidence)
     if median_kw is not None and median_kw > MAX_MEDIAN_KW:
-        expected = (
-            f"a median load of at most {MAX_MEDIAN_KW:g} kW, another unit=…, or implausible='accept'"
+        bound = f"a median load of at most {MAX_MEDIAN_KW:g} kW"
+        expected = f"{bound}, another unit=…, or implausible='accept'"
+        raise InvalidFileError(
+            path, "values", expected, f"{median_kw:,.0f} kW with unit {unit.value}"
         )
-        raise InvalidFileError(path, "values", expected, f"{median_kw:,.0f} kW with unit {unit.value}")
 
 
 def _is_long() -> str:

@@ -9,7 +9,6 @@ the same result.
 import datetime as dt
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, overload
@@ -17,31 +16,17 @@ from typing import Any, Protocol, TypeVar, overload
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from wattveil import checks
 from wattveil.declaration import one_model, takes_fields
-from wattveil.errors import InvalidFileError, InvalidParameterError, NoUsableReadingError
+from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.readings import schema
 from wattveil.readings.batches import ProblemLog
-from wattveil.readings.formats.green_button import green_button_batches
-from wattveil.readings.formats.green_button_catalogue import ClockEvidence
-from wattveil.readings.formats.nem12 import nem12_batches
 from wattveil.readings.formats.table import TableRows, find_rows
-from wattveil.readings.formats.sections import SCHEMA as SECTIONS_SCHEMA
-from wattveil.readings.formats.sections import SECTIONED, section_batches
-from wattveil.readings.formats.staging import STAGED_TABLE, stage
-from wattveil.readings.formats.table_columns import FoundLayout, find_layout
-from wattveil.readings.options import Implausible, MeasuredIn, ReadOptions, Stamp
+from wattveil.readings.formats.table_columns import find_layout
+from wattveil.readings.open_files import OpenedSource, open_files, open_query
+from wattveil.readings.options import MeasuredIn, ReadOptions
 from wattveil.readings.plausibility import check_plausible
-from wattveil.readings.recognition import (
-    KnownFile,
-    direct_layout,
-    is_sectioned,
-    known_files,
-    staged_parts,
-    unknown_files,
-)
 from wattveil.readings.reconcile import ReconcileRules, Reconciliation, reconcile
 from wattveil.readings.row_checks import (
     Drop,
@@ -55,19 +40,12 @@ from wattveil.readings.row_checks import (
 from wattveil.readings.slot_counts import CellGrid
 from wattveil.readings.slot_totals import SlotTotals, slot_totals
 from wattveil.readings.sources import (
-    Kind,
-    Scan,
     ScratchDatabase,
     add_meters,
     duckdb_reads,
-    kind_of,
     literal,
-    resolve,
-    scan_csv,
-    scan_parquet,
-    spill_query,
 )
-from wattveil.readings.timestamps import MINUTE_US, known_zone, midnights
+from wattveil.readings.timestamps import MINUTE_US, midnights
 
 _MIN_MEMORY_MB = 200
 _SHOWN_FILES = 3
@@ -76,10 +54,6 @@ _DAILY_MINUTES = 1380  # a day in spring
 _UNIT_BATCH_ROWS = 1 << 20
 _FIRST_OF_1970 = dt.date(1970, 1, 1)
 
-_ANY_DAY = dt.datetime(2020, 1, 1)  # noqa: DTZ001 - a local time
-_LOCAL_START = (
-    "(SELECT * REPLACE (make_timestamp(epoch_us(start_utc)) AS start_utc) FROM {scan})"
-)
 
 _Distributed = TypeVar("_Distributed")
 _Distributed_co = TypeVar("_Distributed_co", covariant=True)
@@ -168,7 +142,7 @@ def read_readings(
     if problems_to is not None and Path(problems_to).suffix not in {".csv", ".parquet"}:
         raise InvalidParameterError("problems_to", "a .csv or .parquet file", str(problems_to))
     database = ScratchDatabase(memory_mb)
-    opened = _query(database, source, sql) if sql else _files(database, source, options)
+    opened = open_query(database, source, sql) if sql else open_files(database, source, options)
     return Readings(database, _complete(database.connection, opened, options, problems_to))
 
 
@@ -409,132 +383,9 @@ class Readings:
         )
 
 
-@dataclass(frozen=True)
-class _Opened:
-    """A source that DuckDB can scan."""
-
-    scan: Scan
-    files: list[Path]
-    passed_over: Sequence[Path] = ()
-    log: ProblemLog | None = None
-    layout: FoundLayout | None = None  # of a known format
-    kind: str = "table"
-
-
-def _query(database: ScratchDatabase, source: object, sql: str) -> _Opened:
-    target = database.folder / "query.parquet"
-    spill_query(str(source), sql, target)
-    return _Opened(scan_parquet(database.connection, [target]), [target])
-
-
-def _files(
-    database: ScratchDatabase, source: str | Path | Sequence[str | Path], options: ReadOptions
-) -> _Opened:
-    passed_over: list[Path] = []
-    files = resolve(source, passed_over)
-    kind = kind_of(files)
-    if kind is Kind.CSV and all(map(is_sectioned, files)):
-        return _sectioned(database, files, passed_over, options)
-    layout = None
-    if known := known_files(files, kind, options):
-        layout = direct_layout(known)
-        if layout is None:
-            return _known(database, files, known, passed_over, options)
-    elif known := unknown_files(files, kind, options):
-        return _known(database, files, known, passed_over, options)
-    if kind is Kind.CSV:
-        scan = scan_csv(files, skip_lines=options.skip_lines)
-        return _Opened(scan, files, passed_over, layout=layout, kind=str(kind))
-    if kind is Kind.PARQUET:
-        scan = scan_parquet(database.connection, files)
-        return _Opened(scan, files, passed_over, layout=layout, kind=str(kind))
-    log = ProblemLog(database.folder / "left_out.csv")
-    target = database.folder / "streamed.parquet"
-    clocks: list[ClockEvidence] = []
-    rows = 0
-    with closing(log), pq.ParquetWriter(target, schema.READINGS_SCHEMA) as writer:
-        for path in files:
-            batches = (
-                green_button_batches(path, problems=log, clocks=clocks)
-                if kind is Kind.GREEN_BUTTON
-                else nem12_batches(path, problems=log)
-            )
-            for batch in batches:
-                rows += batch.num_rows
-                writer.write_batch(batch)
-    if not rows:
-        raise _without_electricity(files[0], kind, log)
-    scan = scan_parquet(database.connection, [target])
-    if _is_local(files[0], clocks, options):
-        scan = replace(scan, sql=_LOCAL_START.format(scan=scan.sql))
-        scan = replace(scan, types={**scan.types, "start_utc": "TIMESTAMP"})
-        log.notes["start is local time: titles, or daily blocks and the offset, say so"] += rows
-    return _Opened(scan, files, passed_over, log, kind=str(kind))
-
-
-def _without_electricity(path: Path, kind: Kind, log: ProblemLog) -> InvalidFileError:
-    """Return the error about a file in which nothing is a reading of electricity."""
-    reasons = [reason for reason, _ in log.dropped.most_common(3)]
-    gas = "commodity is not electricity", "service is not electricity", "unit is neither Wh nor W"
-    if reasons and set(reasons) <= set(gas):
-        expected = "electricity; request the electricity usage point instead"
-        return NoUsableReadingError(path, str(kind), expected, "gas or water: " + reasons[0])
-    return NoUsableReadingError(path, str(kind), "a reading of electricity", reasons or "none")
-
-
-def _is_local(path: Path, clocks: Sequence[ClockEvidence], options: ReadOptions) -> bool:
-    """Return whether the starts of Green Button files are local time written as UTC."""
-    zone = options.timezone or "UTC"
-    if not clocks or known_zone("timezone", zone).utcoffset(_ANY_DAY) == dt.timedelta():
-        return False
-    if all(clock.is_local for clock in clocks):
-        return True
-    if any(clock.is_local or clock.days_are_utc for clock in clocks):
-        if options.implausible is Implausible.ACCEPT:
-            return False
-        expected = f"daily blocks that begin at midnight in {zone}, or implausible='accept' for UTC"
-        raise InvalidFileError(path, "IntervalBlock", expected, "blocks that begin at 0:00 UTC")
-    return False
-
-
-def _known(
-    database: ScratchDatabase,
-    files: list[Path],
-    known: Sequence[KnownFile],
-    passed_over: Sequence[Path],
-    options: ReadOptions,
-) -> _Opened:
-    """Stage files of known formats."""
-    log = ProblemLog(database.folder / "left_out.csv")
-    with closing(log), duckdb_reads(files):
-        staged = stage(database.connection, staged_parts(known), options, database.folder)
-    log.dropped.update(staged.left_out)
-    scan = scan_parquet(database.connection, staged.paths)
-    return _Opened(scan, files, passed_over, log, layout=staged.layout)
-
-
-def _sectioned(
-    database: ScratchDatabase,
-    files: list[Path],
-    passed_over: Sequence[Path],
-    options: ReadOptions,
-) -> _Opened:
-    """Stage files in sections."""
-    target = database.folder / "sections.parquet"
-    with pq.ParquetWriter(target, SECTIONS_SCHEMA) as writer:
-        for path in files:
-            for batch in section_batches(path, options):
-                writer.write_batch(batch)
-    layout = FoundLayout(
-        STAGED_TABLE, MeasuredIn.KWH, Stamp.START, (f"format: {SECTIONED}, by its headings",)
-    )
-    scan = scan_parquet(database.connection, [target])
-    return _Opened(scan, files, passed_over, layout=layout)
-
-
 def _complete(
     connection: duckdb.DuckDBPyConnection,
-    opened: _Opened,
+    opened: OpenedSource,
     options: ReadOptions,
     problems_to: str | Path | None,
 ) -> Source:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import duckdb
 
+from wattveil.readings.formats.file_columns import RAW, StagedPart
 from wattveil.readings.formats.known_formats import (
     Header,
     Recognised,
@@ -19,12 +20,13 @@ from wattveil.readings.formats.known_formats import (
     recognise_columns,
 )
 from wattveil.readings.formats.sections import SECTIONED_HEAD
-from wattveil.readings.formats.staging import RAW, StagedPart, refuse_known
+from wattveil.readings.formats.staging import refuse_known
 from wattveil.readings.formats.table_columns import FoundLayout, LongTable
 from wattveil.readings.formats.unknown_tables import recognise_table
 from wattveil.readings.options import MeasuredIn, ReadOptions
 from wattveil.readings.sources import (
     Kind,
+    Scan,
     compression_of,
     duckdb_reads,
     find_header,
@@ -32,7 +34,6 @@ from wattveil.readings.sources import (
     literal,
     paths,
     text_head,
-    Scan,
 )
 
 
@@ -47,9 +48,7 @@ class KnownFile:
 
 def names_columns(options: ReadOptions) -> bool:
     """Return whether the caller states the columns, so that no format is looked for."""
-    return bool(
-        options.columns or options.layout or options.stamp_format or options.skip_lines
-    )
+    return bool(options.columns or options.layout or options.stamp_format or options.skip_lines)
 
 
 def known_files(files: Sequence[Path], kind: Kind, options: ReadOptions) -> list[KnownFile]:
@@ -171,7 +170,10 @@ def _scan(files: Sequence[KnownFile]) -> Scan:
         columns = ", ".join(
             f"{ident(name)}::VARCHAR AS {ident(RAW + name)}" for name in header.names
         )
-        return Scan(f"(SELECT {columns}, filename FROM read_parquet({paths(found)}, filename = true))", types)
+        return Scan(
+            f"(SELECT {columns}, filename FROM read_parquet({paths(found)}, filename = true))",
+            types,
+        )
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in types)
     sql = (
         f"read_csv({paths(found)}, auto_detect = false, header = {str(header.has_names).lower()},"

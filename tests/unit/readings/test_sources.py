@@ -205,7 +205,9 @@ def test_queries_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_green_button_rows_left_out_reach_the_file_of_problems(tmp_path: Path) -> None:
     """What a streaming reader leaves out is counted, noted and listed with the rest."""
 
-    def batches(path: Path, *, problems: ProblemLog, clocks: list[object]) -> Iterator[pa.RecordBatch]:
+    def batches(
+        path: Path, *, problems: ProblemLog, clocks: list[object]
+    ) -> Iterator[pa.RecordBatch]:
         assert clocks == []
         problems.count("noted: a remark", "line 1")
         problems.count("other unit", "line 7", {"customer": path.stem, "value": 3})

@@ -43,7 +43,14 @@ from wattveil.profiles.build import attribute_table
 from wattveil.profiles.profiles import METADATA, ProfileAccount, ProfileRules, profiles_record
 from wattveil.readings.formats.table import Decimals, TableRows
 from wattveil.readings.formats.table_columns import FoundLayout, LongTable, MatrixTable, find_layout
-from wattveil.readings.options import Conflicts, DecimalMark, Estimated, ReadOptions, Stamp
+from wattveil.readings.options import (
+    Conflicts,
+    DecimalMark,
+    Estimated,
+    MeasuredIn,
+    ReadOptions,
+    Stamp,
+)
 from wattveil.readings.readings import allowed_lengths
 from wattveil.readings.schema import SPACES
 from wattveil.readings.sources import Scan, ScratchDatabase, add_meters
@@ -173,7 +180,7 @@ def _find_plan(
     rules.check_lengths(lengths)
     return ReadingPlan(
         rows=rows,
-        unit=found.unit,
+        unit=rows.unit,
         lengths=lengths,
         options=options,
         rules=rules,
@@ -192,6 +199,8 @@ def _rows(
         stamp=StampReader(**seen["stamp"]),
         end_stamped=found.stamp is Stamp.END,
         minutes=seen["minutes"],
+        unit=MeasuredIn(seen["unit"]),
+        cumulative=options.cumulative,
         decimals=Decimals(DecimalMark(mark), options.decimal is not None) if mark else None,
         assumptions=(*seen["assumptions"], *opened.passed_over),
     )

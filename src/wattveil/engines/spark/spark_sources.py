@@ -24,7 +24,8 @@ from wattveil.engines.spark.spark_session import read_folder
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.readings.options import Conflicts, ReadOptions
 from wattveil.readings.readings import passed_over_assumption
-from wattveil.readings.sources import Kind, header_of, kind_of, resolve, scan_csv
+from wattveil.readings.recognition import known_files, unknown_files
+from wattveil.readings.sources import Kind, find_header, header_of, kind_of, resolve, scan_csv
 
 PLACE = ("wattveil file", "wattveil row")
 """Columns of the order of appearance: number of the file, number of the row in it."""
@@ -263,6 +264,7 @@ def _files(session: SparkSession, parts: list[str | Path], options: ReadOptions)
     files, names = [path.resolve() for path in found], tuple(path.name for path in found)
     kind = kind_of(files)
     assumptions = passed_over_assumption(passed_over)
+    _refuse_staged(files, kind, options)
     above = _above_values(files[0])
     # Spark joins a list of meters and reads columns from folder names, so it reads the rows then.
     if kind is Kind.PARQUET and options.meters is None and above is None:
@@ -290,6 +292,19 @@ def _files(session: SparkSession, parts: list[str | Path], options: ReadOptions)
     else:
         raise InvalidFileError(files[0], "first bytes", "CSV or Parquet on Spark", str(kind))
     return _in_order(frame, beginning, names, assumptions)
+
+
+def _refuse_staged(files: list[Path], kind: Kind, options: ReadOptions) -> None:
+    """Reject files that one machine stages first: their rows are no table of readings yet."""
+    if kind not in {Kind.CSV, Kind.PARQUET}:
+        return
+    known = known_files(files[:1], kind, options) or unknown_files(files[:1], kind, options)
+    if known:
+        name = known[0].found.format.name
+        expected = "a plain table on Spark; read_readings(…).write_parquet(…) makes one of it"
+        raise InvalidFileError(files[0], "format", expected, name)
+    if kind is Kind.CSV and (line := find_header(files[0], 0)[0]):
+        raise InvalidFileError(files[0], "line 1", "the header on Spark", f"it in line {line + 1}")
 
 
 def _above_values(path: Path) -> Path | None:

@@ -159,9 +159,9 @@ def known_formats() -> tuple[KnownFormat, ...]:
 def recognise(head: str) -> Recognised | None:
     """Return the format of a text file from its beginning, or None."""
     for known in known_formats():
-        if known.head and (found := re.search(known.head, head[:_HEAD_SIGNS])) is not None:
+        if known.head and (begin := re.search(known.head, head[:_HEAD_SIGNS])) is not None:
             names = tuple(known.names)
-            delimiter = next((sign for sign in " ,;\t" if sign in found[0]), ",")
+            delimiter = next((sign for sign in " ,;\t" if sign in begin[0]), ",")
             header = Header(line=0, delimiter=delimiter, names=names, has_names=False)
             roles = {role: (name,) for role, name in known.columns.items()}
             return Recognised(format=known, header=header, roles=roles)
@@ -199,7 +199,11 @@ def _roles(known: KnownFormat, header: Header) -> dict[str, tuple[str, ...]] | N
             if name not in taken and re.fullmatch(pattern, short)
         )
         if fitting:
-            fitting = fitting if role in {*VALUE_ROLES, "register"} else _preferred(pattern, fitting, plain)
+            fitting = (
+                fitting
+                if role in {*VALUE_ROLES, "register"}
+                else _preferred(pattern, fitting, plain)
+            )
             roles[role] = fitting
             taken.update(fitting)
         elif role in known.columns:
@@ -280,7 +284,9 @@ def day_slots(names: Sequence[str], stamp: Stamp | None = None) -> tuple[list[Da
     ends = [*expected[1:], expected[-1] + minutes]
     ended = [(start - 1) % _DAY_MINUTES + 1 for start in starts]
     if not ranges and ended == ends:
-        return [DaySlot(slot.name, start) for slot, start in zip(slots, expected, strict=True)], minutes
+        return [
+            DaySlot(slot.name, start) for slot, start in zip(slots, expected, strict=True)
+        ], minutes
     return None
 
 
@@ -350,7 +356,19 @@ _UNITS = {
     "watt": MeasuredIn.W,
     "watts": MeasuredIn.W,
 }
-GAS_UNITS = {"m3", "m_3", "therm", "therms", "ccf", "mcf", "cubic_metre", "cubic_meter", "dm3", "l", "gal"}
+GAS_UNITS = {
+    "m3",
+    "m_3",
+    "therm",
+    "therms",
+    "ccf",
+    "mcf",
+    "cubic_metre",
+    "cubic_meter",
+    "dm3",
+    "l",
+    "gal",
+}
 
 
 def unit_of(text: str) -> MeasuredIn | None:
@@ -371,7 +389,7 @@ def _qualities() -> dict[str, str]:
 
 
 def direction_of(text: str, words: Mapping[str, str] | None = None) -> str | None:
-    """Return the meaning of a text for a channel: delivered, received, net, gas; None if unknown."""
+    """Return the meaning of a text for a channel, or gas; None if it is unknown."""
     name = plain_name(text)
     if words and name in words:
         return words[name]

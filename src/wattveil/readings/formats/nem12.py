@@ -257,12 +257,7 @@ class _Reader:
     def _take(self, fields: list[str]) -> Meter | None:
         """Take one record; give the NMI that it ends, if it does."""
         kind = fields[0]
-        if not self._within and kind == "200" and not self._begun:
-            self._within = True
-            note = f"{NOTE}no 100 record, read as NEM12 from the first 200 record on"
-            self._problems.count(note, f"line {self._line}")
-        if not self._within and kind != "100":
-            self._refuse("a 100 record", kind)
+        self._check_begun(kind)
         if kind not in _MIN_FIELDS:
             self._refuse("a record 100, 200, 300, 400, 500 or 900", kind)
         if len(fields) < _MIN_FIELDS[kind]:
@@ -284,6 +279,15 @@ class _Reader:
             case _:
                 pass  # 500 has no readings
         return None
+
+    def _check_begun(self, kind: str) -> None:
+        """Accept a file that begins with a 200 record: its 100 record was left out."""
+        if not self._within and kind == "200" and not self._begun:
+            self._within = True
+            note = f"{NOTE}no 100 record, read as NEM12 from the first 200 record on"
+            self._problems.count(note, f"line {self._line}")
+        if not self._within and kind != "100":
+            self._refuse("a 100 record", kind)
 
     def _begin(self, fields: list[str]) -> None:
         if self._within:

@@ -15,7 +15,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from wattveil.errors import InvalidFileError
-from wattveil.readings.formats.known_formats import unit_of
 from wattveil.readings.formats.table_columns import plain_name
 from wattveil.readings.options import ReadOptions
 from wattveil.readings.sources import lines
@@ -26,7 +25,8 @@ SECTIONED_HEAD = re.compile(
 )
 _TITLE = re.compile(r"(?i)energy\W+(\w+)?\W*time period\b.*?usage")
 _ROW = re.compile(
-    r"^\s*\"?(\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?)\W*to\W*(\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?)"
+    r"^\s*\"?(\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?)\W*to\W*"
+    r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d)?)"
 )
 _CUSTOMER = re.compile(r"(?i)^\W*for(?: account| meter)?\s*:\s*([A-Z0-9-]{4,})\s*,*$")
 _UNIT = re.compile(r"(?i)real energy in ([a-z]+-?[a-z]*)|\((k?wh)\)")
@@ -92,9 +92,7 @@ def section_batches(path: Path, options: ReadOptions) -> Iterator[pa.RecordBatch
         minutes = round((row.end - row.start).total_seconds() / 60)
         unreadable = row.text if row.value is None and row.text else None
         channel = sections[row.section].channel
-        held.append(
-            (customer, row.start, minutes, row.value, unreadable, channel, row.quality, "")
-        )
+        held.append((customer, row.start, minutes, row.value, unreadable, channel, row.quality, ""))
         if len(held) >= _BATCH_ROWS:
             yield _batch(held)
             held.clear()
@@ -124,9 +122,7 @@ def _rows(path: Path, sections: list[_Section]) -> Iterator[_Row | str]:
             yield found[1]
 
 
-def _row(
-    path: Path, number: int, line: str, found: "re.Match[str]", section: int
-) -> _Row:
+def _row(path: Path, number: int, line: str, found: "re.Match[str]", section: int) -> _Row:
     cells = [cell.strip() for cell in next(csv.reader([line]))]
     text = cells[1] if len(cells) > 1 else ""
     try:
@@ -137,7 +133,7 @@ def _row(
         value = float(text) if text else None
     except ValueError:
         value = None
-    quality = cells[2] if len(cells) > 2 else ""
+    quality = next(iter(cells[2:3]), "")
     estimated = plain_name(quality) in {"estimated", "e", "est"}
     return _Row(section, number, start, end, text, value, "estimated" if estimated else "valid")
 
@@ -151,6 +147,6 @@ def _direction(word: str | None) -> str:
 def _check_unit(path: Path, number: int, line: str) -> None:
     found = _UNIT.search(line)
     name = plain_name((found[1] or found[2]) if found else "")
-    if name in {"", "kilowatt_hours", "kwh"} or unit_of(name) is not None and name == "kwh":
+    if name in {"", "kilowatt_hours", "kwh"}:
         return
     raise InvalidFileError(path, f"line {number}", "usage in kilowatt-hours", line[:120])

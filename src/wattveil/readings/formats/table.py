@@ -177,7 +177,9 @@ class TableRows:
 
     def longest_sql(self) -> str:
         """Write the SELECT of the longest interval in the column of a long table."""
-        return f"SELECT max(minutes) FROM (SELECT {self._minutes()} AS minutes FROM {self.scan.sql})"
+        return (
+            f"SELECT max(minutes) FROM (SELECT {self._minutes()} AS minutes FROM {self.scan.sql})"
+        )
 
     def range_sql(self) -> str | None:
         """Write the SELECT of the first and last stamp, if the files' own statistics have them."""
@@ -283,8 +285,8 @@ class TableRows:
         match table:
             case LongTable():
                 others = (table.meter, table.channel, table.quality, table.minutes)
-                others += (table.register, table.written)
-                return (table.customer, *table.stamp, table.value, *others)
+                parts = (table.register, table.written)
+                return (table.customer, *table.stamp, table.value, *others, *parts)
             case WideTable():
                 return (table.customer, table.date, *table.slots)
             case MatrixTable():

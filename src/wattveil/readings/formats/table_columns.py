@@ -166,7 +166,11 @@ def unit_in_name(plain: str) -> MeasuredIn | None:
     """Return the unit that the name of a column contains as a word, if it is one."""
     words = plain.split("_")
     joined = [first + second for first, second in itertools.pairwise(words)]
-    found = {_UNIT_WORDS[word] for word in joined if word in {"kwh", "mwh", "watthours"} & _UNIT_WORDS.keys()}
+    found = {
+        _UNIT_WORDS[word]
+        for word in joined
+        if word in {"kwh", "mwh", "watthours"} & _UNIT_WORDS.keys()
+    }
     if {"watt", "hours"} <= set(words):
         return MeasuredIn.WH
     found = found or {_UNIT_WORDS[word] for word in words if word in _UNIT_WORDS}
@@ -260,6 +264,7 @@ class ColumnSearch:
         return unit_in_name(plain) is not None or not _TELLING.isdisjoint(plain.split("_"))
 
     def as_long(self) -> FoundLayout:
+        """Find the columns of one row per reading."""
         taken = self.options.columns
         self._refuse_missing()
         customer = taken.get("customer") or taken.get("meter") or self.needed("customer", _CUSTOMER)
@@ -307,6 +312,7 @@ class ColumnSearch:
         ]
 
     def as_wide(self, slots: tuple[str, ...]) -> FoundLayout:
+        """Find the columns of one row per customer and day."""
         minutes = _DAY_SLOTS.get(len(slots)) or _LONG_DAY_SLOTS.get(len(slots))
         if minutes is None:
             raise self.refuse(f"one column per slot of the day, {list(_DAY_SLOTS)} in all")
@@ -343,6 +349,7 @@ class ColumnSearch:
             raise InvalidParameterError("stamp", rule, self.options.stamp.value)
 
     def as_matrix(self) -> FoundLayout:
+        """Find the columns of one row per time stamp."""
         stamp = self.needed("stamp", _STAMP_START + _STAMP_END + _DATE)
         customers = tuple(name for name in self.names if name != stamp)
         end = self._end_stamp(stamp)
@@ -395,12 +402,14 @@ class ColumnSearch:
             self.assumptions.append(f"not read: {', '.join(map(repr, unread))}")
 
     def needed(self, role: str, known: list[str]) -> str:
+        """Return the column of a role, which the table must have."""
         found = self.optional(role, known, report=True)
         if found is None:
             raise self.refuse(f"a column that looks like the {role}, or columns={{{role!r}: …}}")
         return found
 
     def refuse(self, expected: str) -> InvalidFileError:
+        """Return the error about the header."""
         more = len(self.names) - _MAX_SHOWN
         shown = self.names[:_MAX_SHOWN] + ([f"and {more} more"] if more > 0 else [])
         return InvalidFileError(self.path, "header", expected, shown)
@@ -444,7 +453,11 @@ class ColumnSearch:
         value = given or likely[0]
         if given is None:
             self.assumptions.append(f"value: column {value!r}")
-        if self.plain[value] == _RUNNING and self.options.unit is None and not self.options.cumulative:
+        if (
+            self.plain[value] == _RUNNING
+            and self.options.unit is None
+            and not self.options.cumulative
+        ):
             expected = f"cumulative=True if {value!r} is a running total, else its unit=…"
             raise self.refuse(expected)
         if not _GAS.isdisjoint(self.plain[value].split("_")):

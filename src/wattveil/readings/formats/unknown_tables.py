@@ -98,9 +98,6 @@ def _energies(
     return found
 
 
-def _recognised(
-    known: KnownFormat, header: Header, roles: dict[str, str | None]
-) -> Recognised:
+def _recognised(known: KnownFormat, header: Header, roles: dict[str, str | None]) -> Recognised:
     found = {role: (name,) for role, name in roles.items() if name is not None}
     return Recognised(format=known, header=header, roles=found)
-
