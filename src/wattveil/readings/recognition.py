@@ -108,7 +108,20 @@ def text_encoding(path: Path, kind: Kind) -> str:
 def direct_layout(files: Sequence[KnownFile]) -> FoundLayout | None:
     """Return the layout of a plain table with a known meaning, which is read where it is."""
     found = files[0].found
-    if not found.format.direct or any(file.found.header != found.header for file in files):
+    alike = all(file.found.header == found.header for file in files)
+    return _direct(found) if alike else None
+
+
+def direct_columns(names: Sequence[str], options: ReadOptions) -> FoundLayout | None:
+    """Return the layout of a plain table with a known meaning from its column names."""
+    if names_columns(options):
+        return None
+    found = recognise_columns(Header(line=0, delimiter="", names=tuple(names)))
+    return None if found is None else _direct(found)
+
+
+def _direct(found: Recognised) -> FoundLayout | None:
+    if not found.format.direct:
         return None
     customer, stamp, value = (str(found.one(role)) for role in ("customer", "stamp", "delivered"))
     table = LongTable(customer=customer, stamp=(stamp,), value=value)

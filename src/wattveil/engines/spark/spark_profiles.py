@@ -51,6 +51,7 @@ from wattveil.readings.options import (
     ReadOptions,
     Stamp,
 )
+from wattveil.readings.recognition import direct_columns
 from wattveil.readings.readings import allowed_lengths
 from wattveil.readings.schema import SPACES
 from wattveil.readings.sources import Scan, ScratchDatabase, add_meters
@@ -169,7 +170,9 @@ def _find_plan(
 ) -> ReadingPlan:
     """Let an executor inspect the first rows, and find the columns."""
     name = opened.files[0]
-    found = find_layout(list(opened.names), options, path=name)
+    found = direct_columns(opened.names, options)
+    if found is None:
+        found = find_layout(list(opened.names), options, path=name)
     if isinstance(found.table, MatrixTable):
         raise InvalidParameterError("layout", "long or wide on Spark", "matrix")
     inspected = opened.inspect(inspect_rows(found, options, memory_mb, name), "seen string")

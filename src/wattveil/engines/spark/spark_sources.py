@@ -24,7 +24,7 @@ from wattveil.engines.spark.spark_session import read_folder
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.readings.options import Conflicts, ReadOptions
 from wattveil.readings.readings import passed_over_assumption
-from wattveil.readings.recognition import known_files, unknown_files
+from wattveil.readings.recognition import direct_layout, known_files, unknown_files
 from wattveil.readings.sources import Kind, find_header, header_of, kind_of, resolve, scan_csv
 
 PLACE = ("wattveil file", "wattveil row")
@@ -298,8 +298,9 @@ def _refuse_staged(files: list[Path], kind: Kind, options: ReadOptions) -> None:
     """Reject files that one machine stages first: their rows are no table of readings yet."""
     if kind not in {Kind.CSV, Kind.PARQUET}:
         return
-    known = known_files(files[:1], kind, options) or unknown_files(files[:1], kind, options)
-    if known:
+    known = known_files(files[:1], kind, options)
+    is_plain = bool(known) and direct_layout(known) is not None
+    if not is_plain and (known := known or unknown_files(files[:1], kind, options)):
         name = known[0].found.format.name
         expected = "a plain table on Spark; read_readings(…).write_parquet(…) makes one of it"
         raise InvalidFileError(files[0], "format", expected, name)

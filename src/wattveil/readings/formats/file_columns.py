@@ -35,7 +35,7 @@ GAS = "gas or water, not electricity"
 _SAMPLE_ROWS = 2_000
 _SHOWN_WORDS = 8
 _LAST_HOUR = 24
-_FIRST_DAYCODE = 14_244  # 2009-01-01, in days since 1970
+_FIRST_DAYCODE = 14_245  # 2009-01-01, in days since 1970
 
 
 @dataclass(frozen=True, kw_only=True)
