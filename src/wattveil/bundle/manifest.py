@@ -47,6 +47,7 @@ CHANNEL_MECHANISMS = frozenset({"channel_response", "keyed_response"})
 
 READING_RULES = (
     "unit",
+    "cumulative",
     "minutes",
     "stamp",
     "period",

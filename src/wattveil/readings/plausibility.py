@@ -16,7 +16,7 @@ from wattveil.readings.timestamps import DAY_US, MINUTE_US
 MAX_MEDIAN_KW = 100.0
 """Largest plausible median of the customers' mean loads, in kW."""
 
-_SAMPLE_ROWS = 200_000
+_SAMPLE_ROWS = 50_000
 _MIN_READS = 24  # fewer prove nothing
 _MIN_RISES = 5
 _RISES = f"falls = 0 AND rises >= {_MIN_RISES}"

@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wattveil.errors import InvalidFileError, InvalidParameterError, MissingExtraError
+from wattveil.readings.binary_files import binary_name
 
 _HEAD_BYTES = 1 << 20
 _MAX_LETTERHEAD, _FOLLOWING = 80, 5  # lines
@@ -42,19 +43,6 @@ _NEM12 = re.compile(r"\s*(100,NEM12|200,)", re.IGNORECASE)
 CHUNK_BYTES = 1 << 16
 MAX_LINE_BYTES = 1 << 20
 _FETCH_ROWS = 65_536
-_BINARY_BYTES = 4_096
-_BINARY = {
-    b"PK\x03\x04": "a ZIP archive or XLSX workbook",
-    b"\xd0\xcf\x11\xe0": "an XLS workbook",
-    b"\x89HDF\r\n\x1a\n": "HDF5",
-    b"SQLite format 3\0": "a SQLite database (duckdb:/// and sqlite:/// take a query)",
-    b"BZh": "bzip2",
-    b"7z\xbc\xaf": "a 7z archive",
-    b"Rar!": "a RAR archive",
-    b"%PDF": "PDF",
-    b"ARROW1": "Arrow",
-    b"MATLAB": "MATLAB",
-}
 _SCHEMES = ("duckdb:///", "sqlite:///", "postgresql://", "postgres://")
 
 
@@ -203,12 +191,6 @@ def scan_csv(files: list[Path], *, skip_lines: int) -> Scan:
     )
     types = dict.fromkeys(names, "VARCHAR")
     return Scan(f"{call}, columns = {_struct(types)})", types, csv_call=call)
-
-
-def header_of(path: Path, skip_lines: int) -> tuple[str, list[str]]:
-    """Read the delimiter and the column names of a CSV file."""
-    _, delimiter, names = find_header(path, skip_lines)
-    return delimiter, names
 
 
 def find_header(path: Path, skip_lines: int) -> tuple[int, str, list[str]]:
@@ -360,11 +342,7 @@ def _kind(path: Path) -> Kind:
 
 def _refuse_binary(path: Path) -> None:
     """Reject a binary file by its name; what is read elsewhere does not come here."""
-    start = _start(path)
-    name = next((name for magic, name in _BINARY.items() if start.startswith(magic)), None)
-    if name is None and b"\0" in start[:_BINARY_BYTES]:
-        name = "a binary file"
-    if name is not None:
+    if (name := binary_name(_start(path))) is not None:
         expected = "CSV, Parquet, Green Button XML or NEM12; save its table as CSV or Parquet"
         raise InvalidFileError(path, "first bytes", expected, name)
 

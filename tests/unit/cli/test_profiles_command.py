@@ -74,7 +74,7 @@ def test_errors_are_one_sentence(app: typer.Typer, source: Path, tmp_path: Path)
     """A wrong option and a wrong file end with a sentence and a code, without a traceback."""
     out = ["--out", str(tmp_path / "p.parquet")]
     for options, code, words in (
-        ([str(source), *out, "--unit", "MWh"], 2, "'MWh' is not one of 'kWh'"),
+        ([str(source), *out, "--unit", "BTU"], 2, "'BTU' is not one of 'kWh'"),
         ([str(source), *out, "--column", "kwh"], 2, "columns must be role=name"),
         ([str(tmp_path / "none.csv"), *out], 1, "at least one file of readings"),
         ([str(source), "--out", "/nowhere/p.parquet"], 2, "a file in a folder that exists"),
@@ -83,7 +83,7 @@ def test_errors_are_one_sentence(app: typer.Typer, source: Path, tmp_path: Path)
         (
             [str(source), *out, "--register-rollover", "9"],
             2,
-            "left out unless the unit is register",
+            "left out unless values are cumulative",
         ),
         ([str(source), "--out", str(tmp_path)], 1, "Error:"),
     ):
@@ -187,7 +187,7 @@ _HOUR = "a,2013-01-01 00:00,1"
         (f"id,timestamp,register\n{_HOUR}\n", "--unit …"),
         ("id;timestamp;kwh\na;2013-01-01 00:00;1,500\n", "or --decimal …"),
         ("id,timestamp,kwh\n", "all rows: expected a reading, found 'none'"),
-        (f"sep=,\nid,timestamp,kwh\n{_HOUR}\n", "or --skip-lines 1"),
+        (f"x,timestamp,y\n{_HOUR}\n", "--column customer=NAME --column value=NAME"),
     ],
 )
 def test_messages_name_options(app: typer.Typer, tmp_path: Path, content: str, words: str) -> None:

@@ -219,7 +219,7 @@ def test_green_button_rows_left_out_reach_the_file_of_problems(tmp_path: Path) -
     (tmp_path / "feed.xml").write_text("<feed/>", encoding="utf-8")
     problems = tmp_path / "problems.parquet"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("wattveil.readings.readings.green_button_batches", batches)
+        patch.setattr("wattveil.readings.open_files.green_button_batches", batches)
         readings = read_readings(tmp_path / "feed.xml", problems_to=problems)
     report = readings.report
     assert (report.rows_in, report.rows_out) == (2, 1)

@@ -51,8 +51,8 @@ from wattveil.readings.options import (
     ReadOptions,
     Stamp,
 )
-from wattveil.readings.recognition import direct_columns
 from wattveil.readings.readings import allowed_lengths
+from wattveil.readings.recognition import direct_columns
 from wattveil.readings.schema import SPACES
 from wattveil.readings.sources import Scan, ScratchDatabase, add_meters
 from wattveil.readings.timestamps import StampReader

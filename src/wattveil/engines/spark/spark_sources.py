@@ -25,7 +25,7 @@ from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.readings.options import Conflicts, ReadOptions
 from wattveil.readings.readings import passed_over_assumption
 from wattveil.readings.recognition import direct_layout, known_files, unknown_files
-from wattveil.readings.sources import Kind, find_header, header_of, kind_of, resolve, scan_csv
+from wattveil.readings.sources import Kind, find_header, kind_of, resolve, scan_csv
 
 PLACE = ("wattveil file", "wattveil row")
 """Columns of the order of appearance: number of the file, number of the row in it."""
@@ -316,7 +316,7 @@ def _above_values(path: Path) -> Path | None:
 
 def _csv(session: SparkSession, files: list[Path], paths: list[str]) -> DataFrame:
     """Read every field as text, and fail on a row of another length."""
-    delimiter, names = header_of(files[0], 0)
+    _, delimiter, names = find_header(files[0], 0)
     schema = StructType([StructField(name, StringType()) for name in names])
     reader = session.read.schema(schema).options(header=True, sep=delimiter, escape='"')
     return reader.options(mode="FAILFAST", columnPruning=False).csv(paths)

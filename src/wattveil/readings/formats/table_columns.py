@@ -299,7 +299,12 @@ class ColumnSearch:
         if missing:
             roles = ", ".join(f"{role!r}: …" for role in missing)
             what = " and ".join(f"the {role}" for role in missing)
-            raise self.refuse(f"a column that looks like {what}, or columns={{{roles}}}")
+            one = "; or customer=… if the file is one home" if missing == ["customer"] else ""
+            raise self.refuse(f"a column that looks like {what}, or columns={{{roles}}}{one}")
+
+    def is_value(self, name: str) -> bool:
+        """Return whether the caller named a column as the value, or its name is that of one."""
+        return name == self.options.columns.get("value") or name in self.likely_values()
 
     def likely_values(self) -> list[str]:
         """Return the columns that may hold values, by a word or a unit in their names."""

@@ -60,6 +60,12 @@ def _one_home(header: Header, search: ColumnSearch, options: ReadOptions) -> Rec
         return None
     if found["net"]:
         found["delivered"], found["received"] = (), ()
+    described = {*stamp.values(), *search.describing().values()}
+    if options.customer is None and any(
+        not (name in described or search.tells(name) or search.is_value(name))
+        for name in header.names
+    ):
+        return None  # a column without a meaning may name customers
     if any(len(names) > 1 for names in found.values()):
         several = [name for names in found.values() for name in names]
         raise search.refuse(
