@@ -187,7 +187,7 @@ _HOUR = "a,2013-01-01 00:00,1"
         (f"id,timestamp,register\n{_HOUR}\n", "--unit …"),
         ("id;timestamp;kwh\na;2013-01-01 00:00;1,500\n", "or --decimal …"),
         ("id,timestamp,kwh\n", "all rows: expected a reading, found 'none'"),
-        (f"x,timestamp,y\n{_HOUR}\n", "--column customer=NAME --column value=NAME"),
+        (f"x,when,y\n{_HOUR}\n", "--column customer=NAME --column stamp=NAME --column value=NAME"),
     ],
 )
 def test_messages_name_options(app: typer.Typer, tmp_path: Path, content: str, words: str) -> None:
