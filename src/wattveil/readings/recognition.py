@@ -63,7 +63,7 @@ def known_files(files: Sequence[Path], kind: Kind, options: ReadOptions) -> list
         return []
     found: list[KnownFile] = []
     for path in files:
-        known = known_file(path, kind)
+        known = known_file(path, kind, one_home=options.customer is not None)
         if known is None:
             return []
         if known.found.format.refuse:
@@ -72,13 +72,14 @@ def known_files(files: Sequence[Path], kind: Kind, options: ReadOptions) -> list
     return found
 
 
-def known_file(path: Path, kind: Kind) -> KnownFile | None:
+def known_file(path: Path, kind: Kind, *, one_home: bool = False) -> KnownFile | None:
     """Return a file with its known format, or None."""
     if kind is Kind.CSV:
         head, encoding = text_head(path)
-        found = recognise(head)
+        found = recognise(head, one_home=one_home)
         return None if found is None else KnownFile(path=path, found=found, encoding=encoding)
-    found = recognise_columns(Header(line=0, delimiter="", names=_parquet_names(path)))
+    header = Header(line=0, delimiter="", names=_parquet_names(path))
+    found = recognise_columns(header, one_home=one_home)
     return None if found is None else KnownFile(path=path, found=found, encoding="utf-8")
 
 

@@ -323,7 +323,7 @@ class FileColumns:
         if column := self._one("customer"):
             return f"regexp_replace({self._text(column)}, '^[=''\"]+|\"+$', '', 'g')"
         stated = self._options.customer or self._found.from_letterhead("customer")
-        if stated and re.search(r"[A-Za-z0-9]", stated) and not re.fullmatch("[Xx*]+", stated):
+        if stated is not None:
             return literal(stated)
         return file_customer("filename")
 

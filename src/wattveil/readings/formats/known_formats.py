@@ -14,7 +14,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from wattveil.readings.formats.table_columns import plain_name
+from wattveil.readings.formats.table_columns import plain_name, tells
 from wattveil.readings.options import DecimalMark, MeasuredIn, Stamp
 
 _DELIMITERS = ",;\t|"
@@ -131,7 +131,8 @@ class Recognised:
             return None
         for alternative in pattern.split("|"):
             for name, value in self.header.letterhead.items():
-                if re.fullmatch(alternative, name) and value:
+                is_code = role != "customer" or re.search(r"\d{4,}", value)  # not "Service 1"
+                if re.fullmatch(alternative, name) and value and is_code:
                     return value
         return None
 
@@ -156,8 +157,11 @@ def known_formats() -> tuple[KnownFormat, ...]:
     return tuple(KnownFormat(**entry) for entry in _table()["format"])
 
 
-def recognise(head: str) -> Recognised | None:
-    """Return the format of a text file from its beginning, or None."""
+def recognise(head: str, *, one_home: bool = False) -> Recognised | None:
+    """Return the format of a text file from its beginning, or None.
+
+    ``one_home``: the caller states that the file is one customer's.
+    """
     for known in known_formats():
         if known.head and (begin := re.search(known.head, head[:_HEAD_SIGNS])) is not None:
             names = tuple(known.names)
@@ -167,21 +171,39 @@ def recognise(head: str) -> Recognised | None:
             return Recognised(format=known, header=header, roles=roles)
     best: Recognised | None = None
     for header in headers(head):
-        found = recognise_columns(header)
+        found = recognise_columns(header, one_home=one_home)
         if found is not None and (best is None or _score(found) > _score(best)):
             best = found
     return best
 
 
-def recognise_columns(header: Header) -> Recognised | None:
+def recognise_columns(header: Header, *, one_home: bool = False) -> Recognised | None:
     """Return the format whose columns a header has, or None."""
     best: Recognised | None = None
     for known in known_formats():
         if not known.head and (roles := _roles(known, header)) is not None:
             found = Recognised(format=known, header=header, roles=roles)
+            if not one_home and _may_name_customers(found):
+                continue
             if best is None or _score(found) > _score(best):
                 best = found
     return best
+
+
+def _may_name_customers(found: Recognised) -> bool:
+    """Return whether a file without a column of customers has one that could name them."""
+    known, header = found.format, found.header
+    named = "customer" in found.roles or found.from_letterhead("customer") is not None
+    if named or known.refuse or known.layout in {"across", "matrix"}:
+        return False
+    taken = {name for names in found.roles.values() for name in names}
+    if known.layout == "day":
+        slots = day_slots(header.names)
+        taken |= {slot.name for slot in slots[0]} if slots else set()
+    return any(
+        name not in taken and plain and not tells(plain) and not re.fullmatch(known.ignored, plain)
+        for name, plain in header.plain.items()
+    )
 
 
 def _score(found: Recognised) -> tuple[int, int]:

@@ -69,6 +69,7 @@ _TELLING = {
     *("quality", "flag", "estimated", "temperature", "temp", "humidity", "voltage", "volt", "amp"),
     *("current", "power", "energy", "frequency", "cost", "price", "rate", "usage", "phase", "wind"),
     *("gas", "water", "m3", "therms", "therm", "weather", "occupancy", "aggregate", "appliance"),
+    *("notes", "note", "remark", "remarks", "comment", "description", "peak", "piek", "season"),
     *("interval", "start", "end", "date", "time", "unit", "units", "type", "notes", "duration"),
 }
 _GAS = {"m3", "therms", "therm", "ccf", "gas", "water"}
@@ -177,6 +178,11 @@ def unit_in_name(plain: str) -> MeasuredIn | None:
     return found.pop() if len(found) == 1 else None
 
 
+def tells(plain: str) -> bool:
+    """Return whether a name is that of a channel, a state or a sensor of one home."""
+    return unit_in_name(plain) is not None or not _TELLING.isdisjoint(plain.split("_"))
+
+
 def find_layout(names: list[str], options: ReadOptions, *, path: object) -> FoundLayout:
     """Find the layout of a table from its column names and the options."""
     if names == READINGS_SCHEMA.names and not options.columns:
@@ -260,8 +266,7 @@ class ColumnSearch:
 
     def tells(self, name: str) -> bool:
         """Return whether a name is that of a channel, a state or a sensor."""
-        plain = self.plain[name]
-        return unit_in_name(plain) is not None or not _TELLING.isdisjoint(plain.split("_"))
+        return tells(self.plain[name])
 
     def as_long(self) -> FoundLayout:
         """Find the columns of one row per reading."""
