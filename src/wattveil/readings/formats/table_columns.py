@@ -253,7 +253,7 @@ class ColumnSearch:
         customer = self.customer()
         stamp = self.optional("stamp", _STAMP_START + _STAMP_END)
         value = self.optional("value", _VALUE)
-        if customer is not None or value is not None or stamp is None:
+        if customer is not None or value is not None or stamp is None or self.likely_values():
             return FileLayout.LONG
         others = [name for name in self.names if name != stamp]
         telling = [name for name in others if self.tells(name)]
