@@ -107,9 +107,9 @@ mutation: $(VENV)/.dev ## Mutate privacy/ and list the mutants no test kills (lo
 pins: $(VENV)/.python ## Resolve the dependencies into requirements/
 	@echo "==> resolving in a clean environment"
 	@rm -rf $(VENV)/pins && $(PYTHON) -m venv $(VENV)/pins
-	@$(VENV)/pins/bin/python -m pip --quiet install .
+	@$(VENV)/pins/bin/python -m pip --quiet install '.[release]'
 	@$(call freeze,Runtime) > requirements/base.txt
-	@$(VENV)/pins/bin/python -m pip --quiet install --constraint requirements/base.txt '.[grid,opf,postgres,serve,spark,docs,dev]'
+	@$(VENV)/pins/bin/python -m pip --quiet install --constraint requirements/base.txt '.[excel,grid,opf,pandas,postgres,serve,spark,docs,dev]'
 	@$(call freeze,Runtime and the extras that the tests use) > requirements/dev.txt
 	@rm -rf $(VENV)/pins && wc -l requirements/*.txt
 

@@ -126,7 +126,7 @@ def synthetic(rows: Floats, epsilon: float) -> Floats:
     fitted = LoadSynthesizer(
         n_clusters=CLUSTERS, epsilon=epsilon, delta=DELTA, plausible_kw=PLAUSIBLE_KW
     ).fit(rows)
-    return fitted.sample(len(rows), seed=1)[0]
+    return fitted.sample(len(rows), random_state=1)[0]
 
 
 def global_labels(rows: Floats, epsilon: float) -> str:

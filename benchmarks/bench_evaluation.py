@@ -224,7 +224,9 @@ def synthetic_of(name: str, real_kw: Floats) -> Iterator[tuple[str, Floats, list
     """Yield releases of the default synthesis."""
     for epsilon in (1.0, 10.0):
         synthesizer = LoadSynthesizer(epsilon=epsilon, delta=1e-6)
-        releases = [synthesizer.fit(real_kw).sample(SYNTHETIC, seed=1)[0] for _ in range(RELEASES)]
+        releases = [
+            synthesizer.fit(real_kw).sample(SYNTHETIC, random_state=1)[0] for _ in range(RELEASES)
+        ]
         yield f"{name}: ε = {epsilon:g}", real_kw, releases
 
 

@@ -153,7 +153,9 @@ def synthetic_of(name: str, real_kw: Floats) -> Iterator[tuple[str, Floats, list
         (NO_NOISE, "no noise", 1),
     ):
         synthesizer = LoadSynthesizer(epsilon=epsilon, delta=1e-6)
-        releases = [synthesizer.fit(real_kw).sample(CUSTOMERS, seed=1)[0] for _ in range(times)]
+        releases = [
+            synthesizer.fit(real_kw).sample(CUSTOMERS, random_state=1)[0] for _ in range(times)
+        ]
         yield f"{name}: {said}", real_kw, releases
     yield f"{name}: Algorithm 2", real_kw, [log_normal(real_kw)]
 

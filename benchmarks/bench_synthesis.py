@@ -70,17 +70,17 @@ def a_model() -> SyntheticModel:
 def speed() -> None:
     """Print customers per second relative to NumPy; the target is half its rate, or a million."""
     model = a_model()
-    model.sample(1000, seed=0)  # compiles
+    model.sample(1000, random_state=0)  # compiles
     generator = np.random.default_rng(0)
     ours, theirs = [], []
     for seed in range(RUNS):
-        ours.append(_seconds(lambda seed=seed: model.sample(DRAWN, seed=seed)))
+        ours.append(_seconds(lambda seed=seed: model.sample(DRAWN, random_state=seed)))
         theirs.append(_seconds(lambda: generator.standard_normal((DRAWN, model.n_columns))))
     rate, numpys = DRAWN / min(ours), DRAWN / min(theirs)
     print(f"daily profiles per second: {rate:,.0f}; NumPy's normals {numpys:,.0f}")  # noqa: T201
     print(f"ratio {rate / numpys:.2f}; target {min(1e6, numpys / 2):,.0f}")  # noqa: T201
     begin = time.process_time()
-    model.sample(DRAWN, seed=0)
+    model.sample(DRAWN, random_state=0)
     sampled = time.process_time()
     generator.standard_normal((DRAWN, model.n_columns))
     spent = (sampled - begin) / DRAWN, (time.process_time() - sampled) / DRAWN
@@ -99,7 +99,7 @@ def _stream_here(customers: int) -> None:
     model = a_model()
     batches = (
         ([f"S{row:09}" for row in range(len(load_kw))], clusters, load_kw)
-        for load_kw, clusters in model.batches(customers, seed=1)
+        for load_kw, clusters in model.batches(customers, random_state=1)
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "customers.parquet"
@@ -156,7 +156,7 @@ def _released(real: Floats, epsilon: float) -> Floats:
         synthesizer = LoadSynthesizer(n_clusters=K, epsilon=epsilon).fit(real)
         labels = synthesizer.predict(real)
         made = [
-            synthesizer.sample(4000, seed=seed, by=[float(j == k) for j in range(K)])[0]
+            synthesizer.sample(4000, random_state=seed, by=[float(j == k) for j in range(K)])[0]
             for k in range(K)
         ]
         found.append(figures_of(real, labels, made))
@@ -232,7 +232,7 @@ def export() -> None:
                 _export_of(
                     LoadSynthesizer(n_clusters=K, epsilon=epsilon)
                     .fit(real)
-                    .sample(20_000, seed=seed)[0]
+                    .sample(20_000, random_state=seed)[0]
                 )
                 for seed in range(RELEASES)
             ]

@@ -46,11 +46,11 @@ def main(customers: int = 1024) -> None:
             samples = []
             for seed in range(RUNS):
                 model = YearSynthesizer(first_day=FIRST_DAY, epsilon=epsilon).fit(hours_kw)
-                samples.append(model.sample(len(hours_kw), seed=seed)[0])
+                samples.append(model.sample(len(hours_kw), random_state=seed)[0])
             report(f"epsilon {epsilon:g}", [compare(hours_kw, sample) for sample in samples])
         report("no customer", [compare(hours_kw, without_customers(samples[0]))])
     began = time.perf_counter()
-    model.sample(SPEED_CUSTOMERS, seed=0)
+    model.sample(SPEED_CUSTOMERS, random_state=0)
     say(f"\n{SPEED_CUSTOMERS / (time.perf_counter() - began):,.0f} years per second")
 
 

@@ -69,15 +69,15 @@ def arguments_of_ours(words: list[str]) -> list[str] | None:
 
 
 def verb_of(arguments: list[str]) -> tuple[Any, list[str]]:
-    """Return the verb that arguments begin with, as Typer knows it, and what follows it."""
+    """Return the command that arguments begin with, as Typer knows it, and what follows it."""
     known = [name for name in _VERBS if name.split()[1:] == arguments[: len(name.split()) - 1]]
-    assert known, f"no such verb: wattveil {shlex.join(arguments)}"
+    assert known, f"no such command: wattveil {shlex.join(arguments)}"
     name = max(known, key=len)
     return _VERBS[name], arguments[len(name.split()) - 1 :]
 
 
 def parse(arguments: list[str]) -> None:
-    """Let the verb read its arguments as the program would, and run nothing."""
+    """Let the command read its arguments as the program would, and run nothing."""
     verb, rest = verb_of(arguments)
     verb.make_context(verb.name, rest)
 

@@ -72,12 +72,12 @@ def of_a_release(bundle: Path, browser: Browser) -> None:
     """Take a picture of the report, and draw two of its tables."""
     page = browser.new_page(viewport={"width": WIDTH, "height": 1250})
     page.goto((bundle / "report.html").absolute().as_uri())
-    page.wait_for_selector(".main-svg")
-    page.wait_for_function("() => document.querySelectorAll('.main-svg').length > 6")
-    kinds = page.locator("main > section").nth(1).bounding_box()
+    kinds = page.locator("main > section").nth(2).bounding_box()
     height = kinds["y"] + kinds["height"] + MARGIN if kinds else WIDTH
     page.screenshot(
-        path=IMAGES / "report.png", clip={"x": 0, "y": 0, "width": WIDTH, "height": height}
+        path=IMAGES / "report.png",
+        full_page=True,
+        clip={"x": 0, "y": 0, "width": WIDTH, "height": height},
     )
     draw = drawing_in(browser)
     curves = group_curves_figure(_table(bundle, "centroids"), unit="kW")
@@ -97,6 +97,7 @@ def of_a_server(url: str, owner: str, browser: Browser) -> None:
     page = _signed_in(browser, url, ann)
     page.goto(f"{url}/datasets/homes")
     page.wait_for_selector("#quote[aria-busy=false] .main-svg", timeout=120_000)
+    page.click("#review")
     page.click("#order")
     page.wait_for_selector("text=Privacy guarantee", timeout=120_000)
     page.goto(f"{url}/datasets/homes")

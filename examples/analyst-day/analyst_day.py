@@ -19,18 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from plotly.graph_objects import Figure
 
 import wattveil
 from wattveil import Profiles
 from wattveil.bundle import keys
-from wattveil.bundle.bundle_files import read_manifest, read_table
 from wattveil.bundle.plan import plan_release
 from wattveil.bundle.produce import release_bundle
-from wattveil.bundle.verify.verify_bundle import verify_bundle
 from wattveil.errors import ServerRefusalError
 from wattveil.products.request import About, ReleaseRequest
-from wattveil.products.synthesis import read_model
 from wattveil.profiles import TimeGrid
 from wattveil.simulate import simulate_attributes, simulate_kwh
 
@@ -146,10 +142,14 @@ owner.post(
 # of the publisher.
 
 # %%
-verdict = verify_bundle(bundle, trusted=utility_key)
+published = wattveil.read_bundle(bundle)
+verdict = published.verify(utility_key)
 assert verdict.accepted
 print(f"All {len(verdict.findings)} checks hold.")
-print(read_manifest(bundle)["guarantee_text"])
+print(published.manifest["guarantee_text"])
+
+# %% tags=["active-ipynb"]
+# published
 
 # %% [markdown]
 # ## Customer segments, with error bars
@@ -158,12 +158,12 @@ print(read_manifest(bundle)["guarantee_text"])
 # the usual error bar.
 
 # %%
-centroids = read_table(bundle, "centroids").to_pylist()
-for size in read_table(bundle, "cluster_sizes").to_pylist():
-    curve = [row for row in centroids if row["cluster"] == size["cluster"]]
-    peak = max(curve, key=lambda row: row["load_kw"])
+centroids = published.to_pandas("centroids")
+for (_, cluster), size in published.to_pandas("cluster_sizes").iterrows():
+    curve = centroids.xs(cluster, level="cluster")
+    peak = curve.loc[curve["load_kw"].idxmax()]
     print(
-        f"cluster {size['cluster']}: {size['customers']:.0f}"
+        f"cluster {cluster}: {size['customers']:.0f}"
         f" ± {2 * size['customers_std']:.0f} homes,"
         f" peak {peak['load_kw']:.2f} ± {2 * peak['std_kw']:.2f} kW at {peak['time']}"
     )
@@ -175,13 +175,12 @@ for size in read_table(bundle, "cluster_sizes").to_pylist():
 # √(a² + b²). Of 24 hours one or two are beyond two standard errors by chance, so require four.
 
 # %%
-shapes = read_table(bundle, "load_shapes").to_pylist()
-load_kw = {area: np.array([r["load_kw"] for r in shapes if r["group"] == area]) for area in AREAS}
-std_kw = {area: np.array([r["std_kw"] for r in shapes if r["group"] == area]) for area in AREAS}
+shapes = published.to_pandas("load_shapes")
+load_kw, std_kw = (shapes[name].unstack("group") for name in ("load_kw", "std_kw"))
 for one, other in (("harbour", "old town"), ("harbour", "hillside")):
     difference = load_kw[other] - load_kw[one]
     distance = difference / np.hypot(std_kw[one], std_kw[other])
-    hour = int(np.argmax(np.abs(distance)))
+    hour = int(distance.abs().idxmax())
     verdict_text = "differ" if abs(distance[hour]) > 4 else "are not distinguishable"
     print(
         f"{one} and {other} {verdict_text}: at {hour}:00 {difference[hour]:+.2f} kW,"
@@ -196,7 +195,7 @@ for one, other in (("harbour", "old town"), ("harbour", "hillside")):
 # peaks.
 
 # %%
-synthetic_kw, _ = read_model(bundle).sample(10_000, seed=1)
+synthetic_kw = published.model.sample(10_000, random_state=1).load_kw
 peaks = synthetic_kw.max(axis=1)
 print(f"Half of the homes peak above {np.median(peaks):.2f} kW, one in ten above", end=" ")
 print(f"{np.percentile(peaks, 90):.2f} kW; {(synthetic_kw.min(axis=1) < 0).mean():.0%} feed in.")
@@ -210,23 +209,23 @@ print(f"{np.percentile(peaks, 90):.2f} kW; {(synthetic_kw.min(axis=1) < 0).mean(
 # %%
 homes = wattveil.connect(url, my_token).dataset("homes")
 own_request: dict[str, Any] = {"products": ["load"], "by": "roof", "epsilon": 0.8}
-expected = homes.quote(**own_request)["plan"]["products"][0]["expected"][0]
+expected = homes.quote(**own_request).to_pandas().reset_index().iloc[0]
 print(f"expect an {expected['quantity']} of about {expected['value']:.2f} {expected['unit']}")
 
 
 def spent() -> str:
     """Describe how much of the analyst's budget is spent."""
-    own = homes.budget()["own"]
-    return f"epsilon {float(own['epsilon_spent']):.2f} of {float(own['epsilon_cap']):.2f}"
+    own = homes.budget().to_pandas().loc["own"]
+    return f"epsilon {own['epsilon_spent']:.2f} of {own['epsilon_cap']:.2f}"
 
 
 release = homes.release(**own_request)
 print("released:", spent())
 assert homes.release(**own_request).id == release.id
 print("repeated, the same release:", spent())
-for row in release.table("load_shapes").to_pylist():
-    if row["time"] == "12:00":
-        print(f"{row['group']} at noon: {row['load_kw']:+.2f} ± {2 * row['std_kw']:.2f} kW")
+noon = release.to_pandas("load_shapes").xs(12, level="slot")
+for roof, row in noon.iterrows():
+    print(f"{roof} at noon: {row['load_kw']:+.2f} ± {2 * row['std_kw']:.2f} kW")
 
 # %% [markdown]
 # A request beyond the remaining budget is refused; the message does not depend on any customer.
@@ -243,28 +242,7 @@ server.wait()
 # ## The picture for the report
 
 # %%
-COLOURS = {"harbour": "37, 99, 168", "old town": "180, 83, 9", "hillside": "21, 128, 61"}
-hours = list(range(24))
-figure = Figure(
-    layout={
-        "title": {"text": "Mean load by area, as released, with bands of two standard errors"},
-        "template": "none",
-        "xaxis": {"title": {"text": "hour of the day"}},
-        "yaxis": {"title": {"text": "kW"}},
-    }
-)
-for area, colour in COLOURS.items():
-    low, high = load_kw[area] - 2 * std_kw[area], load_kw[area] + 2 * std_kw[area]
-    figure.add_scatter(
-        x=hours + hours[::-1],
-        y=[*high, *low[::-1]],
-        fill="toself",
-        fillcolor=f"rgba({colour}, 0.2)",
-        line={"width": 0},
-        showlegend=False,
-        hoverinfo="skip",
-    )
-    figure.add_scatter(x=hours, y=load_kw[area], name=area, line={"color": f"rgb({colour})"})
+figure = published.plot("load_shapes")
 figure.write_html(out / "areas.html")
 print(f"Pages: {out}/areas.html and {bundle}/report.html")
 

@@ -99,7 +99,7 @@ expected = np.median(truth, axis=0)
 synthetic_kw, synthetic = {}, {}
 for epsilon in (1.0, 10.0):
     models = [LoadSynthesizer(epsilon=epsilon, delta=1e-6).fit(real_kw) for _ in range(RELEASES)]
-    synthetic_kw[epsilon] = [model.sample(5000, seed=1)[0] for model in models]
+    synthetic_kw[epsilon] = [model.sample(5000, random_state=1)[0] for model in models]
     synthetic[epsilon] = [figures(homes_kw) for homes_kw in synthetic_kw[epsilon]]
     shown(f"synthetic, ε = {epsilon:g}", synthetic[epsilon][0])
 

@@ -21,9 +21,8 @@ import pyarrow.csv as pc
 import pyarrow.parquet as pq
 from plotly.graph_objects import Figure
 
-from wattveil import Profiles, read_readings
+from wattveil import Profiles, read_bundle, read_readings
 from wattveil.bundle import keys
-from wattveil.bundle.bundle_files import read_table
 from wattveil.bundle.plan import plan_release
 from wattveil.bundle.produce import release_bundle
 from wattveil.bundle.verify.verify_bundle import verify_bundle
@@ -224,49 +223,19 @@ with Ledger.open(private) as ledger:
 # %% [markdown]
 # ## What the public sees
 #
-# Mean load by class in both quarters, with the band of twice the standard error. Homes with panels
+# Mean load by class in both quarters, with 95 % bands of 1.96 standard errors. Homes with panels
 # feed in more in spring; no individual home had to be inspected.
 
 # %%
-STYLES = {
-    "couple": ("#2563a8", "rgba(37, 99, 168, 0.2)"),
-    "pv": ("#15803d", "rgba(21, 128, 61, 0.2)"),
-}
-DASHES = {"winter": "solid", "spring": "dot"}
-figure = Figure(
-    layout={
-        "title": {"text": "Mean load by class, as released, with bands of two standard errors"},
-        "template": "none",
-        "xaxis": {"title": {"text": "hour of the day"}},
-        "yaxis": {"title": {"text": "kW"}},
-    }
-)
-for quarter, bundle in bundles.items():
-    shapes = read_table(bundle, "load_shapes").to_pylist()
-    for group, (line, band) in STYLES.items():
-        rows = [row for row in shapes if row["group"] == group]
-        hours = [row["slot"] for row in rows]
-        low = [row["load_kw"] - 2 * row["std_kw"] for row in rows]
-        high = [row["load_kw"] + 2 * row["std_kw"] for row in rows]
-        figure.add_scatter(
-            x=hours + hours[::-1],
-            y=high + low[::-1],
-            fill="toself",
-            fillcolor=band,
-            line={"width": 0},
-            showlegend=False,
-            hoverinfo="skip",
-        )
-        figure.add_scatter(
-            x=hours,
-            y=[row["load_kw"] for row in rows],
-            name=f"{group}, {quarter}",
-            line={"color": line, "dash": DASHES[quarter]},
-        )
-        noon = rows[12]
-        print(
-            f"{quarter}, {group}: {noon['load_kw']:+.2f} kW at noon, +/- {2 * noon['std_kw']:.2f}"
-        )
+figure = Figure()
+for quarter, dash in {"winter": "solid", "spring": "dot"}.items():
+    published = read_bundle(bundles[quarter])
+    for trace in published.plot("load_shapes").data:
+        figure.add_trace(trace.update(name=f"{trace.name}, {quarter}", line_dash=dash))
+    noon = published.to_pandas("load_shapes").xs(12, level="slot")
+    for group, row in noon.loc[["couple", "pv"]].iterrows():
+        print(f"{quarter}, {group}: {row['load_kw']:+.2f} kW at noon, +/- {2 * row['std_kw']:.2f}")
+figure.update_layout(xaxis_title="hour of the day", yaxis_title="kW per customer")
 figure.write_html(out / "quarters.html")
 print(f"Pages: {out}/quarters.html and {bundles['spring']}/report.html")
 

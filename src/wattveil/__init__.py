@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from wattveil.bundle.release_tables import Bundle, read_bundle
     from wattveil.errors import WattveilError
     from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
     from wattveil.profiles import Profiles, hours_from_readings, profiles_from_readings
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from wattveil.server.client import connect
 
 __all__ = [
+    "Bundle",
     "Guarantee",
     "LeaveOneOutKMeans",
     "LoadDuration",
@@ -50,11 +52,16 @@ __all__ = [
     "load_shapes",
     "private_kmeans_by_class",
     "profiles_from_readings",
+    "read_bundle",
     "read_readings",
     "release_labels",
 ]
 
+_SUBMODULES = ("errors", "grid", "profiles", "readings", "simulate")
+"""Packages whose names are public, too; each has a list of its own."""
+
 _MODULES = {
+    "Bundle": "bundle.release_tables",
     "Guarantee": "privacy.guarantee",
     "LeaveOneOutKMeans": "release.instance",
     "LoadDuration": "release.group_load",
@@ -74,6 +81,7 @@ _MODULES = {
     "load_shapes": "release.group_load",
     "private_kmeans_by_class": "release.kmeans",
     "profiles_from_readings": "profiles",
+    "read_bundle": "bundle.release_tables",
     "read_readings": "readings",
     "release_labels": "release.randomised_labels",
 }
@@ -82,11 +90,17 @@ if not TYPE_CHECKING:  # a type checker knows the names above, and would believe
 
     def __getattr__(name: str) -> object:
         """Load a public name (PEP 562); it then stays in the namespace."""
+        if name in _SUBMODULES:
+            return import_module(f"{__name__}.{name}")
         if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if _MODULES[name].startswith("release."):
+            from wattveil.errors import require_release_extra  # noqa: PLC0415 - no public name
+
+            require_release_extra(f"wattveil.{name}")
         globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
         return globals()[name]
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted([*__all__, *_SUBMODULES])

@@ -16,7 +16,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from wattveil.errors import InvalidDataError, InvalidParameterError
+from wattveil.errors import InvalidDataError, InvalidParameterError, one_of
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -119,7 +119,7 @@ def enum_value(field: str, value: object, kind: type[E]) -> E:
     for choice in kind:
         if value == choice.value:
             return choice
-    raise InvalidParameterError(field, f"one of {[choice.value for choice in kind]}", value)
+    raise InvalidParameterError(field, one_of(choice.value for choice in kind), value)
 
 
 def decimal(field: str, text: object) -> float:

@@ -1,11 +1,13 @@
 """Compilation of loops with numba, and threads to run them in."""
 
+import importlib.util
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import local
 from typing import Any, ParamSpec, TypeVar, cast
 
-import numba
+# Without the extra `release` loops run as Python, which is enough for `verify`.
+numba: Any = importlib.import_module("numba") if importlib.util.find_spec("numba") else None
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
@@ -22,10 +24,8 @@ def compiled(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _R
     Threads are those of `over_spans`, not numba's: its thread layers abort when two Python threads
     enter at once or after a fork, as in a server.
     """
-    return cast(
-        "Callable[_Arguments, _Result]",
-        numba.njit(cache=True, nogil=True, error_model="numpy")(function),
-    )
+    jit = numba and numba.njit(cache=True, nogil=True, error_model="numpy")
+    return cast("Callable[_Arguments, _Result]", jit(function)) if jit else function
 
 
 def over_spans(n_rows: int, work: Callable[[int, int, int], _Result]) -> list[_Result]:

@@ -34,7 +34,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema, to_json
 
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidParameterError, one_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +51,8 @@ class CommandLine:
         Panel of ``--help`` in which it is listed.
     metavar
         What stands for the value in ``--help``; None follows from the type.
+    help
+        Text of ``--help`` where a default differs on the command line; None is that of the field.
     read
         Converts the text of the option; None follows from the type.
     keys
@@ -64,6 +66,7 @@ class CommandLine:
     parameter: str | None = None
     group: str | None = None
     metavar: str | None = None
+    help: str | None = None
     read: Callable[[str], object] | None = None
     keys: Callable[[], Iterable[str]] | None = None
     models: "Callable[[], Mapping[str, type[Declaration]]] | None" = None
@@ -183,7 +186,7 @@ class ModelByKey:
             raise InvalidParameterError(name, "a mapping", given)
         for key in given:
             if key not in models:
-                raise InvalidParameterError(name, f"for one of {[*models]}", key)
+                raise InvalidParameterError(name, f"for {one_of(models)}", key)
         as_text = bool((info.context or {}).get("as_text"))
         found = {}
         for key, model in models.items():
@@ -238,14 +241,19 @@ def rule_of(annotation: Any, metadata: Sequence[object], *, below: bool = False)
         of = " of" if words.startswith("at") else ""
         return f"{number}{of} {words}".rstrip()
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return f"a {kind.__name__}, one of {[member.value for member in kind]}"
+        return one_of(member.value for member in kind)
     named = {bool: "true or false", str: "text", Path: "a path"}
     return named.get(kind, "a list" if get_origin(kind) is tuple else f"a {_name(kind)}")
 
 
+def number_bounds(field: FieldInfo) -> dict[str, float]:
+    """Return the bounds of a number, by the name of Pydantic's attribute: gt, ge, lt, le."""
+    return dict(_bounds((*field.metadata, *without_none(field.annotation)[1])))
+
+
 def bounds_of(field: FieldInfo) -> str:
     """Return the bounds of a number in signs: ``1<=x<=1000``; empty without bounds."""
-    found = dict(_bounds((*field.metadata, *without_none(field.annotation)[1])))
+    found = number_bounds(field)
     below = [f"{found[name]:g}{sign}" for name, sign in _BELOW.items() if name in found]
     above = [f"{sign}{found[name]:g}" for name, sign in _ABOVE.items() if name in found]
     return "x".join(("".join(below), "".join(above))) if found else ""

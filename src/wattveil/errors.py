@@ -15,6 +15,7 @@
     ├── LedgerBehindError       the database is older than what was last seen of it
     ├── ServerRefusalError      a server refuses, with a code of a closed list
     ├── MissingExtraError       an optional dependency is not installed (also an ImportError)
+    ├── ModelSelectionError     a search over parameters would fit private data many times
     └── MissingJavaError        Spark needs Java, which was not found
 
     WattveilWarning
@@ -22,9 +23,16 @@
     └── UnprotectedStepWarning  a Pipeline step learns from private rows without noise
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
 
 _SHOWN_PROBLEMS = 5
+
+
+def one_of(choices: Iterable[object]) -> str:
+    """Return the choices of a rule as text, such as "one of: local, spark"."""
+    listed = ", ".join(map(str, choices))
+    return f"one of: {listed}" if listed else "one of them, and there are none"
 
 
 class WattveilError(Exception):
@@ -46,14 +54,25 @@ class InvalidParameterError(WattveilError, ValueError):
 
 
 class InvalidFileError(WattveilError, ValueError):
-    """A file has unexpected content. The text quotes the file: for the data holder only."""
+    """A file has unexpected content. The text quotes the file: for the data holder only.
+
+    Parameters
+    ----------
+    path, where
+        File, and place in it.
+    expected
+        What should be there.
+    found
+        What is there; None if nothing is.
+    """
 
     def __init__(self, path: object, where: str, expected: str, found: object) -> None:
         self.path = path
         self.where = where
         self.expected = expected
         self.found = found
-        super().__init__(f"{path}, {where}: expected {expected}, found {found!r}")
+        seen = "found nothing" if found is None else f"found {found!r}"
+        super().__init__(f"{path}, {where}: expected {expected}, {seen}")
 
 
 class NoUsableReadingError(InvalidFileError):
@@ -133,8 +152,17 @@ class ServerRefusalError(WattveilError):
     def __init__(self, code: str, title: str, details: Mapping[str, object]) -> None:
         self.code = code
         self.details = dict(details)
-        more = "".join(f"; {name}: {value}" for name, value in details.items())
+        more = "".join(f"; {name}: {_listed(value)}" for name, value in details.items())
         super().__init__(f"the server refuses ({code}): {title}{more}")
+
+
+def _listed(detail: object) -> str:
+    """Return a detail of a problem as text: field and rule of each error, without brackets."""
+    if isinstance(detail, Mapping):
+        return ": ".join(map(_listed, detail.values()))
+    if isinstance(detail, list):
+        return "; ".join(map(_listed, detail))
+    return str(detail)
 
 
 class MissingExtraError(WattveilError, ImportError):
@@ -142,22 +170,36 @@ class MissingExtraError(WattveilError, ImportError):
 
     def __init__(self, feature: str, extra: str) -> None:
         self.extra = extra
-        command = f"pip install --editable '.[{extra}]'"
         super().__init__(
-            f"{feature} needs the extra '{extra}': {command} in the folder of the repository"
+            f'{feature} needs packages that are not installed: pip install "wattveil[{extra}]"'
         )
+
+
+def require_release_extra(feature: str) -> None:
+    """Raise if the packages that a release needs are not installed; `verify` needs none of them."""
+    if find_spec("numba") is None or find_spec("opendp") is None:
+        raise MissingExtraError(feature, "release")
 
 
 class MissingJavaError(WattveilError):
     """Spark needs Java, which was not found."""
 
-    def __init__(self, minimum: int, found: str) -> None:
+    def __init__(self, minimum: int, found: str | None) -> None:
         self.minimum = minimum
         self.found = found
+        seen = "no Java was found" if found is None else f"found: {found}"
         super().__init__(
-            f"Spark needs Java {minimum} or later, found {found!r}: install it "
-            f"(Debian: apt install openjdk-{minimum}-jre-headless) or set JAVA_HOME"
+            f"Spark needs Java {minimum} or later, {seen}. Install it"
+            f" (Debian: apt install openjdk-{minimum}-jre-headless) or set JAVA_HOME"
         )
+
+
+class ModelSelectionError(WattveilError, TypeError):
+    """A search over parameters, such as `GridSearchCV`, would fit private data many times."""
+
+    def __init__(self, caller: str, reason: str) -> None:
+        self.caller = caller
+        super().__init__(f"{caller} cannot be used with a private estimator: {reason}")
 
 
 class WattveilWarning(UserWarning):
@@ -170,3 +212,8 @@ class WeakGuaranteeWarning(WattveilWarning):
 
 class UnprotectedStepWarning(WattveilWarning):
     """A Pipeline step is fitted on private rows without noise; the guarantee does not cover it."""
+
+
+def __dir__() -> list[str]:
+    own = globals().items()
+    return sorted(name for name, one in own if isinstance(one, type) and one.__module__ == __name__)

@@ -1,14 +1,21 @@
-"""Terminal output common to all commands: error messages and progress bars."""
+"""Terminal output common to all commands: consoles, error messages and progress bars.
 
+Colours and progress bars appear on a terminal only, and colours only without NO_COLOR. An error is
+one line on standard error: option or file, its rule, what was given, and what to do.
+"""
+
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
+    DownloadColumn,
     MofNCompleteColumn,
     Progress,
     SpinnerColumn,
@@ -17,7 +24,28 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from wattveil.errors import InvalidParameterError, WattveilError
+from wattveil.errors import InvalidFileError, InvalidParameterError, WattveilError, one_of
+
+UsageError: Any = typer.BadParameter.__base__
+"""Base of all errors of Typer about what was typed; it has no public name."""
+
+_WHOLE_FILE = {"file", "content", "source", "folder", "schema metadata"}
+"""Places in a file that say no more than its name."""
+_KINDS = {
+    "float_parsing": "a number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+}
+"""Rules of the types that Typer reads, by the kind of error that Pydantic reports."""
+_BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+
+
+class InvalidOption(typer.BadParameter):
+    """An invalid option or argument; its message is complete, and ``param`` is the option."""
+
+    def format_message(self) -> str:
+        """Return the message as it is."""
+        return self.message
 
 
 @contextmanager
@@ -29,11 +57,111 @@ def refusals(context: typer.Context | None = None) -> Iterator[None]:
     try:
         yield
     except InvalidParameterError as error:
-        hint = None if context is None else _options(context, error.field)
-        raise typer.BadParameter(str(error), param_hint=hint) from error
+        option = _parameters(context, error.field)[:1]
+        raise InvalidOption(explained(error, context), context, *option) from error
     except (WattveilError, OSError) as error:
-        Console(stderr=True).print(f"[red]Error:[/] {plain(str(error))}", highlight=False)
+        print_error(explained(error, context))
         raise typer.Exit(1) from error
+
+
+@contextmanager
+def usage_errors() -> Iterator[None]:
+    """Print errors about what was typed in the same form as all others, and exit with 2."""
+    try:
+        yield
+    except UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # its message is the help
+            raise
+        print_error(_typed_wrong(error))
+        errors = Console(stderr=True, soft_wrap=True)
+        parameter = getattr(error, "param", None)
+        if parameter is not None and parameter.help and "Missing" not in type(error).__name__:
+            errors.print(f"  {_option(parameter)}: {plain(parameter.help)}", highlight=False)
+        if error.ctx is not None:
+            errors.print(f"  Help: {plain(error.ctx.command_path)} --help", highlight=False)
+        raise typer.Exit(error.exit_code) from error
+
+
+def print_error(message: str) -> None:
+    """Print an error on standard error; lines are not broken, so that scripts can search them."""
+    text = message if message.endswith((".", "?", "!")) else f"{message}."
+    Console(stderr=True, soft_wrap=True).print(f"[red]Error:[/] {plain(text)}", highlight=False)
+
+
+def explained(error: Exception, context: typer.Context | None = None) -> str:
+    """Return the message of an error in terms of the command line: options instead of arguments."""
+    match error:
+        case InvalidParameterError():
+            names = _options(context, error.field)
+            got = _as_typed(error.value)
+            rule = _in_options(error.rule, context)
+            return f"{names} must be {rule}" + (f"; got {got}" if got else "")
+        case InvalidFileError():
+            where = "" if error.where in _WHOLE_FILE else f", {error.where}"
+            expected, got = _in_options(error.expected, context), _as_typed(error.found)
+            return f"{error.path}{where}: expected {expected}" + (f"; found {got}" if got else "")
+        case OSError(filename=str() | Path() as path, strerror=str() as reason):
+            return f"{path}: {reason[0].lower()}{reason[1:]}"
+        case _:
+            return str(error)
+
+
+def _typed_wrong(error: Any) -> str:  # noqa: ANN401 - Typer's own, without a public type
+    """Return the message of an error that Typer found: option, rule and value."""
+    parameter = getattr(error, "param", None)
+    if parameter is None or isinstance(error, InvalidOption):
+        return str(error.format_message())
+    name, help_text = _option(parameter), (parameter.help or "").strip()
+    if "Missing" in type(error).__name__:
+        return f"{name} is required: {help_text[:1].lower()}{help_text[1:]}"
+    found: list[Any] = getattr(error.__cause__, "errors", list)()
+    if not found:
+        return f"{name}: {error.message}"
+    context, kind = found[0].get("ctx", {}), found[0]["type"]
+    _, known, choices = found[0]["msg"].partition("is not one of ")
+    if known:
+        rule = one_of(choices.strip(".").replace("'", "").split(", "))
+    else:
+        bounds = [f"{word} {context[bound]}" for bound, word in _BOUNDS.items() if bound in context]
+        rule = " and ".join(bounds) or _KINDS.get(kind, found[0]["msg"])
+    return f"{name} must be {rule}; got {_as_typed(found[0]['input'])}"
+
+
+def _as_typed(value: object) -> str:
+    """Return a value as a person would type it; empty for None and for flags."""
+    match value:
+        case None | bool():
+            return ""
+        case float():
+            return f"{value:.12g}"
+        case Mapping():
+            return ", ".join(f"{key}={_as_typed(one)}" for key, one in value.items())
+        case list() | tuple() | set() | frozenset():
+            return ", ".join(filter(None, map(_as_typed, value))) or "nothing"
+        case _:
+            text = str(value)
+            return f'"{text}"' if text != "".join(text.split()) else text or "nothing"
+
+
+def _in_options(advice: str, context: typer.Context | None) -> str:
+    """Return a rule with options of the command in place of arguments of Python."""
+    advice = re.sub(r"columns=\{([^}]*)\}", lambda found: _column_options(found[1]), advice)
+    advice = re.sub(r"words=\{'([^']*)': …\}", r"--word '\1=MEANING'", advice)
+    advice = advice.replace("cumulative=True", "--cumulative")
+    advice = re.sub(
+        r"\b([a-z_]+)=(?:(…|\d+)|'(\w+)')",
+        lambda found: f"--{found[1].replace('_', '-')} {found[2] or found[3]}",
+        advice,
+    )
+    names = {} if context is None else {one.name: _option(one) for one in context.command.params}
+    return re.sub(
+        r"(?<![-\w])[a-z]+(?:_[a-z]+)+\b", lambda found: names.get(found[0], found[0]), advice
+    )
+
+
+def _column_options(roles: str) -> str:
+    """Return the options that name the columns of roles, ready to be completed."""
+    return " ".join(f"--column {role}=NAME" for role in re.findall(r"'(\w+)'", roles))
 
 
 def plain(text: str) -> str:
@@ -56,33 +184,65 @@ def check_folders(written: Mapping[str, Path | None]) -> None:
 
 
 def counting_bar(*, quiet: bool) -> Progress:
-    """Return a progress bar for a known number of steps."""
+    """Return a progress bar for a known number of steps; it appears on a terminal only."""
+    console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=console,
         transient=True,
-        disable=quiet,
+        disable=quiet or not console.is_terminal,
     )
 
 
-def _options(context: typer.Context, fields: str) -> str | None:
-    """Return the options that give these fields, or None if there are none."""
-    typed = {parameter.name: parameter.opts[0] for parameter in context.command.params}
-    typed.setdefault("n_clusters", typed.get("clusters", ""))
-    names = []
+@contextmanager
+def copying_bar(name: str, size: int | None) -> Iterator[Callable[[int], None]]:
+    """Show how much of a file is copied, on standard error if it is a terminal."""
+    console = Console(stderr=True)
+    columns = (TextColumn("copying {task.description}"), BarColumn(), DownloadColumn())
+    bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+    with bar:
+        task = bar.add_task(plain(name), total=size)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def _options(context: typer.Context | None, fields: str) -> str:
+    """Return the options that give these fields; the name of a field that has none."""
+    found = _parameters(context, fields)
+    if found:
+        return " and ".join(dict.fromkeys(map(_option, found)))
+    names = fields.split(", ")
+    typed = [f"--{one.replace('_', '-')}" if one.islower() else one for one in names]
+    return " and ".join(names if context is not None else typed)
+
+
+def _parameters(context: typer.Context | None, fields: str) -> list[Any]:
+    """Return the parameters of a command that give these fields."""
+    known: dict[str, Any] = (
+        {} if context is None else {one.name: one for one in context.command.params}
+    )
+    if "clusters" in known:
+        known.setdefault("n_clusters", known["clusters"])
+    found = []
     for field in fields.split(", "):
         first, _, rest = field.partition(".")
-        names.append(first if first in typed else rest.replace(".", "_"))
-    return ", ".join(typed[name] for name in names if typed.get(name)) or None
+        found.append(known.get(first) or known.get(rest.replace(".", "_")))
+    return [one for one in found if one is not None]
+
+
+def _option(parameter: Any) -> str:  # noqa: ANN401 - Typer's own, without a public type
+    """Return an option, or the placeholder of an argument, as the help shows it."""
+    is_option = parameter.param_type_name == "option"
+    return str(parameter.opts[0] if is_option else parameter.name.upper())
 
 
 @contextmanager
 def working(console: Console) -> Iterator[Callable[[str], None]]:
-    """Show a spinner with the current activity and the elapsed time."""
+    """Show a spinner with the current activity and the elapsed time, on a terminal only."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    is_silent = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=is_silent) as progress:
         task = progress.add_task("starting")
         yield lambda what: progress.update(task, description=what)

@@ -1,11 +1,14 @@
 """The server in a real browser: an administrator and an analyst, on desktop and phone screens."""
 
 import os
+from urllib.parse import parse_qs
 
-from playwright.sync_api import Browser, Page
+import pytest
+from playwright.sync_api import Browser, Page, Request
 
 from tests.live_server import Running, put_profiles
 from tests.sample_bundles import some_profiles
+from wattveil.server.auth.sessions import COOKIE
 
 SHOTS = os.environ.get("WATTVEIL_SCREENSHOTS")
 """Folder for screenshots, optional."""
@@ -70,20 +73,20 @@ def test_owner_and_analyst_do_their_work(browser: Browser, server: Running) -> N
         "clip_kw": "5",
         "customers": "50",
         "groups": "class: home, shop",
-        "epsilon": "4",
+        "allowance.epsilon": "4",
     }.items():
-        register.locator(f"[name={field}]").fill(value)
+        register.locator(f"[name='{field}']").fill(value)
     register.locator("button").click()
     owner.wait_for_selector("text=town is registered.")
     owner.locator("form[action='/admin/people'] [name=name]").fill("zoe")
-    owner.click("text=Admit")
+    owner.click("text=Create the account")
     token = owner.locator("#token").inner_text()
     looked_at(owner, "admin", 1280)
     town = owner.locator("section", has=owner.locator("h2 a", has_text="town"))
     town.locator("text=Set a budget").click()
     budget = town.locator("form[action='/admin/budgets']")
     budget.locator("[name=principal]").select_option("zoe")
-    budget.locator("[name=epsilon]").fill("2")
+    budget.locator("[name='allowance.epsilon']").fill("2")
     budget.locator("[name=reason]").fill("thesis")
     budget.locator("button").click()
     owner.wait_for_selector("text=The budget is set.")
@@ -104,11 +107,14 @@ def test_owner_and_analyst_do_their_work(browser: Browser, server: Running) -> N
     )
     ann.locator("text=More choices").click()
     looked_at(ann, "choices-phone", 390)
+    ann.click("#review")
+    ann.wait_for_selector("text=Confirm the order")
+    looked_at(ann, "confirm-phone", 390)
     ann.click("#order")
     ann.wait_for_selector("text=Privacy guarantee", timeout=60_000)
-    ann.wait_for_function("() => document.querySelectorAll('.main-svg').length >= 2")
+    ann.wait_for_function("() => document.querySelectorAll('.plot svg.wide').length >= 2")
     looked_at(ann, "release-phone", 390)
-    ann.go_back()
+    ann.goto(f"{server.url}/datasets/town")
     ann.wait_for_selector("[data-affordable]")
     ann.context.clear_cookies()
     ann.locator("#epsilon").fill("1.7")
@@ -116,3 +122,140 @@ def test_owner_and_analyst_do_their_work(browser: Browser, server: Running) -> N
     look_at_the_books(owner)
     own = (f"{server.url}/", "data:")
     assert [one for one in owner_heard + ann_heard if not one.startswith(own)] == []
+
+
+WIDTHS = pytest.mark.parametrize("width", [1280, 390])
+
+
+def spent_by_ann(server: Running) -> float:
+    """Return the epsilon that ann has spent."""
+    budget = server.send("GET", "/v1/datasets/homes/budget", as_="ann").json
+    return float(budget["own"]["epsilon_spent"])
+
+
+def form_of_ann(browser: Browser, server: Running, width: int, epsilon: float) -> Page:
+    """Open the order form, and wait for its quote."""
+    page, _ = opened(browser, server, width=width, dark=False)
+    signed_in(page, server.tokens["ann"])
+    page.goto(f"{server.url}/datasets/homes")
+    page.locator("#epsilon").fill(str(epsilon))
+    page.wait_for_selector("#quote[aria-busy=false] [data-affordable]", timeout=60_000)
+    return page
+
+
+@WIDTHS
+def test_the_form_sends_what_it_shows(browser: Browser, server: Running, width: int) -> None:
+    """Fields of unticked products are hidden and not sent; what was confirmed is what is spent."""
+    page = form_of_ann(browser, server, width, 0.2 + width / 1e6)
+    clusters, labels = page.locator("[name=n_clusters]"), page.locator("[name=label_epsilon]")
+    assert not clusters.is_visible()
+    assert not labels.is_visible()
+    assert page.locator("[name=by]").is_visible()  # load can be released by group
+    page.check("[value=clusters]")
+    clusters.fill("3")
+    page.check("[value=labels]")
+    labels.fill("0.1")
+    looked_at(page, f"form-all-{width}", width)
+    page.uncheck("[value=clusters]")
+    page.uncheck("[value=labels]")
+    assert not clusters.is_visible()
+    assert not labels.is_visible()
+    page.wait_for_selector("#review:enabled", timeout=60_000)
+    looked_at(page, f"form-load-{width}", width)
+    sent: list[dict[str, list[str]]] = []
+
+    def kept(request: Request) -> None:
+        if request.method == "POST" and request.url.endswith("/datasets/homes"):
+            sent.append(parse_qs(request.post_data or ""))
+
+    page.on("request", kept)
+    before = spent_by_ann(server)
+    page.click("#review")
+    page.wait_for_selector("text=Confirm the order")
+    assert sent[0].keys() == {"csrf_token", "epsilon", "products"}
+    assert sent[0]["products"] == ["load"]
+    assert page.locator("#products li").all_inner_texts()[0].startswith("Load ")
+    assert page.locator("#products li").count() == 1
+    assert "Customer segments" in page.locator("#left-out").inner_text()
+    looked_at(page, f"confirm-{width}", width)
+    assert spent_by_ann(server) == before
+    promised = page.locator("[data-account=own]").inner_text().rpartition("afterwards ")[2]
+    page.click("#order")
+    page.wait_for_url("**/releases/*")
+    release = page.url.rpartition("/")[2]
+    assert f"{spent_by_ann(server):.3g}" == promised.strip()
+    products = server.finished(release)["request"]["weights"]
+    assert [name for name in products if products[name]] == ["load"]
+
+
+@WIDTHS
+def test_going_back_and_clicking_twice_spends_once(
+    browser: Browser, server: Running, width: int
+) -> None:
+    """Back leads to pages that charge nothing; two clicks on one confirmation are one order."""
+    page = form_of_ann(browser, server, width, 0.21 + width / 1e6)
+    before = spent_by_ann(server)
+    page.click("#review")
+    page.wait_for_selector("#order")
+    page.go_back()  # to the form, as it was left
+    assert float(page.locator("#epsilon").input_value()) == 0.21 + width / 1e6
+    page.wait_for_selector("#review:enabled")
+    page.click("#review")
+    page.wait_for_selector("#order")
+    assert spent_by_ann(server) == before
+    page.dblclick("#order")
+    page.wait_for_url("**/releases/*")
+    release = page.url
+    once = spent_by_ann(server)
+    assert once > before
+    page.go_back()  # to the confirmation
+    page.wait_for_selector("text=This order was placed")
+    looked_at(page, f"placed-{width}", width)
+    page.reload()
+    assert page.locator(f"a[href='{release.removeprefix(server.url)}']").is_visible()
+    page.go_back()  # to the form
+    page.wait_for_selector("#review")
+    assert spent_by_ann(server) == once
+
+
+@WIDTHS
+def test_errors_are_pages_in_plain_words(browser: Browser, server: Running, width: int) -> None:
+    """A wrong address, a page of administrators, an address of a form, an ended session."""
+    page, _ = opened(browser, server, width=width, dark=False)
+    signed_in(page, server.tokens["ann"])
+    for path, heading in (
+        ("/nothing", "Page not found"),
+        ("/admin", "You have no access to this page"),
+        ("/admin/people", "This page cannot be opened this way"),
+    ):
+        page.goto(server.url + path)
+        assert page.locator("h1").inner_text() == heading
+        looked_at(page, f"problem{path.replace('/', '-')}-{width}", width)
+        page.locator("main >> text=Data sets").click()
+        assert page.locator("h1").inner_text() == "Data sets"
+    page.context.clear_cookies()
+    page.context.add_cookies([{"name": COOKIE, "value": "unknown", "url": server.url}])
+    page.goto(f"{server.url}/datasets/homes")
+    assert page.locator("text=Your session has ended").is_visible()
+    looked_at(page, f"ended-{width}", width)
+    signed_in(page, server.tokens["ann"])
+    assert page.url == f"{server.url}/datasets/homes"
+
+
+def test_an_order_needs_no_script(browser: Browser, server: Running) -> None:
+    """Without JavaScript the form shows every field, and the request has those of its products."""
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(server.url)
+    page.fill("[name=token]", server.tokens["ann"])
+    page.click("text=Sign in >> nth=-1")
+    page.goto(f"{server.url}/datasets/homes")
+    page.fill("[name=epsilon]", "0.23")
+    page.fill("[name=n_clusters]", "9")
+    page.click("#review")
+    assert page.locator("#products li").count() == 1
+    before = spent_by_ann(server)
+    page.click("#order")
+    release = page.url.rpartition("/")[2]
+    assert server.finished(release)["request"]["n_clusters"] == 6
+    assert spent_by_ann(server) > before

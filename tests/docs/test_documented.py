@@ -1,4 +1,4 @@
-"""Nothing public is without its words: verbs, names, errors, problems, settings, fields."""
+"""Nothing public is without its words: commands, names, errors, problems, settings, fields."""
 
 import inspect
 import pkgutil
@@ -12,7 +12,7 @@ import typer
 
 import wattveil
 from tests.doc_pages import DOCS, REPOSITORY, arguments_of_ours, commands_in, parse, words_of
-from tools.reference.command_line import commands, verbs
+from tools.reference.command_line import command_reference, commands
 from tools.reference.http import addresses, description
 from tools.reference.manifest_fields import fields
 from tools.reference.schema import fields_of
@@ -48,7 +48,7 @@ def test_what_is_missing_is_found() -> None:
 
 
 def undescribed(group: typer.Typer) -> list[str]:
-    """Return verbs without help or an example that can be typed, and options without help."""
+    """Return commands without help or an example that can be typed, and options without help."""
     found = []
     for name, command in commands(group):
         found += [name] if not command.help or not _has_example(name, command.epilog) else []
@@ -68,10 +68,10 @@ def _is_described(parameter: Any) -> bool:  # noqa: ANN401 - Typer's own
     return bool(parameter.help) or parameter.hidden
 
 
-def test_every_verb_and_option_is_described() -> None:
-    """Each verb says what it does and shows an example that parses; each option has its words."""
+def test_every_command_and_option_is_described() -> None:
+    """Each command states what it does, and shows an example that parses; options have help."""
     assert undescribed(app) == []
-    page = verbs()
+    page = command_reference()
     for name, command in commands(app):
         assert f"## {name}\n" in page
         options = [word for one in command.params for word in one.opts if word.startswith("--")]
@@ -79,7 +79,7 @@ def test_every_verb_and_option_is_described() -> None:
 
 
 def test_a_verb_without_words_is_found() -> None:
-    """A planted verb without help, an option without words, and an example that is none."""
+    """A planted command without help, an option without words, and an example that is none."""
     planted = typer.Typer()
 
     @planted.command(epilog="Example: wattveil dumb")

@@ -1,6 +1,7 @@
 """Commands in processes of their own: the modules that each loads, and missing extras."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -62,7 +63,7 @@ print(*sorted(sys.modules))
 
 
 def test_command_exists_in_the_shell() -> None:
-    """Run as a program without a verb, it prints its help."""
+    """Run as a program without a command, it prints its help."""
     code = "from wattveil.cli import app; app()"
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
@@ -72,7 +73,7 @@ def test_command_exists_in_the_shell() -> None:
 
 
 def test_without_the_extra_the_command_names_what_to_install(tmp_path: Path) -> None:
-    """The command line starts without SQLAlchemy, and the verb names the extra."""
+    """The command line starts without SQLAlchemy, and the command names the extra."""
     code = (
         "import sys; sys.modules['sqlalchemy'] = None\n"
         "from wattveil.cli import app\n"
@@ -82,4 +83,36 @@ def test_without_the_extra_the_command_names_what_to_install(tmp_path: Path) -> 
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
     )
     assert result.returncode == 1
-    assert "the ledger needs the extra 'serve'" in result.stderr
+    assert 'pip install "wattveil[serve]"' in result.stderr
+
+
+def test_completion_works_in_bash(tmp_path: Path) -> None:
+    """Commands and their options are completed; there are scripts for zsh and fish as well."""
+    program = tmp_path / "wattveil"
+    program.write_text(f"#!{sys.executable}\nfrom wattveil.cli import app\napp()\n")
+    program.chmod(0o700)
+    script = """
+    eval "$(_WATTVEIL_COMPLETE=source_bash wattveil)"
+    complete_words() {
+        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
+        _wattveil_completion wattveil
+        echo "${COMPREPLY[@]}"
+    }
+    complete_words wattveil re
+    complete_words wattveil admin key --o
+    _WATTVEIL_COMPLETE=source_zsh wattveil | grep -c compdef
+    _WATTVEIL_COMPLETE=source_fish wattveil | grep -c 'complete --command wattveil'
+    """
+    done = subprocess.run(
+        ["/usr/bin/env", "bash", "-euo", "pipefail", "-c", script],
+        env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    commands, options, zsh, fish = done.stdout.splitlines()
+    assert commands.split() == ["release", "reproduce"]
+    assert options == "--out"
+    assert int(zsh) > 0
+    assert int(fish) > 0

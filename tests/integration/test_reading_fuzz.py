@@ -1,7 +1,8 @@
 """Mutated files of every layout: a clear error, or an account of every row.
 
-`WATTVEIL_FUZZ=10000 pytest tests/integration/test_reading_fuzz.py` is the long version; the suite
-mutates 40 files of each layout. A failure names its seed.
+`WATTVEIL_FUZZ=10000 pytest tests/integration/test_reading_fuzz.py` is the long version: that many
+files of each layout, of all sample exports together, and of all containers together. The suite
+mutates 40 files of each layout and a few of each other. A failure names its seed.
 """
 
 import io
@@ -14,6 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.export_fuzz import fuzz_container, fuzz_sample
+from tests.export_oracle import expected
+from tests.unit.readings.test_containers import MAKERS
 from wattveil.errors import InvalidFileError
 from wattveil.profiles import build_profiles
 from wattveil.readings import read_readings
@@ -21,6 +25,7 @@ from wattveil.readings import read_readings
 pytestmark = pytest.mark.no_cover  # the tests of each layout cover its lines
 
 _INPUTS = int(os.environ.get("WATTVEIL_FUZZ", "40"))
+_FEW = 2  # of each sample and container
 _PROFILED = 4  # of so many inputs one becomes profiles too
 _CHUNKS = 8  # tests of one layout, so that they run side by side and keep within the time limit
 
@@ -149,3 +154,18 @@ def test_mutated_files(layout: str, chunk: int, tmp_path: Path) -> None:
             assert report.rows_in == records * readings_per_row, f"{layout} {number}"
     if suffix == "csv" and _INPUTS >= 1000:
         assert refused < _INPUTS // _CHUNKS  # some mutations leave something to read
+
+
+@pytest.mark.parametrize("name", sorted(expected()))
+def test_mutated_samples(name: str, tmp_path: Path) -> None:
+    """Every mutant of a sample export is refused, or keeps the rule of `tests.export_fuzz`."""
+    mutants = max(_FEW, _INPUTS // len(expected()))
+    assert fuzz_sample(name, tmp_path, mutants).total() == mutants
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_damaged_containers(make: Callable[[Path], None], tmp_path: Path) -> None:
+    """Damaged bytes of a container are refused, or found by a checksum, or read without a crash."""
+    mutants = max(_FEW, _INPUTS // len(MAKERS))
+    outcomes = fuzz_container(make, tmp_path, mutants)
+    assert outcomes.total() == mutants

@@ -466,8 +466,8 @@ def test_the_public_estimate_is_rounded_before_it_is_stored(server: Running) -> 
     shown = server.send("GET", "/v1/datasets/estimate").json
     assert (shown["customers"], shown["typical_kw"]) == (1000, 0.5)
     file = put_profiles(server.state.folder, "form.parquet", some_profiles(32))
-    form = {"name": "form", "file": file, "clip_kw": "5", "typical_kw": "0.5417", "epsilon": "1"}
-    more = {"customers": "1409", "delta": "1e-6", "label_epsilon": "0", "groups": ""}
+    form = {"name": "form", "file": file, "clip_kw": "5", "typical_kw": "0.5417"}
+    more = {"customers": "1409", "allowance.epsilon": "1", "allowance.delta": "1e-6"}
     shown = Browser(server, "owner").post("/admin/datasets", **form, **more).body.decode()
     assert "form is registered. Note: public estimate of customers: 1,409 rounded" in shown
     assert "Note: public estimate of their median size: 0.5417 kW rounded to 0.5 kW." in shown

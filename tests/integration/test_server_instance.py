@@ -49,7 +49,9 @@ def test_the_instance_tier_is_opened_released_and_labelled(server: Running, tmp_
     bundle = release.download(tmp_path / "bundle")
     verdict = verify_bundle(bundle)
     assert verdict.accepted, [one for one in verdict.findings if not one.holds]
-    assert not any("CUSTOMER" in name for name in release.table("labels")["customer"].to_pylist())
+    assert not any(
+        "CUSTOMER" in name for name in release.to_arrow("labels")["customer"].to_pylist()
+    )
     shown = Browser(server, "ida").get(f"/releases/{release.id}").body
     assert b"It is not differential privacy" in shown
     refused(

@@ -1,9 +1,24 @@
-"""The pages over HTTP: sessions, forms of other sites, roles. How they look: tests/browser."""
+"""The pages over HTTP: sessions, forms of other sites, roles, orders without scripts, error pages.
+
+How they look: tests/browser.
+"""
+
+import re
 
 import pytest
 
-from tests.live_server import Browser, Running
+from tests.live_server import Answer, Browser, Running, refused
 from wattveil.server.auth import sessions
+from wattveil.server.http.problems import Code
+from wattveil.server.http.server_pages import PROBLEM_WORDS
+from wattveil.server.release_service import ReleaseService
+
+ORDER = {"epsilon": "0.1", "products": "load"}
+
+
+def own_budget(server: Running) -> bytes:
+    """Return what ann's accounts hold."""
+    return server.send("GET", "/v1/datasets/homes/budget", as_="ann").body
 
 
 def test_a_session_is_a_cookie_that_scripts_and_other_sites_do_not_get(server: Running) -> None:
@@ -40,25 +55,181 @@ def test_who_signs_in_too_often_closes_only_sessions_of_their_own(
 
 def test_pages_send_strangers_to_the_door(server: Running) -> None:
     """Without a session, with a false one, and after signing out."""
-    for cookie in ("", "wattveil_session=x"):
-        for path in ("/", "/datasets/homes", "/releases", "/admin", "/ledger"):
+    for cookie, ended in (("", ""), ("wattveil_session=x", "ended=yes&")):
+        for path in ("/datasets/homes", "/releases", "/admin", "/ledger"):
             said = server.send("GET", path, as_=None, headers={"Cookie": cookie})
-            assert (said.status, said.headers["location"]) == (303, "/sign-in")
+            address = f"/sign-in?{ended}to={path.replace('/', '%2F')}"
+            assert (said.status, said.headers["location"]) == (303, address)
+    assert server.send("GET", "/", as_=None).headers["location"] == "/sign-in"
     ann = Browser(server, "ann")
     assert ann.post("/sign-out").status == 303
     assert ann.get("/").status == 303
     assert server.send("POST", "/sign-in", b"token=wattveil_x", as_=None).status == 401
 
 
+def test_an_ended_session_is_stated_and_signing_in_leads_back(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In words; a page of this server alone, never another host; nothing sent is processed."""
+    before = own_budget(server)
+    monkeypatch.setattr(sessions, "_SECONDS", -1)
+    ann = Browser.__new__(Browser)
+    ann._server = server
+    ann.cookie = ann.post("/sign-in", token=server.tokens["ann"]).headers["set-cookie"]
+    ann.cookie = ann.cookie.partition(";")[0]
+    sent = ann.post("/datasets/homes", **ORDER)
+    assert (sent.status, sent.headers["location"]) == (303, "/sign-in?ended=yes")
+    page = ann.get("/sign-in?ended=yes&to=/releases").body.decode()
+    assert "Your session has ended" in page
+    assert 'name="to" value="/releases"' in page
+    assert own_budget(server) == before
+    for to, leads in (("/releases", "/releases"), ("//evil.example", "/"), ("https://e.x/", "/")):
+        said = ann.post("/sign-in", token=server.tokens["ann"], to=to)
+        assert (said.status, said.headers["location"]) == (303, leads)
+
+
+# --- orders, by a browser without scripts ---------------------------------------------------------
+
+
+def stated(page: bytes, account: str) -> tuple[str, str]:
+    """Return what an account has spent now and will have spent, as the confirmation states it."""
+    part = page.decode().partition(f'data-account="{account}"')[2]
+    found = re.search(r"now epsilon (\S+) of \S+ spent; afterwards ([0-9.e+-]+)", part)
+    assert found is not None
+    return found[1], found[2]
+
+
+def reviewed(ann: Browser, **fields: str) -> tuple[str, Answer]:
+    """Send the form; return the address of the confirmation, and its page."""
+    said = ann.post("/datasets/homes", **{**ORDER, **fields})
+    assert said.status == 303, said.body
+    address = said.headers["location"]
+    assert address.startswith("/orders/page-")
+    return address, ann.get(address)
+
+
+def test_an_order_is_confirmed_before_it_is_charged(server: Running) -> None:
+    """The confirmation states what is charged; a second click and a reload charge nothing."""
+    ann, before = Browser(server, "ann"), own_budget(server)
+    address, page = reviewed(ann, epsilon="0.1171", n_clusters="3", label_epsilon="0.05")
+    text = page.body.decode()
+    assert page.status == 200
+    assert own_budget(server) == before  # a review charges nothing
+    assert re.findall(r"<li>(\w+) ", text.partition('id="products"')[2]) == ["Load"]
+    assert "Not in this order: Customer segments, Synthetic customers" in text
+    assert ann.post(address, csrf_token="").status == 403
+    assert own_budget(server) == before
+    placed = ann.post(address)
+    assert placed.status == 303
+    release = placed.headers["location"].removeprefix("/releases/")
+    found = server.finished(release)
+    # What shapes no ticked product is not part of the request.
+    assert (found["request"]["n_clusters"], found["request"]["label_epsilon"]) == (6, None)
+    weights = found["request"]["weights"]
+    assert {name for name in weights if weights[name]} == {"load"}
+    spent = server.send("GET", "/v1/datasets/homes/budget", as_="ann").json["own"]
+    assert f"{float(spent['epsilon_spent']):.3g}" == stated(page.body, "own")[1]
+    paid = own_budget(server)
+    assert ann.post(address).headers["location"] == placed.headers["location"]
+    shown = ann.get(address).body.decode()
+    assert f'href="/releases/{release}"' in shown
+    assert "Order this release" not in shown
+    assert own_budget(server) == paid != before
+
+
+def test_an_order_belongs_to_the_session_that_reviewed_it(server: Running) -> None:
+    """Another user, another session and an unknown key find nothing."""
+    ann, bob, again = (Browser(server, name) for name in ("ann", "bob", "ann"))
+    address, _ = reviewed(ann, epsilon="0.0971")
+    before = own_budget(server)
+    for other in (bob, again):
+        assert other.get(address).status == 404
+        assert other.post(address).status == 404
+    assert ann.get("/orders/page-none").status == 404
+    assert own_budget(server) == before
+
+
+def test_a_confirmation_that_no_longer_holds_is_shown_again(server: Running) -> None:
+    """The same release was ordered in between: what would be charged is another amount."""
+    ann = Browser(server, "ann")
+    address, page = reviewed(ann, epsilon="0.0871")
+    assert b"It cannot be refunded" in page.body
+    made = server.order("between", {"epsilon": 0.0871, "products": ["load"]})
+    server.finished(made.json["id"])
+    before = own_budget(server)
+    changed = ann.post(address)
+    assert changed.status == 409
+    assert b"has changed since you reviewed it" in changed.body
+    assert b"Nothing: you have ordered this release before" in changed.body
+    assert ann.post(address).status == 303
+    assert own_budget(server) == before
+
+
+def test_an_order_beyond_the_budget_cannot_be_confirmed(server: Running) -> None:
+    """The page states what fits; a form that is sent all the same is refused."""
+    ann, before = Browser(server, "ann"), own_budget(server)
+    address, page = reviewed(ann, epsilon="100")
+    assert b"does not cover this release: the maximum epsilon is" in page.body
+    assert b"Order this release" not in page.body
+    said = ann.post(address)
+    assert said.status == 422
+    assert b"the budget does not cover the price" in said.body
+    assert own_budget(server) == before
+
+
+# --- error pages ----------------------------------------------------------------------------------
+
+
+def test_every_problem_has_a_page_in_plain_words() -> None:
+    """The closed list of problems is the list of pages."""
+    assert {*PROBLEM_WORDS} == {*Code}
+
+
+def test_browsers_get_a_page_and_programs_a_problem(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """404, 403, 405, 413 and 500, each with a way back; JSON below /v1 and without text/html."""
+    ann = Browser(server, "ann")
+
+    def broken(*_: object) -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr(ReleaseService, "release", broken)
+    for method, path, code in (
+        ("GET", "/nothing/here", Code.NOT_FOUND),
+        ("GET", "/releases/9-9", Code.NOT_FOUND),
+        ("GET", "/datasets/none", Code.FORBIDDEN),
+        ("GET", "/admin", Code.FORBIDDEN),
+        ("DELETE", "/releases", Code.METHOD_NOT_ALLOWED),
+        ("GET", "/admin/people", Code.METHOD_NOT_ALLOWED),
+        ("POST", "/datasets/homes", Code.TOO_LARGE),
+        ("GET", "/releases", Code.INTERNAL),
+    ):
+        headers = {"Cookie": ann.cookie, "Accept": "text/html"}
+        body = b"x" * 300_000 if code is Code.TOO_LARGE else None
+        page = server.send(method, path, body, as_=None, headers=headers)
+        text = page.body.decode()
+        assert (page.status, page.headers["content-type"]) == (
+            code.status,
+            "text/html; charset=utf-8",
+        )
+        assert f"<h1>{PROBLEM_WORDS[code].heading}</h1>" in text
+        assert '<a href="/">' in text
+        assert "secret" not in text
+        del headers["Accept"]
+        refused(server.send(method, path, body, as_=None, headers=headers), code)
+    headers = {"Accept": "text/html"}
+    refused(server.send("GET", "/v1/nothing", headers=headers), Code.NOT_FOUND)
+
+
 def test_a_form_of_another_site_does_nothing(server: Running) -> None:
     """The cookie alone is not enough."""
     ann, owner = Browser(server, "ann"), Browser(server, "owner")
-    order = {"epsilon": "0.1", "n_clusters": "6", "products": "load", "key": "k"}
-    before = server.send("GET", "/v1/datasets/homes/budget", as_="ann").body
-    assert ann.post("/datasets/homes", **order, csrf_token="").status == 403
-    assert ann.post("/datasets/homes", **order, csrf_token=owner.word).status == 403
+    before = own_budget(server)
+    assert ann.post("/datasets/homes", **ORDER, csrf_token="").status == 403
+    assert ann.post("/datasets/homes", **ORDER, csrf_token=owner.word).status == 403
     assert owner.post("/admin/people", name="mallory", csrf_token="\xe9").status == 403  # noqa: S106 - no secret
-    assert server.send("GET", "/v1/datasets/homes/budget", as_="ann").body == before
+    assert own_budget(server) == before
     names = [one["name"] for one in server.send("GET", "/v1/admin/principals").json["principals"]]
     assert "mallory" not in names
 
@@ -87,10 +258,10 @@ def test_errors_are_shown_beside_the_form(server: Running) -> None:
     """In words, escaped; nothing is charged."""
     ann, owner = Browser(server, "ann"), Browser(server, "owner")
     for change in ({"epsilon": "much"}, {"epsilon": "-1"}, {"by": "<b>"}, {"n_clusters": "0"}):
-        order = {"epsilon": "0.1", "n_clusters": "6", "products": "load", "key": "k", **change}
+        order = {"epsilon": "0.1", "products": "clusters", **change}
         for path in ("/datasets/homes", "/datasets/homes/quote"):
             said = ann.post(path, **order).body
             assert b'role="alert"' in said
             assert b"<b>" not in said.partition(b'role="alert"')[2].partition(b"</p>")[0]
-    bad = owner.post("/admin/datasets", name="Bad Name", file="none", clip_kw="5", epsilon="1")
+    bad = owner.post("/admin/datasets", name="Bad Name", file="none", clip_kw="5")
     assert bad.status == 422

@@ -112,7 +112,7 @@ def test_a_server_that_ends_in_a_computation_finishes_it_later(tmp_path: Path, t
         release = homes.release(key="k", **QUICK)
         assert release.id == ordered["id"]
         assert homes.budget() == before
-        assert release.table("load_shapes").num_rows == 24
+        assert release.to_arrow("load_shapes").num_rows == 24
         assert broken(second.state.ledger) == []
         with pytest.raises(ServerRefusalError, match="budget_refused"):
             homes.release(**{**QUICK, "epsilon": 0.99})

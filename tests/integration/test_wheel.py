@@ -13,6 +13,9 @@ from packaging.utils import canonicalize_name
 
 REPOSITORY = Path(__file__).parents[2]
 
+RELEASE_MODULES = ["llvmlite", "numba", "opendp"]
+"""Of the extra `release`."""
+
 # Runs the command line as if the modules named in the first argument were not installed.
 RUN_WITHOUT = """
 import json, sys
@@ -26,6 +29,7 @@ class Blocker:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Blocker)
+sys.modules.update(dict.fromkeys(blocked & {"numba", "opendp"}))  # find_spec finds None
 from wattveil.cli import app
 
 if "demo" in sys.argv:  # loops that are not compiled take long: fewer synthetic customers
@@ -59,29 +63,55 @@ def test_wheel_is_whole(wheel: ZipFile) -> None:
     assert {f"{migrations}/env.py", f"{migrations}/versions/0001_ledger.py"} <= {*wheel.namelist()}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "compiling"),
-    [
-        (["--help"], {}),
-        (["release", "--help"], {}),  # numba looks for a place for its machine code
-        (["demo", "--customers", "12"], {"NUMBA_DISABLE_JIT": "1"}),  # compiling takes longer
-    ],
-)
-def test_command_runs_without_development_tools(
-    wheel: ZipFile, tmp_path: Path, arguments: list[str], compiling: dict[str, str]
-) -> None:
-    """The command line runs from the wheel with the runtime dependencies alone."""
-    wheel.extractall(tmp_path / "site")
-    (tmp_path / "work").mkdir()
-    run = subprocess.run(
-        [sys.executable, "-c", RUN_WITHOUT, json.dumps(development_modules()), *arguments],
-        cwd=tmp_path / "work",
-        env=os.environ | {"PYTHONPATH": str(tmp_path / "site")} | compiling,
+@pytest.fixture(scope="module")
+def site(wheel: ZipFile, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with what the wheel contains."""
+    folder = tmp_path_factory.mktemp("site")
+    wheel.extractall(folder)
+    return folder
+
+
+def run_without(
+    modules: list[str], site: Path, work: Path, *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    """Run the command line from the wheel, without some modules."""
+    return subprocess.run(
+        [sys.executable, "-c", RUN_WITHOUT, json.dumps(modules), *arguments],
+        cwd=work,
+        # Compiling takes longer than what is run here.
+        env=os.environ | {"PYTHONPATH": str(site), "NUMBA_DISABLE_JIT": "1"},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def test_command_runs_without_development_tools(site: Path, tmp_path: Path) -> None:
+    """The wheel releases with the runtime dependencies alone, and verifies without the extra."""
+    run = run_without(development_modules(), site, tmp_path, "demo", "--customers", "12")
     assert run.returncode == 0, run.stdout + run.stderr
+    light = [*development_modules(), *RELEASE_MODULES]
+    run = run_without(light, site, tmp_path, "verify", "wattveil-demo")
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "checks hold." in run.stdout
+    refused = run_without(light, site, tmp_path, "demo")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert 'pip install "wattveil[release]"' in refused.stderr
+
+
+def test_the_extra_of_releases_is_what_the_light_test_leaves_out(wheel: ZipFile) -> None:
+    """The wheel requires these packages for the extra alone."""
+    (name,) = (one for one in wheel.namelist() if one.endswith(".dist-info/METADATA"))
+    required = [
+        line.removeprefix("Requires-Dist: ")
+        for line in wheel.read(name).decode().splitlines()
+        if line.startswith("Requires-Dist: ")
+    ]
+    base = [one for one in required if "extra ==" not in one]
+    assert base
+    for module in ("numba", "opendp"):
+        assert not any(one.startswith(module) for one in base)
+        assert any(one.startswith(module) and "'release'" in one for one in required)
 
 
 def development_modules() -> list[str]:

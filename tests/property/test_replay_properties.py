@@ -259,7 +259,7 @@ NOT_RELEASED = {
     "PrivateKMeans.comparable_rows": "private rows",
     "release_means": "what load_shapes and load_duration_curve call",
 }
-INTERNAL = {"rows", "queries", "instance", "pipeline_check"}
+INTERNAL = {"rows", "queries", "instance", "pipeline_check", "estimator"}
 """Modules without a release of the global tier."""
 
 

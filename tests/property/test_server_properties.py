@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wattveil.server.auth.access import Limiter, Rate
-from wattveil.server.http.pages_admin import read_groups
+from wattveil.server.http.form_fields import read_groups
 from wattveil.server.http.server_pages import Form
 
 _FINITE = st.floats(allow_nan=False, allow_infinity=False)

@@ -77,7 +77,7 @@ class Outer(Declaration):
         ({"count": 0}, "count", "a whole number of at least 1 and at most 1,000"),
         ({"count": 2.0}, "count", "a whole number of at least 1 and at most 1,000"),
         ({"free": float("inf")}, "free", "a finite number"),
-        ({"colour": "red"}, "colour", "a Colour, one of ['red', 'blue']"),
+        ({"colour": "red"}, "colour", "one of: red, blue"),
         ({"names": ["a"]}, "names", "a list"),
         ({"names": (1,)}, "names.0", "text"),
         ({"weights": {"load": -1.0}}, "weights.load", "a finite number of at least 0"),

@@ -94,6 +94,5 @@ def test_missing_extra_names_the_install_command() -> None:
     error = MissingExtraError("the map", "grid")
     assert error.extra == "grid"
     assert str(error) == (
-        "the map needs the extra 'grid': pip install --editable '.[grid]'"
-        " in the folder of the repository"
+        'the map needs packages that are not installed: pip install "wattveil[grid]"'
     )

@@ -311,7 +311,7 @@ def peak(work: Inputs) -> float:
         "cli/release.py",
         "    found = re.fullmatch(",
         "    release.write_bundle.__closure__[0]\n    found = re.fullmatch(",
-        "wattveil.cli.release._kilowatts",
+        "wattveil.cli.release._target_kw",
     ),
     "groups of customers passed to numeric code": (
         "release/cluster_shares.py",

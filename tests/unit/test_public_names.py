@@ -4,6 +4,7 @@ import doctest
 import importlib
 import inspect
 import pkgutil
+import rlcompleter
 from collections.abc import Iterator
 from types import FunctionType, ModuleType
 
@@ -20,13 +21,12 @@ SEEDS = {"seed", "random_state", "rng", "generator", "random_seed", "bit_generat
 
 def test_every_public_name_is_listed() -> None:
     """`__all__` is what a user sees in the namespace, no more and no less, sorted, 25 at most."""
-    helpers = {"TYPE_CHECKING", "import_module"}
     visible = {
         name
         for name in dir(wattveil)
         if not name.startswith("_") and not isinstance(getattr(wattveil, name), ModuleType)
     }
-    assert set(wattveil.__all__) == visible - helpers
+    assert set(wattveil.__all__) == visible
     assert wattveil.__all__ == sorted(set(wattveil.__all__))
     assert len(wattveil.__all__) <= 25
 
@@ -110,6 +110,7 @@ def test_no_seed_reaches_the_noise() -> None:
         "wattveil.numerics.synthesis.population_model.SyntheticModel.batch",
         "wattveil.numerics.synthesis.population_model.SyntheticModel.batches",
         "wattveil.numerics.synthesis.population_model.SyntheticModel.sample",
+        "wattveil.numerics.synthesis.population_model.known_random_state",
         "wattveil.release.synthetic.YearSynthesizer.sample",
         "wattveil.numerics.synthesis.year_model.YearModel._draw",
         "wattveil.numerics.synthesis.year_model.YearModel._spreads",
@@ -134,3 +135,21 @@ def functions() -> Iterator[FunctionType]:
                     plain = inspect.unwrap(getattr(member, "__func__", member))
                     if isinstance(plain, FunctionType):
                         yield plain
+
+
+def test_dir_shows_the_public_names_alone() -> None:
+    """Tab completion offers public names, also those that are not loaded yet."""
+    assert set(dir(wattveil)) == {*wattveil.__all__, *wattveil._SUBMODULES}
+    for name in wattveil._SUBMODULES:
+        module = getattr(wattveil, name)
+        assert isinstance(module, ModuleType)
+        public = getattr(module, "__all__", None) or [
+            kind.__name__
+            for kind in vars(module).values()
+            if isinstance(kind, type) and kind.__module__ == module.__name__
+        ]
+        assert sorted(dir(module)) == sorted(public)
+    found = rlcompleter.Completer({"wattveil": wattveil})
+    assert found.complete("wattveil.load_sh", 0) == "wattveil.load_shapes("
+    assert found.complete("wattveil.simulate.simulate_k", 0) == "wattveil.simulate.simulate_kwh("
+    assert found.complete("wattveil.import", 0) is None

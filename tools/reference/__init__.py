@@ -10,12 +10,12 @@ from collections.abc import Callable
 from markdown import Extension, Markdown
 from markdown.preprocessors import Preprocessor
 
-from tools.reference.command_line import verbs
+from tools.reference.command_line import command_reference
 from tools.reference.http import addresses
 from tools.reference.manifest_fields import fields
 
 GENERATED: dict[str, Callable[[], str]] = {
-    "command-line": verbs,
+    "command-line": command_reference,
     "http": addresses,
     "manifest": fields,
 }

@@ -9,7 +9,7 @@ from tools.reference.table import table
 from wattveil.cli import app
 
 
-def verbs() -> str:
+def command_reference() -> str:
     """Return every command with its arguments, options, defaults and example, as Markdown."""
     return "\n\n".join(_section(name, command) for name, command in commands(app))
 
@@ -37,7 +37,7 @@ def _section(name: str, command: Any) -> str:  # noqa: ANN401 - Typer's own
     parts = [f"## {name}", command.help, f"```text\n{usage.strip()}\n```"]
     if shown:
         parts += [
-            table(["option", "default", "meaning"], [_row(one) for one in (*places, *options)])
+            table(["option", "default", "meaning", "group"], [_row(one) for one in _grouped(shown)])
         ]
     if command.epilog:
         parts += [f"```console\n{command.epilog.removeprefix('Example: ')}\n```"]
@@ -47,7 +47,20 @@ def _section(name: str, command: Any) -> str:  # noqa: ANN401 - Typer's own
 def _row(parameter: Any) -> list[str]:  # noqa: ANN401 - Typer's own
     named = parameter.param_type_name == "option"
     names = [*parameter.opts, *parameter.secondary_opts] if named else [parameter.name.upper()]
-    return [", ".join(f"`{name}`" for name in names), _default(parameter), parameter.help or ""]
+    text = parameter.help or ""
+    return [", ".join(f"`{name}`" for name in names), _default(parameter), text, _group(parameter)]
+
+
+def _grouped(parameters: list[Any]) -> list[Any]:
+    """Return arguments, then options as `--help` lists them: the common ones first."""
+    options = [one for one in parameters if one.param_type_name == "option"]
+    order = ["", *dict.fromkeys(filter(None, map(_group, options)))]
+    arguments = [one for one in parameters if one.param_type_name == "argument"]
+    return [*arguments, *sorted(options, key=lambda one: order.index(_group(one)))]
+
+
+def _group(parameter: Any) -> str:  # noqa: ANN401 - Typer's own
+    return getattr(parameter, "rich_help_panel", None) or ""
 
 
 def _default(parameter: Any) -> str:  # noqa: ANN401 - Typer's own

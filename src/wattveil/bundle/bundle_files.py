@@ -36,7 +36,7 @@ def check_out(out: Path) -> None:
     if out.exists():
         raise InvalidParameterError("out", "a new folder: a bundle is never changed", str(out))
     if not out.absolute().parent.is_dir():
-        raise InvalidParameterError("out", "in a folder that exists", str(out))
+        raise InvalidParameterError("out", "a new folder in one that exists", str(out))
     try:
         _hidden_folder(out).rmdir()
     except OSError as error:  # no permission, no room, a name that is too long
@@ -84,7 +84,8 @@ def read_manifest(bundle: Path) -> Manifest:
             path.read_text("utf-8"), parse_constant=_no_number, object_pairs_hook=_each_once
         )
     except OSError as error:
-        raise InvalidFileError(path, "file", "a manifest that can be read", str(error)) from error
+        expected = f"a bundle: a folder of `wattveil release` with a readable {MANIFEST}"
+        raise InvalidFileError(bundle, "folder", expected, None) from error
     except (ValueError, RecursionError) as error:
         raise InvalidFileError(path, "content", "JSON", str(error)) from error
     if not isinstance(manifest, dict):

@@ -49,7 +49,9 @@ def read_key(path: Path) -> Ed25519PrivateKey:
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise InvalidFileError(path, "content", "a private key in PEM", "another thing") from error
+        raise InvalidFileError(
+            path, "content", "a private key in PEM format, as `wattveil admin key` writes", None
+        ) from error
     if not isinstance(key, Ed25519PrivateKey):
         raise InvalidFileError(path, "content", f"an {ALGORITHM} key", type(key).__name__)
     return key
@@ -60,7 +62,9 @@ def read_public_key(path: Path) -> Ed25519PublicKey:
     try:
         key = serialization.load_pem_public_key(path.read_bytes())
     except (ValueError, UnsupportedAlgorithm) as error:
-        raise InvalidFileError(path, "content", "a public key in PEM", "another thing") from error
+        raise InvalidFileError(
+            path, "content", "a public key in PEM format: the .pub file", None
+        ) from error
     if not isinstance(key, Ed25519PublicKey):
         raise InvalidFileError(path, "content", f"an {ALGORITHM} key", type(key).__name__)
     return key

@@ -9,6 +9,7 @@ import json
 import platform
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from importlib.resources import files
@@ -25,6 +26,7 @@ from wattveil.privacy.guarantee import Spend, Tier
 from wattveil.products.product import Choice, Product, PublicFacts, ReleasedProduct
 from wattveil.products.public_estimate import delta_warning
 from wattveil.products.request import About, ReleaseRequest
+from wattveil.products.tables import Table
 from wattveil.profiles import TimeGrid
 
 VERSION = "2"
@@ -96,7 +98,11 @@ def build_manifest(
         "guarantee_text": guarantee.sentence,
         "guarantee_scope": "every data set" if is_global else "this data set only",
         "products": [
-            {**product_record(product, choice), **_released_record(one, plan)}
+            {
+                **product_record(product, choice),
+                **_released_record(one, plan),
+                **achieved_record(product, {table.name: table for table in one.tables}),
+            }
             for product, one in zip(plan.products, released, strict=True)
         ],
         **stated,
@@ -162,6 +168,12 @@ def product_record(product: Product, choice: Choice) -> dict[str, Any]:
         "postprocessing": list(product.all_postprocessing(choice)),
     }
     return {**record, "documents": list(product.documents)} if product.documents else record
+
+
+def achieved_record(product: Product, tables: Mapping[str, Table]) -> dict[str, Any]:
+    """Return what a product counts in its released tables, if it counts anything."""
+    counted = [asdict(one) for one in product.achieved(tables)]
+    return {"achieved": counted} if counted else {}
 
 
 def choice_of(manifest: Manifest) -> Choice:

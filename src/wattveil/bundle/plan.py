@@ -7,7 +7,7 @@ the guarantee of the whole release (docs/proofs/accounting.md, section 5).
 
 import decimal
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -17,6 +17,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from wattveil import calibration, checks
+from wattveil.bundle.release_tables import plan_tables
 from wattveil.declaration import to_plain
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy import accounting
@@ -33,6 +34,7 @@ from wattveil.products.product import (
 from wattveil.products.registry import products_of
 from wattveil.products.request import ReleaseRequest
 from wattveil.profiles import TimeGrid
+from wattveil.web.results import Result, ResultTable
 
 _SHORT_DOWN = decimal.Context(prec=6, rounding=decimal.ROUND_FLOOR)
 _TWO_DIGITS_UP = decimal.Context(prec=2, rounding=decimal.ROUND_CEILING)
@@ -99,13 +101,14 @@ class PlanSummary(_PlanModel):
     customers_estimate: int
     """Public estimate of the number of customers that the plan uses; rounded."""
     warnings: list[str]
-    """What weakens the guarantee, such as a delta at or above 1/customers; often none."""
+    """What weakens the guarantee or the accuracy, such as a delta at or above 1/customers, or too
+    many clusters; often none."""
     products: list[PlannedProduct]
     """In the order in which they are released."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReleasePlan:
+class ReleasePlan(Result):
     """Products in order, the budget of each, and its expected errors.
 
     The budgets of a plan add up to at most the guarantee of its request: others are refused.
@@ -120,6 +123,9 @@ class ReleasePlan:
         """Check the split, and keep it from later changes."""
         _check_split(self.request, self.products, self.allotments)
         object.__setattr__(self, "allotments", MappingProxyType(dict(self.allotments)))
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return plan_tables(self.summary.model_dump()["products"])
 
     @property
     def guarantee(self) -> Guarantee:
@@ -148,7 +154,7 @@ class ReleasePlan:
         return PlanSummary(
             guarantee=PrivacyGuarantee.model_validate(self.guarantee.to_json()),
             customers_estimate=self.request.customers,
-            warnings=list(self.request.warnings),
+            warnings=[*self.request.warnings, *self.request.accuracy_warnings],
             products=products,
         )
 

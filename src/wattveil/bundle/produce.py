@@ -33,8 +33,8 @@ def check_list(request: ReleaseRequest, customer_list: Sequence[str]) -> None:
     """Refuse values per customer without a public list of the customers."""
     listed = any(product.needs_customer_list for product in requested_products(request))
     if listed and (not customer_list or len(set(customer_list)) < len(customer_list)):
-        rule = "the public list of all customers, each once: who has a profile is private"
-        raise InvalidParameterError("customer_list", rule, f"{len(customer_list)} names")
+        rule = "given for labels: the public list of all customers, each once"
+        raise InvalidParameterError("customer_list", rule, f"{len(customer_list)} ids")
 
 
 def release_products(

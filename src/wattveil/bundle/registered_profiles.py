@@ -166,7 +166,7 @@ def _registered(path: Path, fingerprint: str, key: bytes) -> Callable[..., Manif
 def _files(source: Path) -> list[Path]:
     found = sorted(source.rglob("*.parquet")) if source.is_dir() else [source]
     if not found:
-        raise InvalidFileError(source, "folder", "Parquet files of `wattveil profiles`", "none")
+        raise InvalidFileError(source, "folder", "Parquet files of `wattveil profiles`", None)
     return found
 
 

@@ -1,23 +1,25 @@
 """report.html: the page of a release for people, made from its manifest and tables alone.
 
-It is a standalone page: it makes no request and may be mailed or archived. `wattveil verify`
-renders it again and compares.
+It is a standalone page without scripts: it makes no request, prints, and may be mailed or archived.
+`wattveil verify` renders it again and compares.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from plotly.graph_objects import Figure
 
 from wattveil.bundle.card import citation
 from wattveil.bundle.cumulative import sentences
 from wattveil.bundle.manifest import Manifest, choice_of
+from wattveil.privacy.guarantee import Guarantee, Tier
+from wattveil.products.product import Product
 from wattveil.products.public_estimate import delta_warning
 from wattveil.products.registry import product_named
 from wattveil.products.request import NOT_STATED
 from wattveil.products.tables import Table
 from wattveil.web.charts import ReportFigure, colour, new_figure
-from wattveil.web.pages import MAIN, render_file
+from wattveil.web.pages import MAIN, PageTable, render_file
 
 
 class ReportSection(NamedTuple):
@@ -32,25 +34,32 @@ def report_page(manifest: Manifest, tables: Mapping[str, Table]) -> str:
     guarantee, public = manifest["guarantee"], manifest["request"]
     stated = (manifest["curator"], manifest["region"], manifest["published_at"][:10])
     cited, software = citation(manifest)
+    choice = choice_of(manifest)
+    products = [product_named(one["name"], choice.request.tier) for one in manifest["products"]]
+    products.sort(key=lambda product: not product.is_first_in_report)
+    headlines = [product.headline(tables, choice) for product in products]
     return render_file(
         "report.html",
         manifest=manifest,
         byline=" · ".join(text for text in stated if text != NOT_STATED),
+        findings=[one.sentence for one in headlines if one.sentence],
+        privacy=_plain_guarantee(Guarantee.from_json(guarantee)),
         facts=[
-            (guarantee["epsilon"], "epsilon"),
-            (guarantee["delta"], "delta"),
-            (f"each {guarantee['unit']}", "protected"),
-            (manifest["guarantee_scope"], "holds for"),
+            *(fact for one in headlines for fact in one.facts),
+            *_achieved_facts(manifest),
+            (guarantee["epsilon"], f"epsilon, the privacy loss, at delta {guarantee['delta']}"),
         ],
         warning=delta_warning(float(public["delta"]), public["customers"]),
-        sections=[*_sections(manifest, tables)],
+        sections=[*_sections(products, manifest, tables)],
         budget=_budget(manifest),
+        quality=_quality_table(manifest),
         limits=[
             ("Not protected", manifest["unprotected"]),
             ("Processing before the noise", manifest["preprocessing"]),
             ("Limits", manifest["known_limits"]),
             ("Combined with other releases", sentences(manifest["cumulative"])),
         ],
+        cumulative=sentences(manifest["cumulative"]),
         citation=cited,
         software=software,
     )
@@ -61,19 +70,67 @@ def sections_of(page: str) -> str:
     return page.rpartition(MAIN)[2].partition("</main>")[0]
 
 
-def _sections(manifest: Manifest, tables: Mapping[str, Table]) -> Iterator[ReportSection]:
+def _plain_guarantee(guarantee: Guarantee) -> str:
+    """Return the guarantee in ordinary words; the exact statement stands further below."""
+    factor = guarantee.sentence.partition("at most ")[2].partition(" p")[0]
+    scope = "" if guarantee.tier is Tier.GLOBAL else "For this data set alone, "
+    text = (
+        f"{scope}whether or not the data of one {guarantee.unit} are included changes the"
+        f" probability of anything in this report by a factor of at most {factor}"
+        f" (epsilon {guarantee.epsilon:g}), plus at most {guarantee.delta:g} (delta)."
+    )
+    return text[0].upper() + text[1:]
+
+
+def _sections(
+    products: Sequence[Product], manifest: Manifest, tables: Mapping[str, Table]
+) -> Iterator[ReportSection]:
     """Yield a section for each product that has figures."""
     choice = choice_of(manifest)
-    for record in manifest["products"]:
-        product = product_named(record["name"], choice.request.tier)
+    for product in products:
         if figures := [*product.figures(tables, choice)]:
             yield ReportSection(product.title, figures)
 
 
+def _planned(record: Mapping[str, Any]) -> dict[str, str]:
+    """Return what was expected of a product, by quantity."""
+    pairs = (text.partition(": ") for text in record["expected"])
+    return {quantity: value for quantity, _, value in pairs}
+
+
+def _achieved_facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
+    """Yield each quality that was planned: achieved over all groups, beside the planned number."""
+    for record in manifest["products"]:
+        for quantity, planned in _planned(record).items():
+            found = [one for one in record.get("achieved", []) if one["quantity"] == quantity]
+            if found:
+                count, of = (sum(one[field] for one in found) for field in ("count", "of"))
+                each = " in each group" if len(found) > 1 else ""
+                yield f"{count} of {of}", f"{quantity} (planned: {planned}{each})"
+
+
+def _quality_table(manifest: Manifest) -> PageTable:
+    """Return budget and expected quality of each product, beside what was achieved."""
+    rows = []
+    for record in manifest["products"]:
+        planned, found = _planned(record), record.get("achieved", [])
+        counted = {one["quantity"] for one in found}
+        lines = [(f"standalone epsilon at delta {record['delta']}", record["epsilon"], "")]
+        lines += [(name, value, "") for name, value in planned.items() if name not in counted]
+        for one in found:
+            name = one["quantity"] + ("" if one["group"] == "all" else f", {one['group']}")
+            achieved = f"{one['count']} of {one['of']}"
+            lines.append((name, planned.get(one["quantity"], ""), achieved))
+        names = [record["name"], *[""] * (len(lines) - 1)]
+        rows += [(name, *line) for name, line in zip(names, lines, strict=True)]
+    head = ("product", "quantity", "planned", "achieved")
+    return PageTable("", head, rows, text_columns=range(len(head)))
+
+
 def _budget(manifest: Manifest) -> ReportFigure:
     caption = (
-        "The budget was allocated before anything was computed. Each area is one query, as large as"
-        " its privacy cost (rho)."
+        "The budget was allocated before anything was computed. The bar shows the share of each"
+        " product in the privacy cost (rho)."
     )
     if sum(int(part["grant"]["rho_units"]) > 0 for part in manifest["products"]) > 1:
         caption += (
@@ -83,38 +140,47 @@ def _budget(manifest: Manifest) -> ReportFigure:
     if aside := [part for part in manifest["products"] if not int(part["grant"]["rho_units"])]:
         names = ", ".join(f"{part['name']} (epsilon {part['epsilon']})" for part in aside)
         caption += f" Not shown, since allocated from epsilon directly: {names}."
-    return ReportFigure("Budget by product and query", _budget_figure(manifest), caption)
+    shares = _budget_shares(manifest)
+    return ReportFigure(
+        "Budget by product",
+        _budget_figure(shares),
+        caption,
+        alt="Share of the budget: "
+        + ", ".join(f"{name} {share:.0%}" for name, share in shares.items()),
+        table=_query_table(manifest),
+    )
 
 
-def _budget_figure(manifest: Manifest) -> Figure:
-    """Return a treemap of the Gaussian budget: products, and the queries of each."""
-    labels, parents, values, colours = [], [], [], []
-    gaussian = [product for product in manifest["products"] if int(product["grant"]["rho_units"])]
-    for number, product in enumerate(gaussian):
-        labels.append(product["name"])
-        parents.append("")
-        values.append(0.0)
-        colours.append(colour(number))
-        for mechanism in product["runs"][0]["mechanisms"]:
-            labels.append(mechanism["tag"])
-            parents.append(product["name"])
-            values.append(int(mechanism["rho_units"]) * 1e-18)
-            colours.append(colour(number))
-    figure = new_figure(height=360, legend=False)
-    figure.add_treemap(
-        ids=[
-            f"{above}/{own}" if above else own for above, own in zip(parents, labels, strict=True)
-        ],
-        labels=labels,
-        parents=parents,
-        values=values,
-        marker={"colors": colours, "line": {"width": 1, "color": "#fff"}},
-        branchvalues="remainder",
-        textinfo="label+percent root",
-        hovertemplate="%{label}: rho %{value:.3g}<extra></extra>",
-        tiling={"pad": 2},
-    )
-    figure.update_layout(
-        margin={"l": 0, "r": 0, "t": 10, "b": 0}, uniformtext={"minsize": 9, "mode": "hide"}
-    )
+def _budget_shares(manifest: Manifest) -> dict[str, float]:
+    """Return the share of each product in the Gaussian budget."""
+    units = {part["name"]: int(part["grant"]["rho_units"]) for part in manifest["products"]}
+    whole = sum(units.values())
+    return {name: rho / whole for name, rho in units.items() if rho}
+
+
+def _budget_figure(shares: Mapping[str, float]) -> Figure:
+    """Return one bar, divided by product."""
+    figure = new_figure(height=96)
+    for number, (name, share) in enumerate(shares.items()):
+        figure.add_bar(
+            y=[""],
+            x=[100.0 * share],
+            name=f"{name} {share:.0%}",
+            orientation="h",
+            marker_color=colour(number),
+            hovertemplate="%{x:.1f} %<extra></extra>",
+        )
+    figure.update_layout(barmode="stack")
+    figure.update_xaxes(title_text="% of the budget", range=[0, 100])
     return figure
+
+
+def _query_table(manifest: Manifest) -> PageTable:
+    """Return the cost of every query of the Gaussian budget; runs of groups cost the same."""
+    rows = [
+        (part["name"], one["tag"], f"{int(one['rho_units']) * 1e-18:.3g}")
+        for part in manifest["products"]
+        for one in part["runs"][0]["mechanisms"]
+        if "rho_units" in one
+    ]
+    return PageTable("Queries", ("product", "query", "rho"), rows, text_columns=(0, 1))

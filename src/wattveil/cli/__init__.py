@@ -1,6 +1,6 @@
-"""The command line: the same verbs as the Python API.
+"""The command line: the same functions as the Python API.
 
-A verb's module is loaded when the verb is used: the list of verbs loads none of them.
+The module of a command is loaded when the command is used: the list of commands loads none of them.
 """
 
 from importlib import import_module
@@ -10,26 +10,34 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from wattveil.errors import require_release_extra
+from wattveil.terminal import refusals, usage_errors
+
 _INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells expect it: 128 plus the number of the signal."""
 
 
-class _Interruptible(TyperGroup):
-    """Command group that ends with one line after Ctrl-C."""
+class _Root(TyperGroup):
+    """Command group that ends with one line after Ctrl-C and after an error of what was typed."""
 
-    def invoke(self, ctx: Any) -> object:  # noqa: ANN401 - Typer's context has no public type here
-        """Run the verb."""
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer's context has no public type here
+        """Read the options before the command."""
+        with usage_errors():
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> object:  # noqa: ANN401 - as above
+        """Run the command."""
         try:
-            return super().invoke(ctx)
+            with usage_errors():
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             typer.echo("Interrupted.", err=True)
             raise typer.Exit(_INTERRUPTED) from None
 
 
 app = typer.Typer(
-    cls=_Interruptible,
+    cls=_Root,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,  # they would print local variables: private rows
     help="Publish statistics of smart meters with differential privacy.",
 )
@@ -48,35 +56,42 @@ attack_app = typer.Typer(
 )
 
 
+_WITHOUT_RELEASES = ("cli.admin", "cli.admin_dataset", "cli.bundles", "cli.data", "cli.serve")
+"""Modules of commands that need no extra, or name the one that they need."""
+
+
 class _Unloaded(TyperCommand):
-    """Placeholder of a verb until it is used; its callback returns the verb."""
+    """Placeholder of a command until it is used; its callback returns the command."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: object = None, **extra: object
     ) -> typer.Context:
-        """Load the verb, and let it parse its arguments; it runs in place of this object."""
+        """Load the command, and let it parse its arguments; it runs in place of this object."""
         context: typer.Context = self.loaded().make_context(info_name, args, parent, **extra)
         return context
 
     def loaded(self) -> Any:  # noqa: ANN401 - a command, of Typer's own
-        """Return the verb."""
+        """Return the command."""
         return cast("Any", self.callback)()
 
 
-def _add(group: typer.Typer, verb: str, module: str, summary: str) -> None:
-    """Add the function `verb` of a module; `-` stands for `_`.
+def _add(group: typer.Typer, name: str, module: str, summary: str) -> None:
+    """Add the function `name` of a module; `-` stands for `_`.
 
     Its epilog, an example, is in the `EPILOGS` of the module.
     """
 
     def load() -> object:
+        if module not in _WITHOUT_RELEASES:
+            with refusals():
+                require_release_extra(f"wattveil {name}")
         code = import_module(f"wattveil.{module}")
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-        function = getattr(code, verb.replace("-", "_"))
-        alone.command(verb, epilog=code.EPILOGS[verb])(function)
+        function = getattr(code, name.replace("-", "_"))
+        alone.command(name, epilog=code.EPILOGS[name])(function)
         return typer.main.get_command(alone)
 
-    group.command(verb, cls=_Unloaded, short_help=summary)(load)
+    group.command(name, cls=_Unloaded, short_help=summary)(load)
 
 
 def _version(given: bool) -> None:  # noqa: FBT001 - Typer calls it so
@@ -98,7 +113,7 @@ def main(
     """Publish statistics of smart meters with differential privacy."""
 
 
-# A new verb is one line: _add(group, "verb", "package.module", "Its line in the list of verbs.")
+# A new command is one line: _add(group, "name", "package.module", "Its line in the list.")
 _add(app, "demo", "cli.demo", "From simulated meters to a release, synthetic customers, checks.")
 _add(app, "simulate", "cli.data", "Readings of simulated customers.")
 _add(app, "profiles", "cli.data", "Meter readings to one load profile per customer.")

@@ -1,6 +1,6 @@
-"""The verbs `admin` and `admin ledger`: administration of a server and of its ledger.
+"""The commands `admin` and `admin ledger`: administration of a server and of its ledger.
 
-Verbs that change data sets, budgets and principals send requests to a running server. The others
+Commands that change data sets, budgets and principals send requests to a running server. The others
 work on its data folder: they need file access and no token.
 """
 
@@ -47,7 +47,7 @@ Url = Annotated[str, typer.Option(help=f"The server; its token is read from {TOK
 Reason = Annotated[str, typer.Option(help="Reason, recorded in the ledger.")]
 
 
-# --- verbs that send requests to a server ---------------------------------------------------------
+# --- commands that send requests to a server ------------------------------------------------------
 
 
 def close(
@@ -98,12 +98,12 @@ def disable(
 
 
 def post(url: str, path: tuple[str, ...], body: Mapping[str, Any]) -> dict[str, Any]:
-    """Send a request of an administrator; a refusal is printed, and ends the verb."""
+    """Send a request of an administrator; a refusal is printed, and ends the command."""
     with refusals():
         token = os.environ.get(TOKEN_VARIABLE, "")
         if not token:  # other processes can read secrets on a command line
-            rule = "set to the token of an administrator"
-            raise InvalidParameterError(TOKEN_VARIABLE, rule, token)
+            rule = "set to the token of an administrator: `wattveil admin token` issues one"
+            raise InvalidParameterError(TOKEN_VARIABLE, rule, None)
         from wattveil.server.client import Transport  # noqa: PLC0415 - with the network
 
         address = "/".join(Transport.quoted(part) for part in path)
@@ -111,17 +111,17 @@ def post(url: str, path: tuple[str, ...], body: Mapping[str, Any]) -> dict[str, 
 
 
 def print_result(result: Mapping[str, Any], text: str, *, as_json: bool) -> None:
-    """Print the result of a verb, as JSON or as text."""
+    """Print the result of a command, as JSON or as text."""
     typer.echo(json.dumps(result) if as_json else text)
 
 
-# --- verbs that work on files ---------------------------------------------------------------------
+# --- commands that work on files ------------------------------------------------------------------
 
 
 @contextmanager
-def ledger_refusals() -> Iterator[None]:
+def ledger_refusals(context: typer.Context | None = None) -> Iterator[None]:
     """Turn refusals and a missing extra into a message and an exit code."""
-    with refusals():
+    with refusals(context):
         try:
             yield
         except ModuleNotFoundError as error:
@@ -129,6 +129,7 @@ def ledger_refusals() -> Iterator[None]:
 
 
 def token(
+    context: typer.Context,
     *,
     name: Annotated[str, typer.Option(help="Name of the principal; created if it is new.")],
     role: Annotated[str, typer.Option(help="admin or analyst.")],
@@ -138,7 +139,7 @@ def token(
     as_json: AsJson = False,
 ) -> None:
     """Print a new token of a principal, once; needs file access, also while the server runs."""
-    with ledger_refusals():
+    with ledger_refusals(context):
         from wattveil import checks  # noqa: PLC0415 - loads NumPy
         from wattveil.server.auth import principals  # noqa: PLC0415 - needs the extra
         from wattveil.server.ledger.administration import PrincipalKind  # noqa: PLC0415
@@ -150,6 +151,7 @@ def token(
 
 
 def profiles(
+    context: typer.Context,
     source: Annotated[
         list[str],
         typer.Argument(
@@ -177,7 +179,7 @@ def profiles(
     The source is read once: later changes do not reach the server. Readings are no profiles yet:
     use `wattveil profiles`, which reads queries too.
     """
-    with ledger_refusals():
+    with ledger_refusals(context):
         from wattveil.bundle import registered_profiles  # noqa: PLC0415 - needs the extra
         from wattveil.server.datasets import FOLDER  # noqa: PLC0415
         from wattveil.server.ledger.order import check_name  # noqa: PLC0415
@@ -202,6 +204,7 @@ def profiles(
 
 
 def key(
+    context: typer.Context,
     *,
     out: Annotated[Path, typer.Option(help="New file for the private key.")] = Path("utility.key"),
     as_json: AsJson = False,
@@ -209,7 +212,7 @@ def key(
     """Create a key pair for signing releases."""
     from wattveil.bundle import keys  # noqa: PLC0415 - loaded when it is used
 
-    with refusals():
+    with refusals(context):
         public = keys.write_key(out)
         name = keys.fingerprint(keys.read_public_key(public))
     if as_json:
@@ -220,10 +223,11 @@ def key(
     console.print(f"[bold]Public key[/]  {plain(str(public))}: publish it, with its name {name}.")
 
 
-# --- verbs of `admin ledger` ----------------------------------------------------------------------
+# --- commands of `admin ledger` -------------------------------------------------------------------
 
 
 def audit(
+    context: typer.Context,
     *,
     data: Data = Path(),
     database: Database = None,
@@ -233,7 +237,7 @@ def audit(
     as_json: AsJson = False,
 ) -> None:
     """Recompute and check a ledger: chain, sums, caps, payers, releases."""
-    with ledger_refusals():
+    with ledger_refusals(context):
         from wattveil.server.ledger import ledger_audit  # noqa: PLC0415 - needs the extra
 
         if exported is None:
@@ -254,6 +258,7 @@ def audit(
 
 
 def export(
+    context: typer.Context,
     *,
     out: Annotated[Path, typer.Option(help="New file: one line of JSON per entry.")],
     data: Data = Path(),
@@ -261,7 +266,7 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write every entry of a ledger to a file that can be checked without the database."""
-    with ledger_refusals():
+    with ledger_refusals(context):
         from wattveil.server.ledger import ledger_audit  # noqa: PLC0415 - needs the extra
 
         count = ledger_audit.export_folder(data, database, out)
@@ -270,6 +275,7 @@ def export(
 
 
 def accept(
+    context: typer.Context,
     *,
     by: Annotated[str, typer.Option(help="The administrator who decides.")],
     reason: Annotated[str, typer.Option(help="What happened; recorded in the ledger.")],
@@ -278,7 +284,7 @@ def accept(
     as_json: AsJson = False,
 ) -> None:
     """Accept a database that has lost entries; all remaining budget counts as spent."""
-    with ledger_refusals():
+    with ledger_refusals(context):
         from wattveil.server.ledger.database import check_no_password  # noqa: PLC0415 - the extra
         from wattveil.server.ledger.ledger import Ledger  # noqa: PLC0415
 

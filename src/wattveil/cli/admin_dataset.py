@@ -1,4 +1,4 @@
-"""The verbs `admin dataset` and `admin budget`: their options are derived from declared models.
+"""The commands `admin dataset` and `admin budget`: their options are derived from declared models.
 
 They are not in `cli.admin` because the models load NumPy.
 """
@@ -32,7 +32,12 @@ _NO_ALLOWANCE = 0.0
 """Epsilon that stands for none, with --linked-to."""
 
 
-@model_options(fallbacks={"epsilon": _NO_ALLOWANCE}, omit=("allowance",))
+@model_options(
+    fallbacks={"epsilon": _NO_ALLOWANCE},
+    omit=("allowance",),
+    common=("name", "file", "clip_kw", "groups", "epsilon", "delta"),
+    groups={"body": "Products and customers"},
+)
 def dataset(
     context: typer.Context,
     *,

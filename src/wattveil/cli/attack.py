@@ -12,6 +12,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+from wattveil.cli.option_groups import AsJson, Report
 from wattveil.lab.attacks.attack_page import (
     COPY_ROWS,
     write_copy_page,
@@ -40,14 +41,14 @@ from wattveil.lab.seeded_draws import RandomAssignment
 from wattveil.profiles import Profiles, TimeGrid
 from wattveil.simulate import LONDON_MIX, simulate_kwh
 from wattveil.terminal import check_folders, plain, refusals, working
-from wattveil.web.formatting import sparkline
+from wattveil.web.formatting import format_share, sparkline
 
 EPILOGS = {
     "fifteen-fifteen": "Example: wattveil attack fifteen-fifteen profiles.parquet --by zip",
-    "filter": "Example: wattveil attack filter profiles.parquet --epsilon 1 --page filter.html",
+    "filter": "Example: wattveil attack filter profiles.parquet --epsilon 1 --report filter.html",
     "copy": "Example: wattveil attack copy profiles.parquet --synthetic synthetic.parquet",
-    "solar": "Example: wattveil attack solar profiles.parquet --page solar.html",
-    "rules": "Example: wattveil rules profiles.parquet --rule 15/15 --by zip --page rules.html",
+    "solar": "Example: wattveil attack solar profiles.parquet --report solar.html",
+    "rules": "Example: wattveil rules profiles.parquet --rule 15/15 --by zip --report rules.html",
 }
 
 OwnProfiles = Annotated[
@@ -56,8 +57,6 @@ OwnProfiles = Annotated[
 ]
 Epsilon = Annotated[float, typer.Option(help="Epsilon of each release.")]
 Delta = Annotated[float, typer.Option(help="Delta of each release.")]
-Page = Annotated[Path | None, typer.Option(help="HTML page with the figures; private.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON.")]
 
 _PRIVATE = "[red]Private:[/] exact, not protected."
 _CUSTOMERS, _DAYS, _MINUTES = 300, 14, 15
@@ -69,6 +68,7 @@ _SHOWN_CELLS = 30
 
 
 def fifteen_fifteen(
+    context: typer.Context,
     profiles: OwnProfiles = None,
     *,
     rule: Annotated[str, typer.Option(help="N/X, such as 15/15.")] = "15/15",
@@ -81,12 +81,12 @@ def fifteen_fifteen(
     ] = None,
     epsilon: Epsilon = 1.0,
     delta: Delta = 1e-6,
-    page: Page = None,
+    report: Report = None,
     as_json: AsJson = False,
 ) -> None:
     """Recover a customer from two means that an N/X rule permits, for groups of any size."""
-    with refusals():
-        check_folders({"page": page})
+    with refusals(context):
+        check_folders({"report": report})
         rows = _own_or_simulated(profiles)
         found = differencing_attack(
             rows,
@@ -96,8 +96,8 @@ def fifteen_fifteen(
             epsilon=epsilon,
             delta=delta,
         )
-        if page is not None:
-            write_differencing_page(found, rows.grid, page)
+        if report is not None:
+            write_differencing_page(found, rows.grid, report)
     if as_json:
         typer.echo(json.dumps(found.to_json(), indent=2))
     else:
@@ -129,7 +129,8 @@ def _show_differencing(console: Console, found: DifferencingAttack) -> None:
 # --- filter ---------------------------------------------------------------------------------------
 
 
-def filter(  # noqa: A001 - the verb's name
+def filter(  # noqa: A001 - the name of the command
+    context: typer.Context,
     profiles: OwnProfiles = None,
     *,
     clusters: Annotated[
@@ -137,18 +138,18 @@ def filter(  # noqa: A001 - the verb's name
     ] = 2,
     epsilon: Epsilon = 1.0,
     delta: Delta = 1e-6,
-    page: Page = None,
+    report: Report = None,
     as_json: AsJson = False,
 ) -> None:
     """Filter white and coloured noise of equal guarantee out of a load curve (instance tier)."""
-    with refusals():
-        check_folders({"page": page})
+    with refusals(context):
+        check_folders({"report": report})
         rows = _own_or_simulated(profiles)
         with working(Console(stderr=True, quiet=as_json)) as started:
             started("releasing twice")
             found = filter_attack(rows, n_clusters=clusters, epsilon=epsilon, delta=delta)
-        if page is not None:
-            write_filter_page(found, rows.grid, page)
+        if report is not None:
+            write_filter_page(found, rows.grid, report)
     if as_json:
         curves = {str(colour): each.to_json() for colour, each in found.found.items()}
         answer = {"private": True, "exact_kw": found.exact_kw.tolist(), **curves}
@@ -181,6 +182,7 @@ def _show_filter(console: Console, found: FilterAttack) -> None:
 
 
 def copy(
+    context: typer.Context,
     profiles: OwnProfiles = None,
     *,
     synthetic: Annotated[
@@ -191,12 +193,12 @@ def copy(
     epsilon: Epsilon = 1.0,
     delta: Delta = 1e-6,
     seed: Annotated[int, typer.Option(help="Seed of the member split and planted outliers.")] = 0,
-    page: Page = None,
+    report: Report = None,
     as_json: AsJson = False,
 ) -> None:
     """Search synthetic customers for copied readings, members and planted outliers."""
-    with refusals():
-        check_folders({"page": page})
+    with refusals(context):
+        check_folders({"report": report})
         rows, assignment = _own_or_simulated(profiles), RandomAssignment(seed)
         with working(Console(stderr=True, quiet=as_json)) as started:
             if synthetic is not None:
@@ -211,8 +213,8 @@ def copy(
                 for name, release in releases.items():
                     started(name)
                     found[name] = copy_attack(split, release)
-        if page is not None:
-            write_copy_page(found, page)
+        if report is not None:
+            write_copy_page(found, report)
     if as_json:
         answer = {name: each.to_json() for name, each in found.items()}
         typer.echo(json.dumps({"private": True, "releases": answer}, indent=2))
@@ -227,7 +229,7 @@ def _show_copies(console: Console, found: Mapping[str, CopyAttack]) -> None:
     for label, field in COPY_ROWS.items():
         values = [getattr(each, field) for each in found.values()]
         if not any(value is None for value in values):
-            table.add_row(label, *(f"{value:.1%}" for value in values))
+            table.add_row(label, *map(format_share, values))
     console.print(table)
     console.print(f"Empirical lower bounds on leakage, not a guarantee. {_PRIVATE}")
 
@@ -236,6 +238,7 @@ def _show_copies(console: Console, found: Mapping[str, CopyAttack]) -> None:
 
 
 def solar(
+    context: typer.Context,
     profiles: OwnProfiles = None,
     *,
     customer: Annotated[
@@ -246,20 +249,20 @@ def solar(
     releases: Annotated[
         int, typer.Option(min=1, max=1000, help="Number of releases of each average.")
     ] = 20,
-    page: Page = None,
+    report: Report = None,
     as_json: AsJson = False,
 ) -> None:
     """Find a home with solar panels from an average that includes it and one that does not."""
-    with refusals():
-        check_folders({"page": page})
+    with refusals(context):
+        check_folders({"report": report})
         rows = _own_or_simulated(profiles)
         with working(Console(stderr=True, quiet=as_json)) as started:
             started("releasing averages")
             found = solar_attack(
                 rows, customer=customer, epsilon=epsilon, delta=delta, releases=releases
             )
-        if page is not None:
-            write_solar_page(found, rows.grid, page)
+        if report is not None:
+            write_solar_page(found, rows.grid, report)
     if as_json:
         typer.echo(json.dumps(found.to_json(), indent=2))
     else:
@@ -294,25 +297,25 @@ def rules(
     rule: Annotated[str, typer.Option(help="N/X, such as 15/15, 100/15, 6/40 or 4/50.")] = "15/15",
     epsilon: Annotated[float, typer.Option(help="Epsilon of the DP means of all cells.")] = 1.0,
     delta: Annotated[float, typer.Option(help="Delta of the DP means.")] = 1e-6,
-    page: Page = None,
+    report: Report = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what an N/X rule publishes, which customers it exposes, and the DP alternative."""
     with refusals(context):
-        check_folders({"page": page})
-        report = report_rule(
+        check_folders({"report": report})
+        found = report_rule(
             Profiles.read_parquet(profiles),
             rule=rule,
             by=by.split(","),
             epsilon=epsilon,
             delta=delta,
         )
-        if page is not None:
-            write_rules_page(report, page)
+        if report is not None:
+            write_rules_page(found, report)
     if as_json:
-        typer.echo(json.dumps(report.to_json(), indent=2))
+        typer.echo(json.dumps(found.to_json(), indent=2))
     else:
-        _show_rule(Console(), report)
+        _show_rule(Console(), found)
 
 
 def _show_rule(console: Console, report: RuleReport) -> None:
@@ -329,16 +332,16 @@ def _show_rule(console: Console, report: RuleReport) -> None:
         table.add_row(
             plain(cell.name),
             f"{cell.customers:,}",
-            f"{cell.largest_share:.1%}",
+            format_share(cell.largest_share),
             verdict,
             f"{cell.exposed:,}",
-            f"{error:.1%}",
+            format_share(error),
         )
     console.print(table)
     if len(found.cells) > _SHOWN_CELLS:
         console.print(f"{len(found.cells) - _SHOWN_CELLS:,} more cells are on the page.")
     for name, share in found.rates.items():
-        console.print(f"  {name:<24}{share:>7.1%}", highlight=False)
+        console.print(f"  {name:<24}{format_share(share):>8}", highlight=False)
     for line in report.summary:
         console.print(line, highlight=False)
 

@@ -1,4 +1,4 @@
-"""The verb `audit`: empirical lower bounds on epsilon, or a replay of the release."""
+"""The command `audit`: empirical lower bounds on epsilon, or a replay of the release."""
 
 import json
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wattveil.cli.model_options import model_options
+from wattveil.cli.option_groups import EXECUTION, STATISTICS, Report
 from wattveil.errors import InvalidParameterError
 from wattveil.lab.audit.audit_page import write_audit_page
 from wattveil.lab.audit.canaries import ONE_RUN
@@ -21,14 +22,21 @@ from wattveil.profiles import Profiles, TimeGrid
 from wattveil.simulate import simulate_load_kw
 from wattveil.terminal import check_folders, counting_bar, plain, refusals
 
-EPILOGS = {"audit": "Example: wattveil audit --epsilon 1 --delta 1e-6 --runs 100 --page audit.html"}
+EPILOGS = {
+    "audit": "Example: wattveil audit --epsilon 1 --delta 1e-6 --runs 100 --report audit.html"
+}
 
 _HOMES = 30
 """Number of simulated customers without profiles: few, to keep the audit fast."""
 _MAX_FAULTS = 10
 
 
-@model_options(defaults={"epsilon": 1.0}, omit=("about", "customers", "typical_kw", "real_ids"))
+@model_options(
+    defaults={"epsilon": 1.0},
+    omit=("about", "customers", "typical_kw", "real_ids"),
+    common=("epsilon", "delta", "n_clusters", "clip_kw"),
+    groups={"request": "Products"},
+)
 def audit(
     context: typer.Context,
     profiles: Annotated[
@@ -38,14 +46,7 @@ def audit(
     *,
     request: ReleaseRequest,
     runs: Annotated[int, typer.Option(help="Releases with and releases without the canary.")] = 40,
-    canaries: Annotated[int, typer.Option(help="Number of canaries of each one-run audit.")] = 1000,
-    confidence: Annotated[float, typer.Option(help="Joint confidence of all lower bounds.")] = 0.95,
-    seed: Annotated[
-        int,
-        typer.Option(help="Seed of the canary assignment; of --replay, seed of its noise."),
-    ] = 0,
-    page: Annotated[Path | None, typer.Option(help="HTML page with a plot; private.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the table as JSON.")] = False,
+    report: Report = None,
     replay: Annotated[
         bool,
         typer.Option(
@@ -54,14 +55,37 @@ def audit(
         ),
     ] = False,
     removals: Annotated[
-        int, typer.Option(help="With --replay: real customers removed, one at a time.")
+        int,
+        typer.Option(
+            help="With --replay: real customers removed, one at a time.",
+            rich_help_panel=STATISTICS,
+        ),
     ] = 10,
+    canaries: Annotated[
+        int,
+        typer.Option(help="Number of canaries of each one-run audit.", rich_help_panel=STATISTICS),
+    ] = 1000,
+    confidence: Annotated[
+        float,
+        typer.Option(help="Joint confidence of all lower bounds.", rich_help_panel=STATISTICS),
+    ] = 0.95,
+    seed: Annotated[
+        int,
+        typer.Option(
+            help="Seed of the canary assignment; of --replay, seed of its noise.",
+            rich_help_panel=STATISTICS,
+        ),
+    ] = 0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the table as JSON.", rich_help_panel=EXECUTION)
+    ] = False,
 ) -> None:
     """Audit releases with planted canary customers; exit with 1 if a claim is refuted."""
     with refusals(context):
-        check_folders({"page": page})
-        if replay and page is not None:
-            raise InvalidParameterError("page", "left out with --replay, which has none", str(page))
+        check_folders({"report": report})
+        if replay and report is not None:
+            rule = "left out with --replay, which has none"
+            raise InvalidParameterError("report", rule, str(report))
         rows = _simulated() if profiles is None else Profiles.read_parquet(profiles)
         if replay:
             _replay(request, rows, removals=removals, seed=seed, as_json=as_json)
@@ -77,8 +101,8 @@ def audit(
                 seed=seed,
                 advance=lambda: bar.advance(task),
             )
-        if page is not None:
-            write_audit_page(found, page, confidence=confidence)
+        if report is not None:
+            write_audit_page(found, report, confidence=confidence)
     if as_json:
         audits = [row.to_json() for row in found]
         answer = {"private": True, "confidence": confidence, "audits": audits}

@@ -20,7 +20,8 @@ from wattveil.arrays import Floats, Ints
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import read_manifest
 from wattveil.bundle.verify.verify_bundle import VerificationReport, verify_bundle
-from wattveil.cli.data import ENGINE_HELP, MASTER_HELP, chosen_engine
+from wattveil.cli.data import chosen_engine
+from wattveil.cli.option_groups import EXECUTION, EngineName, Master
 from wattveil.errors import InvalidParameterError
 from wattveil.numerics.synthesis.population_model import BATCH, n_batches
 from wattveil.products.synthesis import read_model
@@ -48,14 +49,16 @@ Batches = Iterator[Batch]
 
 
 def verify(
+    context: typer.Context,
     bundle: Annotated[Path, typer.Argument(help="Folder that `wattveil release` wrote.")],
     *,
     key: Annotated[Path | None, typer.Option(help="Public key that must have signed it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Recompute every claim of a bundle, without the data; exit with 1 if one does not hold."""
-    with refusals():
+    with refusals(context), working(Console(stderr=True)) as started:
         trusted = None if key is None else keys.read_public_key(key)
+        started("verifying")
         report = verify_bundle(bundle, trusted=trusted)
     if as_json:
         typer.echo(json.dumps(report.to_json(), indent=2))
@@ -88,6 +91,7 @@ def show_report(console: Console, report: VerificationReport) -> None:
 
 
 def synthesize(
+    context: typer.Context,
     bundle: Annotated[Path, typer.Argument(help="Folder that `wattveil release` wrote.")],
     *,
     customers: Annotated[int, typer.Option(help="Number of synthetic customers.")],
@@ -95,11 +99,12 @@ def synthesize(
         str, typer.Option(help="New .parquet, .csv, .dss (OpenDSS) or .xml (Green Button) file.")
     ],
     seed: Annotated[int, typer.Option(help="The same seed gives the same customers.")] = 1,
-    engine: Annotated[str, typer.Option(help=ENGINE_HELP)] = "local",
-    master: Annotated[str | None, typer.Option(help=MASTER_HELP)] = None,
+    engine: EngineName = "local",
+    master: Master = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print what was written as JSON.")
+        bool,
+        typer.Option("--json", help="Print what was written as JSON.", rich_help_panel=EXECUTION),
     ] = False,
 ) -> None:
     """Draw synthetic customers from the model of a bundle; no privacy budget is spent.
@@ -108,7 +113,7 @@ def synthesize(
     that Spark supports; --force replaces such a folder, and nothing that is of another kind.
     """
     console = Console(stderr=as_json)
-    with refusals(), working(console) as started:
+    with refusals(context), working(console) as started:
         spark = chosen_engine(engine, master)
         started("drawing customers")
         write_customers(bundle, out, customers=customers, seed=seed, engine=spark, force=force)
@@ -131,17 +136,20 @@ def write_customers(
     path = Path(out)
     kinds = [*_WRITERS] if engine is None else [".parquet"]
     if path.suffix not in kinds:
-        raise InvalidParameterError("out", f"a file that ends in one of {kinds}", str(out))
+        raise InvalidParameterError(
+            "out", f"a file whose name ends in {' or '.join(kinds)}", str(out)
+        )
     if engine is None:
         checks.local_path("out", path)
     if engine is None and path.exists() and not force:
         raise InvalidParameterError("out", "a new file unless --force is given", str(out))
     checks.integer("customers", customers, minimum=1, maximum=_MAX_CUSTOMERS)
+    checks.integer("seed", seed, minimum=0)
     model, public = read_model(bundle), read_manifest(bundle)["profiles"]
     grid, timezone = TimeGrid.from_json(public["grid"]), public["timezone"]
 
     def batch(number: int) -> Batch:
-        load_kw, clusters = model.batch(number, customers, seed=seed)
+        load_kw, clusters = model.batch(number, customers, random_state=seed)
         first = number * BATCH
         return [f"S{place:09}" for place in range(first, first + len(load_kw))], clusters, load_kw
 

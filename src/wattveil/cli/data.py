@@ -1,7 +1,6 @@
 """Data commands: `simulate` writes readings of simulated customers, `profiles` averages them."""
 
 import json
-import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,18 +19,21 @@ from rich.table import Table
 
 from wattveil import checks
 from wattveil.cli.model_options import model_options
-from wattveil.errors import (
-    InvalidFileError,
-    InvalidParameterError,
-    MissingExtraError,
-    WattveilError,
-)
+from wattveil.cli.option_groups import EXECUTION, EngineName, Master
+from wattveil.errors import InvalidParameterError, MissingExtraError
 from wattveil.profiles.build import ProfileBuild, build_profiles
 from wattveil.profiles.profiles import ProfileRules, WrittenProfiles
 from wattveil.profiles.quality import write_quality_page
 from wattveil.readings import Readings, ReadOptions, read_readings
 from wattveil.readings.explain import explain as explain_source
-from wattveil.terminal import check_folders, counting_bar, plain, refusals, working
+from wattveil.terminal import (
+    check_folders,
+    counting_bar,
+    plain,
+    print_error,
+    refusals,
+    working,
+)
 
 if TYPE_CHECKING:  # pyspark is an extra
     from wattveil.engines.spark.spark_engine import SparkEngine
@@ -46,8 +48,7 @@ EPILOGS = {
 }
 
 _POLL_SECONDS = 0.2
-ENGINE_HELP = "local, or spark for many machines."
-MASTER_HELP = "Of Spark: local[2], spark://host:7077, yarn."
+_SIMULATION = "Simulation"
 
 
 class Engine(StrEnum):
@@ -64,7 +65,8 @@ def chosen_engine(engine: str, master: str | None) -> "SparkEngine | None":
             raise InvalidParameterError("master", "left out without --engine spark", master)
         return None
     if master is None:
-        raise InvalidParameterError("master", "given with --engine spark", master)
+        rule = "given with --engine spark, such as local[2] or spark://host:7077"
+        raise InvalidParameterError("master", rule, master)
     try:
         from wattveil.engines.spark.spark_engine import SparkEngine  # noqa: PLC0415
         from wattveil.engines.spark.spark_session import spark_session  # noqa: PLC0415 - an extra
@@ -80,20 +82,31 @@ def simulate(
     customers: Annotated[int, typer.Option(help="Number of customers.")] = 1409,
     days: Annotated[int, typer.Option(help="Number of local days.")] = 28,
     start: Annotated[
-        datetime, typer.Option(formats=["%Y-%m-%d"], help="First local day.")
+        datetime,
+        typer.Option(formats=["%Y-%m-%d"], help="First local day.", rich_help_panel=_SIMULATION),
     ] = datetime(2025, 3, 3),  # noqa: DTZ001 - a local day has no time zone of its own
     timezone: Annotated[
         str, typer.Option(help="IANA time zone of the customers.")
     ] = "Europe/London",
-    minutes: Annotated[int, typer.Option(help="Interval length in minutes: 15, 30 or 60.")] = 30,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same customers.")] = 1,
-    missing: Annotated[float, typer.Option(help="Share of reads that are lost.")] = 0.001,
+    minutes: Annotated[
+        int,
+        typer.Option(help="Interval length in minutes: 15, 30 or 60.", rich_help_panel=_SIMULATION),
+    ] = 30,
+    seed: Annotated[
+        int,
+        typer.Option(help="The same seed gives the same customers.", rich_help_panel=_SIMULATION),
+    ] = 1,
+    missing: Annotated[
+        float, typer.Option(help="Share of reads that are lost.", rich_help_panel=_SIMULATION)
+    ] = 0.001,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print what was written as JSON.")
+        bool,
+        typer.Option("--json", help="Print what was written as JSON.", rich_help_panel=EXECUTION),
     ] = False,
 ) -> None:
     """Write interval readings of simulated customers, and a table of their attributes."""
     with refusals(context):
+        check_folders({"out": out})
         written = write_readings(
             out,
             customers=customers,
@@ -175,8 +188,12 @@ def write_readings(
     }
 
 
-@model_options
+@model_options(
+    common=("timezone",),
+    groups={"rules": "How profiles are made", "options": "How readings are read"},
+)
 def profiles(
+    context: typer.Context,
     source: Annotated[
         list[str], typer.Argument(help="Files, folders or globs; with --sql, one database.")
     ],
@@ -188,9 +205,7 @@ def profiles(
         bool,
         typer.Option("--explain", help="Print how the files are understood; write nothing."),
     ] = False,
-    sql: Annotated[str | None, typer.Option(help="Query whose rows are the readings.")] = None,
     rules: ProfileRules,
-    options: ReadOptions,
     attributes: Annotated[
         Path | None, typer.Option(help="Table of customer_id and attributes.")
     ] = None,
@@ -200,69 +215,77 @@ def profiles(
     problems_to: Annotated[
         Path | None, typer.Option(help="CSV or Parquet file for the dropped rows; private.")
     ] = None,
-    memory_mb: Annotated[int, typer.Option(help="Memory in MB before the disk is used.")] = 600,
-    engine: Annotated[str, typer.Option(help=ENGINE_HELP)] = "local",
-    master: Annotated[str | None, typer.Option(help=MASTER_HELP)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the account as JSON.")] = False,
+    sql: Annotated[str | None, typer.Option(help="Query whose rows are the readings.")] = None,
+    options: ReadOptions,
+    memory_mb: Annotated[
+        int,
+        typer.Option(help="Memory in MB before the disk is used.", rich_help_panel=EXECUTION),
+    ] = 600,
+    engine: EngineName = "local",
+    master: Master = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the account as JSON.", rich_help_panel=EXECUTION)
+    ] = False,
 ) -> None:
     """Average meter readings into one load profile per customer, and report what was dropped.
 
     With --engine spark, --out is a folder; --sql, --report and --problems-to are for one machine.
     If no customer is left, --out is not written and the command fails.
     """
-    console, errors = Console(stderr=as_json), Console(stderr=True)
+    console = Console(stderr=as_json)
     options = options.replace(timezone=options.timezone or rules.timezone)
     if explain:
-        _explain(source, options, memory_mb, as_json=as_json)
+        with refusals(context):
+            _explain(source, options, memory_mb, as_json=as_json)
         return
     rules = rules.for_readings(options)
     out = _given(out)
     try:
-        written = {"out": Path(out), "report": report, "problems_to": problems_to}
-        _check_options(engine, {"sql": sql, "report": report, "problems_to": problems_to})
-        spark = chosen_engine(engine, master)
-        if spark is not None:
-            made = _on_spark(spark, source, options, rules, out, attributes, memory_mb, console)
-        else:
-            checks.local_path("out", Path(out))
-            check_folders(written)
-            with _progress(console) as watch:
-                readings = read_readings(
-                    source if sql is None else _one(source),
-                    options,
-                    sql=sql,
-                    problems_to=problems_to,
-                    memory_mb=memory_mb,
-                )
-                _check_sources_stay(written, readings)
-                for assumption in readings.assumptions:
-                    console.print(f"[yellow]inferred[/] {plain(assumption)}", highlight=False)
-                watch(readings)
-                build = build_profiles(readings, rules, attributes=attributes)
-            if report is not None:
-                write_quality_page(build, report)
-            made = _written(build, rules, out)
-    except InvalidParameterError as error:
-        raise typer.BadParameter(_message(error)) from error
+        with refusals(context):
+            written = {"out": Path(out), "report": report, "problems_to": problems_to}
+            _check_options(engine, {"sql": sql, "report": report, "problems_to": problems_to})
+            spark = chosen_engine(engine, master)
+            if spark is not None:
+                made = _on_spark(spark, source, options, rules, out, attributes, memory_mb, console)
+            else:
+                checks.local_path("out", Path(out))
+                check_folders(written)
+                with _progress(console) as watch:
+                    readings = read_readings(
+                        source if sql is None else _one(source),
+                        options,
+                        sql=sql,
+                        problems_to=problems_to,
+                        memory_mb=memory_mb,
+                    )
+                    _check_sources_stay(written, readings)
+                    for assumption in readings.assumptions:
+                        console.print(f"[yellow]inferred[/] {plain(assumption)}", highlight=False)
+                    watch(readings)
+                    build = build_profiles(readings, rules, attributes=attributes)
+                if report is not None:
+                    write_quality_page(build, report)
+                made = _written(build, rules, out)
     except duckdb.OutOfMemoryException as error:
-        errors.print(f"[red]Error:[/] more than --memory-mb {memory_mb} is needed.")
+        print_error(f"--memory-mb must be larger than {memory_mb}: the readings need more memory")
         raise typer.Exit(1) from error
-    except (WattveilError, OSError, duckdb.Error) as error:
-        errors.print(f"[red]Error:[/] {plain(_message(error))}", highlight=False)
+    except duckdb.Error as error:
+        print_error(str(error))
         raise typer.Exit(1) from error
     if as_json:
         typer.echo(json.dumps(made.to_json(), indent=2))
     else:
         _show(console, made)
     if not made.account.profiles:
-        errors.print("[red]Error:[/] no customer is left, so there are no profiles to write.")
+        print_error(f"no customer is left, so {out} is not written: see the reasons in the table")
         raise typer.Exit(1)
 
 
 def _given(out: str | None) -> str:
     """Accept --out, which only --explain does without."""
     if out is None:
-        raise typer.BadParameter("--out is required: a Parquet file for the profiles")
+        print_error("--out is required: a Parquet file for the profiles; on Spark, a folder.")
+        raise typer.Exit(2)
     return out
 
 
@@ -270,10 +293,8 @@ def _explain(source: list[str], options: ReadOptions, memory_mb: int, *, as_json
     """Print the format of the files, why it was recognised, and the first readings."""
     try:
         found = explain_source(source, options, memory_mb=memory_mb)
-    except InvalidParameterError as error:
-        raise typer.BadParameter(_message(error)) from error
-    except (WattveilError, OSError, duckdb.Error) as error:
-        Console(stderr=True).print(f"[red]Error:[/] {plain(_message(error))}", highlight=False)
+    except duckdb.Error as error:
+        print_error(str(error))
         raise typer.Exit(1) from error
     if as_json:
         typer.echo(json.dumps(found.to_json(), indent=2))
@@ -291,34 +312,6 @@ def _explain(source: list[str], options: ReadOptions, memory_mb: int, *, as_json
     console.print(table)
     for label, count in found.report:
         console.print(f"{count:>10,}  {plain(label)}", highlight=False)
-
-
-def _message(error: Exception) -> str:
-    """Return the message of an error with options of the command in place of arguments."""
-    match error:
-        case InvalidFileError():
-            expected = _as_options(error.expected)
-            return str(InvalidFileError(error.path, error.where, expected, error.found))
-        case InvalidParameterError():
-            return str(InvalidParameterError(error.field, _as_options(error.rule), error.value))
-        case _:
-            return str(error)
-
-
-def _as_options(advice: str) -> str:
-    advice = re.sub(r"columns=\{([^}]*)\}", lambda found: _column_options(found[1]), advice)
-    advice = re.sub(r"words=\{'([^']*)': …\}", r"--word '\1=MEANING'", advice)
-    advice = advice.replace("cumulative=True", "--cumulative")
-    return re.sub(
-        r"\b([a-z_]+)=(?:(…|\d+)|'(\w+)')",
-        lambda found: f"--{found[1].replace('_', '-')} {found[2] or found[3]}",
-        advice,
-    )
-
-
-def _column_options(roles: str) -> str:
-    """Return the options that name the columns of roles, ready to be completed."""
-    return " ".join(f"--column {role}=NAME" for role in re.findall(r"'(\w+)'", roles))
 
 
 def _check_options(engine: str, one_machine: Mapping[str, object]) -> None:
@@ -370,7 +363,12 @@ def _progress(console: Console) -> Iterator[Callable[[Readings], None]]:
     watched: list[Readings] = []
     done = threading.Event()
     bar = Progress(
-        TextColumn("reading"), BarColumn(), TimeElapsedColumn(), console=console, transient=True
+        TextColumn("reading"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
     )
     task = bar.add_task("reading", total=None)
 

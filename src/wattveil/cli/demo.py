@@ -44,6 +44,7 @@ _SYNTHETIC = 10_000
 
 
 def demo(
+    context: typer.Context,
     *,
     customers: Annotated[
         int, typer.Option(min=1, max=1_000_000, help="How many customers to simulate.")
@@ -54,7 +55,7 @@ def demo(
 ) -> None:
     """Simulate customers, release statistics, draw synthetic customers, and verify the bundle."""
     console = Console(stderr=as_json, quiet=as_json)
-    with refusals(), tempfile.TemporaryDirectory() as folder:
+    with refusals(context), tempfile.TemporaryDirectory() as folder:
         request = ReleaseRequest(
             epsilon=epsilon,
             delta=1e-6,
@@ -74,7 +75,7 @@ def demo(
         with _step(console, 3, "Released, and signed with a key made for this demo"):
             manifest = release_bundle(profiles, plan, out, key=keys.new_key())
         with _step(console, 4, f"Drew {_SYNTHETIC:,} synthetic customers, at no privacy cost"):
-            synthetic, _ = read_model(out).sample(_SYNTHETIC, seed=1)
+            synthetic, _ = read_model(out).sample(_SYNTHETIC, random_state=1)
         with _step(console, 5, "Verified, without access to the data"):
             verdict = verify_bundle(out)
         _show_checks(console, verdict, out)

@@ -10,6 +10,7 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+from wattveil.cli.option_groups import EXECUTION, STATISTICS, AsJson, Report
 from wattveil.errors import InvalidParameterError
 from wattveil.grid.experiment import DRAWS, PAPER_POWER_FACTOR, GridComparison, compare_on_feeder
 from wattveil.grid.grid_page import write_grid_page
@@ -24,23 +25,37 @@ from wattveil.lab.baselines.baselines_page import format_quartiles, write_compar
 from wattveil.lab.evaluation.customer_samples import Populations, read_populations
 from wattveil.lab.evaluation.evaluate_page import write_evaluation_page
 from wattveil.lab.evaluation.fidelity_comparison import MIN_REPEATS, Evaluation, evaluate_load
-from wattveil.numerics.measures.fidelity_measures import Verdict
+from wattveil.numerics.measures.verdicts import Verdict
 from wattveil.profiles.profiles import Profiles
 from wattveil.terminal import check_folders, counting_bar, plain, refusals
-from wattveil.web.formatting import format_number
+from wattveil.web.formatting import format_interval, format_number
 
 EPILOGS = {
-    "evaluate": "Example: wattveil evaluate profiles.parquet synthetic.parquet --page page.html",
+    "evaluate": "Example: wattveil evaluate profiles.parquet synthetic.parquet --report page.html",
     "grid": "Example: wattveil grid profiles.parquet synthetic.parquet --feeder case141"
     " --report grid.html",
     "compare": "Example: wattveil compare profiles.parquet --epsilon 0.1,0.3,1,3,10 --repeats 10",
 }
 
-Seed = Annotated[int, typer.Option(help="Seed of the random assignment of customers.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the table as JSON.")]
+Seed = Annotated[
+    int,
+    typer.Option(help="Seed of the random assignment of customers.", rich_help_panel=STATISTICS),
+]
+ControlClusters = Annotated[
+    int, typer.Option(help="Number of clusters of the control.", rich_help_panel=STATISTICS)
+]
 
-_COLOURS = {Verdict.WITHIN: "green", Verdict.DETECTABLE: "red", Verdict.INCONCLUSIVE: "dim"}
+_FEEDER_LOAD = "Load of the feeder"
+
+_COLOURS = {
+    Verdict.NO_DIFFERENCE: "green",
+    Verdict.DIFFERENT: "red",
+    Verdict.INCONCLUSIVE: "dim",
+}
 _VERDICT_COLOURS = {verdict.value: colour for verdict, colour in _COLOURS.items()}
+_VERDICTS = (
+    "inconclusive (no power): a difference as large as that of the control might have been missed."
+)
 _RUNS, _TABLE, _PAGE = "runs.jsonl", "comparison.csv", "comparison.html"
 
 
@@ -52,21 +67,24 @@ def evaluate(
     real: Annotated[Path, typer.Argument(help="Real profiles, or readings; private.")],
     synthetic: Annotated[Path, typer.Argument(help="Synthetic customers on the same grid.")],
     *,
-    clusters: Annotated[int, typer.Option(help="Number of clusters of the control.")] = 6,
-    repeats: Annotated[
-        int, typer.Option(help="Number of random splits of the real customers.")
-    ] = MIN_REPEATS,
-    seed: Seed = 0,
+    report: Report = None,
     timezone: Annotated[
         str | None, typer.Option(help="For readings: time zone of the days; UTC if omitted.")
     ] = None,
-    page: Annotated[Path | None, typer.Option(help="HTML page with plots; private.")] = None,
+    clusters: ControlClusters = 6,
+    repeats: Annotated[
+        int,
+        typer.Option(
+            help="Number of random splits of the real customers.", rich_help_panel=STATISTICS
+        ),
+    ] = MIN_REPEATS,
+    seed: Seed = 0,
     as_json: AsJson = False,
 ) -> None:
     """Compare synthetic with real customers, relative to sampling variability and a control."""
     console = Console()
     with refusals(context):
-        check_folders({"page": page})
+        check_folders({"report": report})
         both = read_populations(real, synthetic, timezone=timezone)
         with counting_bar(quiet=as_json) as bar:
             task = bar.add_task("measuring", total=repeats)
@@ -79,8 +97,8 @@ def evaluate(
                 seed=seed,
                 advance=lambda: bar.advance(task),
             )
-        if page is not None:
-            write_evaluation_page(found, page)
+        if report is not None:
+            write_evaluation_page(found, report)
     if as_json:
         typer.echo(json.dumps(found.to_json(), indent=2))
     else:
@@ -114,6 +132,7 @@ def _show_evaluation(console: Console, found: Evaluation, both: Populations) -> 
     console.print(
         "ratio: score over limit. control: the same for cluster centroids of real customers."
     )
+    console.print(_VERDICTS)
 
 
 # --- grid -----------------------------------------------------------------------------------------
@@ -132,22 +151,42 @@ def grid(
         str | None,
         typer.Option(help="Attribute of both with the customer class; the real class mix is kept."),
     ] = None,
-    clusters: Annotated[int, typer.Option(help="Number of clusters of the control.")] = 6,
+    report: Report = None,
     scaling: Annotated[
-        str, typer.Option(help="How customers become feeder load: houses, factor or literal.")
+        str,
+        typer.Option(
+            help="How customers become feeder load: houses, factor or literal.",
+            rich_help_panel=_FEEDER_LOAD,
+        ),
     ] = "houses",
     houses: Annotated[
-        int | None, typer.Option(help="Number of houses; enough for the nominal load if omitted.")
+        int | None,
+        typer.Option(
+            help="Number of houses; enough for the nominal load if omitted.",
+            rich_help_panel=_FEEDER_LOAD,
+        ),
     ] = None,
     power_factor: Annotated[
         float,
-        typer.Option(help="Power factor of all customers; 0.995 if omitted.", show_default=False),
+        typer.Option(
+            help="Power factor of all customers; 0.995 if omitted.",
+            show_default=False,
+            rich_help_panel=_FEEDER_LOAD,
+        ),
     ] = PAPER_POWER_FACTOR,
-    transformer_kva: Annotated[float, typer.Option(help="Rating of a service transformer.")] = 25.0,
-    transformer_homes: Annotated[int, typer.Option(help="Homes per service transformer.")] = 8,
-    redraws: Annotated[int, typer.Option(help="Bootstrap samples of real customers.")] = 100,
+    transformer_kva: Annotated[
+        float,
+        typer.Option(help="Rating of a service transformer.", rich_help_panel=_FEEDER_LOAD),
+    ] = 25.0,
+    transformer_homes: Annotated[
+        int, typer.Option(help="Homes per service transformer.", rich_help_panel=_FEEDER_LOAD)
+    ] = 8,
+    clusters: ControlClusters = 6,
+    redraws: Annotated[
+        int,
+        typer.Option(help="Bootstrap samples of real customers.", rich_help_panel=STATISTICS),
+    ] = 100,
     seed: Seed = 0,
-    report: Annotated[Path | None, typer.Option(help="HTML page with plots; private.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare real and synthetic customers on the same feeder."""
@@ -196,18 +235,24 @@ def _show_grid(console: Console, comparison: GridComparison) -> None:
         console.print(
             f"[red]no solution[/] for the synthetic customers at {when}: {plain(message)}"
         )
-    table = Table("metric", "unit", "real", "synthetic", "ratio", "control", "verdict")
-    for column in table.columns[2:6]:
+    titles = ("metric", "unit", "real", "synthetic", "difference, 95 %", "ratio", "control")
+    table = Table(*titles, "verdict", box=SIMPLE, padding=(0, 1, 0, 0), show_edge=False)
+    for column in table.columns[2:7]:
         column.justify = "right"
     for row in comparison.rows:
-        numbers = (row.real, row.synthetic, row.ratio, row.control_ratio)
         colour = _COLOURS[row.verdict]
         table.add_row(
-            row.metric, row.unit, *map(format_number, numbers), f"[{colour}]{row.verdict.value}[/]"
+            row.metric,
+            row.unit,
+            *map(format_number, (row.real, row.synthetic)),
+            format_interval(row.difference_low, row.difference_high),
+            *map(format_number, (row.ratio, row.control_ratio)),
+            f"[{colour}]{row.verdict.value}[/]",
         )
     console.print(table)
     console.print("ratio: distance over the 95th percentile of distances between real samples.")
     console.print("control: the same for houses with cluster centroids of real customers.")
+    console.print(_VERDICTS)
 
 
 # --- compare --------------------------------------------------------------------------------------
@@ -220,26 +265,37 @@ def compare(
     epsilon: Annotated[
         str, typer.Option(help="Epsilon of the centroids; released labels cost the same again.")
     ] = "0.1,0.3,1,3,10",
-    delta: Annotated[float, typer.Option(help="Delta of mechanisms that have one.")] = 1e-6,
     clusters: Annotated[int, typer.Option(help="Number of clusters.")] = 6,
     mechanism: Annotated[
         str | None,
         typer.Option(help=f"Some of {', '.join(MECHANISMS)}; all that can run if omitted."),
     ] = None,
     repeats: Annotated[int, typer.Option(help="Runs of each mechanism at each epsilon.")] = 10,
-    seed: Annotated[
-        int, typer.Option(help="Seed of the baselines; Wattveil's own noise has none.")
-    ] = 0,
-    jobs: Annotated[
-        int,
-        typer.Option(help="Number of processes; one per processor if omitted.", show_default=False),
-    ] = os.cpu_count() or 1,
     out: Annotated[
         Path,
         typer.Option(
             help=f"Folder for {_RUNS}, {_TABLE} and {_PAGE}; private. An interrupted run resumes."
         ),
     ] = Path("comparison"),
+    delta: Annotated[
+        float,
+        typer.Option(help="Delta of mechanisms that have one.", rich_help_panel=STATISTICS),
+    ] = 1e-6,
+    seed: Annotated[
+        int,
+        typer.Option(
+            help="Seed of the baselines; Wattveil's own noise has none.",
+            rich_help_panel=STATISTICS,
+        ),
+    ] = 0,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            help="Number of processes; one per processor if omitted.",
+            show_default=False,
+            rich_help_panel=EXECUTION,
+        ),
+    ] = os.cpu_count() or 1,
     as_json: AsJson = False,
 ) -> None:
     """Run all mechanisms and baselines on the same customers: loss, time and actual guarantee."""

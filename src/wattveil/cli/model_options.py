@@ -50,6 +50,8 @@ class _Changes:
     defaults: Mapping[str, object]
     fallbacks: Mapping[str, object]
     omit: Collection[str]
+    common: Collection[str]
+    groups: Mapping[str, str]
 
 
 @overload
@@ -60,6 +62,8 @@ def model_options(
     defaults: Mapping[str, object] = ...,
     fallbacks: Mapping[str, object] = ...,
     omit: Collection[str] = ...,
+    common: Collection[str] = ...,
+    groups: Mapping[str, str] = ...,
 ) -> Callable[[Command], Command]: ...
 def model_options(
     command: Command | None = None,
@@ -68,6 +72,8 @@ def model_options(
     defaults: Mapping[str, object] = MappingProxyType({}),
     fallbacks: Mapping[str, object] = MappingProxyType({}),
     omit: Collection[str] = (),
+    common: Collection[str] = (),
+    groups: Mapping[str, str] = MappingProxyType({}),
 ) -> Command | Callable[[Command], Command]:
     """Replace parameters of a command that are models by the options of their fields.
 
@@ -81,13 +87,19 @@ def model_options(
         Values of required fields whose option may be left out; ``context.params`` holds None then.
     omit
         Fields without an option: they have the default of the model.
+    common
+        Fields whose options are in the first panel of ``--help``, whatever group they declare.
+    groups
+        Panel of the other fields of a model that declare no group, by parameter of the command.
 
     Returns
     -------
     callable
         The command as Typer registers it.
     """
-    changes = _Changes(defaults=defaults, fallbacks=fallbacks, omit=omit)
+    changes = _Changes(
+        defaults=defaults, fallbacks=fallbacks, omit=omit, common=common, groups=groups
+    )
     if command is None:
         return lambda one: _expanded(one, changes)
     return _expanded(command, changes)
@@ -102,7 +114,7 @@ def _expanded(command: Command, changes: _Changes) -> Command:
     for name, parameter in signature.parameters.items():
         if name in models:
             known = {one.name for one in parameters}
-            own = _parameters(models[name], changes)
+            own = _parameters(models[name], changes, changes.groups.get(name))
             parameters += [one for one in own if one.name not in known]
         else:
             parameters.append(parameter.replace(annotation=hints[name]))
@@ -169,7 +181,9 @@ def _values(
     return values
 
 
-def _parameters(model: type[Declaration], changes: _Changes) -> Iterator[inspect.Parameter]:
+def _parameters(
+    model: type[Declaration], changes: _Changes, group: str | None
+) -> Iterator[inspect.Parameter]:
     for name, field in leaves(model, changes.omit):
         shown = _shown(field)
         default = changes.defaults.get(name, _default(field))
@@ -178,7 +192,7 @@ def _parameters(model: type[Declaration], changes: _Changes) -> Iterator[inspect
         info = typer.Option(
             shown.option or f"--{name.replace('_', '-')}",
             help=_help(field),
-            rich_help_panel=shown.group,
+            rich_help_panel=None if name in changes.common else shown.group or group,
             metavar=shown.metavar or _metavar(field),
             show_default=default not in (None, False),
         )
@@ -192,7 +206,8 @@ def _parameters(model: type[Declaration], changes: _Changes) -> Iterator[inspect
 
 def _help(field: FieldInfo) -> str:
     """Return the documentation of a field, with the keys of a mapping where they are known."""
-    text, keys = " ".join((field.description or "").split()), _shown(field).keys
+    shown = _shown(field)
+    text, keys = " ".join((shown.help or field.description or "").split()), shown.keys
     return text if keys is None else f"{text} One of: {', '.join(keys())}."
 
 

@@ -1,4 +1,4 @@
-"""The verb `release`."""
+"""The command `release`."""
 
 import json
 import re
@@ -18,8 +18,9 @@ from wattveil.bundle.deployment_registry import registry_record
 from wattveil.bundle.manifest import Manifest
 from wattveil.bundle.plan import ReleasePlan, plan_for_error, plan_release
 from wattveil.bundle.produce import check_list, read_customer_list, release_bundle
-from wattveil.cli.data import ENGINE_HELP, MASTER_HELP, chosen_engine
+from wattveil.cli.data import chosen_engine
 from wattveil.cli.model_options import model_options
+from wattveil.cli.option_groups import EXECUTION, EngineName, Master
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Tier
 from wattveil.products.product import Work
@@ -27,6 +28,7 @@ from wattveil.products.public_estimate import rounding_notes
 from wattveil.products.request import ReleaseRequest
 from wattveil.profiles import Profiles, TimeGrid
 from wattveil.terminal import plain, refusals, working
+from wattveil.web.formatting import format_share
 
 if TYPE_CHECKING:
     from wattveil.engines.spark.spark_engine import SparkEngine
@@ -41,13 +43,20 @@ EPILOGS = {
 _FIRST_TIME = " (the first time on a machine, compiling takes about half a minute of it)"
 
 
-@model_options(fallbacks={"epsilon": checks.MAX_EPSILON})  # until --target-error is solved for
+@model_options(
+    fallbacks={"epsilon": checks.MAX_EPSILON},  # until --target-error is solved for
+    common=("epsilon", "delta", "n_clusters", "clip_kw"),
+    groups={"request": "Products"},
+)
 def release(
     context: typer.Context,
     profiles: Annotated[str, typer.Argument(help="Parquet of `wattveil profiles`; private.")],
     *,
-    out: Annotated[Path, typer.Option(help="New folder for the bundle.")] = Path("bundle"),
     request: ReleaseRequest,
+    out: Annotated[Path, typer.Option(help="New folder for the bundle.")] = Path("bundle"),
+    plan: Annotated[
+        bool, typer.Option("--plan", help="Show cost and expected errors, and stop.")
+    ] = False,
     target_error: Annotated[
         str | None,
         typer.Option(
@@ -63,28 +72,37 @@ def release(
         ),
     ] = None,
     key: Annotated[
-        Path | None, typer.Option(help="Private key to sign with: `wattveil admin key`.")
+        Path | None,
+        typer.Option(
+            help="Private key to sign with: `wattveil admin key`.", rich_help_panel=EXECUTION
+        ),
     ] = None,
     registry: Annotated[
-        Path | None, typer.Option(help="YAML file for the OpenDP registry of deployments.")
+        Path | None,
+        typer.Option(
+            help="YAML file for the OpenDP registry of deployments.", rich_help_panel=EXECUTION
+        ),
     ] = None,
-    engine: Annotated[str, typer.Option(help=ENGINE_HELP)] = "local",
-    master: Annotated[str | None, typer.Option(help=MASTER_HELP)] = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Show cost and expected errors, and stop.")
-    ] = False,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Do not ask for confirmation; needed in scripts.")
+        bool,
+        typer.Option(
+            "--yes",
+            help="Do not ask for confirmation; needed in scripts.",
+            rich_help_panel=EXECUTION,
+        ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print plan or result as JSON.")] = False,
+    engine: EngineName = "local",
+    master: Master = None,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="Print plan or result as JSON.", rich_help_panel=EXECUTION),
+    ] = False,
 ) -> None:
     """Release load profiles under one privacy budget, as a folder that anyone can check."""
     console = Console(stderr=as_json)
     with refusals(context):
+        target_kw = _target_kw(context.params["epsilon"], target_error)
         grid, write_bundle = _opened(profiles, chosen_engine(engine, master), request)
-        epsilon = context.params["epsilon"]
-        if (epsilon is None) == (target_error is None):
-            raise InvalidParameterError("epsilon, target_error", "given, one of them", epsilon)
         show_rounding(console, context.params)
         signing = None if key is None else keys.read_key(key)
         listed = () if customer_list is None else read_customer_list(customer_list)
@@ -92,13 +110,14 @@ def release(
             _check_places(out, registry, request.tier)
             check_list(request, listed)
             _check_answer(yes=yes)
+        _warn_before_planning(request, yes=yes)
         with working(console) as started:
-            if target_error is None:
+            if target_kw is None:
                 started("planning")
                 planned = plan_release(request, grid)
             else:
                 started("looking for epsilon")
-                planned = plan_for_error(request, _kilowatts(target_error), grid)
+                planned = plan_for_error(request, target_kw, grid)
         if plan and as_json:
             typer.echo(planned.summary.model_dump_json(indent=2))
         if not as_json:
@@ -158,7 +177,7 @@ def show_plan(console: Console, plan: ReleasePlan) -> None:
     )
     for product in plan.products:
         grant = plan.allotments[product.name]
-        share = f"{plan.rho_share(product.name):.0%}"
+        share = format_share(plan.rho_share(product.name), 0)
         if grant.grant.response_epsilon:
             share = "set aside"
         expected = "\n".join(f"{one.quantity} {one}" for one in plan.expected[product.name])
@@ -175,7 +194,21 @@ def show_plan(console: Console, plan: ReleasePlan) -> None:
 def _check_answer(*, yes: bool) -> None:
     """Refuse, before the plan is computed, a release that could not be confirmed after it."""
     if not yes and not _can_ask():
-        raise InvalidParameterError("yes", "given without a terminal", yes)
+        rule = "given without a terminal, where nobody can confirm the cost"
+        raise InvalidParameterError("yes", rule, yes)
+
+
+def _warn_before_planning(request: ReleaseRequest, *, yes: bool) -> None:
+    """Print warnings before minutes of work, and let a person stop there.
+
+    They follow from public numbers: one from the true number of customers would be a reason to
+    choose another number of clusters, which is published.
+    """
+    for warning in request.accuracy_warnings:
+        console = Console(stderr=True, soft_wrap=True)
+        console.print(f"[yellow]warning[/] --clusters: {warning}", highlight=False)
+        if not yes and _can_ask():
+            typer.confirm("Continue?", abort=True, err=True)
 
 
 def _can_ask() -> bool:
@@ -206,8 +239,17 @@ def _check_places(out: Path, registry: Path | None, tier: Tier) -> None:
         raise InvalidParameterError("registry", "a new file in a folder that exists", str(registry))
 
 
-def _kilowatts(text: str) -> float:
-    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?kW", text)
+def _target_kw(epsilon: float | None, target_error: str | None) -> float | None:
+    """Return the error to reach, in kW; None with --epsilon. One of the two must be given."""
+    if target_error is None:
+        if epsilon is None:
+            rule = "given: the total privacy budget, such as 1.0; or --target-error, such as 0.1kW"
+            raise InvalidParameterError("epsilon", rule, epsilon)
+        return None
+    if epsilon is not None:
+        rule = "left out with --epsilon, which it determines"
+        raise InvalidParameterError("target_error", rule, target_error)
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?kW", target_error)
     if found is None:
-        raise InvalidParameterError("target_error", "a number of kW, such as 0.1kW", text)
+        raise InvalidParameterError("target_error", "a number of kW, such as 0.1kW", target_error)
     return float(found[1])

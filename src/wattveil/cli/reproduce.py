@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from wattveil.errors import InvalidParameterError, MissingExtraError
+from wattveil.errors import InvalidParameterError, MissingExtraError, one_of
 from wattveil.lab.reproduce import FIGURES
 from wattveil.lab.reproduce.figure import Reproduction
 from wattveil.lab.reproduce.reproduction_page import PAGE, Run, to_json, write_figures
@@ -69,7 +69,7 @@ def _chosen(names: list[str]) -> list[Reproduction]:
         return list(FIGURES.values())
     for name in names:
         if name not in FIGURES:
-            raise InvalidParameterError("figures", f"all or some of {list(FIGURES)}", name)
+            raise InvalidParameterError("figures", f"all, or {one_of(FIGURES)}", name)
     return [figure for name, figure in FIGURES.items() if name in names]
 
 

@@ -18,7 +18,7 @@ from wattveil.grid.flow import Flow, power_flow
 from wattveil.grid.grid_page import write_grid_page
 from wattveil.grid.opf import Controls, OptimalFlow, optimal_power_flow
 from wattveil.grid.placement import Scaling
-from wattveil.numerics.measures.fidelity_measures import Verdict
+from wattveil.numerics.measures.verdicts import Verdict
 
 __all__ = [
     "PAPER_POWER_FACTOR",
@@ -36,3 +36,7 @@ __all__ = [
     "read_feeder",
     "write_grid_page",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

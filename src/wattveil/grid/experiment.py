@@ -17,13 +17,13 @@ variability of real customers, and a control shows the result of cluster centroi
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from wattveil import checks
 from wattveil.arrays import Floats, Ints
-from wattveil.errors import InvalidDataError, InvalidParameterError
+from wattveil.errors import InvalidDataError, InvalidParameterError, one_of
 from wattveil.grid.feeders import Feeder, read_feeder
 from wattveil.grid.grid_metrics import GridMetric, customer_metrics, network_metrics
 from wattveil.grid.observation import GridSetting, Observation, observe
@@ -31,12 +31,12 @@ from wattveil.grid.placement import CustomerSampler, Scaling, place_houses
 from wattveil.numerics.kmeans.lloyd import k_means
 from wattveil.numerics.measures.fidelity_measures import (
     NOISE_QUANTILE,
-    Verdict,
     ratio_to_noise,
     total_variation,
-    verdict_of,
 )
+from wattveil.numerics.measures.verdicts import Verdict, assess, t_interval
 from wattveil.profiles.profiles import Profiles
+from wattveil.web.results import PrivateResult, ResultTable, records_table
 
 # --- results --------------------------------------------------------------------------------------
 
@@ -49,10 +49,17 @@ class GridRow:
     ----------
     real, synthetic
         Value for one sample of each.
+    difference_low, difference_high
+        Interval of the difference of these values, 95 %: bootstrap of the real customers, and
+        samples of the synthetic ones.
     distance
         Median distance of several synthetic samples from the real one.
+    low, high
+        Interval of the distance, 95 %: bootstrap of the real customers.
     noise
         95th percentile of the distances of resampled real customers: sampling variability.
+    smallest_detectable
+        Smallest true distance that would be found different with probability 80 %.
     ratio, control_ratio
         Distance over noise, of the synthetic customers and of the control; infinite where
         resampled real customers never differ.
@@ -62,15 +69,20 @@ class GridRow:
     unit: str
     real: float
     synthetic: float
+    difference_low: float
+    difference_high: float
     distance: float
+    low: float
+    high: float
     noise: float
+    smallest_detectable: float
     ratio: float
     control_ratio: float
     verdict: Verdict
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class GridComparison:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class GridComparison(PrivateResult):
     """Comparison of synthetic and real customers on a feeder. PRIVATE, internal use only.
 
     Attributes
@@ -100,9 +112,11 @@ class GridComparison:
     class_mix_distance: float
     synthetic_failures: Mapping[int, str]
 
-    def to_arrow(self) -> pa.Table:
-        """Return the rows as a table."""
-        return pa.Table.from_pylist(self._records())
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"metrics": lambda: records_table(self._records(), "metric")}
+
+    def _public_facts(self) -> Mapping[str, object]:
+        return {"feeder": self.setting.feeder.name, "houses": self.setting.placement.houses}
 
     def to_json(self) -> dict[str, object]:
         """Return everything except the observations as JSON values; null if not finite."""
@@ -125,11 +139,21 @@ class GridComparison:
         return [{**asdict(row), "verdict": row.verdict.value} for row in self.rows]
 
 
+class Redraw(NamedTuple):
+    """A metric of resampled real customers."""
+
+    distance: float
+    """From the real sample: sampling variability."""
+    to_synthetic: float
+    """From a sample of synthetic customers."""
+    value: float
+
+
 def grid_row(
     metric: GridMetric,
     real: Observation,
     *,
-    redraws: Sequence[float],
+    redraws: Sequence[Redraw],
     synthetic: Sequence[Observation],
     control: Sequence[Observation],
 ) -> GridRow:
@@ -140,27 +164,48 @@ def grid_row(
     metric, real
         The metric, and the real sample that all others are compared with.
     redraws
-        Distances of resampled real customers.
+        What was measured on resampled real customers.
     synthetic
         Samples of synthetic customers.
     control
         Samples of real customers, each replaced by the centroid of its cluster.
     """
-    noise = float(np.quantile(redraws, NOISE_QUANTILE))
+    noise = float(np.quantile([one.distance for one in redraws], NOISE_QUANTILE))
     distance = _typical_distance(metric, synthetic, real)
-    ratio = ratio_to_noise(distance, noise)
-    control_ratio = ratio_to_noise(_typical_distance(metric, control, real), noise)
+    margin = _typical_distance(metric, control, real)
+    found = assess(
+        distance,
+        error=_spread([one.to_synthetic for one in redraws]),
+        replicates=len(redraws),
+        limit=noise,
+        margin=margin,
+    )
+    values = [metric.value(seen) for seen in synthetic]
+    error = math.hypot(_spread([one.value for one in redraws]), _spread(values))
+    low, high = t_interval(values[0] - metric.value(real), error, len(redraws))
     return GridRow(
         metric=metric.name,
         unit=metric.unit,
         real=metric.value(real),
-        synthetic=metric.value(synthetic[0]),
+        synthetic=values[0],
+        difference_low=low,
+        difference_high=high,
         distance=distance,
+        low=found.interval.low,
+        high=found.interval.high,
         noise=noise,
-        ratio=ratio,
-        control_ratio=control_ratio,
-        verdict=verdict_of(ratio, control_ratio),
+        smallest_detectable=found.smallest_detectable,
+        ratio=ratio_to_noise(distance, noise),
+        control_ratio=ratio_to_noise(margin, noise),
+        verdict=found.verdict,
     )
+
+
+def _spread(values: Sequence[float]) -> float:
+    """Return the standard deviation of the values that a power flow gave; 0 of a single one."""
+    found = np.array(values)
+    solved = found[np.isfinite(found)]
+    return float(np.std(solved, ddof=1)) if solved.size > 1 else 0.0
 
 
 def _typical_distance(metric: GridMetric, draws: Sequence[Observation], real: Observation) -> float:
@@ -269,11 +314,14 @@ def compare_on_feeder(
     synthetic_draws = [drawn(synthetic.load_kw, classes.synthetic) for _ in range(DRAWS)]
     control_draws = [drawn(centroid_kw, classes.real) for _ in range(DRAWS)]
     metrics = (*network_metrics(setting), *customer_metrics(setting))
-    noise: dict[str, list[float]] = {metric.name: [] for metric in metrics}
-    for _ in range(redraws):
-        other = redrawn()
+    noise: dict[str, list[Redraw]] = {metric.name: [] for metric in metrics}
+    for number in range(redraws):
+        other, made = redrawn(), synthetic_draws[number % DRAWS]
         for metric in metrics:
-            noise[metric.name].append(metric.distance(other, true))
+            measured = Redraw(
+                metric.distance(other, true), metric.distance(made, other), metric.value(other)
+            )
+            noise[metric.name].append(measured)
     return GridComparison(
         rows=tuple(
             grid_row(
@@ -360,7 +408,7 @@ def _centroids(real: Profiles, n_clusters: int, seed: int) -> Floats:
 def _attribute(name: str, profiles: Profiles, by: str) -> list[str]:
     """Return the attribute value of each customer."""
     if by not in profiles.attributes:
-        rule = f"an attribute of the {name} customers, one of {sorted(profiles.attributes)}"
+        rule = f"an attribute of the {name} customers, {one_of(sorted(profiles.attributes))}"
         raise InvalidParameterError("by", rule, by)
     values = profiles.attributes[by]
     unknown = [who for who, own in zip(profiles.customer_ids, values, strict=True) if own is None]

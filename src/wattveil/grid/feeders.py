@@ -14,7 +14,7 @@ import csv
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
@@ -27,7 +27,8 @@ from scipy.sparse.csgraph import connected_components, dijkstra
 
 from wattveil import checks
 from wattveil.arrays import Floats, Ints
-from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.errors import InvalidFileError, InvalidParameterError, one_of
+from wattveil.web.results import Result, ResultTable
 
 # --- the network ----------------------------------------------------------------------------------
 
@@ -38,7 +39,7 @@ _MIN_SLACK_PU, _MAX_SLACK_PU = 0.8, 1.2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Feeder:
+class Feeder(Result):
     """Buses and branches, seen as one phase of a balanced network.
 
     Parameters
@@ -79,6 +80,22 @@ class Feeder:
     x_ohm: Floats
     b_us: Floats
     rated_a: Floats
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"buses": self._bus_table, "branches": self._branch_table}
+
+    def _bus_table(self) -> ResultTable:
+        names = ("nominal_kw", "nominal_kvar", "capacitor_kvar")
+        columns = {name: getattr(self, name) for name in names}
+        return ResultTable({"bus": self.bus_names, **columns}, ("bus",))
+
+    def _branch_table(self) -> ResultTable:
+        ends = {
+            name: [self.bus_names[place] for place in getattr(self, name)]
+            for name in ("from_bus", "to_bus")
+        }
+        columns = {name: getattr(self, name) for name in ("r_ohm", "x_ohm", "b_us", "rated_a")}
+        return ResultTable({**ends, **columns}, ("from_bus", "to_bus"))
 
     def __post_init__(self) -> None:
         """Validate the network."""
@@ -294,7 +311,7 @@ class _Case:
 
     def _known(self, name: str) -> Floats:
         if name not in self.tables:
-            raise InvalidFileError(self.path, "content", f"a table mpc.{name} above it", "none")
+            raise InvalidFileError(self.path, "content", f"a table mpc.{name} above it", None)
         return self.tables[name]
 
     def _base_ohm(self) -> float:
@@ -379,7 +396,7 @@ def read_feeder(source: str | Path) -> Feeder:
         return read_matpower(path)
     if path.is_dir():
         return _read_folder(path)
-    rule = f"one of {list(BUILT_IN)}, a folder with {_BUSES} and {_BRANCHES}, or a .m file"
+    rule = f"{one_of(BUILT_IN)}; or a folder with {_BUSES} and {_BRANCHES}, or a .m file"
     raise InvalidParameterError("feeder", rule, str(source))
 
 

@@ -14,7 +14,7 @@ reported.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,12 +24,13 @@ from wattveil import checks
 from wattveil.arrays import Floats
 from wattveil.errors import InvalidDataError, InvalidParameterError, MissingExtraError
 from wattveil.grid.feeders import Feeder
+from wattveil.web.results import PrivateResult, ResultTable
 
 _COLUMNS = ("voltage_pu", "angle_deg", "current_a", "loss_kw", "source_kw", "source_kvar")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Flow:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)  # the load may be private
+class Flow(PrivateResult):
     """Power flow of T snapshots; a snapshot without solution is NaN everywhere.
 
     Attributes
@@ -52,6 +53,13 @@ class Flow:
     source_kvar: Floats
     failures: Mapping[int, str]
 
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {
+            "snapshots": lambda: snapshots_table(self, "loss_kw", "source_kw", "source_kvar"),
+            "buses": lambda: crossed_table(self, "bus", "voltage_pu", "angle_deg"),
+            "branches": lambda: crossed_table(self, "branch", "current_a"),
+        }
+
     def without(self, failures: Mapping[int, str]) -> "Flow":
         """Return the flow with NaN in the failed snapshots."""
         columns = {}
@@ -59,6 +67,20 @@ class Flow:
             columns[name] = np.array(getattr(self, name))
             columns[name][list(failures)] = math.nan
         return Flow(**columns, failures={**self.failures, **failures})
+
+
+def snapshots_table(result: object, *names: str) -> ResultTable:
+    """Return values of each snapshot."""
+    columns = {name: getattr(result, name) for name in names}
+    return ResultTable({"snapshot": np.arange(len(columns[names[0]])), **columns}, ("snapshot",))
+
+
+def crossed_table(result: object, place: str, *names: str) -> ResultTable:
+    """Return values of each bus or branch in each snapshot, as a tidy table."""
+    columns = {name: getattr(result, name) for name in names}
+    snapshots, places = np.indices(columns[names[0]].shape).reshape(2, -1)
+    flat = {name: values.ravel() for name, values in columns.items()}
+    return ResultTable({"snapshot": snapshots, place: places, **flat}, ("snapshot", place))
 
 
 def power_flow(

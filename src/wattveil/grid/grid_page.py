@@ -8,7 +8,8 @@ from plotly.graph_objects import Figure
 
 from wattveil.grid.experiment import GridComparison
 from wattveil.grid.observation import RANGE_A_PU, Observation
-from wattveil.numerics.measures.fidelity_measures import OUTCOMES, Verdict
+from wattveil.numerics.measures.fidelity_measures import ratio_to_noise
+from wattveil.numerics.measures.verdicts import OUTCOMES, Verdict
 from wattveil.web.charts import BLUE, ORANGE, ReportFigure, new_figure, panel
 from wattveil.web.comparison_charts import (
     population_histogram,
@@ -16,27 +17,45 @@ from wattveil.web.comparison_charts import (
     ratio_chart,
     verdict_table,
 )
+from wattveil.web.formatting import format_interval, format_number
 from wattveil.web.pages import write_internal_page
 
 _BINS = 60
 _RATIOS = "Distance from real over the 95th percentile of real redraws: 1 is the limit"
-_NUMBERS = {
-    **{name: name for name in ("real", "synthetic", "distance", "noise", "ratio")},
-    "control_ratio": "control",
+_COLUMNS = {
+    "real": lambda row: format_number(row.real),
+    "synthetic": lambda row: format_number(row.synthetic),
+    "difference, 95 % interval": lambda row: format_interval(
+        row.difference_low, row.difference_high
+    ),
+    "ratio": lambda row: format_number(row.ratio),
+    "smallest detectable ratio": lambda row: format_number(
+        ratio_to_noise(row.smallest_detectable, row.noise)
+    ),
+    "margin (control)": lambda row: format_number(row.control_ratio),
 }
+_HEADLINE = "A5 peak"
 
 
 def write_grid_page(comparison: GridComparison, path: str | Path) -> None:
     """Write the page as one file."""
-    setting = comparison.setting
-    counts = dict.fromkeys(Verdict, 0)
-    for row in comparison.rows:
-        counts[row.verdict] += 1
+    setting, rows = comparison.setting, comparison.rows
+    peak = next(row for row in rows if row.metric == _HEADLINE)
+    ends = (peak.difference_low, peak.difference_high)
+    low, high = (f"{100.0 * end / peak.real:+.1f}" for end in ends)
+    error = f"peak, synthetic over real: {peak.verdict.value}; 95 % interval {low} to {high} %"
     facts = [
         (setting.feeder.name, f"feeder, {setting.feeder.buses} buses"),
         (f"{setting.placement.houses:,}", "houses"),
         (f"{setting.power_factor:.3f}", "power factor"),
-        *((str(count), verdict.value) for verdict, count in counts.items()),
+        (f"{100.0 * (peak.synthetic / peak.real - 1.0):+.1f} %", error),
+        *(
+            (
+                f"{sum(row.verdict is verdict for row in rows)} of {len(rows)}",
+                f"metrics: {verdict.value}",
+            )
+            for verdict in Verdict
+        ),
     ]
     if len(comparison.class_names) > 1:
         facts.append((f"{comparison.class_mix_distance:.3f}", "distance of the class mixes"))
@@ -50,8 +69,8 @@ def write_grid_page(comparison: GridComparison, path: str | Path) -> None:
             (labels[snapshot], reason) for snapshot, reason in comparison.synthetic_failures.items()
         ],
         figures=_figures(comparison),
-        ratios=ratio_chart(comparison.rows, _RATIOS, OUTCOMES),
-        verdicts=verdict_table(comparison.rows, _NUMBERS, OUTCOMES),
+        ratios=ratio_chart(rows, _RATIOS, OUTCOMES),
+        verdicts=verdict_table(rows, _COLUMNS, OUTCOMES),
     )
 
 

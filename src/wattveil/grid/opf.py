@@ -16,7 +16,7 @@ With a held substation voltage and nothing else to control there is one solution
 power flow is the power flow; the paper's two experiments are of that kind.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,8 @@ from wattveil import checks
 from wattveil.arrays import Floats, Ints
 from wattveil.errors import InvalidParameterError, MissingExtraError
 from wattveil.grid.feeders import Feeder
-from wattveil.grid.flow import Flow, power_flow, snapshots
+from wattveil.grid.flow import Flow, crossed_table, power_flow, snapshots, snapshots_table
+from wattveil.web.results import PrivateResult, ResultTable
 
 MATPOWER_LIMITS_PU = (0.9, 1.1)
 _BASE_MVA = 1.0
@@ -59,8 +60,8 @@ class Controls:
     slack_pu: tuple[float, float] | None = None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class OptimalFlow:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)  # the load may be private
+class OptimalFlow(PrivateResult):
     """Optimal set points and the exact power flow at them.
 
     Attributes
@@ -85,6 +86,14 @@ class OptimalFlow:
     slack_pu: Floats
     cone_error_pu: Floats
     failures: Mapping[int, str]
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        set_points = ("pv_kw", "inverter_kvar", "capacitor_kvar")
+        return {
+            "set_points": lambda: crossed_table(self, "bus", *set_points),
+            "substation": lambda: snapshots_table(self, "slack_pu", "cone_error_pu"),
+            **self.flow._result_tables(),  # noqa: SLF001 - same base
+        }
 
 
 def optimal_power_flow(

@@ -11,21 +11,16 @@ values drawn from it are marked, and `Released.publish` refuses them.
 
 import hmac
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
-from opendp import domains, metrics, mod
-from opendp.measurements import make_gaussian
 
 from wattveil import checks
 from wattveil.errors import InvalidParameterError
-
-# make_gaussian has a proof, yet OpenDP requires this flag for every constructor.
-mod.enable_features("contrib")
 
 LARGEST_SCALE = 2.0**48
 """Keeps the int64 limits, where OpenDP saturates, 2^15 scales away: below e^(-2^29) per draw."""
@@ -42,8 +37,7 @@ class NoiseSource:
 
     def discrete_gaussian(self, scale: float, size: int) -> NDArray[np.int64]:
         """Draw integers k with probability proportional to exp(-k^2 / (2 scale^2))."""
-        draw = make_gaussian(_INTEGERS, metrics.l2_distance(T="i64"), scale)
-        return np.asarray(draw(np.zeros(size, dtype=np.int64)), dtype=np.int64)
+        return np.asarray(_opendp_gaussian(scale)(np.zeros(size, dtype=np.int64)), dtype=np.int64)
 
     def add_discrete_gaussian(self, exact: NDArray[np.int64], scale: float) -> NDArray[np.int64]:
         """Return exact integers plus independent discrete Gaussian noise."""
@@ -54,7 +48,16 @@ class NoiseSource:
         return np.frombuffer(os.urandom(8 * size), dtype=np.uint64)
 
 
-_INTEGERS = domains.vector_domain(domains.atom_domain(T="i64"))
+def _opendp_gaussian(scale: float) -> Callable[[NDArray[np.int64]], list[int]]:
+    """Return OpenDP's mechanism; loaded when noise is drawn, since `verify` draws none."""
+    from opendp import domains, measurements, metrics, mod  # noqa: PLC0415 - extra `release`
+
+    # make_gaussian has a proof, yet OpenDP requires this flag for every constructor.
+    mod.enable_features("contrib")
+    integers = domains.vector_domain(domains.atom_domain(T="i64"))
+    return measurements.make_gaussian(integers, metrics.l2_distance(T="i64"), scale)
+
+
 _SYSTEM = NoiseSource()
 _SYSTEM.is_genuine = True
 _source: ContextVar[NoiseSource] = ContextVar("noise source", default=_SYSTEM)

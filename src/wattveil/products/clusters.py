@@ -2,30 +2,32 @@
 
 import math
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
-from plotly.graph_objects import Figure
 from sklearn.base import clone
 
 from wattveil import calibration, checks
 from wattveil.arrays import Floats
 from wattveil.numerics.groups.group_sizes import ALL_CUSTOMERS
 from wattveil.numerics.kmeans.lloyd import assign, k_means
-from wattveil.products.curve_figures import cluster_names, curve_figure, curves
 from wattveil.products.product import (
+    Achievement,
     Allotment,
     Choice,
     Expectation,
+    Headline,
     Product,
     ReleasedProduct,
     Run,
     Work,
 )
 from wattveil.products.request import ReleaseRequest
+from wattveil.products.segment_figures import segment_figures, segment_headline
+from wattveil.products.segments import DISTINGUISHABLE, achieved_support
 from wattveil.products.tables import (
     CLUSTER,
     CUSTOMERS,
@@ -41,12 +43,12 @@ from wattveil.products.tables import (
     Table,
     TableLayout,
     crossed,
-    curve_names,
 )
 from wattveil.profiles import TimeGrid
 from wattveil.release.kmeans import PrivateKMeans, private_kmeans_by_class
 from wattveil.simulate import simulate_load_kw
-from wattveil.web.charts import INK, TWO_SIDED_95, ReportFigure, colour, new_figure
+from wattveil.web.charts import ReportFigure
+from wattveil.web.results import Result, ResultTable, records_table
 
 _FURTHER = re.compile(
     "(population mean|coarse|refining) step [0-9]{1,3}: (counts|offsets)|merge selection"
@@ -59,8 +61,6 @@ _RUNS = 6
 """Populations of few homes differ: several are simulated, with some runs each."""
 _STRONGEST = 30.0
 """Above this Gaussian signal the noise of a simulation is negligible."""
-_MAX_NAMES = 12
-"""Above this number the names of clusters on a map overlap."""
 
 _Estimator = TypeVar("_Estimator", bound=PrivateKMeans)
 
@@ -71,6 +71,7 @@ class Clusters(Product):
     name = "clusters"
     title = "Customer segments"
     default_weight = 3.0  # clusters answer the most questions and need the most
+    choices = ("n_clusters", "normalise", "by", "clusters_by_group")
     postprocessing = (
         "load curves: noisy sums filtered with the known noise and a public prior, merged",
         "cluster sizes: noisy counts, clipped at 0",
@@ -130,7 +131,7 @@ class Clusters(Product):
         apart = f"of {request.n_clusters}"
         return (
             Expectation("error of a load curve", plan.expected_error, unit),
-            Expectation("distinguishable clusters", plan.distinguishable_clusters, apart),
+            Expectation(DISTINGUISHABLE, plan.distinguishable_clusters, apart),
         )
 
     def query(self, work: Work, allotment: Allotment) -> Mapping[Hashable, PrivateKMeans]:
@@ -170,6 +171,17 @@ class Clusters(Product):
                 ),
             ),
         )
+
+    def achieved(self, tables: Mapping[str, Table]) -> tuple[Achievement, ...]:
+        """Return the number of distinguishable clusters, and of those with a size above noise."""
+        if not {"centroids", "cluster_sizes"} <= set(tables):
+            return ()
+        return achieved_support(tables["centroids"], tables["cluster_sizes"])
+
+    def headline(self, tables: Mapping[str, Table], choice: Choice) -> Headline:
+        """Return how many segments there are, and the largest."""
+        del choice
+        return segment_headline(tables.get("centroids"), tables.get("cluster_sizes"))
 
     def figures(self, tables: Mapping[str, Table], choice: Choice) -> Iterator[ReportFigure]:
         """Return the curve of each cluster, the sizes, and a map of the clusters."""
@@ -221,7 +233,7 @@ def _estimator(choice: Choice, allotment: Allotment) -> PrivateKMeans:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KMeansPlan:
+class KMeansPlan(Result):
     """Expected accuracy of clusters, from public parameters and simulated populations."""
 
     queries: dict[str, float]
@@ -235,6 +247,14 @@ class KMeansPlan:
     """Median of `centroid_error`: in kW, with ``normalise`` relative to unit L2 norm."""
     distinguishable_clusters: int
     """Median of ``n_distinguishable_``: request no more clusters than this."""
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        names = ("signal", "expected_loss", "expected_error", "distinguishable_clusters")
+        queries = [{"query": name, "share": share} for name, share in self.queries.items()]
+        return {
+            "plan": lambda: records_table([{name: getattr(self, name) for name in names}]),
+            "queries": lambda: records_table(queries, "query"),
+        }
 
 
 def plan_kmeans(
@@ -335,90 +355,3 @@ def simulated_rows(
 def _simulated_homes(customers: int, seed: int) -> Floats:
     """Return hourly load profiles of simulated homes. Do not change them."""
     return simulate_load_kw(customers=customers, seed=seed)
-
-
-def segment_figures(
-    centroids: Table, sizes: Table | None, *, unit_norm: bool = False
-) -> Iterator[ReportFigure]:
-    """Return figures of load curves and sizes of clusters, of either tier."""
-    texts = [""] * centroids.data.num_rows if sizes is None else _size_texts(sizes)
-    caption = "Typical daily load of each customer segment."
-    if curve_names(centroids)[1] in centroids.data.column_names:
-        caption += " Bands are ± 2 standard errors."
-    if unit_norm:
-        caption += " Each customer was scaled to unit L2 norm: curves show shape, not size."
-    for curve, text in zip(curves(centroids), texts, strict=False):
-        figure = curve_figure(curve, unit="unit L2 norm" if unit_norm else "kW")
-        yield ReportFigure(f"Cluster {curve.name}{text}", figure, caption)
-    caption = "Size of each segment, and distances between the segments: similar ones are close."
-    if sizes is not None:
-        yield ReportFigure("Customers per cluster", _size_figure(sizes), caption)
-    if len(set(centroids.data["cluster"].to_pylist())) > 1:
-        yield ReportFigure("Map of the clusters", _map_figure(centroids, sizes), caption)
-
-
-def _size_texts(table: Table) -> list[str]:
-    """Return the size of each cluster as text."""
-    data = table.data.to_pydict()
-    errors = data.get("customers_std")
-    texts = []
-    for row, count in enumerate(data["customers"]):
-        margin = TWO_SIDED_95 * errors[row] if errors else 0.0
-        size = f" · {count:,.0f}{f' ± {margin:,.0f}' if errors else ''} customers"
-        texts.append(size + (", not distinguishable from zero" if count < margin else ""))
-    return texts
-
-
-def _size_figure(table: Table) -> Figure:
-    """Return a bar chart of cluster sizes, with 95 % error bars where errors are known."""
-    data = table.data.to_pydict()
-    names = [f"cluster {name}" for name in cluster_names(data["group"], data["cluster"])]
-    std = data.get("customers_std")
-    figure = new_figure(height=80 + 34 * len(names), legend=False)
-    figure.add_bar(
-        y=names,
-        x=data["customers"],
-        orientation="h",
-        marker_color=[colour(cluster) for cluster in data["cluster"]],
-        error_x=None
-        if std is None
-        else {"array": [TWO_SIDED_95 * one for one in std], "color": INK, "thickness": 1.2},
-        hovertemplate="%{y}: %{x:,.0f} customers<extra></extra>",
-    )
-    figure.update_xaxes(title_text="customers", rangemode="tozero")
-    figure.update_yaxes(autorange="reversed")
-    return figure
-
-
-def _map_figure(centroids: Table, sizes: Table | None) -> Figure:
-    """Return a map of the clusters: first two principal components of the centroids."""
-    found = curves(centroids)
-    loads = np.array([curve.load for curve in found])
-    centred = loads - loads.mean(axis=0)
-    axes = np.linalg.svd(centred, full_matrices=False)[2][:2]
-    largest = axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)]
-    axes *= np.sign(largest)[:, None]  # a component has no sign: the same on every machine
-    places = np.zeros((len(found), 2))
-    places[:, : len(axes)] = centred @ axes.T
-    weights = np.ones(len(found))
-    if sizes is not None:
-        weights = np.maximum(np.array(sizes.data["customers"].to_pylist()), 0.0)
-    figure = new_figure(height=380, legend=False)
-    figure.add_scatter(
-        x=places[:, 0],
-        y=places[:, 1],
-        mode="markers+text" if len(found) <= _MAX_NAMES else "markers",
-        text=[curve.name for curve in found],
-        textposition="top center",
-        marker={
-            "size": 14.0 + 46.0 * np.sqrt(weights / max(weights.max(), 1e-9)),
-            "color": [colour(curve.number) for curve in found],
-            "opacity": 0.75,
-            "line": {"width": 1, "color": "#fff"},
-        },
-        hovertemplate="cluster %{text}<extra></extra>",
-    )
-    for axis, title in ((figure.update_xaxes, "PC 1"), (figure.update_yaxes, "PC 2")):
-        axis(title_text=title, showticklabels=False, zeroline=False)
-    figure.update_layout(margin={"l": 40, "r": 30, "t": 40, "b": 40})
-    return figure

@@ -1,84 +1,103 @@
-"""Figures of released load curves, for the report sections of several products."""
+"""Figures and tables of released load curves, for the report sections of several products."""
 
+import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
-import numpy as np
 from plotly.graph_objects import Figure
 
 from wattveil.arrays import Floats
-from wattveil.products.tables import Table, curve_names
-from wattveil.web.charts import TWO_SIDED_95, add_band, colour, label_times, new_figure
+from wattveil.products.segments import curves
+from wattveil.products.tables import Table
+from wattveil.web.charts import TWO_SIDED_95, label_times, new_figure
+from wattveil.web.curves import Curve, add_curve, curves_figure
+from wattveil.web.formatting import format_number
+from wattveil.web.pages import PageTable
+
+_MAX_ROWS = 96
+"""Maximum of rows of a table behind a figure."""
 
 
-class Curve(NamedTuple):
-    """A load curve of a cluster or group."""
+def curve_figure(curve: Curve, *, unit: str, limits: tuple[float, float] | None = None) -> Figure:
+    """Return a figure of one load curve with its band.
 
-    name: str
-    number: int
-    """Selects the colour: the same in every figure."""
-    along: list[str]
-    """Times of day, or ranks."""
-    load: Floats
-    std: Floats | None
-
-
-def curves(table: Table) -> list[Curve]:
-    """Return the curve of each cluster, of each group, or of each cluster of each group."""
-    data = table.data.to_pydict()
-    groups, clusters = data["group"], data.get("cluster")
-    names = groups if clusters is None else cluster_names(groups, clusters)
-    place = {group: number for number, group in enumerate(dict.fromkeys(groups))}
-    numbers = [place[group] for group in groups] if clusters is None else clusters
-    along = data.get("time") or [str(rank) for rank in data["rank"]]
-    load, std = curve_names(table)
-    errors = data.get(std)
-    rows_of: dict[str, list[int]] = {}
-    for row, name in enumerate(names):
-        rows_of.setdefault(name, []).append(row)
-    return [
-        Curve(
-            name=name,
-            number=numbers[rows[0]],
-            along=[along[row] for row in rows],
-            load=np.array([data[load][row] for row in rows]),
-            std=None if errors is None else np.array([errors[row] for row in rows]),
-        )
-        for name, rows in rows_of.items()
-    ]
-
-
-def cluster_names(groups: Sequence[str], clusters: Sequence[int]) -> list[str]:
-    """Return the number of each cluster, after its group where there are several groups."""
-    several = len(set(groups)) > 1
-    pairs = zip(groups, clusters, strict=True)
-    return [f"{group} {cluster}" if several else str(cluster) for group, cluster in pairs]
-
-
-def add_curve(figure: Figure, curve: Curve, along: Sequence[float], *, name: str = "") -> None:
-    """Draw a curve, with its 95 % band where standard errors are known."""
-    if curve.std is not None:
-        reach = TWO_SIDED_95 * curve.std
-        low, high = curve.load - reach, curve.load + reach
-        add_band(figure, along, low, high, colour=colour(curve.number))
-    figure.add_scatter(
-        x=list(along),
-        y=curve.load,
-        text=curve.along,
-        name=name,
-        mode="lines",
-        line={"color": colour(curve.number), "width": 2.5},
-        hovertemplate="%{text}: %{y:.3g}<extra></extra>",
-    )
-
-
-def curve_figure(curve: Curve, *, unit: str) -> Figure:
-    """Return a figure of one load curve with its band."""
+    Parameters
+    ----------
+    unit
+        Title of the vertical axis.
+    limits
+        Range of the vertical axis, to compare several figures; None for that of the curve.
+    """
     figure = new_figure(height=230, legend=False)
     add_curve(figure, curve, range(len(curve.along)))
     label_times(figure, curve.along)
-    figure.update_yaxes(title_text=unit, rangemode="tozero")
+    figure.update_yaxes(title_text=unit, rangemode="tozero", range=limits)
     return figure
+
+
+def common_limits(shown: Sequence[tuple[Floats, Floats]]) -> tuple[float, float]:
+    """Return a vertical range for several figures: from 0 or below to above every value.
+
+    Parameters
+    ----------
+    shown
+        Lower and upper values of each figure.
+    """
+    low = min(0.0, *(float(lower.min()) for lower, _ in shown))
+    high = max(float(upper.max()) for _, upper in shown)
+    room = 0.05 * ((high - low) or 1.0)
+    return low - (room if low else 0.0), high + room
+
+
+def curve_words(curve: Curve, unit: str) -> str:
+    """Return maximum and minimum of a curve in words, for readers who do not see it."""
+    high, low = int(curve.load.argmax()), int(curve.load.argmin())
+    return (
+        f"highest {format_number(curve.load[high])} {unit} at {curve.along[high]},"
+        f" lowest {format_number(curve.load[low])} {unit} at {curve.along[low]}"
+    )
+
+
+def curve_table(title: str, drawn: Sequence[Curve], *, along: str, prefix: str = "") -> PageTable:
+    """Return the values of curves as a table: a row per slot, a column per curve.
+
+    Parameters
+    ----------
+    along
+        Title of the first column.
+    prefix
+        Begins the title of the column of each curve.
+    """
+    texts = [[_cell(curve, slot) for slot in range(len(curve.along))] for curve in drawn]
+    return slot_table(title, drawn, texts, along=along, prefix=prefix)
+
+
+def slot_table(
+    title: str,
+    drawn: Sequence[Curve],
+    texts: Sequence[Sequence[str]],
+    *,
+    along: str = "time",
+    prefix: str = "cluster ",
+) -> PageTable:
+    """Return a table of one text per slot and curve.
+
+    Of long curves every k-th slot is listed, and the title says so.
+    """
+    times = drawn[0].along
+    slots = range(0, len(times), math.ceil(len(times) / _MAX_ROWS))
+    if slots.step > 1:
+        title += f"; one row in {slots.step}, all are in the folder tables"
+    head = (along, *(f"{prefix}{curve.name}" for curve in drawn))
+    return PageTable(
+        title, head, [(times[slot], *(column[slot] for column in texts)) for slot in slots]
+    )
+
+
+def _cell(curve: Curve, slot: int) -> str:
+    text = format_number(curve.load[slot])
+    if curve.std is None:
+        return text
+    return f"{text} ± {format_number(TWO_SIDED_95 * curve.std[slot])}"
 
 
 def group_curves_figure(table: Table, *, unit: str, falling: bool = False) -> Figure:
@@ -93,16 +112,4 @@ def group_curves_figure(table: Table, *, unit: str, falling: bool = False) -> Fi
     falling
         Whether the curves are duration curves, along ranks.
     """
-    drawn = curves(table)
-    figure = new_figure(height=340, legend=len(drawn) > 1)
-    for curve in drawn:
-        along: Sequence[float] = range(len(curve.along))
-        if falling:
-            along = [100.0 * (rank + 0.5) / len(along) for rank in along]
-        add_curve(figure, curve, along, name=curve.name)
-    if falling:
-        figure.update_xaxes(title_text="% of the time at or above")
-    else:
-        label_times(figure, drawn[0].along)
-    figure.update_yaxes(title_text=unit, rangemode="tozero")
-    return figure
+    return curves_figure(curves(table), unit=unit, falling=falling)

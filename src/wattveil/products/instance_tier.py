@@ -12,13 +12,14 @@ import numpy as np
 from wattveil.numerics.groups.group_sizes import ALL_CUSTOMERS
 from wattveil.privacy.guarantee import Tier
 from wattveil.privacy.mechanisms.response import fresh_key, pseudonyms
-from wattveil.products.clusters import centroid_layout, segment_figures
+from wattveil.products.clusters import centroid_layout
 from wattveil.products.findings import Finding, same_numbers
 from wattveil.products.labels import label_layout, name_finding
 from wattveil.products.product import (
     Allotment,
     Choice,
     Contents,
+    Headline,
     Product,
     ReleasedProduct,
     Run,
@@ -27,6 +28,7 @@ from wattveil.products.product import (
     response_allotment,
 )
 from wattveil.products.request import ReleaseRequest
+from wattveil.products.segment_figures import segment_figures, segment_headline
 from wattveil.products.tables import CLUSTER, CUSTOMERS, GROUP, LOAD_KW, Table, TableLayout, crossed
 from wattveil.release.instance import LeaveOneOutKMeans
 from wattveil.web.charts import ReportFigure
@@ -43,6 +45,7 @@ class InstanceClusters(Product):
     name = "clusters"
     title = "Customer segments"
     tier = Tier.INSTANCE
+    choices = ("n_clusters",)
     mechanisms = frozenset({"gaussian_answer"})
 
     def is_requested(self, request: ReleaseRequest) -> bool:
@@ -89,6 +92,11 @@ class InstanceClusters(Product):
             tables=(layout.filled(means.ravel()),),
         )
 
+    def headline(self, tables: Mapping[str, Table], choice: Choice) -> Headline:
+        """Return how many segments there are, and the largest."""
+        del choice
+        return segment_headline(tables.get("centroids"), tables.get("cluster_sizes"))
+
     def figures(self, tables: Mapping[str, Table], choice: Choice) -> Iterator[ReportFigure]:
         """Return the curve of each cluster, the sizes, and a map of the clusters."""
         del choice
@@ -103,6 +111,7 @@ class InstanceLabels(Product):
     title = "Labels"
     unprotected = (_LABELLED,)
     tier = Tier.INSTANCE
+    choices = ("label_epsilon",)
     mechanisms = frozenset({"modulo_labels"})
     postprocessing = ("cluster sizes: released labels counted",)
 

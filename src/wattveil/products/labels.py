@@ -7,7 +7,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -43,6 +43,7 @@ from wattveil.products.tables import (
     curve_names,
 )
 from wattveil.release.randomised_labels import ReleasedLabels, label_design
+from wattveil.web.results import Result, ResultTable, records_table
 
 _PSEUDONYM = re.compile("[0-9a-f]{32}")
 _LISTED = (
@@ -56,6 +57,7 @@ class Labels(Product):
 
     name = "labels"
     title = "Labels"
+    choices = ("label_epsilon",)
     needs = "label_epsilon"
     needs_customer_list = True
     unprotected = (_LISTED,)
@@ -193,7 +195,7 @@ def _size_problems(contents: Contents) -> Iterator[str]:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LabelPlan:
+class LabelPlan(Result):
     """Expected accuracy of `release_labels`, from public parameters."""
 
     label_error: float
@@ -201,6 +203,14 @@ class LabelPlan:
     shares_std: Floats
     """Expected standard error of each cluster's share."""
     channel: Channel
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        clusters = np.arange(self.shares_std.size)
+        columns = {"cluster": clusters, "share_std": self.shares_std}
+        return {
+            "plan": lambda: records_table([{"label_error": self.label_error}]),
+            "shares": lambda: ResultTable(columns, ("cluster",)),
+        }
 
 
 def plan_labels(

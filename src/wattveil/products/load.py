@@ -9,7 +9,7 @@ True
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,18 +26,20 @@ from wattveil.numerics.groups.group_sizes import (
 )
 from wattveil.numerics.load_basis import Calendar, public_calendar, whole_days
 from wattveil.privacy.guarantee import global_guarantee
-from wattveil.products.curve_figures import group_curves_figure
+from wattveil.products.curve_figures import curve_table, curve_words, group_curves_figure
 from wattveil.products.findings import Finding, same_numbers
 from wattveil.products.product import (
     Allotment,
     Choice,
     Contents,
     Expectation,
+    Headline,
     Product,
     ReleasedProduct,
     Run,
     Work,
 )
+from wattveil.products.segments import curves
 from wattveil.products.tables import (
     CUSTOMERS,
     CUSTOMERS_STD,
@@ -59,7 +61,9 @@ from wattveil.release.group_load import (
     load_duration_curve,
 )
 from wattveil.release.rows.load_features import first_columns
-from wattveil.web.charts import ReportFigure
+from wattveil.web.charts import TWO_SIDED_95, ReportFigure
+from wattveil.web.formatting import format_number
+from wattveil.web.results import Result, ResultTable
 
 _SIZE = "root-mean-square load, with quick changes counted more"
 _BOUND = Column(
@@ -79,6 +83,7 @@ _BIAS = Column(
     minimum=0.0,
 )
 _RANK = Column(name="rank", text="0 is the highest", type="int64", minimum=0.0)
+_SMALL_KW = 0.01
 _LOG_STD = 0.6
 _HIGH_CLIPPED_SHARE = 0.2
 """Share of clipped customers above which the report warns that means are biased."""
@@ -89,7 +94,9 @@ class Load(Product):
 
     name = "load"
     title = "Load"
+    is_first_in_report = True
     default_weight = 1.0
+    choices = ("by",)
     postprocessing = (
         "mean load: noisy sums filtered with the known noise, over noisy counts",
         "bias of a mean load from clipping is corrected as far as noisy sizes permit",
@@ -207,17 +214,66 @@ class Load(Product):
             same = same_numbers(tables["load_duration"].column("load_kw"), due)
             yield Finding("load duration is the mean load sorted", same, "times the customers")
 
+    def headline(self, tables: Mapping[str, Table], choice: Choice) -> Headline:
+        """Return the mean load of all customers: average, peak and minimum."""
+        if not {"load_shapes", "groups"} <= set(tables):
+            return Headline()
+        drawn, groups = curves(tables["load_shapes"]), tables["groups"]
+        counts = np.maximum(groups.column("customers"), 0.0)
+        weights = counts / counts.sum() if counts.any() else np.full(counts.size, 1 / counts.size)
+        mean = weights @ np.array([curve.load for curve in drawn])
+        times, high, low = drawn[0].along, int(mean.argmax()), int(mean.argmin())
+        energy = f" ({24.0 * mean.mean():.1f} kWh a day)" if _is_one_day(choice) else ""
+        peak = _rounded(mean[high])
+        if len(drawn) == 1 and drawn[0].std is not None:
+            peak += f" ± {_rounded(TWO_SIDED_95 * drawn[0].std[high])}"
+        errors = groups.column("customers_std")
+        number = f"{counts.sum():,.0f} ± {TWO_SIDED_95 * np.linalg.norm(errors):,.0f}"
+        average = f"{_rounded(mean.mean())} kW"
+        return Headline(
+            f"A customer uses {average} on average{energy}, most at {times[high]} ({peak} kW) and"
+            f" least at {times[low]} ({_rounded(mean[low])} kW).",
+            ((average, "mean load per customer"), (number, "customers, estimated")),
+        )
+
     def figures(self, tables: Mapping[str, Table], choice: Choice) -> Iterator[ReportFigure]:
         """Return mean load and duration curves of all groups."""
         del choice
         if not {"load_duration", "load_shapes", "groups"} <= set(tables):
             return
         caption = _caption(tables["groups"])
-        shapes = group_curves_figure(tables["load_shapes"], unit="kW per customer")
-        yield ReportFigure("Mean load per customer", shapes, caption)
-        duration = tables["load_duration"]
-        figure = group_curves_figure(duration, unit="kW, all customers", falling=True)
-        yield ReportFigure("Load duration", figure, caption)
+        shapes, duration = tables["load_shapes"], tables["load_duration"]
+        drawn = curves(shapes)
+        yield ReportFigure(
+            "Mean load per customer",
+            group_curves_figure(shapes, unit="kW per customer"),
+            caption,
+            alt="Mean load per customer: "
+            + "; ".join(f"{curve.name}: {curve_words(curve, 'kW')}" for curve in drawn),
+            table=curve_table("Mean load per customer (kW)", drawn, along="time"),
+        )
+        sorted_loads = curves(duration)
+        yield ReportFigure(
+            "Load duration",
+            group_curves_figure(duration, unit="kW, all customers", falling=True),
+            caption,
+            alt="Load of all customers together, in descending order: "
+            + "; ".join(
+                f"{curve.name}: from {format_number(curve.load[0])} kW"
+                f" to {format_number(curve.load[-1])} kW"
+                for curve in sorted_loads
+            ),
+            table=curve_table("Load duration (kW)", sorted_loads, along="rank"),
+        )
+
+
+def _rounded(load_kw: float) -> str:
+    """Return a load with two decimals, or two digits where these would be zeros."""
+    return f"{load_kw:.2f}" if abs(load_kw) >= _SMALL_KW else f"{load_kw:.2g}"
+
+
+def _is_one_day(choice: Choice) -> bool:
+    return choice.grid.cells == choice.grid.slots
 
 
 def duration_kw(mean_kw: Floats, customers: Floats) -> Floats:
@@ -245,13 +301,21 @@ def _caption(groups: Table) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LoadPlan:
+class LoadPlan(Result):
     """Expected error and clipping bound of each group."""
 
     error_kw: Floats
     """Expected root-mean-square error over the slots; of a duration curve, over the ranks."""
     clip_kw: Floats
     """The size above which customers will be clipped."""
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"plan": self._groups}
+
+    def _groups(self) -> ResultTable:
+        groups = np.arange(self.error_kw.size)
+        columns = {"group": groups, "error_kw": self.error_kw, "clip_kw": self.clip_kw}
+        return ResultTable(columns, ("group",))
 
 
 def plan_load_shapes(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
 from wattveil.arrays import Floats, Texts
 from wattveil.declaration import Declaration
 from wattveil.engines.local import DistributedProfiles, Values, listed_rows, load_rows, value_rows
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidParameterError, one_of
 from wattveil.privacy.accounting import RHO_UNITS, Composition
 from wattveil.privacy.guarantee import Budget, Guarantee, Neighbours, Spend, Tier, Unit
 from wattveil.privacy.private_data import Rows
@@ -106,6 +106,25 @@ class Expectation:
     def __str__(self) -> str:
         """Return value and unit."""
         return self.unit if self.value is None else f"{self.value:.2g} {self.unit}".rstrip()
+
+
+class Headline(NamedTuple):
+    """Main result of a product, for readers who read nothing else."""
+
+    sentence: str = ""
+    facts: Sequence[tuple[str, str]] = ()
+    """Numbers, each with its name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Achievement:
+    """A number of released values that a quality holds for, counted after the release."""
+
+    quantity: str
+    group: str
+    """Group of customers; ``all``: every customer."""
+    count: int
+    of: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,7 +228,7 @@ class Work:
         """Each customer's value of the public attribute."""
         name, known = self.request.by, self._profiles.attributes
         if name is None or name not in known:
-            rule = f"an attribute of the profiles, one of {sorted(known)}"
+            rule = f"an attribute of the profiles, {one_of(sorted(known))}"
             raise InvalidParameterError("by", rule, name)
         return value_rows(known[name])
 
@@ -257,6 +276,8 @@ class Product(ABC):
     """Of one word: the name in requests, manifests, options and pages."""
     title: str
     """Heading of its section in the report."""
+    is_first_in_report: bool = False
+    """Whether its section precedes those of the other products."""
     tier: Tier = Tier.GLOBAL
     default_weight: float | None = None
     """Default share of the Gaussian budget, in relation to other products; None: it has none, and
@@ -265,6 +286,9 @@ class Product(ABC):
     """Fields of a request that concern this product alone, each with a default; None: there are
     none. `request.options[name]` holds the validated model. Products of one name in two tiers share
     it."""
+    choices: tuple[str, ...] = ()
+    """Fields of a request that shape it, beside the privacy budget and its own options. Forms offer
+    and send a field only with a product that it shapes."""
     needs: str = ""
     """What a request must contain for it, in words."""
     needs_customer_list: bool = False
@@ -334,6 +358,21 @@ class Product(ABC):
     def recompute(self, contents: Contents) -> Iterator[Finding]:  # noqa: ARG002 - by default none
         """Recompute the released numbers that follow from other released numbers."""
         yield from ()
+
+    def achieved(
+        self,
+        tables: Mapping[str, Table],  # noqa: ARG002 - by default nothing
+    ) -> tuple[Achievement, ...]:
+        """Return qualities of the release for the manifest, from released tables alone."""
+        return ()
+
+    def headline(
+        self,
+        tables: Mapping[str, Table],  # noqa: ARG002 - by default nothing
+        choice: Choice,  # noqa: ARG002
+    ) -> Headline:
+        """Return the main result in ordinary words, for the first lines of the report."""
+        return Headline()
 
     def figures(
         self,

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from wattveil.declaration import Declaration, check_options
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidParameterError, one_of
 from wattveil.privacy.guarantee import Tier
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def product_named(name: str, tier: Tier) -> "Product":
     """Return the product of this name; an unknown name is refused."""
     known = {product.name: product for product in products_of(tier)}
     if name not in known:
-        raise InvalidParameterError("product", f"one of {[*known]}", name)
+        raise InvalidParameterError("product", one_of(known), name)
     return known[name]
 
 

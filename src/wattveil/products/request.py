@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from wattveil import checks
 from wattveil.declaration import CommandLine, Declaration, ModelByKey, Rule
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidParameterError, one_of
 from wattveil.numerics.size_distribution import MAX_KW, MIN_KW
 from wattveil.privacy.guarantee import Tier
 from wattveil.products.public_estimate import (
@@ -30,6 +30,8 @@ from wattveil.products.registry import default_weights, product_options
 NOT_STATED = "not stated"
 MAX_TEXT = 2000
 """Characters of a text in a request."""
+MIN_CUSTOMERS_PER_CLUSTER = 10
+"""On average; below it, accuracy is poor: counts of clusters are within their noise."""
 _NAME_OF_GLOBAL = re.compile(r"differential(ly)?\W+priva", re.IGNORECASE)
 
 MIN_SIZE_KW, MAX_SIZE_KW = 0.04, 40.0
@@ -50,8 +52,19 @@ Line = Annotated[
     Rule(f"one line of 1 to {MAX_TEXT} letters, without hidden ones"),
 ]
 KW: dict[str, JsonValue] = {"unit": "kW"}
-Epsilon = Annotated[float, Field(ge=checks.MIN_EPSILON, le=checks.MAX_EPSILON)]
-Delta = Annotated[float, Field(gt=0.0, lt=1.0)]
+Epsilon = Annotated[
+    float,
+    Field(ge=checks.MIN_EPSILON, le=checks.MAX_EPSILON),
+    Rule(
+        f"a number above 0, usually 0.1 to 10 (at least {checks.MIN_EPSILON:g} and at most"
+        f" {checks.MAX_EPSILON:g})"
+    ),
+]
+Delta = Annotated[
+    float,
+    Field(gt=0.0, lt=1.0),
+    Rule("above 0 and below 1, and should be far below 1/customers, such as 1e-6"),
+]
 Weight = Annotated[float, Field(ge=0.0)]
 
 _BUDGET = CommandLine(group="Privacy budget")
@@ -165,7 +178,9 @@ class ReleaseRequest(Declaration):
         """Check rules between fields; estimators check the rest of their parameters."""
         for part in self.weights:
             if part not in default_weights():
-                raise InvalidParameterError("weights", f"for one of {[*default_weights()]}", part)
+                raise InvalidParameterError(
+                    "weights", f"given for a product, {one_of(default_weights())}", part
+                )
         self._check_groups()
         self._check_labels()
         if self.tier is Tier.INSTANCE:
@@ -178,15 +193,18 @@ class ReleaseRequest(Declaration):
             if _NAME_OF_GLOBAL.search(text):
                 rule = "without the name of a guarantee that the instance tier does not give"
                 raise InvalidParameterError(name, rule, text)
-        if self.by or self.weights or self.normalise:
-            rule = "left out in the instance tier, which has clusters and labels only"
-            raise InvalidParameterError("by, weights, normalise", rule, "given")
+        for name in ("by", "weights", "normalise"):
+            if given := getattr(self, name):
+                rule = "left out in the instance tier, which has clusters and labels only"
+                raise InvalidParameterError(name, rule, given)
 
     def _check_groups(self) -> None:
         """Require a public list of groups: one taken from the data would reveal who is there."""
-        if bool(self.by) != bool(self.levels):
-            rule = "given together: an attribute, and the public list of its values"
-            raise InvalidParameterError("by, levels", rule, (self.by, self.levels))
+        if self.by and not self.levels:
+            rule = f"the public list of the values of {self.by}, such as single,couple,pv"
+            raise InvalidParameterError("levels", rule, self.levels)
+        if self.levels and not self.by:
+            raise InvalidParameterError("by", "the attribute that has these levels", self.by)
         if len(set(self.levels)) < len(self.levels):
             raise InvalidParameterError("levels", "each value once", self.levels)
         if self.clusters_by_group and (not self.by or self.label_epsilon is not None):
@@ -196,7 +214,8 @@ class ReleaseRequest(Declaration):
     def _check_labels(self) -> None:
         if self.label_epsilon is None:
             if self.real_ids:
-                raise InvalidParameterError("real_ids", "with labels only", self.real_ids)
+                rule = "left out without label_epsilon: ids are published with labels only"
+                raise InvalidParameterError("real_ids", rule, self.real_ids)
             return
         if self.label_epsilon >= self.epsilon:
             rule = f"below epsilon = {self.epsilon}, of which it is a part"
@@ -210,6 +229,24 @@ class ReleaseRequest(Declaration):
         """Warnings about choices that weaken the guarantee; from public numbers alone."""
         found = delta_warning(self.delta, self.customers)
         return () if found is None else (found,)
+
+    @property
+    def accuracy_warnings(self) -> tuple[str, ...]:
+        """Warnings about results that noise will hide; from public numbers alone.
+
+        A warning from the true number of customers would influence the number of clusters that is
+        chosen next, and that number is published.
+        """
+        has_clusters = self.tier is Tier.INSTANCE or self.weight("clusters") > 0.0
+        if not has_clusters or self.customers >= MIN_CUSTOMERS_PER_CLUSTER * self.n_clusters:
+            return ()
+        found = (
+            f"{self.n_clusters:,} clusters for about {self.customers:,} customers (public"
+            f" estimate) leave fewer than {MIN_CUSTOMERS_PER_CLUSTER} customers per cluster: noise"
+            " will hide most of them, and the plan takes minutes."
+            f" Rule of thumb: at most customers/{MIN_CUSTOMERS_PER_CLUSTER} clusters."
+        )
+        return (found,)
 
     @property
     def plausible_kw(self) -> tuple[float, float]:

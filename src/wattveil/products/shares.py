@@ -1,6 +1,6 @@
 """The product `shares`: number and share of customers of each cluster, by group."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,6 +43,8 @@ from wattveil.products.tables import (
 )
 from wattveil.release.cluster_shares import ClusterShares, cluster_shares
 from wattveil.web.charts import TWO_SIDED_95, ReportFigure, colour, new_figure
+from wattveil.web.pages import PageTable
+from wattveil.web.results import Result, ResultTable
 
 
 class Shares(Product):
@@ -51,6 +53,7 @@ class Shares(Product):
     name = "shares"
     title = "Segments by group"
     default_weight = 1.0
+    choices = ("by",)
     needs = "by, and clusters of all customers"
     postprocessing = ("shares: the nearest shares of at least 0 that add up to 1 in a group",)
 
@@ -131,7 +134,17 @@ class Shares(Product):
         """Return the shares of each group."""
         if "cluster_shares" in tables:
             caption = f"Shares of the customer segments in each {choice.request.by}."
-            yield ReportFigure("Shares", _share_figure(tables["cluster_shares"]), caption)
+            table = _share_table(tables["cluster_shares"])
+            yield ReportFigure(
+                "Shares",
+                _share_figure(tables["cluster_shares"]),
+                caption,
+                alt="Shares of the clusters, with ± 2 standard errors. "
+                + "; ".join(
+                    f"{group}: {', '.join(map(str, shares))}" for group, *shares in table.rows
+                ),
+                table=table,
+            )
 
 
 def _share_problems(contents: Contents) -> Iterator[str]:
@@ -145,6 +158,26 @@ def _share_problems(contents: Contents) -> Iterator[str]:
         yield "share does not follow from count"
     if not same_numbers(table.column("share_std").reshape(shape), due.shares_std):
         yield "share_std does not follow from count"
+
+
+def _share_table(table: Table) -> PageTable:
+    """Return the shares of each group with their errors."""
+    data = table.data.to_pydict()
+    clusters = sorted(set(data["cluster"]))
+    texts = {
+        (group, cluster): f"{100.0 * share:.1f} ± {100.0 * TWO_SIDED_95 * std:.1f} %"
+        for group, cluster, share, std in zip(
+            data["group"], data["cluster"], data["share"], data["share_std"], strict=True
+        )
+    }
+    return PageTable(
+        "Shares",
+        ("group", *(f"cluster {cluster}" for cluster in clusters)),
+        [
+            (group, *(texts[group, cluster] for cluster in clusters))
+            for group in dict.fromkeys(data["group"])
+        ],
+    )
 
 
 def _share_figure(table: Table) -> Figure:
@@ -172,12 +205,26 @@ def _share_figure(table: Table) -> Figure:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SharesPlan:
+class SharesPlan(Result):
     """Expected accuracy of `cluster_shares`, from public parameters."""
 
     counts_std: float
     shares_std: Floats
     """Expected standard error of each share, in the shape of the table."""
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"plan": self._cells}
+
+    def _cells(self) -> ResultTable:
+        n_clusters = self.shares_std.shape[-1]
+        groups, clusters = np.divmod(np.arange(self.shares_std.size), n_clusters)
+        columns = {
+            "group": groups,
+            "cluster": clusters,
+            "count_std": np.full(self.shares_std.size, self.counts_std),
+            "share_std": self.shares_std.ravel(),
+        }
+        return ResultTable(columns, ("group", "cluster"))
 
 
 def plan_shares(

@@ -1,7 +1,7 @@
 """The product `synthesis`: a model of synthetic customers, and a first sample from it."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from wattveil.numerics.kmeans.lloyd import k_means
 from wattveil.numerics.measures.fidelity_measures import correlation_error, slot_distance
 from wattveil.numerics.synthesis import SyntheticModel
 from wattveil.products.clusters import Clusters, several_days, simulated_rows, simulation_of
-from wattveil.products.curve_figures import Curve, add_curve, curves
+from wattveil.products.curve_figures import common_limits, slot_table
 from wattveil.products.findings import Finding, gathered, same_numbers
 from wattveil.products.product import (
     Allotment,
@@ -32,9 +32,14 @@ from wattveil.products.product import (
     Work,
 )
 from wattveil.products.request import ReleaseRequest
+from wattveil.products.segments import largest_segments, segments
 from wattveil.products.tables import CLUSTER, SLOT, TIME, Column, Table, TableLayout
 from wattveil.release.synthetic import LoadSynthesizer
 from wattveil.web.charts import ReportFigure, add_band, colour, label_times, new_figure
+from wattveil.web.curves import Curve, add_curve
+from wattveil.web.formatting import format_number
+from wattveil.web.pages import PageTable
+from wattveil.web.results import Result, ResultTable, records_table
 
 MODEL = "synthetic_model.json"
 FIRST_SET, FIRST_SEED = 1000, 1
@@ -42,6 +47,7 @@ FIRST_SET, FIRST_SEED = 1000, 1
 _POPULATIONS = 3
 _RUNS = 2
 _SAMPLED = 4000
+_PERCENTILES = (5, 25, 75, 95)
 _CAPTION = (
     "Customers sampled from the released model of each cluster: 50 % lie in the dark band, 90 % in"
     " the light one. None is a real customer. Sample more with wattveil synthesize."
@@ -142,11 +148,26 @@ class Synthesis(Product):
         del choice
         if not {"synthetic", "centroids"} <= set(tables):
             return
-        drawn = set(tables["synthetic"].data["cluster"].to_pylist())
-        for curve in curves(tables["centroids"]):
-            none = "" if curve.number in drawn else " · too small for any customer"
-            figure = _spread_figure(curve, tables["synthetic"])
-            yield ReportFigure(f"Cluster {curve.name}{none}", figure, _CAPTION)
+        released = segments(tables["centroids"], tables.get("cluster_sizes"))
+        shown, rest = largest_segments(released)
+        spreads = {one.curve.number: _spread(one.curve, tables["synthetic"]) for one in shown}
+        limits = common_limits(
+            [(spread[0], spread[-1]) for spread in spreads.values() if spread is not None]
+            + [(one.curve.load, one.curve.load) for one in shown]
+        )
+        for one in shown:
+            curve, spread = one.curve, spreads[one.curve.number]
+            none = " · too small for any customer" if spread is None else ""
+            yield ReportFigure(
+                f"Cluster {curve.name}{none}",
+                _spread_figure(curve, spread, limits),
+                _CAPTION + rest,
+                alt=f"Synthetic customers of cluster {curve.name}{none}: {_words(spread)}",
+                is_faded=one.sized is False,
+                table=_spread_table([one.curve for one in shown], spreads)
+                if one is shown[0]
+                else None,
+            )
 
 
 def _synthesizer(choice: Choice, allotment: Allotment, centroids: Floats) -> LoadSynthesizer:
@@ -173,14 +194,16 @@ def read_model(bundle: Path) -> SyntheticModel:
     try:
         return SyntheticModel.from_dict(json.loads(path.read_text("utf-8")))
     except OSError as error:
-        raise InvalidFileError(path, "file", "a bundle with synthesis", str(error)) from error
+        raise InvalidFileError(
+            path, "file", "a bundle that was released with synthesis", None
+        ) from error
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise InvalidFileError(path, "content", "a synthetic model", str(error)) from error
 
 
 def first_set(model: SyntheticModel) -> tuple[Ints, Floats]:
     """Return the clusters and the load of the first sample, slot by slot."""
-    load_kw, clusters = model.sample(FIRST_SET, seed=FIRST_SEED)
+    load_kw, clusters = model.sample(FIRST_SET, random_state=FIRST_SEED)
     return np.repeat(clusters, load_kw.shape[1]), load_kw.ravel()
 
 
@@ -203,28 +226,60 @@ def _sample_problems(contents: Contents) -> Iterator[str]:
         yield "another sample is drawn from it"
 
 
-def _spread_figure(curve: Curve, synthetic: Table) -> Figure:
-    """Return a figure of a load curve with 50 % and 90 % of its synthetic customers."""
+def _spread(curve: Curve, synthetic: Table) -> Floats | None:
+    """Return the percentiles of the synthetic customers of a cluster; None if it has none."""
     own = synthetic.data.filter(compute.equal(synthetic.data["cluster"], curve.number))
+    if not own.num_rows:
+        return None
     load = own["load_kw"].to_numpy().reshape(-1, curve.load.size)
+    percentiles: Floats = np.percentile(load, _PERCENTILES, axis=0)
+    return percentiles
+
+
+def _spread_figure(curve: Curve, spread: Floats | None, limits: tuple[float, float]) -> Figure:
+    """Return a figure of a load curve with 50 % and 90 % of its synthetic customers."""
     figure, along = new_figure(height=230, legend=False), range(curve.load.size)
-    for low, high, shade in ((5, 95, 0.15), (25, 75, 0.3)) if len(load) else ():
-        lower, upper = np.percentile(load, (low, high), axis=0)
-        add_band(figure, along, lower, upper, colour=colour(curve.number), opacity=shade)
+    if spread is not None:
+        for low, high, shade in ((0, -1, 0.15), (1, -2, 0.3)):
+            shown = colour(curve.number)
+            add_band(figure, along, spread[low], spread[high], colour=shown, opacity=shade)
     add_curve(figure, curve._replace(std=None), along)
     label_times(figure, curve.along)
-    figure.update_yaxes(title_text="kW", rangemode="tozero")
+    figure.update_yaxes(title_text="kW", rangemode="tozero", range=limits)
     return figure
 
 
+def _spread_table(drawn: Sequence[Curve], spreads: Mapping[int, Floats | None]) -> PageTable:
+    """Return the range of 90 % of the customers of each cluster, by slot."""
+    texts = [
+        ["none"] * curve.load.size
+        if (spread := spreads[curve.number]) is None
+        else [
+            f"{format_number(low)} to {format_number(high)}"
+            for low, high in zip(spread[0], spread[-1], strict=True)
+        ]
+        for curve in drawn
+    ]
+    return slot_table("Range of 90 % of the synthetic customers, kW", drawn, texts)
+
+
+def _words(spread: Floats | None) -> str:
+    if spread is None:
+        return "none"
+    return f"95 % lie below {format_number(spread[-1].max())} kW at all times"
+
+
 @dataclass(frozen=True, kw_only=True)
-class SyntheticPlan:
+class SyntheticPlan(Result):
     """Expected accuracy of a model, from public parameters and simulated populations."""
 
     slot_distance: float
     """Median of `slot_distance` between real and synthetic customers, in standard deviations."""
     correlation_error: float
     """Median of the mean absolute error of the correlation of two slots."""
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"plan": lambda: records_table([vars(self)])}
 
 
 def plan_synthesizer(
@@ -256,7 +311,7 @@ def plan_synthesizer(
             centroids = k_means(estimator.comparable(rows), k, seed=0, n_init=3).centroids
             simulation.set_params(centroids=centroids, n_clusters=k)
         for run in range(_RUNS):
-            sampled, _ = clone(simulation).fit(rows).sample(_SAMPLED, seed=run)
+            sampled, _ = clone(simulation).fit(rows).sample(_SAMPLED, random_state=run)
             distances.append(slot_distance(rows, sampled))
             errors.append(correlation_error(rows, sampled))
     return SyntheticPlan(

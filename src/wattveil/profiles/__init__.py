@@ -25,3 +25,7 @@ __all__ = [
     "hours_from_readings",
     "profiles_from_readings",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -1,7 +1,7 @@
 """`profiles_from_readings`: averages of each customer, and the rules of coverage."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, overload
@@ -21,6 +21,7 @@ from wattveil.readings.slot_counts import MASK_BITS, SPECIAL, calendar_of_instan
 from wattveil.readings.slot_totals import SlotTotals
 from wattveil.readings.sources import ident, read_texts
 from wattveil.readings.timestamps import MINUTE_US, offsets
+from wattveil.web.results import PrivateResult, ResultTable
 
 NO_USABLE_READING = "no usable reading"
 
@@ -51,7 +52,7 @@ class Averages:
 
 
 @dataclass(frozen=True, repr=False)  # the default would print ids and loads
-class ProfileBuild:
+class ProfileBuild(PrivateResult):
     """Profiles with their account; counts are exact, so internal only.
 
     ``averages`` has every customer with a reading, including those that were dropped; ``kept``
@@ -62,6 +63,20 @@ class ProfileBuild:
     account: ProfileAccount
     averages: Averages
     kept: NDArray[np.bool_]
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"customers": self._customers}
+
+    def _customers(self) -> ResultTable:
+        names = ("days", "max_gap_hours", "estimated_share")
+        numbers = {name: getattr(self.averages, name) for name in names}
+        own = {
+            "customer_id": self.averages.customer_ids,
+            "kept": self.kept,
+            "mean_kw": self.averages.load_kw.mean(axis=1),
+            "readings": self.averages.rows.sum(axis=1),
+        }
+        return ResultTable({**own, **numbers}, ("customer_id",))
 
     @property
     def median_kw(self) -> float | None:

@@ -1,6 +1,7 @@
 """`hours_from_readings`: the load of every customer in every slot of consecutive local days."""
 
 import datetime as dt
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,13 +13,14 @@ from wattveil.profiles.profiles import check_lengths
 from wattveil.readings.readings import Readings
 from wattveil.readings.row_checks import UNITS_PER_KWH
 from wattveil.readings.timestamps import DAY_US, MINUTE_US, known_zone, offsets
+from wattveil.web.results import PrivateResult, ResultTable
 
 _MAX_DAYS = 10 * 366
 _MINUTES = (15, 30, 60)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)  # the default would print ids and loads
-class Hours:
+class Hours(PrivateResult):
     """Load in kW of consecutive local days: private, one row per customer."""
 
     customer_ids: tuple[str, ...]
@@ -27,6 +29,27 @@ class Hours:
     first_day: dt.date
     slots_per_day: int
     timezone: str
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"hours": self._long}
+
+    def _long(self) -> ResultTable:
+        customers, length = self.load_kw.shape
+        days, slots = np.divmod(np.arange(length), self.slots_per_day)
+        columns = {
+            "customer_id": np.repeat(np.array(self.customer_ids, dtype=object), length),
+            "day": np.tile(np.datetime64(self.first_day) + days, customers),
+            "slot": np.tile(slots, customers),
+            "load_kw": self.load_kw.ravel(),
+        }
+        return ResultTable(columns, ("customer_id", "day", "slot"))
+
+    def _columns(self) -> Sequence[str]:
+        return ("customer_id", "day", "slot", "load_kw")
+
+    def _public_facts(self) -> Mapping[str, object]:
+        names = ("first_day", "slots_per_day", "timezone")
+        return {name: getattr(self, name) for name in names}
 
 
 def covered_days(readings: Readings, timezone: str) -> tuple[dt.date, dt.date]:

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Protocol, Self, TypeVar, overload
@@ -20,6 +20,7 @@ from wattveil.profiles.time_grid import TimeGrid
 from wattveil.readings.options import ReadOptions
 from wattveil.readings.row_checks import ReadingReport
 from wattveil.readings.timestamps import TimeZone, known_zone
+from wattveil.web.results import PrivateResult, ResultTable
 
 METADATA = "wattveil.profiles"
 SPARK_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
@@ -40,7 +41,7 @@ class ProfilesEngine(Protocol[_Distributed_co]):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Profiles:
+class Profiles(PrivateResult):
     """Load profiles of customers: private, one row per customer.
 
     Parameters
@@ -100,7 +101,25 @@ class Profiles:
         """Count the customers."""
         return len(self.customer_ids)
 
-    def to_arrow(self) -> pa.Table:
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        keys = (_ID,)
+        return {
+            "profiles": lambda: ResultTable(self._file(), keys),
+            "wide": lambda: ResultTable(self._wide(), keys),
+        }
+
+    def _columns(self) -> Sequence[str]:
+        return (_ID, *self.attributes, _LOAD)
+
+    def _public_facts(self) -> Mapping[str, object]:
+        return {"grid": self.grid, "timezone": self.timezone}
+
+    def _wide(self) -> dict[str, object]:
+        slots = zip(self.grid.labels, self.load_kw.T, strict=True)
+        own = {_ID: self.customer_ids, **self.attributes}
+        return {**own, **{f"{_LOAD} {label}": column for label, column in slots}}
+
+    def _file(self) -> pa.Table:
         """Return the table that `write_parquet` writes, with its metadata."""
         flat = pa.array(np.ascontiguousarray(self.load_kw).ravel())
         columns = {
@@ -121,7 +140,7 @@ class Profiles:
 
     def write_parquet(self, path: str | Path) -> None:
         """Write the profiles to a Parquet file."""
-        pq.write_table(self.to_arrow(), path)
+        pq.write_table(self._file(), path)
 
     @overload
     @classmethod
@@ -147,17 +166,22 @@ class Profiles:
         try:
             table = pq.read_table(path)
         except FileNotFoundError as error:
-            raise InvalidFileError(path, "file", "a file that exists", "none") from error
-        except (OSError, pa.ArrowException) as error:
-            raise InvalidFileError(path, "content", "a Parquet file", str(error)) from error
+            raise InvalidFileError(
+                path, "file", "an existing file; check the path", None
+            ) from error
+        except pa.ArrowException as error:
+            expected = (
+                "a Parquet file of `wattveil profiles`; this one is of another kind or cut off"
+            )
+            raise InvalidFileError(path, "content", expected, None) from error
         # Folders of other writers, such as pyarrow, have no file that marks them as complete.
         by_spark = SPARK_METADATA in (table.schema.metadata or {})
         if by_spark and Path(path).is_dir() and not (Path(path) / COMPLETE).exists():
             raise incomplete(path)
         record = _record_in(table.schema)
         if record is None:
-            expected = "a file made by `wattveil profiles`"
-            raise InvalidFileError(path, "schema metadata", expected, "none")
+            expected = "a file made by `wattveil profiles`, which averages readings"
+            raise InvalidFileError(path, "schema metadata", expected, None)
         try:
             return cls._from_arrow(table, json.loads(record))
         except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
@@ -222,7 +246,7 @@ def profiles_record(
 def incomplete(path: str | Path) -> InvalidFileError:
     """Return the error about a folder that Spark may not have finished."""
     expected = "the file that Spark writes last; without it customers may be missing"
-    return InvalidFileError(path, COMPLETE, expected, "none")
+    return InvalidFileError(path, COMPLETE, expected, None)
 
 
 def read_record(path: str | Path) -> str | None:

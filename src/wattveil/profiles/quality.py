@@ -9,6 +9,7 @@ from plotly.graph_objects import Figure
 from wattveil.profiles.build import ProfileBuild
 from wattveil.profiles.time_grid import TimeGrid
 from wattveil.web.charts import BLUE, GREY, ReportFigure, add_band, new_figure, panel
+from wattveil.web.formatting import format_share
 from wattveil.web.pages import PageTable, write_internal_page
 
 _BARS, _TICKS = 60, 8  # at most, of a figure
@@ -22,7 +23,7 @@ def write_quality_page(build: ProfileBuild, path: str | Path) -> None:
     more = f" and {len(report.files) - 1} more" if len(report.files) > 1 else ""
     facts = [
         (f"{report.rows_in:,}", "readings"),
-        (f"{report.rows_out / max(report.rows_in, 1):.2%}", "of them used"),
+        (format_share(report.rows_out / max(report.rows_in, 1), 2), "of them used"),
         (f"{account.customers_in:,}", "customers"),
         (f"{len(profiles):,}", "profiles"),
         (f"{profiles.grid.columns}", f"columns, {profiles.timezone}"),
@@ -54,7 +55,7 @@ def write_quality_page(build: ProfileBuild, path: str | Path) -> None:
 def _shares(title: str, lines: Sequence[tuple[str, int]]) -> PageTable:
     """Return a table of counts, and each as a share of the first."""
     whole = max(lines[0][1], 1)
-    return PageTable(title, (), [(name, f"{n:,}", f"{n / whole:.2%}") for name, n in lines])
+    return PageTable(title, (), [(name, f"{n:,}", format_share(n / whole, 2)) for name, n in lines])
 
 
 def _rules(rules: Mapping[str, object], within: str = "") -> list[tuple[str, str]]:

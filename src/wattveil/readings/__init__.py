@@ -10,3 +10,7 @@ from wattveil.readings.readings import Readings, read_readings
 from wattveil.readings.row_checks import ReadingReport
 
 __all__ = ["ReadOptions", "ReadingReport", "Readings", "read_readings"]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 from wattveil.errors import InvalidFileError, NoUsableReadingError
 from wattveil.readings import schema
 from wattveil.readings.batches import ProblemLog
+from wattveil.readings.containers import expand
+from wattveil.readings.csv_files import scan_csv
 from wattveil.readings.formats.green_button import green_button_batches
 from wattveil.readings.formats.green_button_catalogue import ClockEvidence
 from wattveil.readings.formats.nem12 import nem12_batches
@@ -27,6 +29,7 @@ from wattveil.readings.recognition import (
     staged_parts,
     unknown_files,
 )
+from wattveil.readings.remote import local_copies
 from wattveil.readings.sources import (
     Kind,
     Scan,
@@ -34,7 +37,6 @@ from wattveil.readings.sources import (
     duckdb_reads,
     kind_of,
     resolve,
-    scan_csv,
     scan_parquet,
     spill_query,
 )
@@ -50,6 +52,7 @@ class OpenedSource:
 
     scan: Scan
     files: list[Path]
+    origins: Sequence[Path] = ()  # as the user named them; a container holds several files
     passed_over: Sequence[Path] = ()
     log: ProblemLog | None = None
     layout: FoundLayout | None = None  # of a known format
@@ -60,39 +63,47 @@ def open_query(database: ScratchDatabase, source: object, sql: str) -> OpenedSou
     """Run a query of a database."""
     target = database.folder / "query.parquet"
     spill_query(str(source), sql, target)
-    return OpenedSource(scan_parquet(database.connection, [target]), [target])
+    return OpenedSource(scan_parquet(database.connection, [target]), [target], [target])
 
 
 def open_files(
     database: ScratchDatabase, source: str | Path | Sequence[str | Path], options: ReadOptions
 ) -> OpenedSource:
-    """Open files; those that are no table are streamed or staged first."""
+    """Open files, addresses and containers."""
     passed_over: list[Path] = []
-    files = resolve(source, passed_over)
+    origins = resolve(local_copies(source, database.folder), passed_over)
+    files = expand(origins, database, table=options.table, passed_over=passed_over)
+    opened = _plain_files(database, files, options)
+    return replace(opened, origins=origins, passed_over=passed_over)
+
+
+def _plain_files(
+    database: ScratchDatabase, files: list[Path], options: ReadOptions
+) -> OpenedSource:
+    """Open plain files; those that are no table are streamed or staged first."""
     kind = kind_of(files)
     if kind is Kind.CSV and all(map(is_sectioned, files)):
-        return _sectioned(database, files, passed_over, options)
+        return _sectioned(database, files, options)
     layout = None
     if known := known_files(files, kind, options):
         layout = direct_layout(known)
         if layout is None:
-            return _known(database, files, known, passed_over, options)
+            return _known(database, files, known, options)
     elif known := unknown_files(files, kind, options):
-        return _known(database, files, known, passed_over, options)
+        return _known(database, files, known, options)
     if kind is Kind.CSV:
         scan = scan_csv(files, skip_lines=options.skip_lines)
-        return OpenedSource(scan, files, passed_over, layout=layout, kind=str(kind))
+        return OpenedSource(scan, files, layout=layout, kind=str(kind))
     if kind is Kind.PARQUET:
         scan = scan_parquet(database.connection, files)
-        return OpenedSource(scan, files, passed_over, layout=layout, kind=str(kind))
-    return _streamed(database, files, kind, passed_over, options)
+        return OpenedSource(scan, files, layout=layout, kind=str(kind))
+    return _streamed(database, files, kind, options)
 
 
 def _streamed(
     database: ScratchDatabase,
     files: list[Path],
     kind: Kind,
-    passed_over: Sequence[Path],
     options: ReadOptions,
 ) -> OpenedSource:
     """Write the readings of Green Button and NEM12 files to the scratch folder."""
@@ -117,7 +128,7 @@ def _streamed(
         scan = replace(scan, sql=_LOCAL_START.format(scan=scan.sql))
         scan = replace(scan, types={**scan.types, "start_utc": "TIMESTAMP"})
         log.notes["start is local time: titles, or daily blocks and the offset, say so"] += rows
-    return OpenedSource(scan, files, passed_over, log, kind=str(kind))
+    return OpenedSource(scan, files, log=log, kind=str(kind))
 
 
 def _without_electricity(path: Path, kind: Kind, log: ProblemLog) -> InvalidFileError:
@@ -149,7 +160,6 @@ def _known(
     database: ScratchDatabase,
     files: list[Path],
     known: Sequence[KnownFile],
-    passed_over: Sequence[Path],
     options: ReadOptions,
 ) -> OpenedSource:
     """Stage files of known formats."""
@@ -158,13 +168,12 @@ def _known(
         staged = stage(database.connection, staged_parts(known), options, database.folder)
     log.dropped.update(staged.left_out)
     scan = scan_parquet(database.connection, staged.paths)
-    return OpenedSource(scan, files, passed_over, log, layout=staged.layout)
+    return OpenedSource(scan, files, log=log, layout=staged.layout)
 
 
 def _sectioned(
     database: ScratchDatabase,
     files: list[Path],
-    passed_over: Sequence[Path],
     options: ReadOptions,
 ) -> OpenedSource:
     """Stage files in sections."""
@@ -177,4 +186,4 @@ def _sectioned(
         STAGED_TABLE, MeasuredIn.KWH, Stamp.START, (f"format: {SECTIONED}, by its headings",)
     )
     scan = scan_parquet(database.connection, [target])
-    return OpenedSource(scan, files, passed_over, layout=layout)
+    return OpenedSource(scan, files, layout=layout)

@@ -14,7 +14,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, PlainSerializer, model_validator
 
 from wattveil.declaration import CommandLine, Declaration, Rule
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidParameterError, one_of
 from wattveil.readings.schema import (
     ALLOWED_MINUTES,
     CHANNELS,
@@ -118,7 +118,9 @@ def _possible_period(value: tuple[dt.date, dt.date]) -> tuple[dt.date, dt.date]:
 
 def _known_roles(value: Mapping[str, str]) -> Mapping[str, str]:
     if unknown := set(value) - COLUMN_ROLES:
-        raise InvalidParameterError("columns", f"keyed by {sorted(COLUMN_ROLES)}", sorted(unknown))
+        raise InvalidParameterError(
+            "columns", f"given for a role, {one_of(sorted(COLUMN_ROLES))}", sorted(unknown)
+        )
     return value
 
 
@@ -165,7 +167,13 @@ class ReadOptions(Declaration):
     decimal: DecimalMark | None = None
     """Decimal separator of values that are texts: point or comma. The other sign then separates
     groups of thousands. If omitted, it is inferred, and 1,500 is rejected where it may be both."""
-    timezone: Annotated[TimeZone | None, CommandLine(parameter="stamps_in")] = None
+    timezone: Annotated[
+        TimeZone | None,
+        CommandLine(
+            parameter="stamps_in",
+            help="IANA time zone of stamps without offset; that of --timezone if omitted.",
+        ),
+    ] = None
     """IANA time zone of stamps without offset; UTC if omitted. A local time that clocks skip is
     dropped. One that they show twice is assigned to its first and second pass in turn, by order of
     appearance within the customer."""
@@ -202,6 +210,8 @@ class ReadOptions(Declaration):
     implausible: Implausible = Implausible.REFUSE
     """Rule for a median load above 100 kW, intervals that overlap, and time stamps that contradict
     the time zone: refuse, or accept if the data are right."""
+    table: str | None = None
+    """Sheet of a workbook, or table of a database file, where several may hold readings."""
 
     @model_validator(mode="after")
     def _check_registers(self) -> Self:

@@ -8,7 +8,7 @@ the same result.
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, overload
@@ -22,6 +22,7 @@ from wattveil.declaration import one_model, takes_fields
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.readings import schema
 from wattveil.readings.batches import ProblemLog
+from wattveil.readings.containers import named_by_origin
 from wattveil.readings.formats.table import TableRows, find_rows
 from wattveil.readings.formats.table_columns import find_layout
 from wattveil.readings.open_files import OpenedSource, open_files, open_query
@@ -46,6 +47,7 @@ from wattveil.readings.sources import (
     literal,
 )
 from wattveil.readings.timestamps import MINUTE_US, midnights
+from wattveil.web.results import PrivateResult, ResultTable
 
 _MIN_MEMORY_MB = 200
 _SHOWN_FILES = 3
@@ -108,9 +110,10 @@ def read_readings(
     Parameters
     ----------
     source
-        A file, a folder, a glob, or a list of these: CSV, Parquet, Green Button XML or NEM12, plain
-        or compressed with gzip or zstd, recognised by content. With ``sql``, a database:
-        ``sqlite:///path``, ``duckdb:///path`` or ``postgresql://…``.
+        A file, a folder, a glob, an address (``https://…``, ``s3://…``), or a list of these: CSV,
+        Parquet, Green Button XML or NEM12, plain, compressed (gzip, zstd, bzip2) or in a ZIP
+        archive, Excel workbooks, Arrow, JSON lines, DuckDB and SQLite files, recognised by content.
+        With ``sql``, a database: ``sqlite:///path``, ``duckdb:///path`` or ``postgresql://…``.
     options
         All options at once; else they are keyword arguments.
     sql
@@ -142,8 +145,9 @@ def read_readings(
     if problems_to is not None and Path(problems_to).suffix not in {".csv", ".parquet"}:
         raise InvalidParameterError("problems_to", "a .csv or .parquet file", str(problems_to))
     database = ScratchDatabase(memory_mb)
-    opened = open_query(database, source, sql) if sql else open_files(database, source, options)
-    return Readings(database, _complete(database.connection, opened, options, problems_to))
+    with named_by_origin():
+        opened = open_query(database, source, sql) if sql else open_files(database, source, options)
+        return Readings(database, _complete(database.connection, opened, options, problems_to))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +164,7 @@ class Source:
     problems_to: Path | None = None
 
 
-class Readings:
+class Readings(PrivateResult):
     """Readings as one table of `READINGS_SCHEMA`; made by `read_readings`.
 
     Nothing is read before something is requested. `report` and the table need all rows reconciled;
@@ -215,9 +219,17 @@ class Readings:
         """Progress of the running query; below 0 if it is unknown."""
         return self.connection.query_progress()
 
-    def to_arrow(self) -> pa.Table:
-        """Return the table, by customer and time. It has to fit in memory."""
-        return self.batches().read_all()
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"readings": self._long}
+
+    def _long(self) -> ResultTable:
+        return ResultTable(self.batches().read_all(), ("customer_id", "start_utc"))
+
+    def _columns(self) -> Sequence[str]:
+        return tuple(schema.READINGS_SCHEMA.names)
+
+    def _public_facts(self) -> Mapping[str, object]:
+        return {"options": self.options}
 
     def batches(self) -> pa.RecordBatchReader:
         """Return the table as a stream of batches, by customer and time."""
@@ -400,7 +412,7 @@ def _complete(
     if options.meters is not None:
         add_meters(connection, options.meters)
     return Source(
-        files=tuple(opened.files),
+        files=tuple(opened.origins),
         rows=replace(rows, assumptions=assumptions),
         unit=rows.unit,
         options=options,

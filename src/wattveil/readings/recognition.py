@@ -11,6 +11,7 @@ from pathlib import Path
 
 import duckdb
 
+from wattveil.readings.csv_files import find_header
 from wattveil.readings.formats.file_columns import RAW, StagedPart
 from wattveil.readings.formats.known_formats import (
     Header,
@@ -29,7 +30,6 @@ from wattveil.readings.sources import (
     Scan,
     compression_of,
     duckdb_reads,
-    find_header,
     ident,
     literal,
     paths,

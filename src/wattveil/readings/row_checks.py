@@ -15,7 +15,7 @@ in a double: 128 * 2e13 < 2^53. A cell of a profile sums in 64 bits the hours of
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from typing import Any
@@ -29,6 +29,8 @@ from wattveil.readings.schema import ALLOWED_MINUTES, EARLIEST_YEAR, LATEST_YEAR
 from wattveil.readings.sources import one_of
 from wattveil.readings.timestamps import MINUTE_US
 from wattveil.terminal import plain
+from wattveil.web.formatting import format_share
+from wattveil.web.results import PrivateResult, ResultTable, records_table
 
 
 class Drop(IntEnum):
@@ -110,8 +112,8 @@ class Note(StrEnum):
     UNPAIRED = "one of the customer's two channels is absent, taken as 0"
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReadingReport:
+@dataclass(frozen=True, kw_only=True, repr=False)  # counts are exact
+class ReadingReport(PrivateResult):
     """Counts of the rows read, kept, dropped and merged, with reasons and inferred options.
 
     Always ``rows_in == rows_out + sum(dropped) + sum(merged)``; making a report that does not
@@ -183,12 +185,16 @@ class ReadingReport:
         found.append(("kept", self.rows_out))
         return found + [(f"of these: {reason}", rows) for reason, rows in self.notes.items()]
 
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        records = [{"rule": text, "rows": rows} for text, rows in self.lines()]
+        return {"report": lambda: records_table(records, "rule")}
+
     def table(self) -> Table:
         """Return the report as a table for the screen."""
         table = Table("", "rows", "share", title="Readings", title_justify="left")
         table.columns[1].justify = table.columns[2].justify = "right"
         for label, rows in self.lines():
-            table.add_row(plain(label), f"{rows:,}", f"{rows / max(self.rows_in, 1):.2%}")
+            table.add_row(plain(label), f"{rows:,}", format_share(rows / max(self.rows_in, 1), 2))
         return table
 
 

@@ -5,10 +5,8 @@ code of our own, which bounds the memory that a broken or malicious file can tak
 """
 
 import codecs
-import csv
 import glob
 import gzip
-import io
 import re
 import sqlite3
 import tempfile
@@ -30,16 +28,18 @@ from wattveil.errors import InvalidFileError, InvalidParameterError, MissingExtr
 from wattveil.readings.binary_files import binary_name
 
 _HEAD_BYTES = 1 << 20
-_MAX_LETTERHEAD, _FOLLOWING = 80, 5  # lines
-_DELIMITERS = ",;\t|"
 _PARQUET_MAGIC = b"PAR1"
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-_READABLE = re.compile(r"\.(csv|txt|tsv|parquet|pq|xml|nem12)(\.(gz|zst|zstd))?$", re.IGNORECASE)
-_EXCEL_FIRST = re.compile(r'"?sep=.?"?\s*', re.IGNORECASE)
+_READABLE = re.compile(
+    r"\.(csv|txt|tsv|parquet|pq|xml|nem12|jsonl|ndjson|zip|xlsx|xls|arrow|feather|duckdb|sqlite3?)"
+    r"(\.(gz|zst|zstd|bz2))?$",
+    re.IGNORECASE,
+)
 _UTF_16 = re.compile(rb"\xff\xfe|\xfe\xff|[^\0]\0[^\0]\0|\0[^\0]\0[^\0]")
 _NEM12 = re.compile(r"\s*(100,NEM12|200,)", re.IGNORECASE)
 
+EXPANDED = "expanded"  # folder of the scratch folder for the files of containers
 CHUNK_BYTES = 1 << 16
 MAX_LINE_BYTES = 1 << 20
 _FETCH_ROWS = 65_536
@@ -144,18 +144,20 @@ def resolve(source: str | Path | Sequence[str | Path], passed_over: list[Path]) 
         return [path]
     if path.is_dir():
         inside = sorted(file for file in path.rglob("*") if file.is_file())
-        found = [file for file in inside if _is_meter_data(file.relative_to(path))]
+        found = [file for file in inside if is_meter_data(file.relative_to(path))]
         passed_over.extend(sorted(set(inside) - set(found)))
     else:
         names = sorted(glob.glob(str(source), recursive=True))  # noqa: PTH207 -- may be absolute
         found = [Path(name) for name in names if Path(name).is_file()]
     if not found:
-        raise InvalidFileError(source, "source", "at least one file of readings", "none")
+        raise InvalidFileError(
+            source, "source", "at least one file of readings; check the path", None
+        )
     return found
 
 
-def _is_meter_data(path: Path) -> bool:
-    """Return whether a name within a folder is one of meter data."""
+def is_meter_data(path: Path) -> bool:
+    """Return whether a name within a folder or archive is one of meter data."""
     hidden = any(part.startswith(("_", ".")) for part in path.parts)
     return not hidden and _READABLE.search(path.name) is not None
 
@@ -167,72 +169,6 @@ def kind_of(files: list[Path]) -> Kind:
         if (other := _kind(path)) is not first:
             raise InvalidFileError(path, "first bytes", f"{first}, as in {files[0]}", str(other))
     return first
-
-
-def scan_csv(files: list[Path], *, skip_lines: int) -> Scan:
-    """Describe CSV files with one header for all; every field stays text until it is checked."""
-    line, delimiter, names = find_header(files[0], skip_lines)
-    for path in files[1:]:
-        if (header := find_header(path, skip_lines)) != (line, delimiter, names):
-            found = header[1].join(header[2])
-            raise InvalidFileError(
-                path, f"line {header[0] + 1}", f"the header of {files[0]}", found[:200]
-            )
-    compressions = {compression_of(path) for path in files}
-    if len(compressions) > 1:
-        raise InvalidFileError(
-            files[0], "source", "files compressed all in one way", "several ways"
-        )
-    compression = compressions.pop()
-    call = (
-        f"read_csv({paths(files)}, auto_detect = false, header = true,"
-        f" skip = {line}, delim = {literal(delimiter)}, quote = '\"', escape = '\"',"
-        f" compression = '{compression}'"
-    )
-    types = dict.fromkeys(names, "VARCHAR")
-    return Scan(f"{call}, columns = {_struct(types)})", types, csv_call=call)
-
-
-def find_header(path: Path, skip_lines: int) -> tuple[int, str, list[str]]:
-    """Return the lines before the header of a CSV file, its delimiter and its column names.
-
-    The header is the first line, or below a letterhead the first line with as many cells as one of
-    the lines after it. Cells without a name get their number.
-    """
-    lines = io.StringIO(_head(path), newline=None).read().split("\n")
-    line = skip_lines
-    if not skip_lines:
-        line = _header_line(lines[:_MAX_LETTERHEAD])
-    where = f"line {line + 1}"
-    if line >= len(lines) or not lines[line].strip():
-        raise InvalidFileError(path, where, "a header with column names", "an empty line")
-    header = lines[line]
-    delimiter = max(_DELIMITERS, key=header.count)
-    if delimiter not in header:
-        raise InvalidFileError(path, where, "columns separated by , ; | or tab", header[:200])
-    cells = [name.strip() for name in next(csv.reader([header], delimiter=delimiter))]
-    names = [name or f"column {place}" for place, name in enumerate(cells, start=1)]
-    if len({name.lower() for name in names}) < len(names) or not any(cells):
-        raise InvalidFileError(path, where, "column names that differ", header[:200])
-    return line, delimiter, names
-
-
-def _header_line(lines: Sequence[str]) -> int:
-    """Return the place of the first line that has as many cells as one of those after it."""
-    filled = [(place, line) for place, line in enumerate(lines) if line.strip()]
-    counts = [(place, max(map(line.count, _DELIMITERS))) for place, line in filled]
-    for number, (place, count) in enumerate(counts):
-        following = [other for _, other in counts[number + 1 : number + 1 + _FOLLOWING]]
-        if count and (count in following or not following):
-            cells = filled[number][1].strip(_DELIMITERS + " ")
-            if any(sign in cells for sign in _DELIMITERS) and not _EXCEL_FIRST.fullmatch(cells):
-                return place
-    return filled[0][0] if filled else 0
-
-
-def typed_csv(scan: Scan, types: dict[str, str]) -> str:
-    """Write a scan of CSV files that fails on the first field that is not of its type."""
-    return f"{scan.csv_call}, columns = {_struct({**scan.types, **types})})"
 
 
 def scan_parquet(connection: duckdb.DuckDBPyConnection, files: list[Path]) -> Scan:
@@ -265,13 +201,16 @@ def duckdb_reads(files: Sequence[Path]) -> Iterator[None]:
         raise _as_file_error(str(error), files) from error
 
 
-def _struct(types: dict[str, str]) -> str:
-    return "{" + ", ".join(f"{literal(name)}: '{kind}'" for name, kind in types.items()) + "}"
+def shown_path(path: object) -> str:
+    """Name a file as its user knows it: one expanded from a container as ``a.zip/b.csv``."""
+    return re.sub(rf"^.*/wattveil-\w+/{EXPANDED}/\d+/", "", str(path))
 
 
 def _as_file_error(message: str, files: Sequence[Path]) -> InvalidFileError:
     named = re.search(r"^\s*file = (.+)$", message, re.MULTILINE)
-    path: object = named[1] if named else files[0] if len(files) == 1 else "one of the files"
+    path: object = files[0] if len(files) == 1 else "one of the files"
+    if named:
+        path = shown_path(named[1])
     line = re.search(r"CSV Error on Line: (\d+)", message)
     where = f"line {line[1]}" if line else "content"
     columns = re.search(r"Expected Number of Columns: (\d+) Found: (\d+)", message)
@@ -312,7 +251,8 @@ def text_head(path: Path) -> tuple[str, str]:
         return start.decode("latin-1"), "latin-1"
 
 
-def _head(path: Path) -> str:
+def head_of(path: Path) -> str:
+    """Return the beginning of a text file, with signs for bytes that are not UTF-8."""
     return _start(path).decode("utf-8-sig", errors="replace")
 
 
@@ -332,7 +272,7 @@ def _kind(path: Path) -> Kind:
     if _magic(path) == _PARQUET_MAGIC:
         return Kind.PARQUET
     _refuse_binary(path)
-    start = _head(path).lstrip()
+    start = head_of(path).lstrip()
     if not start:
         raise InvalidFileError(path, "line 1", "a header or a first record", "an empty file")
     if start.startswith("<"):
@@ -414,7 +354,8 @@ def spill_query(database: str, query: str, target: Path) -> None:
         else:
             _spill_postgres(database, query, target)
     except (duckdb.Error, sqlite3.Error) as error:
-        raise InvalidFileError(database, "query", "a query that runs", str(error)) from error
+        said = str(error).split("\n", 1)[0]
+        raise InvalidFileError(database, "query", "a query that runs", said) from error
 
 
 def _spill_duckdb(path: str, query: str, target: Path) -> None:
@@ -424,7 +365,7 @@ def _spill_duckdb(path: str, query: str, target: Path) -> None:
 
 def _spill_sqlite(path: str, query: str, target: Path) -> None:
     if not Path(path).is_file():
-        raise InvalidFileError(path, "file", "a SQLite database", "none")
+        raise InvalidFileError(path, "file", "a SQLite database", None)
     # mode=ro: a reader must not be able to change the meter database.
     with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as connection:
         _spill(connection.execute(query), target)

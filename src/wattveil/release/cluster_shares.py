@@ -1,9 +1,11 @@
 """Number and share of the customers of each cluster by public group."""
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from wattveil import checks
@@ -23,10 +25,12 @@ from wattveil.privacy.mechanisms.contributions import Query
 from wattveil.privacy.mechanisms.gaussian import PrivateTable
 from wattveil.release.queries import rows_by_group
 from wattveil.release.rows.load_features import nearest_cells
+from wattveil.web.curves import Chart, Curve
+from wattveil.web.results import ChartedResult, ResultTable
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ClusterShares(ConsistentShares):
+class ClusterShares(ConsistentShares, ChartedResult):
     """A released table. The axes are the attributes of ``levels``, in order, then the clusters."""
 
     levels: dict[str, tuple[Hashable, ...]]
@@ -36,6 +40,38 @@ class ClusterShares(ConsistentShares):
     """Standard deviation of the noise of each of ``counts``."""
     guarantee: Guarantee
     spends: tuple[Spend, ...]
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"cluster_shares": self._cells}
+
+    def _cells(self) -> ResultTable:
+        *keys, clusters = np.indices(self.counts.shape).reshape(self.counts.ndim, -1)
+        names = [
+            (name, [values[place] for place in places])
+            for (name, values), places in zip(self.levels.items(), keys, strict=True)
+        ]
+        columns = {
+            **dict(names),
+            "cluster": clusters,
+            "count": self.counts.ravel(),
+            "count_std": np.full(self.counts.size, self.counts_std),
+            "consistent_count": self.consistent_counts.ravel(),
+            "share": self.shares.ravel(),
+            "share_std": self.shares_std.ravel(),
+        }
+        return ResultTable(columns, (*self.levels, "cluster"))
+
+    def _chart(self) -> Chart:
+        groups = [" ".join(map(str, group)) for group in product(*self.levels.values())]
+        n_clusters = self.shares.shape[-1]
+        shares, errors = (
+            cells.reshape(-1, n_clusters).T for cells in (self.shares, self.shares_std)
+        )
+        bars = [
+            Curve(f"cluster {number}", number, groups, shares[number], errors[number])
+            for number in range(n_clusters)
+        ]
+        return Chart(bars, "share of the group", "bars", band="privacy noise")
 
 
 def cluster_shares(

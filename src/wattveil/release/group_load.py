@@ -1,7 +1,7 @@
 """Mean load and load duration curve by group, with error bands: one noisy sum for all groups."""
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from wattveil import checks
@@ -15,6 +15,8 @@ from wattveil.privacy import accounting
 from wattveil.privacy.guarantee import Budget, Guarantee, Spend, global_guarantee
 from wattveil.privacy.mechanisms.gaussian import PrivateTable
 from wattveil.release.queries import GroupLoadQueries, rows_by_group
+from wattveil.web.curves import Chart, curves_chart, slot_labels
+from wattveil.web.results import ChartedResult, ResultTable, curves_table
 
 TOTAL_SHARE, SIZE_SHARE, COUNT_SHARE = 0.01, 0.15, 0.20
 SUMS_SHARE = 1.0 - TOTAL_SHARE - SIZE_SHARE - COUNT_SHARE
@@ -23,7 +25,7 @@ The rest is for the sums. Half or twice the share for sizes costs 1 to 3 % accur
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LoadShapes:
+class LoadShapes(ChartedResult):
     """Released mean load of each group. Everything in it may be published.
 
     Arrays have one row or entry per level, in the order of ``levels``.
@@ -47,6 +49,21 @@ class LoadShapes:
     not include it."""
     guarantee: Guarantee
     spends: tuple[Spend, ...]
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"load_shapes": self._curves, "groups": self._groups}
+
+    def _curves(self) -> ResultTable:
+        return curves_table(self.levels, "slot", self.mean_kw, self.std_kw)
+
+    def _groups(self) -> ResultTable:
+        names = ("customers", "customers_std", "clip_kw", "clipped_share", "clipped_share_std")
+        columns = {name: getattr(self, name) for name in (*names, "max_clipping_bias_kw")}
+        return ResultTable({"group": self.levels, **columns}, ("group",))
+
+    def _chart(self) -> Chart:
+        labels = slot_labels(self.mean_kw.shape[1])
+        return curves_chart(self.levels, labels, self.mean_kw, self.std_kw)
 
 
 def load_shapes(
@@ -162,7 +179,7 @@ def _find_means(
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LoadDuration:
+class LoadDuration(ChartedResult):
     """Released load duration curves, one row per level. Everything in it may be published."""
 
     levels: tuple[Hashable, ...]
@@ -174,6 +191,17 @@ class LoadDuration:
     """The mean load in each slot, released by the same queries: at no further cost."""
     guarantee: Guarantee
     spends: tuple[Spend, ...]
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"load_duration": self._curves, **self.shapes._result_tables()}  # noqa: SLF001 - same base
+
+    def _curves(self) -> ResultTable:
+        return curves_table(self.levels, "rank", self.load_kw, self.std_kw)
+
+    def _chart(self) -> Chart:
+        labels = [str(rank) for rank in range(self.load_kw.shape[1])]
+        drawn = curves_chart(self.levels, labels, self.load_kw, self.std_kw)
+        return drawn._replace(unit="kW, whole group", kind="ranks")
 
 
 def load_duration_curve(

@@ -7,6 +7,7 @@ docs/instance-tier.md shows how much weaker, with measurements.
 
 import math
 import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -28,7 +29,9 @@ from wattveil.privacy.guarantee import Budget, Guarantee, Neighbours, Tier, Unit
 from wattveil.privacy.mechanisms.gaussian_answer import Ellipsoid, gaussian_answer
 from wattveil.privacy.mechanisms.modulo import modulo_flip, modulo_labels
 from wattveil.privacy.private_data import Secret
-from wattveil.release.pipeline_check import warn_of_fitted_steps
+from wattveil.release.estimator import PrivateEstimator
+from wattveil.release.pipeline_check import check_caller
+from wattveil.web.results import ResultTable
 
 _LARGEST_DELTA = 0.9999999
 """Beyond it a guarantee at the claimed epsilon is no guarantee, and the true epsilon is stated."""
@@ -64,7 +67,7 @@ class InstanceDiagnostics:
     """Rounds of Lloyd until no label changed."""
 
 
-class LeaveOneOutKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class LeaveOneOutKMeans(PrivateEstimator, ClusterMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """K-means released under the instance guarantee.
 
     Parameters
@@ -171,7 +174,7 @@ class LeaveOneOutKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # s
         customer_class : (P,) or None
             The class of each customer, for ``customer_classes``.
         """
-        warn_of_fitted_steps()
+        check_caller()
         transform = self._checked()
         rows = _finite(estimator_rows(self, X, ensure_all_finite=False))
         kept = self._kept(rows.shape[0], customer_class)
@@ -241,6 +244,13 @@ class LeaveOneOutKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # s
         check_is_fitted(self)
         rows = estimator_rows(self, X, reset=False)
         return assign(rows, self.cluster_centers_).astype(np.int64)
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"centroids": super()._result_tables()["centroids"], "labels": self._labels}
+
+    def _labels(self) -> ResultTable:
+        rows = np.arange(self.labels_.size)
+        return ResultTable({"row": rows, "label": self.labels_}, ("row",))
 
     def __getstate__(self) -> dict[str, Any]:
         """Drop the private diagnostics: a pickle may be stored or sent."""

@@ -10,7 +10,7 @@ The constants that were chosen by measurement are in `numerics.kmeans.kmeans_tun
 """
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Literal, Self
 
@@ -39,10 +39,13 @@ from wattveil.privacy import accounting
 from wattveil.privacy.guarantee import Budget, Guarantee, global_guarantee
 from wattveil.privacy.mechanisms.gaussian import PrivateTable
 from wattveil.privacy.private_data import BoundRowFunction, Rows
-from wattveil.release.pipeline_check import warn_of_fitted_steps
+from wattveil.release.estimator import PrivateEstimator
+from wattveil.release.pipeline_check import check_caller
 from wattveil.release.queries import KMeansQueries, rows_by_group
 from wattveil.release.randomised_labels import ReleasedLabels, composed_guarantee, release_labels
 from wattveil.release.rows.load_features import comparable_rows, nearest_centroid, of_group
+from wattveil.web.curves import Chart
+from wattveil.web.results import ChartedResult, ResultTable
 
 _MAX_CLUSTERS = 1000
 _SIZE_COORDINATES = 9
@@ -51,7 +54,7 @@ _SHAPE_LENGTH = 0.97
 """Typical length of a normalised customer in the working coordinates."""
 
 
-class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class PrivateKMeans(PrivateEstimator, ClusterMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """K-means released under global differential privacy.
 
     Parameters
@@ -139,7 +142,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         y : None
             Ignored.
         """
-        warn_of_fitted_steps()
+        check_caller()
         budget = Budget(self.guarantee())
         table = PrivateTable(self._private_rows(X, reset=True), budget)
         self._release(table, budget, share=1.0)
@@ -356,7 +359,7 @@ class PrivateKMeans(ClusterMixin, BaseEstimator):  # type: ignore[misc]  # sciki
 
 def private_kmeans_by_class(
     estimator: PrivateKMeans, load_kw: Load, classes: Values, levels: Sequence[Hashable]
-) -> dict[Hashable, PrivateKMeans]:
+) -> "KMeansByClass":
     """Release the clusters of each public class of customers, each with the whole budget.
 
     A few very large customers among homes would occupy clusters and distort the sizes; clustered by
@@ -369,7 +372,43 @@ def private_kmeans_by_class(
     guarantee of one: a customer is in one of them (parallel composition).
     """
     table = rows_by_group(load_rows(load_kw), {"classes": classes}, {"levels": levels})
-    return {
-        level: clone(estimator).fit(table.select(of_group.bind(place=place)))
+    return KMeansByClass(
+        (level, clone(estimator).fit(table.select(of_group.bind(place=place))))
         for place, level in enumerate(levels)
-    }
+    )
+
+
+class KMeansByClass(dict[Hashable, PrivateKMeans], ChartedResult):
+    """Released clusters by class: each class maps to its estimator. All of it may be published."""
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee of all releases together, which is that of one."""
+        return next(iter(self.values())).guarantee_
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {name: partial(self._joined, name) for name in ("centroids", "cluster_sizes")}
+
+    def _joined(self, name: str) -> ResultTable:
+        parts = [one.to_arrow(name) for one in self.values()]
+        columns = {
+            "group": [
+                level for level, part in zip(self, parts, strict=True) for _ in part["cluster"]
+            ],
+            **{
+                column: np.concatenate([part[column].to_numpy() for part in parts])
+                for column in parts[0].column_names
+            },
+        }
+        keys = ("group", "cluster", "slot") if name == "centroids" else ("group", "cluster")
+        return ResultTable(columns, keys)
+
+    def _chart(self) -> Chart:
+        charts = {level: one._chart() for level, one in self.items()}  # noqa: SLF001 - same base
+        curves = [
+            curve._replace(name=f"{level}, {curve.name}", number=number)
+            for number, (level, curve) in enumerate(
+                (level, curve) for level, chart in charts.items() for curve in chart.curves
+            )
+        ]
+        return next(iter(charts.values()))._replace(curves=curves)

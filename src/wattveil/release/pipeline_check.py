@@ -1,7 +1,9 @@
-"""Warn about steps of a scikit-learn `Pipeline` that are fitted on private rows without noise.
+"""Check how scikit-learn calls a private estimator: in a `Pipeline`, or in model selection.
 
 The guarantee of a private estimator covers its own releases. A scaler before it, fitted on the same
-rows, passes on exact statistics, which that guarantee does not cover.
+rows, passes on exact statistics, which that guarantee does not cover: a warning. A search over
+parameters fits many times, each time with the whole budget, and scores held-out rows exactly: an
+error.
 """
 
 import sys
@@ -9,7 +11,7 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from wattveil.errors import UnprotectedStepWarning
+from wattveil.errors import ModelSelectionError, UnprotectedStepWarning
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -17,8 +19,38 @@ if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
 
 
-def warn_of_fitted_steps() -> None:
-    """Warn about every step that was fitted on the rows before the calling estimator.
+_MODEL_SELECTION = "sklearn.model_selection"
+
+NO_SCORE = (
+    "every fit spends the whole budget again, and the score of held-out customers is an exact"
+    " number that no guarantee covers. Choose parameters without the private data: with a plan"
+    " (`wattveil plan`, `plan_kmeans`), or in a plain loop over simulated customers"
+    " (wattveil.simulate) or public data"
+)
+
+
+def refuse_model_selection() -> None:
+    """Raise an error if the caller is `GridSearchCV`, `cross_val_score` or another of their kind.
+
+    All of them copy the estimator before the first fit, look for its ``score``, and call ``fit``
+    from a function of their package, also in another thread or process. Each of the three calls
+    this function.
+    """
+    if _MODEL_SELECTION not in sys.modules:
+        return
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - `inspect.stack` reads source files
+    found = ""
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith(_MODEL_SELECTION):
+            owner = frame.f_locals.get("self")
+            found = frame.f_code.co_name if owner is None else type(owner).__name__
+        frame = frame.f_back
+    if found:
+        raise ModelSelectionError(found, NO_SCORE)
+
+
+def check_caller() -> None:
+    """Refuse model selection; warn about every step that was fitted before the calling estimator.
 
     To be called by ``fit`` of a private estimator. Walks up the call stack and inspects, for each
     `Pipeline` that is being fitted, the steps before the calling one. A step is reported if its
@@ -26,6 +58,7 @@ def warn_of_fitted_steps() -> None:
     reported, nor is `FrozenEstimator`, whose ``fit`` does nothing. Work that scikit-learn delegates
     to other threads or processes has its own stack, and is not inspected.
     """
+    refuse_model_selection()
     if "sklearn.pipeline" not in sys.modules:  # then no Pipeline can exist
         return
     from sklearn.pipeline import Pipeline  # noqa: PLC0415 - loaded already

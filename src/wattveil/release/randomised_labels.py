@@ -5,6 +5,7 @@ and of public numbers. It is released through a channel, which draws the publish
 given the true one. The channel is chosen for accuracy within epsilon.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -25,10 +26,12 @@ from wattveil.privacy.mechanisms import response
 from wattveil.privacy.mechanisms.response import PARTS, Channel
 from wattveil.privacy.private_data import ReleasedRows
 from wattveil.release.rows.load_features import nearest_centroid
+from wattveil.web.curves import Chart, Curve
+from wattveil.web.results import ChartedResult, ResultTable
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ReleasedLabels:
+class ReleasedLabels(ChartedResult):
     """Released labels. Everything in it may be published."""
 
     table: ReleasedRows[Texts, Ints]
@@ -72,6 +75,31 @@ class ReleasedLabels:
         own = self.channel.epsilon(Neighbours.REPLACE_ONE)
         twice = self.guarantee.as_replace_one()
         return replace(twice, epsilon=min(own, twice.epsilon))
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"labels": self._labels, "label_sizes": self._label_sizes}
+
+    def _labels(self) -> ResultTable:
+        ids, labels = self.table.here()
+        return ResultTable({"customer": list(ids), "label": labels}, ("customer",))
+
+    def _label_sizes(self) -> ResultTable:
+        columns = {
+            "cluster": np.arange(self.sizes.size),
+            "customers": self.sizes,
+            "customers_std": self.sizes_std,
+            "share": self.shares,
+            "share_std": self.shares_std,
+        }
+        return ResultTable(columns, ("cluster",))
+
+    def _shown(self) -> str:
+        return "label_sizes"  # with ``real_ids``, a list of customers is published elsewhere
+
+    def _chart(self) -> Chart:
+        names = [str(cluster) for cluster in range(self.shares.size)]
+        bars = [Curve("", 0, names, self.shares, self.shares_std)]
+        return Chart(bars, "share of the customers", "bars", band="randomisation of the labels")
 
 
 def release_labels(

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from wattveil import checks
-from wattveil.arrays import Floats, Ints
+from wattveil.arrays import Floats
 from wattveil.engines.local import Load, as_rows
 from wattveil.errors import InvalidParameterError
 from wattveil.numerics.kmeans.lloyd import checked_points
@@ -34,13 +34,14 @@ from wattveil.numerics.synthesis import day_deviations, population_model, synthe
 from wattveil.numerics.synthesis.coordinates import Coordinates, TransformName
 from wattveil.numerics.synthesis.day_deviations import YearCalendar, fitting_calendar
 from wattveil.numerics.synthesis.population_model import SyntheticModel
+from wattveil.numerics.synthesis.synthetic_customers import SyntheticCustomers
 from wattveil.numerics.synthesis.year_model import make_year_model, year_size_edges
 from wattveil.privacy.guarantee import Budget, Guarantee
 from wattveil.privacy.mechanisms.gaussian import PrivateTable
 from wattveil.privacy.private_data import Rows
 from wattveil.profiles.time_grid import Split
 from wattveil.release.kmeans import PrivateKMeans
-from wattveil.release.pipeline_check import warn_of_fitted_steps
+from wattveil.release.pipeline_check import check_caller
 from wattveil.release.queries import SynthesisQueries, YearQueries
 from wattveil.release.rows.day_features import typical_days
 
@@ -101,11 +102,15 @@ class LoadSynthesizer(PrivateKMeans):
         self.centroids = centroids
 
     def sample(
-        self, n_customers: int, *, seed: int, by: Sequence[float] | None = None
-    ) -> tuple[Floats, Ints]:
+        self,
+        n_customers: int,
+        *,
+        random_state: int | None = None,
+        by: Sequence[float] | None = None,
+    ) -> SyntheticCustomers:
         """Draw customers from the released model, at no cost. See `SyntheticModel.sample`."""
         check_is_fitted(self)
-        return self.model_.sample(n_customers, seed=seed, by=by)
+        return self.model_.sample(n_customers, random_state=random_state, by=by)
 
     def guarantee(self) -> Guarantee:
         """Return what a fit will guarantee; refuse parameters that scikit-learn wants unchecked."""
@@ -234,7 +239,7 @@ class YearSynthesizer(LoadSynthesizer):
         y : None
             Ignored.
         """
-        warn_of_fitted_steps()
+        check_caller()
         budget = Budget(self.guarantee())
         hours = as_rows(X, partial(super()._plain_rows, reset=True))
         calendar = self._calendar(hours.width)
@@ -246,11 +251,15 @@ class YearSynthesizer(LoadSynthesizer):
         return self
 
     def sample(
-        self, n_customers: int, *, seed: int, by: Sequence[float] | None = None
-    ) -> tuple[Floats, Ints]:
+        self,
+        n_customers: int,
+        *,
+        random_state: int | None = None,
+        by: Sequence[float] | None = None,
+    ) -> SyntheticCustomers:
         """Draw customers with the calendar of the data, at no cost. See `YearModel.sample`."""
         check_is_fitted(self)
-        return self.year_model_.sample(n_customers, seed=seed, by=by)
+        return self.year_model_.sample(n_customers, random_state=random_state, by=by)
 
     def _plain_rows(self, X: ArrayLike, *, reset: bool = False) -> Floats:  # noqa: N803 - scikit-learn's name
         """Return the exact typical days of customers, private to the caller."""

@@ -6,11 +6,11 @@ import math
 import re
 import tempfile
 import zipfile
-import zlib
 from pathlib import Path
 
 from sqlalchemy import select
 
+from wattveil.archives import BROKEN_ZIP, UnsafeArchiveError, checked_members, member_chunks
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import MANIFEST, read_manifest, read_table, table_path
 from wattveil.bundle.manifest import Manifest
@@ -69,10 +69,6 @@ _MAX_FILES = 64
 _MAX_UNPACKED_BYTES = 64 * 1024 * 1024
 _NAME = re.compile(r"(?!tables$)(tables/)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}")
 """Name of a file in a bundle: no path outside its folder."""
-_BOUNDED = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
-"""Compression methods with a bounded read."""
-
-_UNREADABLE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
 
 
 def check_bundle(state: ServerState, content: bytes) -> responses.BundleVerification:
@@ -92,28 +88,14 @@ def _unpacked(content: bytes) -> dict[str, bytes]:
     """Return the files of an archive; refuse one that is too large or has unsafe names."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            members = [one for one in archive.infolist() if not one.is_dir()]
-            names = [one.filename for one in members]
-            if (
-                len(members) > _MAX_FILES
-                or sum(one.file_size for one in members) > _MAX_UNPACKED_BYTES
-                or not {one.compress_type for one in members} <= _BOUNDED
-                or len(set(names)) < len(names)
-                or not all(_NAME.fullmatch(name) for name in names)
-            ):
+            members = checked_members(archive, max_files=_MAX_FILES, max_bytes=_MAX_UNPACKED_BYTES)
+            if not all(_NAME.fullmatch(one.filename) for one in members):
                 raise invalid(("bundle", "a zipped bundle of usual size"))
-            return {one.filename: _content(archive, one) for one in members}
-    except _UNREADABLE:
+            return {one.filename: b"".join(member_chunks(archive, one)) for one in members}
+    except UnsafeArchiveError:
+        raise invalid(("bundle", "a zipped bundle of usual size")) from None
+    except BROKEN_ZIP:
         raise invalid(("bundle", "a zipped bundle")) from None
-
-
-def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-    """Return a file of an archive, at most as large as its header states.
-
-    `ZipFile.read` unpacks up to 1 GiB, and compares afterwards.
-    """
-    with archive.open(member) as file:
-        return file.read(member.file_size)
 
 
 def _is_ours(state: ServerState, manifest: Manifest) -> bool:

@@ -4,7 +4,7 @@
 >>> homes = wattveil.connect("https://data.example", token).dataset("homes")  # doctest: +SKIP
 >>> homes.quote(n_clusters=6, epsilon=0.5)["plan"]["products"][0]["expected"]  # doctest: +SKIP
 >>> release = homes.release(n_clusters=6, epsilon=0.5)  # doctest: +SKIP
->>> release.table("centroids").to_pandas()  # doctest: +SKIP
+>>> release.to_pandas("centroids")  # doctest: +SKIP
 >>> release.download("bundle")  # doctest: +SKIP
 
 Rules of every request: one server, whose token is sent to no other host; no redirects; no cookies;
@@ -20,9 +20,9 @@ import tempfile
 import time
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -31,7 +31,9 @@ from urllib.request import getproxies, proxy_bypass
 import httpx
 
 from wattveil.bundle.keys import canonical
+from wattveil.bundle.release_tables import ReleaseTables, plan_tables
 from wattveil.errors import InvalidParameterError, ServerRefusalError
+from wattveil.web.results import Result, ResultTable, records_table
 
 if TYPE_CHECKING:  # slow to load, and `wattveil admin` needs none of them
     import pyarrow as pa
@@ -158,7 +160,8 @@ class Transport:
             raise InvalidParameterError("path", "a path of the server", path) from None
         except httpx.HTTPError as error:
             reason = f": {error}" if isinstance(error, httpx.ConnectError) else ""
-            title = f"{type(error).__name__}{reason}"
+            title = f"no response from {self._url}; check address and server"
+            title += f" ({type(error).__name__}{reason})"
             raise ServerRefusalError("unreachable", title, {}) from None
         raise _refusal(response.status_code, problem.getvalue())
 
@@ -230,10 +233,9 @@ class Connection:
 
     transport: Transport
 
-    def datasets(self) -> list[dict[str, Any]]:
+    def datasets(self) -> "RemoteDatasets":
         """Return the public parameters of the data sets for which the principal has an account."""
-        found: list[dict[str, Any]] = _member(self.transport.get("/v1/datasets"), "datasets")
-        return found
+        return RemoteDatasets(_member(self.transport.get("/v1/datasets"), "datasets"))
 
     def dataset(self, name: str) -> "RemoteDataset":
         """Return a data set by its name."""
@@ -254,16 +256,17 @@ class RemoteDataset:
     name: str
     description: Mapping[str, Any]
 
-    def budget(self, *, tier: str = "global") -> dict[str, Any]:
+    def budget(self, *, tier: str = "global") -> "RemoteBudget":
         """Return caps and amounts spent, of the data set and of the principal."""
-        return self.transport.get(f"{self._address}/budget?tier={self.transport.quoted(tier)}")
+        path = f"{self._address}/budget?tier={self.transport.quoted(tier)}"
+        return RemoteBudget(self.transport.get(path))
 
-    def quote(self, **choices: Any) -> dict[str, Any]:  # noqa: ANN401 - the server has the rules
+    def quote(self, **choices: Any) -> "Quote":  # noqa: ANN401 - the server has the rules
         """Return price and expected error of a release; nothing is charged.
 
         Choices as for `release`.
         """
-        return self.transport.post(f"{self._address}/quotes", choices)
+        return Quote(self.transport.post(f"{self._address}/quotes", choices))
 
     def release(
         self,
@@ -299,8 +302,41 @@ class RemoteDataset:
         return f"/v1/datasets/{self.transport.quoted(self.name)}"
 
 
+class Quote(dict[str, Any], Result):
+    """Price and expected error of a release, as the server sent it; nothing is charged."""
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return plan_tables(_member(_member(self, "plan"), "products"))
+
+    def _statement(self) -> str:
+        return f"epsilon {self.get('epsilon')}, delta {self.get('delta')}; nothing is charged yet."
+
+
+class RemoteBudget(dict[str, Any], Result):
+    """Caps and amounts spent, of the data set and of the principal, as the server sent them."""
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"budget": self._accounts}
+
+    def _accounts(self) -> ResultTable:
+        accounts = {scope: self[scope] for scope in ("dataset", "own") if self.get(scope)}
+        columns: dict[str, list[Any]] = {"account": list(accounts)}
+        for name in ("epsilon_cap", "epsilon_spent", "share_spent"):
+            columns[name] = [float(account[name]) for account in accounts.values()]
+        return ResultTable(columns, ("account",))
+
+
+class RemoteDatasets(list[dict[str, Any]], Result):
+    """Public parameters of data sets, as the server sent them."""
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        names = ("name", "closed", "customers", "clip_kw")
+        records = [{name: one.get(name) for name in names} for one in self]
+        return {"datasets": lambda: records_table(records, "name")}
+
+
 @dataclass(frozen=True)
-class RemoteRelease:
+class RemoteRelease(ReleaseTables):
     """Release on a server; it never changes."""
 
     transport: Transport
@@ -327,19 +363,15 @@ class RemoteRelease:
         """The manifest."""
         return self.transport.get(f"{self._address}/manifest")
 
-    @property
-    def tables(self) -> tuple[str, ...]:
-        """The names of its tables."""
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         paths = map(Path, self._payload)
-        return tuple(sorted(path.stem for path in paths if path.suffix == ".parquet"))
+        names = sorted(path.stem for path in paths if path.suffix == ".parquet")
+        return {name: partial(self._indexed, name) for name in names}
 
-    def table(self, name: str) -> "pa.Table":
-        """Return a table."""
+    def _read(self, name: str) -> "pa.Table":
         import pyarrow as pa  # noqa: PLC0415 - slow to load
         import pyarrow.parquet as pq  # noqa: PLC0415
 
-        if name not in self.tables:
-            raise InvalidParameterError("name", f"one of {self.tables}", name)
         content = self.transport.fetch(f"{self._address}/payload/{name}.parquet")
         try:
             return pq.read_table(io.BytesIO(content))

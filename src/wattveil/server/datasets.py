@@ -15,7 +15,7 @@ from sqlalchemy import Connection, bindparam, insert, select
 from wattveil.bundle.plan import requested_products
 from wattveil.bundle.produce import read_customer_list
 from wattveil.bundle.registered_profiles import Description
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidParameterError, one_of
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
 from wattveil.products.public_estimate import rounded_customers, rounded_kw
 from wattveil.products.registry import default_weights, product_named
@@ -71,7 +71,7 @@ class Dataset:
         if is_global and body.label_epsilon is not None and "labels" not in wanted:
             raise InvalidParameterError("label_epsilon", "left out without labels", "given")
         if body.by is not None and body.by not in self.public["groups"]:
-            raise InvalidParameterError("by", f"one of {[*self.public['groups']]}", body.by)
+            raise InvalidParameterError("by", one_of(self.public["groups"]), body.by)
         left_out = {part: 0.0 for part in default_weights() if part not in wanted}
         request = ReleaseRequest(
             **{
@@ -172,7 +172,9 @@ def _described(
     found = describe_profiles(file, requests[0])
     for name in body.groups:
         if name not in found.attributes:
-            raise InvalidParameterError("groups", f"attributes, of {list(found.attributes)}", name)
+            raise InvalidParameterError(
+                "groups", f"attributes of the profiles, {one_of(found.attributes)}", name
+            )
     return found
 
 

@@ -1,6 +1,6 @@
 """Application service behind the analyst API and pages: budgets, quotes, orders, downloads."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -31,14 +31,20 @@ class ReleaseService:
 
     def budget(self, principal: Principal, dataset: Dataset, tier: Tier) -> responses.Budget:
         """Return the accounts that pay for releases of a principal."""
-        whole, own = self.state.ledger.accounts(dataset.name, principal.name, tier)
-        delta = dataset.public["delta"]
-        return responses.Budget(
-            tier=tier,
-            delta=repr(delta),
-            dataset=None if whole is None else responses.Account(**_account(whole, delta)),
-            own=None if own is None else responses.Account(**_account(own, delta)),
-        )
+        accounts = self.state.ledger.accounts(dataset.name, principal.name, tier)
+        return _budget(dataset, tier, *accounts)
+
+    def budget_after(
+        self, principal: Principal, dataset: Dataset, quote: responses.Quote
+    ) -> responses.Budget:
+        """Return the same accounts after the release of a quote, which they cover."""
+        whole, own = self.state.ledger.accounts(dataset.name, principal.name, quote.tier)
+        price = Amounts(*(int(getattr(quote.price, measure)) for measure in MEASURES))
+        if whole is not None and not quote.already_paid.dataset:
+            whole = replace(whole, spent=whole.spent + price)
+        if own is not None and not quote.already_paid.own:
+            own = replace(own, spent=own.spent + price)
+        return _budget(dataset, quote.tier, whole, own)
 
     def accounts(self, dataset: Dataset) -> list[responses.NamedAccount]:
         """Return every account of a data set."""
@@ -137,6 +143,18 @@ class ReleaseService:
         if stored.state is not ReleaseState.OK or found is None:
             raise Problem(Code.FAILED)
         return found
+
+
+def _budget(
+    dataset: Dataset, tier: Tier, whole: Account | None, own: Account | None
+) -> responses.Budget:
+    delta = dataset.public["delta"]
+    return responses.Budget(
+        tier=tier,
+        delta=repr(delta),
+        dataset=None if whole is None else responses.Account(**_account(whole, delta)),
+        own=None if own is None else responses.Account(**_account(own, delta)),
+    )
 
 
 def _covered(account: Account | None, price: Amounts) -> int:

@@ -117,5 +117,6 @@ def _listening(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), backlog=128)
     except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or "out of range"
+        code = getattr(error, "errno", None)
+        reason = "out of range" if code is None else os.strerror(code).lower()
         raise InvalidParameterError("host, port", f"free to listen on ({reason})", port) from None

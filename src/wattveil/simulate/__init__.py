@@ -34,3 +34,7 @@ __all__ = [
     "simulate_load_kw",
     "simulate_readings",
 ]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

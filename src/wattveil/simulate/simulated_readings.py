@@ -30,7 +30,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from wattveil import checks
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidParameterError, one_of
 from wattveil.simulate.parameters import DEFAULT_MIX, LONDON_MIX, TEMPERATE, Climate
 from wattveil.simulate.population import (
     BLOCK,
@@ -301,7 +301,7 @@ def checked_mix(mix: Mapping[str, float] | None) -> Mapping[str, float]:
     if mix is None:
         return DEFAULT_MIX
     if not mix or not set(mix) <= set(CLASSES):
-        raise InvalidParameterError("mix", f"shares of {list(CLASSES)}", mix)
+        raise InvalidParameterError("mix", f"shares of classes, {one_of(CLASSES)}", mix)
     for name, share in mix.items():
         checks.non_negative(f"mix[{name!r}]", share)
     if not abs(sum(mix.values()) - 1.0) <= _SHARE_TOLERANCE:
@@ -313,14 +313,14 @@ def checked_clock(*, days: int, start: date, timezone: str, minutes: int) -> Clo
     """Accept a stretch of local days that holds a whole number of readings."""
     checks.integer("days", days, minimum=1)
     if minutes not in _RESOLUTIONS or isinstance(minutes, bool):
-        raise InvalidParameterError("minutes", f"one of {list(_RESOLUTIONS)}", minutes)
+        raise InvalidParameterError("minutes", one_of(_RESOLUTIONS), minutes)
     if type(start) is not date:  # a datetime is a date too, and must not pass
         raise InvalidParameterError("start", "a date without a time", start)
     try:
         ZoneInfo(timezone)
     except (ZoneInfoNotFoundError, ValueError, TypeError, OSError) as error:
         raise InvalidParameterError(
-            "timezone", "a name such as 'Europe/London'", timezone
+            "timezone", "an IANA time zone such as Europe/London", timezone
         ) from error
     try:
         # One day to spare on either side, for the evening before and for the offset from UTC.

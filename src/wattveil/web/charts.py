@@ -5,11 +5,14 @@ the same style. A figure goes into a page as a `ReportFigure`; the templates dra
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from plotly.graph_objects import Figure, layout
+
+if TYPE_CHECKING:
+    from wattveil.web.pages import PageTable, TableCell
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#56b4e9", "#5b4a9e", "#7a7a7a")
 """Distinguishable with colour-vision deficiency: after Okabe and Ito, with a darker yellow."""
@@ -55,6 +58,12 @@ class ReportFigure(NamedTuple):
     """What the figure shows and how to read it; may be empty."""
     alt: str = ""
     """Text for readers who do not see the figure; the title if empty."""
+    flags: Sequence["TableCell"] = ()
+    """What holds or does not hold for what the figure shows, in words."""
+    is_faded: bool = False
+    """Whether the figure is drawn pale, because noise may explain what it shows."""
+    table: "PageTable | None" = None
+    """The numbers of the figure, or of it and those after it that have its caption."""
 
 
 def new_figure(*, height: int = 300, legend: bool = True) -> Figure:

@@ -1,7 +1,7 @@
 """Charts and tables that compare synthetic customers with real ones and with a control."""
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,13 @@ from wattveil.web.charts import (
     outcome_colour,
     panel,
 )
-from wattveil.web.formatting import format_number
 from wattveil.web.pages import PageTable, TableCell
 
 POPULATIONS = {"real": BLUE, "synthetic": ORANGE, "centroids only": GREY}
 _SHOWN_RATIOS = (0.03, 30.0)
 _ROW_PX, _FRAME_PX = 24, 90
+_NAME_PX = 11
+"""Names of metrics are long, and a phone is narrow."""
 
 Outcomes = Mapping[str, bool | None]
 """Whether each verdict is a pass; None if it is undecided. A verdict that is not listed was not
@@ -37,6 +38,14 @@ class ComparedMetric(Protocol):
     def metric(self) -> str: ...  # noqa: D102
     @property
     def unit(self) -> str: ...  # noqa: D102
+    @property
+    def low(self) -> float: ...  # noqa: D102
+    @property
+    def high(self) -> float: ...  # noqa: D102
+    @property
+    def noise(self) -> float: ...  # noqa: D102
+    @property
+    def smallest_detectable(self) -> float: ...  # noqa: D102
     @property
     def ratio(self) -> float: ...  # noqa: D102
     @property
@@ -69,13 +78,17 @@ def population_histogram(
 
 
 def ratio_chart(rows: Sequence[ComparedMetric], title: str, outcomes: Outcomes) -> ReportFigure:
-    """Draw the ratio of every metric that was measured, and that of the control.
+    """Draw the ratio of every metric that was measured, with its interval, and the control's.
 
     Ratios outside the axis stand at its end; hovering shows their value.
     """
     measured = [row for row in rows if row.verdict in outcomes]
     figure = new_figure(height=_FRAME_PX + _ROW_PX * len(measured))
     low, high = _SHOWN_RATIOS
+
+    def shown(ratio: float) -> float:
+        return min(max(ratio, low), high)
+
     for name, ratios, colours, symbol in (
         ("centroids only", [row.control_ratio for row in measured], GREY, "x"),
         (
@@ -86,35 +99,48 @@ def ratio_chart(rows: Sequence[ComparedMetric], title: str, outcomes: Outcomes) 
         ),
     ):
         figure.add_scatter(
-            x=[min(max(ratio, low), high) for ratio in ratios],
+            x=[shown(ratio) for ratio in ratios],
             y=[row.metric for row in measured],
             mode="markers",
             marker={"color": colours, "size": 9, "symbol": symbol},
             text=[f"{ratio:.2f}" for ratio in ratios],
             name=name,
         )
+    figure.data[-1].error_x = {
+        "array": [shown(_over(row, row.high)) - shown(row.ratio) for row in measured],
+        "arrayminus": [shown(row.ratio) - shown(_over(row, row.low)) for row in measured],
+        "symmetric": False,
+        "thickness": 1,
+    }
     figure.add_vline(x=1.0, line_dash="dash")
-    figure.update_xaxes(type="log")
-    figure.update_yaxes(autorange="reversed", dtick=1)
+    figure.update_xaxes(type="log", dtick=1)
+    figure.update_yaxes(autorange="reversed", dtick=1, tickfont={"size": _NAME_PX})
     return panel(title, figure, "ratio")
 
 
+def _over(row: ComparedMetric, end: float) -> float:
+    """Return an end of the interval over the noise; that of the ratio where there is no noise."""
+    return end / row.noise if row.noise > 0.0 else row.ratio
+
+
 def verdict_table(
-    rows: Sequence[ComparedMetric], columns: Mapping[str, str], outcomes: Outcomes
+    rows: Sequence[ComparedMetric],
+    columns: Mapping[str, Callable[[Any], str]],
+    outcomes: Outcomes,
 ) -> PageTable:
     """Return a table with a row per metric.
 
     Parameters
     ----------
     columns
-        Attribute of a row and its title, for the numbers.
+        Title of a column, and what it shows of a row.
     """
-    head = ("metric", "unit", *columns.values(), "verdict")
+    head = ("metric", "unit", *columns, "verdict")
     cells: list[tuple[str | TableCell, ...]] = [
         (
             row.metric,
             row.unit,
-            *(format_number(getattr(row, name)) for name in columns),
+            *(shown(row) for shown in columns.values()),
             TableCell(str(row.verdict), outcomes.get(row.verdict)),
         )
         for row in rows

@@ -18,6 +18,35 @@ def format_number(number: float) -> str:
     return f"{number:,.0f}" if abs(number) >= _MIN_WHOLE else f"{number:.3g}"
 
 
+def format_interval(low: float, high: float) -> str:
+    """Return both ends of an interval."""
+    if math.isnan(low) and math.isnan(high):
+        return format_number(math.nan)
+    return f"{format_number(low)} to {format_number(high)}"
+
+
+def format_share_interval(share: float, low: float, high: float) -> str:
+    """Return a share with its interval, in percent; small ones are not rounded to 0."""
+    shown = [f"{100.0 * one:.3g}" for one in (share, low, high)]
+    return f"{shown[0]} % ({shown[1]} to {shown[2]})"
+
+
+def format_share(share: float, decimals: int = 1) -> str:
+    """Return a share in percent; never 0 % for a share above 0, nor 100 % for one below 1.
+
+    >>> format_share(0.00002), format_share(0.12345), format_share(0.99999, 2)
+    ('< 0.1 %', '12.3 %', '> 99.99 %')
+    """
+    if math.isnan(share):
+        return "none"
+    text, step = f"{100.0 * share:.{decimals}f}", 10.0**-decimals
+    if share > 0.0 and float(text) == 0.0:
+        return f"< {step:.{decimals}f} %"
+    if share < 1.0 and float(text) >= 100.0:  # noqa: PLR2004 - percent
+        return f"> {100.0 - step:.{decimals}f} %"
+    return f"{text} %"
+
+
 def sparkline(curve: NDArray[np.float64]) -> str:
     """Return a curve as one line of text, from its minimum to its maximum."""
     height = max(float(np.ptp(curve)), 1e-12)

@@ -7,7 +7,8 @@ can be opened offline. A served page links to the files under ``/static``.
 Examples
 --------
 >>> from wattveil.web.pages import render
->>> "&lt;b&gt;" in render("server/problem.html", principal=None, title="<b>")
+>>> words = {"heading": "<b>", "text": ""}
+>>> "&lt;b&gt;" in render("server/problem.html", principal=None, words=words, number=None)
 True
 """
 
@@ -24,6 +25,7 @@ from plotly.offline import get_plotlyjs
 
 from wattveil.web.charts import ReportFigure
 from wattveil.web.formatting import format_number
+from wattveil.web.svg_charts import svg_chart
 
 STATIC = Path(__file__).with_name("static")
 MAIN = '<main id="content">'
@@ -135,6 +137,7 @@ def _environment() -> Environment:
         "figure_json": figure_json,
         "number": format_number,
         "subscripts": subscripts,
+        "svg": svg_chart,
     }
     environment.filters.update(filters)
     environment.globals["asset"] = asset

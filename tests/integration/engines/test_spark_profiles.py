@@ -312,7 +312,7 @@ REFUSED = {
         NoUsableReadingError,
         "'value is not a number': 1, 'no value': 1",
     ),
-    "no row": (["id,timestamp,kwh"], NoUsableReadingError, "expected a reading, found 'none'"),
+    "no row": (["id,timestamp,kwh"], NoUsableReadingError, "expected a reading, found nothing"),
     "a matrix": (["timestamp,a,b", "2013-01-01 00:00,1,2"], InvalidParameterError, "long or wide"),
 }
 

@@ -16,6 +16,8 @@ from wattveil.bundle.report import report_page
 from wattveil.errors import InvalidParameterError
 from wattveil.products.tables import Table
 
+MAX_BYTES = 1_500_000
+
 
 def tables_of(bundle: Path, *names: str) -> dict[str, Table]:
     """Return tables of a bundle."""
@@ -28,14 +30,64 @@ def test_the_report_shows_every_part(whole: Path) -> None:
     """One section per product; the privacy statement; no external resources."""
     page = (whole / "report.html").read_text(encoding="utf-8")
     statement = read_manifest(whole)
-    for title in ("Privacy guarantee", "Customer segments", "Synthetic customers", "Load"):
-        assert f"<h2>{title}</h2>" in page
-    for title in ("Segments by group", "Privacy budget allocation", "Scope and limitations"):
-        assert f"<h2>{title}</h2>" in page
+    titles = re.findall("<h2>(.*?)</h2>", page)
+    assert titles[:3] == ["Summary", "Load", "Customer segments"]
+    assert {"Synthetic customers", "Segments by group", "What to know"} < set(titles)
     assert statement["guarantee_text"] in unescape(page)
+    for lines in (statement[field] for field in ("unprotected", "preprocessing", "known_limits")):
+        assert all(line in unescape(page) for line in lines)
     assert not re.search(r"<(script|link|img|iframe)[^>]+(src|href)=\"(?!data:)", page)
     assert "default-src 'none'" in page
-    assert page.count("data-figure=") == 3 + 2 + 3 + 2 + 1 + 1
+    assert "<script" not in page
+    assert page.count("<figure") == 3 + 2 + 3 + 2 + 1 + 1
+    assert (
+        page.count('<details class="data">') == 6
+    )  # load, curves, sizes, synthetic, shares, budget
+    assert len(page.encode()) <= MAX_BYTES
+
+
+def test_the_report_states_planned_and_achieved_segments(whole: Path) -> None:
+    """The number of the manifest beside the one of the plan, in the first section."""
+    manifest = read_manifest(whole)
+    (record,) = (one for one in manifest["products"] if one["name"] == "clusters")
+    (achieved,) = (
+        one for one in record["achieved"] if one["quantity"] == "distinguishable clusters"
+    )
+    (planned,) = (text for text in record["expected"] if text.startswith("distinguishable"))
+    first = (whole / "report.html").read_text(encoding="utf-8").partition("</section>")[0]
+    assert f"<b>{achieved['count']} of {achieved['of']}</b>" in first
+    assert f"(planned: {planned.partition(': ')[2]})" in first
+
+
+def test_segments_are_sorted_by_size_on_one_scale(whole: Path) -> None:
+    """The largest first, both flags on each, pale below 2 standard errors, one vertical axis."""
+    sizes = read_table(whole, "cluster_sizes").to_pydict()
+    page = (whole / "report.html").read_text(encoding="utf-8")
+    section = page.partition("<h2>Customer segments</h2>")[2].partition("<details")[0]
+    figures = section.split("<figure")[1:]
+    order = [int(re.findall(r"Cluster (\d+) ·", one)[0]) for one in figures]
+    assert order == sorted(range(3), key=lambda cluster: -sizes["customers"][cluster])
+    for cluster, figure in zip(order, figures, strict=True):
+        above = sizes["customers"][cluster] > 2.0 * sizes["customers_std"][cluster]
+        assert ("size &gt; 2 SE" in figure) == above
+        assert figure.startswith(' class="faded"') != above
+        assert figure.count('class="flag ') == 2
+    assert len({re.findall(r'text-anchor="end">([^<:]*)</text>', one)[0] for one in figures}) == 1
+
+
+def test_the_summary_states_the_mean_load(whole: Path) -> None:
+    """The mean of the groups by their customers, computed again; where the load is highest."""
+    groups = read_table(whole, "groups").to_pydict()
+    weight = dict(zip(groups["group"], groups["customers"], strict=True))
+    load: dict[str, float] = {}
+    for row in read_table(whole, "load_shapes").to_pylist():
+        share = weight[row["group"]] / sum(weight.values())
+        load[row["time"]] = load.get(row["time"], 0.0) + share * row["load_kw"]
+    mean, peak = sum(load.values()) / 24.0, max(load, key=lambda time: load[time])
+    first = (whole / "report.html").read_text(encoding="utf-8").partition("</section>")[0]
+    assert f"A customer uses {mean:.2f} kW on average ({24.0 * mean:.1f} kWh a day)" in first
+    assert f"most at {peak} ({load[peak]:.2f} kW)" in first
+    assert "by a factor of at most 54.60 (epsilon 4), plus at most 1e-06 (delta)" in first
 
 
 def test_a_part_that_is_not_there_has_no_section(whole: Path) -> None:
@@ -44,7 +96,7 @@ def test_a_part_that_is_not_there_has_no_section(whole: Path) -> None:
     bare = report_page(statement, {})
     assert "Customer segments" not in bare
     assert "<h2>Load</h2>" not in bare
-    assert "Privacy budget allocation" in bare
+    assert "<h2>Privacy guarantee and budget</h2>" in bare
     assert "products add up to more" in bare
     one = {**statement, "products": [statement["products"][0], statement["products"][-1]]}
     assert "products add up to more" not in report_page(one, {})
@@ -61,8 +113,10 @@ def test_a_cluster_without_synthetic_customers_is_marked(whole: Path) -> None:
     few = tables["synthetic"].data.filter(compute.equal(clusters, kept))
     tables["synthetic"] = Table(name="synthetic", text="", columns=(), data=few)
     page = report_page(read_manifest(whole), tables)
-    assert page.count(f"Cluster {kept} · too small for any customer") == 0
-    assert page.count("too small for any customer</figcaption>") == 2
+    titles = re.findall("<figcaption>(.*?)\n", page)
+    marked = [title for title in titles if title.endswith("too small for any customer")]
+    assert len(marked) == 2
+    assert f"Cluster {kept} · too small for any customer" not in marked
 
 
 def test_a_publisher_without_a_name_is_cited_as_such(whole: Path) -> None:
@@ -118,4 +172,6 @@ def test_the_record_for_the_registry_is_complete(whole: Path) -> None:
 def test_groups_are_shown_by_name(whole: Path) -> None:
     """Each group is in the pictures of load and shares."""
     page = unescape((whole / "report.html").read_text(encoding="utf-8"))
-    assert all(f'"name":"{level}"' in page for level in LEVELS)
+    for title in ("Load", "Segments by group"):
+        section = page.partition(f"<h2>{title}</h2>")[2].partition("</section>")[0]
+        assert all(level in section.partition("<details")[0] for level in LEVELS)

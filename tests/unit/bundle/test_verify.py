@@ -472,7 +472,7 @@ def test_signatures_are_checked(copy: Path, whole: Path, tmp_path: Path) -> None
 
 def test_what_is_no_bundle_is_refused(tmp_path: Path) -> None:
     """No manifest, no JSON, no object."""
-    with pytest.raises(InvalidFileError, match="manifest that can be read"):
+    with pytest.raises(InvalidFileError, match="a bundle: a folder"):
         verify_bundle(tmp_path)
     (tmp_path / MANIFEST).write_text("{", encoding="utf-8")
     with pytest.raises(InvalidFileError, match="JSON"):

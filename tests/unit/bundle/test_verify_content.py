@@ -277,6 +277,21 @@ def fewer_numbers(manifest: Manifest) -> None:
     manifest["products"][2]["runs"][0]["mechanisms"][-1]["gaussian"]["numbers"] = 7
 
 
+def one_more_segment(manifest: Manifest) -> None:
+    """Claim another number of distinguishable clusters than the tables show."""
+    manifest["products"][0]["achieved"][0]["count"] += 1
+
+
+def no_segments(manifest: Manifest) -> None:
+    """Leave out what was achieved."""
+    del manifest["products"][0]["achieved"]
+
+
+def segments_elsewhere(manifest: Manifest) -> None:
+    """Claim it of a product that has no clusters."""
+    manifest["products"][2]["achieved"] = manifest["products"][0]["achieved"]
+
+
 def whitewash(manifest: Manifest) -> None:
     """Claim that everything is protected."""
     manifest["unprotected"] = ["Nothing."]
@@ -296,6 +311,9 @@ def other_sampler(manifest: Manifest) -> None:
         (drop_document, "product synthesis: what it contains", "documents"),
         (drop_step, "product clusters: what it contains", "postprocessing"),
         (fewer_numbers, "draws are of as many numbers as there are cells", "sums of load: 7"),
+        (one_more_segment, "product clusters: what it achieved", "distinguishable clusters: "),
+        (no_segments, "product clusters: what it achieved", "distinguishable clusters: "),
+        (segments_elsewhere, "product load: what it achieved", "not in its tables"),
         (whitewash, "the texts of the manifest are those of the software", "unprotected"),
         (other_sampler, "the texts of the manifest are those of the software", "implementation"),
     ],
@@ -316,10 +334,11 @@ def test_a_statement_that_is_not_ours_is_found(
     [
         ("CARD.md", "epsilon 4.0", "epsilon 0.1", "the card agrees with the manifest", ""),
         ("report.html", "<b>4.0</b>", "<b>0.1</b>", PAGE, "texts"),
-        ("report.html", "&#34;opacity&#34;:0.75", "&#34;opacity&#34;:0.5", PAGE, "numbers"),
-        ("report.html", "bdata&#34;:&#34;", "bdata&#34;:&#34;AAAAAAAA", PAGE, "numbers"),
-        ("report.html", "[&#34;", "[&#34;x", PAGE, "numbers"),
-        ("report.html", 'data-figure="{', 'data-figure="', PAGE, "numbers"),
+        ("report.html", 'cy="', 'cy="9', PAGE, "numbers"),
+        ("report.html", 'points="0.0,', 'points="0.1,', PAGE, "numbers"),
+        ("report.html", " kW</tspan>", " MW</tspan>", PAGE, "numbers"),
+        ("report.html", '<polyline class="series-', '<polyline class="series-9', PAGE, "numbers"),
+        ("report.html", "<figcaption>Shares", "<figcaption>Parts", PAGE, "texts"),
     ],
 )
 def test_a_page_with_other_numbers_is_found(
@@ -398,7 +417,10 @@ def test_shapes_are_no_kilowatts(tmp_path: Path) -> None:
     assert not {"unit"} & {*own["shape"], *own["shape_std"]}
     assert not broken(tmp_path / "bundle")
     page = (tmp_path / "bundle" / "report.html").read_text(encoding="utf-8")
-    assert "Bands are ± 2 standard errors. Each customer was scaled to unit L2 norm" in page
+    assert "Each customer was scaled to unit L2 norm" in page
+    section = page.partition("<h2>Customer segments</h2>")[2].partition("</section>")[0]
+    assert '<span class="unit">unit L2 norm</span>' in section
+    assert "kW" not in section
 
 
 @pytest.mark.usefixtures("no_budget", "no_pages")

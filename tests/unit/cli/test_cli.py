@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from typer import Typer
 from typer.testing import CliRunner
 
 from tests.sample_bundles import without_plan_simulation
+from tools.reference.command_line import commands
 from wattveil import cli
 from wattveil.bundle.bundle_files import read_manifest
 from wattveil.bundle.verify.verify_bundle import verify_bundle
@@ -74,14 +76,14 @@ def test_demo_removes_nothing_but_demos() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--epsilon", "-1"], "epsilon must be at least 1e-12 and at most 1e+06, got epsilon=-1.0"),
-        (["--epsilon", "0"], "epsilon must be at least 1e-12 and at most 1e+06, got epsilon=0.0"),
-        (["--epsilon", "nan"], "epsilon must be at least 1e-12 and at most 1e+06, got epsilon=nan"),
+        (["--epsilon", "-1"], "--epsilon must be a number above 0, usually 0.1 to 10"),
+        (["--epsilon", "0"], "(at least 1e-12 and at most 1e+06); got 0."),
+        (["--epsilon", "nan"], "(at least 1e-12 and at most 1e+06); got nan."),
         (
             ["--customers", "0"],
-            "Input should be greater than or equal to 1",
+            "--customers must be at least 1; got 0",
         ),
-        (["--epsilon", "much"], "unable to parse string as a number"),
+        (["--epsilon", "much"], "--epsilon must be a number; got much"),
         (["--seed", "1"], "No such option: --seed"),
     ],
 )
@@ -128,14 +130,42 @@ def test_a_curve_in_one_line() -> None:
     assert sparkline(np.ones(3)) == "▁▁▁"
 
 
+def ungrouped(command: Any) -> list[str]:  # noqa: ANN401 - Typer's own
+    """Return the options in the first panel of `--help`."""
+    options = [one for one in command.params if one.param_type_name == "option"]
+    return [one.opts[0] for one in options if one.rich_help_panel is None and one.name != "help"]
+
+
+def test_options_are_in_groups_with_the_common_ones_first() -> None:
+    """At most eight options have no group; reports have one option in all commands."""
+    found = dict(commands(cli.app))
+    common = ["--epsilon", "--delta", "--clusters", "--clip-kw", "--out", "--plan"]
+    assert ungrouped(found["wattveil release"]) == common
+    assert not {name: many for name, one in found.items() if len(many := ungrouped(one)) > 8}
+    typed = [
+        option for one in found.values() for parameter in one.params for option in parameter.opts
+    ]
+    assert "--report" in typed
+    assert "--page" not in typed
+    assert not any("verb" in (one.help or "").lower().split() for one in found.values())
+
+
+def test_output_in_a_pipe_is_plain() -> None:
+    """No colours and no progress where there is no terminal, and lines of errors are whole."""
+    for arguments in (["demo", "--epsilon", "0"], ["release", "--help"], ["verify", "nowhere"]):
+        result = CliRunner().invoke(cli.app, arguments, env={"COLUMNS": "40"})
+        assert "\x1b" not in result.output
+        assert all(line.endswith((".", "--help")) for line in result.stderr.splitlines())
+
+
 @pytest.mark.parametrize("group", [cli.app, cli.admin_app])
 def test_every_listed_command_exists(group: Typer) -> None:
     """The module of each command has its function, its help and an example."""
-    for verb in group.registered_commands:
+    for one in group.registered_commands:
         names = ["admin"] if group is cli.admin_app else []
-        result = CliRunner().invoke(cli.app, [*names, str(verb.name), "--help"])
+        result = CliRunner().invoke(cli.app, [*names, str(one.name), "--help"])
         assert result.exit_code == 0, result.output
-        words = " ".join(["Example: wattveil", *names, str(verb.name)])
+        words = " ".join(["Example: wattveil", *names, str(one.name)])
         assert words in " ".join(result.output.split())
-        assert verb.short_help
-        assert verb.short_help.endswith(".")
+        assert one.short_help
+        assert one.short_help.endswith(".")

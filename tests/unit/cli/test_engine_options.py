@@ -30,5 +30,5 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith("wattveil.engines.s")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(MissingExtraError, match=r"--editable '\.\[spark\]'"):
+    with pytest.raises(MissingExtraError, match=r'pip install "wattveil\[spark\]"'):
         chosen_engine("spark", "local[1]")

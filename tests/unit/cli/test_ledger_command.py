@@ -59,7 +59,7 @@ def test_an_export_is_checked_without_the_database(data: Path) -> None:
     assert run("export", "--data", data, "--out", out) == (0, f"5 entries in {out}")
     assert run("audit", "--export", out)[0] == 0
     code, output = run("export", "--data", data, "--out", out)
-    assert (code, "File exists" in output) == (1, True)
+    assert (code, "file exists" in output) == (1, True)
     lines = out.read_text().splitlines()
     forged = json.loads(lines[5])
     forged["rho"] -= 1
@@ -93,14 +93,14 @@ def test_a_lost_file_of_heads_is_accepted_with_a_reason(data: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("audit", "--data", "nowhere"), 1, "expected a ledger, found 'none'"),
+        (("audit", "--data", "nowhere"), 1, "expected a ledger: the data folder of a server"),
         (
             ("audit", "--database", "postgresql://me:hunter2@host/name"),
             2,
             "database must be without a password",
         ),
         (("audit", "--database", "mysql://host/name"), 2, "begins with postgresql://"),
-        (("export",), 2, "Missing option '--out'"),
+        (("export",), 2, "--out is required: new file"),
     ],
 )
 def test_mistakes_are_explained(

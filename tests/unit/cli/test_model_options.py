@@ -112,10 +112,10 @@ def test_help_shows_what_the_model_declares() -> None:
 @pytest.mark.parametrize(
     ("told", "words"),
     [
-        ("--epsilon 0", "--epsilon: epsilon must be a finite number above 0"),
-        ("--epsilon 1 --clusters 10", "--clusters: n_clusters must be a whole number"),
-        ("--epsilon 1 --share load=x", "--share: weights.load must be a finite number"),
-        ("--epsilon 1 --share load", "--share: weights must be part=weight"),
+        ("--epsilon 0", "--epsilon must be a finite number above 0; got 0"),
+        ("--epsilon 1 --clusters 10", "--clusters must be a whole number"),
+        ("--epsilon 1 --share load=x", "--share must be a finite number; got x"),
+        ("--epsilon 1 --share load", "--share must be part=weight; got load"),
         ("--epsilon 1 --colour green", "--colour"),
         ("", "--epsilon"),
     ],

@@ -74,8 +74,8 @@ def test_errors_are_one_sentence(app: typer.Typer, source: Path, tmp_path: Path)
     """A wrong option and a wrong file end with a sentence and a code, without a traceback."""
     out = ["--out", str(tmp_path / "p.parquet")]
     for options, code, words in (
-        ([str(source), *out, "--unit", "BTU"], 2, "'BTU' is not one of 'kWh'"),
-        ([str(source), *out, "--column", "kwh"], 2, "columns must be role=name"),
+        ([str(source), *out, "--unit", "BTU"], 2, "BTU"),
+        ([str(source), *out, "--column", "kwh"], 2, "--column must be role=name"),
         ([str(tmp_path / "none.csv"), *out], 1, "at least one file of readings"),
         ([str(source), "--out", "/nowhere/p.parquet"], 2, "a file in a folder that exists"),
         ([str(source), "--out", str(source)], 2, "another file than the source"),
@@ -142,7 +142,7 @@ def test_too_little_memory_is_reported(
     monkeypatch.setattr("wattveil.cli.data.build_profiles", fail)
     result = CliRunner().invoke(app, [str(source), "--out", str(tmp_path / "p.parquet")])
     assert result.exit_code == 1
-    assert "--memory-mb 600" in result.output
+    assert "--memory-mb must be larger than 600" in result.output
 
 
 def test_readings_that_no_cell_can_take_are_reported(
@@ -186,7 +186,7 @@ _HOUR = "a,2013-01-01 00:00,1"
         (f"id,timestamp,kwh\n{_HOUR}\n", "minutes apart, or --minutes …"),
         (f"id,timestamp,register\n{_HOUR}\n", "--unit …"),
         ("id;timestamp;kwh\na;2013-01-01 00:00;1,500\n", "or --decimal …"),
-        ("id,timestamp,kwh\n", "all rows: expected a reading, found 'none'"),
+        ("id,timestamp,kwh\n", "all rows: expected a reading."),
         (f"x,when,y\n{_HOUR}\n", "--column customer=NAME --column stamp=NAME --column value=NAME"),
     ],
 )
@@ -209,7 +209,7 @@ def test_utf_16_is_named(app: typer.Typer, source: Path, tmp_path: Path, encodin
     path.write_text(source.read_text(encoding="utf-8"), encoding=encoding)
     result = CliRunner().invoke(app, [str(path), "--out", str(tmp_path / "p.parquet")])
     assert result.exit_code == 1
-    assert "found 'UTF-16'" in " ".join(result.output.split())
+    assert "found UTF-16" in " ".join(result.output.split())
 
 
 def test_the_first_line_of_excel_can_be_skipped(

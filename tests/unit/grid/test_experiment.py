@@ -18,7 +18,7 @@ from wattveil.grid import (
     compare_on_feeder,
     write_grid_page,
 )
-from wattveil.grid.experiment import grid_row
+from wattveil.grid.experiment import Redraw, grid_row
 from wattveil.grid.grid_metrics import GridMetric
 from wattveil.profiles import Profiles, TimeGrid
 
@@ -51,8 +51,8 @@ def test_real_customers_under_other_names_pass(
 ) -> None:
     """The same population is nowhere detectable, also where the control is."""
     rows = compared(homes_kw[::-1])
-    assert not [name for name, row in rows.items() if row.verdict is Verdict.DETECTABLE]
-    assert all(rows[name].verdict is Verdict.WITHIN for name in SINGLE)
+    assert not [name for name, row in rows.items() if row.verdict is Verdict.DIFFERENT]
+    assert all(rows[name].verdict is Verdict.NO_DIFFERENCE for name in SINGLE)
 
 
 def test_class_means_pass_the_histogram_and_nothing_else(
@@ -64,7 +64,7 @@ def test_class_means_pass_the_histogram_and_nothing_else(
     clusters = k_means(homes_kw, 6, seed=0)
     rows = compared(clusters.centroids[clusters.labels])
     assert all(rows[name].verdict is Verdict.INCONCLUSIVE for name in VOLTAGE)
-    assert all(rows[name].verdict is Verdict.DETECTABLE for name in SINGLE)
+    assert all(rows[name].verdict is Verdict.DIFFERENT for name in SINGLE)
     for name in SINGLE:  # it is the control itself
         assert rows[name].ratio == pytest.approx(rows[name].control_ratio, rel=0.2)
 
@@ -96,7 +96,7 @@ def test_planted_faults_are_found(
         "exporting": homes_kw - sun,
     }
     rows = compared(planted[fault])
-    missed = [name for name in found_by if rows[name].verdict is not Verdict.DETECTABLE]
+    missed = [name for name in found_by if rows[name].verdict is not Verdict.DIFFERENT]
     assert not missed
 
 
@@ -106,10 +106,10 @@ def test_not_all_metrics_fail_at_once(
     """Hours shuffled within each customer keep its peak and its readings, and lose their order."""
     generator = np.random.default_rng(0)
     rows = compared(generator.permuted(homes_kw, axis=1))
-    assert rows["B10 lag-1 autocorrelation, W1"].verdict is Verdict.DETECTABLE
-    assert rows["A5 load factor"].verdict is Verdict.DETECTABLE
-    assert rows["B10 peak of a customer, W1"].verdict is Verdict.WITHIN
-    assert rows["B10 readings of exactly 0"].verdict is not Verdict.DETECTABLE
+    assert rows["B10 lag-1 autocorrelation, W1"].verdict is Verdict.DIFFERENT
+    assert rows["A5 load factor"].verdict is Verdict.DIFFERENT
+    assert rows["B10 peak of a customer, W1"].verdict is Verdict.NO_DIFFERENCE
+    assert rows["B10 readings of exactly 0"].verdict is not Verdict.DIFFERENT
 
 
 def test_a_collapse_is_reported(
@@ -127,7 +127,7 @@ def test_a_collapse_is_reported(
     assert "snapshots without solution" in (tmp_path / "grid.html").read_text()
     rows = {row.metric: row for row in comparison.rows}
     assert math.isinf(rows["A1 voltage, W1"].ratio)
-    assert rows["A1 voltage, W1"].verdict is Verdict.DETECTABLE
+    assert rows["A1 voltage, W1"].verdict is Verdict.DIFFERENT
     written = comparison.to_json()
     assert written["synthetic_failures"]
     assert isinstance(written["metrics"], list)
@@ -214,14 +214,14 @@ def test_a_seed_repeats_the_experiment(
 @pytest.mark.parametrize(
     ("distance", "control", "redraws", "verdict"),
     [
-        (0.5, 3.0, 1.0, Verdict.WITHIN),
+        (0.5, 3.0, 1.0, Verdict.NO_DIFFERENCE),
         (0.5, 0.9, 1.0, Verdict.INCONCLUSIVE),
-        (1.1, 0.9, 1.0, Verdict.DETECTABLE),
-        (1.1, 3.0, 1.0, Verdict.DETECTABLE),
+        (1.1, 0.9, 1.0, Verdict.DIFFERENT),
+        (1.1, 3.0, 1.0, Verdict.DIFFERENT),
         (0.0, 0.0, 0.0, Verdict.INCONCLUSIVE),  # nothing ever happens
-        (0.0, 0.1, 0.0, Verdict.WITHIN),
-        (1e-9, 0.0, 0.0, Verdict.DETECTABLE),
-        (math.nan, 0.0, 1.0, Verdict.DETECTABLE),  # a power flow without solution
+        (0.0, 0.1, 0.0, Verdict.NO_DIFFERENCE),
+        (1e-9, 0.0, 0.0, Verdict.DIFFERENT),
+        (math.nan, 0.0, 1.0, Verdict.DIFFERENT),  # a power flow without solution
     ],
 )
 def test_verdicts(
@@ -236,7 +236,8 @@ def test_verdicts(
         value=lambda _: 1.0,
         distance=lambda seen, _: distance if seen is synthetic else control,
     )
-    row = grid_row(metric, real, redraws=[redraws] * 20, synthetic=[synthetic] * 3, control=[other])
+    measured = [Redraw(distance=redraws, to_synthetic=distance, value=1.0)] * 20
+    row = grid_row(metric, real, redraws=measured, synthetic=[synthetic] * 3, control=[other])
     assert row.verdict is verdict
 
 
@@ -254,7 +255,7 @@ def test_bad_input_is_refused(
     few = named_profiles(homes_kw[:2], "made", home_classes[:2])
     for synthetic, changes, words in (
         (half_hours, {}, "synthetic must be on the grid"),
-        (few, {"by": "zip"}, r"by must be an attribute of the real customers, one of \['class'\]"),
+        (few, {"by": "zip"}, "by must be an attribute of the real customers, one of: class"),
         (few, {"by": "class"}, "synthetic must be customers of every class"),
         (real, {"power_factor": 1.2}, "power_factor must be above 0 and at most 1"),
         (real, {"redraws": 5}, "redraws must be a whole number of at least 20"),

@@ -138,7 +138,7 @@ def test_options_are_validated_by_the_product(toy: Product) -> None:
     ).options == (chosen.options)
     for wrong, field in (
         (3, "options must be a mapping"),
-        ({"none": {}}, r"options must be for one of \[.*'toy'\]"),
+        ({"none": {}}, r"options must be for one of: .*toy"),
         ({"toy": {"multiple": "5"}}, "options.toy.multiple must be a whole number"),
         ({"toy": {"multiple": -1}}, "options.toy.multiple must be a whole number"),
         ({"toy": {"many": 1}}, "options.toy.many must be left out"),

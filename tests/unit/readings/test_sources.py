@@ -17,8 +17,9 @@ from wattveil.errors import InvalidFileError, InvalidParameterError, MissingExtr
 from wattveil.profiles import profiles_from_readings
 from wattveil.readings import ReadingReport, read_readings
 from wattveil.readings.batches import ProblemLog
+from wattveil.readings.csv_files import scan_csv
 from wattveil.readings.schema import READINGS_SCHEMA
-from wattveil.readings.sources import numbered, scan_csv, scan_parquet
+from wattveil.readings.sources import numbered, scan_parquet
 from wattveil.simulate import simulate_readings
 
 Write = Callable[..., Path]

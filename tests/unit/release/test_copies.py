@@ -25,14 +25,14 @@ def real() -> Floats:
 @pytest.mark.parametrize("epsilon", [1.0, 1e5])
 def test_no_value_is_a_copy(real: Floats, epsilon: float) -> None:
     """Not one of 240,000 values equals a reading of its slot, even where noise hides nothing."""
-    made = LoadSynthesizer(epsilon=epsilon).fit(real).sample(10_000, seed=1)[0]
+    made = LoadSynthesizer(epsilon=epsilon).fit(real).sample(10_000, random_state=1)[0]
     assert copied_share(real, made) == 0.0
     assert shared_maxima(real, made) == 0.0
 
 
 def test_copies_are_caught(real: Floats) -> None:
     """One value in a thousand that is copied, and a largest value that is kept, are both seen."""
-    made = LoadSynthesizer().fit(real).sample(10_000, seed=1)[0]
+    made = LoadSynthesizer().fit(real).sample(10_000, random_state=1)[0]
     copying = made.copy()
     copying[::1000] = real[:10]
     assert copied_share(real, copying) == pytest.approx(1e-3, rel=0.05)
@@ -48,7 +48,7 @@ def test_planted_outliers_are_not_found_again(real: Floats) -> None:
     assignment = RandomAssignment(12)
     outliers, others = (assignment.planted_outliers(real, 100) for _ in range(2))
     rows = np.vstack([real, outliers])
-    made = LoadSynthesizer(plausible_kw=(0.04, 400.0)).fit(rows).sample(20_000, seed=1)[0]
+    made = LoadSynthesizer(plausible_kw=(0.04, 400.0)).fit(rows).sample(20_000, random_state=1)[0]
     assert reconstructed_share(outliers, made) < reconstructed_share(others, made) + 0.07
     copies = rows[assignment.order(len(rows))]
     assert reconstructed_share(outliers, copies) == 1.0

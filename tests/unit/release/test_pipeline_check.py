@@ -21,7 +21,7 @@ from sklearn.preprocessing import (
 )
 
 from wattveil.errors import UnprotectedStepWarning
-from wattveil.release.pipeline_check import warn_of_fitted_steps
+from wattveil.release.pipeline_check import check_caller
 
 ROWS = np.arange(60.0).reshape(20, 3)
 
@@ -34,7 +34,7 @@ class Private(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[mi
 
     def fit(self, X: object, y: object = None) -> Self:  # noqa: N803, ARG002 - scikit-learn's
         """Look up the stack."""
-        warn_of_fitted_steps()
+        check_caller()
         self.labels_ = np.zeros(len(ROWS))
         return self
 
@@ -144,5 +144,5 @@ def test_without_a_pipeline_there_is_nothing_to_warn_of() -> None:
 def test_the_check_does_not_load_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where its pipelines are not loaded there is none, and none is looked for."""
     monkeypatch.delitem(sys.modules, "sklearn.pipeline")
-    warn_of_fitted_steps()
+    check_caller()
     assert "sklearn.pipeline" not in sys.modules

@@ -47,9 +47,9 @@ def test_released_attributes(load_kw: Floats) -> None:
     assert synthesizer.guarantee_.unit is Unit.CUSTOMER
     assert synthesizer.public_choices_["load_transform"] == "asinh"
     again = pickle.loads(pickle.dumps(synthesizer))  # noqa: S301 - our own bytes
-    rows, clusters = synthesizer.sample(500, seed=1)
-    assert np.array_equal(again.sample(500, seed=1)[0], rows)
-    assert np.array_equal(model.sample(500, seed=1)[1], clusters)
+    rows, clusters = synthesizer.sample(500, random_state=1)
+    assert np.array_equal(again.sample(500, random_state=1)[0], rows)
+    assert np.array_equal(model.sample(500, random_state=1)[1], clusters)
     assert not hasattr(clone(synthesizer), "model_")
 
 
@@ -178,7 +178,7 @@ def test_any_data_gets_valid_customers(rows: Floats, load_transform: str) -> Non
     """No data set crashes the release or shows itself by an invalid customer."""
     for n_clusters in (1, 3):
         synthesizer = LoadSynthesizer(n_clusters=n_clusters, load_transform=load_transform)  # type: ignore[arg-type]
-        made, clusters = synthesizer.fit(rows).sample(50, seed=1)
+        made, clusters = synthesizer.fit(rows).sample(50, random_state=1)
         assert made.shape == (50, rows.shape[1])
         assert np.isfinite(made).all()
         assert np.sqrt(np.square(made).mean(axis=1)).max() <= 40.0 * (1.0 + 1e-12)
@@ -219,7 +219,7 @@ def test_bad_mix_is_named(load_kw: Floats) -> None:
     """Weights must fit the clusters."""
     synthesizer = LoadSynthesizer(n_clusters=2).fit(load_kw)
     with pytest.raises(InvalidParameterError, match="by must be 2 weights"):
-        synthesizer.sample(5, seed=1, by=[1.0])
+        synthesizer.sample(5, random_state=1, by=[1.0])
 
 
 # --- what comes out -------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def quantile_distance(first: Floats, second: Floats) -> float:
 def test_customers_look_like_the_real_ones() -> None:
     """Without noise to speak of, slots, energy and correlations of homes come back."""
     rows = simulate_load_kw(customers=3000, seed=2)
-    made, _ = LoadSynthesizer(epsilon=_NEVER_MIND).fit(rows).sample(20_000, seed=1)
+    made, _ = LoadSynthesizer(epsilon=_NEVER_MIND).fit(rows).sample(20_000, random_state=1)
     assert quantile_distance(rows, made) < 0.12
     assert quantile_distance(rows.mean(axis=1)[:, None], made.mean(axis=1)[:, None]) < 0.12
     apart = np.subtract(np.corrcoef(rows.T), np.corrcoef(made.T))
@@ -250,7 +250,7 @@ def test_more_budget_is_closer() -> None:
     rows = simulate_load_kw(customers=800, seed=2)
 
     def distance(epsilon: float) -> float:
-        found = LoadSynthesizer(epsilon=epsilon).fit(rows).sample(8000, seed=1)[0]
+        found = LoadSynthesizer(epsilon=epsilon).fit(rows).sample(8000, random_state=1)[0]
         return quantile_distance(rows, found)
 
     at = {epsilon: np.median([distance(epsilon) for _ in range(3)]) for epsilon in (0.1, 10.0)}
@@ -270,7 +270,7 @@ def test_days_of_a_row_keep_their_differences(n_days: int, load_transform: str) 
         slots_per_day=24,
         load_transform=load_transform,  # type: ignore[arg-type]
     )
-    made, _ = synthesizer.fit(rows).sample(5000, seed=1)
+    made, _ = synthesizer.fit(rows).sample(5000, random_state=1)
     assert made.shape == (5000, 24 * n_days)
     means = made.mean(axis=0).reshape(n_days, 24).mean(axis=1)
     np.testing.assert_allclose(means / means[0], weekly, rtol=0.2)
@@ -282,7 +282,7 @@ def test_export_comes_out_as_export() -> None:
     day = simulate_load_kw(customers=2000, seed=4)
     sun = 2.5 * np.exp(-(((np.arange(24) - 12.5) / 2.5) ** 2))
     rows = np.maximum(day, 0.05) - np.where(np.arange(2000) % 3 == 0, 1.0, 0.0)[:, None] * sun
-    made, clusters = LoadSynthesizer(epsilon=_NEVER_MIND).fit(rows).sample(20_000, seed=1)
+    made, clusters = LoadSynthesizer(epsilon=_NEVER_MIND).fit(rows).sample(20_000, random_state=1)
     assert (made < 0.0).mean() == pytest.approx((rows < 0.0).mean(), rel=0.25)
     assert made[:, 12].mean() == pytest.approx(rows[:, 12].mean(), abs=0.1)
     depth = np.quantile(rows.min(axis=1), 0.1)

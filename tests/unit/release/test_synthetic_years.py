@@ -60,7 +60,7 @@ def test_annual_spread_and_autocorrelation_survive(
     hours_kw: Floats, fitted: YearSynthesizer
 ) -> None:
     """Also beside days that come from other customers, where both collapse: the test can fail."""
-    sample = fitted.sample(2000, seed=0)[0]
+    sample = fitted.sample(2000, random_state=0)[0]
     spread = hours_kw.mean(axis=1).std()
     assert sample.mean() == pytest.approx(hours_kw.mean(), rel=0.05)
     assert sample.mean(axis=1).std() == pytest.approx(spread, rel=0.15)
@@ -113,7 +113,7 @@ def test_others_add_the_same_to_the_last_bit(hours_kw: Floats) -> None:
 @pytest.mark.parametrize("rows", [np.zeros((0, DAYS * SLOTS)), np.full((3, DAYS * SLOTS), np.nan)])
 def test_no_data_gets_a_valid_answer(rows: Floats) -> None:
     """No customers, or none with data, gives a model that can be sampled."""
-    sample = synthesizer(epsilon=0.1).fit(rows).sample(10, seed=0)[0]
+    sample = synthesizer(epsilon=0.1).fit(rows).sample(10, random_state=0)[0]
     assert np.isfinite(sample).all()
 
 

@@ -322,9 +322,9 @@ def test_a_bundle_is_downloaded(tmp_path: Path) -> None:
     with releasing(archive, "tables/a.parquet") as (release, one):
         release.download(tmp_path / "out")
         with pytest.raises(InvalidParameterError):
-            release.table("b")
+            release.to_arrow("b")
         with pytest.raises(ServerRefusalError, match="not a Parquet file"):
-            release.table("a")
+            release.to_arrow("a")
     assert (tmp_path / "out" / "tables" / "a.parquet").read_bytes() == b"x"
     assert all(b"/v1/releases/..%2Fr/" in request for request in one.received)
 

@@ -109,10 +109,11 @@ def test_times_are_labelled_by_hour_or_by_day_type() -> None:
 class Metric:
     """A metric with fixed ratios."""
 
-    metric, unit, control_ratio = "F1", "kW", 3.0
+    metric, unit, control_ratio, noise, smallest_detectable = "F1", "kW", 3.0, 2.0, 2.5
 
     def __init__(self, ratio: float, verdict: str) -> None:
         self.ratio, self.verdict = ratio, verdict
+        self.low, self.high = ratio * self.noise - 0.2, ratio * self.noise + 0.4
 
 
 OUTCOMES = {"good": True, "bad": False, "open": None}
@@ -125,7 +126,9 @@ def test_ratios_stay_on_the_axis() -> None:
     synthetic = figure.data[1]
     assert list(synthetic.x) == [30.0, 0.5, 0.03]
     assert list(synthetic.marker.color) == [charts.FAIL, charts.PASS, charts.UNDECIDED]
-    table = verdict_table(rows, {"ratio": "ratio"}, OUTCOMES)
+    assert list(synthetic.error_x.array) == pytest.approx([0.0, 0.2, 0.17])  # over the noise
+    assert list(synthetic.error_x.arrayminus) == pytest.approx([0.0, 0.1, 0.0])
+    table = verdict_table(rows, {"ratio": lambda row: f"{row.ratio:g}"}, OUTCOMES)
     assert len(table.rows) == 4
     assert [getattr(row[-1], "passed", "") for row in table.rows] == [False, True, None, None]
 

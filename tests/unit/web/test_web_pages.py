@@ -10,8 +10,9 @@ import pytest
 from jinja2 import UndefinedError
 
 from wattveil.web.charts import ReportFigure, new_figure
-from wattveil.web.formatting import format_number
+from wattveil.web.formatting import format_number, format_share
 from wattveil.web.pages import (
+    _ENVIRONMENT,
     STATIC,
     PageTable,
     TableCell,
@@ -33,7 +34,7 @@ def attack_page(path: Path, *, simulated: bool = False) -> str:
     shown = ReportFigure(HOSTILE, figure, caption=HOSTILE, alt=HOSTILE)
     facts = [(HOSTILE, HOSTILE)]
     write_internal_page(
-        path, "attacks", title=HOSTILE, facts=facts, figures=[shown], simulated=simulated
+        path, "filter", title=HOSTILE, facts=facts, figures=[shown], simulated=simulated
     )
     return path.read_text(encoding="utf-8")
 
@@ -64,6 +65,30 @@ def test_hostile_names_stay_text(tmp_path: Path) -> None:
     assert HOSTILE in unescape(page)
 
 
+def test_hostile_names_in_a_drawing_stay_text() -> None:
+    """Names, titles of axes, labels, readings, flags and tables of a figure drawn as SVG."""
+    figure = new_figure()
+    figure.add_scatter(x=[0, 1], y=[1, 2], name=HOSTILE, text=[HOSTILE] * 2, mode="lines")
+    figure.add_bar(x=[1], y=[HOSTILE], orientation="h", text=[HOSTILE], name=HOSTILE)
+    figure.add_scatter(x=[0], y=[1], text=[HOSTILE], mode="markers+text")
+    figure.update_xaxes(title_text=HOSTILE, tickvals=[0], ticktext=[HOSTILE])
+    figure.update_yaxes(title_text=HOSTILE)
+    shown = ReportFigure(
+        HOSTILE,
+        figure,
+        caption=HOSTILE,
+        alt=HOSTILE,
+        flags=(TableCell(HOSTILE, passed=True),),
+        table=PageTable(HOSTILE, (HOSTILE,), [(HOSTILE,)]),
+    )
+    macros = _ENVIRONMENT.get_template("macros.html").module
+    page = str(vars(macros)["drawn_charts"]([shown]))
+    tags = Tags(page).found
+    assert not {"script", "img"} & {tag for tag, _ in tags}
+    assert not any(name.startswith(("on", "style")) for _, own in tags for name in own)
+    assert unescape(page).count(HOSTILE) >= 12
+
+
 def test_a_hostile_table_stays_text() -> None:
     """Cells, heads and titles are escaped, with an outcome and without."""
     table = PageTable(HOSTILE, (HOSTILE,), [(HOSTILE,), (TableCell(HOSTILE, passed=True),)])
@@ -91,7 +116,7 @@ def test_a_file_makes_no_request(tmp_path: Path) -> None:
 
 def test_a_served_page_links_to_its_files() -> None:
     """The server's pages hold no script, and name files that exist."""
-    page = render("server/sign_in.html", principal=None, wrong=False)
+    page = render("server/sign_in.html", principal=None, refusal=None, ended=False, to="/")
     assert "<style" not in page
     assert "<script>" not in page
     assert 'href="/static/wattveil.css"' in page
@@ -114,7 +139,7 @@ def test_the_banner_depends_on_the_customers(tmp_path: Path) -> None:
 
 def test_a_missing_value_is_an_error() -> None:
     """A template that lacks a value fails instead of leaving a gap."""
-    with pytest.raises(UndefinedError, match="title"):
+    with pytest.raises(UndefinedError, match="words"):
         render("server/problem.html", principal=None)
 
 
@@ -178,3 +203,24 @@ def test_a_table_marks_pass_and_fail() -> None:
 def test_numbers_of_tables(number: float, text: str) -> None:
     """Three significant digits, whole from 1,000 on, text for values that are not numbers."""
     assert format_number(number) == text
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "text"),
+    [
+        (0, 7, "0.00 %"),
+        (1, 10**6, "< 0.01 %"),
+        (1, 20_000, "0.01 %"),
+        (1, 8, "12.50 %"),
+        (10**6 - 1, 10**6, "> 99.99 %"),
+        (7, 7, "100.00 %"),
+    ],
+)
+def test_small_counts_are_never_zero_percent(part: int, whole: int, text: str) -> None:
+    """Only none is 0 %, and only all is 100 %."""
+    assert format_share(part / whole, 2) == text
+
+
+def test_a_share_of_nothing_is_no_number() -> None:
+    """As other numbers that are none."""
+    assert format_share(float("nan")) == "none"

@@ -4,7 +4,7 @@ The verdict states what was verified, and what no reader of a bundle can verify.
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,18 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import FORMATS, MANIFEST, PAGES, read_manifest, table_path
-from wattveil.bundle.manifest import check_schema
+from wattveil.bundle.manifest import VERSION, check_schema
 from wattveil.bundle.verify.verify_budget import budget_findings
 from wattveil.bundle.verify.verify_content import consistency, content_findings, is_same_software
 from wattveil.products.findings import Absent, Finding, gathered
+from wattveil.web.results import Result, ResultTable, records_table
 
+_VERSION = f"the manifest has version {VERSION}, which this program verifies"
 _SIGNATURE, _UNSIGNED = "the signature", "none: the publisher is not proved"
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerificationReport:
+class VerificationReport(Result):
     """Outcome of all checks of a bundle."""
 
     findings: tuple[Finding, ...]
@@ -34,6 +36,18 @@ class VerificationReport:
     def accepted(self) -> bool:
         """Whether every check holds."""
         return all(finding.holds for finding in self.findings)
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {
+            "findings": lambda: records_table([vars(one) for one in self.findings], "check"),
+            "not_proved": lambda: ResultTable({"text": self.not_proved}),
+        }
+
+    def _statement(self) -> str:
+        failed = sum(not finding.holds for finding in self.findings)
+        if failed:
+            return f"Refused: {failed} of {len(self.findings)} checks fail."
+        return f"Accepted: all {len(self.findings)} checks hold."
 
     def to_json(self) -> dict[str, object]:
         """Return the verdict as JSON values."""
@@ -48,6 +62,12 @@ class VerificationReport:
 def verify_bundle(bundle: Path, *, trusted: Ed25519PublicKey | None = None) -> VerificationReport:
     """Check a bundle; ``trusted`` is the public key that must have signed it."""
     manifest = read_manifest(bundle)
+    version = manifest.get("manifest_version")
+    if isinstance(version, str) and version != VERSION:
+        return VerificationReport(
+            findings=(Finding(_VERSION, holds=False, seen=f"version {version[:40]}"),),
+            not_proved=("Anything: verify it with the version of Wattveil that wrote it.",),
+        )
     schema = gathered("the manifest follows its schema", check_schema(manifest), "every field")
     if not schema.holds:  # nothing below could be read
         return VerificationReport(

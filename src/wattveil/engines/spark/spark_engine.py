@@ -65,7 +65,7 @@ class SparkEngine:
                 text = read_record(path)
         if text is None:
             expected = "a table made by `wattveil profiles`, on Spark or in a file of the driver"
-            raise InvalidFileError(path, "schema metadata", expected, "none")
+            raise InvalidFileError(path, "schema metadata", expected, None)
         profiles = SparkProfiles.of(frame, json.loads(text))
         if profiles.customer_ids._has_repeats():  # noqa: SLF001 - for the data holder
             raise InvalidDataError("one profile per customer", [])

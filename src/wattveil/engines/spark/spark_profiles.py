@@ -177,7 +177,7 @@ def _find_plan(
         raise InvalidParameterError("layout", "long or wide on Spark", "matrix")
     inspected = opened.inspect(inspect_rows(found, options, memory_mb, name), "seen string")
     if not inspected:
-        raise NoUsableReadingError(name, "all rows", "a reading", "none")
+        raise NoUsableReadingError(name, "all rows", "a reading", None)
     rows = _rows(json.loads(inspected[0].seen), found, opened, options)
     lengths = _lengths(opened, rows, memory_mb)
     rules.check_lengths(lengths)

@@ -37,7 +37,7 @@ def check_java() -> None:
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=f"{home}/bin" if home else None)
     if java is None:
-        raise MissingJavaError(MIN_JAVA, "none")
+        raise MissingJavaError(MIN_JAVA, None)
     output = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr  # noqa: S603 - Java itself
     version = re.search(r'version "(?:1\.)?(\d+)', output)  # 1.8 is Java 8
     if version is None or int(version[1]) < MIN_JAVA:

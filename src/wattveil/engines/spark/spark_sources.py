@@ -22,10 +22,12 @@ from wattveil.engines.spark.executor import Batches, OnPartition, shuffle_partit
 from wattveil.engines.spark.spark_rows import quoted
 from wattveil.engines.spark.spark_session import read_folder
 from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.readings.containers import refuse_containers
+from wattveil.readings.csv_files import find_header, scan_csv
 from wattveil.readings.options import Conflicts, ReadOptions
 from wattveil.readings.readings import passed_over_assumption
 from wattveil.readings.recognition import direct_layout, known_files, unknown_files
-from wattveil.readings.sources import Kind, find_header, kind_of, resolve, scan_csv
+from wattveil.readings.sources import Kind, kind_of, resolve
 
 PLACE = ("wattveil file", "wattveil row")
 """Columns of the order of appearance: number of the file, number of the row in it."""
@@ -261,6 +263,7 @@ def _addresses(session: SparkSession, addresses: list[str]) -> SparkSource:
 def _files(session: SparkSession, parts: list[str | Path], options: ReadOptions) -> SparkSource:
     passed_over: list[Path] = []
     found = resolve(parts, passed_over)
+    refuse_containers(found)
     files, names = [path.resolve() for path in found], tuple(path.name for path in found)
     kind = kind_of(files)
     assumptions = passed_over_assumption(passed_over)

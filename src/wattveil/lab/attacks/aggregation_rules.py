@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from wattveil import checks
 from wattveil.arrays import Floats, Ints
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidParameterError, one_of
 from wattveil.profiles import Profiles
 
 NO_CELL = -1
@@ -122,7 +122,7 @@ def cell_names(profiles: Profiles, by: Sequence[str]) -> list[str | None]:
     """Return the cell of each customer by attribute values; None where one is missing."""
     for name in by:
         if name not in profiles.attributes:
-            rule = f"attributes of the profiles, some of {sorted(profiles.attributes)}"
+            rule = f"attributes of the profiles, each {one_of(sorted(profiles.attributes))}"
             raise InvalidParameterError("by", rule, name)
     columns = [profiles.attributes[name] for name in by]
     joined = []

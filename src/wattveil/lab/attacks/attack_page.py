@@ -1,14 +1,16 @@
 """Pages of the attacks. Internal: they show real load curves."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from wattveil.arrays import Floats
-from wattveil.lab.attacks.differencing import DifferencingAttack, Recovery, SolarAttack
+from wattveil.lab.attacks.differencing import RELEASES, DifferencingAttack, Recovery, SolarAttack
 from wattveil.lab.attacks.filter_attack import FilterAttack
 from wattveil.lab.attacks.synthetic_attacks import CopyAttack
+from wattveil.numerics.measures.verdicts import median_interval, share_interval
 from wattveil.profiles import TimeGrid
 from wattveil.web.charts import (
     BLUE,
@@ -21,8 +23,8 @@ from wattveil.web.charts import (
     new_figure,
     panel,
 )
-from wattveil.web.formatting import format_number
-from wattveil.web.pages import write_internal_page
+from wattveil.web.formatting import format_interval, format_number, format_share_interval
+from wattveil.web.pages import PageTable, write_internal_page
 
 COPY_ROWS: Mapping[str, str] = {
     "values equal to a real reading": "copied",
@@ -39,18 +41,20 @@ COPY_ROWS: Mapping[str, str] = {
 def write_differencing_page(found: DifferencingAttack, grid: TimeGrid, path: Path) -> None:
     """Write the page of the attack on an N/X rule."""
     last = found.recoveries[-1]
+    interval = format_interval(*median_interval(last.protected_errors))
+    named = f"relative error of the attack on two means with epsilon {found.epsilon:g} each"
     facts = [
         (f"{last.customers:,}", "customers in the aggregate"),
-        (format_number(last.error), "relative error of the recovered load"),
-        (
-            format_number(last.protected_error),
-            f"the same from two means with epsilon {found.epsilon:g}",
-        ),
+        (format_number(last.protected_error), f"{named}: median; 95 % interval {interval}"),
+        ("1", "relative error of guessing 0, without any data"),
+        (format_number(last.error), "the same from two exact means, which the rule permits"),
     ]
     hours = np.arange(grid.columns) * grid.minutes / 60.0
     title = f"One customer, recovered under the {found.cells.rule} rule"
     figures = [recovery_figure(last, hours)]
-    write_internal_page(path, "attacks", title=title, facts=facts, figures=figures)
+    write_internal_page(
+        path, "differencing", title=title, facts=facts, figures=figures, releases=RELEASES
+    )
 
 
 def recovery_figure(found: Recovery, hours: Floats) -> ReportFigure:
@@ -84,11 +88,11 @@ def write_filter_page(found: FilterAttack, grid: TimeGrid, path: Path) -> None:
         title = f"{colour.capitalize()} noise: {each.noise_kw:.2g} kW, {each.left_kw:.2g} kW after"
         figures.append(panel(title, line_figure(lines), "", "kW"))
     title = "A filter against white and coloured noise of equal guarantee"
-    write_internal_page(path, "attacks", title=title, facts=facts, figures=figures)
+    write_internal_page(path, "filter", title=title, facts=facts, figures=figures)
 
 
 def write_copy_page(found: Mapping[str, CopyAttack], path: Path) -> None:
-    """Draw every share, with a bar per release."""
+    """Draw every share, with a bar per release, and list them with their intervals."""
     figure = new_figure(height=520)
     colours = (GREY, ORANGE, BLUE)
     for (name, each), colour in zip(found.items(), colours, strict=False):
@@ -101,44 +105,100 @@ def write_copy_page(found: Mapping[str, CopyAttack], path: Path) -> None:
         )
     figure.update_yaxes(autorange="reversed")
     figure.update_xaxes(range=[0.0, 1.0], tickformat=".0%")
-    write_internal_page(
-        path,
-        "attacks",
-        title="Real customers among synthetic ones",
-        facts=[(f"{each.copied:.1%}", f"readings copied: {name}") for name, each in found.items()],
-        figures=[panel("Findings in each release", figure, "share")],
-    )
-
-
-def write_solar_page(found: SolarAttack, grid: TimeGrid, path: Path) -> None:
-    """Draw the home, and its load as recovered from exact and from released averages."""
-    figure = new_figure(height=480)
-    times = list(grid.labels)
-    for number, curve in enumerate(found.protected_kw):
-        figure.add_scatter(
-            x=times,
-            y=curve,
-            name="from two released averages",
-            line={"color": PALE, "width": 1},
-            showlegend=number == 0,
-        )
-    for name, curve, line in (
-        ("the home", found.home_kw, {"color": BLUE, "width": 4}),
-        ("from two exact averages", found.recovered_kw, {"color": ORANGE, "dash": "dot"}),
-    ):
-        figure.add_scatter(x=times, y=curve, name=name, line=line, mode="lines")
-    top = float(np.abs(found.home_kw).max())
-    figure.update_yaxes(range=[-4.0 * top, 4.0 * top])  # larger noise is not shown
-    home, other = found.export_rates
+    rows = [
+        (label, *(_copy_cell(each, field) for each in found.values()))
+        for label, field in COPY_ROWS.items()
+        if all(getattr(each, field) is not None for each in found.values())
+    ]
     facts = [
-        (f"{found.error_kw:.1g} kW", "error of the load recovered from two exact averages"),
-        (f"{home:.0%}", "of released averages are classified as export"),
-        (f"{other:.0%}", "the same for a home without panels"),
+        (_copy_cell(each, "copied"), f"readings copied: {name}") for name, each in found.items()
+    ]
+    facts += [
+        (_copy_cell(each, "membership_auc"), f"membership inference, AUC: {name}")
+        for name, each in found.items()
+        if each.membership_auc is not None
     ]
     write_internal_page(
         path,
-        "attacks",
-        title="Finding the home with solar panels",
+        "copies",
+        title="Real customers among synthetic ones",
         facts=facts,
-        figures=[panel("One home, from two averages", figure, "", "kW")],
+        figures=[panel("Findings in each release", figure, "share")],
+        rows=PageTable("", ("", *found), rows),
     )
+
+
+def _copy_cell(each: CopyAttack, field: str) -> str:
+    """Return a share with its interval; a count of all values of a release has none."""
+    share, interval = getattr(each, field), each.intervals.get(field)
+    return f"{100.0 * share:.3g} %" if interval is None else format_share_interval(share, *interval)
+
+
+def write_solar_page(found: SolarAttack, grid: TimeGrid, path: Path) -> None:
+    """Draw the attack on released averages first, and that on unprotected ones for comparison."""
+    releases, (hits, false_hits) = len(found.protected_kw), found.exports_found
+    home, other = found.export_rates
+    median_kw = float(np.median(found.protected_error_kw))
+    low, high = median_interval(found.protected_error_kw)
+    facts = [
+        (
+            f"{format_number(median_kw)} kW",
+            f"released: median error of the attack; 95 % interval {format_interval(low, high)}",
+        ),
+        (f"{format_number(_typical_kw(found))} kW", "typical load of the home, for comparison"),
+        (
+            format_share_interval(home, *share_interval(hits, releases)),
+            "released: the attack finds export; 95 % Clopper-Pearson interval",
+        ),
+        (
+            format_share_interval(other, *share_interval(false_hits, releases)),
+            "released: the same for a home without panels",
+        ),
+    ]
+    write_internal_page(
+        path,
+        "solar",
+        title="Differencing attack on a home with solar panels",
+        facts=facts,
+        epsilon=found.epsilon,
+        customers=found.customers,
+        releases=releases,
+        factor=math.exp(found.epsilon),
+        hidden=low > _typical_kw(found),
+        exact_error=f"{found.error_kw:.1g}",
+        protected=_solar_figure(found, grid, protected=True),
+        unprotected=_solar_figure(found, grid, protected=False),
+    )
+
+
+def _typical_kw(found: SolarAttack) -> float:
+    """Return the root-mean-square load of the home."""
+    return float(np.sqrt(np.square(found.home_kw).mean()))
+
+
+def _solar_figure(found: SolarAttack, grid: TimeGrid, *, protected: bool) -> ReportFigure:
+    """Draw the home, and what the attack makes of released or of unprotected averages."""
+    figure, times = new_figure(height=380), list(grid.labels)
+    if protected:
+        for number, curve in enumerate(found.protected_kw):
+            figure.add_scatter(
+                x=times,
+                y=curve,
+                name="attack on two released averages",
+                line={"color": PALE, "width": 1},
+                showlegend=number == 0,
+            )
+    lines: list[tuple[str, Floats, dict[str, object]]] = [
+        ("the home", found.home_kw, {"color": BLUE, "width": 4})
+    ]
+    if not protected:
+        dotted: dict[str, object] = {"color": ORANGE, "dash": "dot"}
+        lines.append(("attack on two unprotected averages", found.recovered_kw, dotted))
+    for name, curve, line in lines:
+        figure.add_scatter(x=times, y=curve, name=name, line=line, mode="lines")
+    reach = 1.1 * float(np.abs(found.protected_kw if protected else found.home_kw).max())
+    figure.update_yaxes(range=[-reach, reach])
+    title = "The home, and guesses from released averages"
+    if not protected:
+        title = "The home, and the guess from unprotected averages, which are never released"
+    return panel(title, figure, "", "kW")

@@ -25,10 +25,13 @@ from wattveil.lab.attacks.aggregation_rules import (
     apply_rule,
     cell_names,
 )
+from wattveil.numerics.measures.verdicts import share_interval
 from wattveil.profiles import Profiles
 from wattveil.release.group_load import LoadShapes, load_shapes
 
 _GROUPS = (20, 100, 1000, 10_000, 100_000)
+RELEASES = 20
+"""Pairs of DP means in the whole cell: an interval of the median error follows from them."""
 _ALL_CUSTOMERS = "all customers"
 
 
@@ -45,14 +48,20 @@ class Recovery:
         Number of customers in the aggregate, P.
     true_kw, recovered_kw : (d,)
         True load of the customer, and the load recovered from two exact means.
-    protected_kw : (d,)
-        Result of the same attack on two differentially private means.
+    repeated_kw : (releases, d)
+        Result of the same attack on two differentially private means, of repeated releases.
     """
 
     customers: int
     true_kw: Floats
     recovered_kw: Floats
-    protected_kw: Floats
+    repeated_kw: Floats
+
+    @property
+    def protected_kw(self) -> Floats:
+        """Result of the same attack on two differentially private means."""
+        first: Floats = self.repeated_kw[0]
+        return first
 
     @property
     def error(self) -> float:
@@ -60,9 +69,14 @@ class Recovery:
         return relative_error(self.recovered_kw, self.true_kw)
 
     @property
+    def protected_errors(self) -> Floats:
+        """Relative error of the recovery from each pair of DP means."""
+        return np.array([relative_error(made_kw, self.true_kw) for made_kw in self.repeated_kw])
+
+    @property
     def protected_error(self) -> float:
-        """Relative error of the recovery from DP means; an estimate of 0 has an error of 1."""
-        return relative_error(self.protected_kw, self.true_kw)
+        """Median of these errors; an estimate of 0 has an error of 1."""
+        return float(np.median(self.protected_errors))
 
     def to_json(self) -> dict[str, object]:
         """Return size of the aggregate and both errors as JSON values."""
@@ -86,7 +100,13 @@ def relative_error(found_kw: Floats, true_kw: Floats) -> float:
 
 
 def recover(
-    load_kw: Floats, members: Ints, target: int, *, epsilon: float, delta: float
+    load_kw: Floats,
+    members: Ints,
+    target: int,
+    *,
+    epsilon: float,
+    delta: float,
+    releases: int = 1,
 ) -> Recovery:
     """Recover one customer of a group from the means with and without that customer.
 
@@ -100,6 +120,8 @@ def recover(
         Row number of the customer to recover.
     epsilon, delta
         Budget of each of the two DP means of the comparison.
+    releases
+        Number of pairs of DP means.
     """
     rest = members[members != target]
 
@@ -113,7 +135,9 @@ def recover(
         recovered_kw=recovered(
             load_kw[members].mean(axis=0), members.size, load_kw[rest].mean(axis=0)
         ),
-        protected_kw=recovered(protected(members), members.size, protected(rest)),
+        repeated_kw=np.array(
+            [recovered(protected(members), members.size, protected(rest)) for _ in range(releases)]
+        ),
     )
 
 
@@ -186,12 +210,21 @@ def differencing_attack(
     names = [_ALL_CUSTOMERS] * len(profiles) if by is None else cell_names(profiles, by)
     cells = apply_rule(profiles.load_kw, names, Rule.parse(rule))
     target = _target(profiles, cells, customer)
+    groups = list(_growing_groups(profiles.load_kw, cells, target))
+    repeats = [*(1 for _ in groups[1:]), RELEASES]  # the last one is the headline
     return DifferencingAttack(
         customer=profiles.customer_ids[target],
         cells=cells,
         recoveries=[
-            recover(profiles.load_kw, members, target, epsilon=epsilon, delta=delta)
-            for members in _growing_groups(profiles.load_kw, cells, target)
+            recover(
+                profiles.load_kw,
+                members,
+                target,
+                epsilon=epsilon,
+                delta=delta,
+                releases=releases,
+            )
+            for members, releases in zip(groups, repeats, strict=True)
         ],
         epsilon=epsilon,
     )
@@ -375,6 +408,9 @@ class SolarAttack:
     """The same as `protected_kw` for a home without panels."""
     sunny: NDArray[np.bool_]
     """Slots in which the home exports."""
+    epsilon: float
+    """Of each DP average; both together spend twice as much."""
+    customers: int
 
     @property
     def error_kw(self) -> float:
@@ -382,13 +418,25 @@ class SolarAttack:
         return float(np.abs(self.recovered_kw - self.home_kw).max())
 
     @property
-    def export_rates(self) -> tuple[float, float]:
-        """Share of repetitions that indicate export: of the home, and of a home without panels."""
+    def exports_found(self) -> tuple[int, int]:
+        """Number of repetitions that indicate export: of the home, and of one without panels."""
         home, control = (
-            float((curves[:, self.sunny].mean(axis=1) < 0.0).mean())
+            int((curves[:, self.sunny].mean(axis=1) < 0.0).sum())
             for curves in (self.protected_kw, self.control_kw)
         )
         return home, control
+
+    @property
+    def export_rates(self) -> tuple[float, float]:
+        """Share of repetitions that indicate export: of the home, and of one without panels."""
+        home, control = self.exports_found
+        return home / len(self.protected_kw), control / len(self.control_kw)
+
+    @property
+    def protected_error_kw(self) -> Floats:
+        """Root-mean-square error of the recovery from each pair of DP averages."""
+        error: Floats = np.sqrt(np.square(self.protected_kw - self.home_kw).mean(axis=1))
+        return error
 
     def to_json(self) -> dict[str, object]:
         """Return figures and curves as JSON values."""
@@ -398,6 +446,7 @@ class SolarAttack:
             "customer": self.customer,
             "error_kw": self.error_kw,
             "export_rate": home,
+            "export_rate_interval": share_interval(self.exports_found[0], len(self.protected_kw)),
             "export_rate_without_panels": control,
             "home_kw": self.home_kw.tolist(),
             "recovered_kw": self.recovered_kw.tolist(),
@@ -448,6 +497,8 @@ def solar_attack(
         protected_kw=protected(home),
         control_kw=protected(other),
         sunny=sunny,
+        epsilon=epsilon,
+        customers=len(load_kw),
     )
 
 

@@ -7,7 +7,7 @@ half of the customers, the members; the other half is a hold-out of the same siz
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 from scipy import stats
@@ -18,6 +18,7 @@ from wattveil.arrays import Floats, Ints
 from wattveil.errors import InvalidParameterError
 from wattveil.lab.evaluation.customer_samples import of_profiles
 from wattveil.lab.seeded_draws import RandomAssignment
+from wattveil.numerics.measures.verdicts import Interval, auc_interval, share_interval
 from wattveil.profiles import Profiles
 from wattveil.release.synthetic import LoadSynthesizer
 
@@ -103,6 +104,8 @@ def closest_records(members: Floats, holdout: Floats, synthetic: Floats) -> Clos
 class MembershipInference:
     """Accuracy of a membership score."""
 
+    auc_interval: Interval
+    """95 %, after DeLong."""
     auc: float
     """P[member scores higher than a non-member], ties half: 1/2 for an uninformative score."""
     tpr_at_1_percent: float
@@ -125,7 +128,12 @@ def membership_inference(member_scores: Floats, other_scores: Floats) -> Members
         threshold = np.sort(other_scores)[::-1][allowed]
         return float((member_scores > threshold).mean())
 
-    return MembershipInference(auc=auc, tpr_at_1_percent=found(0.01), tpr_at_01_percent=found(1e-3))
+    return MembershipInference(
+        auc=auc,
+        auc_interval=auc_interval(member_scores, other_scores),
+        tpr_at_1_percent=found(0.01),
+        tpr_at_01_percent=found(1e-3),
+    )
 
 
 def membership_by_distance(
@@ -224,6 +232,9 @@ class CopyAttack:
     tpr_at_01_percent: float | None = None
     outliers_found: float | None = None
     """Share of planted outliers that are reconstructed."""
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    """95 % interval of each field that is an estimate; the others count all values of a release.
+    Shares of customers: Clopper-Pearson; AUC: DeLong."""
 
     def to_json(self) -> dict[str, object]:
         """Return the figures as JSON values."""
@@ -259,14 +270,24 @@ def copy_attack(split: MemberSplit, release: SyntheticRelease) -> CopyAttack:
     membership = membership_by_distance(members, holdout, made)
     closest = closest_records(members, holdout, made)
     with_outliers = release(np.vstack([members, split.outliers]))
+    shares = {
+        "closest_is_member": (closest.member_share, len(made)),
+        "tpr_at_1_percent": (membership.tpr_at_1_percent, len(members)),
+        "tpr_at_01_percent": (membership.tpr_at_01_percent, len(members)),
+        "outliers_found": (reconstructed_share(split.outliers, with_outliers), len(split.outliers)),
+    }
     return CopyAttack(
         copied=copied_share(members, made),
         maxima=shared_maxima(members, made),
-        closest_is_member=closest.member_share,
         membership_auc=membership.auc,
-        tpr_at_1_percent=membership.tpr_at_1_percent,
-        tpr_at_01_percent=membership.tpr_at_01_percent,
-        outliers_found=reconstructed_share(split.outliers, with_outliers),
+        **{name: share for name, (share, _) in shares.items()},
+        intervals={
+            "membership_auc": membership.auc_interval,
+            **{
+                name: share_interval(round(share * trials), trials)
+                for name, (share, trials) in shares.items()
+            },
+        },
     )
 
 
@@ -294,7 +315,7 @@ def demonstrated_releases(
         synthesizer = LoadSynthesizer(
             n_clusters=n_clusters, epsilon=epsilon, delta=delta, plausible_kw=_PLAUSIBLE_KW
         )
-        return synthesizer.fit(rows).sample(len(rows), seed=1)[0]
+        return synthesizer.fit(rows).sample(len(rows), random_state=1)[0]
 
     return {
         "names removed": names_removed,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wattveil.lab.audit.release_audit import AuditRow
+from wattveil.numerics.measures.verdicts import Verdict
 from wattveil.web.charts import BLUE, FAIL, PALE, ReportFigure, new_figure, panel
 from wattveil.web.pages import PageTable, TableCell, write_internal_page
 
@@ -13,15 +14,22 @@ _ROW_PX, _FRAME_PX = 36, 100
 def write_audit_page(rows: Sequence[AuditRow], path: Path, *, confidence: float) -> None:
     """Write the page as one file."""
     refuted = sum(row.found.refutes for row in rows)
+    closest = max(rows, key=lambda row: row.found.epsilon / row.found.claim.epsilon)
+    powerless = sum(row.verdict == Verdict.INCONCLUSIVE.value for row in rows)
     facts = [
-        (str(len(rows)), "audits"),
-        (str(refuted), "lower bounds above the claim"),
-        (f"{confidence:g}", "joint confidence level"),
+        (f"{refuted} of {len(rows)}", "audits refute the claim"),
+        (f"{powerless} of {len(rows)}", f"audits: {Verdict.INCONCLUSIVE.value}"),
+        (f"{closest.found.epsilon:.3g} to ∞", _headline(closest, confidence)),
     ]
     title = "Audit of a release"
     write_internal_page(
         path, "audit", title=title, facts=facts, bounds=_bounds(rows), rows=_table(rows)
     )
+
+
+def _headline(row: AuditRow, confidence: float) -> str:
+    claim = f"claimed {row.found.claim.epsilon:.3g}"
+    return f"{confidence:.0%} interval of epsilon, {row.name} ({claim}): closest to its claim"
 
 
 def _bounds(rows: Sequence[AuditRow]) -> ReportFigure:
@@ -42,16 +50,20 @@ def _bounds(rows: Sequence[AuditRow]) -> ReportFigure:
 
 
 def _table(rows: Sequence[AuditRow]) -> PageTable:
-    head = ("product", "claimed ε", "claimed δ", "lower bound of ε", "verdict", "evidence")
+    head = (
+        *("product", "claimed ε", "claimed δ", "interval of ε", "largest bound possible"),
+        *("verdict", "evidence"),
+    )
     cells: list[tuple[str | TableCell, ...]] = [
         (
             row.name,
             f"{row.found.claim.epsilon:.3g}",
             f"{row.found.claim.delta:.3g}",
-            f"{row.found.epsilon:.3g}",
+            f"{row.found.epsilon:.3g} to ∞",
+            f"{row.found.max_epsilon:.3g}",
             TableCell(row.verdict, False if row.found.refutes else None),
             row.found.evidence,
         )
         for row in rows
     ]
-    return PageTable("", head, cells, text_columns=(0, 4, 5))
+    return PageTable("", head, cells, text_columns=(0, 5, 6))

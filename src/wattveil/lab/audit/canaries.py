@@ -111,7 +111,7 @@ def synthetic_customers(
         clip_kw=request.clip_kw,
         plausible_kw=request.plausible_kw,
     ).fit(homes[included])
-    made, _ = fitted.sample(_SYNTHETIC, seed=1)
+    made, _ = fitted.sample(_SYNTHETIC, random_state=1)
     return CanaryRelease(included, closest_distances(homes, made)[:, None], fitted.guarantee_)
 
 

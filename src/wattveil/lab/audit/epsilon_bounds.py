@@ -71,6 +71,9 @@ class PairedAudit:
     misses: int
     """Occurrences of the event on each side, of ``trials`` each."""
     trials: int
+    max_epsilon: float = math.inf
+    """Largest lower bound that this number of releases can give: the event occurs in all of them on
+    one side and in none on the other. A claim above it cannot be refuted."""
 
     @property
     def delta(self) -> float:
@@ -135,6 +138,13 @@ def paired_bound(first: Floats, second: Floats, *, claim: Guarantee, level: floa
         hits=k,
         misses=j,
         trials=trials,
+        max_epsilon=float(
+            _epsilon(
+                probability_lower_bound(np.array(trials), trials, level / 2.0),
+                max_probability(np.array(0), trials, level / 2.0),
+                claim.delta,
+            )
+        ),
     )
 
 
@@ -240,6 +250,9 @@ class OneRunAudit:
     right: int
     epsilon: float
     """Lower bound on epsilon at the claimed delta."""
+    max_epsilon: float = math.inf
+    """The same bound if every guess about all canaries were right. A claim above it cannot be
+    refuted."""
 
     @property
     def refutes(self) -> bool:
@@ -350,5 +363,16 @@ def audit_one_run(
         found.append((bound, guesses, right))
     epsilon, guesses, right = max(found)
     return OneRunAudit(
-        claim=claim, canaries=canaries, guesses=guesses, right=right, epsilon=epsilon
+        claim=claim,
+        canaries=canaries,
+        guesses=guesses,
+        right=right,
+        epsilon=epsilon,
+        max_epsilon=one_run_epsilon(
+            canaries=canaries,
+            guesses=canaries,
+            right=canaries,
+            delta=claim.delta,
+            level=level / len(rules),
+        ),
     )

@@ -22,11 +22,13 @@ from wattveil.lab.audit.canaries import ONE_RUN, canary_load_kw
 from wattveil.lab.audit.epsilon_bounds import OneRunAudit, PairedAudit, audit_one_run, paired_bound
 from wattveil.lab.seeded_draws import RandomAssignment
 from wattveil.numerics.kmeans.instance_query import clip_rms
+from wattveil.numerics.measures.verdicts import Verdict
 from wattveil.privacy.guarantee import Guarantee, Tier
 from wattveil.products.product import ReleasedProduct
 from wattveil.products.request import ReleaseRequest
 from wattveil.products.tables import Table, curve_names
 from wattveil.profiles import Profiles
+from wattveil.web.results import PrivateResult, ResultTable, records_table
 
 WHOLE = "whole release"
 _CANARY = "canary customer"
@@ -171,10 +173,11 @@ class AuditRow:
 
     @property
     def verdict(self) -> str:
-        """Verdict on the claim."""
-        if self.broken:
-            return "refuted"
-        return "no differential privacy" if self.found.refutes else "not refuted"
+        """Verdict on the claim; without power, not even a perfect attack would refute it."""
+        if self.found.refutes:
+            return "refuted" if self.broken else "no differential privacy"
+        powerless = self.found.max_epsilon <= self.found.claim.epsilon
+        return Verdict.INCONCLUSIVE.value if powerless else "not refuted"
 
     def to_json(self) -> dict[str, object]:
         """Return the row as JSON values."""
@@ -183,9 +186,31 @@ class AuditRow:
             "method": self.method,
             "claim": self.found.claim.to_json(),
             "epsilon_lower_bound": self.found.epsilon,
+            "max_epsilon": self.found.max_epsilon,
             "evidence": self.found.evidence,
             "verdict": self.verdict,
         }
+
+
+class AuditReport(PrivateResult, tuple[AuditRow, ...]):
+    """Audits of a release. PRIVATE, internal use only."""
+
+    __slots__ = ()
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        records = [
+            {
+                "release": row.release,
+                "method": row.method,
+                "epsilon_claimed": row.found.claim.epsilon,
+                "delta_claimed": row.found.claim.delta,
+                "epsilon_lower_bound": row.found.epsilon,
+                "evidence": row.found.evidence,
+                "verdict": row.verdict,
+            }
+            for row in self
+        ]
+        return {"audit": lambda: records_table(records, "release", "method")}
 
 
 def audit_release(
@@ -197,7 +222,7 @@ def audit_release(
     confidence: float,
     seed: int = 0,
     advance: Callable[[], None] = lambda: None,
-) -> tuple[AuditRow, ...]:
+) -> AuditReport:
     """Audit every requested product by paired and by one-run audits.
 
     Parameters
@@ -240,4 +265,4 @@ def audit_release(
         advance()
         bound = audit_one_run(coins.included, coins.observed, claim=coins.claim, level=level)
         rows.append(AuditRow(release=name, method="one run", found=bound))
-    return tuple(rows)
+    return AuditReport(rows)

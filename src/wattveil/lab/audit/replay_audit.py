@@ -1,19 +1,16 @@
 """Replay audit: run a release again with one customer changed, and compare exact integers.
 
-A first run, with seeded noise, records for each Gaussian query the exact integers, the noisy
-integers and the noise scale. A second run, on data that differ by one customer, is handed the noisy
-integers of the first: it must make the same queries and release the same values, and the exact
-integers may differ by one bounded contribution per query. So there are three checks, none of them
-statistical, and a seed repeats them all:
+A first run, with seeded noise, records the exact integers, the noisy integers and the noise scale
+of each Gaussian query. A second run, on data that differ by one customer, is handed the noisy
+integers: it must make the same queries and release the same values, and the exact integers may
+differ by one bounded contribution per query. Three checks, none statistical; a seed repeats them:
 
 * per query: ``|m - m'|^2 / 2^50 <= 1``, where 2^50 is the squared sensitivity in steps;
 * per part: ``sum |m - m'|^2 / sigma^2 <= 2 rho``, with the rho that its budget grants;
-* every released value is identical in both runs: a value that differs was not computed from noisy
-  numbers alone.
+* every released value is identical: one that differs was not computed from noisy numbers alone.
 
-Ratios are fractions of Python integers; no rounding hides an excess. For randomised labels the
-ratio is the epsilon of the channel over the epsilon charged; the label of the changed customer may
-differ, all others must be identical.
+Ratios are exact fractions. For randomised labels the ratio is the epsilon of the channel over the
+epsilon charged; the label of the changed customer may differ, all others must be identical.
 
 The audit does not see the sampler (whether noise has its stated scale), run time and memory, or
 customers that it did not change. The instance tier is not differential privacy and is not audited.
@@ -45,10 +42,10 @@ from wattveil.products.product import ReleasedProduct
 from wattveil.products.request import ReleaseRequest
 from wattveil.products.tables import Table
 from wattveil.profiles import Profiles
+from wattveil.web.results import PrivateResult, ResultTable, records_table
 
 Data = TypeVar("Data")
 _Path = tuple[str, ...]
-
 WHOLE = "release"
 """The name of the only part, where a release has one."""
 
@@ -131,14 +128,17 @@ class PartReplay:
         }
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReplayAudit:
+@dataclass(frozen=True, kw_only=True, repr=False)  # faults describe neighbours of private data
+class ReplayAudit(PrivateResult):
     """A release under all neighbours."""
 
     parts: tuple[PartReplay, ...]
     faults: tuple[Fault, ...]
     """Those of the parts, and those of the release as a whole."""
     replays: int
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"parts": lambda: records_table([one.to_json() for one in self.parts], "part")}
 
     @property
     def worst_ratio(self) -> Fraction:

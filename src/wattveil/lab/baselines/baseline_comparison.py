@@ -8,7 +8,7 @@ command resumes.
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from hashlib import sha256
@@ -57,6 +57,7 @@ from wattveil.lab.baselines.wattveil_mechanisms import (
     fit_white,
 )
 from wattveil.privacy.guarantee import Guarantee
+from wattveil.web.results import PrivateResult, ResultTable, records_table
 
 
 @dataclass(frozen=True)
@@ -284,14 +285,26 @@ class ComparisonSetting:
         return tuple(names), tuple(left_out)
 
 
-@dataclass(frozen=True, kw_only=True)
-class BaselineComparison:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BaselineComparison(PrivateResult):
     """All runs of a setting, and why mechanisms were omitted."""
 
     setting: ComparisonSetting
     mechanisms: tuple[str, ...]
     runs: tuple[MeasuredRun, ...]
     left_out: tuple[str, ...]
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        records = [
+            {
+                **run.key._asdict(),
+                "nearest": run.nearest,
+                "labels": run.labels,
+                "cpu_seconds": run.cpu_seconds,
+            }
+            for run in self.runs
+        ]
+        return {"runs": lambda: records_table(records, *RunKey._fields)}
 
 
 def compare_mechanisms(

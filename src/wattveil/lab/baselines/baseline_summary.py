@@ -1,15 +1,32 @@
 """Medians and quartiles of a comparison, by mechanism and epsilon."""
 
 import csv
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from wattveil.arrays import Floats
 from wattveil.lab.baselines.baseline_comparison import MECHANISMS, BaselineComparison, MeasuredRun
+from wattveil.lab.seeded_draws import shuffled_rows
+from wattveil.numerics.measures.verdicts import (
+    CONFIDENCE,
+    Assessment,
+    Interval,
+    assess,
+    half_sample_error,
+    median_interval,
+)
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier
 
+REFERENCE = "global"
+"""Mechanism with which the others are compared."""
+MARGIN = 0.1
+"""Difference of losses that matters, as a share of the loss of the reference."""
+_MIN_COMPARED = 4
+_SHUFFLES = 400
 _SAME = 1.0 + 1e-9  # sums of budgets may differ in the last digit
 
 
@@ -30,6 +47,11 @@ class BaselineRow:
     epsilon: float
     repeats: int
     nearest: Quartiles
+    nearest_interval: Interval
+    """Of the median, 95 %: between order statistics of the repetitions."""
+    against: Assessment | None
+    """Difference of the median loss from that of the global tier at the same epsilon; None for that
+    tier itself, and with fewer than four repetitions."""
     labels: Quartiles | None
     cpu_seconds: float
     claimed: str
@@ -41,21 +63,60 @@ class BaselineRow:
 
 def summarise(comparison: BaselineComparison) -> list[BaselineRow]:
     """Return a row for every mechanism and epsilon, in the order of the setting."""
+
+    def runs(name: str, epsilon: float) -> list[MeasuredRun]:
+        return [one for one in comparison.runs if one.key[:2] == (name, epsilon)]
+
     return [
-        _row([one for one in comparison.runs if one.key[:2] == (name, epsilon)])
+        _row(runs(name, epsilon), [] if name == REFERENCE else runs(REFERENCE, epsilon))
         for name in comparison.mechanisms
         for epsilon in comparison.setting.epsilons
     ]
 
 
-def _row(runs: list[MeasuredRun]) -> BaselineRow:
+def compare_medians(losses: Floats, reference: Floats) -> Assessment:
+    """Return the verdict on the difference of two medians.
+
+    Limit: 95th percentile of the difference when runs are assigned to the two mechanisms at random.
+    Error: delete-half jackknife. Margin: a tenth of the median of the reference.
+    """
+    both = np.concatenate((losses, reference))
+    chance, halves = [], []
+    for number in range(_SHUFFLES):
+        order = shuffled_rows(0, number, both.size)
+        chance.append(_apart(both[order[: losses.size]], both[order[losses.size :]]))
+        halves.append(
+            np.median(losses[shuffled_rows(1, number, losses.size)[: losses.size // 2]])
+            - np.median(reference[shuffled_rows(2, number, reference.size)[: reference.size // 2]])
+        )
+    return assess(
+        _apart(losses, reference),
+        error=half_sample_error(np.array(halves), kept=losses.size // 2, of=losses.size),
+        replicates=losses.size,
+        limit=float(np.quantile(chance, CONFIDENCE)),
+        margin=MARGIN * abs(float(np.median(reference))),
+    )
+
+
+def _apart(losses: Floats, others: Floats) -> float:
+    return float(abs(np.median(losses) - np.median(others)))
+
+
+def _row(runs: list[MeasuredRun], reference: list[MeasuredRun]) -> BaselineRow:
     first = runs[0]
+    compared = None
+    if min(len(runs), len(reference)) >= _MIN_COMPARED:
+        compared = compare_medians(
+            *(np.array([one.nearest for one in side]) for side in (runs, reference))
+        )
     return BaselineRow(
         mechanism=first.key.mechanism,
         title=MECHANISMS[first.key.mechanism].title,
         epsilon=first.key.epsilon,
         repeats=len(runs),
         nearest=_quartiles([one.nearest for one in runs]),
+        nearest_interval=median_interval(np.array([one.nearest for one in runs])),
+        against=compared,
         labels=None
         if first.labels is None
         else _quartiles([one.labels for one in runs if one.labels is not None]),
@@ -102,11 +163,17 @@ def to_json(comparison: BaselineComparison, rows: list[BaselineRow]) -> dict[str
             {
                 **asdict(row),
                 "nearest": row.nearest._asdict(),
+                "nearest_interval": [_finite(end) for end in row.nearest_interval],
                 "labels": None if row.labels is None else row.labels._asdict(),
             }
             for row in rows
         ],
     }
+
+
+def _finite(end: float) -> float | None:
+    """Return an end of an interval; None if the repetitions are too few for one."""
+    return end if math.isfinite(end) else None
 
 
 def write_csv(rows: list[BaselineRow], path: Path) -> None:

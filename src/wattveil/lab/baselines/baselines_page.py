@@ -7,8 +7,9 @@ from plotly.colors import qualitative
 from plotly.graph_objects import Figure
 
 from wattveil.lab.baselines.baseline_comparison import MECHANISMS, BaselineComparison
-from wattveil.lab.baselines.baseline_summary import BaselineRow, Quartiles
+from wattveil.lab.baselines.baseline_summary import REFERENCE, BaselineRow, Quartiles
 from wattveil.web.charts import add_band, new_figure, panel
+from wattveil.web.formatting import format_interval, format_number
 from wattveil.web.pages import PageTable, TableCell, write_internal_page
 
 _MIN_SHOWN = 1e-3
@@ -19,7 +20,12 @@ _METHOD = (
     " differential privacy that they claim, dashed ones hold for this data set only (instance"
     " tier), dotted ones satisfy less than they claim. Losses below 0.001 are drawn at 0.001."
     " Baselines receive bounds taken from the data at no cost; the global tier pays for its own."
-    " Epsilon is that of the centroids; released labels cost as much again."
+    " Epsilon is that of the centroids; released labels cost as much again. Interval: of the"
+    " median, between order statistics; it needs six repetitions. Global tier: whether the median"
+    " loss differs from that of the global tier at the same epsilon, and by how much. Different: by"
+    " more than a random assignment of the runs explains in 95 % of cases. No difference found: it"
+    " does not, and a difference of a tenth of the global tier's loss would be found with"
+    " probability 80 %; inconclusive (no power): such a difference might have been missed."
 )
 
 
@@ -33,6 +39,7 @@ def write_comparison_page(
         (str(setting.n_clusters), "clusters"),
         (f"{setting.delta:g}", "δ"),
         (str(setting.repeats), "repetitions"),
+        *_headlines(rows),
     ]
     loss = "DP accuracy loss"
     with_labels = [row for row in rows if row.labels is not None]
@@ -52,6 +59,18 @@ def write_comparison_page(
         violations={row.title: row.known_violations for row in rows if row.known_violations},
         losses=_table(rows),
     )
+
+
+def _headlines(rows: Sequence[BaselineRow]) -> list[tuple[str, str]]:
+    """Return the loss of the global tier at each epsilon, with the interval of the median."""
+    return [
+        (f"{row.nearest.median:.3g}", _headline(row)) for row in rows if row.mechanism == REFERENCE
+    ]
+
+
+def _headline(row: BaselineRow) -> str:
+    interval = format_interval(*row.nearest_interval)
+    return f"loss of the global tier at ε = {row.epsilon:g}; 95 % interval {interval}"
 
 
 def _bands(rows: Sequence[BaselineRow], field: str, *, height: int) -> Figure:
@@ -91,14 +110,16 @@ def _dash(rows: Sequence[BaselineRow]) -> str:
 
 def _table(rows: Sequence[BaselineRow]) -> PageTable:
     head = (
-        *("mechanism", "ε", "loss, nearest centroid", "loss, released labels", "CPU s"),
-        *("claims", "satisfies", "satisfies with labels"),
+        *("mechanism", "ε", "loss, nearest centroid", "95 % interval", "global tier"),
+        *("loss, released labels", "CPU s", "claims", "satisfies", "with labels"),
     )
     cells: list[tuple[str | TableCell, ...]] = [
         (
             row.title,
             f"{row.epsilon:g}",
             format_quartiles(row.nearest),
+            format_interval(*row.nearest_interval),
+            _against(row),
             format_quartiles(row.labels),
             f"{row.cpu_seconds:.2f}",
             row.claimed,
@@ -107,7 +128,15 @@ def _table(rows: Sequence[BaselineRow]) -> PageTable:
         )
         for row in rows
     ]
-    return PageTable("", head, cells)
+    return PageTable("", head, cells, text_columns=(0, 4, 7, 8, 9))
+
+
+def _against(row: BaselineRow) -> str | TableCell:
+    """Return the verdict on the difference from the global tier, with its size."""
+    if row.against is None:
+        return "–"
+    found = row.against
+    return f"{found.verdict.value}: {format_number(found.effect)}"
 
 
 def format_quartiles(losses: Quartiles | None) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.metrics.pairwise import euclidean_distances
 
 from wattveil.arrays import Floats
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.numerics.kmeans.lloyd import LloydResult, k_means
 from wattveil.numerics.measures import fidelity_measures
 from wattveil.numerics.measures.fidelity_measures import (
@@ -246,6 +246,9 @@ class Populations:
 
 def read_populations(real: Path, synthetic: Path, *, timezone: str | None) -> Populations:
     """Read two files of profiles, or two of readings, over the days that both cover."""
+    for path in (real, synthetic):
+        if not path.exists():
+            raise InvalidFileError(path, "file", "an existing file; check the path", None)
     kinds = [Profiles.are_in(path) for path in (real, synthetic)]
     if all(kinds):
         if timezone is not None:

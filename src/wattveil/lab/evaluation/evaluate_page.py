@@ -10,9 +10,9 @@ from sklearn.decomposition import PCA
 
 from wattveil.arrays import Floats
 from wattveil.lab.evaluation.customer_samples import Sample
-from wattveil.lab.evaluation.fidelity_comparison import Evaluation
+from wattveil.lab.evaluation.fidelity_comparison import Evaluation, FidelityRow
 from wattveil.lab.evaluation.fidelity_metrics import GROUP_SIZES, slot_quantile
-from wattveil.numerics.measures.fidelity_measures import OUTCOMES, Verdict
+from wattveil.numerics.measures.verdicts import OUTCOMES, Verdict
 from wattveil.web.charts import ReportFigure, new_figure, panel
 from wattveil.web.comparison_charts import (
     POPULATIONS,
@@ -21,6 +21,7 @@ from wattveil.web.comparison_charts import (
     ratio_chart,
     verdict_table,
 )
+from wattveil.web.formatting import format_interval, format_number
 from wattveil.web.pages import write_internal_page
 
 if TYPE_CHECKING:
@@ -29,38 +30,45 @@ if TYPE_CHECKING:
 _POINTS = 600
 _BINS = 50
 _RATIOS = "Distance from real over the 95th percentile between real halves: 1 is the limit"
-_NUMBERS = {
-    "score": "score",
-    "noise": "noise",
-    "control": "control",
-    "ratio": "ratio",
-    "control_ratio": "control ratio",
+_COLUMNS = {
+    "distance": lambda row: format_number(row.score),
+    "95 % interval": lambda row: format_interval(row.low, row.high),
+    "limit": lambda row: format_number(row.noise),
+    "ratio": lambda row: format_number(row.ratio),
+    "smallest detectable": lambda row: format_number(row.smallest_detectable),
+    "margin (control)": lambda row: format_number(row.control),
 }
+_HEADLINES = 3
 
 
 def write_evaluation_page(found: Evaluation, path: str | Path) -> None:
     """Write the page as one file."""
-    verdicts = [row.verdict for row in found.rows]
+    measured = [row for row in found.rows if row.verdict in OUTCOMES]
+    verdicts = [row.verdict for row in measured]
     facts = [
         (f"{found.customers:,}", "real customers"),
         (f"{found.synthetic_customers:,}", "synthetic customers"),
-        *((str(verdicts.count(verdict)), verdict.value) for verdict in Verdict),
+        *(
+            (f"{verdicts.count(verdict)} of {len(measured)}", f"metrics: {verdict.value}")
+            for verdict in Verdict
+        ),
+        *((format_number(row.score), _interval_text(row)) for row in measured[:_HEADLINES]),
     ]
     write_internal_page(
         path,
         "evaluate",
         title="Fidelity of synthetic customers",
         facts=facts,
-        method=(
-            f"The real customers were split into halves {found.repeats} times. One half is compared"
-            " with the other half, with as many synthetic customers, and with a control: the other"
-            " half with every customer replaced by the centroid of its cluster. 95 % of real halves"
-            " have a ratio below 1. Where the control is below 1 too, the metric is inconclusive."
-        ),
+        repeats=found.repeats,
         figures=_figures(found),
         ratios=ratio_chart(found.rows, _RATIOS, OUTCOMES),
-        verdicts=verdict_table(found.rows, _NUMBERS, OUTCOMES),
+        verdicts=verdict_table(found.rows, _COLUMNS, OUTCOMES),
     )
+
+
+def _interval_text(row: FidelityRow) -> str:
+    interval = format_interval(row.low, row.high)
+    return f"{row.metric}; 95 % interval {interval}, limit {format_number(row.noise)}"
 
 
 def _figures(found: Evaluation) -> list[ReportFigure]:

@@ -6,11 +6,13 @@ control C, which is B with every customer replaced by the centroid of its cluste
 
     noise = 95 % quantile of D(A, B)      score = median of D(A, S)      control = median of D(A, C)
 
-Equal sizes matter: most distances are larger for small samples.
+Equal sizes matter: most distances are larger for small samples. The verdict is that of
+`numerics.measures.verdicts.assess` with the noise as limit and the control as margin: a metric by
+which centroids cannot be distinguished from customers has no power.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -30,7 +32,9 @@ from wattveil.lab.seeded_draws import (
     shuffled_rows,
 )
 from wattveil.numerics.kmeans.lloyd import k_means
-from wattveil.numerics.measures.fidelity_measures import NOISE_QUANTILE, ratio_to_noise, verdict_of
+from wattveil.numerics.measures.fidelity_measures import NOISE_QUANTILE, ratio_to_noise
+from wattveil.numerics.measures.verdicts import assess, half_sample_error
+from wattveil.web.results import PrivateResult, ResultTable, records_table
 
 METRICS: tuple[FidelityMetric, ...] = tuple(
     sorted(
@@ -52,8 +56,12 @@ class FidelityRow:
     ----------
     score, control
         Median distance of the synthetic customers and of the control.
+    low, high
+        Interval of the score, 95 %: delete-half jackknife over the real customers.
     noise
         95th percentile of the distances between random halves of the real customers.
+    smallest_detectable
+        Smallest true distance that would be found different with probability 80 %.
     ratio, control_ratio
         Score and control over noise.
     verdict
@@ -63,15 +71,18 @@ class FidelityRow:
     metric: str
     unit: str
     score: float
+    low: float
+    high: float
     noise: float
+    smallest_detectable: float
     control: float
     ratio: float
     control_ratio: float
     verdict: str
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Evaluation:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Evaluation(PrivateResult):
     """Comparison of synthetic with real customers. PRIVATE, internal use only.
 
     Attributes
@@ -91,6 +102,9 @@ class Evaluation:
     customers: int
     synthetic_customers: int
     repeats: int
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"metrics": lambda: records_table([asdict(row) for row in self.rows], "metric")}
 
     def to_json(self) -> dict[str, object]:
         """Return everything except the samples as JSON values; null if not finite."""
@@ -145,7 +159,7 @@ def evaluate_load(
         found.append(_distances(measured, splits.draw(seed, repeat)))
         advance()
     first = splits.draw(seed, 0)
-    rows = _rows(np.stack(found), layout, splits.size)
+    rows = _rows(np.stack(found), layout, kept=splits.size, of=len(real_kw))
     return Evaluation(
         rows=rows,
         real=first[0],
@@ -204,36 +218,59 @@ def _distances(
     )
 
 
-def _rows(found: Floats, layout: SampleLayout, customers: int) -> tuple[FidelityRow, ...]:
-    """Return the rows from the distances of all repeats, (repeats, 3, figures)."""
-    noise = np.quantile(found[:, 0], NOISE_QUANTILE, axis=0)
-    score, control = np.median(found[:, 1:], axis=0)
-    figures = iter(zip(score.tolist(), noise.tolist(), control.tolist(), strict=True))
+def _rows(found: Floats, layout: SampleLayout, *, kept: int, of: int) -> tuple[FidelityRow, ...]:
+    """Return the rows from the distances of all repeats, (repeats, 3, figures).
+
+    ``kept`` customers ``of`` all real ones are in each half.
+    """
+    figures = iter(np.moveaxis(found, 2, 0))
     rows = []
     for metric in METRICS:
-        reason = metric.missing(layout, customers)
+        reason = metric.missing(layout, kept)
         for name, unit in metric.figures:
-            numbers = (math.nan,) * 3 if reason else next(figures)
-            rows.append(_row(name, unit, numbers, reason))
+            distances = np.full((1, 3), math.nan) if reason else next(figures)
+            rows.append(_row(name, unit, distances, reason, kept=kept, of=of))
     return tuple(rows)
 
 
-def _row(name: str, unit: str, numbers: tuple[float, ...], reason: str) -> FidelityRow:
-    score, noise, control = numbers
+def _row(
+    name: str, unit: str, distances: Floats, reason: str, *, kept: int, of: int
+) -> FidelityRow:
+    """Return the row of a figure from its distances, (repeats, 3)."""
+    noise = float(np.quantile(distances[:, 0], NOISE_QUANTILE))
+    score, control = np.median(distances[:, 1:], axis=0).tolist()
     if not reason and math.isnan(score + noise):
         reason = UNDEFINED
-    ratio, control_ratio = (
-        math.nan if reason else ratio_to_noise(value, noise) for value in (score, control)
+    if reason:
+        undefined = ("low", "high", "smallest_detectable", "ratio", "control_ratio")
+        return FidelityRow(
+            metric=name,
+            unit=unit,
+            score=score,
+            noise=noise,
+            control=control,
+            verdict=reason,
+            **dict.fromkeys(undefined, math.nan),
+        )
+    found = assess(
+        score,
+        error=half_sample_error(distances[:, 1], kept=kept, of=of),
+        replicates=len(distances),
+        limit=noise,
+        margin=control,
     )
     return FidelityRow(
         metric=name,
         unit=unit,
         score=score,
+        low=found.interval.low,
+        high=found.interval.high,
         noise=noise,
+        smallest_detectable=found.smallest_detectable,
         control=control,
-        ratio=ratio,
-        control_ratio=control_ratio,
-        verdict=reason or verdict_of(ratio, control_ratio).value,
+        ratio=ratio_to_noise(score, noise),
+        control_ratio=ratio_to_noise(control, noise),
+        verdict=found.verdict.value,
     )
 
 

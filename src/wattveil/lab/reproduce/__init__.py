@@ -50,3 +50,7 @@ FIGURES = MappingProxyType(
     }
 )
 """All figures by name, in the order of the paper."""
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -275,7 +275,7 @@ def synthesised(real: Floats, customers: int, seed: int) -> Floats:
     synthesizer = LoadSynthesizer(
         n_clusters=N_CLUSTERS, epsilon=SHAPES_PRIVATE_EPSILON, delta=SHAPES_PRIVATE_DELTA
     )
-    rows, _ = synthesizer.fit(real).sample(customers, seed=seed)
+    rows, _ = synthesizer.fit(real).sample(customers, random_state=seed)
     return rows
 
 

@@ -31,6 +31,7 @@ from wattveil.arrays import Floats
 from wattveil.numerics.kmeans import kmeans_tuning
 from wattveil.numerics.kmeans.kmeans_tuning import Tuning
 from wattveil.numerics.load_basis import harmonics
+from wattveil.numerics.segment_support import distinguishable_curves
 from wattveil.numerics.size_distribution import SizeLevels
 
 
@@ -408,18 +409,6 @@ def shrink_together(cells: Cells) -> Cells:
 
 
 def count_distinguishable(cells: Cells) -> int:
-    """Return the number of clusters that differ pairwise by more than noise.
-
-    The most certain are counted first. Two centres are distinguishable if their distance exceeds
-    twice its standard deviation. A cluster whose count is within its standard deviation of 0 may be
-    empty, and is not counted.
-    """
-    there = cells.counts > np.sqrt(cells.counts_variance)
-    centres, error = cells.centres[there], cells.variance[there].sum(axis=1)
-    apart = np.square(centres[:, None] - centres[None]).sum(axis=2)
-    differ = apart > 4.0 * (error[:, None] + error[None])
-    taken: list[int] = []
-    for cluster in np.argsort(error, kind="stable"):
-        if differ[cluster, taken].all():
-            taken.append(int(cluster))
-    return max(len(taken), 1)
+    """Return the number of clusters that differ pairwise by more than noise."""
+    variance, std = cells.variance.sum(axis=1), np.sqrt(cells.counts_variance)
+    return int(distinguishable_curves(cells.centres, variance, cells.counts, std).sum())

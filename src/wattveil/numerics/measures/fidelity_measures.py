@@ -9,9 +9,7 @@ Samples are sorted arrays of any sizes.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 
@@ -179,34 +177,8 @@ def _dot(x: Floats, y: Floats) -> Floats:
 NOISE_QUANTILE = 0.95
 
 
-class Verdict(StrEnum):
-    """Verdict of a metric on synthetic customers."""
-
-    WITHIN = "within sampling variability"
-    """Distance below the 95th percentile between real samples; that of the control is above."""
-    DETECTABLE = "detectable"
-    """Distance above the 95th percentile between real samples."""
-    INCONCLUSIVE = "inconclusive"
-    """Within sampling variability, but so is the control of cluster centroids."""
-
-
-OUTCOMES: Mapping[str, bool | None] = {
-    Verdict.WITHIN: True,
-    Verdict.DETECTABLE: False,
-    Verdict.INCONCLUSIVE: None,
-}
-"""Whether each verdict is a pass; None if it is undecided."""
-
-
 def ratio_to_noise(distance: float, noise: float) -> float:
     """Return distance over noise: 0 without distance, infinite where real samples never differ."""
     if distance == 0.0:
         return 0.0
     return distance / noise if noise > 0.0 else math.copysign(math.inf, distance)
-
-
-def verdict_of(ratio: float, control_ratio: float) -> Verdict:
-    """Return the verdict for the ratios of the synthetic customers and of the control."""
-    if ratio > 1.0:
-        return Verdict.DETECTABLE
-    return Verdict.WITHIN if control_ratio > 1.0 else Verdict.INCONCLUSIVE

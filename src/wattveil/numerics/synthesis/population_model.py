@@ -7,7 +7,7 @@ the quantile map of the margin of the slot.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Self, get_args
@@ -31,6 +31,13 @@ from wattveil.numerics.synthesis.noisy_moments import (
     read_margins,
     read_moments,
 )
+from wattveil.numerics.synthesis.synthetic_customers import (
+    SyntheticCustomers,
+    model_chart,
+    model_tables,
+)
+from wattveil.web.curves import Chart
+from wattveil.web.results import ChartedResult, ResultTable
 
 BATCH = 65_536
 """Customers drawn at a time. Each span of a batch has a random stream of its own, so the sample
@@ -43,7 +50,7 @@ less than 1e-4 of a load, and the tables of six clusters stay in a processor's c
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SyntheticModel:
+class SyntheticModel(ChartedResult):
     """A released model of daily load. Everything in it may be published."""
 
     transform: TransformName
@@ -66,44 +73,60 @@ class SyntheticModel:
     """No customer's root-mean-square load is larger."""
 
     def sample(
-        self, n_customers: int, *, seed: int, by: Sequence[float] | None = None
-    ) -> tuple[Floats, Ints]:
+        self,
+        n_customers: int,
+        *,
+        random_state: int | None = None,
+        by: Sequence[float] | None = None,
+    ) -> SyntheticCustomers:
         """Draw customers; return their load in kW, one row each, and their clusters.
+
+        Drawing is post-processing of the release, and has no privacy cost.
 
         Parameters
         ----------
         n_customers
             Number of rows returned.
-        seed
-            The same model and seed give the same customers.
+        random_state
+            The same model and number give the same customers; None draws new ones.
         by : (K,)
             The mix of clusters; None takes the released one. Numbers of customers follow it to
             within one.
         """
+        seed = known_random_state(random_state)
         load_kw = np.empty((checks.integer("n_customers", n_customers, minimum=0), self.n_columns))
         clusters = np.empty(n_customers, dtype=np.int64)
         for first in range(0, n_customers, BATCH):
             own = self._cluster_batch(first, n_customers, seed=seed, by=by)
             clusters[first : first + own.size] = own
             self._draw(own, seed, first, load_kw[first : first + own.size])
-        return load_kw, clusters
+        return SyntheticCustomers(load_kw, clusters, slots_per_day=self.n_columns // self.n_days)
 
     def batches(
-        self, n_customers: int, *, seed: int, by: Sequence[float] | None = None
+        self, n_customers: int, *, random_state: int, by: Sequence[float] | None = None
     ) -> Iterator[tuple[Floats, Ints]]:
         """Yield what `sample` returns in parts, in memory that does not grow."""
         for number in range(n_batches(n_customers)):
-            yield self.batch(number, n_customers, seed=seed, by=by)
+            yield self.batch(number, n_customers, random_state=random_state, by=by)
 
     def batch(
-        self, number: int, n_customers: int, *, seed: int, by: Sequence[float] | None = None
+        self, number: int, n_customers: int, *, random_state: int, by: Sequence[float] | None = None
     ) -> tuple[Floats, Ints]:
         """Return one batch of what `sample` returns; each can be drawn without the others."""
         first = number * BATCH
-        own = self._cluster_batch(first, n_customers, seed=seed, by=by)
+        own = self._cluster_batch(first, n_customers, seed=random_state, by=by)
         load_kw = np.empty((own.size, self.n_columns))
-        self._draw(own, seed, first, load_kw)
+        self._draw(own, random_state, first, load_kw)
         return load_kw, own
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return model_tables(self.centroids, self.customers, self.exports)
+
+    def _statement(self) -> str:
+        return "A released model: sample() draws synthetic customers without privacy cost."
+
+    def _chart(self) -> Chart:
+        return model_chart(self.centroids, self.n_columns // self.n_days)
 
     @property
     def n_columns(self) -> int:
@@ -205,7 +228,7 @@ class SyntheticModel:
         self, first: int, n_customers: int, *, seed: int, by: Sequence[float] | None
     ) -> Ints:
         """Return the clusters of the customers of the batch that begins at this place."""
-        checks.integer("seed", seed, minimum=0)
+        checks.integer("random_state", seed, minimum=0)
         ends = np.cumsum(_apportion(n_customers, self._mix(by)))
         # A stride coprime to n visits every place once: clusters are mixed, and exact in all.
         rows = np.arange(first, min(first + BATCH, n_customers), dtype=np.int64)
@@ -224,6 +247,13 @@ class SyntheticModel:
             _load_of_scores(own, clusters[first:last], factors, tables, longest)
 
         over_spans(clusters.size, draw)
+
+
+def known_random_state(random_state: int | None) -> int:
+    """Return the number that determines a sample; None draws a new one."""
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1)[0])
+    return random_state
 
 
 def n_batches(n_customers: int) -> int:

@@ -19,7 +19,7 @@ a log-normal curve and the distribution of the model.
 
 import datetime as dt
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Self
@@ -41,8 +41,15 @@ from wattveil.numerics.synthesis.day_deviations import (
     slow_levels,
 )
 from wattveil.numerics.synthesis.noisy_moments import quantile_maps
-from wattveil.numerics.synthesis.population_model import SyntheticModel
+from wattveil.numerics.synthesis.population_model import SyntheticModel, known_random_state
+from wattveil.numerics.synthesis.synthetic_customers import (
+    SyntheticCustomers,
+    model_chart,
+    model_tables,
+)
 from wattveil.profiles.time_grid import Split
+from wattveil.web.curves import Chart
+from wattveil.web.results import ChartedResult, ResultTable
 
 _BATCH = 512
 """Customers that share a random stream: the sample does not depend on how it is taken."""
@@ -54,7 +61,7 @@ _MAX_SPREAD_SCORE = 2.5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class YearModel:
+class YearModel(ChartedResult):
     """A released model of the load of years. Everything in it may be published."""
 
     typical: SyntheticModel
@@ -69,38 +76,39 @@ class YearModel:
         self,
         n_customers: int,
         *,
-        seed: int,
+        random_state: int | None = None,
         by: Sequence[float] | None = None,
         first_day: dt.date | None = None,
         n_days: int | None = None,
-    ) -> tuple[Floats, Ints]:
+    ) -> SyntheticCustomers:
         """Draw customers; return their load in kW, one row of all slots each, and their clusters.
 
         Parameters
         ----------
-        n_customers, seed, by
+        n_customers, random_state, by
             As in `SyntheticModel.sample`.
         first_day, n_days
             The calendar of the sample; None takes that of the data.
         """
         calendar = self._calendar(first_day, n_days)
+        seed = known_random_state(random_state)
         checks.integer("n_customers", n_customers, minimum=0)
         load_kw = np.empty((n_customers, calendar.n_days * calendar.n_slots))
         clusters = np.empty(n_customers, dtype=np.int64)
         first = 0
         for load, cluster in self.batches(
-            n_customers, seed=seed, by=by, first_day=first_day, n_days=n_days
+            n_customers, random_state=seed, by=by, first_day=first_day, n_days=n_days
         ):
             load_kw[first : first + len(load)] = load
             clusters[first : first + len(load)] = cluster
             first += len(load)
-        return load_kw, clusters
+        return SyntheticCustomers(load_kw, clusters, slots_per_day=calendar.n_slots)
 
     def batches(
         self,
         n_customers: int,
         *,
-        seed: int,
+        random_state: int,
         by: Sequence[float] | None = None,
         first_day: dt.date | None = None,
         n_days: int | None = None,
@@ -108,17 +116,29 @@ class YearModel:
         """Yield what `sample` returns in parts, in memory that does not grow with customers."""
         calendar = self._calendar(first_day, n_days)
         batch = 0
-        for drawn_kw, clusters in self.typical.batches(n_customers, seed=seed, by=by):
+        for drawn_kw, clusters in self.typical.batches(
+            n_customers, random_state=random_state, by=by
+        ):
             typical_kw = drawn_kw * mapped_sizes(customer_sizes(drawn_kw), self.sizes)[:, None]
             for first in range(0, len(clusters), _BATCH):
                 own = slice(first, first + _BATCH)
-                stream = np.random.SeedSequence(seed, spawn_key=(batch, 1))
+                stream = np.random.SeedSequence(random_state, spawn_key=(batch, 1))
                 generator = np.random.Generator(np.random.SFC64(stream))
                 yield (
                     self._draw(typical_kw[own], clusters[own], calendar, generator),
                     clusters[own],
                 )
                 batch += 1
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        model = self.typical
+        return model_tables(model.centroids, model.customers, model.exports)
+
+    def _statement(self) -> str:
+        return "A released model of years: sample() draws synthetic customers without privacy cost."
+
+    def _chart(self) -> Chart:
+        return model_chart(self.typical.centroids, self.calendar.n_slots)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the model as JSON values."""
@@ -370,7 +390,7 @@ def customer_sizes(typical_kw: Floats) -> Floats:
 
 def size_map(counts: tuple[Floats, float], edges: Floats, model: SyntheticModel) -> Floats:
     """Return (2, points): sizes of the model's customers before and after the correction."""
-    drawn = model.sample(_SAMPLE, seed=0)[0]
+    drawn = model.sample(_SAMPLE, random_state=0)[0]
     sizes = np.maximum(customer_sizes(drawn), 1e-9)
     cells = np.searchsorted(edges, sizes, side="right")
     own_shares = np.bincount(cells, minlength=edges.size + 1) / _SAMPLE

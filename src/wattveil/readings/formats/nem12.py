@@ -342,7 +342,7 @@ class _Reader:
 
     def _read_day(self, fields: list[str]) -> None:
         if self._stream is None:
-            self._refuse("a 200 record before the 300", "none")
+            self._refuse("a 200 record before the 300", None)
         end = _FIRST_VALUE + self._stream.intervals
         after = fields[end:]
         if not after or any(after[_AFTER_VALUES:]):
@@ -389,7 +389,7 @@ class _Reader:
     def _read_range(self, fields: list[str]) -> None:
         day = self._day
         if day is None:
-            self._refuse("a 300 record before the 400", "none")
+            self._refuse("a 300 record before the 400", None)
         if not (_POSITION.fullmatch(fields[1]) and _POSITION.fullmatch(fields[2])):
             self._refuse("a range of intervals", fields[1:3])
         first, last = int(fields[1]), int(fields[2])

@@ -30,6 +30,7 @@ import pyarrow as pa
 
 from wattveil.errors import InvalidFileError, NoUsableReadingError
 from wattveil.readings import schema
+from wattveil.readings.csv_files import typed_csv
 from wattveil.readings.formats.table_columns import (
     FoundLayout,
     LongTable,
@@ -40,7 +41,7 @@ from wattveil.readings.formats.table_columns import (
     unit_in_name,
 )
 from wattveil.readings.options import DaySlots, DecimalMark, MeasuredIn, ReadOptions, Stamp
-from wattveil.readings.sources import Scan, choose, ident, literals, numbered, typed_csv
+from wattveil.readings.sources import Scan, choose, ident, literals, numbered
 from wattveil.readings.timestamps import (
     DAY_US,
     MINUTE_US,
@@ -284,9 +285,8 @@ class TableRows:
         table = self.table
         match table:
             case LongTable():
-                others = (table.meter, table.channel, table.quality, table.minutes)
-                parts = (table.register, table.written)
-                return (table.customer, *table.stamp, table.value, *others, *parts)
+                notes = (table.channel, table.quality, table.minutes, table.register, table.written)
+                return (table.customer, *table.stamp, table.value, table.meter, *notes)
             case WideTable():
                 return (table.customer, table.date, *table.slots)
             case MatrixTable():
@@ -420,7 +420,7 @@ def _find_stamp(
         f"SELECT trim({text}) FROM {scan.sql} LIMIT {_SAMPLE_ROWS}"
     ).fetchall()
     if not drawn:
-        raise NoUsableReadingError(path, "all rows", "a reading", "none")
+        raise NoUsableReadingError(path, "all rows", "a reading", None)
     sample = [str(row[0]) for row in drawn if row[0]]
     where = "column " + " and ".join(ident(name) for name in columns)
     return text_stamp(connection, text, sample, given=options.stamp_format, path=path, where=where)

@@ -8,7 +8,7 @@ of the same token, never those of other tokens.
 import hmac
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,9 +16,12 @@ from starlette.responses import Response
 from wattveil.server.auth import principals
 from wattveil.server.auth.principals import Principal
 from wattveil.server.http.problems import Code, Problem
+from wattveil.server.reviewed_orders import ReviewedOrders
 from wattveil.server.server_state import ServerState
 
 _SECONDS = 8 * 3600
+_COOKIE_SECONDS = 3 * _SECONDS
+"""The cookie outlives its session, so that a page can state that the session has ended."""
 _MAX_PER_TOKEN = 20
 """Sessions of one token; the oldest ends when a further one begins."""
 COOKIE = "wattveil_session"
@@ -32,6 +35,8 @@ class Session:
     csrf_token: str
     """Sent with every form: another site can submit a form, but does not have the token."""
     until: float
+    orders: ReviewedOrders = field(default_factory=ReviewedOrders)
+    """What its user has reviewed and not ordered yet."""
 
 
 class Sessions:
@@ -56,7 +61,7 @@ class Sessions:
         response.set_cookie(
             COOKIE,
             name,
-            max_age=_SECONDS,
+            max_age=_COOKIE_SECONDS,
             httponly=True,
             samesite="strict",
             secure=request.url.scheme == "https",

@@ -35,10 +35,9 @@ from wattveil.server.release_service import ReleaseService
 from wattveil.server.server_state import ServerState
 
 REPORT_POLICY = (
-    "default-src 'none'; img-src data: blob:; style-src 'unsafe-inline';"
-    " script-src 'unsafe-inline'; frame-ancestors 'self'; sandbox allow-scripts"
+    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'self'; sandbox"
 )
-"""A report contains its scripts; it can reach no server, not even this one."""
+"""A report has no scripts; it can reach no server, not even this one."""
 
 _MAX_RELEASES = 500
 _MAX_ENTRIES = 1000

@@ -5,6 +5,7 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -26,6 +27,7 @@ from wattveil.server.http.pages_analyst import (
     release_pages,
     verify_pages,
 )
+from wattveil.server.http.pages_order import confirmation_pages, order_pages
 from wattveil.server.http.problems import (
     Code,
     Problem,
@@ -36,13 +38,23 @@ from wattveil.server.http.problems import (
 from wattveil.server.http.responses import Health
 from wattveil.server.http.server_pages import (
     SignInRequired,
-    page,
+    problem_response,
     redirect_to_sign_in,
     sign_in_pages,
+    user_of,
 )
 from wattveil.server.server_state import ServerState
 
-_PAGES = (analyst_pages, release_pages, file_pages, verify_pages, admin_pages, ledger_pages)
+_PAGES = (
+    analyst_pages,
+    order_pages,
+    confirmation_pages,
+    release_pages,
+    file_pages,
+    verify_pages,
+    admin_pages,
+    ledger_pages,
+)
 
 
 def make_app(state: ServerState, limits: Limits | None = None) -> GuardMiddleware:
@@ -85,9 +97,14 @@ def make_api(state: ServerState, access: Access, sessions: Sessions) -> FastAPI:
             raise Problem(Code.UNAVAILABLE)
         return Health(status="ok")
 
-    for kind in (Problem, WattveilError, RequestValidationError, HTTPException):
-        app.add_exception_handler(kind, _send_problem)
-    app.add_exception_handler(Exception, _send_unexpected)
+    async def send_problem(request: Request, error: Exception) -> Response:
+        found = problem_of(error)
+        problem = unexpected(error) if found.code is Code.INTERNAL else found
+        user = await run_in_threadpool(user_of, sessions, request)
+        return problem_response(request, problem, user)
+
+    for kind in (Problem, WattveilError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, send_problem)
     return app
 
 
@@ -99,20 +116,3 @@ def _identify_sender(access: Access, sessions: Sessions, request: Request) -> st
         raise problem_of(error) from None  # the sender may well be known
     principal = by_token or (by_session and by_session[1])
     return principal.name if principal else None
-
-
-async def _send_problem(request: Request, error: Exception) -> Response:
-    problem = problem_of(error)
-    return _response(request, unexpected(error) if problem.code is Code.INTERNAL else problem)
-
-
-async def _send_unexpected(request: Request, error: Exception) -> Response:
-    return _response(request, unexpected(error))
-
-
-def _response(request: Request, problem: Problem) -> Response:
-    """Return a problem as a page to a browser, and as JSON to every other client."""
-    is_page = not request.url.path.startswith("/v1/")
-    if is_page and "text/html" in request.headers.get("Accept", ""):
-        return page("problem.html", problem.code.status, title=problem.code.title)
-    return problem.response()

@@ -14,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from wattveil.server.http.problems import Code, Problem
+from wattveil.server.http.server_pages import problem_response
 
 MAX_BYTES = 256 * 1024
 LARGE = "/v1/verify", "/verify"
@@ -83,10 +84,11 @@ class GuardMiddleware:
                 body = await _whole_body(scope, receive, MAX_BYTES)
                 await self._app(scope, _replay(body, receive), send_guarded)
         except Problem as problem:
-            await problem.response()(scope, receive, send_guarded)
+            await problem_response(Request(scope), problem)(scope, receive, send_guarded)
         except Exception as error:  # noqa: BLE001 - its text must not be sent
             if not status:
-                await unexpected(error).response()(scope, receive, send_guarded)
+                response = problem_response(Request(scope), unexpected(error))
+                await response(scope, receive, send_guarded)
         # Route templates and statuses only: addresses as sent could contain secrets.
         route = getattr(scope.get("route"), "path", "-")
         _LOG.info("%s %s %s", scope["method"][:7] if status else "-", route, status)

@@ -4,6 +4,7 @@ import json
 import shutil
 import tempfile
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ from wattveil.server.auth import principals
 from wattveil.server.auth.access import Access
 from wattveil.server.auth.sessions import Sessions
 from wattveil.server.dataset_choices import DatasetBody
+from wattveil.server.http.form_fields import FormField, form_fields, read_fields
 from wattveil.server.http.problems import Code, Problem
 from wattveil.server.http.requests import BudgetBody, PrincipalBody
 from wattveil.server.http.server_pages import (
@@ -36,7 +38,6 @@ from wattveil.server.ledger.ledger_tables import dataset, entry, principal, refu
 from wattveil.server.release_service import ReleaseService
 from wattveil.server.server_state import ServerState
 
-_TEXTS = ("title", "curator", "region", "contact", "customer_list_file")
 _LATEST = 50
 """Entries of each journal on the page of all journals."""
 _MAX_ENTRIES = 200
@@ -57,7 +58,16 @@ def admin_pages(state: ServerState, access: Access, sessions: Sessions) -> APIRo
         accounts = [ReleaseService(state).accounts(one) for one in known]
         shown = {"message": None, "refusal": None, "token": None, "token_of": None, **outcome}
         pairs = list(zip(known, accounts, strict=True))
-        return user.page("admin.html", status, datasets=pairs, people=people, **shown)
+        return user.page(
+            "admin.html",
+            status,
+            datasets=pairs,
+            people=people,
+            registration=registration_fields(one.name for one in known),
+            budget=budget_fields(one["name"] for one in people),
+            admission=form_fields(PrincipalBody),
+            **shown,
+        )
 
     @routes.get("/admin")
     def show_admin(user: Annotated[SignedInUser, signed_in]) -> HTMLResponse:
@@ -94,41 +104,20 @@ class _FormActions:
         }
 
     def _register(self, form: Form, by: str) -> dict[str, object]:
-        texts = {name: text for name in _TEXTS if (text := form.text(name))}
-        labelled = "customer_list_file" in texts
-        products = [
-            one.name for one in products_of(Tier.GLOBAL) if labelled or not one.needs_customer_list
-        ]
-        body = DatasetBody.model_validate(
-            {
-                **texts,
-                "name": form.text("name"),
-                "file": form.text("file"),
-                "clip_kw": form.number("clip_kw"),
-                "customers": form.integer("customers"),
-                "typical_kw": form.number("typical_kw"),
-                "groups": read_groups(form.text("groups")),
-                "products": products,
-                **_shared_or_own(form),
-            }
-        )
+        values = read_fields(form, registration_fields([]))
+        if "linked_to" in values:  # it shares the budget of that data set
+            values.pop("allowance", None)
+        body = DatasetBody.model_validate(values)
         state = self._state
         datasets.register(
             state.ledger, state.folder, body, by=by, describe_profiles=state.describe_profiles
         )
-        sent = {"customers": form.integer("customers"), "typical_kw": form.number("typical_kw")}
+        sent = {name: values.get(name) for name in ("customers", "typical_kw")}
         notes = [f"Note: {note}." for note in rounding_notes(sent)]
         return {"message": " ".join([f"{body.name} is registered.", *notes])}
 
     def _set_budget(self, form: Form, by: str) -> dict[str, object]:
-        body = BudgetBody.model_validate(
-            {
-                "allowance": _allowance(form),
-                "reason": form.text("reason"),
-                "tier": form.text("tier"),
-                "principal": form.text("principal") or None,
-            }
-        )
+        body = BudgetBody.model_validate(read_fields(form, budget_fields([])))
         self._state.ledger.set_budget(
             form.text("dataset"),
             datasets.allowance_of(body.allowance),
@@ -145,8 +134,9 @@ class _FormActions:
         return {"message": f"{name} is closed."}
 
     def _admit(self, form: Form, by: str) -> dict[str, object]:
-        body = PrincipalBody.model_validate({"name": form.text("name"), "kind": form.text("kind")})
-        token = principals.create_principal(self._state.ledger, body.name, body.kind, by=by)
+        body = PrincipalBody.model_validate(read_fields(form, form_fields(PrincipalBody)))
+        ledger, days = self._state.ledger, body.token_days
+        token = principals.create_principal(ledger, body.name, body.kind, by=by, days=days)
         return {"token": token, "token_of": body.name}
 
     def _issue(self, form: Form, by: str) -> dict[str, object]:
@@ -164,24 +154,33 @@ class _FormActions:
         return {"message": f"{name} is disabled."}
 
 
-def _shared_or_own(form: Form) -> dict[str, Any]:
-    """Return the data set whose budget a new one shares, or a budget of its own."""
-    linked_to = form.text("linked_to")
-    return {"linked_to": linked_to} if linked_to else {"allowance": _allowance(form)}
+def registration_fields(known: Iterable[str]) -> list[FormField]:
+    """Return the fields of a registration, those without a default first.
+
+    ``known`` are the data sets that it may be linked to.
+    """
+    fields = form_fields(
+        DatasetBody,
+        choices={
+            "products": {one.name: one.title for one in products_of(Tier.GLOBAL)},
+            "linked_to": {
+                "": "no other data set: separate budget",
+                **{name: f"{name}: shared budget" for name in known},
+            },
+        },
+        values=_TOTAL_DELTA,
+    )
+    return sorted(fields, key=lambda one: (not one.required, not one.name.startswith("allowance")))
 
 
-def _allowance(form: Form) -> dict[str, Any]:
-    names = ("epsilon", "delta", "label_epsilon")
-    return {name: value for name in names if (value := form.number(name)) is not None}
+def budget_fields(people: Iterable[str]) -> list[FormField]:
+    """Return the fields of a budget; ``people`` are the principals that may have one."""
+    accounts = {"": "all analysts together", **{name: name for name in people}}
+    return form_fields(BudgetBody, choices={"principal": accounts}, values=_TOTAL_DELTA)
 
 
-def read_groups(text: str) -> dict[str, list[str]]:
-    """Parse one attribute per line: its name, a colon, its values separated by commas."""
-    groups = {}
-    for line in filter(str.strip, text.splitlines()):
-        name, _, values = line.partition(":")
-        groups[name.strip()] = [value.strip() for value in values.split(",") if value.strip()]
-    return groups
+_TOTAL_DELTA = {"allowance.delta": str(DatasetBody.model_fields["delta"].default)}
+"""A budget is stated at the delta of single releases unless another one is chosen."""
 
 
 def ledger_pages(state: ServerState, access: Access, sessions: Sessions) -> APIRouter:

@@ -1,9 +1,9 @@
 """Shared parts of the pages: sessions, forms, error texts, sign-in and static files."""
 
 import re
-from collections.abc import Callable
-from typing import Annotated, Any
-from urllib.parse import parse_qs
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import parse_qs, urlencode
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.exceptions import RequestValidationError
@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from wattveil.errors import WattveilError
 from wattveil.server.auth.access import Access
 from wattveil.server.auth.principals import Principal
-from wattveil.server.auth.sessions import Session, Sessions
+from wattveil.server.auth.sessions import COOKIE, Session, Sessions
 from wattveil.server.http.problems import Code, Problem, problem_of
 from wattveil.server.ledger.administration import PrincipalKind
 from wattveil.web.pages import STATIC, asset, render
@@ -28,6 +28,8 @@ POLICY = (
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 """`float` accepts more: 1_0 as ten, and digits of other scripts."""
 
+_LOCAL_PAGE = re.compile(r"(/[A-Za-z0-9._-]+)+|/")
+"""Path of a page: one that begins with two slashes would name another host."""
 _CACHED = {"Cache-Control": "public, max-age=3600"}
 _SAME_ORIGIN = ("same-origin", "none")
 """Values of Sec-Fetch-Site of a form that was not sent by another site."""
@@ -40,7 +42,17 @@ _FILES = {
 
 
 class SignInRequired(Exception):  # noqa: N818 - it redirects
-    """The request has no session."""
+    """The request has no session.
+
+    Parameters
+    ----------
+    ended
+        Whether there was one: the browser sent its cookie.
+    """
+
+    def __init__(self, *, ended: bool) -> None:
+        self.ended = ended
+        super().__init__()
 
 
 class SignedInUser:
@@ -98,11 +110,20 @@ def session_dependency(sessions: Sessions, access: Access) -> Callable[[Request]
     def find_user(request: Request) -> SignedInUser:
         found = sessions.find(request)
         if found is None:
-            raise SignInRequired
+            raise SignInRequired(ended=COOKIE in request.cookies)
         session, principal = found
         return SignedInUser(session, access.check_rate(principal))
 
     return find_user
+
+
+def user_of(sessions: Sessions, request: Request) -> SignedInUser | None:
+    """Return the user of a request, for the menu of an error page; None if it is not known."""
+    try:
+        found = sessions.find(request)
+    except WattveilError:  # the ledger cannot be read: this may be what the page is about
+        return None
+    return None if found is None else SignedInUser(*found)
 
 
 async def sent_form(request: Request) -> Form:
@@ -128,13 +149,110 @@ def error_text(error: Exception) -> str:
     return f"{problem.code.title}{f': {rules}' if rules else ''}{f' ({scope})' if scope else ''}."
 
 
+class ProblemWords(NamedTuple):
+    """A problem in plain words, for the page that a browser gets."""
+
+    heading: str
+    text: str
+
+
+PROBLEM_WORDS: Mapping[Code, ProblemWords] = {
+    Code.INVALID_REQUEST: ProblemWords(
+        "The request could not be read",
+        "A field of the address or of the form has a value that is not permitted. Nothing was"
+        " changed. Go back to the page and try again.",
+    ),
+    Code.UNAUTHORIZED: ProblemWords(
+        "Sign in first", "This page needs a valid token. Sign in with yours and try again."
+    ),
+    Code.FORBIDDEN: ProblemWords(
+        "You have no access to this page",
+        "It does not exist, or it is reserved for others, or the form was opened in a session that"
+        " has ended. Nothing was changed. If you need access, contact the administrator who issued"
+        " your token.",
+    ),
+    Code.BUDGET_REFUSED: ProblemWords(
+        "The budget is too small",
+        "The remaining budget does not cover this release. Nothing was charged. A quote on the page"
+        " of the data set states what fits.",
+    ),
+    Code.REFUSED: ProblemWords("The order was refused", "Nothing was charged."),
+    Code.NOT_FOUND: ProblemWords(
+        "Page not found",
+        "There is no page at this address, or you have no access to it. Check the address, or"
+        " choose a page below.",
+    ),
+    Code.METHOD_NOT_ALLOWED: ProblemWords(
+        "This page cannot be opened this way",
+        "The address belongs to a form and cannot be opened or reloaded by itself. Nothing was"
+        " changed. Open the form again.",
+    ),
+    Code.TOO_SLOW: ProblemWords(
+        "The request took too long", "The connection was too slow. Nothing was changed. Try again."
+    ),
+    Code.KEY_CONFLICT: ProblemWords(
+        "This order was made before, with other choices",
+        "Nothing was charged. Begin a new order on the page of the data set.",
+    ),
+    Code.NOT_READY: ProblemWords(
+        "The release is not ready yet",
+        "It is still being computed. Its page, in the list of releases, shows when it is complete.",
+    ),
+    Code.FAILED: ProblemWords(
+        "The release could not be computed",
+        "Its budget stays spent. A new order draws new noise and is charged again; contact the"
+        " administrator first.",
+    ),
+    Code.TOO_LARGE: ProblemWords(
+        "The request is too large", "Nothing was changed. Send a smaller file or form."
+    ),
+    Code.BUSY: ProblemWords(
+        "The server is busy", "Too many requests arrived. Wait a few seconds and try again."
+    ),
+    Code.INTERNAL: ProblemWords(
+        "Something went wrong on the server",
+        "The error was recorded. An order that was charged is kept, and is listed under releases."
+        " Contact the administrator if it happens again.",
+    ),
+    Code.UNAVAILABLE: ProblemWords(
+        "The server is temporarily unavailable",
+        "The ledger or the data cannot be reached. Try again in a few minutes. If you were placing"
+        " an order, repeat it from the same page: it is charged once.",
+    ),
+}
+
+
+def problem_response(
+    request: Request, problem: Problem, user: SignedInUser | None = None
+) -> Response:
+    """Return a problem as a page to a browser, and as JSON to every other client."""
+    is_page = not request.url.path.startswith("/v1/")
+    if not (is_page and "text/html" in request.headers.get("Accept", "")):
+        return problem.response()
+    words, number = PROBLEM_WORDS[problem.code], problem.details.get("id")
+    show = page if user is None else user.page
+    response = show("problem.html", problem.code.status, words=words, number=number)
+    response.headers.update(problem.headers)
+    return response
+
+
 REFUSALS = (Problem, WattveilError, ValidationError)
 """Errors that a page shows beside its form."""
 
 
-async def redirect_to_sign_in(_: Request, __: Exception) -> Response:
-    """Redirect to the sign-in page."""
-    return RedirectResponse("/sign-in", 303)
+async def redirect_to_sign_in(request: Request, error: Exception) -> Response:
+    """Redirect to the sign-in page, which leads back to the page that was requested."""
+    query = {"ended": "yes"} if isinstance(error, SignInRequired) and error.ended else {}
+    if request.method == "GET" and local_page(request.url.path) != "/":
+        query["to"] = request.url.path
+    response = RedirectResponse(f"/sign-in?{urlencode(query)}" if query else "/sign-in", 303)
+    response.delete_cookie(COOKIE)
+    return response
+
+
+def local_page(path: str) -> str:
+    """Return the path of a page of this server; ``/`` in the place of any other address."""
+    return path if _LOCAL_PAGE.fullmatch(path) else "/"
 
 
 def sign_in_pages(access: Access, sessions: Sessions) -> APIRouter:
@@ -143,19 +261,23 @@ def sign_in_pages(access: Access, sessions: Sessions) -> APIRouter:
     signed_in = Depends(session_dependency(sessions, access))
 
     @routes.get("/sign-in")
-    def show_sign_in() -> HTMLResponse:
-        return page("sign_in.html", wrong=False)
+    def show_sign_in(ended: str = "", to: str = "/") -> HTMLResponse:
+        return page("sign_in.html", refusal=None, ended=bool(ended), to=local_page(to))
 
     @routes.post("/sign-in")
     def sign_in(request: Request, form: SentForm) -> Response:
         if request.headers.get("Sec-Fetch-Site", "none") not in _SAME_ORIGIN:
             raise Problem(Code.FORBIDDEN)  # login CSRF
         address = "" if request.client is None else request.client.host
+        to = local_page(form.text("to"))
         try:
             principal = access.authenticate(form.text("token"), address)
         except Problem as problem:
-            return page("sign_in.html", problem.code.status, wrong=True)
-        response = RedirectResponse("/", 303)
+            known = problem.code is Code.UNAUTHORIZED
+            refusal = "The token is unknown, expired or revoked." if known else error_text(problem)
+            status = problem.code.status
+            return page("sign_in.html", status, refusal=refusal, ended=False, to=to)
+        response = RedirectResponse(to, 303)
         sessions.begin(principal, request, response)
         return response
 

@@ -160,7 +160,7 @@ def existing_database(folder: Path, database: str | None) -> Iterator[Engine]:
     check_no_password(database)
     url = database_url(folder, database)
     if url.get_backend_name() == "sqlite" and not Path(url.database or "").is_file():
-        raise InvalidFileError(url.database, "file", "a ledger", "none")
+        raise InvalidFileError(url.database, "file", "a ledger: the data folder of a server", None)
     engine = connect(url)
     try:
         yield engine

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from wattveil import cli
 from wattveil.cli.attack import _own_or_simulated
 from wattveil.errors import InvalidParameterError
+from wattveil.lab.attacks.attack_page import write_solar_page
 from wattveil.lab.attacks.differencing import solar_attack
 from wattveil.lab.attacks.filter_attack import filter_attack
 from wattveil.lab.attacks.synthetic_attacks import MemberSplit, copy_attack, demonstrated_releases
@@ -104,10 +105,13 @@ def test_exact_averages_reveal_the_home_and_released_ones_do_not() -> None:
     assert np.abs(found.protected_kw - found.home_kw).mean() > 2.0
 
 
-def test_releases_with_negligible_noise_reveal_the_home() -> None:
+def test_releases_with_negligible_noise_reveal_the_home(tmp_path: Path) -> None:
     """The same attack on releases without a useful guarantee: it is the noise that protects."""
-    found = solar_attack(with_panels(), customer="[home] 5", epsilon=1e5, delta=1e-6, releases=1)
+    rows = with_panels()
+    found = solar_attack(rows, customer="[home] 5", epsilon=1e5, delta=1e-6, releases=8)
     assert found.export_rates == (1.0, 0.0)
+    write_solar_page(found, rows.grid, tmp_path / "solar.html")
+    assert "at this epsilon the attack learns something" in (tmp_path / "solar.html").read_text()
 
 
 @pytest.mark.parametrize(
@@ -150,7 +154,7 @@ def test_a_command_prints_and_draws(
     file, page = tmp_path / "profiles.parquet", tmp_path / "page.html"
     with_panels().write_parquet(file)
     command = ["attack", options[0], str(file), *options[1:]]
-    result = WIDE.invoke(cli.app, [*command, "--page", str(page)])
+    result = WIDE.invoke(cli.app, [*command, "--report", str(page)])
     assert result.exit_code == 0, result.output
     for word in (*words, "Private"):
         assert word in result.output
@@ -164,12 +168,20 @@ def test_own_synthetic_customers(tmp_path: Path) -> None:
     real, made = tmp_path / "real.parquet", tmp_path / "made.parquet"
     profiles(HOMES).write_parquet(real)
     profiles(HOMES[::-1]).write_parquet(made)
-    command = ["attack", "copy", str(real), "--synthetic", str(made), "--page", str(made) + ".html"]
+    command = [
+        "attack",
+        "copy",
+        str(real),
+        "--synthetic",
+        str(made),
+        "--report",
+        str(made) + ".html",
+    ]
     found = json.loads(WIDE.invoke(cli.app, [*command, "--json"]).stdout)["releases"]["synthetic"]
     assert (found["maxima"], found["membership_auc"]) == (1.0, None)
     assert found["copied"] > 0.99  # nought is no copy
     shown = WIDE.invoke(cli.app, command).output
-    assert "100.0%" in shown
+    assert "100.0 %" in shown
     assert "outliers" not in shown
 
 
@@ -186,6 +198,6 @@ def test_synthetic_customers_of_another_grid_are_refused(tmp_path: Path) -> None
 def test_a_wrong_folder_is_refused_before_the_work(tmp_path: Path) -> None:
     """Nothing is computed for a page that cannot be written."""
     page = str(tmp_path / "nowhere" / "page.html")
-    result = WIDE.invoke(cli.app, ["attack", "filter", "--page", page])
+    result = WIDE.invoke(cli.app, ["attack", "filter", "--report", page])
     assert result.exit_code == 2
     assert "page" in result.output

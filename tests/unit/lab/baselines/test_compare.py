@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import re
 from pathlib import Path
 
@@ -34,7 +35,13 @@ from wattveil.lab.baselines.baseline_interface import (
     clustering_loss,
     exact_answer,
 )
-from wattveil.lab.baselines.baseline_summary import guarantee_text, keeps, summarise
+from wattveil.lab.baselines.baseline_summary import (
+    compare_medians,
+    guarantee_text,
+    keeps,
+    summarise,
+)
+from wattveil.numerics.measures.verdicts import Verdict
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
 from wattveil.profiles import Profiles, TimeGrid
 from wattveil.simulate import simulate_load_kw
@@ -208,6 +215,27 @@ def test_summary_is_the_interquartile_range(homes: Floats, tmp_path: Path) -> No
         mine = sorted(one.nearest for one in found.runs if one.key.epsilon == row.epsilon)
         assert list(row.nearest) == pytest.approx([mine[1], mine[2], mine[3]])
         assert row.repeats == 5
+        assert row.nearest_interval == (-math.inf, math.inf)  # five runs are too few
+
+
+@pytest.mark.parametrize(
+    ("shift", "runs", "expected"),
+    [
+        (3.0, 10, Verdict.DIFFERENT),
+        (0.0, 200, Verdict.NO_DIFFERENCE),  # the margin is 0.1 of 10, the limit about 0.25
+        (0.0, 4, Verdict.INCONCLUSIVE),
+    ],
+)
+def test_medians_of_losses_are_compared(shift: float, runs: int, expected: Verdict) -> None:
+    """A planted difference, none with many runs, and none with few."""
+    verdicts = []
+    for seed in range(10):
+        draw = np.random.default_rng(seed)
+        losses, reference = draw.normal(10.0 + shift, size=runs), draw.normal(10.0, size=runs)
+        found = compare_medians(losses, reference)
+        assert found.effect == pytest.approx(abs(np.median(losses) - np.median(reference)))
+        verdicts.append(found.verdict)
+    assert verdicts.count(expected) >= 9
 
 
 def test_what_is_claimed_and_what_is_kept() -> None:
@@ -290,7 +318,7 @@ def test_json_and_going_on(profiles: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--epsilon", "1,x"], "epsilon must be numbers separated by commas, got epsilon='1,x'"),
+        (["--epsilon", "1,x"], "--epsilon must be numbers separated by commas; got 1,x"),
         (["--epsilon", "1,1"], "epsilon must be one or more different numbers"),
         (["--epsilon", "0"], "epsilon must be at least 1e-12"),
         (["--delta", "1"], "delta must be above 0 and below 1"),
@@ -301,8 +329,8 @@ def test_json_and_going_on(profiles: str, tmp_path: Path) -> None:
         ),
         (["--mechanism", "mean,mean"], "names of which no two are the same"),
         (["--repeats", "0"], "repeats must be a whole number of at least 1"),
-        (["--clusters", "1"], "n_clusters must be a whole number of at least 2"),
-        (["--clusters", "81"], "n_clusters must be at most the customers"),
+        (["--clusters", "1"], "--clusters must be a whole number of at least 2"),
+        (["--clusters", "81"], "--clusters must be at most the customers"),
         (["--jobs", "0"], "jobs must be a whole number of at least 1"),
         (["--out", "no/such/folder"], "out must be a file in a folder that exists"),
     ],

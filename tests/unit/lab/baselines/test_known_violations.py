@@ -229,7 +229,7 @@ def test_diffprivlib_runs_in_its_own_interpreter(
 @pytest.mark.parametrize(
     ("models", "kind", "words"),
     [
-        ("raise ImportError", MissingExtraError, r"pip install --editable '\.\[bench\]'"),
+        ("raise ImportError", MissingExtraError, r'pip install "wattveil\[bench\]"'),
         ("raise RuntimeError('broken inside')", WattveilError, "broken inside"),
     ],
 )

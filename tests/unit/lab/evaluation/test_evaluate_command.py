@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from wattveil.arrays import Floats
 from wattveil.cli import app
 from wattveil.cli.data import write_readings
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.lab.evaluation.customer_samples import of_hours, of_profiles, read_populations
 from wattveil.profiles import Hours, Profiles, TimeGrid
 
@@ -32,7 +32,7 @@ def test_table_and_page(files: list[str], tmp_path: Path) -> None:
     """The command prints one table with verdicts and writes a self-contained page."""
     page = tmp_path / "evaluation.html"
     result = CliRunner().invoke(
-        app, ["evaluate", *files, "--page", str(page)], env={"COLUMNS": "150"}
+        app, ["evaluate", *files, "--report", str(page)], env={"COLUMNS": "150"}
     )
     assert result.exit_code == 0, result.output
     for words in (
@@ -40,8 +40,8 @@ def test_table_and_page(files: list[str], tmp_path: Path) -> None:
         "F1 W1 of a slot, mean",
         "F18 shares of clusters",
         "U3 clusters from synthetic",
-        "detectable",
-        "inconclusive",
+        "different",
+        "inconclusive (no power)",
         "needs hourly years",
     ):
         assert words in result.output
@@ -68,8 +68,10 @@ def test_json(files: list[str]) -> None:
     said = json.loads(result.stdout)
     assert said["private"] is True
     rows = {row["metric"]: row for row in said["metrics"]}
-    assert rows["F11 daily energy, mean"]["verdict"] == "detectable"
-    assert rows["F11 daily energy, mean"]["score"] > 0.25
+    assert rows["F11 daily energy, mean"]["verdict"] == "different"
+    energy = rows["F11 daily energy, mean"]
+    assert energy["score"] > 0.25
+    assert energy["noise"] < energy["low"] < energy["score"] < energy["high"]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,10 @@ def test_json(files: list[str]) -> None:
     [
         (["--repeats", "3"], "repeats must be a whole number of at least 20"),
         (["--clusters", "0"], "clusters must be a whole number of at least 1"),
-        (["--page", "no/such/folder/page.html"], "page must be a file in a folder that exists"),
+        (
+            ["--report", "no/such/folder/page.html"],
+            "--report must be a file in a folder that exists",
+        ),
         (["--timezone", "UTC"], "timezone must be omitted for profiles"),
     ],
 )
@@ -103,8 +108,12 @@ def test_files_that_do_not_fit(
         of_profiles(real, half_hours)
     with pytest.raises(InvalidParameterError, match="in Europe/London"):
         of_profiles(real, dataclasses.replace(real, timezone="UTC"))
+    other = tmp_path / "other.csv"
+    with pytest.raises(InvalidFileError, match="an existing file"):
+        read_populations(Path(files[0]), other, timezone=None)
+    other.touch()
     with pytest.raises(InvalidParameterError, match="profiles if the real customers are"):
-        read_populations(Path(files[0]), tmp_path / "other.csv", timezone=None)
+        read_populations(Path(files[0]), other, timezone=None)
     named_profiles(1000.0 * homes_kw[:60]).write_parquet(files[1])  # W
     result = CliRunner().invoke(app, ["evaluate", *files], terminal_width=200)
     assert result.exit_code == 2

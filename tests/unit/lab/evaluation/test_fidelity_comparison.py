@@ -14,11 +14,11 @@ from wattveil.lab.evaluation.fidelity_comparison import (
     _RandomSplits,
     evaluate_load,
 )
-from wattveil.numerics.measures.fidelity_measures import Verdict
+from wattveil.numerics.measures.verdicts import Verdict
 
 DAY = SampleLayout(slots_per_day=24)
 DETECTABLE, WITHIN, INCONCLUSIVE = (
-    verdict.value for verdict in (Verdict.DETECTABLE, Verdict.WITHIN, Verdict.INCONCLUSIVE)
+    verdict.value for verdict in (Verdict.DIFFERENT, Verdict.NO_DIFFERENCE, Verdict.INCONCLUSIVE)
 )
 REAL = slice(0, 400)
 

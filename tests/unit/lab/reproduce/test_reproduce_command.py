@@ -148,7 +148,7 @@ def test_a_missing_extra_leaves_one_figure_out(monkeypatch: pytest.MonkeyPatch) 
     assert "left out: voltages" in both.output
     alone = CliRunner().invoke(app, ["reproduce", "voltages", "--fast"])
     assert alone.exit_code == 1
-    assert "pip install --editable '.[grid]'" in " ".join(alone.output.split())
+    assert 'pip install "wattveil[grid]"' in " ".join(alone.output.split())
 
 
 def write_profiles(load_kw: np.ndarray, grid: TimeGrid, name: str = "own.parquet") -> None:

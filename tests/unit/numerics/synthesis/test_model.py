@@ -57,7 +57,7 @@ def skewed() -> Floats:
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 1000, 65_536, 65_537])
 def test_exactly_n_customers(n: int) -> None:
     """The requested number of valid rows is returned, with their clusters."""
-    load_kw, clusters = make_model().sample(n, seed=1)
+    load_kw, clusters = make_model().sample(n, random_state=1)
     assert load_kw.shape == (n, 24)
     assert clusters.shape == (n,)
     assert np.isfinite(load_kw).all()
@@ -91,7 +91,7 @@ def test_mix_by_largest_remainders(n: int, weights: tuple[int, int, int]) -> Non
 
 def test_released_mix_is_the_default() -> None:
     """Clusters come in their released numbers, and not one after the other."""
-    _, clusters = make_model().sample(1000, seed=3)
+    _, clusters = make_model().sample(1000, random_state=3)
     assert np.bincount(clusters).tolist() == [700, 251, 49]
     firsts = np.bincount(clusters[:500], minlength=3)
     assert np.abs(firsts - np.array([350, 125, 25])).max() < 15
@@ -122,21 +122,21 @@ def test_bad_arguments_are_named(arguments: dict[str, Any], field: str) -> None:
 def test_same_seed_same_customers(monkeypatch: pytest.MonkeyPatch, skewed: Floats) -> None:
     """However it is taken: whole, in batches, in one thread, from the saved model."""
     model = make_model(margins=skewed)
-    load_kw, clusters = model.sample(70_000, seed=5)
-    parts = list(model.batches(70_000, seed=5))
+    load_kw, clusters = model.sample(70_000, random_state=5)
+    parts = list(model.batches(70_000, random_state=5))
     assert len(parts) == 2
     assert np.array_equal(np.concatenate([load for load, _ in parts]), load_kw)
     assert np.array_equal(np.concatenate([own for _, own in parts]), clusters)
     again = SyntheticModel.from_dict(json.loads(json.dumps(model.to_dict())))
-    assert np.array_equal(again.sample(70_000, seed=5)[0], load_kw)
+    assert np.array_equal(again.sample(70_000, random_state=5)[0], load_kw)
     monkeypatch.setattr(compiled, "THREADS", 1)
-    assert np.array_equal(model.sample(70_000, seed=5)[0], load_kw)
+    assert np.array_equal(model.sample(70_000, random_state=5)[0], load_kw)
 
 
 def test_other_seed_other_customers() -> None:
     """No customer of one seed comes back with another, and none is drawn twice."""
     model = make_model()
-    first, second = (model.sample(3000, seed=seed)[0] for seed in (1, 2))
+    first, second = (model.sample(3000, random_state=seed)[0] for seed in (1, 2))
     assert len(np.unique(np.vstack([first, second]).round(12), axis=0)) == 6000
 
 
@@ -147,7 +147,7 @@ def test_other_seed_other_customers() -> None:
 def test_no_customer_is_outside_the_public_range(transform: TransformName, skewed: Floats) -> None:
     """Finite, root-mean-square load within the bound, no export where none was found."""
     model = make_model(transform, max_kw=2.5, margins=skewed)
-    load_kw, clusters = model.sample(30_000, seed=6)
+    load_kw, clusters = model.sample(30_000, random_state=6)
     assert np.isfinite(load_kw).all()
     rms = np.sqrt(np.square(load_kw).mean(axis=1))
     assert rms.max() <= 2.5 * (1.0 + 1e-12)
@@ -161,7 +161,7 @@ def test_extreme_models_give_valid_customers(skewed: Floats) -> None:
     wild = make_model(
         means=np.full((3, 24), 30.0), covariances=1e6 * make_model().covariances, margins=9 * skewed
     )
-    load_kw, _ = wild.sample(2000, seed=1)
+    load_kw, _ = wild.sample(2000, random_state=1)
     assert np.isfinite(load_kw).all()
     assert np.sqrt(np.square(load_kw).mean(axis=1)).max() <= 40.0 * (1.0 + 1e-12)
 
@@ -185,7 +185,9 @@ def test_sample_has_the_moments_of_the_model(transform: TransformName) -> None:
     model = make_model(transform, exports=np.ones(3, dtype=np.int64), max_kw=1e6)
     to = Coordinates(centroids=model.centroids, transform=transform, alpha_kw=ALPHA_KW)
     for k in range(3):
-        load_kw, clusters = model.sample(60_000, seed=10 + k, by=[float(j == k) for j in range(3)])
+        load_kw, clusters = model.sample(
+            60_000, random_state=10 + k, by=[float(j == k) for j in range(3)]
+        )
         scale = to.scales[k]
         y = forward(load_kw / scale) if transform == "asinh" else (
             np.log(load_kw + ALPHA_KW) / scale
@@ -201,7 +203,7 @@ def test_sample_has_the_moments_of_the_model(transform: TransformName) -> None:
 def test_slots_have_the_margin_of_the_model(skewed: Floats) -> None:
     """The quantiles of each slot are g(m + sigma u(z)) computed without a table."""
     model = make_model(margins=skewed)
-    load_kw, _ = model.sample(60_000, seed=4, by=[0.0, 1.0, 0.0])
+    load_kw, _ = model.sample(60_000, random_state=4, by=[0.0, 1.0, 0.0])
     scale = 0.7 * math.sqrt(np.square(model.centroids[1]).mean())
     chances = np.array([0.02, 0.1, 0.5, 0.9, 0.98])
     u = quantile_maps(skewed, 24, stats.norm.ppf(chances))

@@ -105,7 +105,7 @@ def test_calendars_that_do_not_fit_are_refused() -> None:
 def test_what_was_planted_is_read(slow: float, decay: float) -> None:
     """Days sampled from a model, summed without noise and read, give the model again."""
     model = year_model(slow=slow, decay=decay)
-    rows = model.sample(400, seed=2, by=[1, 0])[0]
+    rows = model.sample(400, random_state=2, by=[1, 0])[0]
     calendar = model.calendar
     features, spreads = day_moments(
         rows,
@@ -137,7 +137,7 @@ def test_noise_alone_reads_as_a_valid_model() -> None:
     sums = 1e3 * generator.normal(size=day_deviations.day_width(SLOTS))
     counts = [(1e3 * generator.normal(size=day_deviations.spread_edges().size + 1), 1e3)] * 2
     found = day_deviations.read_days((sums, 1e3), counts, customers=-50.0, n_slots=SLOTS)
-    load_kw = replace(year_model(), days=found).sample(20, seed=0)[0]
+    load_kw = replace(year_model(), days=found).sample(20, random_state=0)[0]
     assert np.isfinite(load_kw).all()
     assert np.abs(load_kw).max() <= 20.0
 
@@ -145,8 +145,10 @@ def test_noise_alone_reads_as_a_valid_model() -> None:
 def test_the_mean_of_days_is_the_typical_day() -> None:
     """Day-to-day variation adds no energy: the mean over ten years is what was drawn once."""
     model = year_model(slow=0.0, split=Split.WEEKDAY_WEEKEND, spread=-0.7)
-    load_kw = model.sample(50, seed=3, by=[1, 0], n_days=3600)[0]
-    typical_kw = np.concatenate([load for load, _ in model.typical.batches(50, seed=3, by=[1, 0])])
+    load_kw = model.sample(50, random_state=3, by=[1, 0], n_days=3600)[0]
+    typical_kw = np.concatenate(
+        [load for load, _ in model.typical.batches(50, random_state=3, by=[1, 0])]
+    )
     found = typical(load_kw, replace(model.calendar, n_days=3600))
     usual = typical_kw > synthesis_tuning.TYPICAL_FLOOR * customer_sizes(typical_kw)[:, None]
     ratios = found[usual] / typical_kw[usual]
@@ -157,18 +159,18 @@ def test_the_mean_of_days_is_the_typical_day() -> None:
 def test_customers_are_valid_and_repeat() -> None:
     """Number as requested, finite, within the public bound, below 0 only where export was found."""
     model = year_model()
-    load_kw, clusters = model.sample(700, seed=4, n_days=30)
+    load_kw, clusters = model.sample(700, random_state=4, n_days=30)
     assert load_kw.shape == (700, 30 * SLOTS)
     assert np.isfinite(load_kw).all()
     assert np.abs(load_kw).max() <= 20.0
     assert load_kw[clusters == 0].min() >= 0.0
     assert load_kw[clusters == 1].min() < 0.0
     assert np.bincount(clusters).tolist() == [525, 175]
-    parts = [load for load, _ in model.batches(700, seed=4, n_days=30)]
+    parts = [load for load, _ in model.batches(700, random_state=4, n_days=30)]
     assert len(parts) > 1
     assert np.array_equal(np.concatenate(parts), load_kw)
-    assert not np.array_equal(model.sample(700, seed=5, n_days=30)[0], load_kw)
-    assert len(model.sample(0, seed=0)[0]) == 0
+    assert not np.array_equal(model.sample(700, random_state=5, n_days=30)[0], load_kw)
+    assert len(model.sample(0, random_state=0)[0]) == 0
 
 
 def test_a_sample_may_have_another_calendar() -> None:
@@ -177,7 +179,9 @@ def test_a_sample_may_have_another_calendar() -> None:
     table = np.array(model.typical.means)
     table[:, SLOTS:] += 1.0
     model = replace(model, typical=replace(model.typical, means=table))
-    load_kw = model.sample(100, seed=0, by=[1, 0], first_day=dt.date(2022, 1, 1), n_days=7)[0]
+    load_kw = model.sample(100, random_state=0, by=[1, 0], first_day=dt.date(2022, 1, 1), n_days=7)[
+        0
+    ]
     weekend = load_kw.reshape(100, 7, SLOTS).mean(axis=2).mean(axis=0) > 0.9
     assert weekend.tolist() == [True, True, False, False, False, False, False]
 
@@ -187,7 +191,7 @@ def test_the_model_survives_json() -> None:
     model = year_model()
     text = json.dumps(model.to_dict())
     again = YearModel.from_dict(json.loads(text))
-    assert np.array_equal(again.sample(5, seed=1)[0], model.sample(5, seed=1)[0])
+    assert np.array_equal(again.sample(5, random_state=1)[0], model.sample(5, random_state=1)[0])
     with pytest.raises(InvalidParameterError, match="sizes"):
         YearModel.from_dict(
             {key: value for key, value in model.to_dict().items() if key != "sizes"}
@@ -201,7 +205,7 @@ def test_the_model_survives_json() -> None:
 def test_sizes_follow_the_counts() -> None:
     """With counts of customers twice as large as the model's, sampled customers double."""
     typical = year_model().typical
-    sizes = customer_sizes(typical.sample(20_000, seed=9)[0])
+    sizes = customer_sizes(typical.sample(20_000, random_state=9)[0])
     edges = year_size_edges((0.04, 40.0))
     counts = np.bincount(np.searchsorted(edges, 2.0 * sizes), minlength=edges.size + 1)
     table = size_map((counts.astype(float), 1.0), edges, typical)

@@ -1,0 +1,159 @@
+"""Releases as analysts read them: a bundle on disk, its tables, charts, model and verification.
+
+>>> import wattveil
+>>> bundle = wattveil.read_bundle("bundle")  # doctest: +SKIP
+>>> bundle.verify().accepted  # doctest: +SKIP
+>>> bundle.to_pandas("centroids")  # doctest: +SKIP
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wattveil.errors import InvalidParameterError
+from wattveil.web.results import ChartedResult, ResultTable, one_line, records_table
+
+if TYPE_CHECKING:  # slow to load, and `wattveil admin` needs none of them
+    import pyarrow as pa
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from plotly.graph_objects import Figure
+
+    from wattveil.bundle.manifest import Manifest
+    from wattveil.bundle.verify.verify_bundle import VerificationReport
+    from wattveil.numerics.synthesis import SyntheticModel
+    from wattveil.web.curves import Chart
+
+_CURVES = ("centroids", "load_shapes", "load_duration")
+"""Tables of load curves, the most important first."""
+
+
+class ReleaseTables(ChartedResult):
+    """Base of releases whose tables a manifest describes."""
+
+    @property
+    @abstractmethod
+    def manifest(self) -> "Manifest":
+        """The manifest."""
+
+    @abstractmethod
+    def _read(self, name: str) -> "pa.Table":
+        """Return a table that the manifest lists."""
+
+    def plot(self, table: str | None = None) -> "Figure":
+        """Return a Plotly figure of load curves; bands are 95 %, ± 1.96 standard errors.
+
+        Parameters
+        ----------
+        table
+            A table of load curves, such as ``load_shapes``; None is the first there is.
+        """
+        from wattveil.web.curves import chart_figure  # noqa: PLC0415 - slow to load
+
+        return chart_figure(self._curves(table))
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        products = self.manifest["products"]
+        names = [table["name"] for product in products for table in product["tables"]]
+        return {name: partial(self._indexed, name) for name in names}
+
+    def _indexed(self, name: str) -> ResultTable:
+        data = self._read(name)
+        named = ("customer", "slot") if "customer" in data.column_names else ()
+        keys = named or ("group", "cluster", "slot", "rank")
+        return ResultTable(data, tuple(key for key in keys if key in data.column_names))
+
+    def _statement(self) -> str:
+        return one_line(str(self.manifest["guarantee_text"]))
+
+    def _chart(self) -> "Chart":
+        return self._curves(None)
+
+    def _curves(self, name: str | None) -> "Chart":
+        from wattveil.products.segments import curves  # noqa: PLC0415 - slow to load
+        from wattveil.products.tables import Table  # noqa: PLC0415 - slow to load
+        from wattveil.web.curves import Chart  # noqa: PLC0415 - slow to load
+
+        drawable = [one for one in _CURVES if one in self.tables]
+        if name is not None and name not in drawable:
+            raise InvalidParameterError("table", f"one of {tuple(drawable)}", name)
+        if not drawable:
+            return Chart([], "")
+        chosen = name or drawable[0]
+        drawn = curves(Table(name=chosen, text="", columns=(), data=self._read(chosen)))
+        if chosen == "load_duration":
+            return Chart(drawn, "kW, whole group", "ranks")
+        in_kw = "load_kw" in self._read(chosen).column_names
+        return Chart(drawn, "kW per customer" if in_kw else "relative to unit L2 norm")
+
+
+@dataclass(frozen=True, eq=False)
+class Bundle(ReleaseTables):
+    """A release on disk. `read_bundle` opens it; nothing in it is checked before `verify`."""
+
+    folder: Path
+
+    @cached_property
+    def manifest(self) -> "Manifest":
+        """The manifest: public choices, guarantee, draws, tables and files."""
+        from wattveil.bundle.bundle_files import read_manifest  # noqa: PLC0415 - slow to load
+
+        return read_manifest(self.folder)
+
+    @property
+    def model(self) -> "SyntheticModel":
+        """The released model of synthetic customers; its ``sample`` draws them at no cost."""
+        from wattveil.products.synthesis import read_model  # noqa: PLC0415 - slow to load
+
+        return read_model(self.folder)
+
+    def verify(self, trusted: "Ed25519PublicKey | None" = None) -> "VerificationReport":
+        """Check the bundle without its data, as `verify_bundle` does."""
+        from wattveil.bundle.verify.verify_bundle import verify_bundle  # noqa: PLC0415 - slow
+
+        return verify_bundle(self.folder, trusted=trusted)
+
+    def _read(self, name: str) -> "pa.Table":
+        from wattveil.bundle.bundle_files import read_table  # noqa: PLC0415 - slow to load
+
+        return read_table(self.folder, name)
+
+
+def read_bundle(path: str | Path) -> Bundle:
+    """Open the folder of a published release; its manifest must be there.
+
+    Parameters
+    ----------
+    path
+        The folder: written by `wattveil release`, or by `download` of a release on a server.
+    """
+    bundle = Bundle(Path(path))
+    _ = bundle.manifest
+    return bundle
+
+
+def plan_tables(products: Sequence[Mapping[str, Any]]) -> dict[str, Callable[[], ResultTable]]:
+    """Return the tables of a plan: the split of the budget, and the expected quality.
+
+    Parameters
+    ----------
+    products
+        As `PlannedProduct` has them, in JSON values.
+    """
+
+    def split() -> ResultTable:
+        columns = {
+            "product": [str(one["name"]) for one in products],
+            "epsilon": [float(one["epsilon"]) for one in products],
+            "delta": [float(one["delta"]) for one in products],
+            "share_of_rho": [float(one["share_of_rho"]) for one in products],
+        }
+        return ResultTable(columns, ("product",))
+
+    def expected() -> ResultTable:
+        records = [{"product": one["name"], **line} for one in products for line in one["expected"]]
+        return records_table(records, "product", "quantity")
+
+    return {"expected": expected, "products": split}

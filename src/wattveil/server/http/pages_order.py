@@ -1,0 +1,321 @@
+"""Pages of an order: the form with its live quote, the confirmation, and placing the order.
+
+The form is derived from `ReleaseBody` and the registry of products: a field is offered, sent and
+read only with a ticked product that it shapes (`Product.choices`).
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any
+
+import numpy as np
+from fastapi import APIRouter, Depends
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from wattveil.bundle.plan import PlanSummary
+from wattveil.privacy.guarantee import Tier
+from wattveil.products.product import Product
+from wattveil.products.registry import products_of
+from wattveil.server.auth.access import Access
+from wattveil.server.auth.sessions import Sessions
+from wattveil.server.datasets import Dataset
+from wattveil.server.http import responses
+from wattveil.server.http.form_fields import FormField, form_fields, read_fields
+from wattveil.server.http.problems import Code, Problem
+from wattveil.server.http.requests import ReleaseBody
+from wattveil.server.http.server_pages import (
+    REFUSALS,
+    Form,
+    SentForm,
+    SignedInUser,
+    error_text,
+    page,
+    session_dependency,
+)
+from wattveil.server.release_service import ReleaseService
+from wattveil.server.reviewed_orders import Payers, ReviewedOrder
+from wattveil.server.server_state import ServerState
+from wattveil.simulate import simulate_load_kw
+from wattveil.web.charts import BLUE, ReportFigure, add_band, new_figure, panel
+
+_ALWAYS = ("epsilon", "delta")
+"""Fields of every request, whatever its products."""
+_TICKED = "load"
+"""Ticked at first: its plan is computed at once."""
+_SIMULATED_HOMES = 200
+
+
+@dataclass(frozen=True)
+class OfferedField:
+    """A field of the form, and the products that it shapes: it is shown with one of them."""
+
+    field: FormField
+    products: tuple[str, ...]
+    instance: bool
+    """Whether it is a choice of the instance tier."""
+
+
+def offered_fields(dataset: Dataset) -> list[OfferedField]:
+    """Return the fields that depend on the products of a data set."""
+    offered = [one for one in products_of(Tier.GLOBAL) if one.name in dataset.public["products"]]
+    groups = {
+        name: f"{name} ({', '.join(values)})" for name, values in dataset.public["groups"].items()
+    }
+    shown = {one.name: one for one in _request_fields(groups) if one.name not in _ALWAYS}
+    if not groups:
+        shown = {name: one for name, one in shown.items() if name not in _OF_GROUPS}
+    found = [
+        OfferedField(
+            one,
+            tuple(product.name for product in offered if name in product.choices),
+            instance=any(name in product.choices for product in products_of(Tier.INSTANCE)),
+        )
+        for name, one in shown.items()
+    ]
+    return [
+        *(one for one in found if one.products or one.instance),
+        *(
+            OfferedField(one, (product.name,), instance=False)
+            for product in offered
+            for one in _own_options(product)
+        ),
+    ]
+
+
+_OF_GROUPS = ("by", "clusters_by_group")
+
+
+def _request_fields(groups: dict[str, str]) -> list[FormField]:
+    together = {"": "all customers together", **groups}
+    omit = ("tier", "options", "products")  # the page offers them itself
+    return form_fields(ReleaseBody, choices={"by": together}, omit=omit)
+
+
+def _own_options(product: Product) -> list[FormField]:
+    if product.Options is None:
+        return []
+    return form_fields(product.Options, prefix=f"options.{product.name}.")
+
+
+def release_body(form: Form) -> ReleaseBody:
+    """Return the request of a form; its rules are those of the API.
+
+    Fields that shape no product of the request are left out, also if a browser without scripts
+    sends them: equal requests are one release, and are charged once.
+    """
+    tier = form.text("tier") or Tier.GLOBAL.value
+    fields: dict[str, Any] = {"tier": tier}
+    if tier == Tier.INSTANCE.value:  # its mechanism releases all of its products together
+        products = products_of(Tier.INSTANCE)
+    else:
+        fields["products"] = ticked = form.fields.get("products", [])
+        products = tuple(one for one in products_of(Tier.GLOBAL) if one.name in ticked)
+    used = {*_ALWAYS, *(name for product in products for name in product.choices)}
+    read = [one for one in _request_fields({}) if one.name in used]
+    read += [one for product in products for one in _own_options(product)]
+    body: ReleaseBody = ReleaseBody.model_validate({**fields, **read_fields(form, read)})
+    return body
+
+
+def order_pages(state: ServerState, access: Access, sessions: Sessions) -> APIRouter:
+    """Return the pages of a data set: its budget, and the request with a live quote."""
+    routes, service = APIRouter(include_in_schema=False), ReleaseService(state)
+    signed_in = Depends(session_dependency(sessions, access))
+
+    @routes.get("/datasets/{name}")
+    def show_dataset(name: str, user: Annotated[SignedInUser, signed_in]) -> HTMLResponse:
+        return _dataset_page(service, user, access.dataset(user.principal, name), None)
+
+    @routes.post("/datasets/{name}/quote")
+    def show_quote(
+        name: str, form: SentForm, user: Annotated[SignedInUser, signed_in]
+    ) -> HTMLResponse:
+        sessions.check_csrf_token(user.session, form.text("csrf_token"))
+        dataset = access.dataset(user.principal, name)
+        try:
+            quote = service.quote(user.principal, dataset, release_body(form))
+        except REFUSALS as refusal:
+            return page("quote.html", refusal=error_text(refusal))
+        more = quote.more_of_this_kind
+        return page(
+            "quote.html",
+            refusal=None,
+            quote=quote,
+            more=min(more.dataset, more.own),
+            covered=is_covered(quote),
+            figure=example_figure(quote.plan, dataset.public["typical_kw"]),
+        )
+
+    @routes.post("/datasets/{name}")
+    def review(name: str, form: SentForm, user: Annotated[SignedInUser, signed_in]) -> Response:
+        """Store the request and redirect to its confirmation: nothing is charged."""
+        sessions.check_csrf_token(user.session, form.text("csrf_token"))
+        dataset = access.dataset(user.principal, name)
+        try:
+            body = release_body(form)
+            quote = service.quote(user.principal, dataset, body)
+        except REFUSALS as refusal:
+            return _dataset_page(service, user, dataset, error_text(refusal))
+        order = user.session.orders.add(name, body, _payers(quote))
+        return RedirectResponse(f"/orders/{order.key}", 303)
+
+    return routes
+
+
+def confirmation_pages(state: ServerState, access: Access, sessions: Sessions) -> APIRouter:
+    """Return the pages that state what an order charges, and place it."""
+    routes, service = APIRouter(include_in_schema=False), ReleaseService(state)
+    signed_in = Depends(session_dependency(sessions, access))
+
+    def reviewed(user: SignedInUser, key: str) -> tuple[ReviewedOrder, Dataset]:
+        """Return an order of this session; those of others are unknown here."""
+        order = user.session.orders.find(key)
+        if order is None:
+            raise Problem(Code.NOT_FOUND)
+        return order, access.dataset(user.principal, order.dataset)
+
+    @routes.get("/orders/{key}")
+    def show_review(key: str, user: Annotated[SignedInUser, signed_in]) -> HTMLResponse:
+        order, dataset = reviewed(user, key)
+        if order.release is None:
+            order.payers = _payers(service.quote(user.principal, dataset, order.body))
+        return _review_page(service, user, dataset, order)
+
+    @routes.post("/orders/{key}")
+    def place(key: str, form: SentForm, user: Annotated[SignedInUser, signed_in]) -> Response:
+        """Place the order that was reviewed; a repetition leads to the same release."""
+        sessions.check_csrf_token(user.session, form.text("csrf_token"))
+        order, dataset = reviewed(user, key)
+        if order.release is None:
+            try:
+                payers = _payers(service.quote(user.principal, dataset, order.body))
+                if payers != order.payers:  # another order or a failed computation came between
+                    order.payers = payers
+                    return _review_page(service, user, dataset, order, changed=True)
+                ordered = service.order(user.principal, dataset, order.body, order.key)
+            except REFUSALS as refusal:
+                return _dataset_page(service, user, dataset, error_text(refusal))
+            order.release = ordered.id
+        return RedirectResponse(f"/releases/{order.release}", 303)
+
+    return routes
+
+
+def _dataset_page(
+    service: ReleaseService, user: SignedInUser, dataset: Dataset, refusal: str | None
+) -> HTMLResponse:
+    offered = dataset.public["products"]
+    return user.page(
+        "dataset.html",
+        200 if refusal is None else 422,
+        dataset=dataset,
+        budgets={tier: service.budget(user.principal, dataset, tier) for tier in Tier},
+        always={one.name: one for one in _request_fields({}) if one.name in _ALWAYS},
+        products=[one for one in products_of(Tier.GLOBAL) if one.name in offered],
+        ticked=_TICKED,
+        fields=offered_fields(dataset),
+        refusal=refusal,
+    )
+
+
+def _review_page(
+    service: ReleaseService,
+    user: SignedInUser,
+    dataset: Dataset,
+    order: ReviewedOrder,
+    *,
+    changed: bool = False,
+) -> HTMLResponse:
+    shown: dict[str, Any] = {}
+    if order.release is None:
+        quote = service.quote(user.principal, dataset, order.body)
+        covered = is_covered(quote)
+        shown = {
+            "quote": quote,
+            "covered": covered,
+            "budget": service.budget(user.principal, dataset, quote.tier),
+            "after": service.budget_after(user.principal, dataset, quote) if covered else None,
+        }
+    return user.page(
+        "review.html",
+        409 if changed else 200,
+        dataset=dataset,
+        order=order,
+        titles={one.name: one.title for one in products_of(order.body.tier)},
+        left_out=_left_out(dataset, order.body),
+        choices=stated_choices(order.body),
+        changed=changed,
+        **shown,
+    )
+
+
+def is_covered(quote: responses.Quote) -> bool:
+    """Whether every account that would be charged covers the price."""
+    more, paid = quote.more_of_this_kind, quote.already_paid
+    return bool((paid.dataset or more.dataset) and (paid.own or more.own))
+
+
+def _payers(quote: responses.Quote) -> Payers:
+    paid = quote.already_paid
+    return Payers(dataset=not paid.dataset, own=not paid.own)
+
+
+def _left_out(dataset: Dataset, body: ReleaseBody) -> list[str]:
+    """Return the titles of the products that the data set offers and the request leaves out."""
+    if body.products is None:  # all of the instance tier
+        return []
+    left_out = {*dataset.public["products"]} - {*body.products}
+    return [one.title for one in products_of(Tier.GLOBAL) if one.name in left_out]
+
+
+def stated_choices(body: ReleaseBody) -> list[tuple[str, str]]:
+    """Return the choices of a request beside epsilon and delta, as the form names them."""
+    products = [
+        one for one in products_of(body.tier) if body.products is None or one.name in body.products
+    ]
+    used = {name for product in products for name in product.choices}
+    named = [
+        (one.label, getattr(body, one.name))
+        for one in _request_fields({})
+        if one.name in used and one.name not in _ALWAYS
+    ]
+    named += [
+        (f"{product.title}: {name.replace('_', ' ')}", value)
+        for product in products
+        for name, value in body.options.get(product.name, ())
+    ]
+    return [(label, _as_text(value)) for label, value in named if value not in (None, False)]
+
+
+def _as_text(value: object) -> str:
+    return "yes" if value is True else str(value)
+
+
+def example_figure(plan: PlanSummary, typical_kw: float) -> ReportFigure | None:
+    """Return a figure of the expected error around the mean day of simulated homes.
+
+    None if no product of the plan has an expected error in kW.
+    """
+    errors = [
+        one.value
+        for product in plan.products
+        for one in product.expected
+        if one.unit == "kW" and one.value is not None
+    ]
+    if not errors:
+        return None
+    hours = list(range(24))
+    day = np.array(_simulated_day()) * typical_kw
+    figure, reach = new_figure(height=240, legend=False), 2.0 * max(errors)
+    add_band(figure, hours, day - reach, day + reach, colour=BLUE, opacity=0.25)
+    figure.add_scatter(x=hours, y=day, mode="lines", line={"color": BLUE})
+    title = "Example: mean of simulated homes, ± 2 standard errors of this release"
+    return panel(title, figure, "hour", "kW per customer")
+
+
+@cache
+def _simulated_day() -> list[float]:
+    """Return the mean day of simulated homes, scaled to mean 1."""
+    mean = simulate_load_kw(customers=_SIMULATED_HOMES).mean(axis=0)
+    found: list[float] = (mean / mean.mean()).tolist()
+    return found

@@ -1,0 +1,245 @@
+"""Load curves and bars with their uncertainty: as Plotly figures and as inline SVG.
+
+A `Chart` is declared once. `chart_figure` draws it with Plotly; `inline_chart` returns the points
+of a small drawing without script, for notebook output that a viewer may have stripped of scripts.
+"""
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from wattveil.arrays import Floats
+
+if TYPE_CHECKING:  # slow to load: results are declared without it
+    from plotly.graph_objects import Figure
+
+_DAY_MINUTES = 1440
+_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 640.0, 180.0, 46.0, 8.0, 20.0
+
+
+class Curve(NamedTuple):
+    """A load curve of a cluster or group."""
+
+    name: str
+    number: int
+    """Selects the colour: the same in every figure."""
+    along: list[str]
+    """Times of day, or ranks; the names of bars."""
+    load: Floats
+    std: Floats | None
+    group: str = ""
+    """Group of the customers, of a cluster of a group."""
+
+
+class Chart(NamedTuple):
+    """Curves or bars of a result."""
+
+    curves: Sequence[Curve]
+    unit: str
+    kind: Literal["slots", "ranks", "bars"] = "slots"
+    band: str = "privacy noise; clipping of very large customers is not covered"
+    """What the standard errors are of."""
+
+    @property
+    def caption(self) -> str:
+        """What bands or whiskers show; empty without standard errors."""
+        if all(curve.std is None for curve in self.curves):
+            return ""
+        from wattveil.web.charts import TWO_SIDED_95  # noqa: PLC0415 - loads Plotly
+
+        drawn = "Whiskers" if self.kind == "bars" else "Bands"
+        return f"{drawn}: 95 %, ± {TWO_SIDED_95} standard errors ({self.band})."
+
+
+def curves_chart(
+    groups: Sequence[Hashable], along: list[str], load_kw: Floats, std_kw: Floats
+) -> Chart:
+    """Return the chart of one curve per group."""
+    curves = [
+        Curve(str(group), number, along, load_kw[number], std_kw[number])
+        for number, group in enumerate(groups)
+    ]
+    return Chart(curves, "kW per customer")
+
+
+def slot_labels(n_slots: int, slots_per_day: int | None = None) -> list[str]:
+    """Return the local time of each slot; of several days with the number of the day."""
+    per_day = slots_per_day or n_slots
+    if _DAY_MINUTES % per_day:
+        return [str(slot) for slot in range(n_slots)]
+    minutes = [slot % per_day * (_DAY_MINUTES // per_day) for slot in range(n_slots)]
+    times = [f"{minute // 60:02}:{minute % 60:02}" for minute in minutes]
+    if n_slots == per_day:
+        return times
+    return [f"day {slot // per_day + 1} {time}" for slot, time in enumerate(times)]
+
+
+def add_curve(figure: "Figure", curve: Curve, along: Sequence[float], *, name: str = "") -> None:
+    """Draw a curve, with its 95 % band where standard errors are known."""
+    from wattveil.web.charts import add_band, colour  # noqa: PLC0415 - loads Plotly
+
+    reach = None
+    if curve.std is not None:
+        low, high = _reach(curve)
+        add_band(figure, along, low, high, colour=colour(curve.number))
+        reach = high - curve.load
+    figure.add_scatter(
+        x=list(along),
+        y=curve.load,
+        text=curve.along,
+        customdata=reach,
+        name=name,
+        mode="lines",
+        line={"color": colour(curve.number), "width": 2.5},
+        hovertemplate="%{text}: %{y:.3g}"
+        + ("" if reach is None else " ± %{customdata:.2g}")
+        + "<extra></extra>",
+    )
+
+
+def curves_figure(drawn: Sequence[Curve], *, unit: str, falling: bool = False) -> "Figure":
+    """Return a figure of curves.
+
+    Parameters
+    ----------
+    drawn
+        Load by slot or by rank.
+    unit
+        Title of the vertical axis.
+    falling
+        Whether the curves are duration curves, along ranks.
+    """
+    from wattveil.web.charts import label_times, new_figure  # noqa: PLC0415 - loads Plotly
+
+    figure = new_figure(height=340, legend=len(drawn) > 1)
+    for curve in drawn:
+        add_curve(figure, curve, _along(curve, falling=falling), name=curve.name)
+    if falling:
+        figure.update_xaxes(title_text="% of the time at or above")
+    else:
+        label_times(figure, drawn[0].along)
+    figure.update_yaxes(title_text=unit, rangemode="tozero")
+    return figure
+
+
+def chart_figure(chart: Chart) -> "Figure":
+    """Return a chart as a Plotly figure; its title states what bands or whiskers are."""
+    if chart.kind == "bars":
+        figure = _bars_figure(chart)
+    else:
+        figure = curves_figure(chart.curves, unit=chart.unit, falling=chart.kind == "ranks")
+    if chart.caption:
+        title = {"text": chart.caption, "font": {"size": 12}, "x": 0, "xanchor": "left"}
+        figure.update_layout(title=title, margin_t=64)
+    return figure
+
+
+def _bars_figure(chart: Chart) -> "Figure":
+    from wattveil.web.charts import colour, new_figure  # noqa: PLC0415 - loads Plotly
+
+    figure = new_figure(height=340, legend=len(chart.curves) > 1)
+    for curve in chart.curves:
+        reach = None if curve.std is None else _reach(curve)[1] - curve.load
+        figure.add_bar(
+            x=curve.along,
+            y=curve.load,
+            error_y={"type": "data", "array": reach, "visible": reach is not None},
+            name=curve.name,
+            marker={"color": colour(curve.number)},
+        )
+    figure.update_xaxes(type="category")
+    figure.update_yaxes(title_text=chart.unit, rangemode="tozero")
+    return figure
+
+
+class InlineMark(NamedTuple):
+    """A curve or the bars of one colour, as points and rectangles of SVG."""
+
+    name: str
+    colour: str
+    line: str
+    band: str
+    bars: list[tuple[float, float, float, float]]
+    """x, y, width and height."""
+    whiskers: list[tuple[float, float, float]]
+    """x, low and high."""
+
+
+class InlineChart(NamedTuple):
+    """A chart as shapes of SVG, with the labels of its axes."""
+
+    marks: list[InlineMark]
+    ticks: list[tuple[float, str]]
+    """Height and label."""
+    ends: tuple[str, str]
+    """Labels at the left and the right end."""
+    zero: float
+    """Height of the value 0."""
+    width: float = _WIDTH
+    height: float = _HEIGHT
+    left: float = _LEFT
+
+
+def inline_chart(chart: Chart) -> InlineChart:
+    """Return the shapes of a small drawing of a chart; errors that are not finite are left out."""
+    from wattveil.web.charts import colour  # noqa: PLC0415 - loads Plotly
+    from wattveil.web.formatting import format_number  # noqa: PLC0415 - as above
+
+    ends = [end for curve in chart.curves for end in (curve.load, *_reach(curve))]
+    limits = np.concatenate(ends) if ends else np.zeros(1)
+    limits = limits[np.isfinite(limits)]
+    low, high = min(float(limits.min(initial=0.0)), 0.0), float(limits.max(initial=1e-9))
+    high = max(high, low + 1e-9)
+    inner = _HEIGHT - _TOP - _BOTTOM
+
+    def height(values: Floats) -> Floats:
+        return _TOP + inner * (high - np.clip(values, low, high)) / (high - low)
+
+    zero = float(height(np.zeros(1))[0])
+    marks = []
+    for curve in chart.curves:
+        tops = height(np.nan_to_num(curve.load))
+        errors = [height(np.nan_to_num(end)) for end in _reach(curve)]
+        line = band = ""
+        bars: list[tuple[float, float, float, float]] = []
+        whiskers: list[tuple[float, float, float]] = []
+        if chart.kind == "bars":
+            step = (_WIDTH - _LEFT) / max(len(curve.load), 1)
+            width = 0.8 * step / len(chart.curves)
+            place = chart.curves.index(curve)
+            for number, top in enumerate(tops):
+                x = _LEFT + number * step + 0.1 * step + place * width
+                bars.append((x, min(top, zero), width, abs(zero - top)))
+                if curve.std is not None:
+                    whiskers.append((x + width / 2, float(errors[0][number]), errors[1][number]))
+        else:
+            x_of = np.linspace(_LEFT, _WIDTH, max(len(tops), 2))[: len(tops)]
+            line = _points(x_of, tops)
+            if curve.std is not None:
+                around = np.concatenate([errors[1], errors[0][::-1]])
+                band = _points(np.concatenate([x_of, x_of[::-1]]), around)
+        marks.append(InlineMark(curve.name, colour(curve.number), line, band, bars, whiskers))
+    ticks = [(float(height(np.array([at]))[0]), format_number(at)) for at in (low, high)]
+    along = chart.curves[0].along if chart.curves else []
+    labels = (along[0], along[-1]) if along else ("", "")
+    if chart.kind == "ranks":
+        labels = ("0 %", "100 % of the time")
+    return InlineChart(marks, ticks, labels, zero)
+
+
+def _reach(curve: Curve) -> tuple[Floats, Floats]:
+    """Return the ends of the 95 % band; the curve itself without standard errors."""
+    from wattveil.web.charts import TWO_SIDED_95  # noqa: PLC0415 - loads Plotly
+
+    reach = np.zeros_like(curve.load) if curve.std is None else TWO_SIDED_95 * curve.std
+    return curve.load - reach, curve.load + reach
+
+
+def _along(curve: Curve, *, falling: bool) -> Sequence[float]:
+    ranks = range(len(curve.along))
+    return [100.0 * (rank + 0.5) / len(ranks) for rank in ranks] if falling else ranks
+
+
+def _points(x: Floats, y: Floats) -> str:
+    return " ".join(f"{one:.1f},{two:.1f}" for one, two in zip(x, y, strict=True))
