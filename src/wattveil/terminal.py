@@ -145,7 +145,9 @@ def _as_typed(value: object) -> str:
 
 def _in_options(advice: str, context: typer.Context | None) -> str:
     """Return a rule with options of the command in place of arguments of Python."""
-    advice = re.sub(r"columns=\{'(\w+)': …\}", r"--column \1=NAME", advice)
+    advice = re.sub(r"columns=\{([^}]*)\}", lambda found: _column_options(found[1]), advice)
+    advice = re.sub(r"words=\{'([^']*)': …\}", r"--word '\1=MEANING'", advice)
+    advice = advice.replace("cumulative=True", "--cumulative")
     advice = re.sub(
         r"\b([a-z_]+)=(?:(…|\d+)|'(\w+)')",
         lambda found: f"--{found[1].replace('_', '-')} {found[2] or found[3]}",
@@ -155,6 +157,11 @@ def _in_options(advice: str, context: typer.Context | None) -> str:
     return re.sub(
         r"(?<![-\w])[a-z]+(?:_[a-z]+)+\b", lambda found: names.get(found[0], found[0]), advice
     )
+
+
+def _column_options(roles: str) -> str:
+    """Return the options that name the columns of roles, ready to be completed."""
+    return " ".join(f"--column {role}=NAME" for role in re.findall(r"'(\w+)'", roles))
 
 
 def plain(text: str) -> str:

@@ -49,6 +49,7 @@ CHANNEL_MECHANISMS = frozenset({"channel_response", "keyed_response"})
 
 READING_RULES = (
     "unit",
+    "cumulative",
     "minutes",
     "stamp",
     "period",
@@ -292,7 +293,7 @@ def _stated_choices(facts: PublicFacts, request: ReleaseRequest) -> dict[str, An
             "min_days": rules.get("min_days"),
             "max_gap_hours": rules.get("max_gap_hours"),
             "reading_rules": {name: kept.get(name) for name in READING_RULES},
-            "reading_guessed": bool(rules.get("guesses")),
+            "reading_options_inferred": bool(rules.get("assumptions")),
         },
     }
 
@@ -307,7 +308,7 @@ def _unprotected(stated: Mapping[str, Any], products: Sequence[Product]) -> list
         found += [f"Which group ({request['by']}) a customer is in: taken as public."]
     if not is_global:
         found += [_TAKEN_AS_KNOWN]
-    if stated["profiles"]["reading_guessed"]:
+    if stated["profiles"]["reading_options_inferred"]:
         found += ["Reading options that were inferred from the files."]
     return found
 

@@ -25,6 +25,7 @@ from wattveil.profiles.build import ProfileBuild, build_profiles
 from wattveil.profiles.profiles import ProfileRules, WrittenProfiles
 from wattveil.profiles.quality import write_quality_page
 from wattveil.readings import Readings, ReadOptions, read_readings
+from wattveil.readings.explain import explain as explain_source
 from wattveil.terminal import (
     check_folders,
     counting_bar,
@@ -197,7 +198,13 @@ def profiles(
         list[str], typer.Argument(help="Files, folders or globs; with --sql, one database.")
     ],
     *,
-    out: Annotated[str, typer.Option(help="Parquet file for the profiles; on Spark, a folder.")],
+    out: Annotated[
+        str | None, typer.Option(help="Parquet file for the profiles; on Spark, a folder.")
+    ] = None,
+    explain: Annotated[
+        bool,
+        typer.Option("--explain", help="Print how the files are understood; write nothing."),
+    ] = False,
     rules: ProfileRules,
     attributes: Annotated[
         Path | None, typer.Option(help="Table of customer_id and attributes.")
@@ -227,7 +234,12 @@ def profiles(
     """
     console = Console(stderr=as_json)
     options = options.replace(timezone=options.timezone or rules.timezone)
+    if explain:
+        with refusals(context):
+            _explain(source, options, memory_mb, as_json=as_json)
+        return
     rules = rules.for_readings(options)
+    out = _given(out)
     try:
         with refusals(context):
             written = {"out": Path(out), "report": report, "problems_to": problems_to}
@@ -247,8 +259,8 @@ def profiles(
                         memory_mb=memory_mb,
                     )
                     _check_sources_stay(written, readings)
-                    for guess in readings.guesses:
-                        console.print(f"[yellow]inferred[/] {plain(guess)}", highlight=False)
+                    for assumption in readings.assumptions:
+                        console.print(f"[yellow]inferred[/] {plain(assumption)}", highlight=False)
                     watch(readings)
                     build = build_profiles(readings, rules, attributes=attributes)
                 if report is not None:
@@ -267,6 +279,39 @@ def profiles(
     if not made.account.profiles:
         print_error(f"no customer is left, so {out} is not written: see the reasons in the table")
         raise typer.Exit(1)
+
+
+def _given(out: str | None) -> str:
+    """Accept --out, which only --explain does without."""
+    if out is None:
+        print_error("--out is required: a Parquet file for the profiles; on Spark, a folder.")
+        raise typer.Exit(2)
+    return out
+
+
+def _explain(source: list[str], options: ReadOptions, memory_mb: int, *, as_json: bool) -> None:
+    """Print the format of the files, why it was recognised, and the first readings."""
+    try:
+        found = explain_source(source, options, memory_mb=memory_mb)
+    except duckdb.Error as error:
+        print_error(str(error))
+        raise typer.Exit(1) from error
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), indent=2))
+        return
+    console = Console()
+    console.print(f"[bold]format[/]  {plain(found.format)}", highlight=False)
+    lengths = ", ".join(map(str, found.minutes))
+    console.print(f"[bold]unit[/]    {found.unit}, intervals of {lengths} minutes", highlight=False)
+    for assumption in found.assumptions:
+        console.print(f"        {plain(assumption)}", highlight=False)
+    table = Table(*(found.readings[0] if found.readings else ()), title="First readings")
+    for row in found.readings:
+        shown = (f"{value:.6g}" if isinstance(value, float) else value for value in row.values())
+        table.add_row(*(plain(str(value)) for value in shown))
+    console.print(table)
+    for label, count in found.report:
+        console.print(f"{count:>10,}  {plain(label)}", highlight=False)
 
 
 def _check_options(engine: str, one_machine: Mapping[str, object]) -> None:

@@ -304,7 +304,7 @@ class ProfileRules(Declaration):
 
     def to_json(self, report: ReadingReport) -> dict[str, object]:
         """Return these rules and those of reading, as a release states them."""
-        readings = {"readings": report.options, "guesses": list(report.guesses)}
+        readings = {"readings": report.options, "assumptions": list(report.assumptions)}
         return {**readings, **self.model_dump(mode="json")}
 
 

@@ -38,7 +38,7 @@ def write_quality_page(build: ProfileBuild, path: str | Path) -> None:
         (f"dropped: {reason}", count) for reason, count in account.customers_dropped.items()
     ]
     customers.append(("profiles", len(profiles)))
-    guesses = [(guess,) for guess in report.guesses] or [("none",)]
+    assumptions = [(assumption,) for assumption in report.assumptions] or [("none",)]
     write_internal_page(
         path,
         "quality",
@@ -48,7 +48,7 @@ def write_quality_page(build: ProfileBuild, path: str | Path) -> None:
         customers=_shares("Customers", customers),
         figures=_figures(build),
         rules=PageTable("Rules", (), _rules(profiles.rules)),
-        guesses=PageTable("Inferred settings", (), guesses),
+        assumptions=PageTable("Inferred settings", (), assumptions),
     )
 
 
@@ -65,7 +65,7 @@ def _rules(rules: Mapping[str, object], within: str = "") -> list[tuple[str, str
         name = within + key.replace("_", " ")
         if isinstance(value, dict):
             lines += _rules(value, f"{name}: ")
-        elif key != "guesses" and value is not None:
+        elif key != "assumptions" and value is not None:
             lines.append((name, str(value)))
     return lines
 

@@ -15,7 +15,13 @@ from pydantic import AfterValidator, Field, PlainSerializer, model_validator
 
 from wattveil.declaration import CommandLine, Declaration, Rule
 from wattveil.errors import InvalidParameterError, one_of
-from wattveil.readings.schema import ALLOWED_MINUTES, EARLIEST_YEAR, LATEST_YEAR
+from wattveil.readings.schema import (
+    ALLOWED_MINUTES,
+    CHANNELS,
+    EARLIEST_YEAR,
+    LATEST_YEAR,
+    QUALITIES,
+)
 from wattveil.readings.timestamps import TimeZone
 
 
@@ -32,8 +38,17 @@ class MeasuredIn(StrEnum):
 
     KWH = "kWh"
     WH = "Wh"
+    MWH = "MWh"
+    MJ = "MJ"
+    W = "W"  # power is the mean of its interval
     KW = "kW"
-    REGISTER = "register"  # a running total in kWh; energy is the difference of two reads
+
+
+class Implausible(StrEnum):
+    """Rule for data that contradict themselves or exceed a plausible load."""
+
+    REFUSE = "refuse"
+    ACCEPT = "accept"
 
 
 class Stamp(StrEnum):
@@ -109,10 +124,18 @@ def _known_roles(value: Mapping[str, str]) -> Mapping[str, str]:
     return value
 
 
+def _known_meanings(value: Mapping[str, str]) -> Mapping[str, str]:
+    meanings = {*CHANNELS, *QUALITIES}
+    if unknown := set(value.values()) - meanings:
+        rule = f"texts and one of {sorted(meanings)}"
+        raise InvalidParameterError("words", rule, sorted(unknown))
+    return value
+
+
 class ReadOptions(Declaration):
     """Rules by which readings are read. Options with "inferred" may be omitted.
 
-    `Readings.guesses` lists what was inferred.
+    `Readings.assumptions` lists what was inferred.
     """
 
     layout: FileLayout | None = None
@@ -127,7 +150,13 @@ class ReadOptions(Declaration):
     """Name of the column of a role: customer, meter, stamp (or date and time), value, channel,
     quality, minutes. Inferred from the header if omitted."""
     unit: MeasuredIn | None = None
-    """kWh, Wh, kW or register (a running total in kWh). Inferred from the header if omitted."""
+    """kWh, Wh, MWh, MJ, kW or W (mean power of the interval). Inferred from the names of columns, a
+    column of units or the letterhead if omitted; else kWh."""
+    cumulative: bool = False
+    """Values are registers, running totals of energy; the energy of an interval is their
+    difference. Registers are recognised by their values and rejected without this option."""
+    customer: str | None = None
+    """Customer of a file that names none; if omitted, the name of the file."""
     minutes: Annotated[int, Field(strict=True), AfterValidator(_allowed_minutes)] | None = None
     """Length of the intervals, in minutes. Inferred from the time stamps if omitted."""
     stamp: Stamp | None = None
@@ -169,19 +198,30 @@ class ReadOptions(Declaration):
     register_rollover: Annotated[float, Field(strict=True, gt=0)] | None = None
     """Reading at which a register starts again from 0, in kWh. A fall from its last tenth to its
     first is a rollover; any other fall is a reset, and that interval is dropped."""
+    words: Annotated[
+        Mapping[str, str],
+        AfterValidator(_known_meanings),
+        CommandLine(option="--word", metavar="text=meaning"),
+    ] = Field(default_factory=dict)
+    """Meaning of a text in a column of channels (delivered, received, net) or qualities (valid,
+    estimated, edited, raw, missing). Texts of unknown meaning are rejected if omitted."""
     skip_lines: Annotated[int, Field(strict=True, ge=0)] = 0
-    """Lines of a CSV file before its header."""
+    """Lines of a CSV file before its header. The header is found below a letterhead if omitted."""
+    implausible: Implausible = Implausible.REFUSE
+    """Rule for a median load above 100 kW, intervals that overlap, and time stamps that contradict
+    the time zone: refuse, or accept if the data are right."""
     table: str | None = None
     """Sheet of a workbook, or table of a database file, where several may hold readings."""
 
     @model_validator(mode="after")
     def _check_registers(self) -> Self:
         """Check rules between fields."""
-        is_register = self.unit is MeasuredIn.REGISTER
-        if self.register_rollover is not None and not is_register:
-            rule = "left out unless the unit is register"
+        if self.register_rollover is not None and not self.cumulative:
+            rule = "left out unless values are cumulative"
             raise InvalidParameterError("register_rollover", rule, self.register_rollover)
-        if is_register and self.stamp is not None:
-            rule = "left out if the unit is register: a register read is an instant"
+        if self.cumulative and self.stamp is not None:
+            rule = "left out if values are cumulative: a register read is an instant"
             raise InvalidParameterError("stamp", rule, self.stamp.value)
+        if self.cumulative and self.unit in {MeasuredIn.KW, MeasuredIn.W}:
+            raise InvalidParameterError("unit", "one of energy if values are cumulative", self.unit)
         return self

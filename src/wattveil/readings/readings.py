@@ -8,8 +8,7 @@ the same result.
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, overload
@@ -17,21 +16,19 @@ from typing import Any, Protocol, TypeVar, overload
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from wattveil import checks
 from wattveil.declaration import one_model, takes_fields
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.readings import schema
 from wattveil.readings.batches import ProblemLog
-from wattveil.readings.containers import expand, named_by_origin
-from wattveil.readings.formats.green_button import green_button_batches
-from wattveil.readings.formats.nem12 import nem12_batches
+from wattveil.readings.containers import named_by_origin
 from wattveil.readings.formats.table import TableRows, find_rows
 from wattveil.readings.formats.table_columns import find_layout
+from wattveil.readings.open_files import OpenedSource, open_files, open_query
 from wattveil.readings.options import MeasuredIn, ReadOptions
+from wattveil.readings.plausibility import check_plausible
 from wattveil.readings.reconcile import ReconcileRules, Reconciliation, reconcile
-from wattveil.readings.remote import local_copies
 from wattveil.readings.row_checks import (
     Drop,
     Merge,
@@ -44,17 +41,10 @@ from wattveil.readings.row_checks import (
 from wattveil.readings.slot_counts import CellGrid
 from wattveil.readings.slot_totals import SlotTotals, slot_totals
 from wattveil.readings.sources import (
-    Kind,
-    Scan,
     ScratchDatabase,
     add_meters,
     duckdb_reads,
-    kind_of,
     literal,
-    resolve,
-    scan_csv,
-    scan_parquet,
-    spill_query,
 )
 from wattveil.readings.timestamps import MINUTE_US, midnights
 from wattveil.web.results import PrivateResult, ResultTable
@@ -62,14 +52,10 @@ from wattveil.web.results import PrivateResult, ResultTable
 _MIN_MEMORY_MB = 200
 _SHOWN_FILES = 3
 _BATCH_ROWS = 65_536
+_DAILY_MINUTES = 1380  # a day in spring
 _UNIT_BATCH_ROWS = 1 << 20
 _FIRST_OF_1970 = dt.date(1970, 1, 1)
 
-_StreamingReader = Callable[..., Iterator[pa.RecordBatch]]
-_STREAMING: dict[Kind, _StreamingReader] = {
-    Kind.GREEN_BUTTON: green_button_batches,
-    Kind.NEM12: nem12_batches,
-}
 
 _Distributed = TypeVar("_Distributed")
 _Distributed_co = TypeVar("_Distributed_co", covariant=True)
@@ -160,7 +146,7 @@ def read_readings(
         raise InvalidParameterError("problems_to", "a .csv or .parquet file", str(problems_to))
     database = ScratchDatabase(memory_mb)
     with named_by_origin():
-        opened = _query(database, source, sql) if sql else _files(database, source, options)
+        opened = open_query(database, source, sql) if sql else open_files(database, source, options)
         return Readings(database, _complete(database.connection, opened, options, problems_to))
 
 
@@ -173,6 +159,7 @@ class Source:
     unit: MeasuredIn
     options: ReadOptions
     lengths: tuple[int, ...]  # interval lengths that occur, in minutes
+    kind: str = "table"
     log: ProblemLog | None = None
     problems_to: Path | None = None
 
@@ -201,14 +188,19 @@ class Readings(PrivateResult):
         return self.source.files
 
     @property
+    def kind(self) -> str:
+        """Format of the source, if its columns were found by name."""
+        return self.source.kind
+
+    @property
     def lengths(self) -> tuple[int, ...]:
         """Interval lengths that occur, in minutes."""
         return self.source.lengths
 
     @property
-    def guesses(self) -> tuple[str, ...]:
+    def assumptions(self) -> tuple[str, ...]:
         """Options that were not given and were inferred from the data."""
-        return self.source.rows.guesses
+        return self.source.rows.assumptions
 
     @property
     def report(self) -> ReadingReport:
@@ -358,7 +350,7 @@ class Readings(PrivateResult):
             dropped={reason: rows for reason, rows in by_text.items() if rows},
             merged={str(reason): rows for reason, rows in merged.items() if rows},
             notes={note: rows for note, rows in remarks.items() if rows},
-            guesses=self.guesses,
+            assumptions=self.assumptions,
             options=self.options.model_dump(mode="json"),
         )
 
@@ -373,13 +365,15 @@ class Readings(PrivateResult):
     def _rules(self) -> ReconcileRules:
         rows = self.source.rows
         return ReconcileRules(
-            unit=self.source.unit,
+            cumulative=rows.cumulative,
             clock=self.clock,
             end_stamped=rows.end_stamped,
             period_us=self.period_us(),
             conflicts=self.options.conflicts,
             register_rollover=self.options.register_rollover,
             has_channels=rows.has_channels,
+            has_registers=rows.has_registers,
+            fills_gaps=rows.fills_gaps,
             has_qualities=rows.has_qualities,
         )
 
@@ -401,71 +395,35 @@ class Readings(PrivateResult):
         )
 
 
-@dataclass(frozen=True)
-class _Opened:
-    """A source that DuckDB can scan."""
-
-    scan: Scan
-    files: list[Path]
-    origins: list[Path]  # as the user named them; a container holds several files
-    passed_over: Sequence[Path] = ()
-    log: ProblemLog | None = None
-
-
-def _query(database: ScratchDatabase, source: object, sql: str) -> _Opened:
-    target = database.folder / "query.parquet"
-    spill_query(str(source), sql, target)
-    return _Opened(scan_parquet(database.connection, [target]), [target], [target])
-
-
-def _files(
-    database: ScratchDatabase, source: str | Path | Sequence[str | Path], options: ReadOptions
-) -> _Opened:
-    passed_over: list[Path] = []
-    origins = resolve(local_copies(source, database.folder), passed_over)
-    files = expand(origins, database, table=options.table, passed_over=passed_over)
-    kind = kind_of(files)
-    if kind is Kind.CSV:
-        scan = scan_csv(files, skip_lines=options.skip_lines)
-        return _Opened(scan, files, origins, passed_over)
-    if kind is Kind.PARQUET:
-        return _Opened(scan_parquet(database.connection, files), files, origins, passed_over)
-    log = ProblemLog(database.folder / "left_out.csv")
-    target = database.folder / "streamed.parquet"
-    with closing(log), pq.ParquetWriter(target, schema.READINGS_SCHEMA) as writer:
-        for path in files:
-            for batch in _STREAMING[kind](path, problems=log):
-                writer.write_batch(batch)
-    return _Opened(scan_parquet(database.connection, [target]), files, origins, passed_over, log)
-
-
 def _complete(
     connection: duckdb.DuckDBPyConnection,
-    opened: _Opened,
+    opened: OpenedSource,
     options: ReadOptions,
     problems_to: str | Path | None,
 ) -> Source:
     """Find columns, interval lengths and the customers of meters."""
     path = str(opened.files[0])
     with duckdb_reads(opened.files):
-        found = find_layout(opened.scan.names, options, path=path)
+        found = opened.layout or find_layout(opened.scan.names, options, path=path)
         rows = find_rows(connection, opened.scan, found, options, path)
         lengths = _lengths(connection, rows, path)
-    guesses = (*rows.guesses, *passed_over_guesses(opened.passed_over))
+        check_plausible(connection, rows, rows.unit, options, path)
+    assumptions = (*rows.assumptions, *passed_over_assumption(opened.passed_over))
     if options.meters is not None:
         add_meters(connection, options.meters)
     return Source(
         files=tuple(opened.origins),
-        rows=replace(rows, guesses=guesses),
-        unit=found.unit,
+        rows=replace(rows, assumptions=assumptions),
+        unit=rows.unit,
         options=options,
         lengths=lengths,
+        kind=opened.kind,
         log=opened.log,
         problems_to=None if problems_to is None else Path(problems_to),
     )
 
 
-def passed_over_guesses(passed_over: Sequence[Path]) -> tuple[str, ...]:
+def passed_over_assumption(passed_over: Sequence[Path]) -> tuple[str, ...]:
     """Name the files of a folder that are not read."""
     if not passed_over:
         return ()
@@ -479,12 +437,20 @@ def _lengths(connection: duckdb.DuckDBPyConnection, rows: TableRows, path: str) 
     """Return the interval lengths that occur."""
     if rows.minutes is not None:
         return (rows.minutes,)
-    return allowed_lengths(connection.execute(rows.lengths_sql()).fetchall(), path)
+    found = connection.execute(rows.lengths_sql()).fetchall()
+    other = connection.execute(rows.longest_sql()).fetchone() if not found else None
+    return allowed_lengths(found, path, other=other[0] if other else None)
 
 
-def allowed_lengths(found: Sequence[Sequence[int]], path: str) -> tuple[int, ...]:
+def allowed_lengths(
+    found: Sequence[Sequence[int]], path: str, *, other: int | None = None
+) -> tuple[int, ...]:
     """Accept the interval lengths that occur; there must be one."""
     if not found:
+        daily = other is not None and other >= _DAILY_MINUTES
         expected = f"intervals of {schema.ALLOWED_MINUTES} minutes"
-        raise InvalidFileError(path, "interval lengths", expected, None)
+        if daily:
+            expected += "; daily totals have no load shape, export interval data instead"
+        shown = "none" if other is None else f"{other} minutes" + (", daily" if daily else "")
+        raise InvalidFileError(path, "interval lengths", expected, shown)
     return tuple(int(row[0]) for row in found)

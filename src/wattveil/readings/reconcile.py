@@ -15,12 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from wattveil.readings import schema
-from wattveil.readings.options import Conflicts, MeasuredIn
+from wattveil.readings.options import Conflicts
 from wattveil.readings.row_checks import Drop, Merge, Note, possible_load
 from wattveil.readings.sources import literal
 from wattveil.readings.timestamps import MINUTE_US, instants
 
 CLOCK_BLOCK_US = 15 * MINUTE_US  # clocks have changed by multiples of it since 1990
+_MAX_FILLED_HOURS = 24
 _ROLLOVER_SHARE = 0.1  # a register rolls over from its last tenth to its first
 
 
@@ -28,13 +29,15 @@ _ROLLOVER_SHARE = 0.1  # a register rolls over from its last tenth to its first
 class ReconcileRules:
     """Rules of reconciliation, from the options and the source."""
 
-    unit: MeasuredIn
+    cumulative: bool
     clock: str | None  # zone of the stamps; None: they are instants
     end_stamped: bool
     period_us: tuple[int, int] | None
     conflicts: Conflicts
     register_rollover: float | None
     has_channels: bool
+    has_registers: bool
+    fills_gaps: bool
     has_qualities: bool
 
 
@@ -80,11 +83,13 @@ class _Reconciler:
 
     def run(self) -> Reconciliation:
         table = self._place()
-        if self._rules.unit is MeasuredIn.REGISTER:
+        if self._rules.cumulative:
             # Registers belong to meters, so duplicates are looked for in each meter first.
-            by_meter = self._unite(table, "customer_id, meter, channel, start_us", "by_meter")
-            table = self._difference(by_meter)
-        table = self._unite(table, "customer_id, channel, start_us", "united")
+            key = f"customer_id, meter, {self._register}channel, start_us"
+            table = self._difference(self._unite(table, key, "by_meter"))
+        table = self._unite(table, f"customer_id, {self._register}channel, start_us", "united")
+        if self._rules.has_registers:
+            table = self._add_registers(table)
         if self._rules.has_channels:
             table = self._net(table)
         self._finish(table)
@@ -133,7 +138,7 @@ class _Reconciler:
         self._make_clock()
         ambiguous = "reason = 0 AND times = 2"
         joined = f"{self._checked} LEFT JOIN clock ON block = stamp_us // {CLOCK_BLOCK_US}"
-        key = "customer_id, meter, channel, stamp_us"
+        key = f"customer_id, meter, {self._register}channel, stamp_us"
         twice = self._write(
             "twice",
             f"""
@@ -177,6 +182,25 @@ class _Reconciler:
         self._connection.register("clock_made", made)
         self._connection.execute("CREATE OR REPLACE TABLE clock AS FROM clock_made")
         self._connection.unregister("clock_made")
+
+    @property
+    def _register(self) -> str:
+        """The column of registers for a key, if there is one."""
+        return "register, " if self._rules.has_registers else ""
+
+    def _add_registers(self, table: str) -> str:
+        """Add the registers of each interval, such as two tariffs or a controlled load."""
+        path = self._write(
+            "added",
+            f"""
+            SELECT customer_id, channel, start_us, minutes, count(*) AS rows,
+                   max(quality) AS quality, sum(kwh ORDER BY kwh) AS kwh
+            FROM {table} GROUP BY customer_id, channel, start_us, minutes
+        """,
+        )
+        added = self._rows(f"SELECT coalesce(sum(rows - 1), 0) FROM {path}")[0][0]
+        self.result.merged[Merge.ADDED] += int(added)
+        return path
 
     def _unite(self, table: str, key: str, name: str) -> str:
         """Make one row of all rows of an interval, by the rule for conflicts."""
@@ -237,10 +261,15 @@ class _Reconciler:
                 f"kwh < before AND before >= {(1 - _ROLLOVER_SHARE) * rollover!r}"
                 f" AND kwh <= {_ROLLOVER_SHARE * rollover!r}"
             )
+        step = f"(minutes::BIGINT * {MINUTE_US})"
+        gap = f"start_us - begin_us <> {step}"
+        if self._rules.fills_gaps:
+            longest = f"start_us - begin_us > {_MAX_FILLED_HOURS * 60 * MINUTE_US}"
+            gap = f"(start_us - begin_us) % {step} <> 0 OR {longest}"
         path = self._write(
             "differenced",
             f"""
-            SELECT customer_id, meter, channel, minutes, source_row,
+            SELECT customer_id, meter, {self._register}channel, minutes, source_row,
                    lag(start_us) OVER series AS begin_us,
                    lag(kwh) OVER series AS before,
                    greatest(quality, lag(quality) OVER series) AS quality,
@@ -248,14 +277,15 @@ class _Reconciler:
                    start_us, kwh AS register_kwh,
                    kwh - before + CASE WHEN rolled THEN {rollover or 0.0!r} ELSE 0 END AS used,
                    CASE WHEN begin_us IS NULL THEN {Drop.FIRST_REGISTER_READ}
-                        WHEN start_us - begin_us <> minutes::BIGINT * {MINUTE_US}
-                            THEN {Drop.REGISTER_GAP}
+                        WHEN {gap} THEN {Drop.REGISTER_GAP}
                         WHEN used < 0 THEN {Drop.REGISTER_RESET}
                         WHEN NOT {possible_load("used", "minutes")} THEN {Drop.IMPOSSIBLE_LOAD}
                         ELSE 0
                    END AS reason
             FROM {table}
-            WINDOW series AS (PARTITION BY customer_id, meter, channel ORDER BY start_us)
+            WINDOW series AS (
+                PARTITION BY customer_id, meter, {self._register}channel ORDER BY start_us
+            )
         """,
         )
         for reason, rows in self._rows(f"SELECT reason, count(*) FROM {path} GROUP BY reason"):
@@ -270,9 +300,22 @@ class _Reconciler:
             FROM {path} WHERE reason <> 0
         """)
         signed = f"CASE WHEN channel = {schema.RECEIVED} THEN -used ELSE used END"
+        if not self._rules.fills_gaps:
+            return f"""(
+                SELECT customer_id, meter, {self._register}channel, begin_us AS start_us, minutes,
+                       quality, source_row, {signed} AS kwh
+                FROM {path} WHERE reason = 0
+            )"""
+        steps = f"((start_us - begin_us) // (minutes::BIGINT * {MINUTE_US}))"
+        spread = self._rows(f"SELECT coalesce(sum({steps} - 1), 0) FROM {path} WHERE reason = 0")
+        self.result.notes[Note.SPREAD] += int(spread[0][0])
+        self.result.rows_in += int(spread[0][0])
+        estimated = f"greatest(quality, {schema.QUALITIES.index('estimated')})"
         return f"""(
-            SELECT customer_id, meter, channel, begin_us AS start_us, minutes, quality, source_row,
-                   {signed} AS kwh
+            SELECT customer_id, meter, {self._register}channel, minutes, source_row,
+                   begin_us + unnest(range({steps})) * minutes::BIGINT * {MINUTE_US} AS start_us,
+                   CASE WHEN {steps} > 1 THEN {estimated} ELSE quality END AS quality,
+                   {signed} / {steps} AS kwh
             FROM {path} WHERE reason = 0
         )"""
 

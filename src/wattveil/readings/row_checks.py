@@ -98,6 +98,7 @@ class Merge(StrEnum):
     BETTER = "replaced by a better read of the interval"
     RESOLVED = "conflicting duplicate, resolved by the rule"
     NETTED = "delivered and received, netted"
+    ADDED = "added to another register of the same direction"
 
 
 class Note(StrEnum):
@@ -107,6 +108,7 @@ class Note(StrEnum):
     AMBIGUOUS_SINGLE = "repeated hour (clocks back) read once, taken as its first pass"
     ESTIMATED = "estimated, kept"
     ROLLOVER = "register rolled over"
+    SPREAD = "energy between two register reads, spread over the intervals without a read"
     UNPAIRED = "one of the customer's two channels is absent, taken as 0"
 
 
@@ -123,7 +125,7 @@ class ReadingReport(PrivateResult):
         Rows that are not in the table, and rows that became part of another, by reason.
     notes
         Rows that stayed, but needed an assumption or a repair, by kind.
-    guesses
+    assumptions
         Options that were not given and were inferred from the data.
     options
         The rules as given.
@@ -135,7 +137,7 @@ class ReadingReport(PrivateResult):
     dropped: Mapping[str, int] = field(default_factory=dict)
     merged: Mapping[str, int] = field(default_factory=dict)
     notes: Mapping[str, int] = field(default_factory=dict)
-    guesses: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
     options: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -164,15 +166,15 @@ class ReadingReport(PrivateResult):
             "dropped": dict(self.dropped),
             "merged": dict(self.merged),
             "notes": dict(self.notes),
-            "guesses": list(self.guesses),
+            "assumptions": list(self.assumptions),
             "options": dict(self.options),
         }
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> "ReadingReport":
         """Read a report from its JSON values."""
-        files, guesses = tuple(record["files"]), tuple(record["guesses"])
-        return cls(**{**record, "files": files, "guesses": guesses})
+        files, assumptions = tuple(record["files"]), tuple(record["assumptions"])
+        return cls(**{**record, "files": files, "assumptions": assumptions})
 
     def lines(self) -> list[tuple[str, int]]:
         """Return the report as texts and counts, the rows read first."""
@@ -212,6 +214,7 @@ class RowChecks:
     kwh: str
     passes: str
     reason: str
+    has_registers: bool = False
 
     def sql(self, *, in_order: bool = False) -> str:
         """Write the SELECT of checked rows.
@@ -221,7 +224,7 @@ class RowChecks:
         """
         return f"""
             SELECT {self.customer} AS customer_id, meter, stamp_us, {self.kwh} AS kwh, minutes,
-                   channel, quality,
+                   channel, quality, {"register," if self.has_registers else ""}
                    CASE WHEN {self.passes} THEN 0 ELSE {self.reason} END::TINYINT AS reason,
                    {"source_row," if in_order else ""}
                    written
@@ -240,13 +243,14 @@ def check_rows(
     kwh = kwh_sql(unit, "minutes")
     # The state of a register is no load yet: `reconcile` checks its differences.
     possible = "isfinite(value)"
-    if unit is not MeasuredIn.REGISTER:
+    if not rows.cumulative:
         possible = possible_load(kwh, "minutes")
-    if rows.has_channels and unit is not MeasuredIn.REGISTER:
+    if rows.has_channels and not rows.cumulative:
         # Senders write received energy with either sign; here it is negative load.
         kwh = f"CASE WHEN channel = {schema.RECEIVED} THEN -abs({kwh}) ELSE {kwh} END"
     passes = _passes_sql(rows, options, customer, possible)
-    return RowChecks(source, customer, kwh, passes, _reason(customer, possible))
+    reason = _reason(customer, possible)
+    return RowChecks(source, customer, kwh, passes, reason, rows.has_registers)
 
 
 def _passes_sql(rows: TableRows, options: ReadOptions, customer: str, possible: str) -> str:
@@ -298,11 +302,13 @@ UNITS_PER_KWH = 10_000_000
 
 
 def kwh_sql(unit: MeasuredIn, minutes: str) -> str:
-    """Write the energy of a column ``value``; that of a register is its state."""
+    """Write the energy of a column ``value`` in kWh; that of a register is its state."""
     return {
         MeasuredIn.KWH: "value",
-        MeasuredIn.REGISTER: "value",
         MeasuredIn.WH: "value / 1000",
+        MeasuredIn.MWH: "value * 1000",
+        MeasuredIn.MJ: "value / 3.6",
+        MeasuredIn.W: f"value * {minutes} / 60000",
         MeasuredIn.KW: f"value * {minutes} / 60",
     }[unit]
 

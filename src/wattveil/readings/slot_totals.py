@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from wattveil.errors import NoUsableReadingError
 from wattveil.readings import schema
-from wattveil.readings.options import MeasuredIn
 from wattveil.readings.row_checks import Drop, Merge, Note, ReadingReport, RowChecks
 from wattveil.readings.slot_counts import (
     MASK_BITS,
@@ -89,7 +88,7 @@ def takes_one_pass(readings: "Readings", zone: str) -> bool:
     source = readings.source
     to_resolve = readings.clock is not None and (readings.clock != zone or source.rows.end_stamped)
     return (
-        source.unit is not MeasuredIn.REGISTER
+        not source.rows.cumulative
         and len(source.lengths) == 1
         and source.problems_to is None
         and not to_resolve

@@ -4,10 +4,9 @@ Files are recognised by content, never by name: utilities rename files. Archives
 code of our own, which bounds the memory that a broken or malicious file can take.
 """
 
-import csv
+import codecs
 import glob
 import gzip
-import io
 import re
 import sqlite3
 import tempfile
@@ -26,9 +25,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wattveil.errors import InvalidFileError, InvalidParameterError, MissingExtraError
+from wattveil.readings.binary_files import binary_name
 
 _HEAD_BYTES = 1 << 20
-_DELIMITERS = ",;\t|"
 _PARQUET_MAGIC = b"PAR1"
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
@@ -37,7 +36,6 @@ _READABLE = re.compile(
     r"(\.(gz|zst|zstd|bz2))?$",
     re.IGNORECASE,
 )
-_EXCEL_FIRST = re.compile(r'"?sep=.?"?\s*', re.IGNORECASE)
 _UTF_16 = re.compile(rb"\xff\xfe|\xfe\xff|[^\0]\0[^\0]\0|\0[^\0]\0[^\0]")
 _NEM12 = re.compile(r"\s*(100,NEM12|200,)", re.IGNORECASE)
 
@@ -173,54 +171,6 @@ def kind_of(files: list[Path]) -> Kind:
     return first
 
 
-def scan_csv(files: list[Path], *, skip_lines: int) -> Scan:
-    """Describe CSV files with one header for all; every field stays text until it is checked."""
-    delimiter, names = header_of(files[0], skip_lines)
-    for path in files[1:]:
-        if (header := header_of(path, skip_lines)) != (delimiter, names):
-            found = header[0].join(header[1])
-            raise InvalidFileError(
-                path, f"line {skip_lines + 1}", f"the header of {files[0]}", found
-            )
-    magic = {_magic(path) for path in files}
-    if len(magic) > 1:
-        raise InvalidFileError(
-            files[0], "source", "files compressed all in one way", "several ways"
-        )
-    compression = {GZIP_MAGIC: "gzip", ZSTD_MAGIC: "zstd"}.get(magic.pop(), "none")
-    call = (
-        f"read_csv({paths(files)}, auto_detect = false, header = true,"
-        f" skip = {skip_lines}, delim = {literal(delimiter)}, quote = '\"', escape = '\"',"
-        f" compression = '{compression}'"
-    )
-    types = dict.fromkeys(names, "VARCHAR")
-    return Scan(f"{call}, columns = {_struct(types)})", types, csv_call=call)
-
-
-def header_of(path: Path, skip_lines: int) -> tuple[str, list[str]]:
-    """Read the delimiter and the column names of a CSV file."""
-    lines = io.StringIO(_head(path), newline=None).read().split("\n")[skip_lines:]
-    where = f"line {skip_lines + 1}"
-    if not lines or not lines[0].strip():
-        raise InvalidFileError(path, where, "a header with column names", "an empty line")
-    if _EXCEL_FIRST.fullmatch(lines[0]):
-        expected = f"column names, or skip_lines={skip_lines + 1}: Excel puts a line before them"
-        raise InvalidFileError(path, where, expected, lines[0])
-    delimiter = max(_DELIMITERS, key=lines[0].count)
-    if delimiter not in lines[0]:
-        raise InvalidFileError(path, where, "columns separated by , ; | or tab", lines[0][:200])
-    names = [name.strip() for name in next(csv.reader([lines[0]], delimiter=delimiter))]
-    lowered = [name.lower() for name in names]
-    if "" in names or len(set(lowered)) < len(names):
-        raise InvalidFileError(path, where, "column names that differ", lines[0][:200])
-    return delimiter, names
-
-
-def typed_csv(scan: Scan, types: dict[str, str]) -> str:
-    """Write a scan of CSV files that fails on the first field that is not of its type."""
-    return f"{scan.csv_call}, columns = {_struct({**scan.types, **types})})"
-
-
 def scan_parquet(connection: duckdb.DuckDBPyConnection, files: list[Path]) -> Scan:
     """Describe Parquet files with one schema."""
     sql = f"read_parquet({paths(files)})"
@@ -249,10 +199,6 @@ def duckdb_reads(files: Sequence[Path]) -> Iterator[None]:
         raise
     except duckdb.Error as error:
         raise _as_file_error(str(error), files) from error
-
-
-def _struct(types: dict[str, str]) -> str:
-    return "{" + ", ".join(f"{literal(name)}: '{kind}'" for name, kind in types.items()) + "}"
 
 
 def shown_path(path: object) -> str:
@@ -291,8 +237,26 @@ def _magic(path: Path) -> bytes:
     )
 
 
-def _head(path: Path) -> str:
-    """Return the beginning of a text file, decompressed."""
+def compression_of(path: Path) -> str:
+    """Return how a text file is compressed, as DuckDB names it."""
+    return {GZIP_MAGIC: "gzip", ZSTD_MAGIC: "zstd"}.get(_magic(path), "none")
+
+
+def text_head(path: Path) -> tuple[str, str]:
+    """Return the beginning of a text file, decompressed, and its encoding."""
+    start = _start(path)
+    try:
+        return codecs.getincrementaldecoder("utf-8-sig")().decode(start), "utf-8"
+    except UnicodeDecodeError:
+        return start.decode("latin-1"), "latin-1"
+
+
+def head_of(path: Path) -> str:
+    """Return the beginning of a text file, with signs for bytes that are not UTF-8."""
+    return _start(path).decode("utf-8-sig", errors="replace")
+
+
+def _start(path: Path) -> bytes:
     try:
         with open_binary(path) as stream:
             start = stream.read(_HEAD_BYTES)
@@ -301,18 +265,26 @@ def _head(path: Path) -> str:
     if _UTF_16.match(start):
         expected = "UTF-8 text; iconv -f UTF-16 -t UTF-8 makes it"
         raise InvalidFileError(path, "first bytes", expected, "UTF-16")
-    return start.decode("utf-8-sig", errors="replace")
+    return start
 
 
 def _kind(path: Path) -> Kind:
     if _magic(path) == _PARQUET_MAGIC:
         return Kind.PARQUET
-    start = _head(path).lstrip()
+    _refuse_binary(path)
+    start = head_of(path).lstrip()
     if not start:
         raise InvalidFileError(path, "line 1", "a header or a first record", "an empty file")
     if start.startswith("<"):
         return Kind.GREEN_BUTTON
     return Kind.NEM12 if _NEM12.match(start) else Kind.CSV
+
+
+def _refuse_binary(path: Path) -> None:
+    """Reject a binary file by its name; what is read elsewhere does not come here."""
+    if (name := binary_name(_start(path))) is not None:
+        expected = "CSV, Parquet, Green Button XML or NEM12; save its table as CSV or Parquet"
+        raise InvalidFileError(path, "first bytes", expected, name)
 
 
 def open_binary(path: Path) -> BinaryIO:

@@ -50,6 +50,24 @@ _FORMATS = [
     "%m/%d/%Y",
     "%d.%m.%Y",
     "%Y%m%d",
+    "%d-%m-%Y %H:%M:%S",
+    "%d-%m-%Y %H:%M",
+    "%d-%m-%Y",
+    "%Y/%m/%d",
+    "%Y-%m-%d %H.%M",
+    "%Y-%m-%d %H.%M.%S",
+    "%d.%m.%Y %H.%M",
+    "%d-%m-%Y %H.%M",
+    "%Y-%m-%d %I:%M %p",
+    "%Y-%m-%d %I:%M:%S %p",
+    "%Y%m%d %H:%M",
+    "%Y%m%d%H%M",
+    "%Y%m%d%H%M%S",
+    "%d %b %Y %H:%M",
+    "%b %d, %Y %I:%M %p",
+]
+_SHORT_YEARS = [
+    item.replace("%Y", "%y") for item in _FORMATS if re.match(r"%[dm][-/.]%[dm][-/.]%Y", item)
 ]
 
 
@@ -107,8 +125,12 @@ def text_stamp(
     given: str | None,
     path: object,
     where: str,
+    dates: str = "",
 ) -> StampReader:
-    """Read a column of text, by the format given or the one that fits the whole sample best."""
+    """Read a column of text, by the format given or the one that fits the whole sample best.
+
+    ``dates`` is dmy or mdy if the source is known to write 01/02 in that order.
+    """
     text = f"trim({column})"
     if given is not None:
         has_offset = "%z" in given
@@ -122,7 +144,7 @@ def text_stamp(
     }
     best = max(counts, key=lambda pattern: counts[pattern])
     if 2 * counts[best] <= len(sample):
-        return _formatted(connection, text, sample, path, where)
+        return _formatted(connection, text, sample, path, where, dates)
     if best == _EPOCH:
         return _epoch(f"CASE WHEN regexp_full_match({text}, '{_EPOCH}') THEN {text}::BIGINT END")
     form = _usual_format(sample)
@@ -180,16 +202,25 @@ def _epoch(number: str) -> StampReader:
     return StampReader(sql, aware=True, inferred="stamp: seconds or milliseconds since 1970")
 
 
-def _formatted(
-    connection: duckdb.DuckDBPyConnection, text: str, sample: list[str], path: object, where: str
+def _formatted(  # noqa: PLR0917 - what its one caller has
+    connection: duckdb.DuckDBPyConnection,
+    text: str,
+    sample: list[str],
+    path: object,
+    where: str,
+    dates: str,
 ) -> StampReader:
     """Find the format that parses the largest part of the sample; reject an ambiguous one."""
     # try_strptime wants a constant format, so each format is a column of its own.
-    columns = ", ".join(f"count(try_strptime(s, {literal(item)}))" for item in _FORMATS)
+    short = not any(re.search(r"\d{4}", stamp) for stamp in sample)
+    formats = _SHORT_YEARS if short else _FORMATS
+    columns = ", ".join(f"count(try_strptime(s, {literal(item)}))" for item in formats)
     row = connection.execute(f"SELECT {columns} FROM (SELECT unnest(?::VARCHAR[]) AS s)", [sample])
-    fits = dict(zip(_FORMATS, row.fetchall()[0], strict=True))
+    fits = dict(zip(formats, row.fetchall()[0], strict=True))
     max_fits = max(fits.values())
-    best = [item for item in _FORMATS if fits[item] == max_fits]
+    best = [item for item in formats if fits[item] == max_fits]
+    first = {"dmy": "%d", "mdy": "%m"}.get(dates, "")
+    best = [item for item in best if first and item.startswith(first)] or best
     shown = sample[0] if sample else ""
     if 2 * max_fits <= len(sample) or len(best) > 1:
         fitting = f" (it may be any of {best})" if max_fits else ""

@@ -202,7 +202,7 @@ CASES: dict[str, tuple[Callable[[Path], Path], dict[str, Any], dict[str, Any]]] 
     ),
     "registers": (
         _registers,
-        {"unit": "register", "register_rollover": 100_000.0, "meters": "meters.csv"},
+        {"cumulative": True, "register_rollover": 100_000.0, "meters": "meters.csv"},
         {"grid": TimeGrid(closing_midnight=True)},
     ),
     "texts": (_texts, {"decimal": "comma", "minutes": 60}, {}),

@@ -74,7 +74,7 @@ def test_errors_are_one_sentence(app: typer.Typer, source: Path, tmp_path: Path)
     """A wrong option and a wrong file end with a sentence and a code, without a traceback."""
     out = ["--out", str(tmp_path / "p.parquet")]
     for options, code, words in (
-        ([str(source), *out, "--unit", "MWh"], 2, "MWh"),
+        ([str(source), *out, "--unit", "BTU"], 2, "BTU"),
         ([str(source), *out, "--column", "kwh"], 2, "--column must be role=name"),
         ([str(tmp_path / "none.csv"), *out], 1, "at least one file of readings"),
         ([str(source), "--out", "/nowhere/p.parquet"], 2, "a file in a folder that exists"),
@@ -83,7 +83,7 @@ def test_errors_are_one_sentence(app: typer.Typer, source: Path, tmp_path: Path)
         (
             [str(source), *out, "--register-rollover", "9"],
             2,
-            "left out unless the unit is register",
+            "left out unless values are cumulative",
         ),
         ([str(source), "--out", str(tmp_path)], 1, "Error:"),
     ):
@@ -187,7 +187,7 @@ _HOUR = "a,2013-01-01 00:00,1"
         (f"id,timestamp,register\n{_HOUR}\n", "--unit …"),
         ("id;timestamp;kwh\na;2013-01-01 00:00;1,500\n", "or --decimal …"),
         ("id,timestamp,kwh\n", "all rows: expected a reading."),
-        (f"sep=,\nid,timestamp,kwh\n{_HOUR}\n", "or --skip-lines 1"),
+        (f"x,when,y\n{_HOUR}\n", "--column customer=NAME --column stamp=NAME --column value=NAME"),
     ],
 )
 def test_messages_name_options(app: typer.Typer, tmp_path: Path, content: str, words: str) -> None:
@@ -221,3 +221,26 @@ def test_the_first_line_of_excel_can_be_skipped(
     result = CliRunner().invoke(app, [str(path), "--out", str(out), "--skip-lines", "1"])
     assert result.exit_code == 0, result.output
     assert out.exists()
+
+
+def test_explain_prints_how_a_file_is_understood(app: typer.Typer, tmp_path: Path) -> None:
+    """Format, reason, columns and the first five readings; nothing is written."""
+    path = tmp_path / "datadis.csv"
+    rows = [f"ES1;21/10/2024;{hour};0,5;R" for hour in range(1, 25)]
+    header = "CUPS;Fecha;Hora;Consumo_kWh;Metodo_obtencion"
+    path.write_text("\n".join([header, *rows]), encoding="utf-8")
+    options = [str(path), "--timezone", "Europe/Madrid", "--explain"]
+    shown = CliRunner().invoke(app, options)
+    assert shown.exit_code == 0, shown.output
+    assert "Datadis" in shown.output
+    assert "column 'CUPS'" in " ".join(shown.output.split())
+    found = json.loads(CliRunner().invoke(app, [*options, "--json"]).stdout)
+    starts = [row["start_utc"] for row in found["readings"]]
+    assert starts[0] == "2024-10-20 22:00:00+00:00"  # hour 1 begins at local midnight
+    assert len(starts) == 5
+    assert found["minutes"] == [60]
+    assert list(tmp_path.iterdir()) == [path]
+    path.write_text("x,y\n1,2\n3,4\n", encoding="utf-8")
+    refused = CliRunner().invoke(app, options)
+    assert refused.exit_code == 1
+    assert CliRunner().invoke(app, [str(path)]).exit_code == 2  # without --out

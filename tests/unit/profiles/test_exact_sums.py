@@ -150,7 +150,7 @@ def test_a_register_that_leaps_is_no_load(tmp_path: Path) -> None:
     state = [4e9 + hour for hour in range(24 * 16)]
     state[100:] = [value + 2e6 for value in state[100:]]
     rows = [("a", _FIRST + dt.timedelta(hours=hour), kwh) for hour, kwh in enumerate(state)]
-    readings = read_readings(_csv(tmp_path / "r.csv", rows), unit="register", minutes=60)
+    readings = read_readings(_csv(tmp_path / "r.csv", rows), cumulative=True, minutes=60)
     build = build_profiles(readings)
     assert (build.profiles.load_kw == 1.0).all()
     assert readings.report.dropped == {

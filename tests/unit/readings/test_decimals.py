@@ -45,7 +45,7 @@ def test_the_mark_is_found_among_values_that_have_one(
     """Whole numbers are ignored; the inferred mark is recorded."""
     readings = _read(write, values)
     assert _values(readings) == expected
-    assert f"values: decimal {mark}" in readings.guesses
+    assert f"values: decimal {mark}" in readings.assumptions
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_what_may_be_thousands_is_refused_unless_named(write: Write, values: lis
         _read(write, values)
     for decimal in ("point", "comma"):
         readings = _read(write, values, decimal=decimal)
-        assert not any("decimal" in guess for guess in readings.guesses)
+        assert not any("decimal" in assumption for assumption in readings.assumptions)
     assert _values(_read(write, ["1,500", "0.5"], decimal="point")) == [1500.0, 0.5]
     assert _values(_read(write, ["1.500", "0,5"], decimal="comma")) == [1500.0, 0.5]
 
@@ -113,7 +113,7 @@ def test_the_kind_of_stamps_is_inferred_unless_named(
     """With format, mark and all other options given, no option is inferred."""
     path = write("id,start,kwh", *(f"a,{stamp.format(hour)},0.5" for hour in range(3)))
     found = read_readings(path, minutes=60)
-    assert f"stamp: {guess} an offset from UTC" in found.guesses
+    assert f"stamp: {guess} an offset from UTC" in found.assumptions
     named = read_readings(
         path,
         layout="long",
@@ -125,7 +125,7 @@ def test_the_kind_of_stamps_is_inferred_unless_named(
         decimal="point",
         timezone="UTC",
     )
-    assert named.guesses == ()
+    assert named.assumptions == ()
     assert named.to_arrow() == found.to_arrow()
 
 

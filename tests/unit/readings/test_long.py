@@ -34,8 +34,8 @@ def test_the_unit_is_derived_from_the_name_of_the_column(write: Write) -> None:
     path = write("id,timestamp,load_kw", "a,2013-01-01 00:00,3", "a,2013-01-01 00:15,3")
     readings = read_readings(path)
     assert _rows(readings)[0] == ("a", "01 00:00", 0.75)
-    assert "unit: kW" in readings.guesses
-    assert any(guess.startswith("minutes: 15") for guess in readings.guesses)
+    assert "unit: kW" in readings.assumptions
+    assert any(assumption.startswith("minutes: 15") for assumption in readings.assumptions)
 
 
 def test_end_stamps_move_back_by_one_interval(write: Write) -> None:
@@ -248,7 +248,7 @@ def test_decimal_commas(write: Write) -> None:
     path = write("id;timestamp;kwh", "a;2013-01-01 00:00;0,25", "a;2013-01-01 01:00;1,5")
     readings = read_readings(path)
     assert [row[2] for row in _rows(readings)] == [0.25, 1.5]
-    assert "values: decimal comma" in readings.guesses
+    assert "values: decimal comma" in readings.assumptions
 
 
 def test_blanks_around_a_name_do_not_make_a_second_home(write: Write) -> None:
@@ -272,7 +272,7 @@ def test_the_rows_themselves_go_to_a_file(write: Write, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "field"),
     [
-        ({"unit": "MWh"}, "unit"),
+        ({"unit": "BTU"}, "unit"),
         ({"minutes": 7}, "minutes"),
         ({"timezone": "Mars/Olympus"}, "timezone"),
         ({"timezone": "../etc/passwd"}, "timezone"),
@@ -280,7 +280,7 @@ def test_the_rows_themselves_go_to_a_file(write: Write, tmp_path: Path) -> None:
         ({"period": ("2013-01-02", "2013-01-01")}, "period"),
         ({"columns": {"colour": "x"}}, "columns"),
         ({"register_rollover": 100.0}, "register_rollover"),
-        ({"unit": "register", "stamp": "end"}, "stamp"),
+        ({"cumulative": True, "stamp": "end"}, "stamp"),
         ({"problems_to": "problems.xls"}, "problems_to"),
         ({"memory_mb": 1}, "memory_mb"),
     ],

@@ -276,7 +276,6 @@ def test_compressed_files(tmp_path: Path, pack: Callable[[bytes], bytes]) -> Non
     ("records", "where", "expected", "found"),
     [
         ((), "line 1", "a 900 record", "the end"),
-        ((stream(),), "line 1", "a 100 record", "200"),
         (("100,NEM13,1,2,3",), "line 1", "NEM12", "NEM13"),
         ((HEAD, HEAD), "line 2", "a 900 record before", "100"),
         ((HEAD, stream(), day([1] * 48)), "line 4", "a 900 record at the end", "the end"),

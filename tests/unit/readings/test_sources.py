@@ -17,9 +17,9 @@ from wattveil.errors import InvalidFileError, InvalidParameterError, MissingExtr
 from wattveil.profiles import profiles_from_readings
 from wattveil.readings import ReadingReport, read_readings
 from wattveil.readings.batches import ProblemLog
-from wattveil.readings.readings import _STREAMING
+from wattveil.readings.csv_files import scan_csv
 from wattveil.readings.schema import READINGS_SCHEMA
-from wattveil.readings.sources import Kind, numbered, scan_csv, scan_parquet
+from wattveil.readings.sources import numbered, scan_parquet
 from wattveil.simulate import simulate_readings
 
 Write = Callable[..., Path]
@@ -53,7 +53,7 @@ def test_parquet_and_csv_agree(write: Write, tmp_path: Path) -> None:
     first = read_readings(write(*_LINES))
     first.write_parquet(tmp_path / "out.parquet")
     second = read_readings(tmp_path / "out.parquet")
-    assert second.guesses == ()
+    assert second.assumptions == ()
     assert second.to_arrow().equals(first.to_arrow())
     assert second.to_arrow().schema.equals(READINGS_SCHEMA)
 
@@ -100,10 +100,9 @@ def test_rows_are_numbered_in_the_order_of_the_files(tmp_path: Path) -> None:
         (("id,timestamp,colour", "a,2013-01-01 00:00,1"), "header", "'value'"),
         (("id,timestamp,load_kwh,pv_kwh", "a,2013-01-01 00:00,1,1"), "header", "several"),
         (("timestamp", "2013-01-01 00:00"), "line 1", "columns separated by"),
-        (("id,timestamp,,kwh", "a,2013-01-01 00:00,1,1"), "line 1", "names that differ"),
+        (("id,timestamp,kwh,KWH", "a,2013-01-01 00:00,1,1"), "line 1", "names that differ"),
         (("id,timestamp,kwh", "a,noon,1", "a,midnight,1"), "column", "stamp_format"),
         (("id,timestamp,kwh", "a,2013-01-01,1", "a,2013-01-02,1"), "time stamps", "minutes apart"),
-        (("", "id,timestamp,kwh"), "line 1", "column names"),
     ],
 )
 def test_errors_of_malformed_files_name_place_and_rule(
@@ -154,7 +153,7 @@ def test_a_matrix_has_one_column_per_customer(write: Write) -> None:
     """One row per time, one column per customer, as load-research files are."""
     path = write("timestamp,C1,C2", "2013-01-01 00:00,1,2", "2013-01-01 01:00,3,")
     readings = read_readings(path)
-    assert "layout: matrix" in readings.guesses
+    assert "layout: matrix" in readings.assumptions
     assert readings.report.dropped == {"no value": 1}
     rows = readings.to_arrow().to_pylist()
     assert [(row["customer_id"], row["kwh"]) for row in rows] == [("C1", 1), ("C1", 3), ("C2", 2)]
@@ -207,7 +206,10 @@ def test_queries_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_green_button_rows_left_out_reach_the_file_of_problems(tmp_path: Path) -> None:
     """What a streaming reader leaves out is counted, noted and listed with the rest."""
 
-    def batches(path: Path, *, problems: ProblemLog) -> Iterator[pa.RecordBatch]:
+    def batches(
+        path: Path, *, problems: ProblemLog, clocks: list[object]
+    ) -> Iterator[pa.RecordBatch]:
+        assert clocks == []
         problems.count("noted: a remark", "line 1")
         problems.count("other unit", "line 7", {"customer": path.stem, "value": 3})
         start = dt.datetime(2013, 1, 1, tzinfo=dt.UTC)
@@ -218,7 +220,7 @@ def test_green_button_rows_left_out_reach_the_file_of_problems(tmp_path: Path) -
     (tmp_path / "feed.xml").write_text("<feed/>", encoding="utf-8")
     problems = tmp_path / "problems.parquet"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(_STREAMING, Kind.GREEN_BUTTON, batches)
+        patch.setattr("wattveil.readings.open_files.green_button_batches", batches)
         readings = read_readings(tmp_path / "feed.xml", problems_to=problems)
     report = readings.report
     assert (report.rows_in, report.rows_out) == (2, 1)
@@ -261,7 +263,7 @@ def test_files_that_are_passed_over_are_named(write: Write) -> None:
     path = write("id,timestamp,kwh", "a,2013-01-01 00:00,1")
     for name in ("NOTES.doc", "b.bak", "c.bak", "d.bak"):
         write("hello", name=name)
-    guess = read_readings(path.parent, minutes=60).guesses[-1]
+    guess = read_readings(path.parent, minutes=60).assumptions[-1]
     assert guess == "files: NOTES.doc, b.bak, c.bak and 1 more are not meter data, by their names"
 
 
@@ -274,7 +276,7 @@ def test_hidden_files_of_a_data_lake_are_skipped(write: Write, tmp_path: Path) -
     (tmp_path / "_b.csv").write_text("half")
     readings = read_readings(tmp_path, minutes=60)
     assert readings.source.files == (path,)
-    assert "part.parquet" in readings.guesses[-1]
+    assert "part.parquet" in readings.assumptions[-1]
 
 
 def test_simulated_readings_need_no_inference(tmp_path: Path) -> None:
@@ -289,7 +291,7 @@ def test_simulated_readings_need_no_inference(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_batches(batches), path)
     readings = read_readings(path)
     rows = sum(batch.num_rows for batch in batches)
-    assert readings.guesses == ()
+    assert readings.assumptions == ()
     assert (readings.report.rows_in, readings.report.rows_out) == (rows, rows)
 
 

@@ -77,10 +77,10 @@ def test_attributes_are_passed_over_and_named(write: Write) -> None:
         readings = read_readings(_table(write, before, slots, after))
         assert readings.report.rows_in == len(slots)
         unread = ", ".join(repr(name) for name in [*before, *after])
-        assert f"not read: {unread}" in readings.guesses
+        assert f"not read: {unread}" in readings.assumptions
 
 
 def test_unread_columns_of_a_long_table_are_named(write: Write) -> None:
     """So that a misspelt column is noticed."""
     path = write("id,timestamp,kwh,chanel", "a,2013-01-01 00:00,1,received")
-    assert "not read: 'chanel'" in read_readings(path, minutes=60).guesses
+    assert "not read: 'chanel'" in read_readings(path, minutes=60).assumptions

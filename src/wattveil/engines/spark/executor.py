@@ -28,6 +28,7 @@ from wattveil.profiles.profiles import ProfileAccount, ProfileRules
 from wattveil.readings.formats.table import TableRows, add_midnights, find_rows
 from wattveil.readings.formats.table_columns import FoundLayout
 from wattveil.readings.options import MeasuredIn, ReadOptions
+from wattveil.readings.plausibility import check_plausible
 from wattveil.readings.readings import Readings, Source
 from wattveil.readings.schema import SPACES
 from wattveil.readings.sources import ScratchDatabase, ident, paths, scan_parquet
@@ -171,12 +172,14 @@ def inspect_rows(
         if (part := _gather(batches, database)) is not None:
             scan = scan_parquet(database.connection, [part])
             rows = find_rows(database.connection, scan, found, options, name)
+            check_plausible(database.connection, rows, rows.unit, options, name)
             seen = {
                 "types": scan.types,
                 "stamp": asdict(rows.stamp),
                 "minutes": rows.minutes,
+                "unit": rows.unit,
                 "mark": rows.decimals.mark if rows.decimals else None,
-                "guesses": rows.guesses,
+                "assumptions": rows.assumptions,
             }
             yield pa.RecordBatch.from_arrays([pa.array([json.dumps(seen)])], ["seen"])
 

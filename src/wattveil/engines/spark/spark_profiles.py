@@ -43,8 +43,16 @@ from wattveil.profiles.build import attribute_table
 from wattveil.profiles.profiles import METADATA, ProfileAccount, ProfileRules, profiles_record
 from wattveil.readings.formats.table import Decimals, TableRows
 from wattveil.readings.formats.table_columns import FoundLayout, LongTable, MatrixTable, find_layout
-from wattveil.readings.options import Conflicts, DecimalMark, Estimated, ReadOptions, Stamp
+from wattveil.readings.options import (
+    Conflicts,
+    DecimalMark,
+    Estimated,
+    MeasuredIn,
+    ReadOptions,
+    Stamp,
+)
 from wattveil.readings.readings import allowed_lengths
+from wattveil.readings.recognition import direct_columns
 from wattveil.readings.schema import SPACES
 from wattveil.readings.sources import Scan, ScratchDatabase, add_meters
 from wattveil.readings.timestamps import StampReader
@@ -162,7 +170,9 @@ def _find_plan(
 ) -> ReadingPlan:
     """Let an executor inspect the first rows, and find the columns."""
     name = opened.files[0]
-    found = find_layout(list(opened.names), options, path=name)
+    found = direct_columns(opened.names, options)
+    if found is None:
+        found = find_layout(list(opened.names), options, path=name)
     if isinstance(found.table, MatrixTable):
         raise InvalidParameterError("layout", "long or wide on Spark", "matrix")
     inspected = opened.inspect(inspect_rows(found, options, memory_mb, name), "seen string")
@@ -173,7 +183,7 @@ def _find_plan(
     rules.check_lengths(lengths)
     return ReadingPlan(
         rows=rows,
-        unit=found.unit,
+        unit=rows.unit,
         lengths=lengths,
         options=options,
         rules=rules,
@@ -192,8 +202,10 @@ def _rows(
         stamp=StampReader(**seen["stamp"]),
         end_stamped=found.stamp is Stamp.END,
         minutes=seen["minutes"],
+        unit=MeasuredIn(seen["unit"]),
+        cumulative=options.cumulative,
         decimals=Decimals(DecimalMark(mark), options.decimal is not None) if mark else None,
-        guesses=(*seen["guesses"], *opened.passed_over),
+        assumptions=(*seen["assumptions"], *opened.passed_over),
     )
     read = {column: types[column] for column in rows.columns}
     # Order matters for the repeated hour of a clock and for conflicts; it is costly to send.
@@ -252,7 +264,7 @@ def _total_account(built: DataFrame, opened: SparkSource, plan: ReadingPlan) -> 
     report = replace(
         total.readings,
         files=opened.files,
-        guesses=plan.rows.guesses,
+        assumptions=plan.rows.assumptions,
         options=plan.options.model_dump(mode="json"),
     )
     return replace(total, readings=report)

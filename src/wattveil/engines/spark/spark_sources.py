@@ -23,9 +23,11 @@ from wattveil.engines.spark.spark_rows import quoted
 from wattveil.engines.spark.spark_session import read_folder
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.readings.containers import refuse_containers
+from wattveil.readings.csv_files import find_header, scan_csv
 from wattveil.readings.options import Conflicts, ReadOptions
-from wattveil.readings.readings import passed_over_guesses
-from wattveil.readings.sources import Kind, header_of, kind_of, resolve, scan_csv
+from wattveil.readings.readings import passed_over_assumption
+from wattveil.readings.recognition import direct_layout, known_files, unknown_files
+from wattveil.readings.sources import Kind, kind_of, resolve
 
 PLACE = ("wattveil file", "wattveil row")
 """Columns of the order of appearance: number of the file, number of the row in it."""
@@ -135,7 +137,7 @@ def _placed(
     return pa.RecordBatch.from_arrays(arrays, schema.names)
 
 
-_INSPECTED_ROWS = 20_000  # rows, for what has to be guessed
+_INSPECTED_ROWS = 20_000  # rows, for what has to be inferred
 
 ORDER = ("wattveil file", "wattveil block", "wattveil row")
 """Columns of the order of appearance: file, place of the block in it, row of the block."""
@@ -150,7 +152,7 @@ class SparkSource(ABC):
     names: tuple[str, ...]  # columns of the source, without those of the order
     order: tuple[str, ...]  # columns that tell the order of appearance
     files: tuple[str, ...]  # their names, for the report
-    passed_over: tuple[str, ...]  # the guess about files that are not read
+    passed_over: tuple[str, ...]  # names those that are not read
 
     @abstractmethod
     def inspect(self, work: OnPartition, schema: str) -> list[Row]:
@@ -264,7 +266,8 @@ def _files(session: SparkSession, parts: list[str | Path], options: ReadOptions)
     refuse_containers(found)
     files, names = [path.resolve() for path in found], tuple(path.name for path in found)
     kind = kind_of(files)
-    guesses = passed_over_guesses(passed_over)
+    assumptions = passed_over_assumption(passed_over)
+    _refuse_staged(files, kind, options)
     above = _above_values(files[0])
     # Spark joins a list of meters and reads columns from folder names, so it reads the rows then.
     if kind is Kind.PARQUET and options.meters is None and above is None:
@@ -276,7 +279,7 @@ def _files(session: SparkSession, parts: list[str | Path], options: ReadOptions)
             names=tuple(schema.names),
             order=PLACE,
             files=names,
-            passed_over=guesses,
+            passed_over=assumptions,
         )
     # Spark identifies the file of a row by its address, which gives the order.
     if files != sorted(files):
@@ -291,7 +294,21 @@ def _files(session: SparkSession, parts: list[str | Path], options: ReadOptions)
         frame, beginning = _csv(session, files, paths), _csv(session, files, paths[:1])
     else:
         raise InvalidFileError(files[0], "first bytes", "CSV or Parquet on Spark", str(kind))
-    return _in_order(frame, beginning, names, guesses)
+    return _in_order(frame, beginning, names, assumptions)
+
+
+def _refuse_staged(files: list[Path], kind: Kind, options: ReadOptions) -> None:
+    """Reject files that one machine stages first: their rows are no table of readings yet."""
+    if kind not in {Kind.CSV, Kind.PARQUET}:
+        return
+    known = known_files(files[:1], kind, options)
+    is_plain = bool(known) and direct_layout(known) is not None
+    if not is_plain and (known := known or unknown_files(files[:1], kind, options)):
+        name = known[0].found.format.name
+        expected = "a plain table on Spark; read_readings(…).write_parquet(…) makes one of it"
+        raise InvalidFileError(files[0], "format", expected, name)
+    if kind is Kind.CSV and (line := find_header(files[0], 0)[0]):
+        raise InvalidFileError(files[0], "line 1", "the header on Spark", f"it in line {line + 1}")
 
 
 def _above_values(path: Path) -> Path | None:
@@ -302,7 +319,7 @@ def _above_values(path: Path) -> Path | None:
 
 def _csv(session: SparkSession, files: list[Path], paths: list[str]) -> DataFrame:
     """Read every field as text, and fail on a row of another length."""
-    delimiter, names = header_of(files[0], 0)
+    _, delimiter, names = find_header(files[0], 0)
     schema = StructType([StructField(name, StringType()) for name in names])
     reader = session.read.schema(schema).options(header=True, sep=delimiter, escape='"')
     return reader.options(mode="FAILFAST", columnPruning=False).csv(paths)

@@ -22,8 +22,8 @@ start_utc, minutes     timePeriod; a duration that is not stated is the type's i
 
 Left out and counted, reading by reading: other units, commodities and services, register reads,
 maxima and minima, other flow directions (20, total, is delivered *plus* received), readings without
-start or duration, durations that are not whole minutes up to a day, negative values in a direction
-that only goes one way. Rejected: what is no feed, no number, or not in a code list.
+start or duration, durations that are not whole minutes up to a day, negative delivered energy.
+Received energy has either sign. Rejected: what is no feed, no number, or not in a code list.
 
 Our own reader, because no library gives constant memory and the line of every problem.
 """
@@ -44,6 +44,7 @@ from wattveil.readings.formats.green_button_catalogue import (
     RESOURCE,
     WORST_FIRST,
     Catalogue,
+    ClockEvidence,
     Series,
     refuse_stray_readings,
 )
@@ -51,6 +52,7 @@ from wattveil.readings.formats.xml_stream import XmlStream, local_name
 
 _BLOCK = f"{ESPI} IntervalBlock"
 _READING = f"{ESPI} IntervalReading"
+_INTERVAL = f"{ESPI} interval"
 _PERIOD = f"{ESPI} timePeriod"
 _READING_QUALITY = f"{ESPI} ReadingQuality"
 _VALUE = f"{ESPI} value"
@@ -67,7 +69,9 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,15}(\.[0-9]{1,15})?")
 _YEAR_2100 = 4_102_444_800
 
 
-def green_button_batches(path: Path, *, problems: ProblemSink) -> Iterator[pa.RecordBatch]:
+def green_button_batches(
+    path: Path, *, problems: ProblemSink, clocks: list[ClockEvidence] | None = None
+) -> Iterator[pa.RecordBatch]:
     """Yield the readings of a Green Button file, plain or compressed.
 
     Parameters
@@ -76,6 +80,8 @@ def green_button_batches(path: Path, *, problems: ProblemSink) -> Iterator[pa.Re
         The file.
     problems
         Receives every reading that is not yielded, and every assumption.
+    clocks
+        Receives what the file says about its clock, complete after the last batch.
 
     Raises
     ------
@@ -83,8 +89,10 @@ def green_button_batches(path: Path, *, problems: ProblemSink) -> Iterator[pa.Re
         The file is not well-formed Green Button XML. A number or code that cannot be read raises
         where it stands, after the batches before it: on an error, drop what the file gave so far.
     """
-    series = Catalogue(path).series_by_block(problems)
-    readings = _Readings(path, series, problems)
+    catalogue = Catalogue(path)
+    readings = _Readings(path, catalogue.series_by_block(problems), problems, catalogue.clock)
+    if clocks is not None:
+        clocks.append(catalogue.clock)
     for _ in readings.run():
         if readings.rows.full:
             yield readings.rows.take()
@@ -95,8 +103,12 @@ def green_button_batches(path: Path, *, problems: ProblemSink) -> Iterator[pa.Re
 class _Readings(XmlStream):
     """Second pass: the readings, each with the series of its block."""
 
-    def __init__(self, path: Path, series: Iterable[Series], problems: ProblemSink) -> None:
+    def __init__(
+        self, path: Path, series: Iterable[Series], problems: ProblemSink, clock: ClockEvidence
+    ) -> None:
         super().__init__(path)
+        self._clock = clock
+        self._in_interval = False  # the period of a block
         self.rows = BatchBuilder()
         self._series_by_block = iter(series)
         self._problems = problems
@@ -109,6 +121,7 @@ class _Readings(XmlStream):
         self._value: int | Fraction | None = None
         self._quality_codes: list[int] = []
         self._fields: dict[str, str] = {}
+        self._period: dict[str, int] = {}
 
     def opened(self, name: str, attributes: dict[str, str]) -> None:
         """Track the position within a reading."""
@@ -122,6 +135,8 @@ class _Readings(XmlStream):
             self._open_in_block(name)
         elif self._in_reading and name in _IN_READING:
             self._open_in_reading(name)
+        elif self._in_interval and name in {_START, _DURATION}:
+            self.keep_text()
         else:
             refuse_stray_readings(self, name)
 
@@ -129,7 +144,9 @@ class _Readings(XmlStream):
         """Take in fields and finished readings."""
         if self._series is None:
             return
-        if text is not None:
+        if text is not None and self._in_interval:
+            self._period[name] = self.integer(name, text)
+        elif text is not None:
             self._take_field(name, text.strip())
         elif self.depth == BELOW:
             self._group = ""
@@ -137,11 +154,17 @@ class _Readings(XmlStream):
             if self._in_reading:
                 self._in_reading = False
                 self._take_reading(self._series)
+            elif self._in_interval:
+                self._in_interval = False
+                self._clock.take_block(self._period.get(_START, 0), self._period.get(_DURATION, 0))
         elif self.depth == RESOURCE:
             self._series = None
 
     def _open_in_block(self, name: str) -> None:
-        if name == _READING:
+        if name == _INTERVAL:
+            self._in_interval = True
+            self._period.clear()
+        elif name == _READING:
             self._in_reading = True
             self._reading_line = self.line
             self._start = self._seconds = self._value = None
@@ -193,7 +216,7 @@ class _Readings(XmlStream):
             self._leave_out("reading has no start", series)
         elif odd_seconds or not 1 <= minutes <= MAX_MINUTES:
             self._leave_out("duration is not in whole minutes up to a day", series)
-        elif value is not None and value < 0 and measure.channel != "net":
+        elif value is not None and value < 0 and measure.channel == "delivered":
             self._leave_out("negative value in a one-way channel", series)
         else:
             self.rows.add(

@@ -13,6 +13,8 @@ Codes are those of the ESPI schema (NAESB REQ.21). `interpret` turns one Reading
 `Measure`, which either gives kWh for a reading or states why its readings cannot be used.
 """
 
+import datetime as dt
+import re
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
@@ -102,7 +104,7 @@ class Measure:
         else:
             per_kwh *= 10**-self.multiplier
         energy = float(scaled / per_kwh)
-        return 0.0 - energy if self.channel == "received" else energy
+        return 0.0 - abs(energy) if self.channel == "received" else energy
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -169,6 +171,9 @@ _CODES = {
     )
 }
 _MULTIPLIER = f"{ESPI} powerOfTenMultiplier"
+_ZONE_OFFSET = f"{ESPI} tzOffset"
+_TITLE_STAMP = re.compile(r"\b\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?\b(?!Z|[+-]\d)")
+_HOUR_SECONDS, _DAY_SECONDS = 3_600, 86_400
 _UNIT = f"{ESPI} uom"
 
 
@@ -180,6 +185,7 @@ class _Entry:
     kind: str = ""
     blocks: int = 0
     identifier: str = ""
+    title: str = ""
     links: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     codes: dict[str, int] = field(default_factory=dict)
 
@@ -192,12 +198,54 @@ class _Entry:
         return (self.codes, self.links) == (other.codes, other.links)
 
 
+@dataclass(slots=True)
+class ClockEvidence:
+    """What a file says about its clock: some senders write local time as if it were UTC.
+
+    Attributes
+    ----------
+    titles
+        Times in the titles of blocks, as seconds if they were UTC.
+    offsets
+        Offsets of standard time from UTC that the file states, in seconds.
+    blocks, days, at_midnight, as_titled
+        Blocks, those that last a day, those of them that begin at 0:00 UTC, and blocks that begin
+        at the time of a title, taken as UTC.
+    """
+
+    titles: set[int] = field(default_factory=set)
+    offsets: set[int] = field(default_factory=set)
+    blocks: int = 0
+    days: int = 0
+    at_midnight: int = 0
+    as_titled: int = 0
+
+    def take_block(self, start: int, seconds: int) -> None:
+        """Take in the period of a block."""
+        self.blocks += 1
+        self.as_titled += start in self.titles
+        if abs(seconds - _DAY_SECONDS) <= _HOUR_SECONDS:
+            self.days += 1
+            self.at_midnight += start % _DAY_SECONDS == 0
+
+    @property
+    def days_are_utc(self) -> bool:
+        """Whether all daily blocks begin at 0:00 UTC."""
+        return 0 < self.days == self.at_midnight
+
+    @property
+    def is_local(self) -> bool:
+        """Whether starts are local time, by the titles of blocks or an offset of 0."""
+        return 0 < self.blocks == self.as_titled or (self.days_are_utc and self.offsets == {0})
+
+
 class Catalogue(XmlStream):
     """Reads everything but the readings, and rejects a file that is not a Green Button feed."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self._entry: _Entry | None = None
+        self.clock = ClockEvidence()
         self._in_content = False
         self._group = ""  # the element around the codes of a usage point
         self._entries: dict[str, list[_Entry]] = {kind: [] for kind in _RESOURCES | _TIME_ZONES}
@@ -245,13 +293,13 @@ class Catalogue(XmlStream):
             if name == f"{ATOM} link" and "href" in attributes:
                 href = _plain(attributes["href"])
                 entry.links[attributes.get("rel", "")].append(href)
-            elif name == f"{ATOM} id":
+            elif name in {f"{ATOM} id", f"{ATOM} title"}:
                 self.keep_text()
             self._in_content = name == f"{ATOM} content"
         elif self.depth == RESOURCE:
             if self._in_content:
                 self._open_resource(entry, name)
-        elif self._is_code(entry, name):
+        elif self._is_code(entry, name) or name == _ZONE_OFFSET:
             self.keep_text()
         elif self.depth == IN_RESOURCE:
             self._group = name
@@ -283,6 +331,12 @@ class Catalogue(XmlStream):
         if name == f"{ATOM} id":
             entry.identifier = text.strip()
             return
+        if name == f"{ATOM} title":
+            entry.title = text
+            return
+        if name == _ZONE_OFFSET:
+            self.clock.offsets.add(self.integer(name, text))
+            return
         code = self.integer(name, text)
         if name == _UNIT and not 0 <= code <= HIGHEST_UNIT:
             self.refuse(f"a unit code from 0 to {HIGHEST_UNIT}", code, inside="uom")
@@ -300,6 +354,8 @@ class Catalogue(XmlStream):
             href = entry.link("up") or entry.link("self").rpartition("/")[0]
             number = self._collections.setdefault(href, len(self._collections))
             self._collection_of_block.extend([number] * entry.blocks)
+            if found := _TITLE_STAMP.search(entry.title):
+                self.clock.titles.add(_as_utc(found[0]))
         elif entry.kind:
             self._entries[entry.kind].append(entry)
 
@@ -405,6 +461,13 @@ def _without_endings(name: str) -> str:
         if name.lower().endswith(ending):
             name = name[: -len(ending)]
     return name
+
+
+def _as_utc(stamp: str) -> int:
+    try:
+        return int(dt.datetime.fromisoformat(stamp).replace(tzinfo=dt.UTC).timestamp())
+    except ValueError:  # a month or an hour that does not exist
+        return -1
 
 
 def _at(entry: _Entry) -> str:

@@ -47,7 +47,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from wattveil.errors import InvalidFileError
-from wattveil.readings.batches import BatchBuilder, ProblemSink
+from wattveil.readings.batches import NOTE, BatchBuilder, ProblemSink
 from wattveil.readings.sources import lines
 
 QUALITIES = ("valid", "estimated", "missing")  # from best to worst
@@ -168,7 +168,7 @@ _UPDATED = 3
 _NMI = re.compile(r"[0-9A-Z]{10,11}")
 _SUFFIX = re.compile(r"[0-9A-Z]{2}")
 _DAY = re.compile(r"(19[0-9]{2}|20[0-9]{2})([0-9]{2})([0-9]{2})")
-_VALUE = r"(?:[0-9]{1,12}(?:\.[0-9]{0,12})?|\.[0-9]{1,12})?"  # or none
+_VALUE = r"(?:[0-9]{1,12}(?:\.[0-9]{0,20})?|\.[0-9]{1,20})?"  # or none
 _ONE_VALUE = re.compile(_VALUE)
 _VALUES = re.compile(rf"{_VALUE}(?:\n{_VALUE})*")
 _QUALITY_METHOD = re.compile(r"([ASFENV])[0-9]{0,2}")
@@ -223,6 +223,7 @@ class _Reader:
         self._problems = problems
         self._line = 0
         self._within = False  # after 100, before 900
+        self._begun = False  # with a 100 record, which some retailers leave out with the 900
         self._stream: _Stream | None = None
         self._day: Day | None = None  # still open to 400 records
         self._meter: Meter | None = None
@@ -237,9 +238,13 @@ class _Reader:
                 finished = self._take(fields)
                 if finished is not None:
                     yield finished
-        if self._within or not self._line:
+        if (self._within and self._begun) or not self._line:
             self._line += 1
             self._refuse("a 900 record at the end of the file", "the end")
+        if self._within:
+            self._close_day()
+            if (last := self._finish_meter()) is not None:
+                yield last
 
     def _fields(self, raw: bytes) -> list[str]:
         try:
@@ -252,8 +257,7 @@ class _Reader:
     def _take(self, fields: list[str]) -> Meter | None:
         """Take one record; give the NMI that it ends, if it does."""
         kind = fields[0]
-        if not self._within and kind != "100":
-            self._refuse("a 100 record", kind)
+        self._check_begun(kind)
         if kind not in _MIN_FIELDS:
             self._refuse("a record 100, 200, 300, 400, 500 or 900", kind)
         if len(fields) < _MIN_FIELDS[kind]:
@@ -276,12 +280,21 @@ class _Reader:
                 pass  # 500 has no readings
         return None
 
+    def _check_begun(self, kind: str) -> None:
+        """Accept a file that begins with a 200 record: its 100 record was left out."""
+        if not self._within and kind == "200" and not self._begun:
+            self._within = True
+            note = f"{NOTE}no 100 record, read as NEM12 from the first 200 record on"
+            self._problems.count(note, f"line {self._line}")
+        if not self._within and kind != "100":
+            self._refuse("a 100 record", kind)
+
     def _begin(self, fields: list[str]) -> None:
         if self._within:
             self._refuse("a 900 record before the next 100", "100")
         if fields[1].upper() != "NEM12":
             self._refuse("NEM12", fields[1])
-        self._within = True
+        self._within = self._begun = True
 
     def _begin_stream(self, stream: _Stream) -> Meter | None:
         self._stream = stream
@@ -299,6 +312,7 @@ class _Reader:
         ):
             if pattern.fullmatch(text) is None:
                 self._refuse(rule, text)
+        length = length.removeprefix("0")
         if length not in _INTERVALS:
             self._refuse("an interval length of 5, 15 or 30", length)
         minutes = int(length)

@@ -9,6 +9,7 @@ value_written  the same as written, of whatever type
 minutes        length of the interval
 channel        place in `CHANNELS`; NULL if unknown
 quality        place in `QUALITIES`
+register       part of the customer's load; rows that differ in it add up; only where there are any
 beyond_day     whether the slot of a wide row lies beyond the end of its day
 source_row     place in the source, for order of appearance; only on request
 written        the row as text, for the list of problems
@@ -29,15 +30,18 @@ import pyarrow as pa
 
 from wattveil.errors import InvalidFileError, NoUsableReadingError
 from wattveil.readings import schema
+from wattveil.readings.csv_files import typed_csv
 from wattveil.readings.formats.table_columns import (
     FoundLayout,
     LongTable,
     MatrixTable,
     TableLayout,
     WideTable,
+    plain_name,
+    unit_in_name,
 )
-from wattveil.readings.options import DaySlots, DecimalMark, ReadOptions, Stamp
-from wattveil.readings.sources import Scan, choose, ident, literals, numbered, typed_csv
+from wattveil.readings.options import DaySlots, DecimalMark, MeasuredIn, ReadOptions, Stamp
+from wattveil.readings.sources import Scan, choose, ident, literals, numbered
 from wattveil.readings.timestamps import (
     DAY_US,
     MINUTE_US,
@@ -97,7 +101,15 @@ class TableRows:
     end_stamped: bool
     minutes: int | None  # None: a column of the table
     decimals: Decimals | None  # None: values are numbers
-    guesses: tuple[str, ...]
+    assumptions: tuple[str, ...]
+    unit: MeasuredIn = MeasuredIn.KWH
+    cumulative: bool = False  # values are registers
+    fills_gaps: bool = False  # the energy between two distant register reads is spread evenly
+
+    @property
+    def has_registers(self) -> bool:
+        """Whether rows of one interval may be parts that add up."""
+        return isinstance(self.table, LongTable) and self.table.register is not None
 
     @property
     def has_days(self) -> bool:
@@ -143,6 +155,8 @@ class TableRows:
             return None
         if table.meter or table.channel or table.quality or table.minutes or not self.stamp.writes:
             return None
+        if table.register or table.written:
+            return None
         scan = self.scan.sql
         if self.scan.csv_call is not None:
             scan = typed_csv(self.scan, {table.value: "DOUBLE"})
@@ -161,6 +175,12 @@ class TableRows:
             SELECT DISTINCT minutes FROM (SELECT {self._minutes()} AS minutes FROM {self.scan.sql})
             WHERE minutes IN {schema.ALLOWED_MINUTES} ORDER BY minutes
         """
+
+    def longest_sql(self) -> str:
+        """Write the SELECT of the longest interval in the column of a long table."""
+        return (
+            f"SELECT max(minutes) FROM (SELECT {self._minutes()} AS minutes FROM {self.scan.sql})"
+        )
 
     def range_sql(self) -> str | None:
         """Write the SELECT of the first and last stamp, if the files' own statistics have them."""
@@ -182,13 +202,18 @@ class TableRows:
         if table.quality is not None:
             quality = f"{_coded(table.quality, schema.QUALITY_WORDS, str(schema.OTHER))}::TINYINT"
         fields = [table.customer, *table.stamp, table.value]
+        written = value
+        if table.written is not None:
+            written = f"coalesce({ident(table.written)}, {value}::VARCHAR)"
+        register = f"{ident(table.register)} AS register," if table.register else ""
         return f"""
             SELECT {self._name(table.customer)} AS customer,
                    {self._name(table.meter or table.customer)} AS meter,
                    {self.stamp.sql} AS stamp_us,
                    {self._number(value)} AS value,
-                   {value} AS value_written,
+                   {written} AS value_written,
                    {self._minutes()} AS minutes,
+                   {register}
                    {channel} AS channel,
                    {quality} AS quality,
                    false AS beyond_day,
@@ -260,8 +285,8 @@ class TableRows:
         table = self.table
         match table:
             case LongTable():
-                others = (table.meter, table.channel, table.quality, table.minutes)
-                return (table.customer, *table.stamp, table.value, *others)
+                notes = (table.channel, table.quality, table.minutes, table.register, table.written)
+                return (table.customer, *table.stamp, table.value, table.meter, *notes)
             case WideTable():
                 return (table.customer, table.date, *table.slots)
             case MatrixTable():
@@ -293,25 +318,61 @@ def find_rows(
     if isinstance(found.table, WideTable) and found.table.day_slots is DaySlots.ELAPSED:
         add_midnights(connection, options.timezone or "UTC")
         stamp = replace(stamp, aware=True)
-    guesses = list(found.guesses) + ([stamp.inferred] if stamp.inferred else [])
+    if found.zone == "UTC":
+        stamp = replace(stamp, aware=True, inferred="stamp: UTC, by the format")
+    assumptions = list(found.assumptions) + ([stamp.inferred] if stamp.inferred else [])
     decimals = None
     if all(scan.types[name] == "VARCHAR" for name in values):
         mark = options.decimal or find_mark(connection, scan, values, _SAMPLE_ROWS, path)
         decimals = Decimals(mark, groups=options.decimal is not None)
         if options.decimal is None:
-            guesses.append(f"values: decimal {mark.value}")
+            assumptions.append(f"values: decimal {mark.value}")
     if not stamp.aware and options.timezone is None:
-        guesses.append("timezone: UTC, as stamps carry no offset and no timezone is given")
+        assumptions.append("timezone: UTC, as stamps carry no offset and no timezone is given")
     minutes = options.minutes
     if isinstance(found.table, WideTable):
         minutes = found.table.minutes
     end = found.stamp is Stamp.END
-    rows = TableRows(scan, found.table, stamp, end, minutes, decimals, tuple(guesses))
+    rows = TableRows(
+        scan,
+        found.table,
+        stamp,
+        end,
+        minutes,
+        decimals,
+        tuple(assumptions),
+        unit=_find_unit(connection, scan, found, options, path),
+        cumulative=options.cumulative or found.cumulative,
+        fills_gaps=found.cumulative,
+    )
     if minutes is None and not (isinstance(found.table, LongTable) and found.table.minutes):
         minutes = _infer_minutes(connection, rows, path)
         inferred = f"minutes: {minutes}, the most common distance of two stamps of a customer"
-        rows = replace(rows, minutes=minutes, guesses=(*rows.guesses, inferred))
+        rows = replace(rows, minutes=minutes, assumptions=(*rows.assumptions, inferred))
     return rows
+
+
+def _find_unit(
+    connection: duckdb.DuckDBPyConnection,
+    scan: Scan,
+    found: FoundLayout,
+    options: ReadOptions,
+    path: str,
+) -> MeasuredIn:
+    """Return the unit: that of the column of units, if there is one."""
+    if found.unit_column is None or options.unit is not None:
+        return found.unit
+    column = ident(found.unit_column)
+    drawn = connection.execute(
+        f"SELECT DISTINCT trim({column}::VARCHAR) AS unit FROM {scan.sql} WHERE unit <> '' LIMIT 20"
+    ).fetchall()
+    words = sorted(str(row[0]) for row in drawn)
+    units = {unit_in_name(plain_name(word)) for word in words} or {found.unit}
+    unit = units.pop() if len(units) == 1 else None
+    if unit is None:
+        expected = "one unit, such as kWh, Wh, MWh, kW or W; or columns={'value': …} and unit=…"
+        raise InvalidFileError(path, f"column {column}", expected, words)
+    return unit
 
 
 def add_midnights(connection: duckdb.DuckDBPyConnection, zone: str) -> None:

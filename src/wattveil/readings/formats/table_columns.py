@@ -1,6 +1,9 @@
 """Roles of columns: named by the caller, or inferred from the header and reported."""
 
+import itertools
 import re
+import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
@@ -51,9 +54,26 @@ _DATE = ["date", "day", "interval_reading_date", "reading_date", "read_date"]
 _TIME = ["time", "start_time", "hour_minute"]
 _RUNNING = "register"  # a register state or an increment: the name does not determine which
 _VALUE = ["kwh", "value", "consumption", "usage", "energy", "kw", "wh", "reading", _RUNNING]
+_UNIT = ["unit", "units", "uom", "unit_of_measure", "eenheid", "einheit", "unite", "unidad"]
 _CHANNEL = ["channel", "flow_direction", "direction", "flow"]
 _QUALITY = ["quality", "status", "read_quality", "quality_flag", "estimated"]
 _MINUTES = ["minutes", "interval_minutes", "interval_length", "duration_minutes", "duration"]
+
+# Words in names of columns that are channels, states or sensors of one home, never its neighbours.
+_TELLING = {
+    *("import", "imported", "export", "exported", "delivered", "received", "returned", "return"),
+    *("consumption", "consumed", "production", "produced", "generation", "generated", "injection"),
+    *("afname", "injectie", "verbruik", "teruglevering", "levering", "bezug", "einspeisung"),
+    *("consumo", "prelievo", "immissione", "forbruk", "kulutus", "grid", "solar", "pv", "battery"),
+    *("tariff", "tarief", "t1", "t2", "low", "high", "register", "total", "net", "status", "state"),
+    *("quality", "flag", "estimated", "temperature", "temp", "humidity", "voltage", "volt", "amp"),
+    *("current", "power", "energy", "frequency", "cost", "price", "rate", "usage", "phase", "wind"),
+    *("gas", "water", "m3", "therms", "therm", "weather", "occupancy", "aggregate", "appliance"),
+    *("notes", "note", "remark", "remarks", "comment", "description", "peak", "piek", "season"),
+    *("interval", "start", "end", "date", "time", "unit", "units", "type", "notes", "duration"),
+}
+_GAS = {"m3", "therms", "therm", "ccf", "gas", "water"}
+_MAX_SHOWN = 12
 
 _VALUE_SUFFIX = re.compile(r"(^|_)(kwh|kw|wh)(_hh|_h)?$")
 _SLOT = re.compile(r"(?P<prefix>\D*?)_?(?P<number>\d{1,4})")
@@ -67,6 +87,16 @@ _LIKE_A_SLOT = 0.8
 _LIKE_A_SLOT_IF_NUMBERED = 0.6
 
 
+_LETTERS = str.maketrans({"æ": "ae", "ø": "o", "ß": "ss", "³": "3", "œ": "oe", "ð": "d"})
+
+
+def plain_name(text: str) -> str:
+    """Return a name in lower case, without accents, with every other sign as ``_``."""
+    lowered = unicodedata.normalize("NFKD", text.lower().translate(_LETTERS))
+    letters = "".join(sign for sign in lowered if not unicodedata.combining(sign))
+    return re.sub(r"[^a-z0-9]+", "_", letters).strip("_")
+
+
 @dataclass(frozen=True, kw_only=True)
 class LongTable:
     """One row per reading. ``stamp`` is one column, or a date and a time."""
@@ -78,6 +108,8 @@ class LongTable:
     channel: str | None = None
     quality: str | None = None
     minutes: str | None = None
+    register: str | None = None  # rows of one interval that differ in it are added
+    written: str | None = None  # texts of the values that are not numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,19 +150,49 @@ class FoundLayout:
     table: TableLayout
     unit: MeasuredIn
     stamp: Stamp
-    guesses: tuple[str, ...]
+    assumptions: tuple[str, ...]
+    cumulative: bool = False  # a known format of registers
+    zone: str = ""  # of the stamps, if it is known
+    unit_column: str | None = None
+
+
+_UNIT_WORDS = {unit.value.lower(): unit for unit in MeasuredIn} | {
+    "kilowatthours": MeasuredIn.KWH,
+    "watts": MeasuredIn.W,
+    "watt": MeasuredIn.W,
+}
+
+
+def unit_in_name(plain: str) -> MeasuredIn | None:
+    """Return the unit that the name of a column contains as a word, if it is one."""
+    words = plain.split("_")
+    joined = [first + second for first, second in itertools.pairwise(words)]
+    found = {
+        _UNIT_WORDS[word]
+        for word in joined
+        if word in {"kwh", "mwh", "watthours"} & _UNIT_WORDS.keys()
+    }
+    if {"watt", "hours"} <= set(words):
+        return MeasuredIn.WH
+    found = found or {_UNIT_WORDS[word] for word in words if word in _UNIT_WORDS}
+    return found.pop() if len(found) == 1 else None
+
+
+def tells(plain: str) -> bool:
+    """Return whether a name is that of a channel, a state or a sensor of one home."""
+    return unit_in_name(plain) is not None or not _TELLING.isdisjoint(plain.split("_"))
 
 
 def find_layout(names: list[str], options: ReadOptions, *, path: object) -> FoundLayout:
     """Find the layout of a table from its column names and the options."""
     if names == READINGS_SCHEMA.names and not options.columns:
         return FoundLayout(_OWN_TABLE, options.unit or MeasuredIn.KWH, Stamp.START, ())
-    search = _Search(names, options, path)
+    search = ColumnSearch(names, options, path)
     wide = search.wide_slots()
     layout = options.layout
     if layout is None:
         layout = FileLayout.WIDE if wide else search.long_or_matrix()
-        search.guesses.append(f"layout: {layout.value}")
+        search.assumptions.append(f"layout: {layout.value}")
     match layout:
         case FileLayout.WIDE:
             return search.as_wide(wide)
@@ -140,29 +202,76 @@ def find_layout(names: list[str], options: ReadOptions, *, path: object) -> Foun
             return search.as_matrix()
 
 
-class _Search:
-    """Search for columns that records what it inferred."""
+class ColumnSearch:
+    """Search for columns by name that records what it inferred."""
 
     def __init__(self, names: list[str], options: ReadOptions, path: object) -> None:
         self.names = names
         self.options = options
         self.path = path
-        self.plain = {name: re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") for name in names}
-        self.guesses: list[str] = []
+        self.plain = {name: plain_name(name) for name in names}
+        self.assumptions: list[str] = []
         for role, name in options.columns.items():
             if name not in names:
                 raise self.refuse(f"a column {name!r}, named as {role}")
 
+    def customer(self) -> str | None:
+        """Return the column of customers or meters."""
+        return self.optional("customer", _CUSTOMER) or self.options.columns.get("meter")
+
+    def date(self) -> str:
+        """Return the column of dates, which a wide table must have."""
+        return self.needed("date", _DATE + _STAMP_START)
+
+    def stamp(self) -> dict[str, str]:
+        """Return the columns of the stamp by role: one, or a date and a time; none if unclear."""
+        taken = self.options.columns
+        date, time = self.optional("date", _DATE), self.optional("time", _TIME)
+        if "stamp" not in taken and date and time:
+            return {"date": date, "time": time}
+        stamp = self.optional("stamp", _STAMP_START + _STAMP_END + _DATE)
+        return {} if stamp is None else {"stamp": stamp}
+
+    def stamp_end(self, stamp: Mapping[str, str]) -> Stamp:
+        """Return which end of the interval the stamp names, by the name of its column."""
+        name = self.plain[list(stamp.values())[-1]]
+        return Stamp.END if name in _STAMP_END else Stamp.START
+
+    def describing(self) -> dict[str, str]:
+        """Return the columns that describe a value: direction, quality, unit."""
+        known = {
+            "direction": ("channel", _CHANNEL),
+            "quality": ("quality", _QUALITY),
+            "unit": ("unit", _UNIT),
+            "minutes": ("minutes", _MINUTES),
+        }
+        found = {role: self.optional(*names) for role, names in known.items()}
+        return {role: name for role, name in found.items() if name is not None}
+
     def long_or_matrix(self) -> FileLayout:
         """Take a table with a stamp but without customer column for a matrix."""
-        customer = self.optional("customer", _CUSTOMER) or self.options.columns.get("meter")
+        customer = self.customer()
         stamp = self.optional("stamp", _STAMP_START + _STAMP_END)
         value = self.optional("value", _VALUE)
-        is_matrix = customer is None and value is None and stamp is not None
-        return FileLayout.MATRIX if is_matrix else FileLayout.LONG
+        if customer is not None or value is not None or stamp is None or self.likely_values():
+            return FileLayout.LONG
+        others = [name for name in self.names if name != stamp]
+        telling = [name for name in others if self.tells(name)]
+        if telling:
+            raise self.refuse(
+                f"one customer per column, but {telling[:3]} are named by a unit, a direction or a"
+                " sensor; columns={'value': …} for the energy of one home, or layout='matrix'"
+            )
+        return FileLayout.MATRIX
+
+    def tells(self, name: str) -> bool:
+        """Return whether a name is that of a channel, a state or a sensor."""
+        return tells(self.plain[name])
 
     def as_long(self) -> FoundLayout:
+        """Find the columns of one row per reading."""
         taken = self.options.columns
+        self._refuse_missing()
         customer = taken.get("customer") or taken.get("meter") or self.needed("customer", _CUSTOMER)
         stamp, end = self._long_stamp()
         value, unit = self._value()
@@ -178,10 +287,42 @@ class _Search:
             else self.optional("minutes", _MINUTES, report=True),
         )
         roles = [table.customer, table.meter, table.channel, table.quality, table.minutes]
-        self._report_unread([*roles, *stamp, value])
-        return FoundLayout(table, unit, end, tuple(self.guesses))
+        unit_column = self.optional("unit", _UNIT)
+        self._report_unread([*roles, *stamp, value, unit_column])
+        if unit_column is not None and self.options.unit is None:
+            self.assumptions.append(f"unit: column {unit_column!r}")
+        return FoundLayout(table, unit, end, tuple(self.assumptions), unit_column=unit_column)
+
+    def _refuse_missing(self) -> None:
+        """Reject a table without the columns of several roles, all of them at once."""
+        found = {
+            "customer": self.customer(),
+            "stamp": self.optional("stamp", _STAMP_START + _STAMP_END + _DATE),
+            "value": self.options.columns.get("value") or self.likely_values(),
+        }
+        missing = [role for role, name in found.items() if not name]
+        if missing:
+            roles = ", ".join(f"{role!r}: …" for role in missing)
+            what = " and ".join(f"the {role}" for role in missing)
+            one = "; or customer=… if the file is one home" if missing == ["customer"] else ""
+            raise self.refuse(f"a column that looks like {what}, or columns={{{roles}}}{one}")
+
+    def is_value(self, name: str) -> bool:
+        """Return whether the caller named a column as the value, or its name is that of one."""
+        return name == self.options.columns.get("value") or name in self.likely_values()
+
+    def likely_values(self) -> list[str]:
+        """Return the columns that may hold values, by a word or a unit in their names."""
+        taken = self.options.columns.values()
+        return [
+            name
+            for name, plain in self.plain.items()
+            if name not in taken
+            and (plain in _VALUE or _VALUE_SUFFIX.search(plain) or unit_in_name(plain))
+        ]
 
     def as_wide(self, slots: tuple[str, ...]) -> FoundLayout:
+        """Find the columns of one row per customer and day."""
         minutes = _DAY_SLOTS.get(len(slots)) or _LONG_DAY_SLOTS.get(len(slots))
         if minutes is None:
             raise self.refuse(f"one column per slot of the day, {list(_DAY_SLOTS)} in all")
@@ -192,7 +333,7 @@ class _Search:
         day_slots = self.options.day_slots
         if day_slots is None:
             day_slots = DaySlots.ELAPSED if extra else DaySlots.CLOCK
-            self.guesses.append(f"day_slots: {day_slots.value}")
+            self.assumptions.append(f"day_slots: {day_slots.value}")
         taken = self.options.columns
         table = WideTable(
             customer=taken.get("meter") or self.needed("customer", _CUSTOMER),
@@ -202,15 +343,28 @@ class _Search:
             day_slots=day_slots,
         )
         self._refuse_unread_values(table)
+        self._refuse_other_end(slots, minutes)
         self._report_unread([table.customer, table.date, *slots])
-        return FoundLayout(table, self._unit(MeasuredIn.KWH), Stamp.START, tuple(self.guesses))
+        return FoundLayout(table, self._unit(MeasuredIn.KWH), Stamp.START, tuple(self.assumptions))
+
+    def _refuse_other_end(self, slots: tuple[str, ...], minutes: int) -> None:
+        """Reject an end or start that the numbers of the columns contradict."""
+        first = re.search(r"\d+", self.plain[slots[0]])
+        number = int(first[0]) if first else 1
+        named = {0: Stamp.START, minutes: Stamp.END}.get(number)
+        if number == 1 and minutes == 60:  # noqa: PLR2004 - h01 may be the first hour or its end
+            named = None
+        if self.options.stamp is not None and named not in {None, self.options.stamp}:
+            rule = f"{named.value}, as the first column is {slots[0]!r}" if named else ""
+            raise InvalidParameterError("stamp", rule, self.options.stamp.value)
 
     def as_matrix(self) -> FoundLayout:
+        """Find the columns of one row per time stamp."""
         stamp = self.needed("stamp", _STAMP_START + _STAMP_END + _DATE)
         customers = tuple(name for name in self.names if name != stamp)
         end = self._end_stamp(stamp)
         table = MatrixTable(stamp=stamp, customers=customers)
-        return FoundLayout(table, self._unit(MeasuredIn.KWH), end, tuple(self.guesses))
+        return FoundLayout(table, self._unit(MeasuredIn.KWH), end, tuple(self.assumptions))
 
     def wide_slots(self) -> tuple[str, ...]:
         """Find the longest family of columns numbered by slot of the day."""
@@ -255,16 +409,20 @@ class _Search:
 
     def _report_unread(self, read: list[str | None]) -> None:
         if unread := self._unread(read):
-            self.guesses.append(f"not read: {', '.join(map(repr, unread))}")
+            self.assumptions.append(f"not read: {', '.join(map(repr, unread))}")
 
     def needed(self, role: str, known: list[str]) -> str:
+        """Return the column of a role, which the table must have."""
         found = self.optional(role, known, report=True)
         if found is None:
             raise self.refuse(f"a column that looks like the {role}, or columns={{{role!r}: …}}")
         return found
 
     def refuse(self, expected: str) -> InvalidFileError:
-        return InvalidFileError(self.path, "header", expected, self.names)
+        """Return the error about the header."""
+        more = len(self.names) - _MAX_SHOWN
+        shown = self.names[:_MAX_SHOWN] + ([f"and {more} more"] if more > 0 else [])
+        return InvalidFileError(self.path, "header", expected, shown)
 
     def optional(self, role: str, known: list[str], *, report: bool = False) -> str | None:
         """Take the column the caller named, else the first whose name is known."""
@@ -274,7 +432,7 @@ class _Search:
             for name, plain in self.plain.items():
                 if plain == candidate and name not in self.options.columns.values():
                     if report:
-                        self.guesses.append(f"{role}: column {name!r}")
+                        self.assumptions.append(f"{role}: column {name!r}")
                     return name
         return None
 
@@ -284,41 +442,41 @@ class _Search:
             date, time = self.optional("date", _DATE), self.optional("time", _TIME)
             if date and time:
                 if "date" not in taken or "time" not in taken:
-                    self.guesses.append(f"stamp: columns {date!r} and {time!r}")
+                    self.assumptions.append(f"stamp: columns {date!r} and {time!r}")
                 return (date, time), self._end_stamp(time)
         stamp = self.needed("stamp", _STAMP_START + _STAMP_END + _DATE)
         return (stamp,), self._end_stamp(stamp)
 
     def _end_stamp(self, name: str) -> Stamp:
-        if self.options.stamp is not None or self.options.unit is MeasuredIn.REGISTER:
+        if self.options.stamp is not None or self.options.cumulative:
             return self.options.stamp or Stamp.START
         end = Stamp.END if self.plain[name] in _STAMP_END else Stamp.START
-        self.guesses.append(f"stamp: names the {end.value} of its interval")
+        self.assumptions.append(f"stamp: names the {end.value} of its interval")
         return end
 
     def _value(self) -> tuple[str, MeasuredIn]:
         given = self.options.columns.get("value")
-        taken = self.options.columns.values()
-        likely = [
-            name
-            for name, plain in self.plain.items()
-            if name not in taken and (plain in _VALUE or _VALUE_SUFFIX.search(plain))
-        ]
+        likely = self.likely_values()
         if given is None and len(likely) != 1:
             several = f"; several could be it: {likely}" if likely else ""
             raise self.refuse(f"one column of values, or columns={{'value': …}}{several}")
         value = given or likely[0]
         if given is None:
-            self.guesses.append(f"value: column {value!r}")
-        if self.plain[value] == _RUNNING and self.options.unit is None:
-            raise self.refuse(f"unit=… for {value!r}: 'register' if it is a running total")
-        suffix = _VALUE_SUFFIX.search(self.plain[value])
-        units = {"kw": MeasuredIn.KW, "wh": MeasuredIn.WH, "kwh": MeasuredIn.KWH}
-        return value, self._unit(units[suffix[2]] if suffix else MeasuredIn.KWH)
+            self.assumptions.append(f"value: column {value!r}")
+        if (
+            self.plain[value] == _RUNNING
+            and self.options.unit is None
+            and not self.options.cumulative
+        ):
+            expected = f"cumulative=True if {value!r} is a running total, else its unit=…"
+            raise self.refuse(expected)
+        if not _GAS.isdisjoint(self.plain[value].split("_")):
+            raise self.refuse(f"electricity in kWh, Wh, MWh, kW or W; {value!r} is gas or water")
+        return value, self._unit(unit_in_name(self.plain[value]) or MeasuredIn.KWH)
 
     def _unit(self, likely: MeasuredIn) -> MeasuredIn:
         if self.options.unit is None:
-            self.guesses.append(f"unit: {likely.value}")
+            self.assumptions.append(f"unit: {likely.value}")
         return self.options.unit or likely
 
 

@@ -1,0 +1,59 @@
+"""Explanation of a file: its format, why it was recognised, its columns, and its first readings."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from wattveil.readings.options import ReadOptions
+from wattveil.readings.readings import read_readings
+
+_SHOWN_READINGS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """How a source is understood."""
+
+    files: tuple[str, ...]
+    format: str
+    unit: str
+    minutes: tuple[int, ...]
+    assumptions: tuple[str, ...]
+    readings: tuple[dict[str, object], ...]  # the first, by customer and time
+    report: tuple[tuple[str, int], ...]
+
+    def to_json(self) -> dict[str, object]:
+        """Return the explanation as JSON values. It has readings of customers: internal only."""
+        rows = [{name: str(value) for name, value in row.items()} for row in self.readings]
+        return {
+            "files": list(self.files),
+            "format": self.format,
+            "unit": self.unit,
+            "minutes": list(self.minutes),
+            "assumptions": list(self.assumptions),
+            "readings": rows,
+            "report": dict(self.report),
+        }
+
+
+def explain(
+    source: str | Path | Sequence[str | Path], options: ReadOptions, *, memory_mb: int = 600
+) -> Explanation:
+    """Explain how a source is read."""
+    readings = read_readings(source, options, memory_mb=memory_mb)
+    format_, *others = readings.assumptions or ("",)
+    if format_.startswith("format: "):
+        format_ = format_.removeprefix("format: ")
+    else:
+        format_, others = readings.kind, list(readings.assumptions)
+    first = next(iter(readings.batches()), None)
+    rows = [] if first is None else first.slice(0, _SHOWN_READINGS).to_pylist()
+    return Explanation(
+        files=tuple(path.name for path in readings.files),
+        format=format_,
+        unit=readings.source.unit.value,
+        minutes=readings.lengths,
+        assumptions=tuple(others),
+        readings=tuple(rows),
+        report=tuple(readings.report.lines()),
+    )

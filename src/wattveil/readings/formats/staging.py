@@ -1,0 +1,382 @@
+"""Files of known formats, staged: rows as the one long table that the checks of rows read.
+
+DuckDB reads the file, renames, unpivots and converts its columns, and writes a Parquet file in the
+scratch folder, so that memory stays bounded. Rows that are no readings of electricity are counted
+with their reason. Time stamps stay as they are written, local time or instants: `reconcile` places
+them.
+
+=============  ====================================================================================
+customer       as the file, its letterhead, the caller or the name of the file has it
+stamp          a time stamp with or without time zone
+minutes        length of the interval
+value          kWh (of the interval, or the state of a register); NULL if unreadable
+unreadable     what is written instead of a number
+channel        delivered, received or net
+quality        one of `QUALITIES`
+register       which part of the customer's load the row is; parts add up
+=============  ====================================================================================
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import duckdb
+
+from wattveil.errors import InvalidFileError, InvalidParameterError, NoUsableReadingError
+from wattveil.readings.formats.file_columns import GAS, FileColumns, StagedPart, listed
+from wattveil.readings.formats.known_formats import (
+    KnownFormat,
+    Recognised,
+    day_slots,
+    stamp_columns,
+)
+from wattveil.readings.formats.resampling import DAY_MINUTES, Resampling
+from wattveil.readings.formats.table_columns import FoundLayout, LongTable, plain_name
+from wattveil.readings.options import MeasuredIn, ReadOptions, Stamp
+from wattveil.readings.schema import ALLOWED_MINUTES
+from wattveil.readings.sources import ident, literal, literals
+from wattveil.readings.timestamps import DAY_US, MINUTE_US
+
+STAGED_TABLE = LongTable(
+    customer="customer",
+    stamp=("stamp",),
+    value="value",
+    channel="channel",
+    quality="quality",
+    minutes="minutes",
+    register="register",
+    written="unreadable",
+)
+INSIDE = "behind the meter, part of the net load"
+NOT_A_READING = "row that is not an interval reading, by the format"
+
+
+@dataclass(kw_only=True)
+class Staged:
+    """Staged rows, and the account of those that are left out."""
+
+    paths: list[Path] = field(default_factory=list)
+    layout: FoundLayout | None = None
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+def stage(
+    connection: duckdb.DuckDBPyConnection,
+    parts: Sequence[StagedPart],
+    options: ReadOptions,
+    folder: Path,
+) -> Staged:
+    """Write the rows of files in known formats to the scratch folder."""
+    staged = Staged()
+    for number, part in enumerate(parts):
+        _check_stamp(part.found.format, options)
+        stager = _Stager(connection, part, options, folder / f"staged-{number}")
+        path, layout = stager.run()
+        _check_alike(staged.layout, layout, part)
+        staged.paths.append(path)
+        staged.layout = staged.layout or layout
+        staged.left_out += stager.left_out
+    return staged
+
+
+def _check_stamp(known: KnownFormat, options: ReadOptions) -> None:
+    """Reject an option that contradicts a known format."""
+    stated = options.stamp
+    free = stated is None or known.unknown or known.layout == "day"
+    if stated is not None and not free and known.stamp != stated.value:
+        raise InvalidParameterError("stamp", f"{known.stamp}, by {known.name}", stated.value)
+
+
+def refuse_known(found: Recognised, path: object) -> InvalidFileError:
+    """Return the error about a format that cannot be read."""
+    expected = f"interval readings of electricity: {found.format.refuse}"
+    return InvalidFileError(path, "format", expected, found.format.name)
+
+
+def _check_alike(first: FoundLayout | None, layout: FoundLayout, part: StagedPart) -> None:
+    """Reject formats in one source whose rows cannot be one table."""
+    if first is None:
+        return
+    same = (first.stamp, first.cumulative, first.zone) == (
+        layout.stamp,
+        layout.cumulative,
+        layout.zone,
+    )
+    if not same:
+        expected = "files whose stamps and values mean the same; read the others by themselves"
+        raise InvalidFileError(part.files[0], "format", expected, part.found.format.name)
+
+
+class _Stager(FileColumns):
+    """Writes the SELECT of one part, and runs it."""
+
+    def run(self) -> tuple[Path, FoundLayout]:
+        """Write the rows; return their file and layout."""
+        self._choose_group()
+        stamp_us, aware = self._stamp()
+        rows = self._write("rows", self._rows_sql(stamp_us))
+        self._count_left_out(rows)
+        kept = f"(SELECT * FROM {rows} WHERE left_out IS NULL)"
+        if self._known.columns.get("power"):
+            kept = Resampling(self._rows, self._write, self._refuse).power_samples(kept)
+        elif self._known.cumulative:
+            kept = Resampling(self._rows, self._write, self._refuse).registers(kept)
+        kept = self._with_minutes(kept)
+        self._refuse_long_intervals(kept)
+        kind = "make_timestamptz" if aware else "make_timestamp"
+        unit = "value * factor" if not self._is_power() else "value * factor * minutes"
+        path = self._target.with_suffix(".parquet")
+        self._connection.execute(f"""
+            COPY (SELECT customer, {kind}(stamp_us) AS stamp, minutes::SMALLINT AS minutes,
+                         {unit} AS value, unreadable, channel, quality, register
+                  FROM {kept} ORDER BY row)
+            TO {literal(str(path))} (FORMAT parquet)
+        """)
+        return path, FoundLayout(
+            STAGED_TABLE,
+            MeasuredIn.KWH,
+            self._stamp_is,
+            self._assumptions(),
+            cumulative=self._known.cumulative,
+        )
+
+    def _unpivoted(self) -> tuple[list[str], str]:
+        """Return the columns of values, and the list of structs with one value each."""
+        header = self._found.header.names
+        if self._known.layout == "day":
+            slots = day_slots(header, self._options.stamp)
+            if slots is None:
+                raise self._refuse("header", "one column per interval of the day", list(header[:9]))
+            self._day_minutes, self._stamp_is = slots[1], Stamp.START
+            return [slot.name for slot in slots[0]], _structs(
+                [(slot.name, "", "", slot.start * MINUTE_US, "") for slot in slots[0]], self._text
+            )
+        if self._known.layout == "across":
+            names = list(stamp_columns(header))
+            offsets = self._rows(
+                f"SELECT epoch_us(unnest({literals(names)}::VARCHAR[])::TIMESTAMPTZ)"
+            )
+            return names, _structs(
+                [
+                    (name, "", "", int(str(offset[0])), "")
+                    for name, offset in zip(names, offsets, strict=True)
+                ],
+                self._text,
+            )
+        values = self._values()
+        several = Counter(channel for _, channel in values)
+        if self._known.layout == "matrix":
+            return [name for name, _ in values], _structs(
+                [(name, channel, "", 0, name) for name, channel in values], self._text
+            )
+        return [name for name, _ in values], _structs(
+            [
+                (name, channel, name if several[channel] > 1 else "", 0, "")
+                for name, channel in values
+            ],
+            self._text,
+        )
+
+    _day_minutes: int | None = None
+    _end_us = "NULL::BIGINT"
+
+    def _rows_sql(self, stamp_us: str) -> str:
+        columns, structs = self._unpivoted()
+        decimals = self._decimals(columns)
+        factor, left_out = self._unit()
+        direction = self._direction()
+        registers = [self._text(name) for name in self._found.roles.get("register", ())]
+        if column := self._one("direction"):
+            registers.append(self._text(column))
+        matrix = self._known.layout == "matrix"
+        register = f"concat_ws(' ', {', '.join([*registers, 'v.register'])})"
+        present = " OR ".join(f"{ident(name)} IS NOT NULL" for name in self._scan.types)
+        keep = self._keep_sql()
+        number = decimals.number("v.text")
+        minutes = self._minutes_sql()
+        return f"""
+            SELECT row, {"v.customer" if matrix else "customer"} AS customer,
+                   stamp_us + v.late_us AS stamp_us, {minutes} AS minutes,
+                   {self._end_us} AS end_us,
+                   {number} AS value,
+                   CASE WHEN ({number}) IS NULL THEN v.text END AS unreadable,
+                   factor, quality,
+                   CASE WHEN direction IN ('delivered', 'received', 'net')
+                            AND v.channel <> 'received' THEN direction
+                        ELSE coalesce(nullif(v.channel, ''), 'delivered') END AS channel,
+                   {register} AS register,
+                   CASE WHEN NOT kept THEN {literal(NOT_A_READING)}
+                        WHEN direction = 'gas' THEN {literal(GAS)}
+                        WHEN direction = 'inside' THEN {literal(INSIDE)}
+                        ELSE left_out END AS left_out
+            FROM (
+                SELECT *, row_number() OVER () AS row, {self._customer()} AS customer,
+                       {stamp_us} AS stamp_us, {factor} AS factor, {left_out} AS left_out,
+                       {direction} AS direction, {self._quality()} AS quality, {keep} AS kept,
+                       unnest({structs}) AS v
+                FROM {self._scan.sql} WHERE {present}
+            )
+        """
+
+    def _keep_sql(self) -> str:
+        tests = []
+        for pattern, texts in self._known.keep.items():
+            for name, plain in self._found.header.plain.items():
+                if re.fullmatch(pattern, plain):
+                    words = [
+                        word
+                        for word in self._distinct(self._text(name))
+                        if re.fullmatch(texts, plain_name(word))
+                    ]
+                    tests.append(f"coalesce({self._text(name)}, '') IN {listed(words)}")
+        return " AND ".join(tests) or "true"
+
+    def _count_left_out(self, rows: str) -> None:
+        query = f"SELECT left_out, count(*) FROM {rows} GROUP BY left_out"
+        found = {row[0]: int(str(row[1])) for row in self._rows(query)}
+        kept = found.pop(None, 0)
+        self.left_out.update({str(reason): count for reason, count in found.items()})
+        if not kept and found:
+            if GAS in found:
+                raise self._gas("in all rows")
+            raise NoUsableReadingError(self._path, "all rows", "a reading", next(iter(found)))
+
+    # ------------------------------------------------------------------------------- lengths
+
+    def _minutes_sql(self) -> str:
+        """Write the length of a row's interval; NULL if the distance of rows decides."""
+        if self._options.minutes is not None:
+            return str(self._options.minutes)
+        if self._day_minutes is not None:
+            return str(self._day_minutes)
+        if isinstance(self._known.minutes, int):
+            return str(self._known.minutes)
+        if self._known.minutes == "spacing" or self._known.cumulative:
+            return "NULL::INTEGER"
+        if column := self._one("minutes"):
+            return self._stated_minutes(column)
+        return self._between_sql()
+
+    def _stated_minutes(self, column: str) -> str:
+        words = {word: _minutes_of(word) for word in self._distinct(self._text(column))}
+        unknown = [w for w, minutes in words.items() if minutes is None and plain_name(w)]
+        if unknown:
+            expected = "lengths such as PT15M, 15 or 60min"
+            raise self._refuse(f"column {ident(column)}", expected, unknown[0])
+        whens = " ".join(
+            f"WHEN {literal(word)} THEN {minutes}" for word, minutes in words.items() if minutes
+        )
+        return f"CASE {self._text(column)} {whens} END" if whens else "NULL::INTEGER"
+
+    def _between_sql(self) -> str:
+        """Write the distance of start and end; ends may be the last minute of the interval."""
+        end, end_date, end_time = (self._one(r) for r in ("end", "end_date", "end_time"))
+        if end:
+            text, where = self._text(end), f"column {ident(end)}"
+        elif end_time and (day := end_date or self._one("date")):
+            text, where = self._joined(day, end_time), f"column {ident(end_time)}"
+        else:
+            return "NULL::INTEGER"
+        reader = self._read_stamps(text, where)
+        self._end_us = reader.sql
+        distance = f"((({reader.sql}) - stamp_us) // {MINUTE_US} + {DAY_MINUTES}) % {DAY_MINUTES}"
+        whole = f"(CASE WHEN {distance} % 5 = 4 THEN {distance} + 1 ELSE {distance} END)"
+        days = f"(({reader.sql}) - stamp_us) // {MINUTE_US}"
+        return (
+            f"CASE WHEN {whole} IN {ALLOWED_MINUTES} THEN {whole}"
+            f" WHEN {days} >= {DAY_MINUTES - 60} THEN {days} END"
+        )
+
+    def _with_minutes(self, rows: str) -> str:
+        """Give rows without a length the most common distance of rows on their day."""
+        missing = self._rows(f"SELECT count(*) FROM {rows} WHERE minutes IS NULL")[0][0]
+        if not missing:
+            return rows
+        per_day = f"customer, register, channel, stamp_us // {DAY_US}"
+        whole = self._rows(f"""
+            SELECT mode(us // {MINUTE_US}) FROM (
+                SELECT stamp_us - lag(stamp_us) OVER (
+                    PARTITION BY customer, register, channel ORDER BY stamp_us) AS us FROM {rows}
+            ) WHERE us > 0
+        """)[0][0]
+        stated = self._rows(f"SELECT mode(minutes) FROM {rows} WHERE minutes IS NOT NULL")[0][0]
+        usual = stated or whole
+        if usual is None:
+            raise self._refuse("time stamps", "several readings, or minutes=…", "one of a kind")
+        if stated or self._known.cumulative:
+            late = (
+                f"end_us < stamp_us AND end_us % {DAY_US} <> 0"
+                if self._known.trust_ends
+                else "false"
+            )
+            return f"""(
+                SELECT * REPLACE (
+                    CASE WHEN {late} THEN end_us - {usual} * {MINUTE_US} ELSE stamp_us END
+                        AS stamp_us,
+                    coalesce(minutes, {usual}) AS minutes
+                ) FROM {rows}
+            )"""
+        named = self._write(
+            "spaced",
+            f"""
+            SELECT * EXCLUDE (us), CASE WHEN us > 0 THEN us // {MINUTE_US} END AS distance
+            FROM (SELECT *, stamp_us - lag(stamp_us) OVER (
+                      PARTITION BY {per_day} ORDER BY stamp_us) AS us FROM {rows})
+        """,
+        )
+        return f"""(
+            SELECT * REPLACE (coalesce(mode(distance) OVER (PARTITION BY {per_day}), {usual})
+                              AS minutes) FROM {named}
+        )"""
+
+    def _refuse_long_intervals(self, rows: str) -> None:
+        """Reject daily and monthly totals by name."""
+        found = self._rows(f"SELECT mode(minutes), count(*) FROM {rows}")[0]
+        usual = int(str(found[0] or 0))
+        shortest, longest = DAY_MINUTES - 60, DAY_MINUTES + 60
+        if usual >= shortest:
+            kind = "daily totals" if usual <= longest else "totals of several days"
+            expected = "intervals of at most 60 minutes; export the interval data instead"
+            raise self._refuse("interval lengths", expected, kind)
+        if usual not in ALLOWED_MINUTES:
+            expected = f"intervals of {ALLOWED_MINUTES} minutes, or minutes=…"
+            raise self._refuse("interval lengths", expected, f"{usual} minutes")
+
+    def _assumptions(self) -> tuple[str, ...]:
+        found = [f"format: {self._known.name}, by its {self._found.evidence}"]
+        if self._unit_name:
+            found.append(f"unit: {self._unit_name}")
+        if self._one("customer") is None and self._known.layout != "matrix":
+            stated = self._options.customer or self._found.from_letterhead("customer")
+            origin = "the letterhead" if stated else "the name of the file"
+            if self._options.customer is None:
+                found.append(f"customer: {origin}, as no column names it")
+        for role, names in self._found.roles.items():
+            found.append(f"{role}: column {', '.join(map(repr, names[:4]))}")
+        if self._known.layout != "rows":
+            found.append(f"layout: {self._known.layout}")
+        found.append(f"stamp: {self._known.stamp} of its interval")
+        return tuple(found)
+
+
+def _minutes_of(text: str) -> int | None:
+    """Return the minutes that a text such as PT15M, 15, 60min or PT1H names."""
+    name = plain_name(text).replace("_", "")
+    if found := re.fullmatch(r"(?:pt)?(\d+)(?:m|min|mins|minutes?)?", name):
+        return int(found[1])
+    if found := re.fullmatch(r"(?:pt)?(\d+)(?:h|hr|hour|hours)", name):
+        return 60 * int(found[1])
+    return {"hourly": 60, "hour": 60, "quarterhour": 15, "halfhour": 30, "p1d": 1440}.get(name)
+
+
+def _structs(cells: Sequence[tuple[str, str, str, int, str]], text: Callable[[str], str]) -> str:
+    """Write a list of values: text, channel, register, delay and customer."""
+    made = (
+        f"{{'text': {text(name)}, 'channel': {literal(channel)}, 'register': {literal(register)},"
+        f" 'late_us': {late}::BIGINT, 'customer': {literal(customer)}}}"
+        for name, channel, register, late, customer in cells
+    )
+    return f"[{', '.join(made)}]"

@@ -1,0 +1,189 @@
+"""Opening of sources: files of any known kind, or a query, as something that DuckDB scans."""
+
+import datetime as dt
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from wattveil.errors import InvalidFileError, NoUsableReadingError
+from wattveil.readings import schema
+from wattveil.readings.batches import ProblemLog
+from wattveil.readings.containers import expand
+from wattveil.readings.csv_files import scan_csv
+from wattveil.readings.formats.green_button import green_button_batches
+from wattveil.readings.formats.green_button_catalogue import ClockEvidence
+from wattveil.readings.formats.nem12 import nem12_batches
+from wattveil.readings.formats.sections import SCHEMA as SECTIONS_SCHEMA
+from wattveil.readings.formats.sections import SECTIONED, section_batches
+from wattveil.readings.formats.staging import STAGED_TABLE, stage
+from wattveil.readings.formats.table_columns import FoundLayout
+from wattveil.readings.options import Implausible, MeasuredIn, ReadOptions, Stamp
+from wattveil.readings.recognition import (
+    KnownFile,
+    direct_layout,
+    is_sectioned,
+    known_files,
+    staged_parts,
+    unknown_files,
+)
+from wattveil.readings.remote import local_copies
+from wattveil.readings.sources import (
+    Kind,
+    Scan,
+    ScratchDatabase,
+    duckdb_reads,
+    kind_of,
+    resolve,
+    scan_parquet,
+    spill_query,
+)
+from wattveil.readings.timestamps import known_zone
+
+_ANY_DAY = dt.datetime(2020, 1, 1)  # noqa: DTZ001 - a local time
+_LOCAL_START = "(SELECT * REPLACE (make_timestamp(epoch_us(start_utc)) AS start_utc) FROM {scan})"
+
+
+@dataclass(frozen=True)
+class OpenedSource:
+    """A source that DuckDB can scan."""
+
+    scan: Scan
+    files: list[Path]
+    origins: Sequence[Path] = ()  # as the user named them; a container holds several files
+    passed_over: Sequence[Path] = ()
+    log: ProblemLog | None = None
+    layout: FoundLayout | None = None  # of a known format
+    kind: str = "table"
+
+
+def open_query(database: ScratchDatabase, source: object, sql: str) -> OpenedSource:
+    """Run a query of a database."""
+    target = database.folder / "query.parquet"
+    spill_query(str(source), sql, target)
+    return OpenedSource(scan_parquet(database.connection, [target]), [target], [target])
+
+
+def open_files(
+    database: ScratchDatabase, source: str | Path | Sequence[str | Path], options: ReadOptions
+) -> OpenedSource:
+    """Open files, addresses and containers."""
+    passed_over: list[Path] = []
+    origins = resolve(local_copies(source, database.folder), passed_over)
+    files = expand(origins, database, table=options.table, passed_over=passed_over)
+    opened = _plain_files(database, files, options)
+    return replace(opened, origins=origins, passed_over=passed_over)
+
+
+def _plain_files(
+    database: ScratchDatabase, files: list[Path], options: ReadOptions
+) -> OpenedSource:
+    """Open plain files; those that are no table are streamed or staged first."""
+    kind = kind_of(files)
+    if kind is Kind.CSV and all(map(is_sectioned, files)):
+        return _sectioned(database, files, options)
+    layout = None
+    if known := known_files(files, kind, options):
+        layout = direct_layout(known)
+        if layout is None:
+            return _known(database, files, known, options)
+    elif known := unknown_files(files, kind, options):
+        return _known(database, files, known, options)
+    if kind is Kind.CSV:
+        scan = scan_csv(files, skip_lines=options.skip_lines)
+        return OpenedSource(scan, files, layout=layout, kind=str(kind))
+    if kind is Kind.PARQUET:
+        scan = scan_parquet(database.connection, files)
+        return OpenedSource(scan, files, layout=layout, kind=str(kind))
+    return _streamed(database, files, kind, options)
+
+
+def _streamed(
+    database: ScratchDatabase,
+    files: list[Path],
+    kind: Kind,
+    options: ReadOptions,
+) -> OpenedSource:
+    """Write the readings of Green Button and NEM12 files to the scratch folder."""
+    log = ProblemLog(database.folder / "left_out.csv")
+    target = database.folder / "streamed.parquet"
+    clocks: list[ClockEvidence] = []
+    rows = 0
+    with closing(log), pq.ParquetWriter(target, schema.READINGS_SCHEMA) as writer:
+        for path in files:
+            batches = (
+                green_button_batches(path, problems=log, clocks=clocks)
+                if kind is Kind.GREEN_BUTTON
+                else nem12_batches(path, problems=log)
+            )
+            for batch in batches:
+                rows += batch.num_rows
+                writer.write_batch(batch)
+    if not rows:
+        raise _without_electricity(files[0], kind, log)
+    scan = scan_parquet(database.connection, [target])
+    if _is_local(files[0], clocks, options):
+        scan = replace(scan, sql=_LOCAL_START.format(scan=scan.sql))
+        scan = replace(scan, types={**scan.types, "start_utc": "TIMESTAMP"})
+        log.notes["start is local time: titles, or daily blocks and the offset, say so"] += rows
+    return OpenedSource(scan, files, log=log, kind=str(kind))
+
+
+def _without_electricity(path: Path, kind: Kind, log: ProblemLog) -> InvalidFileError:
+    """Return the error about a file in which nothing is a reading of electricity."""
+    reasons = [reason for reason, _ in log.dropped.most_common(3)]
+    gas = "commodity is not electricity", "service is not electricity", "unit is neither Wh nor W"
+    if reasons and set(reasons) <= set(gas):
+        expected = "electricity; request the electricity usage point instead"
+        return NoUsableReadingError(path, str(kind), expected, "gas or water: " + reasons[0])
+    return NoUsableReadingError(path, str(kind), "a reading of electricity", reasons or "none")
+
+
+def _is_local(path: Path, clocks: Sequence[ClockEvidence], options: ReadOptions) -> bool:
+    """Return whether the starts of Green Button files are local time written as UTC."""
+    zone = options.timezone or "UTC"
+    if not clocks or known_zone("timezone", zone).utcoffset(_ANY_DAY) == dt.timedelta():
+        return False
+    if all(clock.is_local for clock in clocks):
+        return True
+    if any(clock.is_local or clock.days_are_utc for clock in clocks):
+        if options.implausible is Implausible.ACCEPT:
+            return False
+        expected = f"daily blocks that begin at midnight in {zone}, or implausible='accept' for UTC"
+        raise InvalidFileError(path, "IntervalBlock", expected, "blocks that begin at 0:00 UTC")
+    return False
+
+
+def _known(
+    database: ScratchDatabase,
+    files: list[Path],
+    known: Sequence[KnownFile],
+    options: ReadOptions,
+) -> OpenedSource:
+    """Stage files of known formats."""
+    log = ProblemLog(database.folder / "left_out.csv")
+    with closing(log), duckdb_reads(files):
+        staged = stage(database.connection, staged_parts(known), options, database.folder)
+    log.dropped.update(staged.left_out)
+    scan = scan_parquet(database.connection, staged.paths)
+    return OpenedSource(scan, files, log=log, layout=staged.layout)
+
+
+def _sectioned(
+    database: ScratchDatabase,
+    files: list[Path],
+    options: ReadOptions,
+) -> OpenedSource:
+    """Stage files in sections."""
+    target = database.folder / "sections.parquet"
+    with pq.ParquetWriter(target, SECTIONS_SCHEMA) as writer:
+        for path in files:
+            for batch in section_batches(path, options):
+                writer.write_batch(batch)
+    layout = FoundLayout(
+        STAGED_TABLE, MeasuredIn.KWH, Stamp.START, (f"format: {SECTIONED}, by its headings",)
+    )
+    scan = scan_parquet(database.connection, [target])
+    return OpenedSource(scan, files, layout=layout)

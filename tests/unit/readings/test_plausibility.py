@@ -1,0 +1,162 @@
+"""Data that contradict themselves are refused with the evidence; tables of one home are read."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.readings import read_readings
+
+Write = Callable[..., Path]
+
+_HOURS = [f"2024-01-{day:02} {hour:02}:00" for day in range(1, 4) for hour in range(24)]
+_LOADS = [round(1 + math.sin(place), 3) for place in range(len(_HOURS))]
+
+
+def _lines(header: str, values: list[float], *, before: str = "", after: str = "") -> list[str]:
+    rows = zip(_HOURS, values, strict=True)
+    return [header, *(f"{before}{stamp},{value}{after}" for stamp, value in rows)]
+
+
+def test_a_register_is_known_by_its_values(write: Write) -> None:
+    """Whatever its column is called: refused, and differenced with the option."""
+    states = [5000 + sum(_LOADS[: place + 1]) for place in range(len(_LOADS))]
+    path = write(*_lines("id,timestamp,kwh", states, before="a,"))
+    with pytest.raises(InvalidFileError, match=r"never fall in 3\.0 days"):
+        read_readings(path)
+    read = read_readings(path, cumulative=True).to_arrow()
+    assert sum(read["kwh"].to_pylist()) == pytest.approx(sum(_LOADS[1:]))
+    in_wh = write(*_lines("id,timestamp,wh", [1000 * s for s in states], before="a,"), name="w.csv")
+    read = read_readings(in_wh, cumulative=True).to_arrow()
+    assert sum(read["kwh"].to_pylist()) == pytest.approx(sum(_LOADS[1:]))
+    with pytest.raises(InvalidParameterError, match="unit"):
+        read_readings(path, cumulative=True, unit="kW")
+
+
+def test_a_load_beyond_the_bound_is_refused_unless_accepted(write: Write) -> None:
+    """A wrong unit is off a thousandfold."""
+    path = write(*_lines("id,timestamp,value", [1000 * kwh for kwh in _LOADS], before="a,"))
+    with pytest.raises(InvalidFileError, match="median load of at most 100 kW"):
+        read_readings(path)
+    for options in ({"unit": "Wh"}, {"implausible": "accept"}):
+        assert read_readings(path, **options).report.rows_out == len(_LOADS)  # type: ignore[call-overload]
+
+
+def test_intervals_that_overlap_are_refused(write: Write) -> None:
+    """A length of 60 minutes on rows 15 minutes apart."""
+    stamps = [f"2024-01-01 {q // 4:02}:{q % 4 * 15:02}" for q in range(96)]
+    path = write("id,timestamp,kwh,minutes", *(f"a,{s},{q % 7},60" for q, s in enumerate(stamps)))
+    with pytest.raises(InvalidFileError, match="60 minutes that begin 15 minutes apart"):
+        read_readings(path)
+    assert read_readings(path, minutes=15).lengths == (15,)
+
+
+@pytest.mark.parametrize(
+    ("unit", "per_kwh"), [("Wh", 1000), ("kWh", 1), ("MWh", 0.001), ("W", 1000), ("kW", 1)]
+)
+def test_units_of_a_column_and_of_names(write: Write, unit: str, per_kwh: float) -> None:
+    """Hourly values, so that power and energy have the same number."""
+    values = [per_kwh * kwh for kwh in _LOADS]
+    column = write(*_lines("id,timestamp,value,unit", values, before="a,", after=f",{unit}"))
+    named = write(*_lines(f"id,timestamp,usage ({unit})", values, before="a,"), name="n.csv")
+    option = write(*_lines("id,timestamp,value", values, before="a,"), name="o.csv")
+    found = [read_readings(column), read_readings(named), read_readings(option, unit=unit)]
+    for readings in found:
+        total = sum(readings.to_arrow()["kwh"].to_pylist())
+        assert total == pytest.approx(sum(_LOADS))
+
+
+def test_gas_is_named(write: Write) -> None:
+    """A unit of volume is no energy."""
+    column = write(*_lines("id,timestamp,value,unit", _LOADS, before="a,", after=",m3"))
+    with pytest.raises(InvalidFileError, match="one unit, such as kWh"):
+        read_readings(column)
+    named = write(*_lines("id,timestamp,usage_m3", _LOADS, before="a,"), name="named.csv")
+    with pytest.raises(InvalidFileError, match="gas or water"):
+        read_readings(named, columns={"value": "usage_m3"})
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "time,Import T1,Import T2",
+        "time,temperature,humidity",
+        "time,Phase A (Wh),Phase B (Wh)",
+        "time,sensor status,state",
+    ],
+)
+def test_channels_and_sensors_are_no_customers(write: Write, header: str) -> None:
+    """A matrix has no unit, direction, state or sensor in its names."""
+    lines = [header, *(f"{stamp},{kwh},1" for stamp, kwh in zip(_HOURS, _LOADS, strict=True))]
+    with pytest.raises(InvalidFileError, match="'value'"):
+        read_readings(write(*lines))
+
+
+def test_a_home_without_a_column_of_customers(write: Write) -> None:
+    """Named by its file; an export column is subtracted, sensors beside it are left."""
+    rows = zip(_HOURS, _LOADS, strict=True)
+    lines = [f"{stamp},{kwh},0.25,17" for stamp, kwh in rows]
+    path = write("time,consumption (kWh),export (kWh),temperature", *lines, name="house 3.csv")
+    table = read_readings(path, timezone="Europe/Paris").to_arrow()
+    assert set(table["customer_id"].to_pylist()) == {"house 3"}
+    assert sum(table["kwh"].to_pylist()) == pytest.approx(sum(_LOADS) - 0.25 * len(_LOADS))
+
+
+def test_wide_tables_of_ends_and_of_channels(write: Write) -> None:
+    """Unknown tables with columns named by times, with or without customers."""
+    ends = [f"{hour}:00" for hour in range(1, 24)] + ["0:00"]
+    values = ",".join(str(hour) for hour in range(24))
+    path = write(",".join(["id", "date", *ends]), f"a,2024-05-01,{values}")
+    table = read_readings(path).to_arrow().to_pylist()
+    assert [row["kwh"] for row in table] == list(range(24))
+    assert table[-1]["start_utc"].hour == 23
+    starts = [f"{hour}:00" for hour in range(24)]
+    named = write(",".join(["date", *starts]), f"2024-05-01,{values}", name="home.csv")
+    assert read_readings(named).to_arrow()["customer_id"][0].as_py() == "home"
+    with pytest.raises(InvalidFileError):
+        read_readings(named, stamp="end")
+    flows = write(
+        ",".join(["id", "date", "channel", *starts]),
+        f"a,2024-05-01,import,{values}",
+        f"a,2024-05-01,export,{values}",
+        name="flows.csv",
+    )
+    assert set(read_readings(flows).to_arrow()["kwh"].to_pylist()) == {0.0}
+
+
+def test_a_numbered_column_contradicts_an_end(write: Write) -> None:
+    """h00 is a start: the option is rejected, not ignored."""
+    names = [f"h{hour:02}" for hour in range(24)]
+    path = write(",".join(["id", "date", *names]), "a,2024-05-01," + ",".join("1" * 24))
+    with pytest.raises(InvalidParameterError, match="stamp must be start"):
+        read_readings(path, stamp="end")
+
+
+def test_a_letterhead_and_trailing_delimiters(write: Write) -> None:
+    """The header is found below; empty cells have no name but do no harm."""
+    rows = [f"a,{stamp},{kwh}," for stamp, kwh in zip(_HOURS, _LOADS, strict=True)]
+    path = write("Energy report", "", "Made on,2024-02-01", "id,timestamp,kwh,", *rows)
+    assert read_readings(path).report.rows_out == len(_LOADS)
+
+
+def test_all_missing_roles_are_named_at_once(write: Write) -> None:
+    """With the option to paste, and without a list of a hundred columns."""
+    path = write(",".join(f"c{place}" for place in range(120)), ",".join("1" * 120))
+    with pytest.raises(InvalidFileError) as caught:
+        read_readings(path)
+    assert "columns={'customer': …, 'stamp': …, 'value': …}" in caught.value.expected
+    assert len(caught.value.found) <= 13  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("magic", "name"),
+    [(b"PK\x03\x04", "ZIP"), (b"\x89HDF\r\n\x1a\n", "HDF5"), (b"%PDF-1.7", "PDF")],
+)
+def test_binary_files_are_named(tmp_path: Path, magic: bytes, name: str) -> None:
+    """Not taken for a table with odd columns."""
+    path = tmp_path / "data.bin"
+    path.write_bytes(magic + bytes(200))
+    with pytest.raises(InvalidFileError, match=name):
+        read_readings(path)
