@@ -32,7 +32,7 @@ _SHOWN_PROBLEMS = 5
 def one_of(choices: Iterable[object]) -> str:
     """Return the choices of a rule as text, such as "one of: local, spark"."""
     listed = ", ".join(map(str, choices))
-    return f"one of: {listed}" if listed else "one of them, and there are none"
+    return f"one of: {listed}" if listed else "one of the available values (there are none)"
 
 
 class WattveilError(Exception):
@@ -153,7 +153,7 @@ class ServerRefusalError(WattveilError):
         self.code = code
         self.details = dict(details)
         more = "".join(f"; {name}: {_listed(value)}" for name, value in details.items())
-        super().__init__(f"the server refuses ({code}): {title}{more}")
+        super().__init__(f"the server refused the request ({code}): {title}{more}")
 
 
 def _listed(detail: object) -> str:
@@ -187,9 +187,9 @@ class MissingJavaError(WattveilError):
     def __init__(self, minimum: int, found: str | None) -> None:
         self.minimum = minimum
         self.found = found
-        seen = "no Java was found" if found is None else f"found: {found}"
+        seen = "but none was found" if found is None else f"but found {found}"
         super().__init__(
-            f"Spark needs Java {minimum} or later, {seen}. Install it"
+            f"Spark needs Java {minimum} or later, {seen}. Install Java"
             f" (Debian: apt install openjdk-{minimum}-jre-headless) or set JAVA_HOME"
         )
 

@@ -134,7 +134,7 @@ def test_the_solar_page_shows_what_is_released_first(browser: Browser, tmp_path:
     assert sum("interval" in fact or "(" in fact for fact in facts) == 3
     headings = page.locator("h2").all_inner_texts()
     assert headings == [
-        "Released averages: the attack finds noise",
+        "Released averages: the attack recovers only noise",
         "For comparison: unprotected averages",
     ]
     page.close()

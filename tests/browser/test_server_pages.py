@@ -55,7 +55,7 @@ def look_at_the_books(owner: Page) -> None:
     share = gauge.locator("meter").evaluate("bar => bar.value")
     assert 0.5 < share < 0.75  # shares add up, epsilon does not: its own share is 0.75
     assert f"{100 * share:.0f} % spent" in gauge.inner_text()
-    assert "epsilon 1.5 so far, 2 at the end" in gauge.inner_text()
+    assert "epsilon 1.5 of 2 spent" in gauge.inner_text()
 
 
 def test_owner_and_analyst_do_their_work(browser: Browser, server: Running) -> None:
@@ -209,7 +209,7 @@ def test_going_back_and_clicking_twice_spends_once(
     once = spent_by_ann(server)
     assert once > before
     page.go_back()  # to the confirmation
-    page.wait_for_selector("text=This order was placed")
+    page.wait_for_selector("text=This order has been placed")
     looked_at(page, f"placed-{width}", width)
     page.reload()
     assert page.locator(f"a[href='{release.removeprefix(server.url)}']").is_visible()
@@ -225,7 +225,7 @@ def test_errors_are_pages_in_plain_words(browser: Browser, server: Running, widt
     signed_in(page, server.tokens["ann"])
     for path, heading in (
         ("/nothing", "Page not found"),
-        ("/admin", "You have no access to this page"),
+        ("/admin", "You do not have access to this page"),
         ("/admin/people", "This page cannot be opened this way"),
     ):
         page.goto(server.url + path)

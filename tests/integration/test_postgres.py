@@ -28,7 +28,7 @@ def test_a_query_gives_readings(database: str) -> None:
 def test_a_query_that_fails_hides_the_password(database: str) -> None:
     """The error names the server and the fault, not the user."""
     address = database.replace("tester@", "tester:hunter2@")
-    with pytest.raises(InvalidFileError, match="a query that runs") as caught:
+    with pytest.raises(InvalidFileError, match="a valid query") as caught:
         read_readings(address, sql="SELECT * FROM nothing")
     assert "nothing" in str(caught.value)
     assert "hunter2" not in str(caught.value)

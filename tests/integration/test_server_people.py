@@ -109,7 +109,7 @@ def test_a_quote_shows_what_is_paid_already(server: Running) -> None:
         in Browser(server, "ann").post("/datasets/homes/quote", **fields).body
     )
     assert (
-        b"This release exists already"
+        b"This release already exists"
         in Browser(server, "bob").post("/datasets/homes/quote", **fields).body
     )
 

@@ -1,4 +1,4 @@
-"""Releases as analysts read them: a bundle on disk, its tables, charts, model and verification.
+"""Published releases for analysts: a bundle on disk, its tables, charts, model and verification.
 
 >>> import wattveil
 >>> bundle = wattveil.read_bundle("bundle")  # doctest: +SKIP
@@ -31,7 +31,7 @@ _CURVES = ("centroids", "load_shapes", "load_duration")
 
 
 class ReleaseTables(ChartedResult):
-    """Base of releases whose tables a manifest describes."""
+    """Base class of releases whose tables are described by a manifest."""
 
     @property
     @abstractmethod
@@ -43,12 +43,12 @@ class ReleaseTables(ChartedResult):
         """Return a table that the manifest lists."""
 
     def plot(self, table: str | None = None) -> "Figure":
-        """Return a Plotly figure of load curves; bands are 95 %, ± 1.96 standard errors.
+        """Return a Plotly figure of load curves with 95 % bands (± 1.96 standard errors).
 
         Parameters
         ----------
         table
-            A table of load curves, such as ``load_shapes``; None is the first there is.
+            A table of load curves, such as ``load_shapes``; None is the first available one.
         """
         from wattveil.web.curves import chart_figure  # noqa: PLC0415 - slow to load
 
@@ -91,7 +91,7 @@ class ReleaseTables(ChartedResult):
 
 @dataclass(frozen=True, eq=False)
 class Bundle(ReleaseTables):
-    """A release on disk. `read_bundle` opens it; nothing in it is checked before `verify`."""
+    """A published release on disk, opened by `read_bundle`; not checked until `verify`."""
 
     folder: Path
 
@@ -104,13 +104,13 @@ class Bundle(ReleaseTables):
 
     @property
     def model(self) -> "SyntheticModel":
-        """The released model of synthetic customers; its ``sample`` draws them at no cost."""
+        """The released model of synthetic customers; ``sample`` draws them at no privacy cost."""
         from wattveil.products.synthesis import read_model  # noqa: PLC0415 - slow to load
 
         return read_model(self.folder)
 
     def verify(self, trusted: "Ed25519PublicKey | None" = None) -> "VerificationReport":
-        """Check the bundle without its data, as `verify_bundle` does."""
+        """Verify the bundle without access to the data, as `verify_bundle` does."""
         from wattveil.bundle.verify.verify_bundle import verify_bundle  # noqa: PLC0415 - slow
 
         return verify_bundle(self.folder, trusted=trusted)
@@ -122,7 +122,7 @@ class Bundle(ReleaseTables):
 
 
 def read_bundle(path: str | Path) -> Bundle:
-    """Open the folder of a published release; its manifest must be there.
+    """Open a published release from its folder, which must contain a manifest.
 
     Parameters
     ----------

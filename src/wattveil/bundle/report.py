@@ -47,7 +47,7 @@ def report_page(manifest: Manifest, tables: Mapping[str, Table]) -> str:
         facts=[
             *(fact for one in headlines for fact in one.facts),
             *_achieved_facts(manifest),
-            (guarantee["epsilon"], f"epsilon, the privacy loss, at delta {guarantee['delta']}"),
+            (guarantee["epsilon"], f"epsilon (privacy loss) at delta {guarantee['delta']}"),
         ],
         warning=delta_warning(float(public["delta"]), public["customers"]),
         sections=[*_sections(products, manifest, tables)],
@@ -71,13 +71,13 @@ def sections_of(page: str) -> str:
 
 
 def _plain_guarantee(guarantee: Guarantee) -> str:
-    """Return the guarantee in ordinary words; the exact statement stands further below."""
+    """Return the guarantee in plain words; the exact statement follows further below."""
     factor = guarantee.sentence.partition("at most ")[2].partition(" p")[0]
     is_global = guarantee.tier is Tier.GLOBAL
     scope = "" if is_global else "For this data set alone, and with its noise scale as known, "
     text = (
-        f"{scope}whether or not the data of one {guarantee.unit} are included changes the"
-        f" probability of anything in this report by a factor of at most {factor}"
+        f"{scope}including or excluding the data of one {guarantee.unit} changes the"
+        f" probability of any result in this report by a factor of at most {factor}"
         f" (epsilon {guarantee.epsilon:g}), plus at most {guarantee.delta:g} (delta)."
     )
     if not is_global:
@@ -142,7 +142,7 @@ def _budget(manifest: Manifest) -> ReportFigure:
         )
     if aside := [part for part in manifest["products"] if not int(part["grant"]["rho_units"])]:
         names = ", ".join(f"{part['name']} (epsilon {part['epsilon']})" for part in aside)
-        caption += f" Not shown, since allocated from epsilon directly: {names}."
+        caption += f" Not shown, because allocated directly from epsilon: {names}."
     shares = _budget_shares(manifest)
     return ReportFigure(
         "Budget by product",

@@ -39,7 +39,7 @@ app = typer.Typer(
     cls=_Root,
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # they would print local variables: private rows
-    help="Publish statistics of smart meters with differential privacy.",
+    help="Publish smart-meter statistics with differential privacy.",
 )
 admin_app = typer.Typer(
     no_args_is_help=True,
@@ -106,30 +106,35 @@ def main(
     _: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_version, is_eager=True, help="Print the version, and stop."
+            "--version", callback=_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
 ) -> None:
-    """Publish statistics of smart meters with differential privacy."""
+    """Publish smart-meter statistics with differential privacy."""
 
 
 # A new command is one line: _add(group, "name", "package.module", "Its line in the list.")
-_add(app, "demo", "cli.demo", "From simulated meters to a release, synthetic customers, checks.")
-_add(app, "simulate", "cli.data", "Readings of simulated customers.")
-_add(app, "profiles", "cli.data", "Meter readings to one load profile per customer.")
+_add(app, "demo", "cli.demo", "Simulate meters, publish a release, sample customers, verify.")
+_add(app, "simulate", "cli.data", "Simulate meter readings.")
+_add(app, "profiles", "cli.data", "Average meter readings into one load profile per customer.")
 _add(
     app,
     "release",
     "cli.release",
-    "Load profiles to a bundle: differentially private, public, verifiable.",
+    "Publish statistics of load profiles with differential privacy.",
 )
-_add(app, "synthesize", "cli.bundles", "Synthetic customers from a release, at no further budget.")
+_add(
+    app,
+    "synthesize",
+    "cli.bundles",
+    "Sample synthetic customers from a release at no privacy cost.",
+)
 _add(app, "verify", "cli.bundles", "Recompute every claim of a release, without the data.")
 _add(app, "evaluate", "cli.evaluate", "Compare synthetic with real customers.")
-_add(app, "grid", "cli.evaluate", "Real and synthetic customers on the same feeder.")
-_add(app, "compare", "cli.evaluate", "Mechanisms and baselines on the same customers.")
-_add(app, "audit", "cli.audit", "Empirical lower bounds on epsilon, or a replay of a release.")
-_add(app, "rules", "cli.attack", "What an N/X rule suppresses, exposes, and the DP alternative.")
+_add(app, "grid", "cli.evaluate", "Compare real and synthetic customers on a feeder.")
+_add(app, "compare", "cli.evaluate", "Compare mechanisms and baselines on the same customers.")
+_add(app, "audit", "cli.audit", "Compute empirical lower bounds on epsilon, or replay a release.")
+_add(app, "rules", "cli.attack", "Compare an N/X aggregation rule with differential privacy.")
 _add(attack_app, "fifteen-fifteen", "cli.attack", "Recover one customer from two means.")
 _add(attack_app, "filter", "cli.attack", "Filter white and coloured noise.")
 _add(attack_app, "copy", "cli.attack", "Search synthetic customers for real ones.")

@@ -45,13 +45,15 @@ def audit(
     ] = None,
     *,
     request: ReleaseRequest,
-    runs: Annotated[int, typer.Option(help="Releases with and releases without the canary.")] = 40,
+    runs: Annotated[
+        int, typer.Option(help="Number of releases with, and as many without, the canary.")
+    ] = 40,
     report: Report = None,
     replay: Annotated[
         bool,
         typer.Option(
             "--replay",
-            help="Instead: replay the release with one customer changed; compare exact integers.",
+            help="Replay the release with one customer changed instead; compare exact integers.",
         ),
     ] = False,
     removals: Annotated[
@@ -63,7 +65,7 @@ def audit(
     ] = 10,
     canaries: Annotated[
         int,
-        typer.Option(help="Number of canaries of each one-run audit.", rich_help_panel=STATISTICS),
+        typer.Option(help="Number of canaries in each one-run audit.", rich_help_panel=STATISTICS),
     ] = 1000,
     confidence: Annotated[
         float,
@@ -72,7 +74,7 @@ def audit(
     seed: Annotated[
         int,
         typer.Option(
-            help="Seed of the canary assignment; of --replay, seed of its noise.",
+            help="Seed of the canary assignment; with --replay, of the noise.",
             rich_help_panel=STATISTICS,
         ),
     ] = 0,
@@ -84,7 +86,7 @@ def audit(
     with refusals(context):
         check_folders({"report": report})
         if replay and report is not None:
-            rule = "left out with --replay, which has none"
+            rule = "left out with --replay, which writes no report"
             raise InvalidParameterError("report", rule, str(report))
         rows = _simulated() if profiles is None else Profiles.read_parquet(profiles)
         if replay:

@@ -104,7 +104,9 @@ def synthesize(
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print what was written as JSON.", rich_help_panel=EXECUTION),
+        typer.Option(
+            "--json", help="Print a summary of the output as JSON.", rich_help_panel=EXECUTION
+        ),
     ] = False,
 ) -> None:
     """Draw synthetic customers from the model of a bundle; no privacy budget is spent.

@@ -97,11 +97,13 @@ def simulate(
         typer.Option(help="The same seed gives the same customers.", rich_help_panel=_SIMULATION),
     ] = 1,
     missing: Annotated[
-        float, typer.Option(help="Share of reads that are lost.", rich_help_panel=_SIMULATION)
+        float, typer.Option(help="Share of readings that are missing.", rich_help_panel=_SIMULATION)
     ] = 0.001,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print what was written as JSON.", rich_help_panel=EXECUTION),
+        typer.Option(
+            "--json", help="Print a summary of the output as JSON.", rich_help_panel=EXECUTION
+        ),
     ] = False,
 ) -> None:
     """Write interval readings of simulated customers, and a table of their attributes."""
@@ -219,12 +221,15 @@ def profiles(
     options: ReadOptions,
     memory_mb: Annotated[
         int,
-        typer.Option(help="Memory in MB before the disk is used.", rich_help_panel=EXECUTION),
+        typer.Option(
+            help="Memory limit in MB; beyond it the disk is used.", rich_help_panel=EXECUTION
+        ),
     ] = 600,
     engine: EngineName = "local",
     master: Master = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the account as JSON.", rich_help_panel=EXECUTION)
+        bool,
+        typer.Option("--json", help="Print the row counts as JSON.", rich_help_panel=EXECUTION),
     ] = False,
 ) -> None:
     """Average meter readings into one load profile per customer, and report what was dropped.
@@ -277,7 +282,7 @@ def profiles(
     else:
         _show(console, made)
     if not made.account.profiles:
-        print_error(f"no customer is left, so {out} is not written: see the reasons in the table")
+        print_error(f"no customer is left, so {out} is not written: the table lists the reasons")
         raise typer.Exit(1)
 
 

@@ -11,8 +11,8 @@ import typer
 EXECUTION = "Execution and output"
 STATISTICS = "Statistics"
 
-ENGINE_HELP = "local, or spark for many machines."
-MASTER_HELP = "Of Spark: local[2], spark://host:7077, yarn."
+ENGINE_HELP = "local, or spark for a cluster of machines."
+MASTER_HELP = "Spark master: local[2], spark://host:7077 or yarn."
 
 EngineName = Annotated[str, typer.Option(help=ENGINE_HELP, rich_help_panel=EXECUTION)]
 Master = Annotated[str | None, typer.Option(help=MASTER_HELP, rich_help_panel=EXECUTION)]

@@ -50,12 +50,12 @@ _FIRST_TIME = " (the first time on a machine, compiling takes about half a minut
 )
 def release(
     context: typer.Context,
-    profiles: Annotated[str, typer.Argument(help="Parquet of `wattveil profiles`; private.")],
+    profiles: Annotated[str, typer.Argument(help="Parquet file of `wattveil profiles`; private.")],
     *,
     request: ReleaseRequest,
     out: Annotated[Path, typer.Option(help="New folder for the bundle.")] = Path("bundle"),
     plan: Annotated[
-        bool, typer.Option("--plan", help="Show cost and expected errors, and stop.")
+        bool, typer.Option("--plan", help="Show privacy cost and expected errors, and exit.")
     ] = False,
     target_error: Annotated[
         str | None,
@@ -87,7 +87,7 @@ def release(
         bool,
         typer.Option(
             "--yes",
-            help="Do not ask for confirmation; needed in scripts.",
+            help="Skip the confirmation prompt; required in scripts.",
             rich_help_panel=EXECUTION,
         ),
     ] = False,
@@ -95,10 +95,12 @@ def release(
     master: Master = None,
     as_json: Annotated[
         bool,
-        typer.Option("--json", help="Print plan or result as JSON.", rich_help_panel=EXECUTION),
+        typer.Option(
+            "--json", help="Print the plan or the result as JSON.", rich_help_panel=EXECUTION
+        ),
     ] = False,
 ) -> None:
-    """Release load profiles under one privacy budget, as a folder that anyone can check."""
+    """Publish statistics of load profiles under one privacy budget, in a verifiable folder."""
     console = Console(stderr=as_json)
     with refusals(context):
         target_kw = _target_kw(context.params["epsilon"], target_error)
@@ -116,7 +118,7 @@ def release(
                 started("planning")
                 planned = plan_release(request, grid)
             else:
-                started("looking for epsilon")
+                started("searching for epsilon")
                 planned = plan_for_error(request, target_kw, grid)
         if plan and as_json:
             typer.echo(planned.summary.model_dump_json(indent=2))
@@ -194,7 +196,7 @@ def show_plan(console: Console, plan: ReleasePlan) -> None:
 def _check_answer(*, yes: bool) -> None:
     """Refuse, before the plan is computed, a release that could not be confirmed after it."""
     if not yes and not _can_ask():
-        rule = "given without a terminal, where nobody can confirm the cost"
+        rule = "given where no terminal is available to confirm the cost"
         raise InvalidParameterError("yes", rule, yes)
 
 

@@ -12,7 +12,7 @@ from wattveil.terminal import plain
 EPILOGS = {"serve": "Example: wattveil serve --data server"}
 
 _TLS = "TLS and proxies"
-_HOST_HELP = "Address to listen on; beyond the loopback with TLS or behind a proxy only."
+_HOST_HELP = "Address to listen on; other than loopback only with TLS or behind a proxy."
 
 
 def serve(
@@ -28,7 +28,7 @@ def serve(
     ] = None,
     tls_key: Annotated[
         Path | None,
-        typer.Option(help="Its private key, in PEM format.", rich_help_panel=_TLS),
+        typer.Option(help="Private key of the certificate, in PEM format.", rich_help_panel=_TLS),
     ] = None,
     behind_proxy: Annotated[
         str | None,

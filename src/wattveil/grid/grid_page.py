@@ -21,7 +21,7 @@ from wattveil.web.formatting import format_interval, format_number
 from wattveil.web.pages import write_internal_page
 
 _BINS = 60
-_RATIOS = "Distance from real over the 95th percentile of real redraws: 1 is the limit"
+_RATIOS = "Distance from real over the 95th percentile of resampled real customers: 1 is the limit"
 _COLUMNS = {
     "real": lambda row: format_number(row.real),
     "synthetic": lambda row: format_number(row.synthetic),

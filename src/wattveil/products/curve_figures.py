@@ -86,7 +86,7 @@ def slot_table(
     times = drawn[0].along
     slots = range(0, len(times), math.ceil(len(times) / _MAX_ROWS))
     if slots.step > 1:
-        title += f"; one row in {slots.step}, all are in the folder tables"
+        title += f"; one row in {slots.step}, the tables folder has all"
     head = (along, *(f"{prefix}{curve.name}" for curve in drawn))
     return PageTable(
         title, head, [(times[slot], *(column[slot] for column in texts)) for slot in slots]

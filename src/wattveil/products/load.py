@@ -223,7 +223,7 @@ class Load(Product):
         weights = counts / counts.sum() if counts.any() else np.full(counts.size, 1 / counts.size)
         mean = weights @ np.array([curve.load for curve in drawn])
         times, high, low = drawn[0].along, int(mean.argmax()), int(mean.argmin())
-        energy = f" ({24.0 * mean.mean():.1f} kWh a day)" if _is_one_day(choice) else ""
+        energy = f" ({24.0 * mean.mean():.1f} kWh per day)" if _is_one_day(choice) else ""
         peak = _rounded(mean[high])
         if len(drawn) == 1 and drawn[0].std is not None:
             peak += f" ± {_rounded(TWO_SIDED_95 * drawn[0].std[high])}"
@@ -231,9 +231,9 @@ class Load(Product):
         number = f"{counts.sum():,.0f} ± {TWO_SIDED_95 * np.linalg.norm(errors):,.0f}"
         average = f"{_rounded(mean.mean())} kW"
         return Headline(
-            f"A customer uses {average} on average{energy}, most at {times[high]} ({peak} kW) and"
-            f" least at {times[low]} ({_rounded(mean[low])} kW).",
-            ((average, "mean load per customer"), (number, "customers, estimated")),
+            f"The mean load per customer is {average}{energy}, with a maximum of {peak} kW at"
+            f" {times[high]} and a minimum of {_rounded(mean[low])} kW at {times[low]}.",
+            ((average, "mean load per customer"), (number, "estimated number of customers")),
         )
 
     def figures(self, tables: Mapping[str, Table], choice: Choice) -> Iterator[ReportFigure]:
@@ -293,9 +293,9 @@ def _caption(groups: Table) -> str:
     )
     if clipped > _HIGH_CLIPPED_SHARE:
         caption += (
-            f" Warning: {clipped:.0%} or more of the customers of a group were clipped. The range"
-            " of sizes that was searched, or the public bound on customers, does not fit them, and"
-            " the means may be too low."
+            f" Warning: {clipped:.0%} or more of the customers of a group were clipped. The public"
+            " range of sizes, or the public clipping bound, does not fit them, and the means may be"
+            " too low."
         )
     return caption
 

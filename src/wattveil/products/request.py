@@ -243,7 +243,7 @@ class ReleaseRequest(Declaration):
         found = (
             f"{self.n_clusters:,} clusters for about {self.customers:,} customers (public"
             f" estimate) leave fewer than {MIN_CUSTOMERS_PER_CLUSTER} customers per cluster: noise"
-            " will hide most of them, and the plan takes minutes."
+            " will mask most clusters, and planning takes minutes."
             f" Rule of thumb: at most customers/{MIN_CUSTOMERS_PER_CLUSTER} clusters."
         )
         return (found,)

@@ -93,14 +93,14 @@ def _curve_figures(
 ) -> Iterator[ReportFigure]:
     """Return the curve of each segment, all on one vertical scale."""
     unit = "unit L2 norm" if unit_norm else "kW"
-    caption = "Typical daily load of each segment, the largest first, all on one vertical scale."
+    caption = "Typical daily load of each segment, largest first, on a common vertical scale."
     caption += rest
     if any(one.distinguishable is not None for one in found):
         caption += (
             " Bands are ± 2 standard errors (SE) of the privacy noise. A curve is distinguishable"
             " if it differs from every other distinguishable one by more than 2 SE of the"
-            " difference. Where the size is at most 2 SE, the segment may be noise: its curve is"
-            " pale, and its band may exceed the scale."
+            " difference. Where the size is at most 2 SE, the segment may consist of noise only:"
+            " its curve is drawn pale, and its band may extend beyond the axis."
         )
     if unit_norm:
         caption += " Each customer was scaled to unit L2 norm: curves show shape, not size."
@@ -154,7 +154,7 @@ def _size_figure(found: Sequence[Segment]) -> ReportFigure:
         (f"cluster {one.curve.name}", _size_text(one), *(flag.text for flag in flags_of(one)))
         for one in found
     ]
-    head = ("", "size", *(("curve", "size and noise") if flags_of(found[0]) else ()))
+    head = ("", "size", *(("curve", "size and its noise") if flags_of(found[0]) else ()))
     return ReportFigure(
         "Customers per cluster",
         figure,

@@ -11,7 +11,7 @@ from wattveil.products.tables import Table, curve_names
 from wattveil.web.curves import Curve
 
 MAX_DRAWN = 24
-"""Maximum of segments that a report draws, the largest; its size and its reader have limits."""
+"""Maximum number of segments that a report draws: the largest ones."""
 DISTINGUISHABLE = "distinguishable clusters"
 """Expected and achieved number: the same measure, under the same name."""
 SIZED = "clusters with size above 2 standard errors"
@@ -104,7 +104,10 @@ def largest_segments(found: Sequence[Segment]) -> tuple[list[Segment], str]:
     if len(found) <= MAX_DRAWN:
         return list(found), ""
     drawn = [one for one in found if (one.customers or 0.0) >= sizes[MAX_DRAWN - 1]][:MAX_DRAWN]
-    return drawn, f" The largest {MAX_DRAWN} of {len(found)} are drawn; the folder tables has all."
+    return (
+        drawn,
+        f" Only the {MAX_DRAWN} largest of {len(found)} are drawn; the tables folder has all.",
+    )
 
 
 def _by_size(found: list[Segment]) -> list[Segment]:

@@ -133,7 +133,7 @@ class Shares(Product):
     def figures(self, tables: Mapping[str, Table], choice: Choice) -> Iterator[ReportFigure]:
         """Return the shares of each group."""
         if "cluster_shares" in tables:
-            caption = f"Shares of the customer segments in each {choice.request.by}."
+            caption = f"Share of each customer segment, by {choice.request.by}."
             table = _share_table(tables["cluster_shares"])
             yield ReportFigure(
                 "Shares",

@@ -157,7 +157,7 @@ class Synthesis(Product):
         )
         for one in shown:
             curve, spread = one.curve, spreads[one.curve.number]
-            none = " · too small for any customer" if spread is None else ""
+            none = " · too small to be sampled" if spread is None else ""
             yield ReportFigure(
                 f"Cluster {curve.name}{none}",
                 _spread_figure(curve, spread, limits),

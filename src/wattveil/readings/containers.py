@@ -82,7 +82,7 @@ _OTHERS = {
     b"7z\xbc\xaf\x27\x1c": ("7-Zip", "unpack it first"),
     b"Rar!\x1a\x07": ("RAR", "unpack it first"),
     b"\xfd7zXZ\0": ("xz", "unpack it with xz -d"),
-    b"%PDF-": ("PDF", "ask for the export as CSV"),
+    b"%PDF-": ("PDF", "request the export as CSV"),
     b"Obj\x01": ("Avro", "write the table as Parquet"),
     b"ORC": ("ORC", "write the table as Parquet"),
 }
@@ -190,7 +190,7 @@ class _Expansion:
         if kind is None:
             return [path]
         if depth == _MAX_DEPTH:
-            expected = f"containers in each other at most {_MAX_DEPTH} deep"
+            expected = f"at most {_MAX_DEPTH} levels of nested containers"
             raise InvalidFileError(path, "content", expected, str(kind))
         inner: list[Path]
         match kind:
@@ -257,11 +257,13 @@ class _Expansion:
                     for one in chosen
                 ]
         except UnsafeArchiveError as broken:
-            raise InvalidFileError(path, "ZIP", f"an archive with {broken}", "another") from broken
+            raise InvalidFileError(
+                path, "ZIP", f"an archive with {broken}", "a different archive"
+            ) from broken
         except BROKEN_ZIP as error:
             if isinstance(error, InvalidFileError):
                 raise
-            raise InvalidFileError(path, "ZIP", "a whole archive", str(error)) from error
+            raise InvalidFileError(path, "ZIP", "a complete archive", str(error)) from error
 
     def _decompress(self, path: Path) -> Path:
         """Expand a compressed file; its name loses the ending of the compression."""
@@ -287,7 +289,7 @@ class _Expansion:
                     writer.write_batch(reader.get_batch(number))
                     check_room(target, room)
         except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
-            raise InvalidFileError(path, "Arrow", "a whole file", str(error)[:300]) from error
+            raise InvalidFileError(path, "Arrow", "a complete file", str(error)[:300]) from error
         return target
 
     def _room(self, target: Path) -> int:
@@ -399,7 +401,7 @@ def _spreadsheet(path: Path) -> _Container | None:
         with zipfile.ZipFile(path) as archive:
             names = set(archive.namelist())
     except BROKEN_ZIP as error:
-        raise InvalidFileError(path, "ZIP", "a whole archive", str(error)) from error
+        raise InvalidFileError(path, "ZIP", "a complete archive", str(error)) from error
     for name, program in _OTHER_SPREADSHEETS.items():
         if name in names:
             expected = "meter data: save the sheet as XLSX or CSV"
@@ -430,7 +432,7 @@ def _bzip2_chunks(path: Path) -> Iterator[bytes]:
                 yield chunk
     except (OSError, EOFError, ValueError) as error:
         where = f"byte {done} after decompression"
-        raise InvalidFileError(path, where, "a whole compressed file", str(error)) from error
+        raise InvalidFileError(path, where, "a complete compressed file", str(error)) from error
 
 
 def _tables_of(path: Path, kind: _Container) -> dict[str, bool]:
@@ -450,5 +452,5 @@ def _tables_of(path: Path, kind: _Container) -> dict[str, bool]:
                 found = connection.execute(f"{query} ORDER BY 1").fetchall()
     except (duckdb.Error, sqlite3.Error, UnicodeDecodeError) as error:
         said = str(error).split("\n", 1)[0]
-        raise InvalidFileError(path, str(kind), "a whole database file", said) from error
+        raise InvalidFileError(path, str(kind), "a complete database file", said) from error
     return {str(name): bool(is_view) for name, is_view in found}

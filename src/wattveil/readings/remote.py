@@ -70,13 +70,13 @@ def _over_https(address: str, folder: Path) -> Path:
             return _write(address, response.iter_bytes(CHUNK_BYTES), size, folder)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         where = _shown(address)
-        raise InvalidFileError(where, "connection", "a server that answers", str(error)) from error
+        raise InvalidFileError(where, "connection", "a server that responds", str(error)) from error
 
 
 def _refuse_clear_text(request: httpx.Request) -> None:
     """Refuse a redirection to http."""
     if request.url.scheme != "https":
-        rule = "an https:// address that leads to no other kind"
+        rule = "an https:// address that redirects to https:// only"
         raise InvalidParameterError("source", rule, _shown(str(request.url)))
 
 

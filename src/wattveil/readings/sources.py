@@ -261,7 +261,7 @@ def _start(path: Path) -> bytes:
         with open_binary(path) as stream:
             start = stream.read(_HEAD_BYTES)
     except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
-        raise InvalidFileError(path, "content", "a whole compressed file", str(error)) from error
+        raise InvalidFileError(path, "content", "a complete compressed file", str(error)) from error
     if _UTF_16.match(start):
         expected = "UTF-8 text; iconv -f UTF-16 -t UTF-8 makes it"
         raise InvalidFileError(path, "first bytes", expected, "UTF-16")
@@ -308,7 +308,7 @@ def chunks(path: Path) -> Iterator[bytes]:
             except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
                 where = f"byte {done} after decompression"
                 raise InvalidFileError(
-                    path, where, "a whole compressed file", str(error)
+                    path, where, "a complete compressed file", str(error)
                 ) from error
             if not chunk:
                 return
@@ -362,7 +362,7 @@ def spill_query(database: str, query: str, target: Path, *, max_bytes: int | Non
             _spill_postgres(database, query, target)
     except (duckdb.Error, sqlite3.Error) as error:
         said = str(error).split("\n", 1)[0]
-        raise InvalidFileError(database, "query", "a query that runs", said) from error
+        raise InvalidFileError(database, "query", "a valid query", said) from error
 
 
 def closed_duckdb(path: str | Path) -> duckdb.DuckDBPyConnection:
@@ -421,7 +421,7 @@ def _spill_postgres(database: str, query: str, target: Path) -> None:
             _spill(cursor, target)
     except psycopg.Error as error:
         where = database.rsplit("@", maxsplit=1)[-1]  # the part before it may hold a password
-        raise InvalidFileError(where, "query", "a query that runs", str(error)) from None
+        raise InvalidFileError(where, "query", "a valid query", str(error)) from None
 
 
 def _spill(cursor: _Cursor, target: Path, max_bytes: int | None = None) -> None:

@@ -67,7 +67,7 @@ def workbook_sheet(path: Path, table: str | None) -> Iterator[bytes]:
     except WattveilError:
         raise
     except Exception as error:  # a broken file breaks the libraries in many ways
-        expected = "a whole workbook without a password"
+        expected = "a complete workbook without a password"
         raise InvalidFileError(path, "workbook", expected, str(error)[:300]) from error
 
 
@@ -131,11 +131,13 @@ def _check_size(path: Path) -> None:
                 if part.filename.startswith("xl/") and part.filename.endswith(".xml"):
                     _check_grid(path, part.filename, member_chunks(archive, part))
     except UnsafeArchiveError as error:
-        raise InvalidFileError(path, "workbook", f"a file with {error}", "another") from error
+        raise InvalidFileError(
+            path, "workbook", f"a file with {error}", "a different file"
+        ) from error
     except BROKEN_ZIP as error:
         if isinstance(error, InvalidFileError):
             raise
-        raise InvalidFileError(path, "workbook", "a whole file", str(error)) from error
+        raise InvalidFileError(path, "workbook", "a complete file", str(error)) from error
 
 
 def _check_grid(path: Path, name: str, content: Iterable[bytes]) -> None:

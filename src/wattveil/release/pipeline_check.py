@@ -24,7 +24,7 @@ _MODEL_SELECTION = "sklearn.model_selection"
 NO_SCORE = (
     "every fit spends the whole budget again, and the score of held-out customers is an exact"
     " number that no guarantee covers. Choose parameters without the private data: with a plan"
-    " (`wattveil plan`, `plan_kmeans`), or in a plain loop over simulated customers"
+    " (`wattveil release --plan`, `plan_kmeans`), or in a plain loop over simulated customers"
     " (wattveil.simulate) or public data"
 )
 

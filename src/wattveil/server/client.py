@@ -57,7 +57,7 @@ def connect(url: str, token: str) -> "Connection":
     url
         Address of the server: https, or http on the loopback.
     token
-        Token of a principal. It is sent to this server alone.
+        Token of a principal. It is sent to this server only.
     """
     return Connection(Transport(url, token))
 
@@ -160,7 +160,7 @@ class Transport:
             raise InvalidParameterError("path", "a path of the server", path) from None
         except httpx.HTTPError as error:
             reason = f": {error}" if isinstance(error, httpx.ConnectError) else ""
-            title = f"no response from {self._url}; check address and server"
+            title = f"no response from {self._url}; check the address and the server"
             title += f" ({type(error).__name__}{reason})"
             raise ServerRefusalError("unreachable", title, {}) from None
         raise _refusal(response.status_code, problem.getvalue())
@@ -262,7 +262,7 @@ class RemoteDataset:
         return RemoteBudget(self.transport.get(path))
 
     def quote(self, **choices: Any) -> "Quote":  # noqa: ANN401 - the server has the rules
-        """Return price and expected error of a release; nothing is charged.
+        """Return the privacy cost and expected error of a release; nothing is charged.
 
         Choices as for `release`.
         """
@@ -303,7 +303,7 @@ class RemoteDataset:
 
 
 class Quote(dict[str, Any], Result):
-    """Price and expected error of a release, as the server sent it; nothing is charged."""
+    """Privacy cost and expected error of a release, as sent by the server; nothing is charged."""
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         return plan_tables(_member(_member(self, "plan"), "products"))
@@ -313,7 +313,7 @@ class Quote(dict[str, Any], Result):
 
 
 class RemoteBudget(dict[str, Any], Result):
-    """Caps and amounts spent, of the data set and of the principal, as the server sent them."""
+    """Caps and amounts spent, of the data set and of the principal, as sent by the server."""
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         return {"budget": self._accounts}
@@ -327,7 +327,7 @@ class RemoteBudget(dict[str, Any], Result):
 
 
 class RemoteDatasets(list[dict[str, Any]], Result):
-    """Public parameters of data sets, as the server sent them."""
+    """Public parameters of data sets, as sent by the server."""
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         names = ("name", "closed", "customers", "clip_kw")

@@ -49,7 +49,7 @@ class Chart(NamedTuple):
         from wattveil.web.charts import TWO_SIDED_95  # noqa: PLC0415 - loads Plotly
 
         drawn = "Whiskers" if self.kind == "bars" else "Bands"
-        return f"{drawn}: 95 %, ± {TWO_SIDED_95} standard errors ({self.band})."
+        return f"{drawn}: 95 % intervals, ± {TWO_SIDED_95} standard errors ({self.band})."
 
 
 def curves_chart(

@@ -1,11 +1,11 @@
-"""What every result of the public API can do: tables for Arrow and pandas, charts, notebook output.
+"""Common interface of all results: tables for Arrow and pandas, charts, notebook output.
 
 A class declares its tables once (`Result._result_tables`) and, if it has curves or bars, its chart
-(`ChartedResult._chart`). `to_arrow`, `to_pandas`, `plot` and the HTML of a notebook follow.
+(`ChartedResult._chart`). `to_arrow`, `to_pandas`, `plot` and notebook output follow from them.
 
 Notebooks are shared, and their output is stored in them. A result that holds private values is a
-`PrivateResult`: its HTML and its text show names of columns and public facts, no value. What it
-holds is returned only by the methods that a caller names.
+`PrivateResult`: its HTML and text output show column names and public facts, but no values. Only
+explicit calls, such as `to_pandas`, return the values.
 """
 
 from abc import ABC, abstractmethod
@@ -26,7 +26,7 @@ _MAX_SHOWN_ROWS = 8
 
 
 class ResultTable(NamedTuple):
-    """Columns of a table, or a table that exists already."""
+    """Columns of a table, or an existing Arrow table."""
 
     columns: "Mapping[str, Any] | pa.Table"
     keys: tuple[str, ...] = ()
@@ -34,19 +34,19 @@ class ResultTable(NamedTuple):
 
 
 class Result(ABC):
-    """Base of results: one or several tidy tables, by name."""
+    """Base class of results: one or more named tidy tables."""
 
     @abstractmethod
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
-        """Return what makes each table, the most important first."""
+        """Return the function that builds each table, most important first."""
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """The names of its tables; the first is the default of `to_arrow` and `to_pandas`."""
+        """Names of the tables; the first is the default of `to_arrow` and `to_pandas`."""
         return tuple(self._result_tables())
 
     def to_arrow(self, table: str | None = None) -> "pa.Table":
-        """Return a table of the result.
+        """Return a table of the result as an Arrow table.
 
         Parameters
         ----------
@@ -56,7 +56,7 @@ class Result(ABC):
         return _arrow(self._found(table))
 
     def to_pandas(self, table: str | None = None) -> "pd.DataFrame":
-        """Return a table of the result as a data frame, indexed by what identifies a row.
+        """Return a table of the result as a data frame, indexed by the columns that identify a row.
 
         Needs pandas, which the extra ``pandas`` installs.
 
@@ -103,7 +103,7 @@ class Result(ABC):
         )
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        """Return the output of a notebook; scikit-learn's estimators would show another."""
+        """Return the notebook output; overrides that of scikit-learn's estimators."""
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
 
@@ -115,9 +115,9 @@ class ChartedResult(Result):
         """Return the curves or bars of the result."""
 
     def plot(self) -> "Figure":
-        """Return a Plotly figure; bands and whiskers are 95 %, ± 1.96 standard errors.
+        """Return a Plotly figure with 95 % bands or whiskers (± 1.96 standard errors).
 
-        The title says what the standard errors cover.
+        The title states which errors they cover.
         """
         from wattveil.web.curves import chart_figure  # noqa: PLC0415 - slow to load
 
@@ -125,10 +125,10 @@ class ChartedResult(Result):
 
 
 class PrivateResult(Result):
-    """A result with private values, which no output of a notebook shows."""
+    """A result with private values, which notebook output never shows."""
 
     def _statement(self) -> str:
-        return "Private: values are not shown, because the output of a notebook is stored with it."
+        return "Private: values are not shown, because notebooks store their output."
 
     def _columns(self) -> Sequence[str]:
         """Return the names of the columns of the first table."""

@@ -38,5 +38,5 @@ def test_no_java_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """Before Spark fails with a riddle of its own."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MissingJavaError, match="no Java was found"):
+    with pytest.raises(MissingJavaError, match="but none was found"):
         check_java()

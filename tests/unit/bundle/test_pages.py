@@ -32,7 +32,9 @@ def test_the_report_shows_every_part(whole: Path) -> None:
     statement = read_manifest(whole)
     titles = re.findall("<h2>(.*?)</h2>", page)
     assert titles[:3] == ["Summary", "Load", "Customer segments"]
-    assert {"Synthetic customers", "Segments by group", "What to know"} < set(titles)
+    assert {"Synthetic customers", "Segments by group", "Interpretation and limitations"} < set(
+        titles
+    )
     assert statement["guarantee_text"] in unescape(page)
     for lines in (statement[field] for field in ("unprotected", "preprocessing", "known_limits")):
         assert all(line in unescape(page) for line in lines)
@@ -85,8 +87,8 @@ def test_the_summary_states_the_mean_load(whole: Path) -> None:
         load[row["time"]] = load.get(row["time"], 0.0) + share * row["load_kw"]
     mean, peak = sum(load.values()) / 24.0, max(load, key=lambda time: load[time])
     first = (whole / "report.html").read_text(encoding="utf-8").partition("</section>")[0]
-    assert f"A customer uses {mean:.2f} kW on average ({24.0 * mean:.1f} kWh a day)" in first
-    assert f"most at {peak} ({load[peak]:.2f} kW)" in first
+    assert f"The mean load per customer is {mean:.2f} kW ({24.0 * mean:.1f} kWh per day)" in first
+    assert f"a maximum of {load[peak]:.2f} kW at {peak}" in first
     assert "by a factor of at most 54.60 (epsilon 4), plus at most 1e-06 (delta)" in first
 
 
@@ -114,9 +116,9 @@ def test_a_cluster_without_synthetic_customers_is_marked(whole: Path) -> None:
     tables["synthetic"] = Table(name="synthetic", text="", columns=(), data=few)
     page = report_page(read_manifest(whole), tables)
     titles = re.findall("<figcaption>(.*?)\n", page)
-    marked = [title for title in titles if title.endswith("too small for any customer")]
+    marked = [title for title in titles if title.endswith("too small to be sampled")]
     assert len(marked) == 2
-    assert f"Cluster {kept} · too small for any customer" not in marked
+    assert f"Cluster {kept} · too small to be sampled" not in marked
 
 
 def test_a_publisher_without_a_name_is_cited_as_such(whole: Path) -> None:

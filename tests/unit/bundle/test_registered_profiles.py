@@ -109,7 +109,7 @@ def test_a_query_is_materialised(tmp_path: Path, database: str) -> None:
     ).attributes == ("class",)
     for wrong, word in (
         ("SELECT customer_id FROM p", "kw_1"),
-        ("SELECT customer_id, class AS kw_0, * FROM nothing", "a query that runs"),
+        ("SELECT customer_id, class AS kw_0, * FROM nothing", "a valid query"),
         (sql.replace("*", "* REPLACE ('x' AS kw_3)") if "duckdb" in database else "SELECT", "quer"),
     ):
         code, said = run(database, "--sql", wrong, "--name", "wrong", *arguments)

@@ -79,7 +79,7 @@ MISTAKES = [
     Mistake(f"{RELEASE} --normalise --tier instance", 2, "--normalise", "", "left out"),
     Mistake(f"{RELEASE} --out bundle --yes", 2, "--out", "bundle", "a new folder"),
     Mistake(f"{RELEASE} --out no/bundle --yes", 2, "--out", "no/bundle", "one that exists"),
-    Mistake(f"{RELEASE} --out new", 2, "--yes", "", "without a terminal"),
+    Mistake(f"{RELEASE} --out new", 2, "--yes", "", "no terminal is available"),
     Mistake(f"{RELEASE} --key utility.key.pub", 1, "utility.key.pub", "", "wattveil admin key"),
     Mistake(f"{RELEASE} --engine dask", 2, "--engine", "dask", "one of: local, spark"),
     Mistake(f"{RELEASE} --engine spark", 2, "--master", "", "such as local[2]"),

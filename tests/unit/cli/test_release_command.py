@@ -111,7 +111,7 @@ def test_nothing_is_spent_without_a_terminal_to_confirm(
     monkeypatch.setattr(release, "plan_release", lambda *_: pytest.fail("planned"))
     for style in ([], ["--json"]):
         told = run(*UNCONFIRMED, *LIGHT, *style, code=2, answer=answer)
-        assert "--yes must be given without a terminal" in told
+        assert "--yes must be given where no terminal is available" in told
 
 
 @pytest.mark.parametrize("stdin", [True, False, None])

@@ -124,7 +124,7 @@ def test_a_collapse_is_reported(
     )
     assert list(comparison.synthetic_failures)
     write_grid_page(comparison, tmp_path / "grid.html")  # it is drawn all the same
-    assert "snapshots without solution" in (tmp_path / "grid.html").read_text()
+    assert "snapshots without a solution" in (tmp_path / "grid.html").read_text()
     rows = {row.metric: row for row in comparison.rows}
     assert math.isinf(rows["A1 voltage, W1"].ratio)
     assert rows["A1 voltage, W1"].verdict is Verdict.DIFFERENT

@@ -162,7 +162,7 @@ def test_a_report_of_many_segments_stays_small() -> None:
     curves = [one for one in figures if one.title.startswith("Cluster ")]
     assert len(curves) == 24
     assert curves[0].title.startswith("Cluster 99 ")
-    assert "24 of 100 are drawn" in curves[0].caption
+    assert "24 largest of 100 are drawn" in curves[0].caption
     macros = vars(_ENVIRONMENT.get_template("macros.html").module)
     assert len(str(macros["drawn_charts"](figures)).encode()) <= 700_000
 

@@ -287,7 +287,7 @@ _REFUSED = {
     "PDF": b"%PDF-1.4",
     "Feather": b"FEA1",
     "tar": b"\0" * 257 + b"ustar\0",
-    "'whole archive|a whole archive": _zip({"a.csv": _csv()})[:-30],
+    "'complete archive|a complete archive": _zip({"a.csv": _csv()})[:-30],
     "password": _zip({"a.csv": _csv()}).replace(
         b"PK\x01\x02\x14\x03\x14\0\0\0", b"PK\x01\x02\x14\x03\x14\0\1\0"
     ),
@@ -295,7 +295,7 @@ _REFUSED = {
     "files of readings": _zip({"a.pdf": b"", "b.pdf": b""}),
     "XLSB": _zip({"xl/workbook.bin": b""}),
     "OpenDocument": _zip({"content.xml": b""}),
-    "whole workbook": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600,
+    "complete workbook": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600,
     "Arrow": b"ARROW1\0\0" + b"\0" * 100,
     "flat record": b'{"count": 1, "results": [{"kwh": 1}]}',
     "a list": b"[1, 2, 3]",
@@ -303,7 +303,7 @@ _REFUSED = {
     "compressed file": bz2.compress(_csv())[:-10],
     "SQLite": b"SQLite format 3\0" + b"\0" * 100,
     "DuckDB": b"\0" * 8 + b"DUCK" + b"\0" * 100,
-    "whole archive": _lying(),
+    "complete archive": _lying(),
 }
 
 
@@ -338,7 +338,7 @@ def test_depth_is_bounded(tmp_path: Path) -> None:
     for _ in range(5):
         content = _zip({"a.zip": content})
     (tmp_path / "deep.zip").write_bytes(content)
-    with pytest.raises(InvalidFileError, match="deep"):
+    with pytest.raises(InvalidFileError, match="nested containers"):
         read_readings(tmp_path / "deep.zip")
 
 

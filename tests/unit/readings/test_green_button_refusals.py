@@ -175,8 +175,8 @@ def test_compressed_files(tmp_path: Path, method: str) -> None:
     """Gzip and zstd files read as the plain one, and a cut one is refused."""
     packed = gzip.compress(GOOD.encode()) if method == "gzip" else _zstd(GOOD.encode())
     assert rows_of(tmp_path, packed) == rows_of(tmp_path, GOOD.encode())
-    assert refusal(tmp_path, packed[:-12]).expected == "a whole compressed file"
-    assert refusal(tmp_path, packed[:9]).expected == "a whole compressed file"
+    assert refusal(tmp_path, packed[:-12]).expected == "a complete compressed file"
+    assert refusal(tmp_path, packed[:9]).expected == "a complete compressed file"
 
 
 def _zstd(content: bytes) -> bytes:

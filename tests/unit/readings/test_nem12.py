@@ -268,7 +268,7 @@ def test_compressed_files(tmp_path: Path, pack: Callable[[bytes], bytes]) -> Non
     """Gzip and zstd files read as the plain one, and a cut one is refused."""
     content = "\n".join((HEAD, stream(), day(range(48)), END)).encode()
     assert read_text(tmp_path, pack(content)) == read_text(tmp_path, content)
-    with pytest.raises(InvalidFileError, match="a whole compressed file"):
+    with pytest.raises(InvalidFileError, match="a complete compressed file"):
         read_text(tmp_path, pack(content)[:-12])
 
 

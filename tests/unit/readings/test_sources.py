@@ -190,7 +190,7 @@ def test_queries_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """A wrong query, a missing or unknown database and a missing driver have their own errors."""
     sqlite3.connect(tmp_path / "ami.sqlite").close()
     database = f"sqlite:///{tmp_path / 'ami.sqlite'}"
-    with pytest.raises(InvalidFileError, match="a query that runs"):
+    with pytest.raises(InvalidFileError, match="a valid query"):
         read_readings(database, sql="SELECT * FROM nothing")
     with pytest.raises(InvalidFileError):
         read_readings(database, sql="DROP TABLE reads")

@@ -46,7 +46,7 @@ class VerificationReport(Result):
     def _statement(self) -> str:
         failed = sum(not finding.holds for finding in self.findings)
         if failed:
-            return f"Refused: {failed} of {len(self.findings)} checks fail."
+            return f"Rejected: {failed} of {len(self.findings)} checks fail."
         return f"Accepted: all {len(self.findings)} checks hold."
 
     def to_json(self) -> dict[str, object]:
@@ -66,7 +66,7 @@ def verify_bundle(bundle: Path, *, trusted: Ed25519PublicKey | None = None) -> V
     if isinstance(version, str) and version != VERSION:
         return VerificationReport(
             findings=(Finding(_VERSION, holds=False, seen=f"version {version[:40]}"),),
-            not_proved=("Anything: verify it with the version of Wattveil that wrote it.",),
+            not_proved=("Every claim: verify it with the version of Wattveil that wrote it.",),
         )
     schema = gathered("the manifest follows its schema", check_schema(manifest), "every field")
     if not schema.holds:  # nothing below could be read

@@ -350,15 +350,15 @@ def _page_findings(bundle: Path, manifest: dict[str, Any], tables: Tables) -> It
     yield gathered(
         "the report agrees with the tables",
         _page_problems(page, report_page(manifest, tables)),
-        "texts by the letter, figures to the last digit drawn",
+        "texts compared exactly, figures to the last digit drawn",
     )
 
 
 def _page_problems(page: str, due: str) -> Iterator[str]:
     if _PLOT.sub("plot", page) != _PLOT.sub("plot", due):
-        yield "it has other texts"
+        yield "its text differs"
     elif not all(map(_same_plot, _PLOT.findall(page), _PLOT.findall(due))):
-        yield "a figure shows other numbers"
+        yield "a figure shows different numbers"
 
 
 def _same_plot(shown: str, due: str) -> bool:

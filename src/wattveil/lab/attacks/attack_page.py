@@ -47,7 +47,7 @@ def write_differencing_page(found: DifferencingAttack, grid: TimeGrid, path: Pat
         (f"{last.customers:,}", "customers in the aggregate"),
         (format_number(last.protected_error), f"{named}: median; 95 % interval {interval}"),
         ("1", "relative error of guessing 0, without any data"),
-        (format_number(last.error), "the same from two exact means, which the rule permits"),
+        (format_number(last.error), "relative error from two exact means, which the rule permits"),
     ]
     hours = np.arange(grid.columns) * grid.minutes / 60.0
     title = f"One customer, recovered under the {found.cells.rule} rule"

@@ -19,13 +19,15 @@ _METHOD = (
     " centroid. Line: median; band: interquartile range of the repetitions. Solid lines satisfy the"
     " differential privacy that they claim, dashed ones hold for this data set only (instance"
     " tier), dotted ones satisfy less than they claim. Losses below 0.001 are drawn at 0.001."
-    " Baselines receive bounds taken from the data at no cost; the global tier pays for its own."
+    " Baselines use bounds taken from the data without noise; the global tier spends budget on"
+    " its own."
     " Epsilon is that of the centroids; released labels cost as much again. Interval: of the"
-    " median, between order statistics; it needs six repetitions. Global tier: whether the median"
-    " loss differs from that of the global tier at the same epsilon, and by how much. Different: by"
-    " more than a random assignment of the runs explains in 95 % of cases. No difference found: it"
-    " does not, and a difference of a tenth of the global tier's loss would be found with"
-    " probability 80 %; inconclusive (no power): such a difference might have been missed."
+    " median, between order statistics; it requires six repetitions. Global tier: whether the"
+    " median loss differs from that of the global tier at the same epsilon, and by how much."
+    " Different: the difference exceeds 95 % of those under random assignment of the runs. No"
+    " difference found: it does not, and a difference of one tenth of the global tier's loss would"
+    " be detected with probability 80 %. Inconclusive (no power): such a difference might have been"
+    " missed."
 )
 
 

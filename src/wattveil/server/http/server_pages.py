@@ -159,27 +159,27 @@ class ProblemWords(NamedTuple):
 PROBLEM_WORDS: Mapping[Code, ProblemWords] = {
     Code.INVALID_REQUEST: ProblemWords(
         "The request could not be read",
-        "A field of the address or of the form has a value that is not permitted. Nothing was"
-        " changed. Go back to the page and try again.",
+        "The address or the form contains a value that is not permitted. Nothing was changed. Go"
+        " back to the page and try again.",
     ),
     Code.UNAUTHORIZED: ProblemWords(
         "Sign in first", "This page needs a valid token. Sign in with yours and try again."
     ),
     Code.FORBIDDEN: ProblemWords(
-        "You have no access to this page",
-        "It does not exist, or it is reserved for others, or the form was opened in a session that"
-        " has ended. Nothing was changed. If you need access, contact the administrator who issued"
-        " your token.",
+        "You do not have access to this page",
+        "The page does not exist, or your account may not open it, or the form was opened in a"
+        " session that has ended. Nothing was changed. If you need access, contact the"
+        " administrator who issued your token.",
     ),
     Code.BUDGET_REFUSED: ProblemWords(
         "The budget is too small",
-        "The remaining budget does not cover this release. Nothing was charged. A quote on the page"
-        " of the data set states what fits.",
+        "The remaining budget does not cover this release. Nothing was charged. The quote on the"
+        " page of the data set states the maximum epsilon.",
     ),
     Code.REFUSED: ProblemWords("The order was refused", "Nothing was charged."),
     Code.NOT_FOUND: ProblemWords(
         "Page not found",
-        "There is no page at this address, or you have no access to it. Check the address, or"
+        "There is no page at this address, or you do not have access to it. Check the address, or"
         " choose a page below.",
     ),
     Code.METHOD_NOT_ALLOWED: ProblemWords(
@@ -191,8 +191,8 @@ PROBLEM_WORDS: Mapping[Code, ProblemWords] = {
         "The request took too long", "The connection was too slow. Nothing was changed. Try again."
     ),
     Code.KEY_CONFLICT: ProblemWords(
-        "This order was made before, with other choices",
-        "Nothing was charged. Begin a new order on the page of the data set.",
+        "This order was placed before, with different choices",
+        "Nothing was charged. Start a new order on the page of the data set.",
     ),
     Code.NOT_READY: ProblemWords(
         "The release is not ready yet",
@@ -207,17 +207,17 @@ PROBLEM_WORDS: Mapping[Code, ProblemWords] = {
         "The request is too large", "Nothing was changed. Send a smaller file or form."
     ),
     Code.BUSY: ProblemWords(
-        "The server is busy", "Too many requests arrived. Wait a few seconds and try again."
+        "The server is busy", "It received too many requests. Wait a few seconds and try again."
     ),
     Code.INTERNAL: ProblemWords(
         "Something went wrong on the server",
-        "The error was recorded. An order that was charged is kept, and is listed under releases."
-        " Contact the administrator if it happens again.",
+        "The error was recorded. If an order was charged, it is kept and listed under Releases."
+        " Contact the administrator if this happens again.",
     ),
     Code.UNAVAILABLE: ProblemWords(
         "The server is temporarily unavailable",
         "The ledger or the data cannot be reached. Try again in a few minutes. If you were placing"
-        " an order, repeat it from the same page: it is charged once.",
+        " an order, repeat it from the same page: it is charged only once.",
     ),
 }
 

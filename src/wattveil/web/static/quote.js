@@ -58,8 +58,8 @@ if (form !== null) {
       quote.replaceChildren(line);
     } else {
       quote.replaceChildren(warning(answer === null
-        ? "The server cannot be reached. Nothing is spent."
-        : "There is no quote at the moment. Nothing is spent; try again in a few seconds."));
+        ? "The server cannot be reached. Nothing was spent."
+        : "No quote is available at the moment. Nothing was spent. Try again in a few seconds."));
     }
     quote.setAttribute("aria-busy", "false");
     button.disabled = quote.querySelector("[data-affordable]") === null;
