@@ -189,13 +189,14 @@ def read(words: list[str]) -> None:
 
 
 def read_install(words: list[str]) -> None:
-    """Check `pip install [--constraint requirements/dev.txt] --editable '.[EXTRA,…]'`."""
+    """Check `pip install` of the package, or of the folder, with extras that exist."""
     said = re.fullmatch(
-        r"pip install (--constraint requirements/dev\.txt )?--editable \.\[([a-z,]+)\]",
+        r"pip install (?:--constraint requirements/dev\.txt )?(?:--editable )?"
+        r"(?:wattveil|\.)(?:\[([a-z,]+)\])?",
         " ".join(words),
     )
     assert said is not None, words
-    assert set(said[2].split(",")) <= set(_PROJECT["optional-dependencies"]), words
+    assert set((said[1] or "release").split(",")) <= set(_PROJECT["optional-dependencies"]), words
 
 
 def missing_on_this_machine(block: str) -> set[str]:

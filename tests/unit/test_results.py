@@ -264,7 +264,8 @@ def feeder() -> Feeder:
 
 def grid_comparison() -> GridComparison:
     """Return a comparison with planted figures; its samples are not shown."""
-    numbers = dict.fromkeys(("real", "synthetic", "distance", "noise"), PLANTED_KW)
+    names = "real synthetic difference_low difference_high distance low high noise"
+    numbers = dict.fromkeys([*names.split(), "smallest_detectable"], PLANTED_KW)
     row = GridRow(
         metric="loss",
         unit="kW",
@@ -468,7 +469,8 @@ def test_tables_agree_and_survive_parquet(result: Result) -> None:
         buffer = io.BytesIO()
         frame.to_parquet(buffer)
         assert pq.read_table(buffer).num_rows == data.num_rows
-    assert result.to_arrow().equals(result.to_arrow(result.tables[0]))
+    first = result.to_arrow(result.tables[0]).to_pandas()
+    pd.testing.assert_frame_equal(result.to_arrow().to_pandas(), first)
     with pytest.raises(InvalidParameterError, match="table"):
         result.to_arrow("no such table")
 

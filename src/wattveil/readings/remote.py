@@ -8,15 +8,17 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-
-import httpx
 
 from wattveil.errors import InvalidFileError, InvalidParameterError, MissingExtraError
 from wattveil.readings.sources import CHUNK_BYTES
 from wattveil.terminal import copying_bar
 
 _MIN_FREE_BYTES = 256 << 20
+if TYPE_CHECKING:
+    import httpx
+
 _SECONDS = 60  # without a byte
 _MAX_FILES = 10_000
 _REFUSED = frozenset({"ftp", "zip", "tar", "filecache", "simplecache", "blockcache", "cached"})
@@ -53,6 +55,8 @@ def _copies(source: str | Path, folder: Path) -> list[str | Path]:
 
 
 def _over_https(address: str, folder: Path) -> Path:
+    import httpx  # noqa: PLC0415 - slow to load
+
     try:
         with (
             httpx.Client(
@@ -73,7 +77,7 @@ def _over_https(address: str, folder: Path) -> Path:
         raise InvalidFileError(where, "connection", "a server that responds", str(error)) from error
 
 
-def _refuse_clear_text(request: httpx.Request) -> None:
+def _refuse_clear_text(request: "httpx.Request") -> None:
     """Refuse a redirection to http."""
     if request.url.scheme != "https":
         rule = "an https:// address that redirects to https:// only"

@@ -377,7 +377,10 @@ def test_the_verb(parted: SparkSession, tmp_path: Path, monkeypatch: pytest.Monk
     ("words", "said"),
     [
         (["--engine", "spark"], "master must be given with --engine spark"),
-        (["--master", "local[1]"], "got master='local[1]'"),
+        (
+            ["--master", "local[1]"],
+            "--master must be left out without --engine spark; got local[1]",
+        ),
         (["--engine", "dask"], "engine must be one of"),
         (
             ["--engine", "spark", "--master", "yarn", "--sql", "SELECT 1"],

@@ -278,7 +278,7 @@ def test_table_page_and_files(
     for words in (
         "Private",
         "Left out: mechanism must be one for 24 slots (this one supports at most 3)",
-        "Left out: diffprivlib needs the extra 'bench'",
+        'diffprivlib needs packages that are not installed: pip install "wattveil[bench]"',
         "nearest centroid",
         "released labels",
         "actual at ε = 20",
@@ -355,7 +355,7 @@ def test_errors_and_stops_end_cleanly(
     bad.write_text("nothing")
     result = CliRunner().invoke(app, ["compare", str(bad)], env={"COLUMNS": "300"})
     assert result.exit_code == 1
-    assert "bad.parquet, content: expected a Parquet file" in result.output
+    assert "bad.parquet: expected a Parquet file" in result.output
 
     def stopped(*_: object) -> MeasuredRun:
         raise KeyboardInterrupt

@@ -114,7 +114,7 @@ def test_names_are_listed() -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["nonsense"], 2, "figures must be all or some of"),
+        (["nonsense"], 2, "FIGURES must be all, or one of"),
         (["filtering", "--data", "absent.parquet"], 1, "absent.parquet"),
         (["filtering", "--data", "london"], 2, "WATTVEIL_DATA names the data folder"),
         (["filtering", "--data", "few.parquet"], 1, "at least 100 customers"),

@@ -102,8 +102,8 @@ def test_released_mix_is_the_default() -> None:
     [
         ({"n_customers": -1}, "n_customers"),
         ({"n_customers": 2.5}, "n_customers"),
-        ({"seed": -1}, "seed"),
-        ({"seed": None}, "seed"),
+        ({"random_state": -1}, "random_state"),
+        ({"random_state": "many"}, "random_state"),
         ({"by": [1.0]}, "by"),
         ({"by": [1.0, -1.0, 1.0]}, "by"),
         ({"by": [1.0, math.nan, 1.0]}, "by"),
@@ -113,7 +113,7 @@ def test_released_mix_is_the_default() -> None:
 def test_bad_arguments_are_named(arguments: dict[str, Any], field: str) -> None:
     """The error names the field."""
     with pytest.raises(WattveilError, match=field):
-        make_model().sample(**{"n_customers": 3, "seed": 1, **arguments})
+        make_model().sample(**{"n_customers": 3, "random_state": 1, **arguments})
 
 
 # --- the same again -------------------------------------------------------------------------------
