@@ -55,68 +55,6 @@ _PLACED_ON_A_GRID = {  # reads at uneven times: the energy is that of the file
     "influxdb_chronograf_register_hourly.csv",
     "refit_8s_w.csv",
 }
-_NOT_YET: set[str] = {
-    "ameren_letterhead_15min.csv",
-    "au_retailer_30min.csv",
-    "ausgrid_solar_home_wide_30min.csv",
-    "cer_30min_daycode.txt",
-    "datadis_hour_1_to_25.csv",
-    "datadis_hour_24.csv",
-    "dsmr_reader_hourly.csv",
-    "e_distribuzione_wide_15min.csv",
-    "eemeter_hourly.csv.gz",
-    "eloverblik_hourly.csv",
-    "enedis_client_load_curve_w.csv",
-    "enedis_r63_w.csv",
-    "engie_nl_hourly.csv",
-    "enphase_hourly_wh.csv",
-    "fingrid_datahub_15min.csv",
-    "fluvius_electricity_en_15min.csv",
-    "fluvius_electricity_nl_15min.csv",
-    "fluvius_gas_en_hourly.csv",
-    "fluvius_gas_nl_hourly.csv",
-    "goiener_hourly.csv",
-    "grafana_register_hourly.csv",
-    "greenbutton_ameren_15min.xml",
-    "greenbutton_gas_enbridge_m3.xml",
-    "greenbutton_gas_opower_therms.xml",
-    "greenbutton_hydroone_daily.xml",
-    "greenbutton_nisc_net_metering_daily.xml",
-    "greenbutton_nisc_net_metering_daily.zip",
-    "greenbutton_sdge_hourly.xml",
-    "home_assistant_energy_dashboard.csv",
-    "home_assistant_history_register.csv",
-    "homewizard_p1_register_15min.csv",
-    "influxdb_chronograf_register_hourly.csv",
-    "jemena_wide_30min.csv",
-    "jemena_wide_30min_short_dates.csv",
-    "lcl_block_30min.csv",
-    "lcl_raw_null_30min.csv",
-    "liander_daily_register.csv",
-    "nem12_no_100_blank_first_line_30min.csv",
-    "nem12_no_100_excel_mangled_30min.csv",
-    "nem12_no_100_redacted_nmi_5min.csv",
-    "pecan_street_15min_kw.csv",
-    "pge_letterhead_electric_hourly.csv",
-    "pge_letterhead_gas_daily.csv",
-    "powerpal_30min.csv",
-    "sce_interval_15min.csv",
-    "sce_interval_quoted_15min.csv",
-    "sdge_letterhead_15min.csv",
-    "sdge_plain_mixed_resolution.csv",
-    "sgsc_30min.csv",
-    "shelly_em3_phase_a_10min_wh.csv",
-    "sma_tripower_daily_register_wh.csv",
-    "smart_meter_texas.csv",
-    "uci_ld2011_15min_kw.txt",
-    "united_power_net_metering_hourly.csv",
-}
-
-
-def _samples(names: list[str]) -> list[object]:
-    """Mark the samples that are not read as they should be: each mark must fail."""
-    marks = {name: (pytest.mark.xfail(strict=True),) for name in _NOT_YET}
-    return [pytest.param(name, marks=marks.get(name, ())) for name in names]
 
 
 @pytest.mark.parametrize("name", sorted(LOADERS))
@@ -143,16 +81,15 @@ def test_every_sample_has_an_expectation() -> None:
         _HOLDS_NO_INTERVALS
     )
     assert set(_MAY_BE_REFUSED) <= set(LOADERS)
-    assert set(_NOT_YET) <= files
 
 
-@pytest.mark.parametrize("name", _samples(sorted(set(LOADERS) - set(_MAY_BE_REFUSED))))
+@pytest.mark.parametrize("name", sorted(set(LOADERS) - set(_MAY_BE_REFUSED)))
 def test_sample_is_read(name: str) -> None:
     """The time zone is enough for the same customers, intervals and energies."""
     _assert_read_right(name)
 
 
-@pytest.mark.parametrize("name", _samples(sorted(_MAY_BE_REFUSED)))
+@pytest.mark.parametrize("name", sorted(_MAY_BE_REFUSED))
 def test_sample_is_read_or_refused(name: str) -> None:
     """A reading is right; a refusal names the evidence."""
     try:
@@ -163,7 +100,7 @@ def test_sample_is_read_or_refused(name: str) -> None:
         _assert_read_right(name)
 
 
-@pytest.mark.parametrize("name", _samples(sorted(_HOLDS_NO_INTERVALS)))
+@pytest.mark.parametrize("name", sorted(_HOLDS_NO_INTERVALS))
 def test_sample_is_refused(name: str) -> None:
     """Gas, bills and register reads are refused by what they are."""
     with pytest.raises(WattveilError) as refusal:

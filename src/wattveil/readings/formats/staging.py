@@ -115,6 +115,7 @@ class _Stager(FileColumns):
 
     def run(self) -> tuple[Path, FoundLayout]:
         """Write the rows; return their file and layout."""
+        self._refuse_open_quotes()
         self._choose_group()
         stamp_us, aware = self._stamp()
         rows = self._write("rows", self._rows_sql(stamp_us))
@@ -142,6 +143,17 @@ class _Stager(FileColumns):
             self._assumptions(),
             cumulative=self._known.cumulative,
         )
+
+    def _refuse_open_quotes(self) -> None:
+        """Reject a field over several lines: a quote that is not closed swallows readings."""
+        fields = [f"{ident(name)}::VARCHAR" for name in self._scan.types]
+        tests = " OR ".join(f"contains({field}, chr(10))" for field in fields)
+        shown = f"concat_ws(', ', {', '.join(fields)})"
+        found = self._rows(f"SELECT {shown} FROM {self._scan.sql} WHERE {tests} LIMIT 1")
+        if found:
+            raise self._refuse(
+                "content", "a closing quote in its line", " ".join(str(found[0][0]).split())[:80]
+            )
 
     def _unpivoted(self) -> tuple[list[str], str]:
         """Return the columns of values, and the list of structs with one value each."""
