@@ -9,7 +9,7 @@ from playwright.sync_api import Browser
 
 from wattveil.grid import compare_on_feeder, write_grid_page
 from wattveil.lab.attacks.attack_page import write_copy_page, write_solar_page
-from wattveil.lab.attacks.differencing import solar_attack
+from wattveil.lab.attacks.solar_attack import solar_attack
 from wattveil.lab.attacks.synthetic_attacks import CopyAttack
 from wattveil.lab.audit.audit_page import write_audit_page
 from wattveil.lab.audit.epsilon_bounds import PairedAudit

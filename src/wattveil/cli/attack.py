@@ -23,13 +23,12 @@ from wattveil.lab.attacks.attack_page import (
 from wattveil.lab.attacks.differencing import (
     DifferencingAttack,
     RuleReport,
-    SolarAttack,
     differencing_attack,
     report_rule,
-    solar_attack,
 )
 from wattveil.lab.attacks.filter_attack import FilterAttack, filter_attack
 from wattveil.lab.attacks.rules_page import write_rules_page
+from wattveil.lab.attacks.solar_attack import SolarAttack, solar_attack
 from wattveil.lab.attacks.synthetic_attacks import (
     CopyAttack,
     MemberSplit,

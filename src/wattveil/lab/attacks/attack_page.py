@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from wattveil.arrays import Floats
-from wattveil.lab.attacks.differencing import RELEASES, DifferencingAttack, Recovery, SolarAttack
+from wattveil.lab.attacks.differencing import RELEASES, DifferencingAttack, Recovery
 from wattveil.lab.attacks.filter_attack import FilterAttack
+from wattveil.lab.attacks.solar_attack import SolarAttack
 from wattveil.lab.attacks.synthetic_attacks import CopyAttack
 from wattveil.numerics.measures.verdicts import median_interval, share_interval
 from wattveil.profiles import TimeGrid

@@ -12,8 +12,8 @@ from wattveil import cli
 from wattveil.cli.attack import _own_or_simulated
 from wattveil.errors import InvalidParameterError
 from wattveil.lab.attacks.attack_page import write_solar_page
-from wattveil.lab.attacks.differencing import solar_attack
 from wattveil.lab.attacks.filter_attack import filter_attack
+from wattveil.lab.attacks.solar_attack import solar_attack
 from wattveil.lab.attacks.synthetic_attacks import MemberSplit, copy_attack, demonstrated_releases
 from wattveil.lab.seeded_draws import RandomAssignment
 from wattveil.profiles import Profiles, TimeGrid
