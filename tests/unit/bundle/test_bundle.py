@@ -264,7 +264,7 @@ def test_the_instance_tier_is_named(tmp_path: Path) -> None:
 
 def test_an_unknown_attribute_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
     """By name, with those that there are."""
-    with pytest.raises(InvalidParameterError, match="by must be .*one of: class"):
+    with pytest.raises(InvalidParameterError, match=r"by must be .*one of: class"):
         make_bundle(tmp_path / "bundle", LIGHT.replace(by="street"))
 
 

@@ -27,6 +27,7 @@ from wattveil.web.charts import (
 from wattveil.web.formatting import format_interval, format_number, format_share_interval
 from wattveil.web.pages import PageTable, write_internal_page
 
+_MAX_EXPONENT = 700.0  # above, e to its power is no float
 COPY_ROWS: Mapping[str, str] = {
     "values equal to a real reading": "copied",
     "slots with the real maximum": "maxima",
@@ -164,7 +165,7 @@ def write_solar_page(found: SolarAttack, grid: TimeGrid, path: Path) -> None:
         epsilon=found.epsilon,
         customers=found.customers,
         releases=releases,
-        factor=math.exp(found.epsilon),
+        factor=math.exp(found.epsilon) if found.epsilon < _MAX_EXPONENT else math.inf,
         hidden=low > _typical_kw(found),
         exact_error=f"{found.error_kw:.1g}",
         protected=_solar_figure(found, grid, protected=True),
