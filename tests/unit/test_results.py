@@ -92,7 +92,8 @@ def returned(function: types.FunctionType) -> Iterator[type]:
         origin = typing.get_origin(hint)
         if origin is None and isinstance(hint, type):
             yield hint
-        pending += [origin, *typing.get_args(hint)]
+        if origin is not None:
+            pending += [origin, *typing.get_args(hint)]
 
 
 @cache
