@@ -103,8 +103,11 @@ def test_seventeen_homes_with_several_value_columns() -> None:
 
 
 def test_a_column_a_client() -> None:
-    """203 clients as columns, 1,000 hours."""
-    build = build_profiles(read_readings(SHARED_DATA / "uci203" / "uci203_hourly_wide.csv.gz"))
+    """203 clients as columns, 1,000 hours; half of them above 129 kW, which must be confirmed."""
+    source = SHARED_DATA / "uci203" / "uci203_hourly_wide.csv.gz"
+    with pytest.raises(InvalidFileError, match="median load"):
+        read_readings(source)
+    build = build_profiles(read_readings(source, implausible="accept"))
     assert build.account.readings.rows_in == build.account.readings.rows_out == 203_000
     assert len(build.profiles) == 203
     assert build.profiles.load_kw.mean(axis=1).max() > 10_000  # one very large customer

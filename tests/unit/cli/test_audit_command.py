@@ -50,7 +50,7 @@ def test_every_part_is_audited(tmp_path: Path) -> None:
     text = page.read_text()
     assert "INTERNAL: exact figures" in text
     assert "labels, one run" in text
-    assert "does not prove the claim" in text
+    assert "does not prove it" in text
 
 
 def test_own_profiles_in_groups(tmp_path: Path) -> None:
