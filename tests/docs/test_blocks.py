@@ -135,7 +135,7 @@ def an_offer(code: list[Block], environment: pytest.MonkeyPatch) -> Iterator[lis
         "```console\nwattveil verify nowhere | cat\n```\n",
         "```console\nmake money\n```\n",
         "```console\npip install --constraint requirements/dev.txt --editable '.[gold]'\n```\n",
-        "```console\npip install wattveil\n```\n",
+        "```console\npip install wattveil[nothing]\n```\n",
         "```console\npython examples/nothing.py\n```\n",
         "```console\npytest tests/nothing\n```\n",
         "```console\nkill %1\n```\n",

@@ -333,12 +333,12 @@ def test_a_statement_that_is_not_ours_is_found(
     ("file", "old", "new", "check", "words"),
     [
         ("CARD.md", "epsilon 4.0", "epsilon 0.1", "the card agrees with the manifest", ""),
-        ("report.html", "<b>4.0</b>", "<b>0.1</b>", PAGE, "texts"),
+        ("report.html", "<b>4.0</b>", "<b>0.1</b>", PAGE, "text"),
         ("report.html", 'cy="', 'cy="9', PAGE, "numbers"),
         ("report.html", 'points="0.0,', 'points="0.1,', PAGE, "numbers"),
         ("report.html", " kW</tspan>", " MW</tspan>", PAGE, "numbers"),
         ("report.html", '<polyline class="series-', '<polyline class="series-9', PAGE, "numbers"),
-        ("report.html", "<figcaption>Shares", "<figcaption>Parts", PAGE, "texts"),
+        ("report.html", "<figcaption>Shares", "<figcaption>Parts", PAGE, "text"),
     ],
 )
 def test_a_page_with_other_numbers_is_found(

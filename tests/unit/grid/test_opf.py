@@ -103,5 +103,5 @@ def test_unsupported_problems_are_refused(four_buses: Feeder, with_tie: Feeder) 
 def test_the_extra_is_named(four_buses: Feeder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without cvxpy the error names the extra to install."""
     monkeypatch.setitem(sys.modules, "cvxpy", None)
-    with pytest.raises(MissingExtraError, match=r"optimal power flow needs the extra 'opf'"):
+    with pytest.raises(MissingExtraError, match=r"optimal power flow needs .*wattveil\[opf\]"):
         optimal_power_flow(four_buses, load_kw=np.ones(4), load_kvar=np.ones(4))
