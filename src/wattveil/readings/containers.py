@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from enum import StrEnum
+from itertools import count
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
@@ -417,10 +418,17 @@ def _member_names(members: list[zipfile.ZipInfo]) -> dict[str, str]:
     """Name each file of an archive: its own name, with its folders where two have the same."""
     parts = {one.filename: one.filename.replace("\\", "/").split("/") for one in members}
     own = Counter(path[-1] for path in parts.values())
-    return {
-        name: _UNSAFE_IN_NAME.sub("_", path[-1] if own[path[-1]] == 1 else "_".join(path))[-150:]
-        for name, path in parts.items()
-    }
+    names: dict[str, str] = {}
+    for member, path in parts.items():
+        name = path[-1] if own[path[-1]] == 1 else "_".join(path)
+        names[member] = _unused(_UNSAFE_IN_NAME.sub("_", name)[-150:], set(names.values()))
+    return names
+
+
+def _unused(name: str, used: set[str]) -> str:
+    """Return a name with a number in front, where it is used: files of two homes stay apart."""
+    numbered = (f"{number}_{name}" for number in count(2))
+    return name if name not in used else next(one for one in numbered if one not in used)
 
 
 def _bzip2_chunks(path: Path) -> Iterator[bytes]:

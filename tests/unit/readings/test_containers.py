@@ -359,3 +359,41 @@ def test_containers_on_spark(tmp_path: Path) -> None:
         containers.refuse_containers([path])
     path.write_bytes(_csv())
     containers.refuse_containers([path])
+
+
+def test_a_view_reads_no_other_file(tmp_path: Path) -> None:
+    """A database file from outside could name any file of the custodian in a view."""
+    other, evil = tmp_path / "other.csv", tmp_path / "evil.duckdb"
+    other.write_bytes(_csv())
+    with duckdb.connect(str(evil)) as connection:
+        connection.execute(f"CREATE VIEW readings AS FROM read_csv('{other}')")
+    with pytest.raises(InvalidFileError, match="a single table of readings"):
+        read_readings(evil, timezone="UTC")
+    with pytest.raises(InvalidFileError, match="file system operations are disabled"):
+        read_readings(evil, timezone="UTC", table="readings")
+
+
+def test_rows_of_a_database_file_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A view of a few bytes can have any number of rows."""
+    source = tmp_path / "rows.sqlite"
+    _sqlite(source)
+    with sqlite3.connect(source) as connection:
+        connection.execute(
+            "CREATE VIEW many AS WITH RECURSIVE n(kwh) AS"
+            " (SELECT 1 UNION ALL SELECT kwh + 1 FROM n LIMIT 400000) SELECT kwh FROM n"
+        )
+    monkeypatch.setattr(containers, "_GIB", 1_000)
+    monkeypatch.setattr(containers, "_MAX_RATIO", 1)
+    with pytest.raises(InvalidFileError, match="expand to at most"):
+        read_readings(source, timezone="UTC", table="many")
+
+
+def test_members_whose_names_become_equal_stay_apart(tmp_path: Path) -> None:
+    """The name of a file may be that of its customer."""
+    readings = b"\n".join(line.split(b",", 1)[1] for line in _csv(_ROWS[:48]).splitlines())
+    archive = tmp_path / "homes.zip"
+    archive.write_bytes(_zip({"home:1.csv": readings, "home*1.csv": readings}))
+    found = {name for name, *_ in _rows_of(archive)}
+    assert found == {"home_1", "2_home_1"}
