@@ -137,11 +137,11 @@ def test_up_to_a_gigawatt(
     reports = []
     for way in (slot_counts.count_plain_rows, lambda *_: False):
         monkeypatch.setattr(slot_totals, "count_plain_rows", way)
-        build = build_profiles(read_readings(path, minutes=30))
+        build = build_profiles(read_readings(path, minutes=30, implausible="accept"))
         reports.append(build.account.readings)
         units = [round(row[2] * UNITS_PER_KWH) for row in rows if row[1].hour == 0]
         assert build.profiles.load_kw[0, 0] == sum(units) / UNITS_PER_KWH / (len(units) / 2)
-    assert reports == [read_readings(path, minutes=30).report] * 2
+    assert reports == [read_readings(path, minutes=30, implausible="accept").report] * 2
     assert reports[0].dropped == {"load beyond 1,000,000 kW": len(larger) - 1}
 
 
