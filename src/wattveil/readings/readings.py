@@ -229,7 +229,8 @@ class Readings(PrivateResult):
         return tuple(schema.READINGS_SCHEMA.names)
 
     def _public_facts(self) -> Mapping[str, object]:
-        return {"options": self.options}
+        named = {"customer", "meters", "table", "columns"}  # these may hold names of customers
+        return self.options.model_dump(exclude=named, exclude_defaults=True, mode="json")
 
     def batches(self) -> pa.RecordBatchReader:
         """Return the table as a stream of batches, by customer and time."""

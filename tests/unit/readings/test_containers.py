@@ -397,3 +397,12 @@ def test_members_whose_names_become_equal_stay_apart(tmp_path: Path) -> None:
     archive.write_bytes(_zip({"home:1.csv": readings, "home*1.csv": readings}))
     found = {name for name, *_ in _rows_of(archive)}
     assert found == {"home_1", "2_home_1"}
+
+
+def test_options_that_name_a_customer_are_not_shown(tmp_path: Path) -> None:
+    """Output of a notebook is shared; the option of a file without names holds an id."""
+    source = tmp_path / "home.csv"
+    source.write_bytes(b"\n".join(line.split(b",", 1)[1] for line in _csv(_ROWS[:48]).splitlines()))
+    readings = read_readings(source, timezone="UTC", customer="METER-4711")
+    assert "timezone" in repr(readings)
+    assert "METER-4711" not in repr(readings) + readings._repr_html_()
