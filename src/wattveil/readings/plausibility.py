@@ -50,7 +50,7 @@ def check_plausible(
                    min(kwh) AS lowest, max(kwh) AS highest
             FROM steps GROUP BY meter, channel{part}
         )
-        SELECT (SELECT median(abs(kw)) FROM (
+        SELECT (SELECT quantile_disc(abs(kw), 0.5) FROM (
                     SELECT avg(kwh * 60 / minutes) AS kw FROM steps GROUP BY meter)),
                (SELECT count(*) FROM each WHERE {_is_long()}),
                (SELECT count(*) FROM each WHERE {_is_long()} AND {_RISES}),
