@@ -30,7 +30,9 @@ from wattveil.errors import MissingJavaError
 CUSTOMERS = (0, 1, 40, 3_000)
 _SPARK_OPTIONS = (
     "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' --conf spark.ui.enabled=false"
-    " --conf spark.ui.showConsoleProgress=false --conf spark.sql.shuffle.partitions=4 pyspark-shell"
+    " --conf spark.ui.showConsoleProgress=false --conf spark.sql.shuffle.partitions=4"
+    " --conf spark.sql.codegen.wholeStage=false --conf spark.sql.codegen.factoryMode=NO_CODEGEN"
+    " --conf spark.sql.adaptive.enabled=false pyspark-shell"
 )
 """Options for many small jobs: a short start-up time matters more than optimised code."""
 
