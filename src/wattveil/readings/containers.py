@@ -2,8 +2,8 @@
 
 ZIP archives, bzip2, Excel workbooks, Arrow and Feather files, JSON records, DuckDB and SQLite files
 are recognised by content. What they hold is written as plain CSV, XML or Parquet files, in bounded
-memory and with a bound on the expanded size, and then goes the ordinary way. A file keeps the name
-that it has in its archive, so that homes with one file each stay apart.
+memory and with a bound on the expanded size, and then goes the ordinary way. The path of a file in
+its archive is kept with it, so that homes with one file each stay apart.
 """
 
 import bz2
@@ -12,11 +12,9 @@ import shutil
 import sqlite3
 import zipfile
 import zlib
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from enum import StrEnum
-from itertools import count
 from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
@@ -53,6 +51,7 @@ _MAX_DEPTH = 3  # a workbook in a zip in a zip
 _MIN_FREE_BYTES = 256 << 20
 _SHOWN_NAMES = 10
 _HEAD_BYTES = 512
+_MAX_NAME = 150  # signs
 
 
 class _Container(StrEnum):
@@ -98,18 +97,20 @@ _UNSAFE_IN_NAME = re.compile(r"[^\w .,()=+@#&-]")
 
 
 def expand(
-    files: Iterable[Path],
+    files: Mapping[Path, str],
     database: ScratchDatabase,
     *,
     table: str | None,
     passed_over: list[Path],
-) -> list[Path]:
+) -> dict[Path, str]:
     """Replace each container by the plain files in it; other files stay as they are.
+
+    The result has the path of each file as its user knows it: ``a.zip/folder/b.csv``.
 
     Parameters
     ----------
     files
-        Files as the user named them.
+        Files, each with its path or address as the user knows it.
     database
         Its folder receives the expanded files.
     table
@@ -118,11 +119,11 @@ def expand(
         Receives the files of archives that are not meter data, by their names.
     """
     expansion = _Expansion(database, table, passed_over)
-    found = [one for path in files for one in expansion.plain_files(path)]
+    found = [one for path, origin in files.items() for one in expansion.plain_files(path, origin)]
     if table is not None and not expansion.table_used:
         rule = "left out unless the source is a workbook or a database file"
         raise InvalidParameterError("table", rule, table)
-    return expansion.distinct(expansion.alike(found))
+    return {path: expansion.origins[path] for path in expansion.alike(found)}
 
 
 def refuse_containers(files: Iterable[Path]) -> None:
@@ -157,12 +158,13 @@ class _Expansion:
         self._table = table
         self._passed_over = passed_over
         self._root = database.folder / EXPANDED
-        self._expanded: dict[Path, str] = {}  # and the name of its container
+        self.origins: dict[Path, str] = {}  # of files, as the user knows them
         self._allowed = 0
         self._containers = 0
 
-    def plain_files(self, path: Path) -> list[Path]:
+    def plain_files(self, path: Path, origin: str) -> list[Path]:
         """Return the plain files that a file of the user holds."""
+        self.origins[path] = origin
         self._allowed = max(_GIB, _MAX_RATIO * _size(path))
         return self._plain(path, depth=0)
 
@@ -174,16 +176,6 @@ class _Expansion:
         return [
             self._decompress(path) if kind else path
             for path, kind in zip(files, compressed, strict=True)
-        ]
-
-    def distinct(self, files: list[Path]) -> list[Path]:
-        """Rename expanded files whose names occur twice: they may be of different homes."""
-        names = Counter(path.name for path in files)
-        return [
-            path.rename(path.with_name(f"{Path(self._expanded[path]).stem}_{path.name}"))
-            if names[path.name] > 1 and path in self._expanded
-            else path
-            for path in files
         ]
 
     def _plain(self, path: Path, *, depth: int) -> list[Path]:
@@ -209,18 +201,21 @@ class _Expansion:
                 return [self._database_table(path, kind)]
         return [one for part in inner for one in self._plain(part, depth=depth + 1)]
 
-    def _target(self, container: Path, name: str) -> Path:
+    def _target(self, container: Path, name: str, member: str = "") -> Path:
         """Return the path of an expanded file, in a folder with the name of its container."""
         self._containers += 1
         folder = self._root / str(self._containers) / container.name
         folder.mkdir(parents=True)
         target = folder / name
-        self._expanded[target] = container.name
+        origin = self.origins[container]
+        self.origins[target] = f"{origin}/{member}" if member else origin
         return target
 
-    def _write(self, container: Path, name: str, content: Iterable[bytes]) -> Path:
+    def _write(
+        self, container: Path, name: str, content: Iterable[bytes], member: str = ""
+    ) -> Path:
         """Write an expanded file, within what the disk and the size of the container allow."""
-        target = self._target(container, name)
+        target = self._target(container, name, member)
         free = shutil.disk_usage(target.parent).free - _MIN_FREE_BYTES
         with target.open("wb") as file:
             for chunk in content:
@@ -252,10 +247,15 @@ class _Expansion:
                     shown = [one.filename for one in members[:_SHOWN_NAMES]]
                     expected = "an archive with files of readings"
                     raise InvalidFileError(path, "names", expected, shown)
-                names = _member_names(chosen)
                 return [
-                    self._write(path, names[one.filename], member_chunks(archive, one))
+                    self._write(
+                        path,
+                        _UNSAFE_IN_NAME.sub("_", member.name)[-_MAX_NAME:],
+                        member_chunks(archive, one),
+                        str(member),
+                    )
                     for one in chosen
+                    for member in [_member_path(one)]
                 ]
         except UnsafeArchiveError as broken:
             raise InvalidFileError(
@@ -411,24 +411,11 @@ def _spreadsheet(path: Path) -> _Container | None:
 
 
 def _is_meter_data(member: zipfile.ZipInfo) -> bool:
-    return is_meter_data(Path(*PurePosixPath(member.filename.replace("\\", "/")).parts))
+    return is_meter_data(Path(_member_path(member)))
 
 
-def _member_names(members: list[zipfile.ZipInfo]) -> dict[str, str]:
-    """Name each file of an archive: its own name, with its folders where two have the same."""
-    parts = {one.filename: one.filename.replace("\\", "/").split("/") for one in members}
-    own = Counter(path[-1] for path in parts.values())
-    names: dict[str, str] = {}
-    for member, path in parts.items():
-        name = path[-1] if own[path[-1]] == 1 else "_".join(path)
-        names[member] = _unused(_UNSAFE_IN_NAME.sub("_", name)[-150:], set(names.values()))
-    return names
-
-
-def _unused(name: str, used: set[str]) -> str:
-    """Return a name with a number in front, where it is used: files of two homes stay apart."""
-    numbered = (f"{number}_{name}" for number in count(2))
-    return name if name not in used else next(one for one in numbered if one not in used)
+def _member_path(member: zipfile.ZipInfo) -> PurePosixPath:
+    return PurePosixPath(member.filename.replace("\\", "/"))
 
 
 def _bzip2_chunks(path: Path) -> Iterator[bytes]:

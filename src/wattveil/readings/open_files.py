@@ -1,7 +1,7 @@
 """Opening of sources: files of any known kind, or a query, as something that DuckDB scans."""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from wattveil.readings import schema
 from wattveil.readings.batches import ProblemLog
 from wattveil.readings.containers import expand
 from wattveil.readings.csv_files import scan_csv
+from wattveil.readings.formats.file_columns import add_homes
 from wattveil.readings.formats.green_button import green_button_batches
 from wattveil.readings.formats.green_button_catalogue import ClockEvidence
 from wattveil.readings.formats.nem12 import nem12_batches
@@ -20,6 +21,7 @@ from wattveil.readings.formats.sections import SCHEMA as SECTIONS_SCHEMA
 from wattveil.readings.formats.sections import SECTIONED, section_batches
 from wattveil.readings.formats.staging import STAGED_TABLE, stage
 from wattveil.readings.formats.table_columns import FoundLayout
+from wattveil.readings.home_names import home_names
 from wattveil.readings.options import Implausible, MeasuredIn, ReadOptions, Stamp
 from wattveil.readings.recognition import (
     KnownFile,
@@ -71,19 +73,25 @@ def open_files(
 ) -> OpenedSource:
     """Open files, addresses and containers."""
     passed_over: list[Path] = []
-    origins = resolve(local_copies(source, database.folder), passed_over)
-    files = expand(origins, database, table=options.table, passed_over=passed_over)
-    opened = _plain_files(database, files, options)
-    return replace(opened, origins=origins, passed_over=passed_over)
+    addresses: dict[Path, str] = {}
+    origins = resolve(local_copies(source, database.folder, addresses), passed_over)
+    # A file that is named twice, by a folder and a glob, is read once.
+    known = {path: addresses.get(path) or str(path.absolute()) for path in origins}
+    files = expand(known, database, table=options.table, passed_over=passed_over)
+    homes = home_names(files)
+    add_homes(database.connection, homes)
+    opened = _plain_files(database, homes, options)
+    return replace(opened, origins=list(known), passed_over=passed_over)
 
 
 def _plain_files(
-    database: ScratchDatabase, files: list[Path], options: ReadOptions
+    database: ScratchDatabase, homes: Mapping[Path, str], options: ReadOptions
 ) -> OpenedSource:
     """Open plain files; those that are no table are streamed or staged first."""
+    files = list(homes)
     kind = kind_of(files)
     if kind is Kind.CSV and all(map(is_sectioned, files)):
-        return _sectioned(database, files, options)
+        return _sectioned(database, homes, options)
     layout = None
     if known := known_files(files, kind, options):
         layout = direct_layout(known)
@@ -97,24 +105,25 @@ def _plain_files(
     if kind is Kind.PARQUET:
         scan = scan_parquet(database.connection, files)
         return OpenedSource(scan, files, layout=layout, kind=str(kind))
-    return _streamed(database, files, kind, options)
+    return _streamed(database, homes, kind, options)
 
 
 def _streamed(
     database: ScratchDatabase,
-    files: list[Path],
+    homes: Mapping[Path, str],
     kind: Kind,
     options: ReadOptions,
 ) -> OpenedSource:
     """Write the readings of Green Button and NEM12 files to the scratch folder."""
+    files = list(homes)
     log = ProblemLog(database.folder / "left_out.csv")
     target = database.folder / "streamed.parquet"
     clocks: list[ClockEvidence] = []
     rows = 0
     with closing(log), pq.ParquetWriter(target, schema.READINGS_SCHEMA) as writer:
-        for path in files:
+        for path, home in homes.items():
             batches = (
-                green_button_batches(path, problems=log, clocks=clocks)
+                green_button_batches(path, problems=log, clocks=clocks, home=home)
                 if kind is Kind.GREEN_BUTTON
                 else nem12_batches(path, problems=log)
             )
@@ -173,17 +182,17 @@ def _known(
 
 def _sectioned(
     database: ScratchDatabase,
-    files: list[Path],
+    homes: Mapping[Path, str],
     options: ReadOptions,
 ) -> OpenedSource:
     """Stage files in sections."""
     target = database.folder / "sections.parquet"
     with pq.ParquetWriter(target, SECTIONS_SCHEMA) as writer:
-        for path in files:
-            for batch in section_batches(path, options):
+        for path, home in homes.items():
+            for batch in section_batches(path, options.customer or "", home):
                 writer.write_batch(batch)
     layout = FoundLayout(
         STAGED_TABLE, MeasuredIn.KWH, Stamp.START, (f"format: {SECTIONED}, by its headings",)
     )
     scan = scan_parquet(database.connection, [target])
-    return OpenedSource(scan, files, layout=layout)
+    return OpenedSource(scan, list(homes), layout=layout)

@@ -156,7 +156,8 @@ class ReadOptions(Declaration):
     """Values are registers, running totals of energy; the energy of an interval is their
     difference. Registers are recognised by their values and rejected without this option."""
     customer: str | None = None
-    """Customer of a file that names none; if omitted, the name of the file."""
+    """Customer of all files that name none, such as one file per month of one home; if omitted, each
+    is a home with the name of the file."""
     minutes: Annotated[int, Field(strict=True), AfterValidator(_allowed_minutes)] | None = None
     """Length of the intervals, in minutes. Inferred from the time stamps if omitted."""
     stamp: Stamp | None = None

@@ -6,6 +6,7 @@ need the extra ``remote``. Nothing else is fetched, and a copy is bounded by the
 
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -28,15 +29,27 @@ _PATTERN_SIGNS = set("*?[")
 Source = str | Path | Sequence[str | Path]
 
 
-def local_copies(source: Source, folder: Path) -> Source:
-    """Replace each remote address by the copies of its files; local paths stay as they are."""
+@dataclass(frozen=True)
+class _Folder:
+    """Folder of the copies, and the addresses of those in it."""
+
+    path: Path
+    addresses: dict[Path, str]
+
+
+def local_copies(source: Source, folder: Path, addresses: dict[Path, str]) -> Source:
+    """Replace each remote address by the copies of its files; local paths stay as they are.
+
+    ``addresses`` receives that of each copy, without its query.
+    """
+    target = _Folder(folder, addresses)
     if isinstance(source, Sequence) and not isinstance(source, str):
-        return [copy for part in source for copy in _copies(part, folder)]
-    copies = _copies(source, folder)
+        return [copy for part in source for copy in _copies(part, target)]
+    copies = _copies(source, target)
     return copies[0] if len(copies) == 1 else copies
 
 
-def _copies(source: str | Path, folder: Path) -> list[str | Path]:
+def _copies(source: str | Path, folder: _Folder) -> list[str | Path]:
     scheme, found, _ = str(source).partition("://")
     if isinstance(source, Path) or not found:
         return [source]
@@ -54,7 +67,7 @@ def _copies(source: str | Path, folder: Path) -> list[str | Path]:
     return list(_over_fsspec(source, scheme, folder))
 
 
-def _over_https(address: str, folder: Path) -> Path:
+def _over_https(address: str, folder: _Folder) -> Path:
     import httpx  # noqa: PLC0415 - slow to load
 
     try:
@@ -84,7 +97,7 @@ def _refuse_clear_text(request: "httpx.Request") -> None:
         raise InvalidParameterError("source", rule, _shown(str(request.url)))
 
 
-def _over_fsspec(address: str, scheme: str, folder: Path) -> Iterator[Path]:
+def _over_fsspec(address: str, scheme: str, folder: _Folder) -> Iterator[Path]:
     try:
         import fsspec  # noqa: PLC0415 -- an extra, needed only here
     except ImportError as error:
@@ -118,15 +131,15 @@ def _some(found: list[str], address: str) -> list[str]:
     return found
 
 
-def _write(address: str, content: Iterable[bytes], size: int | None, folder: Path) -> Path:
+def _write(address: str, content: Iterable[bytes], size: int | None, folder: _Folder) -> Path:
     """Write a copy, with a progress bar on a terminal; its name is that of the address."""
     path = urlsplit(address).path if address.startswith("https://") else address
     own = PurePosixPath(path).name or "readings"  # names in a store may contain ? and #
-    within = folder / "remote" / str(len(list((folder / "remote").glob("*"))))
+    within = folder.path / "remote" / str(len(folder.addresses))
     within.mkdir(parents=True)
     free = shutil.disk_usage(within).free - _MIN_FREE_BYTES
     if size is not None and size > free:
-        expected = f"at most {max(free, 0):,} bytes, the free space of {folder}"
+        expected = f"at most {max(free, 0):,} bytes, the free space of {folder.path}"
         raise InvalidFileError(_shown(address), "size", expected, f"{size:,}")
     target = within / own
     done = 0
@@ -134,12 +147,16 @@ def _write(address: str, content: Iterable[bytes], size: int | None, folder: Pat
         for chunk in content:
             done += len(chunk)
             if done > free:
-                expected = f"at most {max(free, 0):,} bytes, the free space of {folder}"
+                expected = f"at most {max(free, 0):,} bytes, the free space of {folder.path}"
                 raise InvalidFileError(_shown(address), "size", expected, "more")
             file.write(chunk)
             show(done)
     if size is not None and done != size:
         raise InvalidFileError(_shown(address), "size", f"{size:,} bytes", f"{done:,}")
+    origin = _shown(address) if address.startswith("https://") else address
+    if origin in folder.addresses.values():  # queries that differ may name different homes
+        origin = f"{origin} ({len(folder.addresses) + 1})"
+    folder.addresses[target] = origin
     return target
 
 

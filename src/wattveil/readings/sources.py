@@ -36,6 +36,11 @@ _READABLE = re.compile(
     r"(\.(gz|zst|zstd|bz2))?$",
     re.IGNORECASE,
 )
+_ENDINGS = re.compile(
+    r"(\.(csv|txt|tsv|parquet|pq|xml|nem12|json|jsonl|ndjson|zip|xlsx|xls|arrow|feather|duckdb|db"
+    r"|sqlite3?))?(\.(gz|zst|zstd|bz2))?$",
+    re.IGNORECASE,
+)
 _UTF_16 = re.compile(rb"\xff\xfe|\xfe\xff|[^\0]\0[^\0]\0|\0[^\0]\0[^\0]")
 _NEM12 = re.compile(r"\s*(100,NEM12|200,)", re.IGNORECASE)
 
@@ -160,6 +165,11 @@ def is_meter_data(path: Path) -> bool:
     """Return whether a name within a folder or archive is one of meter data."""
     hidden = any(part.startswith(("_", ".")) for part in path.parts)
     return not hidden and _READABLE.search(path.name) is not None
+
+
+def without_endings(name: str) -> str:
+    """Return the name of a file without the endings of meter data and of its compression."""
+    return _ENDINGS.sub("", name, count=1) or name
 
 
 def kind_of(files: list[Path]) -> Kind:

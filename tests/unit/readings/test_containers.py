@@ -19,7 +19,6 @@ from pyarrow import feather
 
 from wattveil.errors import InvalidFileError, InvalidParameterError, MissingExtraError
 from wattveil.readings import containers, read_readings
-from wattveil.readings.sources import ScratchDatabase
 
 _HOURS = [dt.datetime(2024, 3, 4, tzinfo=None) + dt.timedelta(hours=n) for n in range(48)]  # noqa: DTZ001 -- of a file
 _ROWS = [
@@ -159,31 +158,62 @@ def test_folder_of_mixed_months(tmp_path: Path) -> None:
     assert _rows_of(tmp_path, minutes=60) == _ROWS
 
 
-def test_members_keep_their_names(tmp_path: Path) -> None:
-    """One home per member: names stay apart, in an archive and over several."""
-    scratch = ScratchDatabase(200)
-    for name in ("x.zip", "y.zip"):
-        members = {
-            "h1/data.csv": b"1",
-            "h2/data.csv": b"2",
-            "h3/own.csv": b"3",
-            "__MACOSX/a.csv": b"",
-        }
-        (tmp_path / name).write_bytes(_zip(members))
-    passed_over: list[Path] = []
-    files = containers.expand(
-        [tmp_path / "x.zip", tmp_path / "y.zip"], scratch, table=None, passed_over=passed_over
-    )
-    assert [(path.name, path.read_bytes()) for path in files] == [
-        ("x_h1_data.csv", b"1"),
-        ("x_h2_data.csv", b"2"),
-        ("x_own.csv", b"3"),
-        ("y_h1_data.csv", b"1"),
-        ("y_h2_data.csv", b"2"),
-        ("y_own.csv", b"3"),
-    ]
-    assert [path.name for path in passed_over] == ["a.csv", "a.csv"]
-    scratch.close()
+def _home(kwh: float) -> bytes:
+    """Write two days of a home that no column names."""
+    lines = ["timestamp,kwh"]
+    lines += [f"2024-03-{day:02} {hour:02}:00,{kwh}" for day in (4, 5) for hour in range(24)]
+    return "\n".join(lines).encode()
+
+
+def _homes(source: object, **options: object) -> dict[str, float]:
+    totals: dict[str, float] = {}
+    for name, _, kwh in _rows_of(source, **options):
+        totals[name] = totals.get(name, 0) + kwh
+    return {name: kwh / 48 for name, kwh in totals.items()}
+
+
+def test_homes_in_equally_named_files_stay_apart(tmp_path: Path) -> None:
+    """Folders, archives and members: what differs of the paths is part of the name."""
+    for number, folder in enumerate(("north/a", "south/a"), start=1):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "home.csv").write_bytes(_home(number))
+        members = {"x/home.csv": _home(number + 2), "y/home.csv": _home(number + 4)}
+        (tmp_path / folder / "more.zip").write_bytes(_zip(members))
+    (tmp_path / "north" / "other.csv").write_bytes(_home(9))
+    assert _homes(tmp_path) == {
+        "north/a/home": 1,
+        "south/a/home": 2,
+        "north/a/more.zip/x/home": 3,
+        "south/a/more.zip/x/home": 4,
+        "north/a/more.zip/y/home": 5,
+        "south/a/more.zip/y/home": 6,
+        "other": 9,
+    }
+
+
+def test_endings_that_are_part_of_a_name(tmp_path: Path) -> None:
+    """Only endings of meter data are no part of a name, unless they alone differ."""
+    for name, kwh in {"home.1.csv": 1, "home.2.csv": 2, "flat.csv": 3}.items():
+        (tmp_path / name).write_bytes(_home(kwh))
+    (tmp_path / "flat.csv.gz").write_bytes(gzip.compress(_home(4)))
+    assert _homes(tmp_path) == {"home.1": 1, "home.2": 2, "flat.csv": 3, "flat.csv.gz": 4}
+
+
+def test_months_of_one_home_are_joined_by_its_name(tmp_path: Path) -> None:
+    """Files are one home if the caller says so; a file that is named twice is read once."""
+    lines = _home(1).split(b"\n")
+    (tmp_path / "1.csv").write_bytes(b"\n".join(lines[:25]))
+    (tmp_path / "2.csv").write_bytes(b"\n".join([lines[0], *lines[25:]]))
+    assert _homes(tmp_path) == {"1": 0.5, "2": 0.5}
+    assert _homes([tmp_path, tmp_path / "1.csv"], customer="home 7") == {"home 7": 1}
+
+
+def test_folders_of_a_program_are_passed_over(tmp_path: Path) -> None:
+    """Files that macOS adds to an archive are no homes; their names are listed."""
+    members = {"h1/data.csv": _home(1), "h2/data.csv": _home(2), "__MACOSX/a.csv": b""}
+    (tmp_path / "x.zip").write_bytes(_zip(members))
+    assert _homes(tmp_path / "x.zip") == {"h1/data": 1, "h2/data": 2}
+    assert "a.csv" in read_readings(tmp_path / "x.zip", timezone="UTC").assumptions[-1]
 
 
 @pytest.mark.parametrize("make", [_duckdb, _sqlite])
@@ -396,7 +426,7 @@ def test_members_whose_names_become_equal_stay_apart(tmp_path: Path) -> None:
     archive = tmp_path / "homes.zip"
     archive.write_bytes(_zip({"home:1.csv": readings, "home*1.csv": readings}))
     found = {name for name, *_ in _rows_of(archive)}
-    assert found == {"home_1", "2_home_1"}
+    assert found == {"home:1", "home*1"}
 
 
 def test_options_that_name_a_customer_are_not_shown(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ _CSV = b"customer_id,timestamp,kwh\n" + b"".join(
     b"a,2024-03-04 %02d:00:00,0.%d\n" % (hour, hour + 1) for hour in range(24)
 )
 
+_HOME = b"\n".join(line.partition(b",")[2] for line in _CSV.splitlines())
+
 
 class _Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
@@ -26,10 +28,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.end_headers()
             return
         self.send_response(200 if path.startswith("/readings") else 404)
-        stated = len(_CSV) + (path == "/readings_cut.csv")
+        content = _HOME if path == "/readings_home.csv" else _CSV
+        stated = len(content) + (path == "/readings_cut.csv")
         self.send_header("Content-Length", str(stated))
         self.end_headers()
-        self.wfile.write(_CSV)
+        self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- of the base class
         """Keep the output of the tests clean."""
@@ -113,6 +116,19 @@ def test_addresses_of_fsspec() -> None:
         read_readings("memory://nothing")
     with pytest.raises(InvalidParameterError, match="fsspec"):
         read_readings("unknown://nothing")
+
+
+def test_homes_at_several_addresses_stay_apart(address: str) -> None:
+    """Equal names in two folders, and addresses that differ in their queries alone."""
+    fsspec = pytest.importorskip("fsspec")
+    for folder in ("north", "south"):
+        fsspec.filesystem("memory").pipe(f"/homes/{folder}/home.csv", _HOME)
+    readings = read_readings("memory://homes", timezone="UTC")
+    assert readings.customer_ids() == ["north/home", "south/home"]
+    sources = [f"{address}/readings_home.csv?home={secret}" for secret in ("s1", "s2")]
+    names = read_readings(sources, timezone="UTC").customer_ids()
+    assert len(names) == 2
+    assert not any("s1" in name or "s2" in name for name in names)
 
 
 def test_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 
 from wattveil.errors import InvalidFileError, NoUsableReadingError
 from wattveil.readings.formats.known_formats import (
@@ -325,7 +326,7 @@ class FileColumns:
         stated = self._options.customer or self._found.from_letterhead("customer")
         if stated is not None:
             return literal(stated)
-        return file_customer("filename")
+        return "(SELECT home FROM homes WHERE file = filename)"
 
     def _decimals(self, columns: Sequence[str]) -> Decimals:
         if self._options.decimal is not None:
@@ -345,10 +346,12 @@ class FileColumns:
         return Decimals(mark, groups=mark == self._known.decimal)
 
 
-def file_customer(column: str) -> str:
-    """Write the name of a file without its folder and endings."""
-    name = f"regexp_extract({column}, '[^/\\\\]+$')"
-    return f"regexp_replace({name}, '(\\.[A-Za-z0-9]{{1,5}}){{1,2}}$', '')"
+def add_homes(connection: duckdb.DuckDBPyConnection, homes: Mapping[Path, str]) -> None:
+    """Make the table of the homes of files that name no customer."""
+    table = pa.table({"file": [str(path) for path in homes], "home": list(homes.values())})
+    connection.register("homes_made", table)
+    connection.execute("CREATE OR REPLACE TABLE homes AS FROM homes_made")
+    connection.unregister("homes_made")
 
 
 def literal_factor(unit: MeasuredIn) -> str:

@@ -70,7 +70,11 @@ _YEAR_2100 = 4_102_444_800
 
 
 def green_button_batches(
-    path: Path, *, problems: ProblemSink, clocks: list[ClockEvidence] | None = None
+    path: Path,
+    *,
+    problems: ProblemSink,
+    clocks: list[ClockEvidence] | None = None,
+    home: str = "",
 ) -> Iterator[pa.RecordBatch]:
     """Yield the readings of a Green Button file, plain or compressed.
 
@@ -82,6 +86,8 @@ def green_button_batches(
         Receives every reading that is not yielded, and every assumption.
     clocks
         Receives what the file says about its clock, complete after the last batch.
+    home
+        Customer of a usage point that the file does not name; the name of the file if empty.
 
     Raises
     ------
@@ -89,7 +95,7 @@ def green_button_batches(
         The file is not well-formed Green Button XML. A number or code that cannot be read raises
         where it stands, after the batches before it: on an error, drop what the file gave so far.
     """
-    catalogue = Catalogue(path)
+    catalogue = Catalogue(path, home)
     readings = _Readings(path, catalogue.series_by_block(problems), problems, catalogue.clock)
     if clocks is not None:
         clocks.append(catalogue.clock)

@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 
 from wattveil.readings.batches import NOTE, ProblemSink
 from wattveil.readings.formats.xml_stream import XmlStream, local_name
+from wattveil.readings.sources import without_endings
 
 ELECTRICITY = 0
 HIGHEST_UNIT = 255
@@ -242,8 +243,9 @@ class ClockEvidence:
 class Catalogue(XmlStream):
     """Reads everything but the readings, and rejects a file that is not a Green Button feed."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, home: str = "") -> None:
         super().__init__(path)
+        self._home = home or without_endings(path.name)
         self._entry: _Entry | None = None
         self.clock = ClockEvidence()
         self._in_content = False
@@ -260,7 +262,7 @@ class Catalogue(XmlStream):
 
     def series_by_block(self, problems: ProblemSink) -> Iterable[Series]:
         """Give the series of each block, in the order of the file."""
-        links = _Links(self._entries, self.path)
+        links = _Links(self._entries, self._home)
         series = [links.series(href, problems) for href in self._collections]
         _remark_on_shared_channels(series, problems)
         for zone in (zone for kind in _TIME_ZONES for zone in self._entries[kind]):
@@ -363,10 +365,10 @@ class Catalogue(XmlStream):
 class _Links:
     """Finds the entries that belong to a block."""
 
-    def __init__(self, entries: dict[str, list[_Entry]], path: Path) -> None:
+    def __init__(self, entries: dict[str, list[_Entry]], home: str) -> None:
         self._types = entries["ReadingType"]
         self._points = entries["UsagePoint"]
-        self._file_name = _without_endings(path.name)
+        self._home = home
         self._type_of = _by_href(self._types, collection="")
         self._point_of = _by_href(self._points, collection="MeterReading")
         self._reading_of = _by_href(entries["MeterReading"], collection="IntervalBlock")
@@ -379,10 +381,10 @@ class _Links:
         if point is None:
             remark = "usage point has no entry, customer is named by the link or the file"
             problems.count(NOTE + remark, f"blocks of {href!r}")
-            return Series(customer_id=_usage_point_in(href) or self._file_name, measure=measure)
+            return Series(customer_id=_usage_point_in(href) or self._home, measure=measure)
         if point.codes.get("kind", ELECTRICITY) != ELECTRICITY:
             measure = Measure(unusable="service is not electricity")
-        customer_id = point.link("self") or point.identifier or self._file_name
+        customer_id = point.link("self") or point.identifier or self._home
         return Series(customer_id=customer_id, measure=measure)
 
     def _measure(self, reading: _Entry | None, problems: ProblemSink) -> Measure:
@@ -454,13 +456,6 @@ def _usage_point_in(href: str) -> str:
     if "UsagePoint" not in parts[:-1]:
         return ""
     return "/".join(parts[: parts.index("UsagePoint") + 2])
-
-
-def _without_endings(name: str) -> str:
-    for ending in (".gz", ".zst", ".xml"):
-        if name.lower().endswith(ending):
-            name = name[: -len(ending)]
-    return name
 
 
 def _as_utc(stamp: str) -> int:

@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from wattveil.errors import InvalidFileError
 from wattveil.readings.formats.table_columns import plain_name
-from wattveil.readings.options import ReadOptions
 from wattveil.readings.sources import lines
 
 SECTIONED = "SCE and NISC interval text"
@@ -73,17 +72,26 @@ class _Row:
     quality: str
 
 
-def section_batches(path: Path, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a file in sections, in the columns of a staged table."""
+def section_batches(path: Path, customer: str, home: str) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a file in sections, in the columns of a staged table.
+
+    Parameters
+    ----------
+    path
+        The file.
+    customer
+        Its customer, as the caller states it; if empty, as the file does.
+    home
+        Name of its home, if neither does.
+    """
     sections: list[_Section] = []
-    customer = options.customer or ""
     for row in _rows(path, sections):
         if isinstance(row, str):
             customer = customer or row
         elif row.value is not None:
             own = sections[row.section]
             own.lowest, own.highest = min(own.lowest, row.value), max(own.highest, row.value)
-    customer = customer or re.sub(r"(\.[A-Za-z0-9]{1,5}){1,2}$", "", path.name)
+    customer = customer or home
     held: list[tuple[object, ...]] = []
     seen: list[_Section] = []
     for row in _rows(path, seen):

@@ -1,0 +1,52 @@
+"""Names of homes whose files name no customer: the name of the file, made unique within the source.
+
+Files of two homes never become one customer. A home is named by its file without the endings of
+meter data (``home.csv.gz`` is home, ``home.2.csv`` is home.2). Where files in several folders,
+archives or addresses have the same name, the parts of their paths that differ precede it
+(``a/home``, ``jan.zip/home``). Several files of one home, such as one per month, are joined only by
+the ``customer`` that the caller states.
+"""
+
+import os
+from collections.abc import Mapping
+from itertools import takewhile
+from pathlib import Path
+
+from wattveil.readings.sources import without_endings
+
+
+def home_names(origins: Mapping[Path, str]) -> dict[Path, str]:
+    """Return the name of the home of each file.
+
+    Parameters
+    ----------
+    origins
+        Path of each file as its user knows it: in its archive, or at its address.
+    """
+    whole = {path: os.path.normpath(origin) for path, origin in origins.items()}
+    alike: dict[str, set[str]] = {}
+    for origin in whole.values():
+        alike.setdefault(_own(origin), set()).add(origin)
+    named: dict[str, str] = {}
+    for own, some in alike.items():
+        named |= {next(iter(some)): own} if len(some) == 1 else _told_apart(some)
+    return {path: named[origin] for path, origin in whole.items()}
+
+
+def _own(origin: str) -> str:
+    return without_endings(origin.rpartition("/")[2])
+
+
+def _told_apart(origins: set[str]) -> dict[str, str]:
+    """Put what differs of the folders before equal names; keep endings where these alone differ."""
+    parts = {origin: origin.split("/") for origin in origins}
+    folders = [path[:-1] for path in parts.values()]
+    levels = zip(*folders, strict=False)
+    shared = sum(1 for _ in takewhile(lambda level: len(set(level)) == 1, levels))
+    names = {
+        origin: "/".join([*path[shared:-1], without_endings(path[-1])])
+        for origin, path in parts.items()
+    }
+    if len(set(names.values())) < len(names):
+        return {origin: "/".join(path[shared:]) for origin, path in parts.items()}
+    return names
