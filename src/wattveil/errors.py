@@ -20,7 +20,8 @@
 
     WattveilWarning
     ├── WeakGuaranteeWarning    the requested parameters protect less than they claim
-    └── UnprotectedStepWarning  a Pipeline step learns from private rows without noise
+    ├── UnprotectedStepWarning  a Pipeline step learns from private rows without noise
+    └── AssumedTimeZoneWarning  time stamps are local time of an unknown zone, read as UTC
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -212,6 +213,10 @@ class WeakGuaranteeWarning(WattveilWarning):
 
 class UnprotectedStepWarning(WattveilWarning):
     """A Pipeline step is fitted on private rows without noise; the guarantee does not cover it."""
+
+
+class AssumedTimeZoneWarning(WattveilWarning):
+    """Time stamps have no offset, no time zone is given, and they are read as UTC."""
 
 
 def __dir__() -> list[str]:

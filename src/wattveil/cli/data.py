@@ -2,6 +2,7 @@
 
 import json
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date, datetime
@@ -20,7 +21,7 @@ from rich.table import Table
 from wattveil import checks
 from wattveil.cli.model_options import model_options
 from wattveil.cli.option_groups import EXECUTION, EngineName, Master
-from wattveil.errors import InvalidParameterError, MissingExtraError
+from wattveil.errors import AssumedTimeZoneWarning, InvalidParameterError, MissingExtraError
 from wattveil.profiles.build import ProfileBuild, build_profiles
 from wattveil.profiles.profiles import ProfileRules, WrittenProfiles
 from wattveil.profiles.quality import write_quality_page
@@ -239,6 +240,7 @@ def profiles(
     """
     console = Console(stderr=as_json)
     options = options.replace(timezone=options.timezone or rules.timezone)
+    warnings.simplefilter("ignore", AssumedTimeZoneWarning)  # printed with the summary
     if explain:
         with refusals(context):
             _explain(source, options, memory_mb, as_json=as_json)
@@ -279,6 +281,7 @@ def profiles(
         raise typer.Exit(1) from error
     if as_json:
         typer.echo(json.dumps(made.to_json(), indent=2))
+        _warn(console, made.account.readings.warnings)
     else:
         _show(console, made)
     if not made.account.profiles:
@@ -307,7 +310,10 @@ def _explain(source: list[str], options: ReadOptions, memory_mb: int, *, as_json
     console = Console()
     console.print(f"[bold]format[/]  {plain(found.format)}", highlight=False)
     lengths = ", ".join(map(str, found.minutes))
-    console.print(f"[bold]unit[/]    {found.unit}, intervals of {lengths} minutes", highlight=False)
+    console.print(
+        f"[bold]unit[/]    {found.unit}, read as {found.becomes}; intervals of {lengths} minutes",
+        highlight=False,
+    )
     for assumption in found.assumptions:
         console.print(f"        {plain(assumption)}", highlight=False)
     table = Table(*(found.readings[0] if found.readings else ()), title="First readings")
@@ -317,6 +323,13 @@ def _explain(source: list[str], options: ReadOptions, memory_mb: int, *, as_json
     console.print(table)
     for label, count in found.report:
         console.print(f"{count:>10,}  {plain(label)}", highlight=False)
+    _warn(console, found.warnings)
+
+
+def _warn(console: Console, found: tuple[str, ...]) -> None:
+    """Print what may be wrong for most users."""
+    for warning in found:
+        console.print(f"[bold red]Warning:[/] {plain(warning)}", highlight=False)
 
 
 def _check_options(engine: str, one_machine: Mapping[str, object]) -> None:
@@ -421,6 +434,7 @@ def _show(console: Console, made: WrittenProfiles) -> None:
     ):
         if readings:
             console.print(f"[yellow]{readings:,} readings {where}[/] and are in no profile.")
+    _warn(console, account.readings.warnings)
     if not account.profiles:
         return
     console.print(  # shows Wh that were taken for kWh

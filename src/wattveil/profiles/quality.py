@@ -28,6 +28,8 @@ def write_quality_page(build: ProfileBuild, path: str | Path) -> None:
         (f"{len(profiles):,}", "profiles"),
         (f"{profiles.grid.columns}", f"columns, {profiles.timezone}"),
     ]
+    if report.warnings:
+        facts.append(("UTC", "assumed: stamps have no offset, and no time zone was given"))
     in_no_profile = [
         ("of these: in two cells of the grid, so in no profile", account.straddling),
         ("of these: of a length that no cell is a multiple of, so in no profile", account.unfit),

@@ -8,6 +8,14 @@ from wattveil.readings.options import ReadOptions
 from wattveil.readings.readings import read_readings
 
 _SHOWN_READINGS = 5
+_BECOMES = {
+    "kWh": "kWh, as it is",
+    "Wh": "kWh, value / 1000",
+    "MWh": "kWh, value * 1000",
+    "MJ": "kWh, value / 3.6",
+    "kW": "kWh, value * minutes / 60",
+    "W": "kWh, value * minutes / 60000",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,11 +24,13 @@ class Explanation:
 
     files: tuple[str, ...]
     format: str
-    unit: str
+    unit: str  # of the file
+    becomes: str  # what its values are multiplied by to be kWh
     minutes: tuple[int, ...]
     assumptions: tuple[str, ...]
     readings: tuple[dict[str, object], ...]  # the first, by customer and time
     report: tuple[tuple[str, int], ...]
+    warnings: tuple[str, ...]
 
     def to_json(self) -> dict[str, object]:
         """Return the explanation as JSON values. It has readings of customers: internal only."""
@@ -29,10 +39,12 @@ class Explanation:
             "files": list(self.files),
             "format": self.format,
             "unit": self.unit,
+            "becomes": self.becomes,
             "minutes": list(self.minutes),
             "assumptions": list(self.assumptions),
             "readings": rows,
             "report": dict(self.report),
+            "warnings": list(self.warnings),
         }
 
 
@@ -48,12 +60,15 @@ def explain(
         format_, others = readings.kind, list(readings.assumptions)
     first = next(iter(readings.batches()), None)
     rows = [] if first is None else first.slice(0, _SHOWN_READINGS).to_pylist()
+    unit = readings.source.rows.file_unit or readings.source.unit.value
     return Explanation(
         files=tuple(path.name for path in readings.files),
         format=format_,
-        unit=readings.source.unit.value,
+        unit=unit,
+        becomes=_BECOMES.get(unit, "kWh, each row by its unit"),
         minutes=readings.lengths,
         assumptions=tuple(others),
         readings=tuple(rows),
         report=tuple(readings.report.lines()),
+        warnings=readings.report.warnings,
     )

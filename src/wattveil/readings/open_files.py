@@ -153,6 +153,8 @@ def _without_electricity(path: Path, kind: Kind, log: ProblemLog) -> InvalidFile
 def _is_local(path: Path, clocks: Sequence[ClockEvidence], options: ReadOptions) -> bool:
     """Return whether the starts of Green Button files are local time written as UTC."""
     zone = options.timezone or "UTC"
+    if options.timezone is None and any(clock.is_local for clock in clocks):
+        return all(clock.is_local for clock in clocks)  # of an unknown zone
     if not clocks or known_zone("timezone", zone).utcoffset(_ANY_DAY) == dt.timedelta():
         return False
     if all(clock.is_local for clock in clocks):

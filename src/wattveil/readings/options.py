@@ -24,6 +24,9 @@ from wattveil.readings.schema import (
 )
 from wattveil.readings.timestamps import TimeZone
 
+ASSUMED_UTC = "timezone: UTC, as stamps have no offset and no time zone is given"
+"""Assumption about stamps of an unknown zone. It is shown as a warning wherever it holds."""
+
 
 class FileLayout(StrEnum):
     """Layout of a table of readings."""
@@ -156,8 +159,8 @@ class ReadOptions(Declaration):
     """Values are registers, running totals of energy; the energy of an interval is their
     difference. Registers are recognised by their values and rejected without this option."""
     customer: str | None = None
-    """Customer of all files that name none, such as one file per month of one home; if omitted, each
-    is a home with the name of the file."""
+    """Customer of all files that name none, such as the months of one home. If omitted, each file
+    is a home of its own, with the name of the file."""
     minutes: Annotated[int, Field(strict=True), AfterValidator(_allowed_minutes)] | None = None
     """Length of the intervals, in minutes. Inferred from the time stamps if omitted."""
     stamp: Stamp | None = None
@@ -175,9 +178,9 @@ class ReadOptions(Declaration):
             help="IANA time zone of stamps without offset; that of --timezone if omitted.",
         ),
     ] = None
-    """IANA time zone of stamps without offset; UTC if omitted. A local time that clocks skip is
-    dropped. One that they show twice is assigned to its first and second pass in turn, by order of
-    appearance within the customer."""
+    """IANA time zone of stamps without offset; UTC if omitted, with a warning. A local time that
+    clocks skip is dropped. One that they show twice is assigned to its first and second pass in
+    turn, by order of appearance within the customer."""
     day_slots: DaySlots | None = None
     """Meaning of wide columns when clocks change: clock (local time) or elapsed (time since
     midnight; the rule for tables with 25, 50, 100 or 300 slots)."""

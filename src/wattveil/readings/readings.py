@@ -7,6 +7,7 @@ the same result.
 """
 
 import datetime as dt
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,14 +20,14 @@ import pyarrow as pa
 
 from wattveil import checks
 from wattveil.declaration import one_model, takes_fields
-from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.errors import AssumedTimeZoneWarning, InvalidFileError, InvalidParameterError
 from wattveil.readings import schema
 from wattveil.readings.batches import ProblemLog
 from wattveil.readings.containers import named_by_origin
 from wattveil.readings.formats.table import TableRows, find_rows
 from wattveil.readings.formats.table_columns import find_layout
 from wattveil.readings.open_files import OpenedSource, open_files, open_query
-from wattveil.readings.options import MeasuredIn, ReadOptions
+from wattveil.readings.options import ASSUMED_UTC, MeasuredIn, ReadOptions
 from wattveil.readings.plausibility import check_plausible
 from wattveil.readings.reconcile import ReconcileRules, Reconciliation, reconcile
 from wattveil.readings.row_checks import (
@@ -147,7 +148,11 @@ def read_readings(
     database = ScratchDatabase(memory_mb)
     with named_by_origin():
         opened = open_query(database, source, sql) if sql else open_files(database, source, options)
-        return Readings(database, _complete(database.connection, opened, options, problems_to))
+        found = _complete(database.connection, opened, options, problems_to)
+    if ASSUMED_UTC in found.rows.assumptions:
+        text = f"{ASSUMED_UTC}; state timezone=…, such as 'Europe/Berlin'"
+        warnings.warn(text, AssumedTimeZoneWarning, stacklevel=2)
+    return Readings(database, found)
 
 
 @dataclass(frozen=True, kw_only=True)

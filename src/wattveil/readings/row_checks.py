@@ -24,7 +24,7 @@ from rich.table import Table
 
 from wattveil.readings import schema
 from wattveil.readings.formats.table import TableRows
-from wattveil.readings.options import Estimated, MeasuredIn, ReadOptions
+from wattveil.readings.options import ASSUMED_UTC, Estimated, MeasuredIn, ReadOptions
 from wattveil.readings.schema import ALLOWED_MINUTES, EARLIEST_YEAR, LATEST_YEAR, MAX_KW
 from wattveil.readings.sources import one_of
 from wattveil.readings.timestamps import MINUTE_US
@@ -175,6 +175,13 @@ class ReadingReport(PrivateResult):
         """Read a report from its JSON values."""
         files, assumptions = tuple(record["files"]), tuple(record["assumptions"])
         return cls(**{**record, "files": files, "assumptions": assumptions})
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Assumptions that may be wrong for most users of such data."""
+        if ASSUMED_UTC not in self.assumptions:
+            return ()
+        return (f"{ASSUMED_UTC}; state it, such as --timezone Europe/Berlin",)
 
     def lines(self) -> list[tuple[str, int]]:
         """Return the report as texts and counts, the rows read first."""

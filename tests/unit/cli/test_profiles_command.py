@@ -56,6 +56,20 @@ def test_the_command_reports_what_was_inferred_and_dropped(
     assert Profiles.read_parquet(out).customer_ids == ("a",)
 
 
+def test_a_missing_time_zone_is_warned_of(app: typer.Typer, source: Path, tmp_path: Path) -> None:
+    """Summary, explanation and page say that UTC was assumed; with a zone none does."""
+    page = tmp_path / "quality.html"
+    command = [str(source), "--out", str(tmp_path / "p.parquet"), "--report", str(page)]
+    for zone, warns in (([], True), (["--timezone", "Europe/London"], False)):
+        runs = [CliRunner().invoke(app, [*command, *zone, *more]) for more in ([], ["--explain"])]
+        for run in runs:
+            assert ("Warning: timezone: UTC" in " ".join(run.output.split())) is warns
+        assert ("no time zone was given" in page.read_text(encoding="utf-8")) is warns
+    on_json = CliRunner().invoke(app, [*command, "--json"])
+    assert json.loads(on_json.stdout)
+    assert "Warning" in on_json.stderr
+
+
 def test_json_is_nothing_but_json(app: typer.Typer, source: Path, tmp_path: Path) -> None:
     """With --json, what goes to standard output can be parsed, and holds rules and account."""
     out = tmp_path / "p.parquet"

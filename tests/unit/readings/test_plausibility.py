@@ -1,13 +1,16 @@
 """Data that contradict themselves are refused with the evidence; tables of one home are read."""
 
 import math
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from wattveil.errors import InvalidFileError, InvalidParameterError
-from wattveil.readings import read_readings
+from wattveil.errors import AssumedTimeZoneWarning, InvalidFileError, InvalidParameterError
+from wattveil.readings import ReadOptions, read_readings
+from wattveil.readings.explain import explain
+from wattveil.readings.options import Implausible
 
 Write = Callable[..., Path]
 
@@ -160,3 +163,61 @@ def test_binary_files_are_named(tmp_path: Path, magic: bytes, name: str) -> None
     path.write_bytes(magic + bytes(200))
     with pytest.raises(InvalidFileError, match=name):
         read_readings(path)
+
+
+_LOCAL = {
+    "long table": "customer_id,timestamp,kwh\n"
+    + "".join(f"a,2024-03-04 {hour:02}:00,1\n" for hour in range(24)),
+    "one home": "timestamp,kwh\n" + "".join(f"2024-03-04 {hour:02}:00,1\n" for hour in range(24)),
+    "hour numbers": "CUPS;Fecha;Hora;Consumo_kWh\n"
+    + "".join(f"ES1;04/03/2024;{hour};1,5\n" for hour in range(1, 25))
+    + "ES1;13/03/2024;25;1,5\n",
+    "slots of long days": "id,date," + ",".join(f"h{hour}" for hour in range(1, 26)) + "\n"
+    "a,2024-03-04," + ",".join("1" * 24) + ",\n",
+}
+
+
+@pytest.mark.parametrize("name", _LOCAL)
+def test_a_missing_time_zone_is_never_silent(tmp_path: Path, name: str) -> None:
+    """Local times of an unknown zone warn, however they are written; with a zone nothing does."""
+    (path := tmp_path / "file.csv").write_text(_LOCAL[name])
+    with pytest.warns(AssumedTimeZoneWarning, match="timezone=…"):
+        readings = read_readings(path)
+    assert "--timezone" in readings.report.warnings[0]
+    assert explain(path, ReadOptions()).warnings == readings.report.warnings
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert read_readings(path, timezone="Europe/Madrid").report.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "warns"),
+    [
+        ("greenbutton_ameren_15min.xml", True),  # local time written as UTC
+        ("greenbutton_openespi_hourly.xml", False),
+        ("nem12_solar_5min.csv", False),
+        ("lcl_block_30min.csv", False),
+        ("fingrid_datahub_15min.csv", False),
+        ("sce_interval_15min.csv", True),
+        ("home_assistant_energy_dashboard.csv", False),  # offsets in the names
+    ],
+)
+def test_a_zone_that_is_part_of_the_format_needs_no_word(name: str, *, warns: bool) -> None:
+    """Formats in UTC or with offsets are read without a warning."""
+    readings = read_readings(Path(__file__).parents[2] / "data" / "exports" / name)
+    assert bool(readings.report.warnings) is warns
+
+
+@pytest.mark.parametrize(
+    ("unit", "kwh"),
+    [("W", 0.125), ("kW", 125), ("Wh", 0.25), ("kWh", 250), ("MJ", 250 / 3.6)],
+)
+def test_the_unit_of_the_file_is_explained(write: Write, unit: str, kwh: float) -> None:
+    """The explanation states the unit of the file and what it becomes, staged or not."""
+    stamps = [f"2024-03-04 {hour:02}:{half}" for hour in range(24) for half in ("00", "30")]
+    accept = ReadOptions(timezone="UTC", implausible=Implausible.ACCEPT)
+    for header, first in ((f"timestamp,load ({unit})", ""), (f"id,timestamp,load_{unit}", "a,")):
+        path = write(header, *(f"{first}{stamp},250" for stamp in stamps))
+        found = explain(path, accept)
+        assert (found.unit, found.readings[0]["kwh"]) == (unit, pytest.approx(kwh))
+        assert found.becomes.startswith("kWh")

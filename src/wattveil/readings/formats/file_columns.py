@@ -68,6 +68,7 @@ class FileColumns:
         self._group = 0  # which of several sets of value, unit and length
         self._words = {**self._known.words, **{plain_name(k): v for k, v in options.words.items()}}
         self._stamp_is = self._known.end_stamped
+        self._placed = False  # local times were made instants
         self.left_out: Counter[str] = Counter()
 
     def _one(self, role: str) -> str | None:
@@ -188,6 +189,7 @@ class FileColumns:
 
     def _elapsed(self, day: str, late_us: str) -> str:
         """Write the instant at a distance from local midnight."""
+        self._placed = True
         add_midnights(self._connection, self._options.timezone or "UTC")
         return f"(SELECT midnight_us FROM midnights WHERE day = {day}) + {late_us}"
 
@@ -252,12 +254,13 @@ class FileColumns:
         if column is None:
             return literal_factor(self._stated_unit()), "NULL"
         factors, gas = [], []
-        powers = set()
+        powers, units = set(), set()
         for word in self._distinct(self._text(column)):
             unit = unit_of(word)
             if unit is not None:
                 factors.append(f"WHEN {literal(word)} THEN {literal_factor(unit)}")
                 powers.add(unit in {MeasuredIn.W, MeasuredIn.KW})
+                units.add(unit.value)
             elif plain_name(word) in GAS_UNITS:
                 gas.append(word)
             elif plain_name(word):
@@ -268,6 +271,7 @@ class FileColumns:
         if len(powers) > 1:
             raise self._refuse(f"column {ident(column)}", "units of energy or of power", "both")
         self._power = powers == {True}
+        self._unit_name = " and ".join(sorted(units)) or MeasuredIn.KWH.value
         text = f"coalesce({self._text(column)}, '')"
         left_out = f"CASE WHEN {text} IN {listed(gas)} THEN {literal(GAS)} END" if gas else "NULL"
         if gas:

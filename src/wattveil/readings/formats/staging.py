@@ -142,6 +142,8 @@ class _Stager(FileColumns):
             self._stamp_is,
             self._assumptions(),
             cumulative=self._known.cumulative,
+            placed=self._placed,
+            file_unit=self._unit_name,
         )
 
     def _refuse_open_quotes(self) -> None:

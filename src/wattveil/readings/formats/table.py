@@ -40,7 +40,14 @@ from wattveil.readings.formats.table_columns import (
     plain_name,
     unit_in_name,
 )
-from wattveil.readings.options import DaySlots, DecimalMark, MeasuredIn, ReadOptions, Stamp
+from wattveil.readings.options import (
+    ASSUMED_UTC,
+    DaySlots,
+    DecimalMark,
+    MeasuredIn,
+    ReadOptions,
+    Stamp,
+)
 from wattveil.readings.sources import Scan, choose, ident, literals, numbered
 from wattveil.readings.timestamps import (
     DAY_US,
@@ -105,6 +112,7 @@ class TableRows:
     unit: MeasuredIn = MeasuredIn.KWH
     cumulative: bool = False  # values are registers
     fills_gaps: bool = False  # the energy between two distant register reads is spread evenly
+    file_unit: str = ""  # if values were converted to kWh before
 
     @property
     def has_registers(self) -> bool:
@@ -315,9 +323,11 @@ def find_rows(
     """Complete a layout from the data: stamps, decimal mark, minutes."""
     stamps, values = _stamps_and_values(found.table)
     stamp = _find_stamp(connection, scan, stamps, options, path)
+    is_local = found.placed or (not stamp.aware and found.zone != "UTC")
     if isinstance(found.table, WideTable) and found.table.day_slots is DaySlots.ELAPSED:
         add_midnights(connection, options.timezone or "UTC")
         stamp = replace(stamp, aware=True)
+        is_local = True
     if found.zone == "UTC":
         stamp = replace(stamp, aware=True, inferred="stamp: UTC, by the format")
     assumptions = list(found.assumptions) + ([stamp.inferred] if stamp.inferred else [])
@@ -327,8 +337,8 @@ def find_rows(
         decimals = Decimals(mark, groups=options.decimal is not None)
         if options.decimal is None:
             assumptions.append(f"values: decimal {mark.value}")
-    if not stamp.aware and options.timezone is None:
-        assumptions.append("timezone: UTC, as stamps carry no offset and no timezone is given")
+    if is_local and options.timezone is None:
+        assumptions.append(ASSUMED_UTC)
     minutes = options.minutes
     if isinstance(found.table, WideTable):
         minutes = found.table.minutes
@@ -344,6 +354,7 @@ def find_rows(
         unit=_find_unit(connection, scan, found, options, path),
         cumulative=options.cumulative or found.cumulative,
         fills_gaps=found.cumulative,
+        file_unit=found.file_unit,
     )
     if minutes is None and not (isinstance(found.table, LongTable) and found.table.minutes):
         minutes = _infer_minutes(connection, rows, path)

@@ -153,6 +153,8 @@ class FoundLayout:
     assumptions: tuple[str, ...]
     cumulative: bool = False  # a known format of registers
     zone: str = ""  # of the stamps, if it is known
+    placed: bool = False  # local times, which the format needs to be made instants before
+    file_unit: str = ""  # of a staged file, whose values are kWh by now
     unit_column: str | None = None
 
 
