@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from wattveil.archives import BROKEN_ZIP, UnsafeArchiveError, checked_members, member_chunks
 from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.readings.binary_files import is_prose
 from wattveil.readings.sources import (
     CHUNK_BYTES,
     EXPANDED,
@@ -50,8 +51,9 @@ _MAX_MEMBERS = 100_000
 _MAX_DEPTH = 3  # a workbook in a zip in a zip
 _MIN_FREE_BYTES = 256 << 20
 _SHOWN_NAMES = 10
-_HEAD_BYTES = 512
+_HEAD_BYTES, _NOTE_BYTES = 512, 1 << 16
 _MAX_NAME = 150  # signs
+_JSON_ROWS = 8_192
 
 
 class _Container(StrEnum):
@@ -92,6 +94,8 @@ _SPREADSHEETS = {  # members that tell which program made an archive
     "xl/workbook.xml": _Container.XLSX,
 }
 _OTHER_SPREADSHEETS = {"xl/workbook.bin": "XLSB", "content.xml": "OpenDocument"}
+_NOTES = {".txt"}
+_DOCUMENTS = {*_NOTES, ".md", ".pdf", ".doc", ".docx", ".rtf", ".htm", ".html", ".png", ".jpg"}
 _NESTED = re.compile(r"STRUCT|MAP|\[\]|UNION")
 _UNSAFE_IN_NAME = re.compile(r"[^\w .,()=+@#&-]")
 
@@ -116,14 +120,17 @@ def expand(
     table
         Sheet of a workbook or table of a database to read where there are several.
     passed_over
-        Receives the files of archives that are not meter data, by their names.
+        Receives the files that are not meter data, by their names, or texts without a table.
     """
     expansion = _Expansion(database, table, passed_over)
     found = [one for path, origin in files.items() for one in expansion.plain_files(path, origin)]
     if table is not None and not expansion.table_used:
         rule = "left out unless the source is a workbook or a database file"
         raise InvalidParameterError("table", rule, table)
-    return {path: expansion.origins[path] for path in expansion.alike(found)}
+    data = [path for path in found if not _is_note(path)]
+    if data:
+        passed_over.extend(Path(expansion.origins[path]) for path in found if path not in data)
+    return {path: expansion.origins[path] for path in expansion.alike(data or found)}
 
 
 def refuse_containers(files: Iterable[Path]) -> None:
@@ -238,8 +245,9 @@ class _Expansion:
                     archive, max_files=_MAX_MEMBERS, max_bytes=max(self._allowed, 0)
                 )
                 chosen = [one for one in members if _is_meter_data(one)]
-                if len(members) == 1:
-                    chosen = members  # nothing else can be meant
+                others = [one for one in members if _may_be_data(one)]
+                if len(others) == 1 and all(_is_note_by_name(one) for one in chosen):
+                    chosen += others  # nothing else can be meant
                 self._passed_over.extend(
                     path / one.filename for one in members if one not in chosen
                 )
@@ -310,9 +318,14 @@ class _Expansion:
                 raise InvalidFileError(path, "JSON", expected, nested[:_SHOWN_NAMES] or "a list")
             columns = ", ".join(f"{literal(str(row[0]))}: 'VARCHAR'" for row in described)
             texts = f"read_json({paths([path])}, columns = {{{columns}}})"
-            self._database.connection.execute(
-                f"COPY (FROM {texts}) TO {literal(str(target))} (FORMAT parquet)"
-            )
+            reader = self._database.connection.execute(f"FROM {texts}").to_arrow_reader(_JSON_ROWS)
+            with pq.ParquetWriter(target, reader.schema) as writer:
+                for batch in reader:
+                    self._allowed -= batch.nbytes
+                    if self._allowed < 0:  # records of different names make a table of them all
+                        expected = f"at most 1 GiB or {_MAX_RATIO} times its size as a table"
+                        raise InvalidFileError(path, "content", expected, "more")
+                    writer.write_batch(batch)
         return target
 
     def _database_table(self, path: Path, kind: _Container) -> Path:
@@ -347,10 +360,10 @@ def _size(path: Path) -> int:
         raise InvalidFileError(path, "file", "a readable file", str(error)) from error
 
 
-def _head(path: Path) -> bytes:
+def _head(path: Path, size: int = _HEAD_BYTES) -> bytes:
     try:
         with path.open("rb") as file:
-            return file.read(_HEAD_BYTES)
+            return file.read(size)
     except OSError as error:
         raise InvalidFileError(path, "file", "a readable file", str(error)) from error
 
@@ -412,6 +425,22 @@ def _spreadsheet(path: Path) -> _Container | None:
 
 def _is_meter_data(member: zipfile.ZipInfo) -> bool:
     return is_meter_data(Path(_member_path(member)))
+
+
+def _may_be_data(member: zipfile.ZipInfo) -> bool:
+    """Return whether a file with any name may be meter data: it is no document, nor hidden."""
+    path = _member_path(member)
+    hidden = any(part.startswith(("_", ".")) for part in path.parts)
+    return not hidden and path.suffix.lower() not in _DOCUMENTS
+
+
+def _is_note_by_name(member: zipfile.ZipInfo) -> bool:
+    return _member_path(member).suffix.lower() in _NOTES
+
+
+def _is_note(path: Path) -> bool:
+    """Return whether a plain file is a text without a table."""
+    return path.suffix.lower() in _NOTES and is_prose(_head(path, _NOTE_BYTES))
 
 
 def _member_path(member: zipfile.ZipInfo) -> PurePosixPath:

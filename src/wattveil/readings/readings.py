@@ -430,13 +430,13 @@ def _complete(
 
 
 def passed_over_assumption(passed_over: Sequence[Path]) -> tuple[str, ...]:
-    """Name the files of a folder that are not read."""
+    """Name the files of a folder or archive that are not read."""
     if not passed_over:
         return ()
     names = ", ".join(path.name for path in passed_over[:_SHOWN_FILES])
     more = len(passed_over) - _SHOWN_FILES
     tail = f" and {more} more" if more > 0 else ""
-    return (f"files: {names}{tail} are not meter data, by their names",)
+    return (f"files: {names}{tail} are not meter data",)
 
 
 def _lengths(connection: duckdb.DuckDBPyConnection, rows: TableRows, path: str) -> tuple[int, ...]:

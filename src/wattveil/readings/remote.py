@@ -4,8 +4,10 @@
 need the extra ``remote``. Nothing else is fetched, and a copy is bounded by the free disk space.
 """
 
+import logging
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -72,6 +74,7 @@ def _over_https(address: str, folder: _Folder) -> Path:
 
     try:
         with (
+            _without_addresses_in_logs(),
             httpx.Client(
                 follow_redirects=True,
                 timeout=_SECONDS,
@@ -88,6 +91,20 @@ def _over_https(address: str, folder: _Folder) -> Path:
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         where = _shown(address)
         raise InvalidFileError(where, "connection", "a server that responds", str(error)) from error
+
+
+@contextmanager
+def _without_addresses_in_logs() -> Iterator[None]:
+    """Keep httpx from logging addresses: a query may be a signature that grants access."""
+    loggers = [logging.getLogger(name) for name in ("httpx", "httpcore")]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(max(logger.getEffectiveLevel(), logging.WARNING))
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _refuse_clear_text(request: "httpx.Request") -> None:

@@ -9,7 +9,6 @@ import glob
 import gzip
 import re
 import sqlite3
-import tempfile
 import weakref
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ import pyarrow.parquet as pq
 
 from wattveil.errors import InvalidFileError, InvalidParameterError, MissingExtraError
 from wattveil.readings.binary_files import binary_name
+from wattveil.readings.scratch_folders import PREFIX, ScratchFolder
 
 _HEAD_BYTES = 1 << 20
 _PARQUET_MAGIC = b"PAR1"
@@ -89,8 +89,8 @@ class ScratchDatabase:
     """
 
     def __init__(self, memory_mb: int, *, within: str | None = None) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="wattveil-", dir=within)
-        self.folder = Path(self._folder.name)
+        folder = ScratchFolder(within)
+        self.folder = folder.path
         self.connection = duckdb.connect()
         self.connection.execute("SET TimeZone = 'UTC'")
         self.connection.execute("SET autoinstall_known_extensions = false")  # nothing is fetched
@@ -101,14 +101,12 @@ class ScratchDatabase:
             self.connection.execute("SET enable_progress_bar = false")
         # DuckDB has no row count of a CSV file. Joins here are written big JOIN small.
         self.connection.execute("SET disabled_optimizers = 'join_order,build_side_probe_side'")
-        self.close = weakref.finalize(self, _close, self.connection, self._folder)
+        self.close = weakref.finalize(self, _close, self.connection, folder)
 
 
-def _close(
-    connection: duckdb.DuckDBPyConnection, folder: "tempfile.TemporaryDirectory[str]"
-) -> None:
+def _close(connection: duckdb.DuckDBPyConnection, folder: ScratchFolder) -> None:
     connection.close()
-    folder.cleanup()
+    folder.remove()
 
 
 class Kind(StrEnum):
@@ -213,7 +211,7 @@ def duckdb_reads(files: Sequence[Path]) -> Iterator[None]:
 
 def shown_path(path: object) -> str:
     """Name a file as its user knows it: one expanded from a container as ``a.zip/b.csv``."""
-    return re.sub(rf"^.*/wattveil-\w+/{EXPANDED}/\d+/", "", str(path))
+    return re.sub(rf"^.*/{PREFIX}\w+/{EXPANDED}/\d+/", "", str(path))
 
 
 def _as_file_error(message: str, files: Sequence[Path]) -> InvalidFileError:
@@ -293,7 +291,7 @@ def _kind(path: Path) -> Kind:
 def _refuse_binary(path: Path) -> None:
     """Reject a binary file by its name; what is read elsewhere does not come here."""
     if (name := binary_name(_start(path))) is not None:
-        expected = "CSV, Parquet, Green Button XML or NEM12; save its table as CSV or Parquet"
+        expected = "a CSV or Parquet file; save its table as one"
         raise InvalidFileError(path, "first bytes", expected, name)
 
 
@@ -466,9 +464,11 @@ def read_texts(path: Path) -> pa.Table:
 
 
 def _texts(path: Path) -> str:
-    if path.suffix == ".parquet":
+    if _magic(path) == _PARQUET_MAGIC:
         return f"read_parquet({paths([path])})"
-    return f"read_csv({paths([path])}, all_varchar = true, header = true)"
+    _refuse_binary(path)
+    options = f"all_varchar = true, header = true, compression = '{compression_of(path)}'"
+    return f"read_csv({paths([path])}, {options})"
 
 
 def add_meters(connection: duckdb.DuckDBPyConnection, path: Path) -> None:

@@ -19,6 +19,7 @@ from pyarrow import feather
 
 from wattveil.errors import InvalidFileError, InvalidParameterError, MissingExtraError
 from wattveil.readings import containers, read_readings
+from wattveil.readings.binary_files import is_prose
 
 _HOURS = [dt.datetime(2024, 3, 4, tzinfo=None) + dt.timedelta(hours=n) for n in range(48)]  # noqa: DTZ001 -- of a file
 _ROWS = [
@@ -208,12 +209,35 @@ def test_months_of_one_home_are_joined_by_its_name(tmp_path: Path) -> None:
     assert _homes([tmp_path, tmp_path / "1.csv"], customer="home 7") == {"home 7": 1}
 
 
-def test_folders_of_a_program_are_passed_over(tmp_path: Path) -> None:
-    """Files that macOS adds to an archive are no homes; their names are listed."""
-    members = {"h1/data.csv": _home(1), "h2/data.csv": _home(2), "__MACOSX/a.csv": b""}
-    (tmp_path / "x.zip").write_bytes(_zip(members))
-    assert _homes(tmp_path / "x.zip") == {"h1/data": 1, "h2/data": 2}
-    assert "a.csv" in read_readings(tmp_path / "x.zip", timezone="UTC").assumptions[-1]
+_NOTE = b"""Meter data of the year 2024, in kWh
+Period: 2024-01-01, 2024-12-31. Contact us: +43 1 234, or by mail.
+"""
+
+
+def test_what_is_no_meter_data_is_passed_over_and_listed(tmp_path: Path) -> None:
+    """Notes, documents and what macOS adds are no dead end, in archives and folders."""
+    others = {"readme.txt": _NOTE, "terms.pdf": b"%PDF-1.4", "__MACOSX/._a.csv": b"\0"}
+    (tmp_path / "x.zip").write_bytes(_zip({"h1/data.csv": _home(1), **others}))
+    (tmp_path / "liesmich.txt").write_bytes(_NOTE)
+    for source, names in ((tmp_path / "x.zip", others), (tmp_path, {*others, "liesmich.txt"})):
+        assert _homes(source) == {"data": 1}
+        readings = read_readings(source, timezone="UTC")
+        said = next(one for one in readings.assumptions if one.startswith("files: "))
+        assert sum(Path(name).name in said for name in names) == min(3, len(names))
+    (tmp_path / "y.zip").write_bytes(_zip({"export.dat": _home(2), **others}))
+    assert _homes(tmp_path / "y.zip") == {"export.dat": 2}
+    (tmp_path / "z.zip").write_bytes(_zip({"a.dat": _home(2), "b.dat": _home(3)}))
+    with pytest.raises(InvalidFileError, match=r"files of readings.*a\.dat"):
+        read_readings(tmp_path / "z.zip")
+    with pytest.raises(InvalidFileError, match="looks like the customer"):  # named by the caller
+        read_readings(tmp_path / "liesmich.txt")
+
+
+@pytest.mark.parametrize("name", ["cer_30min_daycode.txt", "uci_ld2011_15min_kw.txt"])
+def test_tables_in_text_files_are_no_notes(name: str) -> None:
+    """Columns without a header, and columns separated by blanks, are tables."""
+    assert not is_prose((Path(__file__).parents[2] / "data" / "exports" / name).read_bytes())
+    assert is_prose(_NOTE)
 
 
 @pytest.mark.parametrize("make", [_duckdb, _sqlite])
@@ -356,6 +380,12 @@ def test_expansion_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (tmp_path / "bomb.bz2").write_bytes(bz2.compress(b"0" * (4 << 20)))
     with pytest.raises(InvalidFileError, match="times its size"):
         read_readings(tmp_path / "bomb.bz2")
+    with monkeypatch.context() as patched:
+        patched.setattr(containers, "_GIB", 1_000)
+        patched.setattr(containers, "_MAX_RATIO", 0)
+        _json_lines(tmp_path / "records.json")
+        with pytest.raises(InvalidFileError, match="as a table"):
+            read_readings(tmp_path / "records.json")
     monkeypatch.setattr(containers, "_MIN_FREE_BYTES", 1 << 60)
     (tmp_path / "small.bz2").write_bytes(bz2.compress(b"0"))
     with pytest.raises(InvalidFileError, match="fits in"):

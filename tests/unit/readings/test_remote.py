@@ -1,6 +1,7 @@
 """Remote sources: copies of https and fsspec addresses, with a real server on this machine."""
 
 import http.server
+import logging
 import ssl
 import threading
 from collections.abc import Iterator
@@ -129,6 +130,14 @@ def test_homes_at_several_addresses_stay_apart(address: str) -> None:
     names = read_readings(sources, timezone="UTC").customer_ids()
     assert len(names) == 2
     assert not any("s1" in name or "s2" in name for name in names)
+
+
+def test_signatures_are_not_logged(address: str, caplog: pytest.LogCaptureFixture) -> None:
+    """A query may grant access, and logs are kept for long."""
+    caplog.set_level(logging.DEBUG)
+    read_readings(f"{address}/readings.csv?signature=secret", timezone="UTC")
+    assert "secret" not in caplog.text
+    assert logging.getLogger("httpx").level == logging.NOTSET
 
 
 def test_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
