@@ -41,7 +41,8 @@ from wattveil.errors import InvalidParameterError, NoUsableReadingError
 from wattveil.profiles import TimeGrid
 from wattveil.profiles.build import attribute_table
 from wattveil.profiles.profiles import METADATA, ProfileAccount, ProfileRules, profiles_record
-from wattveil.readings.formats.table import Decimals, TableRows
+from wattveil.readings.formats.decimals import Decimals
+from wattveil.readings.formats.table import TableRows
 from wattveil.readings.formats.table_columns import FoundLayout, LongTable, MatrixTable, find_layout
 from wattveil.readings.options import (
     Conflicts,

@@ -305,7 +305,10 @@ def _refuse_staged(files: list[Path], kind: Kind, options: ReadOptions) -> None:
     is_plain = bool(known) and direct_layout(known) is not None
     if not is_plain and (known := known or unknown_files(files[:1], kind, options)):
         name = known[0].found.format.name
-        expected = "a plain table on Spark; read_readings(…).write_parquet(…) makes one of it"
+        expected = (
+            "a plain table on Spark; in Python on one machine, read_readings(FILE,"
+            " timezone=ZONE).write_parquet('plain.parquet') makes one of it"
+        )
         raise InvalidFileError(files[0], "format", expected, name)
     if kind is Kind.CSV and (line := find_header(files[0], 0)[0]):
         raise InvalidFileError(files[0], "line 1", "the header on Spark", f"it in line {line + 1}")

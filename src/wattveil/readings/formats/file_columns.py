@@ -14,6 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from wattveil.errors import InvalidFileError, NoUsableReadingError
+from wattveil.readings.formats.decimals import Decimals, find_mark
 from wattveil.readings.formats.known_formats import (
     FIXED_ZONES,
     GAS_UNITS,
@@ -22,10 +23,11 @@ from wattveil.readings.formats.known_formats import (
     Recognised,
     direction_of,
     quality_of,
+    sensor_of,
     stamp_columns,
     unit_of,
 )
-from wattveil.readings.formats.table import Decimals, add_midnights, find_mark
+from wattveil.readings.formats.table import add_midnights
 from wattveil.readings.formats.table_columns import plain_name, unit_in_name
 from wattveil.readings.options import DecimalMark, MeasuredIn, ReadOptions, Stamp
 from wattveil.readings.sources import Scan, ident, literal
@@ -68,6 +70,7 @@ class FileColumns:
         self._group = 0  # which of several sets of value, unit and length
         self._words = {**self._known.words, **{plain_name(k): v for k, v in options.words.items()}}
         self._stamp_is = self._known.end_stamped
+        self._sensors = ""  # column of sensors, if there are several
         self._placed = False  # local times were made instants
         self.left_out: Counter[str] = Counter()
 
@@ -171,8 +174,8 @@ class FileColumns:
         stamp = self._one("stamp")
         if stamp is not None:
             reader = self._read_stamps(self._text(stamp), f"column {ident(stamp)}")
-            late = 0 if reader.aware else ahead
-            return f"({reader.sql}) - {late}", reader.aware or aware
+            late = (0 if reader.aware else ahead) - self._known.delay * MINUTE_US
+            return f"({reader.sql}) - ({late})", reader.aware or aware
         if code := self._one("daycode"):
             number = f"try_cast({self._raw(code)} AS BIGINT)"
             day = f"({number} // 100 + {_FIRST_DAYCODE - 1})"
@@ -213,6 +216,10 @@ class FileColumns:
     def _direction(self) -> str:
         """Write the channel of a row; NULL leaves it to the column of the value."""
         column = self._one("direction")
+        if self._sensors:
+            return self._meanings(
+                self._text(self._sensors), self._sensors, sensor_of, "delivered, received or net"
+            )
         if column is None:
             stated = self._found.from_letterhead("direction")
             meaning = direction_of(stated, self._words) if stated else None
@@ -251,12 +258,12 @@ class FileColumns:
     def _unit(self) -> tuple[str, str]:
         """Write factor and reason to leave out, from the column of units."""
         column = self._one("unit")
-        if column is None:
+        if column is None and not (column := self._units_in_directions()):
             return literal_factor(self._stated_unit()), "NULL"
         factors, gas = [], []
         powers, units = set(), set()
         for word in self._distinct(self._text(column)):
-            unit = unit_of(word)
+            unit = unit_of(word) or unit_in_name(plain_name(word))
             if unit is not None:
                 factors.append(f"WHEN {literal(word)} THEN {literal_factor(unit)}")
                 powers.add(unit in {MeasuredIn.W, MeasuredIn.KW})
@@ -278,6 +285,14 @@ class FileColumns:
             self._refuse_both(text, gas)
         return f"CASE {text} {' '.join(factors)} ELSE 1 END", left_out
 
+    def _units_in_directions(self) -> str | None:
+        """Return the column of directions, if its words contain units: Active Import (kW)."""
+        column = self._one("direction")
+        if column is None or self._found.from_letterhead("unit"):
+            return None
+        words = [plain_name(word) for word in self._distinct(self._text(column))]
+        return column if words and all(map(unit_in_name, words)) else None
+
     def _stated_unit(self) -> MeasuredIn:
         stated = self._found.from_letterhead("unit")
         unit = unit_of(stated) if stated else None
@@ -286,6 +301,10 @@ class FileColumns:
         if unit is None:
             names = {unit_in_name(plain_name(name)) for name, _ in self._values()} - {None}
             unit = next(iter(names), None) if len(names) == 1 else None
+        if unit is None and self._known.generic:
+            if self._options.unit is None:
+                raise self._refuse("header", "a unit in the name of the value, or unit=…", "none")
+            unit = self._options.unit
         if unit is None or (self._known.unknown and self._options.unit):
             unit = MeasuredIn(self._known.unit)
         self._power = unit in {MeasuredIn.W, MeasuredIn.KW}
@@ -324,8 +343,16 @@ class FileColumns:
 
     # ---------------------------------------------------------------------------------- rows
 
+    def _find_sensors(self) -> None:
+        """Read several sensors of one home as its registers; a single one names the home."""
+        column = self._one("customer")
+        if not self._known.sensors or column is None:
+            return
+        if len(self._distinct(self._text(column))) > 1:
+            self._sensors = column
+
     def _customer(self) -> str:
-        if column := self._one("customer"):
+        if not self._sensors and (column := self._one("customer")):
             return f"regexp_replace({self._text(column)}, '^[=''\"]+|\"+$', '', 'g')"
         stated = self._options.customer or self._found.from_letterhead("customer")
         if stated is not None:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from wattveil.readings.formats.table_columns import plain_name, tells
+from wattveil.readings.formats.table_columns import plain_name, tells, unit_in_name
 from wattveil.readings.options import DecimalMark, MeasuredIn, Stamp
 
 _DELIMITERS = ",;\t|"
@@ -22,6 +22,7 @@ _MAX_LETTERHEAD = 80  # lines
 _MIN_COLUMNS = 2
 _HEAD_SIGNS = 4_000
 FIXED_ZONES = {"UTC": 0, "UTC+10": 10}  # hours
+_ENERGY = {MeasuredIn.KWH, MeasuredIn.WH, MeasuredIn.MWH}
 VALUE_ROLES = ("delivered", "received", "net", "power")
 _ROLES = {
     "customer",
@@ -65,6 +66,9 @@ class KnownFormat:
     cumulative: bool = False
     direct: bool = False
     trust_ends: bool = False
+    generic: bool = False
+    sensors: bool = False
+    delay: int = 0
     unknown: bool = False  # not of the table: columns were found by name
     letterhead: Mapping[str, str] = field(default_factory=dict)
     keep: Mapping[str, str] = field(default_factory=dict)
@@ -129,7 +133,7 @@ class Recognised:
         pattern = self.format.letterhead.get(role)
         if pattern is None:
             return None
-        for alternative in pattern.split("|"):
+        for alternative in [pattern] if "(" in pattern else pattern.split("|"):
             for name, value in self.header.letterhead.items():
                 is_code = role != "customer" or re.search(r"\d{4,}", value)  # not "Service 1"
                 if re.fullmatch(alternative, name) and value and is_code:
@@ -206,8 +210,9 @@ def _may_name_customers(found: Recognised) -> bool:
     )
 
 
-def _score(found: Recognised) -> tuple[int, int]:
-    return (len(found.roles) + bool(found.format.refuse), len(found.format.columns))
+def _score(found: Recognised) -> tuple[int, int, int]:
+    known = found.format
+    return (not known.generic, len(found.roles) + bool(known.refuse), len(known.columns))
 
 
 def _roles(known: KnownFormat, header: Header) -> dict[str, tuple[str, ...]] | None:
@@ -230,6 +235,8 @@ def _roles(known: KnownFormat, header: Header) -> dict[str, tuple[str, ...]] | N
             taken.update(fitting)
         elif role in known.columns:
             return None
+    if known.generic and not _one_meaning(known, roles, plain):
+        return None
     if known.layout == "day" and not day_slots(header.names):
         return None
     if known.layout == "across" and not any(map(_is_stamp, header.names)):
@@ -239,6 +246,18 @@ def _roles(known: KnownFormat, header: Header) -> dict[str, tuple[str, ...]] | N
         if any(plain[name] and not re.fullmatch(known.ignored, plain[name]) for name in others):
             return None
     return roles
+
+
+def _one_meaning(
+    known: KnownFormat, roles: Mapping[str, tuple[str, ...]], plain: Mapping[str, str]
+) -> bool:
+    """Return whether each value is one column, and no other column may hold energy."""
+    taken = {name for names in roles.values() for name in names}
+    others = [plain[name] for name in plain if name not in taken]
+    unread = any(
+        unit_in_name(name) in _ENERGY and not re.fullmatch(known.ignored, name) for name in others
+    )
+    return not unread and all(len(roles.get(role, ())) <= 1 for role in VALUE_ROLES)
 
 
 def _preferred(pattern: str, fitting: tuple[str, ...], plain: Mapping[str, str]) -> tuple[str, ...]:
@@ -422,6 +441,17 @@ def direction_of(text: str, words: Mapping[str, str] | None = None) -> str | Non
     ignored = _table()["words"]["tariffs"]["ignored"]
     left = " ".join(word for word in phrase.split() if word not in ignored)
     return _directions().get(left) if left else None
+
+
+def sensor_of(text: str, words: Mapping[str, str] | None = None) -> str | None:
+    """Return the meaning of the energy of a sensor by the words of its name; None if unknown."""
+    name = plain_name(text)
+    if words and name in words:
+        return words[name]
+    for meaning, known in _table()["words"]["sensors"].items():
+        if not set(name.split("_")).isdisjoint(known):
+            return str(meaning)
+    return None
 
 
 def quality_of(text: str, words: Mapping[str, str] | None = None) -> str | None:

@@ -51,6 +51,7 @@ STAGED_TABLE = LongTable(
     written="unreadable",
 )
 INSIDE = "behind the meter, part of the net load"
+_SAYS_START = re.compile("start|begin|from|fran|fra|von|van|debut|inizio|inicio")
 NOT_A_READING = "row that is not an interval reading, by the format"
 
 
@@ -85,7 +86,7 @@ def stage(
 def _check_stamp(known: KnownFormat, options: ReadOptions) -> None:
     """Reject an option that contradicts a known format."""
     stated = options.stamp
-    free = stated is None or known.unknown or known.layout == "day"
+    free = stated is None or known.unknown or known.generic or known.layout == "day"
     if stated is not None and not free and known.stamp != stated.value:
         raise InvalidParameterError("stamp", f"{known.stamp}, by {known.name}", stated.value)
 
@@ -117,9 +118,12 @@ class _Stager(FileColumns):
         """Write the rows; return their file and layout."""
         self._refuse_open_quotes()
         self._choose_group()
+        self._find_sensors()
         stamp_us, aware = self._stamp()
+        self._instants = aware
         rows = self._write("rows", self._rows_sql(stamp_us))
         self._count_left_out(rows)
+        self._find_end(rows)
         kept = f"(SELECT * FROM {rows} WHERE left_out IS NULL)"
         if self._known.columns.get("power"):
             kept = Resampling(self._rows, self._write, self._refuse).power_samples(kept)
@@ -145,6 +149,31 @@ class _Stager(FileColumns):
             placed=self._placed,
             file_unit=self._unit_name,
         )
+
+    def _find_end(self, rows: str) -> None:
+        """Take stamps for ends where rows go from 0:15 to 0:00, and no name says what they are."""
+        known, stated = self._known, self._options.stamp
+        if not (known.generic or known.unknown) or known.layout != "rows" or known.cumulative:
+            return
+        named = [self._one(role) or "" for role in ("stamp", "date", "time")]
+        said = any(_SAYS_START.search(plain_name(name)) for name in named) or self._one("end")
+        if stated is not None or said or self._stamp_is is Stamp.END:
+            self._stamp_is = stated or self._stamp_is
+            return
+        first, last, step = self._rows(f"""
+            SELECT min(stamp_us), max(stamp_us), mode(us) FROM (
+                SELECT stamp_us, stamp_us - lag(stamp_us) OVER (
+                    PARTITION BY customer, register, channel ORDER BY stamp_us) AS us
+                FROM {rows} WHERE left_out IS NULL)
+        """)[0]
+        if first is None or not step or self._instants:
+            return
+        begin, end = int(str(first)) % DAY_US, int(str(last)) % DAY_US
+        if (begin, end) == (int(str(step)), 0) and step != DAY_US:
+            self._stamp_is = Stamp.END
+            self._inferred_end = True
+
+    _instants = _inferred_end = False
 
     def _refuse_open_quotes(self) -> None:
         """Reject a field over several lines: a quote that is not closed swallows readings."""
@@ -203,7 +232,7 @@ class _Stager(FileColumns):
         factor, left_out = self._unit()
         direction = self._direction()
         registers = [self._text(name) for name in self._found.roles.get("register", ())]
-        if column := self._one("direction"):
+        if column := self._sensors or self._one("direction"):
             registers.append(self._text(column))
         matrix = self._known.layout == "matrix"
         register = f"concat_ws(' ', {', '.join([*registers, 'v.register'])})"
@@ -363,7 +392,7 @@ class _Stager(FileColumns):
         found = [f"format: {self._known.name}, by its {self._found.evidence}"]
         if self._unit_name:
             found.append(f"unit: {self._unit_name}")
-        if self._one("customer") is None and self._known.layout != "matrix":
+        if (self._sensors or self._one("customer") is None) and self._known.layout != "matrix":
             stated = self._options.customer or self._found.from_letterhead("customer")
             origin = "the letterhead" if stated else "the name of the file"
             if self._options.customer is None:
@@ -372,7 +401,12 @@ class _Stager(FileColumns):
             found.append(f"{role}: column {', '.join(map(repr, names[:4]))}")
         if self._known.layout != "rows":
             found.append(f"layout: {self._known.layout}")
-        found.append(f"stamp: {self._known.stamp} of its interval")
+        if self._inferred_end:
+            found.append("stamp: end of its interval, as the first is one interval after midnight")
+        elif self._known.unknown or self._known.generic:
+            found.append(f"stamp: {self._stamp_is.value} of its interval")
+        else:
+            found.append(f"stamp: {self._known.stamp} of its interval")
         return tuple(found)
 
 

@@ -13,45 +13,22 @@ from wattveil.readings.schema import READINGS_SCHEMA
 
 # Names of columns, the likeliest first, in small letters with all other signs as _.
 _CUSTOMER = [
-    "customer_id",
-    "customer",
-    "account_identifier",
-    "account_id",
-    "account",
-    "household_id",
-    "household",
-    "home_id",
-    "premise_id",
-    "premise",
-    "meter_id",
-    "meter",
-    "meterid",
-    "lclid",
-    "dataid",
-    "nmi",
-    "id",
+    *("customer_id", "customer", "account_identifier", "account_id", "account", "household_id"),
+    *("household", "home_id", "premise_id", "premise", "meter_id", "meter", "meterid", "lclid"),
+    *("dataid", "nmi", "id"),
 ]
 _STAMP_START = [
-    "start_utc",
-    "timestamp_utc",
-    "timestamp",
-    "start",
-    "interval_start",
-    "start_time",
-    "datetime",
-    "date_time",
-    "tstp",
-    "local_15min",
-    "reading_time",
-    "read_time",
-    "ts",
-    "time",
-    "dt",
-    "utc",
+    *("start_utc", "timestamp_utc", "timestamp", "start", "interval_start", "start_time"),
+    *("datetime", "date_time", "tstp", "local_15min", "reading_time", "read_time", "ts", "time"),
+    *("dt", "utc", "zeitpunkt", "messzeitpunkt", "zeitstempel", "datum_und_zeit"),
+    *("datum_und_uhrzeit", "tidpunkt", "fecha_hora", "horodate"),
 ]
 _STAMP_END = ["end_utc", "interval_end", "end_time", "end", "read_end"]
-_DATE = ["date", "day", "interval_reading_date", "reading_date", "read_date"]
-_TIME = ["time", "start_time", "hour_minute"]
+_DATE = [
+    *("date", "day", "interval_reading_date", "reading_date", "read_date"),
+    *("datum", "data", "fecha", "dato", "giorno"),
+]
+_TIME = ["time", "start_time", "hour_minute", "zeit", "uhrzeit", "tijd", "heure", "hora", "ora"]
 _RUNNING = "register"  # a register state or an increment: the name does not determine which
 _VALUE = ["kwh", "value", "consumption", "usage", "energy", "kw", "wh", "reading", _RUNNING]
 _UNIT = ["unit", "units", "uom", "unit_of_measure", "eenheid", "einheit", "unite", "unidad"]
@@ -87,7 +64,7 @@ _LIKE_A_SLOT = 0.8
 _LIKE_A_SLOT_IF_NUMBERED = 0.6
 
 
-_LETTERS = str.maketrans({"æ": "ae", "ø": "o", "ß": "ss", "³": "3", "œ": "oe", "ð": "d"})
+_LETTERS = str.maketrans({"æ": "ae", "ø": "o", "ß": "ss", "³": "3", "œ": "oe", "ð": "d", "ł": "l"})
 
 
 def plain_name(text: str) -> str:
@@ -258,6 +235,11 @@ class ColumnSearch:
         if customer is not None or value is not None or stamp is None or self.likely_values():
             return FileLayout.LONG
         others = [name for name in self.names if name != stamp]
+        if len(others) == 1:
+            raise self.refuse(
+                "a unit in the name of the value, or columns={'value': …} and unit=…;"
+                " or layout='matrix'"
+            )
         telling = [name for name in others if self.tells(name)]
         if telling:
             raise self.refuse(
@@ -306,7 +288,7 @@ class ColumnSearch:
         if missing:
             roles = ", ".join(f"{role!r}: …" for role in missing)
             what = " and ".join(f"the {role}" for role in missing)
-            one = "; or customer=… if the file is one home" if missing == ["customer"] else ""
+            one = "; or customer=… if the file is one home" if "customer" in missing else ""
             raise self.refuse(f"a column that looks like {what}, or columns={{{roles}}}{one}")
 
     def is_value(self, name: str) -> bool:
