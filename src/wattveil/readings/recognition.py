@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 
+from wattveil.errors import InvalidFileError
 from wattveil.readings.csv_files import find_header
 from wattveil.readings.formats.file_columns import RAW, StagedPart
 from wattveil.readings.formats.known_formats import (
@@ -29,7 +31,6 @@ from wattveil.readings.sources import (
     Kind,
     Scan,
     compression_of,
-    duckdb_reads,
     ident,
     literal,
     paths,
@@ -143,11 +144,11 @@ def is_sectioned(path: Path) -> bool:
 
 
 def _parquet_names(path: Path) -> tuple[str, ...]:
-    with duckdb_reads([path]), duckdb.connect() as connection:
-        described = connection.execute(
-            f"DESCRIBE SELECT * FROM read_parquet({paths([path])})"
-        ).fetchall()
-    return completed([str(row[0]) for row in described])
+    try:
+        return completed(pq.read_schema(path).names)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        said = str(error).split("\n", 1)[0][:300]
+        raise InvalidFileError(path, "content", "a readable table", said) from error
 
 
 def staged_parts(files: Sequence[KnownFile]) -> list[StagedPart]:

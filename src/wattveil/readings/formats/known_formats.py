@@ -14,7 +14,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any
 
-from wattveil.readings.formats.table_columns import plain_name, tells, unit_in_name
+from wattveil.readings.formats.table_columns import is_long_table, plain_name, tells, unit_in_name
 from wattveil.readings.options import DecimalMark, MeasuredIn, Stamp
 
 _DELIMITERS = ",;\t|"
@@ -251,7 +251,12 @@ def _roles(known: KnownFormat, header: Header) -> dict[str, tuple[str, ...]] | N
 def _one_meaning(
     known: KnownFormat, roles: Mapping[str, tuple[str, ...]], plain: Mapping[str, str]
 ) -> bool:
-    """Return whether each value is one column, and no other column may hold energy."""
+    """Return whether each value is one column, and no other column may hold energy.
+
+    A long table of customers is read where it is, without a format.
+    """
+    if is_long_table(plain.values()):
+        return False
     taken = {name for names in roles.values() for name in names}
     others = [plain[name] for name in plain if name not in taken]
     unread = any(

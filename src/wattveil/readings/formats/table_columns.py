@@ -3,7 +3,7 @@
 import itertools
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
@@ -160,6 +160,12 @@ def unit_in_name(plain: str) -> MeasuredIn | None:
 def tells(plain: str) -> bool:
     """Return whether a name is that of a channel, a state or a sensor of one home."""
     return unit_in_name(plain) is not None or not _TELLING.isdisjoint(plain.split("_"))
+
+
+def is_long_table(plain: Collection[str]) -> bool:
+    """Return whether names are those of customers and stamps, so that a table is read as it is."""
+    stamps = {*_STAMP_START, *_STAMP_END, *_DATE}
+    return not set(_CUSTOMER).isdisjoint(plain) and not stamps.isdisjoint(plain)
 
 
 def find_layout(names: list[str], options: ReadOptions, *, path: object) -> FoundLayout:
