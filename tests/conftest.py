@@ -22,7 +22,9 @@ pytest_plugins = ["tests.noise_sources", "tests.skip_report"]
 _TESTS = Path(__file__).parent
 _QUICK_START = (
     "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC'"
-    " --conf spark.sql.shuffle.partitions=4 pyspark-shell"
+    " --conf spark.sql.shuffle.partitions=4 --conf spark.ui.enabled=false"
+    " --conf spark.sql.codegen.wholeStage=false --conf spark.sql.codegen.factoryMode=NO_CODEGEN"
+    " --conf spark.sql.adaptive.enabled=false pyspark-shell"
 )
 _FEW = 5
 _LONG_FIRST = ("docs", "integration", "browser", "statistical", "property", "unit")

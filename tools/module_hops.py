@@ -87,7 +87,7 @@ def _traced(found: list[str], is_on: list[bool]) -> Iterator[None]:
         yield
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]  # None switches it off
+        threading.setprofile(None)
 
 
 def _show(name: str, modules: list[str]) -> None:

@@ -10,7 +10,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -110,7 +110,7 @@ class Header:
     has_names: bool = True  # the file has this line; otherwise its columns have no names
     letterhead: Mapping[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def plain(self) -> dict[str, str]:
         """Comparable name by column; repeated names are equal again."""
         return {name: plain_name(re.sub(r"#\d+$", "", name)) for name in self.names}
@@ -220,11 +220,8 @@ def _roles(known: KnownFormat, header: Header) -> dict[str, tuple[str, ...]] | N
     roles: dict[str, tuple[str, ...]] = {}
     taken: set[str] = set()
     for role, pattern in (*known.columns.items(), *known.optional.items()):
-        fitting = tuple(
-            name
-            for name, short in plain.items()
-            if name not in taken and re.fullmatch(pattern, short)
-        )
+        fits = re.compile(pattern).fullmatch
+        fitting = tuple(name for name, short in plain.items() if name not in taken and fits(short))
         if fitting:
             fitting = (
                 fitting
