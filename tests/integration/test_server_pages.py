@@ -115,7 +115,7 @@ def test_an_order_is_confirmed_before_it_is_charged(server: Running) -> None:
     text = page.body.decode()
     assert page.status == 200
     assert own_budget(server) == before  # a review charges nothing
-    assert re.findall(r"<li>(\w+) ", text.partition('id="products"')[2]) == ["Load"]
+    assert re.findall(r"<tr><td>([^<]+)", text.partition('id="products"')[2]) == ["Load"]
     assert "Not in this order: Customer segments, Synthetic customers" in text
     assert ann.post(address, csrf_token="").status == 403
     assert own_budget(server) == before

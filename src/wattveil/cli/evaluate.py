@@ -350,7 +350,7 @@ def _show_comparison(
     middle = sorted(setting.epsilons)[len(setting.epsilons) // 2]
     console.print("[red]Private:[/] exact losses on these customers, not protected.")
     for reason in comparison.left_out:
-        console.print(f"Left out: {plain(reason)}", highlight=False)
+        console.print(f"Omitted: {plain(reason)}", highlight=False)
     for field, title in (("nearest", "nearest centroid"), ("labels", "released labels")):
         has = "true" if field == "nearest" else "true_with_labels"
         table = Table(

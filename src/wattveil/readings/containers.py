@@ -120,7 +120,7 @@ def expand(
     expansion = _Expansion(database, table, passed_over)
     found = [one for path in files for one in expansion.plain_files(path)]
     if table is not None and not expansion.table_used:
-        rule = "left out unless the source is a workbook or a database file"
+        rule = "omitted unless the source is a workbook or a database file"
         raise InvalidParameterError("table", rule, table)
     return expansion.distinct(expansion.alike(found))
 
