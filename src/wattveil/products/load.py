@@ -299,7 +299,10 @@ def duration_kw(mean_kw: Floats, customers: Floats) -> Floats:
 
 
 def _group_flags(groups: Table, drawn: Sequence[Curve]) -> tuple[TableCell, ...]:
-    """Return a mark for each group that may be empty, or whose mean clipping may dominate."""
+    """Return a mark for each group that may be empty, or whose mean clipping may dominate.
+
+    Of customers that are not grouped, the caption states the bias already.
+    """
     flags = []
     for curve, customers, error, bias_kw in zip(
         drawn,
@@ -310,7 +313,7 @@ def _group_flags(groups: Table, drawn: Sequence[Curve]) -> tuple[TableCell, ...]
     ):
         if customers <= _MIN_ERRORS * error:
             flags.append(TableCell(f"{curve.name}: size ≤ 2 SE, may be empty", passed=False))
-        if bias_kw > np.abs(curve.load).mean():
+        if len(drawn) > 1 and bias_kw > np.abs(curve.load).mean():
             text = f"{curve.name}: clipping bias up to {format_number(bias_kw, 2)} kW"
             flags.append(TableCell(text, passed=False))
     return tuple(flags)
