@@ -23,7 +23,6 @@ from wattveil.web.pages import write_internal_page
 _BINS = 60
 _RATIOS = "Distance from real over the 95th percentile of resampled real customers: 1 is the limit"
 _COLUMNS = {
-    "compared": lambda row: row.compares,
     "real": lambda row: format_number(row.real),
     "synthetic": lambda row: format_number(row.synthetic),
     "difference, 95 % interval": lambda row: format_interval(
