@@ -145,7 +145,7 @@ owner.post(
 published = wattveil.read_bundle(bundle)
 verdict = published.verify(utility_key)
 assert verdict.accepted
-print(f"All {len(verdict.findings)} checks hold.")
+print(f"All {len(verdict.findings)} checks passed.")
 print(published.manifest["guarantee_text"])
 
 # %% tags=["active-ipynb"]

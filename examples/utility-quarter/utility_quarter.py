@@ -195,7 +195,7 @@ with Ledger.open(private) as ledger:
 # %%
 verdict = verify_bundle(bundles["winter"], trusted=signing_key.public_key())
 assert verdict.accepted
-print(f"All {len(verdict.findings)} checks hold. What no check can prove:")
+print(f"All {len(verdict.findings)} checks passed. What no check can prove:")
 for sentence in verdict.not_proved:
     print("-", sentence)
 

@@ -142,7 +142,7 @@ def parameter_error(model: type[BaseModel], error: ValidationError) -> InvalidPa
     if found["type"] == "missing":
         return InvalidParameterError(place[-1], "given", None)
     if found["type"] == "extra_forbidden":
-        return InvalidParameterError(place[-1], "left out: there is no such field", found["input"])
+        return InvalidParameterError(place[-1], "omitted: there is no such field", found["input"])
     name, rule = _broken(model, place, found)
     return InvalidParameterError(name, rule, found["input"])
 
@@ -232,7 +232,8 @@ def rule_of(annotation: Any, metadata: Sequence[object], *, below: bool = False)
     for note in notes:
         if isinstance(note, Rule):
             return note.text
-    bounds = [f"{_WORDS[name]} {_number(bound)}" for name, bound in _bounds(notes)]
+    limits = dict(_bounds(notes))  # a derived field may narrow those of its origin
+    bounds = [f"{_WORDS[name]} {_number(bound)}" for name, bound in limits.items()]
     words = " and ".join(bounds)
     if kind is float and len(bounds) == 2:  # noqa: PLR2004 - a lower and an upper one
         return words
@@ -413,7 +414,7 @@ def one_model(model: type[Model], given: Model | None, fields: Mapping[str, obje
     if given is None:
         return model.parse({name: value for name, value in fields.items() if value is not None})
     if fields:
-        rule = f"left out with a {model.__name__}"
+        rule = f"omitted with a {model.__name__}"
         raise InvalidParameterError(next(iter(fields)), rule, next(iter(fields.values())))
     return given
 

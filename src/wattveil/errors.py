@@ -154,7 +154,16 @@ class ServerRefusalError(WattveilError):
         self.code = code
         self.details = dict(details)
         more = "".join(f"; {name}: {_listed(value)}" for name, value in details.items())
-        super().__init__(f"the server refused the request ({code}): {title}{more}")
+        what = _NO_REFUSALS.get(code, "the server refused the request")
+        super().__init__(f"{what} ({code}): {title}{more}")
+
+
+_NO_REFUSALS = {
+    "unreachable": "the server cannot be reached",
+    "invalid_response": "the response cannot be used",
+    "response_too_large": "the response cannot be used",
+}
+"""Codes of the client itself: the server refused nothing."""
 
 
 def _listed(detail: object) -> str:

@@ -228,7 +228,8 @@ def _parameters(context: typer.Context | None, fields: str) -> list[Any]:
     found = []
     for field in fields.split(", "):
         first, _, rest = field.partition(".")
-        found.append(known.get(first) or known.get(rest.replace(".", "_")))
+        names = (field.replace(".", "_"), first, rest.replace(".", "_"))
+        found.append(next((known[name] for name in names if name in known), None))
     return [one for one in found if one is not None]
 
 

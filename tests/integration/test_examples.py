@@ -10,7 +10,7 @@ from tools.build_notebooks import notebook_text, scripts
 
 PICTURES = {"analyst_day": "areas", "planner_feeder": "feeder", "utility_quarter": "quarters"}
 SAID = {
-    "analyst_day": ("checks hold", "budget_refused"),
+    "analyst_day": ("checks passed", "budget_refused"),
     "planner_feeder": ("worst of 5 releases at ε = 10", "worst-case assumption"),
     "utility_quarter": ("unreadable time stamp", "does not cover the price"),
 }

@@ -96,4 +96,4 @@ def test_labels_have_no_budget_without_epsilon() -> None:
     """A part of nothing is refused before the server is asked."""
     register = ("dataset", "--name", "a", "--file", "b", "--clip-kw", "5", "--linked-to", "homes")
     code, said = run(*register, "--label-epsilon", "1")
-    assert (code, "--label-epsilon must be left out without epsilon" in said) == (2, True), said
+    assert (code, "--label-epsilon must be omitted without epsilon" in said) == (2, True), said

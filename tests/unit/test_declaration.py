@@ -87,7 +87,7 @@ class Outer(Declaration):
         ({"inner": 3}, "inner", "a Inner"),
         ({"inner": {"label": 3}}, "label", "text"),
         ({"inner": {"label": "A"}}, "label", "in lower case"),
-        ({"other": 3}, "other", "left out: there is no such field"),
+        ({"other": 3}, "other", "omitted: there is no such field"),
     ],
 )
 def test_errors_name_field_rule_and_value(given: dict[str, Any], field: str, rule: str) -> None:

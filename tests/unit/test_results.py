@@ -270,6 +270,7 @@ def grid_comparison() -> GridComparison:
     row = GridRow(
         metric="loss",
         unit="kW",
+        compares="value",
         ratio=0.5,
         control_ratio=2.0,
         verdict=next(iter(Verdict)),

@@ -24,7 +24,7 @@ from wattveil.declaration import json_schema, to_plain
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Spend, Tier
 from wattveil.products.product import Choice, Product, PublicFacts, ReleasedProduct
-from wattveil.products.public_estimate import delta_warning
+from wattveil.products.public_estimate import guarantee_warnings
 from wattveil.products.request import About, ReleaseRequest
 from wattveil.products.tables import Table
 from wattveil.profiles import TimeGrid
@@ -315,8 +315,12 @@ def _unprotected(stated: Mapping[str, Any], products: Sequence[Product]) -> list
 
 def _warnings(request: Mapping[str, Any]) -> list[str]:
     """Return warnings about the parameters of the guarantee."""
-    found = delta_warning(float(request["delta"]), request["customers"])
-    return [] if found is None else [f"Warning: {found}"]
+    found = guarantee_warnings(
+        epsilon=float(request["epsilon"]),
+        delta=float(request["delta"]),
+        customers=request["customers"],
+    )
+    return [f"Warning: {text}" for text in found]
 
 
 def _preprocessing(stated: Mapping[str, Any]) -> list[str]:
@@ -325,6 +329,8 @@ def _preprocessing(stated: Mapping[str, Any]) -> list[str]:
     if request["clip_kw"] is not None:
         clip_kw = float(request["clip_kw"])
         steps += [f"Customers above {clip_kw:g} kW (root mean square) are clipped."]
+    elif request["tier"] == Tier.GLOBAL.value:
+        steps += ["No public clipping bound was given: bounds were chosen from noisy sizes."]
     if request["normalise"]:
         steps += ["For the clusters, each customer is scaled to unit L2 norm."]
     return steps

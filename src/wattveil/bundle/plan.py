@@ -34,6 +34,7 @@ from wattveil.products.product import (
 from wattveil.products.registry import products_of
 from wattveil.products.request import ReleaseRequest
 from wattveil.profiles import TimeGrid
+from wattveil.web.formatting import format_number
 from wattveil.web.results import Result, ResultTable
 
 _SHORT_DOWN = decimal.Context(prec=6, rounding=decimal.ROUND_FLOOR)
@@ -100,6 +101,10 @@ class PlanSummary(_PlanModel):
     """Privacy guarantee of the whole release."""
     customers_estimate: int
     """Public estimate of the number of customers that the plan uses; rounded."""
+    groups: list[str]
+    """Groups of customers, as the request lists them; empty: all customers together."""
+    clipping: str
+    """Bound on the load of a customer, in words."""
     warnings: list[str]
     """What weakens the guarantee or the accuracy, such as a delta at or above 1/customers, or too
     many clusters; often none."""
@@ -154,6 +159,8 @@ class ReleasePlan(Result):
         return PlanSummary(
             guarantee=PrivacyGuarantee.model_validate(self.guarantee.to_json()),
             customers_estimate=self.request.customers,
+            groups=list(self.request.levels),
+            clipping=self.request.clipping,
             warnings=[*self.request.warnings, *self.request.accuracy_warnings],
             products=products,
         )
@@ -273,7 +280,7 @@ def requested_products(
             rule = f"without {product.name}, which needs {product.needs}"
             raise InvalidParameterError(field, rule, [*chosen])
     if not products:
-        raise InvalidParameterError(field, "such that there is at least one product", [*chosen])
+        raise InvalidParameterError(field, "at least one product", [*chosen])
     return products
 
 
@@ -378,7 +385,7 @@ def _crossing(seen: Mapping[float, float], target: float, *, near: float) -> flo
 
 
 def _out_of_reach(target_kw: float, left: float) -> InvalidParameterError:
-    rule = f"at least the {left:.2g} kW that epsilon = {_MAX_TARGET_EPSILON:g} leaves"
+    rule = f"at least the {format_number(left, 2)} kW that epsilon = {_MAX_TARGET_EPSILON:g} leaves"
     return InvalidParameterError("target_error", rule, target_kw)
 
 
@@ -391,7 +398,7 @@ def _worst_error_kw(plan: ReleasePlan) -> float:
         if one.unit == "kW" and one.value is not None
     ]
     if not errors:
-        rule = "left out when no product has an expected error in kW"
+        rule = "omitted when no product has an expected error in kW"
         raise InvalidParameterError("target_error", rule, "given")
     return max(errors)
 

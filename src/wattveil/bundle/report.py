@@ -14,11 +14,12 @@ from wattveil.bundle.cumulative import sentences
 from wattveil.bundle.manifest import Manifest, choice_of
 from wattveil.privacy.guarantee import Guarantee, Tier
 from wattveil.products.product import Product
-from wattveil.products.public_estimate import delta_warning
+from wattveil.products.public_estimate import guarantee_warnings
 from wattveil.products.registry import product_named
 from wattveil.products.request import NOT_STATED
 from wattveil.products.tables import Table
 from wattveil.web.charts import ReportFigure, colour, new_figure
+from wattveil.web.formatting import format_share
 from wattveil.web.pages import MAIN, PageTable, render_file
 
 
@@ -26,6 +27,8 @@ class ReportSection(NamedTuple):
     """The figures of one product under its title."""
 
     title: str
+    population: str
+    """Which customers it counts; empty if the release has no groups."""
     figures: Sequence[ReportFigure]
 
 
@@ -49,7 +52,11 @@ def report_page(manifest: Manifest, tables: Mapping[str, Table]) -> str:
             *_achieved_facts(manifest),
             (guarantee["epsilon"], f"epsilon (privacy loss) at delta {guarantee['delta']}"),
         ],
-        warning=delta_warning(float(public["delta"]), public["customers"]),
+        warnings=guarantee_warnings(
+            epsilon=float(public["epsilon"]),
+            delta=float(public["delta"]),
+            customers=public["customers"],
+        ),
         sections=[*_sections(products, manifest, tables)],
         budget=_budget(manifest),
         quality=_quality_table(manifest),
@@ -92,7 +99,7 @@ def _sections(
     choice = choice_of(manifest)
     for product in products:
         if figures := [*product.figures(tables, choice)]:
-            yield ReportSection(product.title, figures)
+            yield ReportSection(product.title, product.population(choice.request), figures)
 
 
 def _planned(record: Mapping[str, Any]) -> dict[str, str]:
@@ -149,7 +156,7 @@ def _budget(manifest: Manifest) -> ReportFigure:
         _budget_figure(shares),
         caption,
         alt="Share of the budget: "
-        + ", ".join(f"{name} {share:.0%}" for name, share in shares.items()),
+        + ", ".join(f"{name} {format_share(share, 0)}" for name, share in shares.items()),
         table=_query_table(manifest),
     )
 
@@ -168,7 +175,7 @@ def _budget_figure(shares: Mapping[str, float]) -> Figure:
         figure.add_bar(
             y=[""],
             x=[100.0 * share],
-            name=f"{name} {share:.0%}",
+            name=f"{name} {format_share(share, 0)}",
             orientation="h",
             marker_color=colour(number),
             hovertemplate="%{x:.1f} %<extra></extra>",

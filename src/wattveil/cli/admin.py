@@ -16,6 +16,7 @@ from rich.console import Console
 
 from wattveil.errors import InvalidParameterError, MissingExtraError
 from wattveil.terminal import plain, refusals
+from wattveil.web.formatting import format_count
 
 EPILOGS = {
     "token": "Example: wattveil admin token --data server --name owner --role admin",
@@ -43,7 +44,13 @@ Database = Annotated[
     typer.Option(help="postgresql://host/name, without password: PGPASSFILE has it."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-Url = Annotated[str, typer.Option(help=f"The server; its token is read from {TOKEN_VARIABLE}.")]
+Url = Annotated[
+    str,
+    typer.Option(
+        envvar="WATTVEIL_URL",
+        help=f"Address of the server; the token is read from {TOKEN_VARIABLE}.",
+    ),
+]
 Reason = Annotated[str, typer.Option(help="Reason, recorded in the ledger.")]
 
 
@@ -271,7 +278,7 @@ def export(
 
         count = ledger_audit.export_folder(data, database, out)
     result = {"out": str(out), "entries": count}
-    print_result(result, f"{count:,} entries in {out}", as_json=as_json)
+    print_result(result, f"{format_count(count, 'entry')} in {out}", as_json=as_json)
 
 
 def accept(
@@ -290,5 +297,6 @@ def accept(
 
         check_no_password(database)
         journals = Ledger.accept(data, database, by=by, reason=reason)
-    text = f"{journals} journals were behind; their remaining budget counts as spent"
+    number = format_count(journals, "journal")
+    text = f"Accepted: {number}, whose remaining budget counts as spent"
     print_result({"journals": journals}, text, as_json=as_json)

@@ -52,7 +52,7 @@ def dataset(
         if given["epsilon"] is not None:
             body = body.replace(allowance=allowance)
         elif allowance.label_epsilon:
-            rule = "left out without epsilon, of which it is a part"
+            rule = "omitted without epsilon, of which it is a part"
             raise InvalidParameterError("label_epsilon", rule, allowance.label_epsilon)
         if given["products"] is None:
             body = body.replace(products=_offered(body))

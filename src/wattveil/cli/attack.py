@@ -40,7 +40,7 @@ from wattveil.lab.seeded_draws import RandomAssignment
 from wattveil.profiles import Profiles, TimeGrid
 from wattveil.simulate import LONDON_MIX, simulate_kwh
 from wattveil.terminal import check_folders, plain, refusals, working
-from wattveil.web.formatting import format_share, sparkline
+from wattveil.web.formatting import format_number, format_share, sparkline
 
 EPILOGS = {
     "fifteen-fifteen": "Example: wattveil attack fifteen-fifteen profiles.parquet --by zip",
@@ -164,16 +164,16 @@ def _show_filter(console: Console, found: FilterAttack) -> None:
     for colour, each in found.found.items():
         table.add_row(
             colour,
-            f"{each.noise_kw:.3g}",
-            f"{each.left_kw:.3g}",
+            format_number(each.noise_kw),
+            format_number(each.left_kw),
             f"{each.removed:.0%} of the power",
-            f"{each.filtered_error_kw:.3g}",
+            format_number(each.filtered_error_kw),
         )
     console.print(table)
     console.print(
-        f"Load curve of the largest cluster, {found.exact_kw.mean():.3g} kW on average. Noise that"
-        " the filter removes cost accuracy without adding protection. The guarantee of the"
-        f" instance tier is the same with and without the filter. {_PRIVATE}"
+        f"Load curve of the largest cluster, {format_number(found.exact_kw.mean())} kW on average."
+        " Noise that the filter removes costs accuracy without adding protection. The guarantee of"
+        f" the instance tier is the same with and without the filter. {_PRIVATE}"
     )
 
 
@@ -273,7 +273,7 @@ def _show_solar(console: Console, found: SolarAttack, *, customers: int) -> None
     export_kw = -found.home_kw[found.sunny].mean()
     console.print(
         f"[bold]{plain(found.customer)}[/] is one of {customers:,} customers in the average and"
-        f" exports {export_kw:.3g} kW in its export slots. {_PRIVATE}",
+        f" exports {format_number(export_kw)} kW in its export slots. {_PRIVATE}",
         highlight=False,
     )
     noise_kw = found.protected_kw[:, found.sunny].mean(axis=1).std()

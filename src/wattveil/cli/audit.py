@@ -86,7 +86,7 @@ def audit(
     with refusals(context):
         check_folders({"report": report})
         if replay and report is not None:
-            rule = "left out with --replay, which writes no report"
+            rule = "omitted with --replay, which writes no report"
             raise InvalidParameterError("report", rule, str(report))
         rows = _simulated() if profiles is None else Profiles.read_parquet(profiles)
         if replay:

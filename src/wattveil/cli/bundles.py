@@ -55,7 +55,7 @@ def verify(
     key: Annotated[Path | None, typer.Option(help="Public key that must have signed it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Recompute every claim of a bundle, without the data; exit with 1 if one does not hold."""
+    """Recompute every claim of a bundle, without the data; exit with 1 if a check fails."""
     with refusals(context), working(Console(stderr=True)) as started:
         trusted = None if key is None else keys.read_public_key(key)
         started("verifying")
@@ -72,7 +72,7 @@ def show_report(console: Console, report: VerificationReport) -> None:
     """Print the outcome of every check, and the claims that cannot be checked."""
     table = Table("", "check", "seen", title="Verified without the data", title_justify="left")
     for finding in report.findings:
-        mark = "[green]holds[/]" if finding.holds else "[red]FALSE[/]"
+        mark = "[green]passed[/]" if finding.holds else "[red]FAILED[/]"
         table.add_row(mark, plain(finding.check), plain(finding.seen))
     for absent in report.absent:
         table.add_row("[yellow]absent[/]", plain(absent.check), plain(absent.seen))
@@ -82,12 +82,14 @@ def show_report(console: Console, report: VerificationReport) -> None:
         console.print(f"  · {plain(line)}", highlight=False)
     broken = sum(not finding.holds for finding in report.findings)
     if broken:
-        console.print(f"[red]{broken} of {len(report.findings)} checks do not hold.[/]")
+        console.print(f"[red]{broken} of {len(report.findings)} checks failed.[/]")
     else:
-        console.print(f"[green]All {len(report.findings)} checks hold.[/]")
+        console.print(f"[green]All {len(report.findings)} checks passed.[/]")
     if report.absent:
         names = ", ".join(absent.check for absent in report.absent)
         console.print(f"[yellow]Absent, and not counted: {plain(names)}.[/]")
+    for warning in report.warnings:
+        console.print(f"[yellow]warning[/] {plain(warning)}", highlight=False)
 
 
 def synthesize(

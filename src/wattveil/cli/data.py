@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import date, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import duckdb
 import pyarrow as pa
@@ -35,6 +35,7 @@ from wattveil.terminal import (
     refusals,
     working,
 )
+from wattveil.web.formatting import format_count, format_number
 
 if TYPE_CHECKING:  # pyspark is an extra
     from wattveil.engines.spark.spark_engine import SparkEngine
@@ -63,7 +64,7 @@ def chosen_engine(engine: str, master: str | None) -> "SparkEngine | None":
     """Return the Spark engine at a master, or None for the local engine."""
     if checks.enum_value("engine", engine, Engine) is Engine.LOCAL:
         if master is not None:
-            raise InvalidParameterError("master", "left out without --engine spark", master)
+            raise InvalidParameterError("master", "omitted without --engine spark", master)
         return None
     if master is None:
         rule = "given with --engine spark, such as local[2] or spark://host:7077"
@@ -125,7 +126,8 @@ def simulate(
         typer.echo(json.dumps(written, indent=2))
         return
     console = Console()
-    console.print(f"[bold]Simulated[/] {customers:,} customers, {written['readings']:,} readings.")
+    readings = format_count(written["readings"], "reading")
+    console.print(f"[bold]Simulated[/] {format_count(customers, 'customer')}, {readings}.")
     console.print(f"  readings    {written['path']}\n  attributes  {written['attributes']}")
 
 
@@ -141,7 +143,7 @@ def write_readings(
     missing: float,
     quiet: bool,
     mix: Mapping[str, float] | None = None,
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Write readings batch by batch, and the attributes to ``<name>.attributes.parquet``.
 
     The file appears under its name when it is complete, never before.
@@ -336,7 +338,7 @@ def _check_options(engine: str, one_machine: Mapping[str, object]) -> None:
     """Reject on Spark what is for one machine."""
     for name, value in one_machine.items():
         if engine == Engine.SPARK and value is not None:
-            raise InvalidParameterError(name, "left out with --engine spark", str(value))
+            raise InvalidParameterError(name, "omitted with --engine spark", str(value))
 
 
 def _on_spark(  # noqa: PLR0917 - options of the command
@@ -429,20 +431,21 @@ def _show(console: Console, made: WrittenProfiles) -> None:
     table.add_row("profiles", f"{account.profiles:,}")
     console.print(table)
     for readings, where in (
-        (account.straddling, "lie in two cells of the grid"),
-        (account.unfit, "have a length that no cell of the grid is a multiple of"),
+        (account.straddling, "across two cells of the grid"),
+        (account.unfit, "of a length that no cell of the grid is a multiple of"),
     ):
         if readings:
-            console.print(f"[yellow]{readings:,} readings {where}[/] and are in no profile.")
+            number = format_count(readings, "reading")
+            console.print(f"[yellow]Not in any profile:[/] {number}, {where}.")
     _warn(console, account.readings.warnings)
-    if not account.profiles:
+    if made.median_kw is None or made.largest_kw is None:
         return
     console.print(  # shows Wh that were taken for kWh
-        f"The median customer has {made.median_kw:.3g} kW on average, the largest"
-        f" {made.largest_kw:.3g} kW."
+        f"The median customer has {format_number(made.median_kw)} kW on average, the largest"
+        f" {format_number(made.largest_kw)} kW."
     )
     console.print(
-        f"{account.profiles:,} profiles of {grid.columns} columns"
+        f"{format_count(account.profiles, 'profile')} of {grid.columns} columns"
         f" ({made.rules.zone}) in {plain(made.path)}."
         " [red]Private:[/] exact, not protected."
     )

@@ -149,7 +149,7 @@ def _show_checks(console: Console, verdict: VerificationReport, out: Path) -> No
             console.print(f"   {finding.check}: {finding.seen}", highlight=False)
     holding = sum(finding.holds for finding in verdict.findings)
     listed = f"wattveil verify {plain(str(out))}"
-    console.print(f"   {holding} of {len(verdict.findings)} checks hold; to see them: {listed}")
+    console.print(f"   {holding} of {len(verdict.findings)} checks passed; to see them: {listed}")
 
 
 def _show(

@@ -56,6 +56,10 @@ _VERDICT_COLOURS = {verdict.value: colour for verdict, colour in _COLOURS.items(
 _VERDICTS = (
     "inconclusive (no power): a difference as large as that of the control might have been missed."
 )
+_DISTRIBUTIONS = (
+    "The verdict on a distribution (W1, KS, curves, branches) compares all of it: it may be"
+    " different although the interval of its one value contains 0, and the reverse."
+)
 _RUNS, _TABLE, _PAGE = "runs.jsonl", "comparison.csv", "comparison.html"
 
 
@@ -235,23 +239,29 @@ def _show_grid(console: Console, comparison: GridComparison) -> None:
         console.print(
             f"[red]no solution[/] for the synthetic customers at {when}: {plain(message)}"
         )
-    titles = ("metric", "unit", "real", "synthetic", "difference, 95 %", "ratio", "control")
-    table = Table(*titles, "verdict", box=SIMPLE, padding=(0, 1, 0, 0), show_edge=False)
-    for column in table.columns[2:7]:
-        column.justify = "right"
+    titles = ("metric", "real", "synth.", "difference, 95 %", "ratio", "verdict")
+    table = Table(*titles, box=SIMPLE, padding=(0, 1, 0, 0), show_edge=False)
+    for column in table.columns[1:5]:
+        column.justify, column.no_wrap = "right", True
+    table.columns[0].min_width = max(
+        len(word) for one in comparison.rows for word in one.metric.split()
+    )
+    verdict = table.columns[5]
+    verdict.min_width = verdict.max_width = max(
+        len(word) for one in Verdict for word in one.split()
+    )
     for row in comparison.rows:
         colour = _COLOURS[row.verdict]
         table.add_row(
-            row.metric,
-            row.unit,
+            f"{row.metric} ({row.unit})" if row.unit else row.metric,
             *map(format_number, (row.real, row.synthetic)),
             format_interval(row.difference_low, row.difference_high),
-            *map(format_number, (row.ratio, row.control_ratio)),
+            format_number(row.ratio),
             f"[{colour}]{row.verdict.value}[/]",
         )
     console.print(table)
     console.print("ratio: distance over the 95th percentile of distances between real samples.")
-    console.print("control: the same for houses with cluster centroids of real customers.")
+    console.print(_DISTRIBUTIONS)
     console.print(_VERDICTS)
 
 
@@ -350,7 +360,7 @@ def _show_comparison(
     middle = sorted(setting.epsilons)[len(setting.epsilons) // 2]
     console.print("[red]Private:[/] exact losses on these customers, not protected.")
     for reason in comparison.left_out:
-        console.print(f"Left out: {plain(reason)}", highlight=False)
+        console.print(f"Omitted: {plain(reason)}", highlight=False)
     for field, title in (("nearest", "nearest centroid"), ("labels", "released labels")):
         has = "true" if field == "nearest" else "true_with_labels"
         table = Table(

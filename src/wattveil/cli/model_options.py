@@ -36,7 +36,14 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints, overloa
 import typer
 from pydantic.fields import FieldInfo
 
-from wattveil.declaration import CommandLine, Declaration, bounds_of, field_type, without_none
+from wattveil.declaration import (
+    CommandLine,
+    Declaration,
+    bounds_of,
+    field_type,
+    rule_of,
+    without_none,
+)
 from wattveil.errors import InvalidParameterError
 from wattveil.terminal import refusals
 
@@ -263,7 +270,19 @@ def _read(name: str, field: FieldInfo, given: Any) -> Any:  # noqa: ANN401 - wha
         pairs = (_pair(name, one, shown.metavar or "key=value") for one in given)
         values = without_none(get_args(kind)[1])[0]
         return {key: _listed(values, value) for key, value in pairs}
+    if isinstance(given, tuple):
+        _check_several(name, field, given)
     return _listed(kind, given)
+
+
+def _check_several(name: str, field: FieldInfo, given: tuple[Any, ...]) -> None:
+    """Refuse an option in the place of a value: one value too few, and the parser takes it."""
+    if any(str(one).startswith("--") for one in given):
+        typed = [str(one) for one in given if not str(one).startswith("--")]
+        rule = (
+            f"{rule_of(field.annotation, field.metadata)}: {len(given)} values, separated by spaces"
+        )
+        raise InvalidParameterError(name, rule, typed)
 
 
 def _listed(kind: Any, given: Any) -> Any:  # noqa: ANN401 - any type, and what Typer read

@@ -124,10 +124,11 @@ def release(
             typer.echo(planned.summary.model_dump_json(indent=2))
         if not as_json:
             show_plan(console, planned)
+            show_assumptions(console, context, planned.request)
         if plan:
             return
         if not yes:
-            typer.confirm("Spend this budget?", abort=True, err=True)
+            typer.confirm(_question(request, planned), abort=True, err=True)
         with working(console) as started:
             note = _FIRST_TIME if request.tier is Tier.INSTANCE else ""
             manifest = write_bundle(
@@ -166,6 +167,27 @@ def show_rounding(console: Console, given: Mapping[str, object]) -> None:
         console.print(note, highlight=False)
 
 
+def show_assumptions(console: Console, context: typer.Context, request: ReleaseRequest) -> None:
+    """Print the public estimates that were not given, and are assumed."""
+    assumed = {
+        "customers": f"--customers {request.customers:,}",
+        "typical_kw": f"--typical-kw {request.typical_kw:g}",
+    }
+    omitted = [text for name, text in assumed.items() if is_default(context, name)]
+    if omitted:
+        console.print(
+            f"Not given, so assumed: {' and '.join(omitted)}. Expected errors depend on it:"
+            " give a public estimate of your own.",
+            highlight=False,
+        )
+
+
+def is_default(context: typer.Context, name: str) -> bool:
+    """Whether an option was not given."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "DEFAULT"
+
+
 def show_plan(console: Console, plan: ReleasePlan) -> None:
     """Print the split of the budget over products and their expected errors."""
     guarantee = plan.guarantee
@@ -186,11 +208,30 @@ def show_plan(console: Console, plan: ReleasePlan) -> None:
         table.add_row(product.name, repr(grant.guarantee.epsilon), share, expected)
     console.print(table)
     console.print(
-        f"From public numbers alone, for {plan.request.customers:,} customers (--customers) of"
-        f" about {plan.request.typical_kw:g} kW. Nothing is spent yet."
+        f"From public numbers alone, for {plan.request.customers:,} customers of"
+        f" about {plan.request.typical_kw:g} kW; {plan.request.clipping}. Nothing is spent yet."
     )
+    if plan.request.levels:
+        console.print(
+            f"{_groups(plan.request)}. Customers with another {plan.request.by} are in no group."
+            " The list is not compared with the data: check its spelling.",
+            highlight=False,
+        )
     for warning in plan.request.warnings:
         console.print(f"[yellow]warning[/] {warning}", highlight=False)
+
+
+def _groups(request: ReleaseRequest) -> str:
+    """Return the groups of a request in words."""
+    names, number = plain(", ".join(request.levels)), len(request.levels)
+    return f"{number} group{'' if number == 1 else 's'} by {plain(str(request.by))}: {names}"
+
+
+def _question(request: ReleaseRequest, plan: ReleasePlan) -> str:
+    """Return the question before a budget is spent: how much, and on which groups."""
+    guarantee = plan.guarantee
+    spend = f"Spend epsilon {guarantee.epsilon!r} at delta {guarantee.delta!r}"
+    return f"{spend} on {_groups(request)}?" if request.levels else f"{spend}?"
 
 
 def _check_answer(*, yes: bool) -> None:
@@ -249,7 +290,7 @@ def _target_kw(epsilon: float | None, target_error: str | None) -> float | None:
             raise InvalidParameterError("epsilon", rule, epsilon)
         return None
     if epsilon is not None:
-        rule = "left out with --epsilon, which it determines"
+        rule = "omitted with --epsilon, which it determines"
         raise InvalidParameterError("target_error", rule, target_error)
     found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?) ?kW", target_error)
     if found is None:

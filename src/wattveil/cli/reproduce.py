@@ -86,7 +86,7 @@ def _runs(
         except MissingExtraError as error:
             if len(chosen) == 1:
                 raise
-            errors.print(f"[yellow]left out:[/] {figure.name}: {plain(str(error))}")
+            errors.print(f"[yellow]omitted:[/] {figure.name}: {plain(str(error))}")
             continue
         yield Run(figure, outcome, time.perf_counter() - start)
         bar.advance(task)

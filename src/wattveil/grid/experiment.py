@@ -25,7 +25,7 @@ from wattveil import checks
 from wattveil.arrays import Floats, Ints
 from wattveil.errors import InvalidDataError, InvalidParameterError, one_of
 from wattveil.grid.feeders import Feeder, read_feeder
-from wattveil.grid.grid_metrics import GridMetric, customer_metrics, network_metrics
+from wattveil.grid.grid_metrics import Compared, GridMetric, customer_metrics, network_metrics
 from wattveil.grid.observation import GridSetting, Observation, observe
 from wattveil.grid.placement import CustomerSampler, Scaling, place_houses
 from wattveil.numerics.kmeans.lloyd import k_means
@@ -34,7 +34,7 @@ from wattveil.numerics.measures.fidelity_measures import (
     ratio_to_noise,
     total_variation,
 )
-from wattveil.numerics.measures.verdicts import Verdict, assess, t_interval
+from wattveil.numerics.measures.verdicts import Interval, Verdict, assess
 from wattveil.profiles.profiles import Profiles
 from wattveil.web.results import PrivateResult, ResultTable, records_table
 
@@ -47,11 +47,13 @@ class GridRow:
 
     Attributes
     ----------
+    compares
+        What the distance and the verdict compare: the value (or its ratio), or a distribution of
+        which the value is one number.
     real, synthetic
-        Value for one sample of each.
+        Value of the real sample, and median of the samples of synthetic customers.
     difference_low, difference_high
-        Interval of the difference of these values, 95 %: bootstrap of the real customers, and
-        samples of the synthetic ones.
+        Interval of the difference of these values, 95 %: `difference_interval`.
     distance
         Median distance of several synthetic samples from the real one.
     low, high
@@ -67,6 +69,7 @@ class GridRow:
 
     metric: str
     unit: str
+    compares: str
     real: float
     synthetic: float
     difference_low: float
@@ -181,13 +184,15 @@ def grid_row(
         margin=margin,
     )
     values = [metric.value(seen) for seen in synthetic]
-    error = math.hypot(_spread([one.value for one in redraws]), _spread(values))
-    low, high = t_interval(values[0] - metric.value(real), error, len(redraws))
+    low, high = difference_interval(
+        metric, metric.value(real), values, [one.value for one in redraws]
+    )
     return GridRow(
         metric=metric.name,
         unit=metric.unit,
+        compares=metric.compares.value,
         real=metric.value(real),
-        synthetic=values[0],
+        synthetic=_median(values),
         difference_low=low,
         difference_high=high,
         distance=distance,
@@ -199,6 +204,48 @@ def grid_row(
         control_ratio=ratio_to_noise(margin, noise),
         verdict=found.verdict,
     )
+
+
+def _median(values: Sequence[float]) -> float:
+    """Return the median of the values that a power flow gave; NaN without any."""
+    found = np.array(values)
+    return float(np.median(found[np.isfinite(found)])) if np.isfinite(found).any() else math.nan
+
+
+def difference_interval(
+    metric: GridMetric, real: float, values: Sequence[float], redrawn: Sequence[float]
+) -> Interval:
+    """Return the 95 % interval of the synthetic value less the real one.
+
+    By inversion of the test behind the verdict: it reaches the limit to either side, which is the
+    95th percentile of ``|t* - t|`` over resampled real customers, so it contains 0 unless the
+    values are found different. Ratios are moved on a logarithmic scale::
+
+        log(s/t) ± |s/t - 1|_95 · |log(s/t)| / |s/t - 1|
+
+    so that no interval reaches below -100 %; others end where the smallest possible value is.
+
+    Parameters
+    ----------
+    metric
+        What is compared.
+    real
+        Value t of the real sample.
+    values, redrawn
+        Values of samples of synthetic customers, and of resampled real customers.
+    """
+    away = np.array(values) - real
+    solved = np.isfinite(away)
+    size = float(np.median(np.where(solved, np.abs(away), math.inf)))
+    if not math.isfinite(size):  # half of the power flows have no solution
+        return Interval(math.nan, math.nan)
+    effect = math.copysign(size, float(np.median(away[solved])))
+    limit = float(np.quantile(np.abs(np.array(redrawn) - real), NOISE_QUANTILE))
+    if metric.compares is Compared.RATIO and effect > -real:
+        log_ratio = math.log1p(effect / real)
+        reach = limit / real * (log_ratio / (effect / real) if effect else 1.0)
+        return Interval(real * math.expm1(log_ratio - reach), real * math.expm1(log_ratio + reach))
+    return Interval(max(effect - limit, metric.minimum - real), effect + limit)
 
 
 def _spread(values: Sequence[float]) -> float:
@@ -409,6 +456,12 @@ def _attribute(name: str, profiles: Profiles, by: str) -> list[str]:
     """Return the attribute value of each customer."""
     if by not in profiles.attributes:
         rule = f"an attribute of the {name} customers, {one_of(sorted(profiles.attributes))}"
+        if name == "synthetic":
+            rule += (
+                ". Customers of `wattveil synthesize` have no other: omit it, or synthesize the"
+                " customers of each class from a release of that class, and join the files with a"
+                f" column {by}"
+            )
         raise InvalidParameterError("by", rule, by)
     values = profiles.attributes[by]
     unknown = [who for who, own in zip(profiles.customer_ids, values, strict=True) if own is None]

@@ -5,8 +5,10 @@ sampling variability. The network metrics see aggregated load; the metrics of tr
 customers distinguish populations.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 
 import numpy as np
@@ -29,6 +31,17 @@ SampleOf = Callable[[Observation], Floats]
 Distance = Callable[[Observation, Observation], float]
 
 
+class Compared(StrEnum):
+    """What the distance of a metric compares, beside its value."""
+
+    VALUE = "value"
+    """The values, by their difference."""
+    RATIO = "ratio"
+    """The values, by their ratio: both are positive."""
+    DISTRIBUTION = "distribution"
+    """Samples or curves: they may differ where the value, one number of them, does not."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class GridMetric:
     """A metric: its value, for the table, and the distance that is compared."""
@@ -37,19 +50,32 @@ class GridMetric:
     unit: str
     value: Value
     distance: Distance
+    compares: Compared = Compared.DISTRIBUTION
+    minimum: float = -math.inf
+    """Smallest possible value: no interval reaches below it."""
 
 
 def by_difference(name: str, unit: str, value: Value) -> GridMetric:
-    """Return the metric whose distance is ``|s - t|``, in the unit of the value."""
+    """Return the metric of a value from 0 on whose distance is ``|s - t|``, in its unit."""
     return GridMetric(
-        name=name, unit=unit, value=value, distance=lambda s, t: abs(value(s) - value(t))
+        name=name,
+        unit=unit,
+        value=value,
+        distance=lambda s, t: abs(value(s) - value(t)),
+        compares=Compared.VALUE,
+        minimum=0.0,
     )
 
 
 def by_ratio(name: str, unit: str, value: Value) -> GridMetric:
     """Return the metric whose distance is ``|s / t - 1|``."""
     return GridMetric(
-        name=name, unit=unit, value=value, distance=lambda s, t: abs(value(s) / value(t) - 1.0)
+        name=name,
+        unit=unit,
+        value=value,
+        distance=lambda s, t: abs(value(s) / value(t) - 1.0),
+        compares=Compared.RATIO,
+        minimum=0.0,
     )
 
 
@@ -131,6 +157,7 @@ def _violations(slot_hours: float) -> list[GridMetric]:
             unit="h, longest",
             value=lambda seen: float(hours(seen).max()),
             distance=lambda s, t: float(np.abs(hours(s) - hours(t)).mean()),
+            minimum=0.0,
         ),
     ]
 
@@ -172,6 +199,7 @@ def _currents() -> list[GridMetric]:
             unit="A",
             value=partial(value, quantile=quantile),
             distance=partial(distance, quantile=quantile),
+            minimum=0.0,
         )
         for name, quantile in _BRANCHES
     ]
@@ -240,12 +268,14 @@ def _hosting(feeder: Feeder) -> list[GridMetric]:
             unit="MW",
             value=lambda seen: seen.panels_mw,
             distance=lambda s, t: abs(s.panels_mw - t.panels_mw) / nominal_mw,
+            compares=Compared.VALUE,
         ),
         GridMetric(
             name="A6 hosting capacity, load",
             unit="MW",
             value=lambda seen: seen.more_load_mw,
             distance=lambda s, t: abs(s.more_load_mw - t.more_load_mw) / nominal_mw,
+            compares=Compared.VALUE,
         ),
     ]
 

@@ -128,7 +128,7 @@ def place_houses(
         checks.integer("houses", houses, minimum=1, maximum=MAX_HOUSES)
         bus = np.repeat(np.arange(feeder.buses), _apportion(houses, feeder.nominal_kw))
     elif houses is not None:
-        raise InvalidParameterError("houses", "left out unless scaling is 'houses'", houses)
+        raise InvalidParameterError("houses", "omitted unless scaling is 'houses'", houses)
     else:
         bus = np.arange(feeder.buses)
     count = _apportion(bus.size, share)

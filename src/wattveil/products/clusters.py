@@ -77,6 +77,10 @@ class Clusters(Product):
         "cluster sizes: noisy counts, clipped at 0",
     )
 
+    def is_of_listed_groups(self, request: ReleaseRequest) -> bool:
+        """Whether each group is clustered separately."""
+        return request.clusters_by_group
+
     def layouts(self, choice: Choice) -> tuple[TableLayout, ...]:
         """Return curves and sizes of the clusters of all customers, or of each group."""
         request = choice.request
@@ -180,8 +184,10 @@ class Clusters(Product):
 
     def headline(self, tables: Mapping[str, Table], choice: Choice) -> Headline:
         """Return how many segments there are, and the largest."""
-        del choice
-        return segment_headline(tables.get("centroids"), tables.get("cluster_sizes"))
+        found = segment_headline(tables.get("centroids"), tables.get("cluster_sizes"))
+        if found.sentence and (whose := self.population(choice.request)):
+            return found._replace(sentence=f"{found.sentence[:-1]} (clusters of {whose}).")
+        return found
 
     def figures(self, tables: Mapping[str, Table], choice: Choice) -> Iterator[ReportFigure]:
         """Return the curve of each cluster, the sizes, and a map of the clusters."""

@@ -39,6 +39,7 @@ from wattveil.products.product import (
     Run,
     Work,
 )
+from wattveil.products.request import ReleaseRequest
 from wattveil.products.segments import curves
 from wattveil.products.tables import (
     CUSTOMERS,
@@ -61,8 +62,10 @@ from wattveil.release.group_load import (
     load_duration_curve,
 )
 from wattveil.release.rows.load_features import first_columns
-from wattveil.web.charts import TWO_SIDED_95, ReportFigure
+from wattveil.web.charts import BANDS, TWO_SIDED_95, ReportFigure
+from wattveil.web.curves import Curve
 from wattveil.web.formatting import format_number
+from wattveil.web.pages import TableCell
 from wattveil.web.results import Result, ResultTable
 
 _SIZE = "root-mean-square load, with quick changes counted more"
@@ -85,6 +88,8 @@ _BIAS = Column(
 _RANK = Column(name="rank", text="0 is the highest", type="int64", minimum=0.0)
 _SMALL_KW = 0.01
 _LOG_STD = 0.6
+_MIN_ERRORS = 2.0
+"""Standard errors that a number must exceed to differ from 0 by more than noise."""
 _HIGH_CLIPPED_SHARE = 0.2
 """Share of clipped customers above which the report warns that means are biased."""
 
@@ -102,6 +107,10 @@ class Load(Product):
         "bias of a mean load from clipping is corrected as far as noisy sizes permit",
         "load duration: the mean load of a group sorted, times its noisy count",
     )
+
+    def is_of_listed_groups(self, request: ReleaseRequest) -> bool:
+        """Whether there are groups."""
+        return bool(request.levels)
 
     def layouts(self, choice: Choice) -> tuple[TableLayout, ...]:
         """Return shapes, groups and duration curves."""
@@ -230,10 +239,16 @@ class Load(Product):
         errors = groups.column("customers_std")
         number = f"{counts.sum():,.0f} ± {TWO_SIDED_95 * np.linalg.norm(errors):,.0f}"
         average = f"{_rounded(mean.mean())} kW"
+        listed = choice.request.levels
+        whose = f" of the listed groups of {choice.request.by}" if listed else ""
+        where = ", listed groups" if listed else ""
         return Headline(
-            f"The mean load per customer is {average}{energy}, with a maximum of {peak} kW at"
-            f" {times[high]} and a minimum of {_rounded(mean[low])} kW at {times[low]}.",
-            ((average, "mean load per customer"), (number, "estimated number of customers")),
+            f"The mean load per customer{whose} is {average}{energy}, with a maximum of {peak} kW"
+            f" at {times[high]} and a minimum of {_rounded(mean[low])} kW at {times[low]}.",
+            (
+                (average, f"mean load per customer{where}"),
+                (number, f"estimated number of customers{where}"),
+            ),
         )
 
     def figures(self, tables: Mapping[str, Table], choice: Choice) -> Iterator[ReportFigure]:
@@ -241,15 +256,17 @@ class Load(Product):
         del choice
         if not {"load_duration", "load_shapes", "groups"} <= set(tables):
             return
-        caption = _caption(tables["groups"])
         shapes, duration = tables["load_shapes"], tables["load_duration"]
         drawn = curves(shapes)
+        flags = _group_flags(tables["groups"], drawn)
+        caption = _caption(tables["groups"], has_flags=bool(flags))
         yield ReportFigure(
             "Mean load per customer",
             group_curves_figure(shapes, unit="kW per customer"),
             caption,
             alt="Mean load per customer: "
             + "; ".join(f"{curve.name}: {curve_words(curve, 'kW')}" for curve in drawn),
+            flags=flags,
             table=curve_table("Mean load per customer (kW)", drawn, along="time"),
         )
         sorted_loads = curves(duration)
@@ -269,7 +286,7 @@ class Load(Product):
 
 def _rounded(load_kw: float) -> str:
     """Return a load with two decimals, or two digits where these would be zeros."""
-    return f"{load_kw:.2f}" if abs(load_kw) >= _SMALL_KW else f"{load_kw:.2g}"
+    return f"{load_kw:,.2f}" if abs(load_kw) >= _SMALL_KW else format_number(load_kw, 2)
 
 
 def _is_one_day(choice: Choice) -> bool:
@@ -281,16 +298,43 @@ def duration_kw(mean_kw: Floats, customers: Floats) -> Floats:
     return -np.sort(-mean_kw, axis=1) * customers[:, None]
 
 
-def _caption(groups: Table) -> str:
+def _group_flags(groups: Table, drawn: Sequence[Curve]) -> tuple[TableCell, ...]:
+    """Return a mark for each group that may be empty, or whose mean clipping may dominate.
+
+    Of customers that are not grouped, the caption states the bias already.
+    """
+    flags = []
+    for curve, customers, error, bias_kw in zip(
+        drawn,
+        groups.column("customers"),
+        groups.column("customers_std"),
+        groups.column("max_clipping_bias_kw"),
+        strict=True,
+    ):
+        if customers <= _MIN_ERRORS * error:
+            flags.append(TableCell(f"{curve.name}: size ≤ 2 SE, may be empty", passed=False))
+        if len(drawn) > 1 and bias_kw > np.abs(curve.load).mean():
+            text = f"{curve.name}: clipping bias up to {format_number(bias_kw, 2)} kW"
+            flags.append(TableCell(text, passed=False))
+    return tuple(flags)
+
+
+def _caption(groups: Table, *, has_flags: bool) -> str:
     """Return how to read the figures, with a warning where many customers were clipped."""
     bias_kw = groups.column("max_clipping_bias_kw").max()
     shares, errors = groups.column("clipped_share"), groups.column("clipped_share_std")
-    clipped = (shares - 2.0 * errors).max()
+    clipped = (shares - _MIN_ERRORS * errors).max()
+    whose = "of all customers together" if len(shares) == 1 else "of all customers of a group"
     caption = (
-        "Mean daily load, and load duration curve of all customers together. Bands are ± 2 standard"
-        " errors and cover privacy noise only. Clipping of very large customers may bias a mean by"
-        f" at most {bias_kw:.2g} kW."
+        f"Mean daily load, and load duration curve {whose}. {BANDS} and cover privacy noise only."
+        " Clipping of very large customers may bias a mean by at most"
+        f" {format_number(bias_kw, 2)} kW."
     )
+    if has_flags:
+        caption += (
+            " Groups are marked (✗) if they may be empty, so that their curve is noise, or if the"
+            " possible bias from clipping exceeds their mean load, so that it may be far too low."
+        )
     if clipped > _HIGH_CLIPPED_SHARE:
         caption += (
             f" Warning: {clipped:.0%} or more of the customers of a group were clipped. The public"

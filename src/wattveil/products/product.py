@@ -27,6 +27,7 @@ from wattveil.products.tables import Table, TableLayout
 from wattveil.profiles import Profiles, TimeGrid
 from wattveil.release.rows.load_features import comparable_rows
 from wattveil.web.charts import ReportFigure
+from wattveil.web.formatting import format_number
 
 if TYPE_CHECKING:
     from wattveil.release.instance import LeaveOneOutKMeans
@@ -105,7 +106,9 @@ class Expectation:
 
     def __str__(self) -> str:
         """Return value and unit."""
-        return self.unit if self.value is None else f"{self.value:.2g} {self.unit}".rstrip()
+        if self.value is None:
+            return self.unit
+        return f"{format_number(self.value, 2)} {self.unit}".rstrip()
 
 
 class Headline(NamedTuple):
@@ -301,6 +304,20 @@ class Product(ABC):
     """What it reveals without protection."""
     mechanisms: frozenset[str] = frozenset({"gaussian_histogram", "gaussian_cell_sums"})
     """Mechanisms of the kernel that its query uses."""
+
+    def is_of_listed_groups(self, request: ReleaseRequest) -> bool:  # noqa: ARG002 - by default of all
+        """Whether it counts only customers whose group the request lists; else it counts all."""
+        return False
+
+    @final
+    def population(self, request: ReleaseRequest) -> str:
+        """Return which customers it counts, in words; empty if a request lists no groups."""
+        if not request.levels:
+            return ""
+        if self.is_of_listed_groups(request):
+            listed = ", ".join(request.levels)
+            return f"only customers of the listed groups of {request.by} ({listed})"
+        return f"all customers, also those of groups of {request.by} that are not listed"
 
     def is_requested(self, request: ReleaseRequest) -> bool:
         """Whether the request includes it; by default, whether it has a share of the budget."""

@@ -21,7 +21,7 @@ from wattveil.products.public_estimate import (
     MAX_TYPICAL_KW,
     MIN_TYPICAL_KW,
     ROUNDING_RULE,
-    delta_warning,
+    guarantee_warnings,
     rounded_customers,
     rounded_kw,
 )
@@ -49,7 +49,7 @@ Line = Annotated[
     str,
     Field(min_length=1, max_length=MAX_TEXT),
     AfterValidator(_one_line),
-    Rule(f"one line of 1 to {MAX_TEXT} letters, without hidden ones"),
+    Rule(f"one line of 1 to {MAX_TEXT} printable characters"),
 ]
 KW: dict[str, JsonValue] = {"unit": "kW"}
 Epsilon = Annotated[
@@ -87,18 +87,18 @@ class About(Declaration):
     title: Annotated[Line, _TEXTS] = "Load profiles of electricity customers"
     """Title of the release."""
     curator: Annotated[Line, _TEXTS] = NOT_STATED
-    """Organisation that holds the data and publishes."""
+    """Organisation that holds the data and publishes the release."""
     region: Annotated[Line, _TEXTS] = NOT_STATED
-    """Where the customers live."""
+    """Region of the customers."""
     intended_use: Annotated[Line, _TEXTS] = "planning, research and teaching"
-    """What the release is made for."""
+    """Intended use of the release."""
     contact: Annotated[Line, _TEXTS] = NOT_STATED
     """Contact for questions."""
     other_releases_on_same_people: Annotated[
         Line, CommandLine(option="--other-releases", group=_TEXTS.group)
     ] = "unknown"
-    """Other releases about the same customers, as far as the publisher states them: their privacy
-    losses add up."""
+    """Other releases about the same customers, as stated by the publisher: their privacy losses
+    add up."""
     supersedes: Annotated[Line, _TEXTS] = "none"
     """release_id of an earlier release that this one replaces; its privacy loss remains."""
 
@@ -107,46 +107,49 @@ class ReleaseRequest(Declaration):
     """A release, before anything is computed."""
 
     epsilon: Annotated[Epsilon, _BUDGET]
-    """Total privacy budget of the release: smaller protects more."""
+    """Total privacy budget of the release: a smaller epsilon protects more and adds more noise."""
     delta: Annotated[Delta, _BUDGET] = 1e-6
-    """Probability by which the privacy guarantee may fail."""
+    """Probability with which the bound of epsilon may be exceeded: choose it far below one over the
+    number of customers."""
     tier: Annotated[Tier, _BUDGET] = Tier.GLOBAL
-    """Privacy guarantee. global: differential privacy; instance: the paper's weaker one, for this
-    data set alone."""
+    """Kind of guarantee. global: differential privacy; instance: the weaker guarantee of the source
+    paper, which holds for this data set only."""
     weights: Annotated[
         Mapping[str, Weight],
         CommandLine(
             option="--share", group=_BUDGET.group, metavar="product=weight", keys=default_weights
         ),
     ] = Field(default_factory=dict)
-    """Relative share of the Gaussian budget of a product; 0 leaves the product out. May be
-    repeated."""
+    """Relative share of the budget for Gaussian noise that a product receives; 0 omits the product.
+    May be repeated."""
     options: Annotated[
         Mapping[str, Any],
         ModelByKey(product_options),
         CommandLine(models=product_options),
     ] = Field(default_factory=dict, validate_default=True)
-    """Options of single products, by name of the product; each product fills in its defaults."""
+    """Options of single products, by product name; omitted options have their defaults."""
     n_clusters: Annotated[int, Field(ge=1, le=1000), CommandLine(option="--clusters")] = 6
     """Number of customer segments (clusters)."""
     clip_kw: Annotated[
         Annotated[float, Field(ge=MIN_KW, le=MAX_KW, json_schema_extra=KW)] | None, FIXED_BY_DATASET
     ] = None
     """Public bound on the root-mean-square load of a customer; larger customers are clipped to
-    it."""
+    it. If omitted, clipping bounds are chosen from noisy sizes alone."""
     normalise: bool = False
-    """Cluster the shape of load profiles, whatever their size: rows are scaled to unit L2 norm."""
+    """Cluster profiles by shape, not by size: each profile is scaled to unit L2 norm."""
     by: Annotated[Line | None, _GROUPS] = None
-    """Public attribute of the customers by which load and cluster shares are released."""
+    """Public attribute that groups the customers, for load and cluster shares by group."""
     levels: Annotated[tuple[Line, ...], _GROUPS, FIXED_BY_DATASET] = ()
-    """Public list of the values of that attribute: single,couple,pv."""
+    """Public list of the groups: the values of that attribute that are released, such as
+    single,couple,pv. Customers with another value are in no group. The list is not compared with
+    the data, so check its spelling."""
     clusters_by_group: Annotated[bool, _GROUPS] = False
     """Cluster each group separately."""
     label_epsilon: Annotated[Epsilon | None, _LABELS] = None
-    """Part of epsilon for one label per customer. Without it the global tier releases no labels,
-    and the instance tier spends half of epsilon on them."""
+    """Part of epsilon that is spent on one cluster label per customer. If omitted, the global tier
+    releases no labels, and the instance tier spends half of epsilon on them."""
     real_ids: Annotated[bool, _LABELS] = False
-    """Publish labels under the ids of the customers instead of pseudonyms."""
+    """Publish labels with the ids of the customers instead of pseudonyms."""
     customers: Annotated[
         int,
         Field(
@@ -195,7 +198,7 @@ class ReleaseRequest(Declaration):
                 raise InvalidParameterError(name, rule, text)
         for name in ("by", "weights", "normalise"):
             if given := getattr(self, name):
-                rule = "left out in the instance tier, which has clusters and labels only"
+                rule = "omitted in the instance tier, which has clusters and labels only"
                 raise InvalidParameterError(name, rule, given)
 
     def _check_groups(self) -> None:
@@ -214,21 +217,29 @@ class ReleaseRequest(Declaration):
     def _check_labels(self) -> None:
         if self.label_epsilon is None:
             if self.real_ids:
-                rule = "left out without label_epsilon: ids are published with labels only"
+                rule = "omitted without label_epsilon: ids are published with labels only"
                 raise InvalidParameterError("real_ids", rule, self.real_ids)
             return
         if self.label_epsilon >= self.epsilon:
             rule = f"below epsilon = {self.epsilon}, of which it is a part"
             raise InvalidParameterError("label_epsilon", rule, self.label_epsilon)
         if self.weight("clusters") == 0.0:
-            rule = "left out without clusters: labels name them"
+            rule = "omitted without clusters: labels name them"
             raise InvalidParameterError("label_epsilon", rule, self.label_epsilon)
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings about choices that weaken the guarantee; from public numbers alone."""
-        found = delta_warning(self.delta, self.customers)
-        return () if found is None else (found,)
+        return guarantee_warnings(epsilon=self.epsilon, delta=self.delta, customers=self.customers)
+
+    @property
+    def clipping(self) -> str:
+        """The bound on the load of a customer, in words."""
+        if self.clip_kw is not None:
+            return f"customers are clipped to {self.clip_kw:g} kW (public bound)"
+        if self.tier is Tier.INSTANCE:
+            return "customers are not clipped"
+        return "no public bound: clipping bounds are chosen from noisy sizes"
 
     @property
     def accuracy_warnings(self) -> tuple[str, ...]:

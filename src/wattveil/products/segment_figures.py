@@ -9,9 +9,9 @@ from wattveil.products.curve_figures import common_limits, curve_figure, curve_t
 from wattveil.products.product import Headline
 from wattveil.products.segments import Segment, largest_segments, segments
 from wattveil.products.tables import Table
-from wattveil.web.charts import INK, TWO_SIDED_95, ReportFigure, colour, new_figure
+from wattveil.web.charts import BANDS, INK, TWO_SIDED_95, ReportFigure, colour, new_figure
 from wattveil.web.curves import Curve
-from wattveil.web.formatting import format_number
+from wattveil.web.formatting import format_number, format_share
 from wattveil.web.pages import PageTable, TableCell
 
 _MAX_NAMES = 12
@@ -97,7 +97,7 @@ def _curve_figures(
     caption += rest
     if any(one.distinguishable is not None for one in found):
         caption += (
-            " Bands are ± 2 standard errors (SE) of the privacy noise. A curve is distinguishable"
+            f" {BANDS} of the privacy noise. A curve is distinguishable"
             " if it differs from every other distinguishable one by more than 2 SE of the"
             " difference. Where the size is at most 2 SE, the segment may consist of noise only:"
             " its curve is drawn pale, and its band may extend beyond the axis."
@@ -186,10 +186,9 @@ def _map_figure(found: Sequence[Segment]) -> ReportFigure:
         hovertemplate="cluster %{text}<extra></extra>",
     )
     titles = [
-        f"PC {number + 1}, {share:.0%} of the variance: {side}, {component_words(axis, curves[0])}"
-        for number, (axis, share, side) in enumerate(
-            zip(axes, shares, ("to the right", "upwards"), strict=False)
-        )
+        f"{side} PC {number + 1} ({format_share(share, 0)} of the variance):"
+        f" {component_words(axis, curves[0])}"
+        for number, (axis, share, side) in enumerate(zip(axes, shares, ("→", "↑"), strict=False))
     ]
     for axis, title in zip((figure.update_xaxes, figure.update_yaxes), titles, strict=False):
         axis(title_text=title)

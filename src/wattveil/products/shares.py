@@ -1,5 +1,6 @@
 """The product `shares`: number and share of customers of each cluster, by group."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -43,7 +44,7 @@ from wattveil.products.tables import (
 )
 from wattveil.release.cluster_shares import ClusterShares, cluster_shares
 from wattveil.web.charts import TWO_SIDED_95, ReportFigure, colour, new_figure
-from wattveil.web.pages import PageTable
+from wattveil.web.pages import PageTable, TableCell
 from wattveil.web.results import Result, ResultTable
 
 
@@ -61,6 +62,11 @@ class Shares(Product):
         """Whether there are groups; separate clusters of each group have sizes of their own."""
         groups = request.by is not None and not request.clusters_by_group
         return groups and request.weight("clusters") > 0.0 and request.weight(self.name) > 0.0
+
+    def is_of_listed_groups(self, request: ReleaseRequest) -> bool:
+        """Return True: there are no shares without groups."""
+        del request
+        return True
 
     def layouts(self, choice: Choice) -> tuple[TableLayout, ...]:
         """Return the table of groups by clusters."""
@@ -134,15 +140,19 @@ class Shares(Product):
         """Return the shares of each group."""
         if "cluster_shares" in tables:
             caption = f"Share of each customer segment, by {choice.request.by}."
+            flags = _small_groups(tables["cluster_shares"])
+            if flags:
+                caption += " Marked groups (✗) may be empty: their shares are noise."
             table = _share_table(tables["cluster_shares"])
             yield ReportFigure(
                 "Shares",
                 _share_figure(tables["cluster_shares"]),
                 caption,
-                alt="Shares of the clusters, with ± 2 standard errors. "
+                alt="Shares of the clusters, with 95 % intervals. "
                 + "; ".join(
                     f"{group}: {', '.join(map(str, shares))}" for group, *shares in table.rows
                 ),
+                flags=flags,
                 table=table,
             )
 
@@ -158,6 +168,18 @@ def _share_problems(contents: Contents) -> Iterator[str]:
         yield "share does not follow from count"
     if not same_numbers(table.column("share_std").reshape(shape), due.shares_std):
         yield "share_std does not follow from count"
+
+
+def _small_groups(table: Table) -> tuple[TableCell, ...]:
+    """Return a mark for each group whose number of customers is within 2 standard errors of 0."""
+    data = table.data.to_pydict()
+    flags = []
+    for group in dict.fromkeys(data["group"]):
+        rows = [row for row, name in enumerate(data["group"]) if name == group]
+        error = math.hypot(*(data["count_std"][row] for row in rows))
+        if sum(data["count"][row] for row in rows) <= 2.0 * error:
+            flags.append(TableCell(f"{group}: size ≤ 2 SE, may be empty", passed=False))
+    return tuple(flags)
 
 
 def _share_table(table: Table) -> PageTable:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import AfterValidator, Field, model_validator
 
 from wattveil.declaration import CommandLine, Declaration
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidParameterError, one_of
 from wattveil.readings.timestamps import DAY_US, MINUTE_US
 
 _MINUTES = (5, 15, 30, 60)
@@ -41,7 +41,7 @@ _PARTS = {
 
 def _allowed_minutes(value: int) -> int:
     if value not in _MINUTES:
-        raise InvalidParameterError("grid.minutes", f"one of {_MINUTES}", value)
+        raise InvalidParameterError("grid.minutes", one_of(_MINUTES), value)
     return value
 
 

@@ -125,7 +125,7 @@ def expand(
     expansion = _Expansion(database, table, passed_over)
     found = [one for path, origin in files.items() for one in expansion.plain_files(path, origin)]
     if table is not None and not expansion.table_used:
-        rule = "left out unless the source is a workbook or a database file"
+        rule = "omitted unless the source is a workbook or a database file"
         raise InvalidParameterError("table", rule, table)
     data = [path for path in found if not _is_note(path)]
     if data:

@@ -221,10 +221,10 @@ class ReadOptions(Declaration):
     def _check_registers(self) -> Self:
         """Check rules between fields."""
         if self.register_rollover is not None and not self.cumulative:
-            rule = "left out unless values are cumulative"
+            rule = "omitted unless values are cumulative"
             raise InvalidParameterError("register_rollover", rule, self.register_rollover)
         if self.cumulative and self.stamp is not None:
-            rule = "left out if values are cumulative: a register read is an instant"
+            rule = "omitted if values are cumulative: a register read is an instant"
             raise InvalidParameterError("stamp", rule, self.stamp.value)
         if self.cumulative and self.unit in {MeasuredIn.KW, MeasuredIn.W}:
             raise InvalidParameterError("unit", "one of energy if values are cumulative", self.unit)

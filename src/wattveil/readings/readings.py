@@ -141,7 +141,7 @@ def read_readings(
     if engine is not None:
         for name, value in {"sql": sql, "problems_to": problems_to}.items():
             if value is not None:
-                raise InvalidParameterError(name, "left out with an engine", str(value))
+                raise InvalidParameterError(name, "omitted with an engine", str(value))
         return engine.read_readings(source, options, memory_mb=memory_mb)
     if problems_to is not None and Path(problems_to).suffix not in {".csv", ".parquet"}:
         raise InvalidParameterError("problems_to", "a .csv or .parquet file", str(problems_to))

@@ -69,7 +69,8 @@ def _product_names() -> list[str]:
 def _registered_product(name: str) -> str:
     """Accept the name of a product of the global tier."""
     if name not in _product_names():
-        raise PydanticCustomError("enum", "one of the registered products")
+        known = ", ".join(_product_names())
+        raise PydanticCustomError("enum", "one of the registered products", {"expected": known})
     return name
 
 

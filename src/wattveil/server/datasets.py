@@ -66,10 +66,10 @@ class Dataset:
                 raise InvalidParameterError("products", f"of {offered}", product)
         is_global = body.tier is Tier.GLOBAL
         if not is_global and body.products is not None:
-            rule = "left out in the instance tier: its mechanism has clusters and labels"
+            rule = "omitted in the instance tier: its mechanism has clusters and labels"
             raise InvalidParameterError("products", rule, "given")
         if is_global and body.label_epsilon is not None and "labels" not in wanted:
-            raise InvalidParameterError("label_epsilon", "left out without labels", "given")
+            raise InvalidParameterError("label_epsilon", "omitted without labels", "given")
         if body.by is not None and body.by not in self.public["groups"]:
             raise InvalidParameterError("by", one_of(self.public["groups"]), body.by)
         left_out = {part: 0.0 for part in default_weights() if part not in wanted}

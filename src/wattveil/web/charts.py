@@ -24,6 +24,8 @@ INK, _GRID = "#1c2733", "#dfe5ea"
 
 TWO_SIDED_95 = 1.96
 """Standard errors on either side of an estimate that a 95 % band covers."""
+BANDS = f"Bands are 95 % intervals (± {TWO_SIDED_95} standard errors, SE)"
+"""Begins what every caption says of bands."""
 
 _AXIS = {
     "automargin": True,

@@ -6,16 +6,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 _MARKS = "▁▂▃▄▅▆▇█"
-_MIN_WHOLE = 1000.0  # from here on, no decimals
+_MIN_FIXED = 1e-6  # below it, exponents: a milliwatt is no load, but 7e-14 is an error of rounding
 
 
-def format_number(number: float) -> str:
-    """Return a number with three significant digits, or whole from 1,000 on."""
+def format_number(number: float, digits: int = 3) -> str:
+    """Return a number with this many significant digits; all digits before the decimal point.
+
+    >>> format_number(0.012345), format_number(999.7), format_number(112.3, 2)
+    ('0.0123', '1,000', '112')
+    """
     if math.isnan(number):
         return "none"
     if math.isinf(number):
         return "∞" if number > 0.0 else "-∞"
-    return f"{number:,.0f}" if abs(number) >= _MIN_WHOLE else f"{number:.3g}"
+    if 0.0 < abs(number) < _MIN_FIXED:
+        return f"{number:.{digits}g}"
+    decimals = digits - 1 - math.floor(math.log10(abs(number))) if number else 0
+    text = f"{number:,.{max(decimals, 0)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def format_count(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is 1.
+
+    >>> format_count(1, "row"), format_count(1200, "entry")
+    ('1 row', '1,200 entries')
+    """
+    many = f"{noun.removesuffix('y')}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else many}"
 
 
 def format_interval(low: float, high: float) -> str:

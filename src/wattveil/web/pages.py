@@ -24,7 +24,7 @@ from plotly.graph_objects import Figure
 from plotly.offline import get_plotlyjs
 
 from wattveil.web.charts import ReportFigure
-from wattveil.web.formatting import format_number
+from wattveil.web.formatting import format_number, format_share
 from wattveil.web.svg_charts import svg_chart
 
 STATIC = Path(__file__).with_name("static")
@@ -136,6 +136,7 @@ def _environment() -> Environment:
         "by_caption": by_caption,
         "figure_json": figure_json,
         "number": format_number,
+        "share": format_share,
         "subscripts": subscripts,
         "svg": svg_chart,
     }

@@ -379,12 +379,12 @@ def test_the_verb(parted: SparkSession, tmp_path: Path, monkeypatch: pytest.Monk
         (["--engine", "spark"], "master must be given with --engine spark"),
         (
             ["--master", "local[1]"],
-            "--master must be left out without --engine spark; got local[1]",
+            "--master must be omitted without --engine spark; got local[1]",
         ),
         (["--engine", "dask"], "engine must be one of"),
         (
             ["--engine", "spark", "--master", "yarn", "--sql", "SELECT 1"],
-            "sql must be left out with --engine spark",
+            "sql must be omitted with --engine spark",
         ),
     ],
 )

@@ -1,6 +1,7 @@
 """What a reader sees: the report, the card, the record for the registry."""
 
 import re
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
@@ -77,6 +78,53 @@ def test_segments_are_sorted_by_size_on_one_scale(whole: Path) -> None:
     assert len({re.findall(r'text-anchor="end">([^<:]*)</text>', one)[0] for one in figures}) == 1
 
 
+def test_each_section_says_which_customers_it_counts(whole: Path) -> None:
+    """Load and shares count the listed groups, segments and synthetic customers all."""
+    page = unescape((whole / "report.html").read_text(encoding="utf-8"))
+    counted = dict(
+        re.findall(r"<h2>([^<]+)</h2>\s*<p><b>Customers counted:</b> (only|all) customers", page)
+    )
+    assert counted == {
+        "Load": "only",
+        "Segments by group": "only",
+        "Customer segments": "all",
+        "Synthetic customers": "all",
+    } | {title: "all" for title in counted if title == "Labels"}
+    first = page.partition("</section>")[0]
+    assert "estimated number of customers, listed groups" in first
+    assert "clusters of all customers" in first
+
+
+def test_groups_that_noise_may_explain_are_marked(whole: Path) -> None:
+    """By the released numbers: a size within 2 standard errors, a bias above the mean load."""
+    manifest = read_manifest(whole)
+    names = ("groups", "load_shapes", "load_duration", "cluster_shares")
+    tables = tables_of(whole, *names)
+    one_group = {
+        name: replace(table, data=table.data.filter(compute.equal(table.data["group"], "shop")))
+        for name, table in tables.items()
+    }
+
+    def flags(**changes: float) -> list[str]:
+        data = shown["groups"].data
+        for name, value in changes.items():
+            column = compute.if_else(compute.equal(data["group"], "shop"), value, data[name])
+            data = data.set_column(data.schema.get_field_index(name), name, column)
+        page = report_page(manifest, {**shown, "groups": replace(shown["groups"], data=data)})
+        section = page.partition("<h2>Load</h2>")[2].partition("</section>")[0]
+        return re.findall(r"✗ (shop: [^<]+)<", section)
+
+    shown = one_group  # the caption states the bias of the only group
+    assert not flags(customers=500.0, max_clipping_bias_kw=112.0)
+    shown = tables
+    assert not flags(customers=500.0, max_clipping_bias_kw=0.0)
+    (empty,) = flags(customers=1.9, customers_std=1.0, max_clipping_bias_kw=0.0)
+    assert "may be empty" in empty
+    assert not flags(customers=2.1, customers_std=1.0, max_clipping_bias_kw=0.0)
+    (biased,) = flags(customers=500.0, max_clipping_bias_kw=112.0)
+    assert "112 kW" in biased
+
+
 def test_the_summary_states_the_mean_load(whole: Path) -> None:
     """The mean of the groups by their customers, computed again; where the load is highest."""
     groups = read_table(whole, "groups").to_pydict()
@@ -87,7 +135,8 @@ def test_the_summary_states_the_mean_load(whole: Path) -> None:
         load[row["time"]] = load.get(row["time"], 0.0) + share * row["load_kw"]
     mean, peak = sum(load.values()) / 24.0, max(load, key=lambda time: load[time])
     first = (whole / "report.html").read_text(encoding="utf-8").partition("</section>")[0]
-    assert f"The mean load per customer is {mean:.2f} kW ({24.0 * mean:.1f} kWh per day)" in first
+    assert "The mean load per customer of the listed groups of " in first
+    assert f" is {mean:.2f} kW ({24.0 * mean:.1f} kWh per day)" in first
     assert f"a maximum of {load[peak]:.2f} kW at {peak}" in first
     assert "by a factor of at most 54.60 (epsilon 4), plus at most 1e-06 (delta)" in first
 

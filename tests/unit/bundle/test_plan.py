@@ -251,7 +251,7 @@ def test_a_release_of_nothing_is_refused() -> None:
         ),
         ({}, ["load", "shares"], "products must be without shares, which needs by"),
         ({}, ["labels"], "products must be without labels, which needs label_epsilon"),
-        ({"weights": only()}, [], "products must be such that there is at"),
+        ({"weights": only()}, [], "products must be at least one product"),
     ],
 )
 def test_a_named_product_that_is_impossible_is_refused(

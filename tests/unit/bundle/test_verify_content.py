@@ -137,7 +137,7 @@ def test_no_value_is_read_of_a_file_with_a_false_size(
         return table
 
     monkeypatch.setattr(verify_content, "read_table", reading)
-    words = {"lies": "", "groups": "300 rows, and 72", "rows": f"{_MANY} rows, and 72"}
+    words = {"lies": "", "groups": "300 rows, and 72", "rows": f"{_MANY:,} rows, and 72"}
     assert words.get(bomb, "72 rows") in broken(copy)["table centroids"]
     assert max(read) < 2**20
 

@@ -32,7 +32,7 @@ def test_demo_writes_a_verified_bundle() -> None:
     for words in ("1. Simulated 150", "2. Planned", "3. Released", "4. Drew", "5. Verified"):
         assert words in result.output
     for words in (
-        "checks hold",
+        "checks passed",
         "150 rounded to 200",
         "differentially",
         "▁",

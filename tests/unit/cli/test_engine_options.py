@@ -11,7 +11,7 @@ from wattveil.errors import InvalidParameterError, MissingExtraError
 def test_memory_is_the_default_and_has_no_master() -> None:
     """Nothing of Spark is loaded for it."""
     assert chosen_engine("local", None) is None
-    with pytest.raises(InvalidParameterError, match="left out without --engine spark"):
+    with pytest.raises(InvalidParameterError, match="omitted without --engine spark"):
         chosen_engine("local", "yarn")
 
 

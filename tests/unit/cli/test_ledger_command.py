@@ -83,7 +83,7 @@ def test_a_lost_file_of_heads_is_accepted_with_a_reason(data: Path) -> None:
     (data / "ledger.heads").unlink()
     arguments = ("accept", "--data", data, "--by", "owner", "--reason", "moved to another disk")
     assert json.loads(run(*arguments, "--json")[1]) == {"journals": 1}
-    assert run(*arguments)[1].startswith("0 journals were behind")
+    assert run(*arguments)[1].startswith("Accepted: 0 journals")
     out = data / "ledger.jsonl"
     run("export", "--data", data, "--out", out)
     assert "moved to another disk" in out.read_text().splitlines()[-1]

@@ -50,7 +50,7 @@ def test_the_command_reports_what_was_inferred_and_dropped(
         "inferred minutes: 60",
         "unreadable time stamp",
         "readings on fewer than 14 days",
-        "1 profiles of 24 columns (Europe/London)",
+        "1 profile of 24 columns (Europe/London)",
     ):
         assert words in " ".join(result.output.split())
     assert Profiles.read_parquet(out).customer_ids == ("a",)
@@ -97,7 +97,7 @@ def test_errors_are_one_sentence(app: typer.Typer, source: Path, tmp_path: Path)
         (
             [str(source), *out, "--register-rollover", "9"],
             2,
-            "left out unless values are cumulative",
+            "omitted unless values are cumulative",
         ),
         ([str(source), "--out", str(tmp_path)], 1, "Error:"),
     ):
@@ -166,7 +166,7 @@ def test_readings_that_no_cell_can_take_are_reported(
     with source.open("a", encoding="utf-8") as file:
         file.write("\na,2013-01-08 12:30,7\n")
     result = CliRunner().invoke(app, [str(source), "--out", str(tmp_path / "p.parquet")])
-    assert "1 readings lie in two cells" in " ".join(result.output.split())
+    assert "1 reading, across two cells" in " ".join(result.output.split())
 
 
 @pytest.mark.parametrize("as_json", [False, True])

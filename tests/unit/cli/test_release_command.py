@@ -49,8 +49,8 @@ def test_from_profiles_to_a_checked_bundle() -> None:
     record = yaml.safe_load(Path("record.yaml").read_text())
     assert record["deployment"]["data_curator"] == "Us"
     seen = run("verify", "bundle", "--key", "utility.key.pub")
-    assert "FALSE" not in seen
-    assert "checks hold." in seen
+    assert "FAILED" not in seen
+    assert "checks passed." in seen
     assert made["name"] in seen
     assert "taken on trust" in seen
 
@@ -91,10 +91,46 @@ def test_the_plan_stops_before_anything_is_spent() -> None:
     assert not Path("bundle").exists()
 
 
+def test_groups_are_listed_before_anything_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelt group is seen in the plan and in the question; a refusal spends nothing."""
+    monkeypatch.setattr(release, "_can_ask", lambda: True)
+    told = run(*UNCONFIRMED, *LIGHT, "--by", "class", "--levels", "hoem,shop", code=1, answer="n\n")
+    plan, _, question = told.partition("Spend epsilon")
+    assert "2 groups by class: hoem, shop" in plan
+    assert "2 groups by class: hoem, shop?" in question
+    assert not Path("bundle").exists()
+    planned = json.loads(run(*COMMAND, "--plan", "--json", "--by", "class", "--levels", "hoem"))
+    assert planned["groups"] == ["hoem"]
+
+
+def test_assumed_estimates_are_announced() -> None:
+    """An estimate that is not given is stated as assumed, one that is given is not."""
+    assert "assumed: --customers 1,000 and --typical-kw 0.5" in run(*COMMAND, "--plan")
+    assert "assumed: --typical-kw 0.5" in run(*COMMAND, "--plan", "--customers", "1000")
+    both = ["--customers", "1000", "--typical-kw", "0.5"]
+    assert "assumed" not in run(*COMMAND, "--plan", *both)
+    assert "no public bound" in run(*COMMAND, "--plan")
+    assert "clipped to 7 kW" in run(*COMMAND, "--plan", "--clip-kw", "7")
+
+
+def test_a_weak_guarantee_is_warned_of_everywhere() -> None:
+    """Plan, report, manifest and `verify` warn of the same epsilon and delta."""
+    weak = ["--epsilon", "11", "--delta", "0.001"]
+    told = run(*COMMAND, *LIGHT, *weak)
+    seen, report = run("verify", "bundle"), Path("bundle/report.html").read_text("utf-8")
+    limits = " ".join(read_manifest(Path("bundle"))["known_limits"])
+    for text in (told, seen, report, limits):
+        words = " ".join(text.split())
+        assert "epsilon = 11 is above 10" in words
+        assert "delta = 0.001 is not below 1/customers" in words
+    assert len(json.loads(run("verify", "bundle", "--json"))["warnings"]) == 2
+    assert "above 10" not in run(*COMMAND, "--plan", "--epsilon", "10")
+
+
 def test_confirmation_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """At a terminal: no aborts, yes releases, and --yes skips the prompt."""
     monkeypatch.setattr(release, "_can_ask", lambda: True)
-    assert "Spend this budget?" in run(*UNCONFIRMED, *LIGHT, code=1, answer="n\n")
+    assert "Spend epsilon 2.0 at delta 1e-06?" in run(*UNCONFIRMED, *LIGHT, code=1, answer="n\n")
     assert not Path("bundle").exists()
     run(*UNCONFIRMED, *LIGHT, answer="y\n")
     assert Path("bundle").exists()
@@ -158,7 +194,7 @@ def test_a_target_error_can_replace_epsilon() -> None:
             ["--clusters-by-group"],
             "--clusters-by-group must be given with by",
         ),
-        (["--target-error", "0.1kW"], "--target-error must be left out with --epsilon"),
+        (["--target-error", "0.1kW"], "--target-error must be omitted with --epsilon"),
         (["--by", "street", "--levels", "a,b"], "by must be an attribute of the profiles"),
         (["--delta", "2"], "delta must be above 0 and below 1"),
         (["--seed", "1"], "No such option"),
@@ -232,8 +268,8 @@ def test_verify_fails_loudly() -> None:
     manifest["guarantee"]["epsilon"] = "0.5"
     Path("bundle", MANIFEST).write_text(json.dumps(manifest))
     told = run("verify", "bundle", code=1)
-    assert "FALSE" in told
-    assert "do not hold" in told
+    assert "FAILED" in told
+    assert "checks failed" in told
 
 
 def test_a_hostile_name_gives_the_terminal_no_orders(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,8 +333,8 @@ def test_a_missing_signature_is_shown_as_absent() -> None:
     run(*COMMAND, *LIGHT)
     verdict = json.loads(run("verify", "bundle", "--json"))
     told = run("verify", "bundle")
-    assert f"All {len(verdict['findings'])} checks hold." in told
-    assert told.count("holds") == len(verdict["findings"])
+    assert f"All {len(verdict['findings'])} checks passed." in told
+    assert told.count("passed") == len(verdict["findings"]) + 1  # and the last line
     assert "Absent, and not counted: the signature." in told
     assert [one["check"] for one in verdict["absent"]] == ["the signature"]
     assert "the signature" not in [one["check"] for one in verdict["findings"]]

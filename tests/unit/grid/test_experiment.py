@@ -4,9 +4,12 @@ import dataclasses
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from wattveil.arrays import Floats
 from wattveil.errors import InvalidDataError, InvalidParameterError
@@ -18,8 +21,8 @@ from wattveil.grid import (
     compare_on_feeder,
     write_grid_page,
 )
-from wattveil.grid.experiment import Redraw, grid_row
-from wattveil.grid.grid_metrics import GridMetric
+from wattveil.grid.experiment import Redraw, difference_interval, grid_row
+from wattveil.grid.grid_metrics import GridMetric, by_difference, by_ratio
 from wattveil.profiles import Profiles, TimeGrid
 
 Named = Callable[..., Profiles]
@@ -269,3 +272,34 @@ def test_bad_input_is_refused(
     unknown = named_profiles(homes_kw[:2], "made", ("x", None))
     with pytest.raises(InvalidDataError, match="rows made1 break the rule 'each of the synthetic"):
         compare_on_feeder(real, unknown, by="class")
+
+
+positive = st.floats(min_value=0.01, max_value=100.0)
+
+
+@given(real=positive, values=st.lists(positive, min_size=1, max_size=9), spread=positive)
+@pytest.mark.parametrize("make", [by_difference, by_ratio])
+def test_interval_and_verdict_on_a_value_agree(
+    make: Callable[..., GridMetric], real: float, values: list[float], spread: float
+) -> None:
+    """An interval contains 0 unless the value is found different, and never reaches -100 %."""
+    metric: Any = make("load", "kW", float)  # an observation is its own value here
+    redrawn = [real * (1.0 + sign * spread * step / 20) for step in range(20) for sign in (1, -1)]
+    low, high = difference_interval(metric, real, values, redrawn)
+    limit = np.quantile([metric.distance(one, real) for one in redrawn], 0.95)
+    distance = np.median([metric.distance(one, real) for one in values])
+    assume(abs(distance - limit) > 1e-9 * limit)
+    assert (low <= 0.0 <= high) == (distance <= limit)
+    assert low >= -real
+    assert low <= high
+
+
+def test_an_interval_without_a_power_flow_is_none() -> None:
+    """Half of the samples without a solution have no median."""
+    make: Any = by_ratio
+    metric = make("load", "kW", float)
+    assert all(map(math.isnan, difference_interval(metric, 1.0, [math.nan, 1.0], [1.0, 2.0])))
+    low, high = difference_interval(metric, 1.0, [math.nan, 1.0, 1.0], [1.0, 2.0])
+    assert low < 0.0 < high
+    low, high = difference_interval(metric, 1.0, [0.0], [1.0, 1.5])  # nothing at all is drawn
+    assert low == -1.0

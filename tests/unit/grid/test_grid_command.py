@@ -36,11 +36,13 @@ def test_table_and_page(files: list[str], tmp_path: Path) -> None:
     result = CliRunner().invoke(
         app,
         ["grid", *files, *QUICK, "--by", "class", "--report", str(report)],
-        env={"COLUMNS": "200"},
+        env={"COLUMNS": "80"},
     )
     assert result.exit_code == 0, result.output
+    assert "…" not in result.output  # nothing is cut off, on a terminal of the usual width
+    assert all(len(line) <= 80 for line in result.output.splitlines())
     assert "classes; total variation of the class mixes: 0.000" in result.output
-    for words in ("150 houses on 123 buses", "A1 voltage, W1", "B10 ramp", "different", "Private"):
+    for words in ("150 houses on 123 buses", "A1 voltage", "B10 ramp", "different", "Private"):
         assert words in result.output
     page = report.read_text()
     assert "INTERNAL: exact figures" in page
@@ -96,6 +98,17 @@ def test_bad_options_are_explained(
     result = CliRunner().invoke(app, ["grid", *files, *arguments], terminal_width=200)
     assert result.exit_code == status
     assert words in " ".join(result.output.replace("│", " ").split())
+
+
+def test_synthetic_customers_without_the_class_are_explained(
+    files: list[str], homes_kw: Floats, named_profiles: Callable[..., Profiles]
+) -> None:
+    """Those of `synthesize` have no class: the message says how to get one, or to omit it."""
+    named_profiles(homes_kw, "made").write_parquet(files[1])
+    result = CliRunner().invoke(app, ["grid", *files, "--by", "class"], terminal_width=400)
+    assert result.exit_code == 2
+    for words in ("--by must be an attribute of the synthetic", "omit it", "release of that class"):
+        assert words in " ".join(result.output.split())
 
 
 def test_a_file_that_is_none(files: list[str], tmp_path: Path) -> None:

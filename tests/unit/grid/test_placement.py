@@ -89,7 +89,7 @@ def test_sampler_draws_from_the_class() -> None:
 
 def test_bad_numbers_are_refused(four_buses: Feeder) -> None:
     """Houses belong to one way of scaling, and there must be a load to scale by."""
-    with pytest.raises(InvalidParameterError, match="houses must be left out unless"):
+    with pytest.raises(InvalidParameterError, match="houses must be omitted unless"):
         placed(four_buses, Scaling.LITERAL, houses=7)
     with pytest.raises(InvalidParameterError, match="houses must be a whole number of at least 1"):
         placed(four_buses, Scaling.HOUSES, houses=0)

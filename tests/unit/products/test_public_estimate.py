@@ -11,6 +11,7 @@ from wattveil.products.public_estimate import (
     MAX_TYPICAL_KW,
     MIN_TYPICAL_KW,
     delta_warning,
+    guarantee_warnings,
     rounded_customers,
     rounded_kw,
     rounding_notes,
@@ -126,3 +127,11 @@ def test_the_warning_names_delta_estimate_and_rule() -> None:
     text = delta_warning(0.01, 2000) or ""
     for words in ("delta = 0.01", "1/customers = 0.0005", "2,000 customers", "well below"):
         assert words in text
+
+
+@pytest.mark.parametrize(("epsilon", "warns"), [(0.1, False), (10.0, False), (10.1, True)])
+def test_an_epsilon_above_ten_is_warned_of(epsilon: float, *, warns: bool) -> None:
+    """Beside a warning about delta, not instead of it."""
+    found = guarantee_warnings(epsilon=epsilon, delta=0.01, customers=1000)
+    assert len(found) == 1 + warns
+    assert any(f"epsilon = {epsilon:g}" in text for text in found) == warns

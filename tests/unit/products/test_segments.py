@@ -212,6 +212,6 @@ def test_the_axes_of_the_map_say_what_a_score_means(three: tuple[Table, Table]) 
     """The first cluster has more load at all hours, and stands to the right."""
     (shown,) = (one for one in segment_figures(*three) if one.title == "Map of the clusters")
     title = shown.figure.layout.xaxis.title.text
-    assert re.fullmatch(r"PC 1, \d+% of the variance: to the right, more load all day", title)
+    assert re.fullmatch(r"→ PC 1 \((> )?\d+ % of the variance\): more load all day", title)
     places = dict(zip(shown.figure.data[0].text, shown.figure.data[0].x, strict=True))
     assert places["0"] == max(places.values())

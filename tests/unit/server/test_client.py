@@ -100,6 +100,9 @@ def peer(
         found.close()
 
 
+OWN_CODES = ("unreachable", "invalid_response", "response_too_large")
+
+
 def response(body: bytes, status: str = "200 OK", **headers: str) -> bytes:
     """Return an HTTP response."""
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}"]
@@ -112,6 +115,10 @@ def code_of(call: Callable[[], object]) -> str:
     with pytest.raises(ServerRefusalError) as caught:
         call()
     assert TOKEN not in str(caught.value)
+    # Only a server can refuse: one that does not respond has refused nothing.
+    assert ("refused" in str(caught.value).partition("(")[0]) == (
+        caught.value.code not in OWN_CODES
+    )
     return caught.value.code
 
 

@@ -7,10 +7,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from wattveil.web.charts import ReportFigure, new_figure
-from wattveil.web.formatting import format_number, format_share
+from wattveil.web.formatting import format_count, format_number, format_share
 from wattveil.web.pages import (
     _ENVIRONMENT,
     STATIC,
@@ -224,3 +226,23 @@ def test_small_counts_are_never_zero_percent(part: int, whole: int, text: str) -
 def test_a_share_of_nothing_is_no_number() -> None:
     """As other numbers that are none."""
     assert format_share(float("nan")) == "none"
+
+
+@given(
+    number=st.floats(min_value=1e-6, max_value=1e9),
+    digits=st.integers(min_value=2, max_value=5),
+    sign=st.sampled_from([1.0, -1.0]),
+)
+def test_loads_have_no_exponent_and_enough_digits(number: float, digits: int, sign: float) -> None:
+    """From a milliwatt to a terawatt, in plain digits, within half of the last one."""
+    text = format_number(sign * number, digits)
+    assert set(text) <= set("-0123456789.,")
+    assert float(text.replace(",", "")) == pytest.approx(
+        sign * number, rel=0.5 * 10.0 ** (1 - digits)
+    )
+
+
+def test_counts_have_a_plural_unless_one() -> None:
+    """Also nouns that end in y."""
+    assert [format_count(n, "row") for n in (0, 1, 2)] == ["0 rows", "1 row", "2 rows"]
+    assert format_count(1000, "entry") == "1,000 entries"

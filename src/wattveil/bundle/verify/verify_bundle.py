@@ -17,6 +17,8 @@ from wattveil.bundle.manifest import VERSION, check_schema
 from wattveil.bundle.verify.verify_budget import budget_findings
 from wattveil.bundle.verify.verify_content import consistency, content_findings, is_same_software
 from wattveil.products.findings import Absent, Finding, gathered
+from wattveil.products.public_estimate import guarantee_warnings
+from wattveil.web.formatting import format_count
 from wattveil.web.results import Result, ResultTable, records_table
 
 _VERSION = f"the manifest has version {VERSION}, which this program verifies"
@@ -31,10 +33,12 @@ class VerificationReport(Result):
     not_proved: tuple[str, ...]
     absent: tuple[Absent, ...] = ()
     """Optional things that the bundle does not have: neither passed nor failed."""
+    warnings: tuple[str, ...] = ()
+    """What weakens the guarantee, although every check may hold."""
 
     @property
     def accepted(self) -> bool:
-        """Whether every check holds."""
+        """Whether every check passed."""
         return all(finding.holds for finding in self.findings)
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
@@ -46,8 +50,8 @@ class VerificationReport(Result):
     def _statement(self) -> str:
         failed = sum(not finding.holds for finding in self.findings)
         if failed:
-            return f"Rejected: {failed} of {len(self.findings)} checks fail."
-        return f"Accepted: all {len(self.findings)} checks hold."
+            return f"Rejected: {failed} of {len(self.findings)} checks failed."
+        return f"Accepted: all {len(self.findings)} checks passed."
 
     def to_json(self) -> dict[str, object]:
         """Return the verdict as JSON values."""
@@ -56,6 +60,7 @@ class VerificationReport(Result):
             "findings": [vars(finding) for finding in self.findings],
             "absent": [vars(one) for one in self.absent],
             "not_proved": list(self.not_proved),
+            "warnings": list(self.warnings),
         }
 
 
@@ -88,6 +93,16 @@ def verify_bundle(bundle: Path, *, trusted: Ed25519PublicKey | None = None) -> V
         findings=tuple(findings),
         not_proved=_not_proved(manifest, trusted),
         absent=(Absent(_SIGNATURE, _UNSIGNED),) if unsigned else (),
+        warnings=_warnings(manifest),
+    )
+
+
+def _warnings(manifest: dict[str, Any]) -> tuple[str, ...]:
+    """Return what weakens the stated guarantee; its number of customers is the public estimate."""
+    return guarantee_warnings(
+        epsilon=float(manifest["guarantee"]["epsilon"]),
+        delta=float(manifest["guarantee"]["delta"]),
+        customers=manifest["request"]["customers"],
     )
 
 
@@ -96,10 +111,10 @@ def _file_findings(bundle: Path, manifest: dict[str, Any]) -> Iterator[Finding]:
     yield gathered(
         "every file is the one that was published",
         (path for path, entry in listed.items() if not _is_listed(bundle / path, entry)),
-        f"{len(listed)} files, by SHA-256",
+        f"{format_count(len(listed), 'file')}, by SHA-256",
     )
     twice = len(manifest["payload"]) > len(listed)
-    yield Finding("no file is listed twice", not twice, f"{len(listed)} paths")
+    yield Finding("no file is listed twice", not twice, format_count(len(listed), "path"))
     due = list(PAGES) + [
         table_path(table["name"], kind)
         for record in manifest["products"]
@@ -116,7 +131,7 @@ def _file_findings(bundle: Path, manifest: dict[str, Any]) -> Iterator[Finding]:
     yield gathered(
         "every page, and every table of every product, is there",
         sorted(set(due) - set(listed)),
-        f"{len(due)} files",
+        format_count(len(due), "file"),
     )
 
 

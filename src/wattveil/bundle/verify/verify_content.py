@@ -37,6 +37,7 @@ from wattveil.products.product import Choice, Contents, Product
 from wattveil.products.public_estimate import KW_ROUNDING_RULE, ROUNDING_RULE
 from wattveil.products.request import ReleaseRequest
 from wattveil.products.tables import Column, Table, TableLayout
+from wattveil.web.formatting import format_count
 
 _ROUNDING = 1.0 + 1e-9
 _KEYS = ("group", "cluster")
@@ -258,7 +259,8 @@ def _checked(
         text = read_table(bundle, layout.name, csv_types=layout.schema)
     except InvalidFileError as error:
         return Finding(check, holds=False, seen=f"cannot be read: {error.where}"), None
-    fine = f"{data.num_rows} rows of {data.num_columns} columns, within range, both formats"
+    size = f"{format_count(data.num_rows, 'row')} of {format_count(data.num_columns, 'column')}"
+    fine = f"{size}, within range, both formats"
     found = gathered(check, _table_problems(layout, data, text, rows), fine)
     return found, data if found.holds else None
 
@@ -276,9 +278,9 @@ def _footer_problems(
         for place in range(footer.num_columns)
     }
     if footer.num_rows != rows:
-        yield f"{footer.num_rows} rows, and {rows} in the manifest"
+        yield f"{format_count(footer.num_rows, 'row')}, and {rows} in the manifest"
     elif stated != {rows}:
-        yield f"{rows} rows, and other numbers of values"
+        yield f"{format_count(footer.num_rows, 'row')}, and other numbers of values"
 
 
 def _table_problems(

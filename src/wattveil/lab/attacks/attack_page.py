@@ -87,7 +87,8 @@ def write_filter_page(found: FilterAttack, grid: TimeGrid, path: Path) -> None:
             Line("filtered", times, each.filtered_kw, ORANGE),
             Line("exact", times, found.exact_kw, BLUE, "dash"),
         ]
-        title = f"{colour.capitalize()} noise: {each.noise_kw:.2g} kW, {each.left_kw:.2g} kW after"
+        before, after = map(format_number, (each.noise_kw, each.left_kw))
+        title = f"{colour.capitalize()} noise: {before} kW, {after} kW after"
         figures.append(panel(title, line_figure(lines), "", "kW"))
     title = "A filter against white and coloured noise of equal guarantee"
     write_internal_page(path, "filter", title=title, facts=facts, figures=figures)

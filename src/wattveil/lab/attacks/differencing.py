@@ -25,6 +25,7 @@ from wattveil.lab.attacks.aggregation_rules import (
 )
 from wattveil.profiles import Profiles
 from wattveil.release.group_load import LoadShapes, load_shapes
+from wattveil.web.formatting import format_share
 
 _GROUPS = (20, 100, 1000, 10_000, 100_000)
 RELEASES = 20
@@ -315,7 +316,7 @@ class RuleReport:
                 f" error is {recovery.protected_error:,.1f}."
             )
         errors = [
-            f"{error:.1%} in {name} cells"
+            f"{format_share(error)} in {name} cells"
             for name, error in self.median_errors.items()
             if not math.isnan(error)
         ]

@@ -8,6 +8,7 @@ from plotly.graph_objects import Figure
 from wattveil.lab.attacks.attack_page import recovery_figure
 from wattveil.lab.attacks.differencing import RuleReport
 from wattveil.web.charts import BLUE, ORANGE, TWO_SIDED_95, add_band, new_figure, panel
+from wattveil.web.formatting import format_share
 from wattveil.web.pages import PageTable, write_internal_page
 
 
@@ -17,7 +18,7 @@ def write_rules_page(report: RuleReport, path: str | Path) -> None:
     facts = [
         (str(found.rule), "rule"),
         (f"{len(found.cells):,}", "cells"),
-        *((f"{share:.1%}", name) for name, share in found.rates.items()),
+        *((format_share(share), name) for name, share in found.rates.items()),
         (f"{guarantee.epsilon:g}", "epsilon of the DP release"),
     ]
     figures = [
@@ -87,9 +88,9 @@ def _table(report: RuleReport) -> PageTable:
         (
             cell.name,
             f"{cell.customers:,}",
-            f"{cell.largest_share:.1%}",
+            format_share(cell.largest_share),
             f"{cell.exposed:,}",
-            f"{error:.1%}",
+            format_share(error),
             cell.reason or "published",
         )
         for cell, error in zip(report.cells.cells, report.errors, strict=True)

@@ -67,8 +67,9 @@ def write_evaluation_page(found: Evaluation, path: str | Path) -> None:
 
 
 def _interval_text(row: FidelityRow) -> str:
-    interval = format_interval(row.low, row.high)
-    return f"{row.metric}; 95 % interval {interval}, limit {format_number(row.noise)}"
+    interval, unit = format_interval(row.low, row.high), f" ({row.unit})" if row.unit else ""
+    limit = format_number(row.noise)
+    return f"{row.metric}{unit}: {row.verdict}; 95 % interval {interval}, limit {limit}"
 
 
 def _figures(found: Evaluation) -> list[ReportFigure]:

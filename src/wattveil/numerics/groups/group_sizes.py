@@ -112,7 +112,7 @@ def checked_limits(
     if max_clip_kw is not None:
         max_kw = checks.positive("max_clip_kw", max_clip_kw)
         if clip_kw is not None or max_kw < MIN_KW:
-            rule = f"at least {MIN_KW:g}, and left out beside clip_kw"
+            rule = f"at least {MIN_KW:g}, and omitted beside clip_kw"
             raise InvalidParameterError("max_clip_kw", rule, max_clip_kw)
         return (0.0, max_kw), edges
     if clip_kw is None:

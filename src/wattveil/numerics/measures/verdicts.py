@@ -57,7 +57,7 @@ class Assessment:
     Attributes
     ----------
     effect, interval
-        Measured effect, with its confidence interval.
+        Measured effect, with its confidence interval, which ends at 0.
     limit
         95th percentile of the effect between samples that do not differ.
     smallest_detectable
@@ -105,9 +105,10 @@ def assess(
         verdict = Verdict.DIFFERENT
     else:
         verdict = Verdict.NO_DIFFERENCE if detectable < margin else Verdict.INCONCLUSIVE
+    found = t_interval(effect, error, replicates)
     return Assessment(
         effect=effect,
-        interval=t_interval(effect, error, replicates),
+        interval=Interval(max(found.low, 0.0), found.high),
         limit=limit,
         smallest_detectable=detectable,
         margin=margin,

@@ -20,12 +20,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, StrEnum
 from types import MappingProxyType
-from typing import Any, get_origin
+from typing import Any, TypeVar, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
-from wattveil.declaration import CommandLine, field_type, number_bounds
+from wattveil.declaration import CommandLine, field_type, number_bounds, parameter_error
 from wattveil.server.http.server_pages import Form
 
 
@@ -73,6 +73,7 @@ class FormField:
     chosen: tuple[str, ...] = ()
 
 
+Model = TypeVar("Model", bound=BaseModel)
 _NUMBERS = {int: FieldKind.INTEGER, float: FieldKind.NUMBER, bool: FieldKind.CHECK}
 
 
@@ -167,8 +168,16 @@ def _label(name: str, declared: FieldInfo) -> str:
     return words[:1].upper() + words[1:]
 
 
+def validated(model: type[Model], values: Mapping[str, Any]) -> Model:
+    """Return the model of values of a form; one that breaks a rule is refused in its words."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise parameter_error(model, error) from None
+
+
 def read_fields(form: Form, fields: Sequence[FormField]) -> dict[str, Any]:
-    """Return what a form sends for fields, nested as the model is; empty ones are left out."""
+    """Return what a form sends for fields, nested as the model is; empty ones are omitted."""
     values: dict[str, Any] = {}
     for one in fields:
         value = _read(form, one)

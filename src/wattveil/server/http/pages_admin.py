@@ -21,7 +21,7 @@ from wattveil.server.auth import principals
 from wattveil.server.auth.access import Access
 from wattveil.server.auth.sessions import Sessions
 from wattveil.server.dataset_choices import DatasetBody
-from wattveil.server.http.form_fields import FormField, form_fields, read_fields
+from wattveil.server.http.form_fields import FormField, form_fields, read_fields, validated
 from wattveil.server.http.problems import Code, Problem
 from wattveil.server.http.requests import BudgetBody, PrincipalBody
 from wattveil.server.http.server_pages import (
@@ -107,7 +107,7 @@ class _FormActions:
         values = read_fields(form, registration_fields([]))
         if "linked_to" in values:  # it shares the budget of that data set
             values.pop("allowance", None)
-        body = DatasetBody.model_validate(values)
+        body = validated(DatasetBody, values)
         state = self._state
         datasets.register(
             state.ledger, state.folder, body, by=by, describe_profiles=state.describe_profiles
@@ -117,7 +117,7 @@ class _FormActions:
         return {"message": " ".join([f"{body.name} is registered.", *notes])}
 
     def _set_budget(self, form: Form, by: str) -> dict[str, object]:
-        body = BudgetBody.model_validate(read_fields(form, budget_fields([])))
+        body = validated(BudgetBody, read_fields(form, budget_fields([])))
         self._state.ledger.set_budget(
             form.text("dataset"),
             datasets.allowance_of(body.allowance),
@@ -134,7 +134,7 @@ class _FormActions:
         return {"message": f"{name} is closed."}
 
     def _admit(self, form: Form, by: str) -> dict[str, object]:
-        body = PrincipalBody.model_validate(read_fields(form, form_fields(PrincipalBody)))
+        body = validated(PrincipalBody, read_fields(form, form_fields(PrincipalBody)))
         ledger, days = self._state.ledger, body.token_days
         token = principals.create_principal(ledger, body.name, body.kind, by=by, days=days)
         return {"token": token, "token_of": body.name}

@@ -20,7 +20,7 @@ from wattveil.server.auth.access import Access
 from wattveil.server.auth.sessions import Sessions
 from wattveil.server.datasets import Dataset
 from wattveil.server.http import responses
-from wattveil.server.http.form_fields import FormField, form_fields, read_fields
+from wattveil.server.http.form_fields import FormField, form_fields, read_fields, validated
 from wattveil.server.http.problems import Code, Problem
 from wattveil.server.http.requests import ReleaseBody
 from wattveil.server.http.server_pages import (
@@ -36,7 +36,7 @@ from wattveil.server.release_service import ReleaseService
 from wattveil.server.reviewed_orders import Payers, ReviewedOrder
 from wattveil.server.server_state import ServerState
 from wattveil.simulate import simulate_load_kw
-from wattveil.web.charts import BLUE, ReportFigure, add_band, new_figure, panel
+from wattveil.web.charts import BLUE, TWO_SIDED_95, ReportFigure, add_band, new_figure, panel
 
 _ALWAYS = ("epsilon", "delta")
 """Fields of every request, whatever its products."""
@@ -113,8 +113,7 @@ def release_body(form: Form) -> ReleaseBody:
     used = {*_ALWAYS, *(name for product in products for name in product.choices)}
     read = [one for one in _request_fields({}) if one.name in used]
     read += [one for product in products for one in _own_options(product)]
-    body: ReleaseBody = ReleaseBody.model_validate({**fields, **read_fields(form, read)})
-    return body
+    return validated(ReleaseBody, {**fields, **read_fields(form, read)})
 
 
 def order_pages(state: ServerState, access: Access, sessions: Sessions) -> APIRouter:
@@ -141,6 +140,7 @@ def order_pages(state: ServerState, access: Access, sessions: Sessions) -> APIRo
             "quote.html",
             refusal=None,
             quote=quote,
+            titles=_titles(quote.tier),
             more=min(more.dataset, more.own),
             covered=is_covered(quote),
             figure=example_figure(quote.plan, dataset.public["typical_kw"]),
@@ -241,12 +241,17 @@ def _review_page(
         409 if changed else 200,
         dataset=dataset,
         order=order,
-        titles={one.name: one.title for one in products_of(order.body.tier)},
+        titles=_titles(order.body.tier),
         left_out=_left_out(dataset, order.body),
-        choices=stated_choices(order.body),
+        choices=[*stated_choices(order.body), *_listed_groups(dataset, order.body)],
         changed=changed,
         **shown,
     )
+
+
+def _titles(tier: Tier) -> dict[str, str]:
+    """Return the title of each product, by name."""
+    return {one.name: one.title for one in products_of(tier)}
 
 
 def is_covered(quote: responses.Quote) -> bool:
@@ -266,6 +271,13 @@ def _left_out(dataset: Dataset, body: ReleaseBody) -> list[str]:
         return []
     left_out = {*dataset.public["products"]} - {*body.products}
     return [one.title for one in products_of(Tier.GLOBAL) if one.name in left_out]
+
+
+def _listed_groups(dataset: Dataset, body: ReleaseBody) -> list[tuple[str, str]]:
+    """Return the groups of a request, if it has any: they tell which customers are counted."""
+    if body.by is None:
+        return []
+    return [("Groups", ", ".join(dataset.public["groups"][body.by]))]
 
 
 def stated_choices(body: ReleaseBody) -> list[tuple[str, str]]:
@@ -310,10 +322,10 @@ def example_figure(plan: PlanSummary, typical_kw: float) -> ReportFigure | None:
         return None
     hours = list(range(24))
     day = np.array(_simulated_day()) * typical_kw
-    figure, reach = new_figure(height=240, legend=False), 2.0 * max(errors)
+    figure, reach = new_figure(height=240, legend=False), TWO_SIDED_95 * max(errors)
     add_band(figure, hours, day - reach, day + reach, colour=BLUE, opacity=0.25)
     figure.add_scatter(x=hours, y=day, mode="lines", line={"color": BLUE})
-    title = "Example: mean of simulated homes, ± 2 standard errors of this release"
+    title = "Example: mean of simulated homes, with the 95 % band expected of this release"
     return panel(title, figure, "hour", "kW per customer")
 
 

@@ -137,7 +137,7 @@ def _broken_rule(error: dict[str, Any]) -> tuple[str, str]:
 
 def _rule(error: dict[str, Any]) -> str:
     """Return the rule that a value breaks, from what the model declares."""
-    words = _RULES.get(error["type"], "as the schema says")
+    words = _RULES.get(error["type"], "a value that the schema permits")
     return words.format(**error.get("ctx", {}))
 
 
@@ -158,8 +158,8 @@ _OF_STATUS = {
 }
 _RULES = {
     "missing": "given",
-    "extra_forbidden": "left out: it is no field",
-    "json_invalid": "JSON",
+    "extra_forbidden": "omitted: there is no such field",
+    "json_invalid": "valid JSON",
     "greater_than": "above {gt:g}",
     "greater_than_equal": "at least {ge:g}",
     "less_than": "below {lt:g}",
@@ -169,12 +169,12 @@ _RULES = {
     "int_type": "a whole number",
     "bool_type": "true or false",
     "string_type": "text",
-    "string_too_long": "shorter",
+    "string_too_long": "at most {max_length} characters long",
     "list_type": "a list",
     "dict_type": "an object",
-    "too_long": "shorter",
-    "literal_error": "one of the listed words",
-    "enum": "one of the listed words",
+    "too_long": "a list of at most {max_length} items",
+    "literal_error": "one of {expected}",
+    "enum": "one of {expected}",
     "model_attributes_type": "a JSON object",
 }
 

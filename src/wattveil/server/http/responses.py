@@ -257,13 +257,15 @@ class BundleVerification(_Response):
     """Verification of a bundle, without its data."""
 
     accepted: bool
-    """Whether every check holds."""
+    """Whether every check passed."""
     findings: list[Finding]
     """The checks."""
     absent: list[Absent]
     """Optional content that is missing, such as a signature: neither passed nor failed."""
     not_proved: list[str]
     """What cannot be verified from the bundle."""
+    warnings: list[str]
+    """What weakens the guarantee, although every check may have passed; often none."""
     of_this_server: bool
     """Whether this server signed it, and its entry is in the ledger."""
 

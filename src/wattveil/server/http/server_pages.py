@@ -6,8 +6,6 @@ from typing import Annotated, Any, NamedTuple
 from urllib.parse import parse_qs, urlencode
 
 from fastapi import APIRouter, Depends, Request
-from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from wattveil.errors import WattveilError
@@ -139,14 +137,20 @@ SentForm = Annotated[Form, Depends(sent_form)]
 
 def error_text(error: Exception) -> str:
     """Return the text of an error; it contains public values alone."""
-    if isinstance(error, ValidationError):  # of a form; the rules are those of the API
-        found = [{**one, "loc": ("body", *one["loc"])} for one in error.errors()]
-        error = RequestValidationError(found)
     problem = problem_of(error)
     broken: Any = problem.details.get("errors", [])
-    rules = "; ".join(f"{one['field']} must be {one['rule']}" for one in broken)
+    if broken:
+        rules = "; ".join(f"{_label(one['field'])} must be {one['rule']}" for one in broken)
+        return f"Please correct the form: {rules}."
     scope = problem.details.get("account_scope") or problem.details.get("reason")
-    return f"{problem.code.title}{f': {rules}' if rules else ''}{f' ({scope})' if scope else ''}."
+    title = problem.code.title
+    return f"{title[:1].upper()}{title[1:]}{f' ({scope})' if scope else ''}."
+
+
+def _label(field: str) -> str:
+    """Return the name of a field in words: that of its last part, without a position in a list."""
+    name = [part for part in field.split(".") if not part.isdigit()][-1]
+    return name.removeprefix("n_").replace("_", " ")
 
 
 class ProblemWords(NamedTuple):
@@ -236,7 +240,7 @@ def problem_response(
     return response
 
 
-REFUSALS = (Problem, WattveilError, ValidationError)
+REFUSALS = (Problem, WattveilError)
 """Errors that a page shows beside its form."""
 
 

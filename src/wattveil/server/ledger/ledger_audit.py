@@ -24,6 +24,7 @@ from wattveil.server.ledger.fulfilment import BUNDLES_FOLDER, BundleStore, folde
 from wattveil.server.ledger.high_water_mark import HighWaterMark
 from wattveil.server.ledger.journal import SEALED, START, EntryKind, Head, seals
 from wattveil.server.ledger.ledger_tables import account, entry, journal, release
+from wattveil.web.formatting import format_count
 
 COLUMNS = (*SEALED, "row_sha256")
 """Columns of an entry, in the order of a row."""
@@ -138,7 +139,7 @@ class Replay:
         yield gathered(
             "the chain of every journal is whole",
             self.broken_chain,
-            f"{self.entries:,} entries in {len(self.heads)} journals",
+            f"{format_count(self.entries, 'entry')} in {format_count(len(self.heads), 'journal')}",
         )
         yield gathered(
             "no account was ever above its cap", self.overspent, f"{len(self.caps)} accounts"
@@ -215,7 +216,8 @@ def audit_export(path: Path) -> list[Finding]:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         expected = "an export of a ledger, one line of JSON per entry"
         raise InvalidFileError(path, "content", expected, type(error).__name__) from None
-    last = Finding("the export is whole", named == found.heads, f"{found.entries:,} entries")
+    entries = format_count(found.entries, "entry")
+    last = Finding("the export is whole", named == found.heads, entries)
     return [*found.findings(), last]
 
 
@@ -286,7 +288,8 @@ def _heads(connection: Connection, found: Replay) -> Finding:
         for key in kept.keys() | found.heads
         if kept.get(key) != found.heads.get(key)
     ]
-    return gathered("no entry is missing at the end", sorted(differ), f"{len(kept)} journals")
+    journals = format_count(len(kept), "journal")
+    return gathered("no entry is missing at the end", sorted(differ), journals)
 
 
 def _payers(connection: Connection, found: Replay) -> Finding:

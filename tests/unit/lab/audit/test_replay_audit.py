@@ -106,7 +106,7 @@ def test_leaks_end_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
     ("options", "words"),
     [
         (["--tier", "instance"], "not differential privacy"),
-        (["--report", "page.html"], "left out with --replay"),
+        (["--report", "page.html"], "omitted with --replay"),
         (["--removals", "-1"], "a whole number of at least 0"),
         (["--seed", "-1"], "a whole number of at least 0"),
     ],

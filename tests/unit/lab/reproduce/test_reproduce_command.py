@@ -145,7 +145,7 @@ def test_a_missing_extra_leaves_one_figure_out(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(reproduce, "FIGURES", figures)
     both = CliRunner().invoke(app, ["reproduce", "all", "--fast"])
     assert both.exit_code == 0, both.output
-    assert "left out: voltages" in both.output
+    assert "omitted: voltages" in both.output
     alone = CliRunner().invoke(app, ["reproduce", "voltages", "--fast"])
     assert alone.exit_code == 1
     assert 'pip install "wattveil[grid]"' in " ".join(alone.output.split())

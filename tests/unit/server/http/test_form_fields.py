@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.toy_product import Toy
+from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Tier
 from wattveil.products.registry import products_of, register, unregister
 from wattveil.server.dataset_choices import DatasetBody
@@ -13,7 +14,7 @@ from wattveil.server.http.form_fields import FieldKind, form_fields, read_fields
 from wattveil.server.http.pages_admin import budget_fields, registration_fields
 from wattveil.server.http.pages_order import release_body, stated_choices
 from wattveil.server.http.requests import BudgetBody, PrincipalBody, ReleaseBody
-from wattveil.server.http.server_pages import Form
+from wattveil.server.http.server_pages import Form, error_text
 
 
 def sent(fields: Mapping[str, object]) -> Form:
@@ -118,3 +119,24 @@ def test_options_of_an_added_product_are_fields_of_the_form() -> None:
         assert "toy" not in other.options
     finally:
         unregister(toy)
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"epsilon": "0"}, "epsilon must be a number above 0"),
+        ({"epsilon": ""}, "epsilon must be given"),
+        ({"epsilon": "1", "n_clusters": "0"}, "clusters must be a whole number of at least 1"),
+        ({"epsilon": "1", "n_clusters": "101"}, "at most 100."),
+        ({"epsilon": "1", "tier": "local"}, "tier must be one of: global, instance"),
+    ],
+)
+def test_a_form_is_refused_in_words(fields: dict[str, str], text: str) -> None:
+    """Names of fields are words, rules those of the model, and one bound is stated once."""
+    with pytest.raises(InvalidParameterError) as refused:
+        release_body(sent({"products": ["clusters"], **fields}))
+    shown = error_text(refused.value)
+    assert text in shown
+    assert shown.startswith("Please correct the form: ")
+    assert "_" not in shown
+    assert shown.count("at most") <= 1
