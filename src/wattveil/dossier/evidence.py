@@ -21,7 +21,7 @@ from wattveil.bundle.verify.verify_bundle import VerificationReport, verify_bund
 from wattveil.dossier.ledger_evidence import LedgerEvidence, read_ledger
 from wattveil.errors import InvalidFileError
 from wattveil.products.public_estimate import delta_warning
-from wattveil.products.request import NOT_STATED
+from wattveil.products.request import NO_RULE, NOT_STATED
 
 _UNKNOWN: tuple[object, ...] = (None, "", NOT_STATED, "unknown", [])
 """Values that answer nothing."""
@@ -218,8 +218,9 @@ def _groups(manifest: Mapping[str, Any]) -> str:
 
 def _rule(manifest: Mapping[str, Any]) -> str:
     """Return the threshold that the release applied, or that it applied none."""
-    rule = manifest["request"].get("rule")
-    return rule or "none was applied: cells of any size are published, with noise"
+    rule: str = manifest["request"]["rule"]
+    applied = {NO_RULE: "none was applied: cells of any size are published, with noise"}
+    return applied.get(rule, f"{rule}, by noisy counts and released load")
 
 
 def _bounds(record: Mapping[str, Any]) -> list[str]:

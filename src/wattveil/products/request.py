@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, JsonValue, model_validator
 from wattveil import checks
 from wattveil.declaration import CommandLine, Declaration, ModelByKey, Rule
 from wattveil.errors import InvalidParameterError, one_of
+from wattveil.numerics.groups.aggregation_rule import AggregationRule
 from wattveil.numerics.size_distribution import MAX_KW, MIN_KW
 from wattveil.privacy.guarantee import Tier
 from wattveil.products.public_estimate import (
@@ -65,6 +66,19 @@ Delta = Annotated[
     Field(gt=0.0, lt=1.0),
     Rule("above 0 and below 1, and should be far below 1/customers, such as 1e-6"),
 ]
+NO_RULE = "none"
+
+
+def _aggregation_rule(text: str) -> str:
+    """Accept an N/X rule, in its shortest form."""
+    if text == NO_RULE:
+        return text
+    try:
+        return str(AggregationRule.parse(text))
+    except InvalidParameterError as error:
+        raise ValueError(text) from error  # the rule of the field says what is accepted
+
+
 Weight = Annotated[float, Field(ge=0.0)]
 
 _BUDGET = CommandLine(group="Privacy budget")
@@ -142,6 +156,16 @@ class ReleaseRequest(Declaration):
     """Public list of the values of that attribute: single,couple,pv."""
     clusters_by_group: Annotated[bool, _GROUPS] = False
     """Cluster each group separately."""
+    rule: Annotated[
+        str,
+        AfterValidator(_aggregation_rule),
+        Rule("none, or N/X, such as 15/15: N from 2 on, X above 0 and at most 100"),
+        _GROUPS,
+        FIXED_BY_DATASET,
+    ] = NO_RULE
+    """Aggregation rule N/X, such as 15/15, applied to the noisy counts: a group is published if it
+    surely has N customers of whom none has more than X % of the load, or together with its
+    neighbours in the list. For the product load alone."""
     label_epsilon: Annotated[Epsilon | None, _LABELS] = None
     """Part of epsilon for one label per customer. Without it the global tier releases no labels,
     and the instance tier spends half of epsilon on them."""
@@ -193,6 +217,8 @@ class ReleaseRequest(Declaration):
             if _NAME_OF_GLOBAL.search(text):
                 rule = "without the name of a guarantee that the instance tier does not give"
                 raise InvalidParameterError(name, rule, text)
+        if self.rule != NO_RULE:
+            raise InvalidParameterError("rule", "none in the instance tier", self.rule)
         for name in ("by", "weights", "normalise"):
             if given := getattr(self, name):
                 rule = "left out in the instance tier, which has clusters and labels only"
