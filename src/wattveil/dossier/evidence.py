@@ -209,6 +209,14 @@ def _quality(manifest: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def _bias(manifest: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{one['source']}, {one['quantity']}: {one['value'] or 'no number'} {one['unit']}".rstrip()
+        + f" ({one['basis']})"
+        for one in manifest["bias"]
+    ]
+
+
 def _groups(manifest: Mapping[str, Any]) -> str:
     request = manifest["request"]
     if request["by"] is None:
@@ -265,6 +273,7 @@ DERIVED = {
     ),
     ("manifest", "quality"): _Derived("products[].expected, products[].achieved", _quality),
     ("manifest", "signature_text"): _Derived("signature", signature_text),
+    ("manifest", "bias_text"): _Derived("bias", _bias),
     ("manifest", "groups_text"): _Derived("request.by, request.levels", _groups),
     ("manifest", "rule_text"): _Derived("request.rule", _rule),
     ("manifest", "delta_text"): _Derived("request.delta, request.customers", _delta_text),

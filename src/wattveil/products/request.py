@@ -46,6 +46,29 @@ def _one_line(text: str) -> str:
     return text
 
 
+ALL_CUSTOMERS_SELECTED = "all customers"
+"""Selection of customers without a sampling error."""
+_SELECTIONS = (NOT_STATED, ALL_CUSTOMERS_SELECTED, "random sample")
+
+
+def _selection(text: str) -> str:
+    if text not in _SELECTIONS:
+        raise ValueError(text)
+    return text
+
+
+def _whole_number(text: str) -> str:
+    if text != NOT_STATED and not re.fullmatch(r"[1-9][0-9]{0,11}", text):
+        raise ValueError(text)
+    return text
+
+
+def _doi(text: str) -> str:
+    if text != NOT_STATED and not re.fullmatch(r"10\.[0-9]{4,9}/[!-~]+", text):
+        raise ValueError(text)
+    return text
+
+
 Line = Annotated[
     str,
     Field(min_length=1, max_length=MAX_TEXT),
@@ -108,6 +131,27 @@ class About(Declaration):
     """What the release is made for."""
     contact: Annotated[Line, _TEXTS] = NOT_STATED
     """Contact for questions."""
+    selection: Annotated[
+        Line,
+        AfterValidator(_selection),
+        Rule("all customers, random sample or not stated"),
+        _TEXTS,
+    ] = NOT_STATED
+    """How the customers were selected from the population: all customers, or random sample. States
+    whether there is a sampling error."""
+    all_meters: Annotated[
+        Line,
+        AfterValidator(_whole_number),
+        Rule("a whole number above 0, or not stated"),
+        _TEXTS,
+    ] = NOT_STATED
+    """Public number of all meters of the population, of which the release covers a share."""
+    licence: Annotated[Line, _TEXTS] = NOT_STATED
+    """Licence of the release, as an SPDX identifier such as CC-BY-4.0."""
+    doi: Annotated[
+        Line, AfterValidator(_doi), Rule("a DOI such as 10.1234/abc, or not stated"), _TEXTS
+    ] = NOT_STATED
+    """Digital object identifier that was reserved for the release."""
     other_releases_on_same_people: Annotated[
         Line, CommandLine(option="--other-releases", group=_TEXTS.group)
     ] = "unknown"
