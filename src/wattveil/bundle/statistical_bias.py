@@ -145,10 +145,13 @@ def _errors(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> Iterato
 
 
 def _published(tables: Mapping[str, Table]) -> Mapping[str, Table]:
-    """Return the tables without cells that an aggregation rule hides."""
+    """Return the tables without cells that an aggregation rule hides; none if it hides all."""
     if "groups" not in tables or "status" not in tables["groups"].data.column_names:
         return tables
-    return {**tables, **published(tables)}
+    shown = published(tables)
+    if not shown["groups"].data.num_rows:
+        return {name: table for name, table in tables.items() if name not in shown}
+    return {**tables, **shown}
 
 
 def _by_group(tables: Mapping[str, Table], column: str) -> Iterator[tuple[str, float]]:
