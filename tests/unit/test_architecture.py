@@ -106,7 +106,7 @@ COLOURS = {
     "JOINT": {"release"},
     "BLIND": {"numerics"},
     "RELEASED": {"products", "bundle", "server"},
-    "INTERNAL": {"lab", "grid"},
+    "INTERNAL": {"dossier", "lab", "grid"},
     "PUBLIC": {"simulate", "web"},
 }
 

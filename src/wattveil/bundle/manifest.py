@@ -20,6 +20,7 @@ import jsonschema
 from wattveil.bundle.cumulative import ALONE, Cumulative
 from wattveil.bundle.keys import canonical
 from wattveil.bundle.plan import ReleasePlan, stated_request
+from wattveil.bundle.statistical_bias import bias_record
 from wattveil.declaration import json_schema, to_plain
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Spend, Tier
@@ -87,7 +88,7 @@ def build_manifest(
     stated = _stated_choices(facts, request)
     is_global = guarantee.tier is Tier.GLOBAL
     words = fixed_words(stated, plan.products, counted=cumulative is not None)
-    return {
+    record = {
         "manifest_version": VERSION,
         "release_id": str(uuid.uuid4()),
         "request_sha256": request_sha256(stated),
@@ -114,6 +115,8 @@ def build_manifest(
             "python": platform.python_version(),
         },
     }
+    tables = {table.name: table for one in released for table in one.tables}
+    return {**record, "bias": bias_record(record, tables)}
 
 
 def request_sha256(stated: Mapping[str, Any]) -> str:

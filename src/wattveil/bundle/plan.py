@@ -32,7 +32,7 @@ from wattveil.products.product import (
     guarantee_of,
 )
 from wattveil.products.registry import products_of
-from wattveil.products.request import ReleaseRequest
+from wattveil.products.request import NO_RULE, ReleaseRequest
 from wattveil.profiles import TimeGrid
 from wattveil.web.formatting import format_number
 from wattveil.web.results import Result, ResultTable
@@ -279,6 +279,10 @@ def requested_products(
         if product.name in chosen and product not in products:
             rule = f"without {product.name}, which needs {product.needs}"
             raise InvalidParameterError(field, rule, [*chosen])
+    if request.rule != NO_RULE and not all(product.applies_rule for product in products):
+        others = [product.name for product in products if not product.applies_rule]
+        rule = f"{NO_RULE} with {', '.join(others)}, whose cells are no groups (--share name=0)"
+        raise InvalidParameterError("rule", rule, request.rule)
     if not products:
         raise InvalidParameterError(field, "at least one product", [*chosen])
     return products

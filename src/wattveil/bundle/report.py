@@ -60,6 +60,7 @@ def report_page(manifest: Manifest, tables: Mapping[str, Table]) -> str:
         sections=[*_sections(products, manifest, tables)],
         budget=_budget(manifest),
         quality=_quality_table(manifest),
+        bias=_bias_table(manifest),
         limits=[
             ("Not protected", manifest["unprotected"]),
             ("Processing before the noise", manifest["preprocessing"]),
@@ -134,6 +135,21 @@ def _quality_table(manifest: Manifest) -> PageTable:
         names = [record["name"], *[""] * (len(lines) - 1)]
         rows += [(name, *line) for name, line in zip(names, lines, strict=True)]
     head = ("product", "quantity", "planned", "achieved")
+    return PageTable("", head, rows, text_columns=range(len(head)))
+
+
+def _bias_table(manifest: Manifest) -> PageTable:
+    """Return bias and errors: privacy noise and sampling error apart."""
+    rows = [
+        (
+            one["source"],
+            one["quantity"],
+            "not known" if one["value"] is None else f"{float(one['value']):.3g} {one['unit']}",
+            one["basis"],
+        )
+        for one in manifest["bias"]
+    ]
+    head = ("source", "quantity", "bound or standard error", "how it is known")
     return PageTable("", head, rows, text_columns=range(len(head)))
 
 

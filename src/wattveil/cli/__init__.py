@@ -56,7 +56,14 @@ attack_app = typer.Typer(
 )
 
 
-_WITHOUT_RELEASES = ("cli.admin", "cli.admin_dataset", "cli.bundles", "cli.data")
+_WITHOUT_RELEASES = (
+    "cli.admin",
+    "cli.admin_dataset",
+    "cli.bundles",
+    "cli.data",
+    "cli.dossier",
+    "cli.metadata",
+)
 """Modules of commands that need no extra, or name the one that they need."""
 
 
@@ -130,6 +137,8 @@ _add(
     "Sample synthetic customers from a release at no privacy cost.",
 )
 _add(app, "verify", "cli.bundles", "Recompute every claim of a release, without the data.")
+_add(app, "metadata", "cli.metadata", "Write records of a release for catalogues and registries.")
+_add(app, "dossier", "cli.dossier", "Answer what a standard asks, from the files of a release.")
 _add(app, "evaluate", "cli.evaluate", "Compare synthetic with real customers.")
 _add(app, "grid", "cli.evaluate", "Compare real and synthetic customers on a feeder.")
 _add(app, "compare", "cli.evaluate", "Compare mechanisms and baselines on the same customers.")

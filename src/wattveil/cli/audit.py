@@ -1,4 +1,4 @@
-"""The command `audit`: empirical lower bounds on epsilon, or a replay of the release."""
+"""The command `audit`: empirical lower bounds on epsilon, a record of them, or a replay."""
 
 import json
 from collections.abc import Sequence
@@ -7,17 +7,20 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from rich.console import Console
 from rich.table import Table
 
+from wattveil.bundle.keys import read_key
 from wattveil.cli.model_options import model_options
 from wattveil.cli.option_groups import EXECUTION, STATISTICS, Report
 from wattveil.errors import InvalidParameterError
 from wattveil.lab.audit.audit_page import write_audit_page
 from wattveil.lab.audit.canaries import ONE_RUN
+from wattveil.lab.audit.intruder_record import check_recordable, intruder_record, write_record
 from wattveil.lab.audit.release_audit import AuditRow, audit_release
 from wattveil.lab.audit.replay_audit import ReplayAudit, hostile_rows, replay_release
-from wattveil.products.request import ReleaseRequest
+from wattveil.products.request import NOT_STATED, ReleaseRequest
 from wattveil.profiles import Profiles, TimeGrid
 from wattveil.simulate import simulate_load_kw
 from wattveil.terminal import check_folders, counting_bar, plain, refusals
@@ -26,8 +29,10 @@ EPILOGS = {
     "audit": "Example: wattveil audit --epsilon 1 --delta 1e-6 --runs 100 --report audit.html"
 }
 
-_HOMES = 30
-"""Number of simulated customers without profiles: few, to keep the audit fast."""
+RECORD = "Record for a dossier"
+_HOMES, _RECORDED_HOMES = 30, 100
+"""Number of simulated customers without profiles: few, to keep the audit fast; for a record, enough
+to be split into members and others."""
 _MAX_FAULTS = 10
 
 
@@ -49,6 +54,21 @@ def audit(
         int, typer.Option(help="Number of releases with, and as many without, the canary.")
     ] = 40,
     report: Report = None,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            help="New JSON file: signed record of the audit and of further attacks, for"
+            " `wattveil dossier`. Internal, unless all customers are simulated.",
+            rich_help_panel=RECORD,
+        ),
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(help="With --record: private key that signs it.", rich_help_panel=RECORD),
+    ] = None,
+    tester: Annotated[
+        str, typer.Option(help="With --record: who made the test.", rich_help_panel=RECORD)
+    ] = NOT_STATED,
     replay: Annotated[
         bool,
         typer.Option(
@@ -84,11 +104,14 @@ def audit(
 ) -> None:
     """Audit releases with planted canary customers; exit with 1 if a claim is refuted."""
     with refusals(context):
-        check_folders({"report": report})
-        if replay and report is not None:
-            rule = "omitted with --replay, which writes no report"
-            raise InvalidParameterError("report", rule, str(report))
-        rows = _simulated() if profiles is None else Profiles.read_parquet(profiles)
+        check_folders({"report": report, "record": record})
+        for name, path in (("report", report), ("record", record)):
+            if replay and path is not None:
+                rule = f"omitted with --replay, which writes no {name}"
+                raise InvalidParameterError(name, rule, str(path))
+        signing = _signing_key(request, record, key)
+        homes = _HOMES if record is None else _RECORDED_HOMES
+        rows = _simulated(homes) if profiles is None else Profiles.read_parquet(profiles)
         if replay:
             _replay(request, rows, removals=removals, seed=seed, as_json=as_json)
             return
@@ -105,6 +128,17 @@ def audit(
             )
         if report is not None:
             write_audit_page(found, report, confidence=confidence)
+        if record is not None and signing is not None:
+            made = intruder_record(
+                request,
+                rows,
+                found,
+                simulated=profiles is None,
+                tester=tester,
+                confidence=confidence,
+                seed=seed,
+            )
+            write_record(made, record, signing)
     if as_json:
         audits = [row.to_json() for row in found]
         answer = {"private": True, "confidence": confidence, "audits": audits}
@@ -113,6 +147,23 @@ def audit(
         _show(Console(), found, confidence)
     if any(row.broken for row in found):
         raise typer.Exit(1)
+
+
+def _signing_key(
+    request: ReleaseRequest, record: Path | None, key: Path | None
+) -> Ed25519PrivateKey | None:
+    """Return the key of a record; refuse, before the work, what could not be written after it."""
+    if record is None:
+        if key is not None:
+            raise InvalidParameterError("key", "left out without --record", str(key))
+        return None
+    check_recordable(request)
+    if record.exists():
+        raise InvalidParameterError("record", "a new file: a record is not changed", str(record))
+    if key is None:
+        rule = "given with --record: `wattveil admin key` creates one"
+        raise InvalidParameterError("key", rule, None)
+    return read_key(key)
 
 
 def _replay(
@@ -143,10 +194,10 @@ def _replay(
         raise typer.Exit(1)
 
 
-def _simulated() -> Profiles:
+def _simulated(homes: int) -> Profiles:
     return Profiles(
-        customer_ids=tuple(f"home {number}" for number in range(_HOMES)),
-        load_kw=np.array(simulate_load_kw(customers=_HOMES)),
+        customer_ids=tuple(f"home {number}" for number in range(homes)),
+        load_kw=np.array(simulate_load_kw(customers=homes)),
         grid=TimeGrid(),
         timezone="Europe/London",
     )

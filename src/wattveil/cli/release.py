@@ -14,7 +14,6 @@ from rich.table import Table
 from wattveil import checks
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import check_out
-from wattveil.bundle.deployment_registry import registry_record
 from wattveil.bundle.manifest import Manifest
 from wattveil.bundle.plan import ReleasePlan, plan_for_error, plan_release
 from wattveil.bundle.produce import check_list, read_customer_list, release_bundle
@@ -77,12 +76,6 @@ def release(
             help="Private key to sign with: `wattveil admin key`.", rich_help_panel=EXECUTION
         ),
     ] = None,
-    registry: Annotated[
-        Path | None,
-        typer.Option(
-            help="YAML file for the OpenDP registry of deployments.", rich_help_panel=EXECUTION
-        ),
-    ] = None,
     yes: Annotated[
         bool,
         typer.Option(
@@ -109,7 +102,7 @@ def release(
         signing = None if key is None else keys.read_key(key)
         listed = () if customer_list is None else read_customer_list(customer_list)
         if not plan:
-            _check_places(out, registry, request.tier)
+            check_out(out)
             check_list(request, listed)
             _check_answer(yes=yes)
         _warn_before_planning(request, yes=yes)
@@ -138,8 +131,6 @@ def release(
                 customer_list=listed,
                 started=lambda part: started(part + note),
             )
-        if registry is not None:
-            registry.write_text(registry_record(manifest), encoding="utf-8")
     if as_json:
         typer.echo(json.dumps(_released(manifest, request, out), indent=2))
         return
@@ -269,17 +260,6 @@ def _released(manifest: Manifest, request: ReleaseRequest, out: Path) -> dict[st
         "signed": "signature" in manifest,
         "warnings": list(request.warnings),
     }
-
-
-def _check_places(out: Path, registry: Path | None, tier: Tier) -> None:
-    """Refuse before the work what could not be written after it."""
-    check_out(out)
-    if registry is None:
-        return
-    if tier is Tier.INSTANCE:
-        raise InvalidParameterError("registry", "for the global tier only", tier.value)
-    if registry.exists() or not registry.absolute().parent.is_dir():
-        raise InvalidParameterError("registry", "a new file in a folder that exists", str(registry))
 
 
 def _target_kw(epsilon: float | None, target_error: str | None) -> float | None:

@@ -17,6 +17,7 @@ import numpy as np
 from wattveil import checks
 from wattveil.arrays import Floats
 from wattveil.errors import InvalidParameterError
+from wattveil.numerics.groups.aggregation_rule import cell_names
 from wattveil.numerics.groups.group_means import GroupMeans, expected_means, sort_curves
 from wattveil.numerics.groups.group_sizes import (
     ALL_CUSTOMERS,
@@ -40,6 +41,16 @@ from wattveil.products.product import (
     Work,
 )
 from wattveil.products.request import ReleaseRequest
+from wattveil.products.ruled_load import (
+    RULE_COLUMNS,
+    emptiable,
+    published,
+    rule_cells,
+    rule_findings,
+    rule_of,
+    rule_sentence,
+    rule_steps,
+)
 from wattveil.products.segments import curves
 from wattveil.products.tables import (
     CUSTOMERS,
@@ -85,6 +96,7 @@ _BIAS = Column(
     unit="kW",
     minimum=0.0,
 )
+_CLIPPING = (_ABOVE, _ABOVE_STD, _BIAS)
 _RANK = Column(name="rank", text="0 is the highest", type="int64", minimum=0.0)
 _SMALL_KW = 0.01
 _LOG_STD = 0.6
@@ -102,6 +114,7 @@ class Load(Product):
     is_first_in_report = True
     default_weight = 1.0
     choices = ("by",)
+    applies_rule = True
     postprocessing = (
         "mean load: noisy sums filtered with the known noise, over noisy counts",
         "bias of a mean load from clipping is corrected as far as noisy sizes permit",
@@ -115,6 +128,11 @@ class Load(Product):
     def layouts(self, choice: Choice) -> tuple[TableLayout, ...]:
         """Return shapes, groups and duration curves."""
         grid, levels = choice.grid, choice.request.levels or ALL_CUSTOMERS
+        curve: tuple[Column, ...] = (LOAD_KW, STD_KW)
+        of_groups: tuple[Column, ...] = (CUSTOMERS, CUSTOMERS_STD, _BOUND, *_CLIPPING)
+        if rule_of(choice.request) is not None:
+            levels, curve = cell_names(levels), emptiable(curve)
+            of_groups = (*emptiable(of_groups), *RULE_COLUMNS)
         groups, slots = crossed(levels, grid.cells)
         shapes = TableLayout(
             name="load_shapes",
@@ -124,19 +142,19 @@ class Load(Product):
                 SLOT: slots,
                 TIME: np.array(grid.labels)[slots],
             },
-            values=(LOAD_KW, STD_KW),
+            values=curve,
         )
         sizes = TableLayout(
             name="groups",
             text="Number of customers per group, and share of clipped customers.",
             keys={GROUP: list(levels)},
-            values=(CUSTOMERS, CUSTOMERS_STD, _BOUND, _ABOVE, _ABOVE_STD, _BIAS),
+            values=of_groups,
         )
         duration = TableLayout(
             name="load_duration",
             text="Load of all customers of a group together, in descending order.",
             keys={GROUP: groups, _RANK: slots},
-            values=(replace(LOAD_KW, text="load of the whole group"), STD_KW),
+            values=(replace(curve[0], text="load of the whole group"), curve[1]),
         )
         return shapes, sizes, duration
 
@@ -192,27 +210,38 @@ class Load(Product):
     def tabulate(
         self, released: LoadDuration, choice: Choice, allotment: Allotment
     ) -> ReleasedProduct:
-        """Return mean load, groups and duration curves."""
-        shapes, (load, groups, duration) = released.shapes, self.layouts(choice)
+        """Return mean load, groups and duration curves; under a rule, of cells that it permits."""
+        load, groups, duration = self.layouts(choice)
+        rule, shapes = rule_of(choice.request), released.shapes
+        cells = None if rule is None else rule_cells(released, rule)
+        found = shapes if cells is None else cells
+        more = () if cells is None else cells.rule_values
+        sorted_std = released.std_kw if cells is None else cells.duration_std_kw
         return ReleasedProduct(
             name=self.name,
             allotment=allotment,
             runs=(Run(group=None, spends=released.spends),),
             tables=(
-                load.filled(shapes.mean_kw.ravel(), shapes.std_kw.ravel()),
+                load.filled(found.mean_kw.ravel(), found.std_kw.ravel()),
                 groups.filled(
-                    shapes.customers,
-                    shapes.customers_std,
-                    shapes.clip_kw,
-                    shapes.clipped_share,
-                    shapes.clipped_share_std,
-                    shapes.max_clipping_bias_kw,
+                    found.customers,
+                    found.customers_std,
+                    found.clip_kw,
+                    found.clipped_share,
+                    found.clipped_share_std,
+                    found.max_clipping_bias_kw,
+                    *more,
                 ),
                 duration.filled(
-                    duration_kw(shapes.mean_kw, shapes.customers).ravel(), released.std_kw.ravel()
+                    duration_kw(found.mean_kw, found.customers).ravel(), sorted_std.ravel()
                 ),
             ),
         )
+
+    def all_postprocessing(self, choice: Choice) -> tuple[str, ...]:
+        """Return the steps, with those of an aggregation rule."""
+        rule = rule_of(choice.request)
+        return (*super().all_postprocessing(choice), *(() if rule is None else rule_steps(rule)))
 
     def recompute(self, contents: Contents) -> Iterator[Finding]:
         """Sort the mean load again."""
@@ -222,11 +251,18 @@ class Load(Product):
             due = duration_kw(means, tables["groups"].column("customers")).ravel()
             same = same_numbers(tables["load_duration"].column("load_kw"), due)
             yield Finding("load duration is the mean load sorted", same, "times the customers")
+            if (rule := rule_of(contents.choice.request)) is not None:
+                yield from rule_findings(contents, rule)
 
     def headline(self, tables: Mapping[str, Table], choice: Choice) -> Headline:
         """Return the mean load of all customers: average, peak and minimum."""
-        if not {"load_shapes", "groups"} <= set(tables):
+        if not {"load_shapes", "groups", "load_duration"} <= set(tables):
             return Headline()
+        holds = ""
+        if (rule := rule_of(choice.request)) is not None:
+            holds, tables = rule_sentence(rule, tables["groups"]), published(tables)
+        if not tables["groups"].data.num_rows:
+            return Headline(f"No group of customers is published: none meets the rule {rule}.")
         drawn, groups = curves(tables["load_shapes"]), tables["groups"]
         counts = np.maximum(groups.column("customers"), 0.0)
         weights = counts / counts.sum() if counts.any() else np.full(counts.size, 1 / counts.size)
@@ -244,7 +280,8 @@ class Load(Product):
         where = ", listed groups" if listed else ""
         return Headline(
             f"The mean load per customer{whose} is {average}{energy}, with a maximum of {peak} kW"
-            f" at {times[high]} and a minimum of {_rounded(mean[low])} kW at {times[low]}.",
+            f" at {times[high]} and a minimum of {_rounded(mean[low])} kW at {times[low]}."
+            + (f" {holds}" if holds else ""),
             (
                 (average, f"mean load per customer{where}"),
                 (number, f"estimated number of customers{where}"),
@@ -253,8 +290,11 @@ class Load(Product):
 
     def figures(self, tables: Mapping[str, Table], choice: Choice) -> Iterator[ReportFigure]:
         """Return mean load and duration curves of all groups."""
-        del choice
         if not {"load_duration", "load_shapes", "groups"} <= set(tables):
+            return
+        if rule_of(choice.request) is not None:
+            tables = published(tables)
+        if not tables["groups"].data.num_rows:
             return
         shapes, duration = tables["load_shapes"], tables["load_duration"]
         drawn = curves(shapes)

@@ -268,8 +268,17 @@ class Contents(NamedTuple):
     @property
     def noise_std(self) -> float:
         """Stated standard deviation of the noise of the first draw of the product."""
-        gaussian = self.record["runs"][0]["mechanisms"][0]["gaussian"]
-        return float(gaussian["noise_scale_steps"]) * float(gaussian["grid_step"])
+        return _drawn_std(self.record["runs"][0]["mechanisms"][0])
+
+    def drawn_std(self, tag: str) -> float:
+        """Stated standard deviation of the noise of a draw of the first run."""
+        drawn = self.record["runs"][0]["mechanisms"]
+        return _drawn_std(next(one for one in drawn if one["tag"] == tag))
+
+
+def _drawn_std(mechanism: Mapping[str, Any]) -> float:
+    gaussian = mechanism["gaussian"]
+    return float(gaussian["noise_scale_steps"]) * float(gaussian["grid_step"])
 
 
 class Product(ABC):
@@ -294,6 +303,8 @@ class Product(ABC):
     and send a field only with a product that it shapes."""
     needs: str = ""
     """What a request must contain for it, in words."""
+    applies_rule: bool = False
+    """Whether it publishes only what the aggregation rule of the request permits."""
     needs_customer_list: bool = False
     """Whether it releases one value per customer of a public list."""
     documents: tuple[str, ...] = ()

@@ -8,6 +8,8 @@ shown.
 1000
 >>> rounded_kw(0.5417)
 0.5
+>>> rounded_meters(1409)
+1400
 >>> rounding_notes({"customers": 1409, "typical_kw": 0.5})
 ['public estimate of customers: 1,409 rounded to 1,000']
 """
@@ -41,6 +43,11 @@ def rounded_customers(customers: int) -> int:
 def rounded_kw(kw: float) -> float:
     """Return the nearest of the preferred numbers R10 on a logarithmic scale, for a positive kw."""
     return float(_nearest_step(Decimal(kw), _KW_STEPS))
+
+
+def rounded_meters(meters: int) -> int:
+    """Return a positive number rounded to two significant digits: finer, since a share follows."""
+    return round(meters, 2 - len(str(meters)))
 
 
 def _nearest_step(value: Decimal, steps: Sequence[str]) -> Decimal:

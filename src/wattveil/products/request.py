@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, JsonValue, model_validator
 from wattveil import checks
 from wattveil.declaration import CommandLine, Declaration, ModelByKey, Rule
 from wattveil.errors import InvalidParameterError, one_of
+from wattveil.numerics.groups.aggregation_rule import AggregationRule
 from wattveil.numerics.size_distribution import MAX_KW, MIN_KW
 from wattveil.privacy.guarantee import Tier
 from wattveil.products.public_estimate import (
@@ -24,6 +25,7 @@ from wattveil.products.public_estimate import (
     guarantee_warnings,
     rounded_customers,
     rounded_kw,
+    rounded_meters,
 )
 from wattveil.products.registry import default_weights, product_options
 
@@ -41,6 +43,31 @@ MIN_SIZE_KW, MAX_SIZE_KW = 0.04, 40.0
 def _one_line(text: str) -> str:
     """Accept one printable line: a second one could imitate other text of a page."""
     if not text.strip() or not text.isprintable():
+        raise ValueError(text)
+    return text
+
+
+ALL_CUSTOMERS_SELECTED = "all customers"
+"""Selection of customers without a sampling error."""
+_SELECTIONS = (NOT_STATED, ALL_CUSTOMERS_SELECTED, "random sample")
+
+
+def _selection(text: str) -> str:
+    if text not in _SELECTIONS:
+        raise ValueError(text)
+    return text
+
+
+def _rounded_meters(text: str) -> str:
+    if text == NOT_STATED:
+        return text
+    if not re.fullmatch(r"[1-9][0-9]{0,11}", text):
+        raise ValueError(text)
+    return str(rounded_meters(int(text)))
+
+
+def _doi(text: str) -> str:
+    if text != NOT_STATED and not re.fullmatch(r"10\.[0-9]{4,9}/[!-~]+", text):
         raise ValueError(text)
     return text
 
@@ -65,6 +92,19 @@ Delta = Annotated[
     Field(gt=0.0, lt=1.0),
     Rule("above 0 and below 1, and should be far below 1/customers, such as 1e-6"),
 ]
+NO_RULE = "none"
+
+
+def _aggregation_rule(text: str) -> str:
+    """Accept an N/X rule, in its shortest form."""
+    if text == NO_RULE:
+        return text
+    try:
+        return str(AggregationRule.parse(text))
+    except InvalidParameterError as error:
+        raise ValueError(text) from error  # the rule of the field says what is accepted
+
+
 Weight = Annotated[float, Field(ge=0.0)]
 
 _BUDGET = CommandLine(group="Privacy budget")
@@ -94,6 +134,28 @@ class About(Declaration):
     """Intended use of the release."""
     contact: Annotated[Line, _TEXTS] = NOT_STATED
     """Contact for questions."""
+    selection: Annotated[
+        Line,
+        AfterValidator(_selection),
+        Rule("all customers, random sample or not stated"),
+        _TEXTS,
+    ] = NOT_STATED
+    """How the customers were selected from the population: all customers, or random sample. States
+    whether there is a sampling error."""
+    all_meters: Annotated[
+        Line,
+        AfterValidator(_rounded_meters),
+        Rule("a whole number above 0, or not stated"),
+        _TEXTS,
+    ] = NOT_STATED
+    """Public number of all meters of the population, of which the release covers a share; it is
+    rounded to two significant digits."""
+    licence: Annotated[Line, _TEXTS] = NOT_STATED
+    """Licence of the release, as an SPDX identifier such as CC-BY-4.0."""
+    doi: Annotated[
+        Line, AfterValidator(_doi), Rule("a DOI such as 10.1234/abc, or not stated"), _TEXTS
+    ] = NOT_STATED
+    """Digital object identifier that was reserved for the release."""
     other_releases_on_same_people: Annotated[
         Line, CommandLine(option="--other-releases", group=_TEXTS.group)
     ] = "unknown"
@@ -145,6 +207,16 @@ class ReleaseRequest(Declaration):
     the data, so check its spelling."""
     clusters_by_group: Annotated[bool, _GROUPS] = False
     """Cluster each group separately."""
+    rule: Annotated[
+        str,
+        AfterValidator(_aggregation_rule),
+        Rule("none, or N/X, such as 15/15: N from 2 on, X above 0 and at most 100"),
+        _GROUPS,
+        FIXED_BY_DATASET,
+    ] = NO_RULE
+    """Aggregation rule N/X, such as 15/15, applied to the noisy counts: a group is published if it
+    surely has N customers of whom none has more than X % of the load, or together with its
+    neighbours in the list. For the product load alone."""
     label_epsilon: Annotated[Epsilon | None, _LABELS] = None
     """Part of epsilon that is spent on one cluster label per customer. If omitted, the global tier
     releases no labels, and the instance tier spends half of epsilon on them."""
@@ -196,6 +268,8 @@ class ReleaseRequest(Declaration):
             if _NAME_OF_GLOBAL.search(text):
                 rule = "without the name of a guarantee that the instance tier does not give"
                 raise InvalidParameterError(name, rule, text)
+        if self.rule != NO_RULE:
+            raise InvalidParameterError("rule", "none in the instance tier", self.rule)
         for name in ("by", "weights", "normalise"):
             if given := getattr(self, name):
                 rule = "omitted in the instance tier, which has clusters and labels only"

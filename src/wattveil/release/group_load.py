@@ -37,7 +37,11 @@ class LoadShapes(ChartedResult):
     """Standard error of each slot: noise, bias of the filter, and the expected error of the
     correction for clipping."""
     customers: Floats
+    """Number of customers, estimated from all released counts together."""
     customers_std: Floats
+    count: Floats
+    """Noisy number of customers, as drawn; each with the standard deviation ``count_std``."""
+    count_std: float
     clip_kw: Floats
     """The size above which customers were clipped, chosen by released sizes."""
     clipped_share: Floats
@@ -168,6 +172,8 @@ def _find_means(
         std_kw=std_kw,
         customers=sizes.customers,
         customers_std=sizes.customers_std,
+        count=counted[0],
+        count_std=counted[1],
         clip_kw=sizes.radii,
         clipped_share=sizes.clipped_share,
         clipped_share_std=sizes.clipped_share_std,

@@ -1,20 +1,16 @@
-"""What a reader sees: the report, the card, the record for the registry."""
+"""What a reader sees: the report and the card."""
 
 import re
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
-import pytest
-import yaml
 from pyarrow import compute
 
 from tests.sample_bundles import LEVELS
 from wattveil.bundle.bundle_files import read_manifest, read_table
 from wattveil.bundle.card import card_text
-from wattveil.bundle.deployment_registry import registry_record
 from wattveil.bundle.report import report_page
-from wattveil.errors import InvalidParameterError
 from wattveil.products.tables import Table
 
 MAX_BYTES = 1_500_000
@@ -201,23 +197,6 @@ def test_the_card_has_all_sections(whole: Path) -> None:
     assert "`load_kw` (mean load, kW)" in card
     assert "## What is not protected" in card
     assert statement["release_id"] in card
-
-
-def test_the_record_for_the_registry_is_complete(whole: Path) -> None:
-    """The fields that the registry requires, with the numbers of the statement."""
-    record = yaml.safe_load(registry_record(read_manifest(whole)))
-    assert set(record) == {"status", "registry_authors", "tier", "deployment"}
-    deployment = record["deployment"]
-    required = {"name", "data_curator", "description", "intended_use", "data_product_type"}
-    required |= {"data_product_region", "publication_date", "dp_flavor", "privacy_loss", "model"}
-    required |= {"accounting", "implementation"}
-    assert required <= set(deployment)
-    assert deployment["dp_flavor"]["name"] == "Approximate DP"
-    assert deployment["privacy_loss"]["privacy_parameters"] == {"epsilon": 4.0, "delta": 1e-6}
-    assert set(deployment["accounting"]) == {"post_processing", "composition"}
-    assert deployment["model"]["model_name"] == "Central"
-    with pytest.raises(InvalidParameterError, match="global tier"):
-        registry_record({**read_manifest(whole), "variant": "instance"})
 
 
 def test_groups_are_shown_by_name(whole: Path) -> None:

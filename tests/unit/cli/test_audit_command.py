@@ -1,6 +1,7 @@
 """The verb `audit`: what it prints, what it leaves, and when it raises the alarm."""
 
 import json
+from datetime import date, datetime
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,11 @@ from typer.testing import CliRunner
 from tests.sample_bundles import some_profiles
 from tests.statistical.harness import guarantee
 from wattveil import cli
+from wattveil.bundle.keys import write_key
 from wattveil.cli import audit
+from wattveil.dossier.evidence import read_record, signature_text
 from wattveil.lab.audit.epsilon_bounds import OneRunAudit
-from wattveil.lab.audit.release_audit import AuditRow
+from wattveil.lab.audit.release_audit import AuditReport, AuditRow
 from wattveil.privacy.guarantee import Tier
 
 WIDE = CliRunner(env={"COLUMNS": "250"})
@@ -118,3 +121,55 @@ def test_bad_options_are_explained(options: list[str], words: str) -> None:
     result = WIDE.invoke(cli.app, [*SMALL, *options])
     assert result.exit_code == 2
     assert words in " ".join(result.output.replace("│", " ").split())
+
+
+def test_a_record_is_dated_signed_and_marked(tmp_path: Path) -> None:
+    """Bounds and attacks on own customers are internal; the dossier reads what was written."""
+    file, key, out = (tmp_path / name for name in ("profiles.parquet", "utility.key", "audit.json"))
+    some_profiles(60).write_parquet(file)
+    write_key(key)
+    options = [*SMALL, "--share", "clusters=0", "--record", str(out), "--key", str(key)]
+    result = WIDE.invoke(cli.app, [*options, str(file), "--tester", "Jo"])
+    assert result.exit_code == 0, result.output
+    record = read_record(out)
+    assert signature_text(record).startswith("signed by key")
+    assert (record["visibility"], record["customers"]) == ("internal", "own")
+    made = datetime.fromisoformat(record["made_at"])
+    assert (date.fromisoformat(record["review_by"]) - made.date()).days == 365
+    assert (record["tester"], record["request"]["epsilon"]) == ("Jo", "1.0")
+    assert {one["release"] for one in record["audits"]} == {"load", "whole release"}
+    results = {one["attack"]: one["result"] for one in record["attacks"]}
+    assert results["synthetic values equal to a real reading"] == "0.0 %"
+    error = results.popitem()[1]
+    assert float(error.replace(",", "")) > 1.0
+    assert WIDE.invoke(cli.app, [*options, str(file)]).exit_code == 2  # never overwritten
+
+
+def test_a_record_of_simulated_homes_is_public(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody's data: it may be shown to anyone. The audit itself is replaced, for speed."""
+    write_key(tmp_path / "utility.key")
+    found = AuditReport([row(epsilon=0.1, tier=Tier.GLOBAL)])
+    monkeypatch.setattr(audit, "audit_release", lambda *_, **__: found)
+    words = ["--record", str(tmp_path / "a.json"), "--key", str(tmp_path / "utility.key")]
+    result = WIDE.invoke(cli.app, [*SMALL, *words])
+    assert result.exit_code == 0, result.output
+    record = read_record(tmp_path / "a.json")
+    assert (record["visibility"], record["customers"]) == ("public", "simulated")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--record", "a.json"], "--key must be given with --record"),
+        (["--key", "utility.key"], "--key must be left out without --record"),
+        (["--record", "a.json", "--replay"], "--record must be left out with --replay"),
+        (["--record", "a.json", "--tier", "instance"], "--record must be for the global tier"),
+    ],
+)
+def test_records_that_cannot_be_made(options: list[str], says: str) -> None:
+    """Refused before the audit, with option and rule."""
+    result = WIDE.invoke(cli.app, [*SMALL, *options])
+    assert result.exit_code == 2
+    assert says in " ".join(result.output.split())

@@ -39,15 +39,16 @@ def run(*arguments: str, code: int = 0, answer: str | None = None) -> str:
 
 
 def test_from_profiles_to_a_checked_bundle() -> None:
-    """Key, release, registry record, verify; each says what it did."""
+    """Key, release, verify, records for catalogues; each says what it did."""
     made = json.loads(run("admin", "key", "--json"))
     assert Path(made["public"]).exists()
-    signed = ["--key", "utility.key", "--registry", "record.yaml", "--curator", "Us"]
+    signed = ["--key", "utility.key", "--curator", "Us"]
     told = run(*COMMAND, *LIGHT, *signed)
     assert "Plan: epsilon 2.0" in told
     assert "differentially private" in told
-    record = yaml.safe_load(Path("record.yaml").read_text())
-    assert record["deployment"]["data_curator"] == "Us"
+    run("metadata", "bundle", "--url", "https://data.example")
+    record = yaml.safe_load(Path("metadata/registry.yaml").read_text())
+    assert record["deployment"]["basic"]["data_curators"] == ["Us"]
     seen = run("verify", "bundle", "--key", "utility.key.pub")
     assert "FAILED" not in seen
     assert "checks passed." in seen
@@ -176,9 +177,6 @@ def test_a_target_error_can_replace_epsilon() -> None:
         (["--out", "."], "out must be a new folder"),
         (["--out", "no/such/bundle"], "--out must be a new folder in one that exists"),
         (["--out", "s3a://lake/bundle"], "out must be a path on this machine, not an address"),
-        (["--registry", "no/such.yaml"], "registry must be a new file in a folder that exists"),
-        (["--registry", "profiles.parquet"], "registry must be a new file"),
-        (["--tier", "instance", "--registry", "r.yaml"], "registry must be for the global tier"),
         (["--tier", "local"], "--tier"),
         (["--share", "clusters"], "--share must be product=weight"),
         (["--clip-kw", "-1"], "--clip-kw must be"),

@@ -4,7 +4,6 @@ import datetime as dt
 import gzip
 import json
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +19,7 @@ from wattveil.readings import ReadingReport, read_readings
 from wattveil.readings.batches import ProblemLog
 from wattveil.readings.csv_files import scan_csv
 from wattveil.readings.schema import READINGS_SCHEMA
-from wattveil.readings.sources import ScratchDatabase, numbered, read_texts, scan_parquet
+from wattveil.readings.sources import numbered, read_texts, scan_parquet
 from wattveil.simulate import simulate_readings
 
 Write = Callable[..., Path]
@@ -309,25 +308,6 @@ def test_blanks_around_a_name_make_no_second_home_in_parquet(
     readings = read_readings(path)
     assert set(readings.to_arrow()["customer_id"].to_pylist()) == {"home-1"}
     assert profiles_from_readings(readings, min_days=2).customer_ids == ("home-1",)
-
-
-def test_the_folder_of_a_killed_process_is_removed_by_the_next(tmp_path: Path) -> None:
-    """The system releases the lock of a process that is killed; folders in use stay."""
-    code = (
-        "import os, signal; from wattveil.readings.sources import ScratchDatabase;"
-        f"one = ScratchDatabase(200, within={str(tmp_path)!r});"
-        "os.kill(os.getpid(), signal.SIGKILL)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=False)
-    (left,) = tmp_path.iterdir()
-    (other := tmp_path / "wattveil-other").mkdir()  # nobody knows whose
-    first = ScratchDatabase(200, within=str(tmp_path))
-    second = ScratchDatabase(200, within=str(tmp_path))
-    assert not left.exists()
-    assert {*tmp_path.iterdir()} == {other, first.folder, second.folder}
-    first.close()
-    second.close()
-    assert [*tmp_path.iterdir()] == [other]
 
 
 def test_tables_of_meters_are_known_by_their_content(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from wattveil.bundle.manifest import (
 )
 from wattveil.bundle.plan import requested_products, stated_request
 from wattveil.bundle.report import report_page
+from wattveil.bundle.statistical_bias import bias_record
 from wattveil.declaration import to_plain
 from wattveil.errors import InvalidFileError
 from wattveil.privacy.guarantee import Guarantee, Tier
@@ -81,7 +82,19 @@ def content_findings(bundle: Path, manifest: dict[str, Any]) -> Iterator[Finding
             Contents(record=record, tables=tables, choice=choice, folder=bundle)
         )
     if layouts.keys() == tables.keys():
+        due = bias_record(manifest, tables)
+        seen = f"{len(due)} numbers and texts"
+        yield Finding(
+            "bias and errors follow from the tables", _same_bias(manifest["bias"], due), seen
+        )
         yield from _page_findings(bundle, manifest, tables)
+
+
+def _same_bias(stated: Sequence[Mapping[str, Any]], due: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether texts are equal, and numbers to five digits: machines round the last ones apart."""
+    words = [[{**one, "value": one["value"] is None} for one in side] for side in (stated, due)]
+    found, right = ([float(one["value"] or 0.0) for one in side] for side in (stated, due))
+    return words[0] == words[1] and np.allclose(found, right, rtol=1e-5)
 
 
 def is_same_software(manifest: dict[str, Any]) -> bool:

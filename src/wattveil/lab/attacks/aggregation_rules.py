@@ -9,45 +9,22 @@ PRIVATE: cells, shares and means are exact. The share of a customer is its consu
 Rule(min_customers=15, max_share_percent=15.0)
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wattveil import checks
 from wattveil.arrays import Floats, Ints
 from wattveil.errors import InvalidParameterError, one_of
+from wattveil.numerics.groups.aggregation_rule import AggregationRule
 from wattveil.profiles import Profiles
 
 NO_CELL = -1
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rule:
-    """An N/X rule."""
-
-    min_customers: int
-    max_share_percent: float
-
-    def __post_init__(self) -> None:
-        """Check the limits."""
-        checks.integer("rule N", self.min_customers, minimum=2)
-        if not 0.0 < checks.finite("rule X", self.max_share_percent) <= 100.0:  # noqa: PLR2004
-            raise InvalidParameterError("rule X", "above 0 and at most 100", self.max_share_percent)
-
-    def __str__(self) -> str:
-        """Return the rule as ``N/X``."""
-        return f"{self.min_customers}/{self.max_share_percent:g}"
-
-    @classmethod
-    def parse(cls, text: str) -> "Rule":
-        """Parse ``"N/X"``, such as 15/15, 100/15, 6/40 or 4/50."""
-        found = re.fullmatch(r"([0-9]+)/([0-9]+(?:\.[0-9]+)?)", text)
-        if found is None:
-            raise InvalidParameterError("rule", "N/X, such as 15/15", text)
-        return cls(min_customers=int(found[1]), max_share_percent=float(found[2]))
+class Rule(AggregationRule):
+    """An N/X rule, applied to exact numbers."""
 
     def reason(self, customers: int, share: float) -> str:
         """Return why a cell is suppressed; empty if it is published."""

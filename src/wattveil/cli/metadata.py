@@ -1,0 +1,43 @@
+"""The command `metadata`: records by which catalogues and registries find a release."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from wattveil.bundle.bundle_files import read_manifest
+from wattveil.bundle.catalogue_records import catalogue_records
+from wattveil.errors import InvalidParameterError
+from wattveil.terminal import plain, refusals
+
+EPILOGS = {
+    "metadata": (
+        "Example: wattveil metadata bundle --url https://data.example/releases/1 --out metadata"
+    )
+}
+
+
+def metadata(
+    context: typer.Context,
+    bundle: Annotated[Path, typer.Argument(help="Folder that `wattveil release` wrote.")],
+    *,
+    url: Annotated[str, typer.Option(help="Address at which the bundle is published.")],
+    out: Annotated[Path, typer.Option(help="New folder for the records.")] = Path("metadata"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the files as JSON.")] = False,
+) -> None:
+    """Write Croissant, DCAT-AP, a dataset card, a citation file and a registry record."""
+    with refusals(context):
+        if not url.startswith(("https://", "http://")) or not url.isprintable() or " " in url:
+            raise InvalidParameterError("url", "an address that begins with https://", url)
+        if out.exists() or not out.absolute().parent.is_dir():
+            raise InvalidParameterError("out", "a new folder in one that exists", str(out))
+        records = catalogue_records(read_manifest(bundle), url.rstrip("/"))
+        out.mkdir()
+        for name, text in records.items():
+            (out / name).write_text(text, encoding="utf-8")
+    if as_json:
+        typer.echo(json.dumps({"out": str(out), "files": [*records]}, indent=2))
+    else:
+        Console().print(f"{', '.join(records)} in {plain(str(out))}", highlight=False)

@@ -1,0 +1,148 @@
+"""Conflicts between the files of a dossier: what a signature must not stand under.
+
+A *conflict* is a contradiction, or a rule that is broken; a *warning* is a gap that a person has to
+judge. Both name the files that show it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+from wattveil.bundle import keys
+from wattveil.bundle.manifest import Manifest
+from wattveil.dossier.evidence import Evidence
+from wattveil.products.public_estimate import delta_warning
+
+MAX_AUDIT_AGE = timedelta(days=365)
+"""After which a record of attacks is reported as old."""
+_COMPARED = ("epsilon", "delta", "tier", "n_clusters", "clip_kw", "by", "levels", "label_epsilon")
+"""Choices of a release that an audit must share to be about it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conflict:
+    """Something that is wrong, or that a person has to judge."""
+
+    text: str
+    files: str
+    is_warning: bool = False
+
+    @property
+    def kind(self) -> str:
+        """Conflict or warning."""
+        return "warning" if self.is_warning else "conflict"
+
+
+def find_conflicts(evidence: Evidence, today: date) -> tuple[Conflict, ...]:
+    """Compare the files with each other and with the rules that they state."""
+    return (
+        *_verification(evidence),
+        *_manifest(evidence),
+        *_ledger(evidence),
+        *_audit(evidence, today),
+    )
+
+
+def _verification(evidence: Evidence) -> Iterator[Conflict]:
+    for finding in evidence.verification.findings:
+        if not finding.holds:
+            text = f"Verification failed: {finding.check}: {finding.seen}."
+            yield Conflict(text=text, files=evidence.files["verify"])
+
+
+def _manifest(evidence: Evidence) -> Iterator[Conflict]:
+    manifest, name = evidence.manifest, evidence.files["manifest"]
+    request = manifest["request"]
+    if "signature" not in manifest:
+        text = "The manifest is not signed: who published the release cannot be shown."
+        yield Conflict(text=text, files=f"{name}, signature")
+    if warning := delta_warning(float(request["delta"]), request["customers"]):
+        text = f"Delta is too large: {warning}"
+        yield Conflict(text=text, files=f"{name}, request.delta, request.customers")
+    if manifest["variant"] != "approximate":
+        text = "The guarantee is that of the instance tier, which is not differential privacy."
+        yield Conflict(text=text, files=f"{name}, variant")
+    if manifest["implementation"]["test_mode"]:
+        text = "The noise is from a test source."
+        yield Conflict(text=text, files=f"{name}, implementation.test_mode")
+    if request["real_ids"]:
+        text = "Labels are published under real ids: each one is about a named customer."
+        yield Conflict(text=text, files=f"{name}, request.real_ids", is_warning=True)
+    if isinstance(manifest["cumulative"], str):
+        text = "No ledger counted the release: the sum over releases rests on the curator's list."
+        yield Conflict(text=text, files=f"{name}, cumulative", is_warning=True)
+
+
+def _ledger(evidence: Evidence) -> Iterator[Conflict]:
+    ledger, stated = evidence.ledger, evidence.manifest["cumulative"]
+    if ledger is None:
+        if not isinstance(stated, str):
+            text = "The manifest states a sum of a ledger, and no export of it was given."
+            yield Conflict(text=text, files="--ledger", is_warning=True)
+        return
+    name = evidence.files["ledger"]
+    for finding in ledger.findings:
+        if not finding.holds:
+            text = f"The ledger is not sound: not true that {finding.check} ({finding.seen})."
+            yield Conflict(text=text, files=name)
+    if not ledger.counted:
+        text = "The ledger has no charge of this release at the place that the manifest states."
+        yield Conflict(text=text, files=f"{name}; {evidence.files['manifest']}, cumulative")
+    for text in ledger.disagreements:
+        yield Conflict(text=f"{text}.", files=f"{name}; {evidence.files['manifest']}")
+    if ledger.counted and ledger.values["epsilon_spent"] > ledger.values["epsilon_cap"]:
+        text = (
+            f"The releases in the ledger add up to epsilon {ledger.values['epsilon_spent']:.4g},"
+            f" above the cap of {ledger.values['epsilon_cap']:.4g}."
+        )
+        yield Conflict(text=text, files=name)
+
+
+def _audit(evidence: Evidence, today: date) -> Iterator[Conflict]:
+    record = evidence.audit
+    if record is None:
+        text = "There is no record of attacks and audits."
+        yield Conflict(text=text, files="--audit", is_warning=True)
+        return
+    name = evidence.files["audit"]
+    if not keys_agree(evidence.manifest, record):
+        text = "The audit record is not signed by the key that signed the manifest."
+        yield Conflict(text=text, files=f"{name}, signature")
+    made, published = (
+        datetime.fromisoformat(one).astimezone(UTC)
+        for one in (record["made_at"], evidence.manifest["published_at"])
+    )
+    if made < published:
+        text = f"The audit of {made.date()} is older than the release of {published.date()}."
+        yield Conflict(text=text, files=f"{name}, made_at; manifest.json, published_at")
+    if today - made.date() > MAX_AUDIT_AGE:
+        text = f"The audit of {made.date()} is older than a year: repeat it."
+        yield Conflict(text=text, files=f"{name}, made_at", is_warning=True)
+    elif date.fromisoformat(record["review_by"]) < today:
+        text = f"The audit was to be reviewed by {record['review_by']}."
+        yield Conflict(text=text, files=f"{name}, review_by", is_warning=True)
+    differ = _differences(evidence.manifest["request"], record["request"])
+    if differ:
+        text = f"The audit is about another release: {', '.join(differ)} differ."
+        yield Conflict(text=text, files=f"{name}, request; manifest.json, request")
+    for one in record["audits"]:
+        if one["verdict"] == "refuted":
+            text = f"The audit refutes the claim of {one['release']} ({one['method']})."
+            yield Conflict(text=text, files=f"{name}, audits")
+    if record["customers"] == "simulated":
+        text = "The audit used simulated homes, not the customers of the release."
+        yield Conflict(text=text, files=f"{name}, customers", is_warning=True)
+
+
+def keys_agree(manifest: Manifest, record: Mapping[str, Any]) -> bool:
+    """Whether both are signed, validly and by the same key."""
+    signers = [
+        keys.signer(one, one["signature"]) if "signature" in one else None
+        for one in (manifest, record)
+    ]
+    return signers[0] is not None and signers[0] == signers[1]
+
+
+def _differences(request: Mapping[str, Any], audited: Mapping[str, Any]) -> list[str]:
+    return [name for name in _COMPARED if request[name] != audited.get(name)]

@@ -1,0 +1,238 @@
+"""The dossier as a document: a page to print and sign, Markdown to edit, JSON to process.
+
+Questions that only a person can answer are blanks. They are also written to a TOML file: answers
+that are filled in there stand in the next dossier.
+"""
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from wattveil.bundle.keys import sign
+from wattveil.dossier.clauses import AnsweredClause, Standard, answer_clauses, read_standard
+from wattveil.dossier.conflicts import Conflict, find_conflicts
+from wattveil.dossier.evidence import Evidence, Field
+from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.web.pages import render_file
+
+FILES = ("dossier.html", "dossier.md", "dossier.json", "answers.toml")
+BLANK = "______________________________"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dossier:
+    """Every clause of a standard with its answers, and what is wrong with the files."""
+
+    standard: Standard
+    evidence: Evidence
+    clauses: Sequence[AnsweredClause]
+    conflicts: Sequence[Conflict]
+    made_at: datetime
+
+    @property
+    def has_conflicts(self) -> bool:
+        """Whether there is more than warnings."""
+        return not all(one.is_warning for one in self.conflicts)
+
+    @property
+    def from_files(self) -> tuple[int, int]:
+        """How many clauses that files can answer are filled, and how many there are."""
+        answerable = [one for one in self.clauses if one.clause.answers]
+        return sum(one.is_filled for one in answerable), len(answerable)
+
+    @property
+    def open_questions(self) -> tuple[str, ...]:
+        """Questions that a person has not answered yet."""
+        return tuple(name for one in self.clauses for name, said in one.said.items() if not said)
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether it quotes an audit of real customers, which is not for publication."""
+        audit = self.evidence.audit
+        return audit is not None and audit["visibility"] == "internal"
+
+    def to_json(self) -> dict[str, object]:
+        """Return the dossier as JSON values."""
+        filled, answerable = self.from_files
+        return {
+            "dossier_version": "1",
+            "standard": self.standard.id,
+            "title": self.standard.title,
+            "edition": self.standard.edition,
+            "source": self.standard.source,
+            "release_id": self.evidence.manifest["release_id"],
+            "made_at": self.made_at.isoformat(timespec="seconds"),
+            "visibility": "internal" if self.is_internal else "public",
+            "software": f"wattveil {version('wattveil')}",
+            "clauses_filled_from_files": filled,
+            "clauses_answerable_from_files": answerable,
+            "open_questions": len(self.open_questions),
+            "conflicts": [
+                {"kind": one.kind, "text": one.text, "files": one.files} for one in self.conflicts
+            ],
+            "clauses": [_clause_json(one) for one in self.clauses],
+        }
+
+
+def make_dossier(
+    evidence: Evidence, standard: str, *, answers: Mapping[str, str], now: datetime | None = None
+) -> Dossier:
+    """Answer the clauses of a standard from the evidence and a person's answers."""
+    made_at = datetime.now(UTC) if now is None else now
+    chosen = read_standard(standard)
+    return Dossier(
+        standard=chosen,
+        evidence=evidence,
+        clauses=answer_clauses(chosen, evidence, answers),
+        conflicts=find_conflicts(evidence, made_at.date()),
+        made_at=made_at,
+    )
+
+
+def read_answers(path: Path) -> dict[str, str]:
+    """Read a person's answers: questions and texts; an empty text is an open question."""
+    try:
+        record = tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidFileError(path, "content", "TOML", str(error)) from error
+    for question, said in record.items():
+        if not isinstance(said, str):
+            raise InvalidFileError(path, question, "a text", type(said).__name__)
+    return record
+
+
+def write_dossier(dossier: Dossier, out: Path, *, key: Ed25519PrivateKey | None = None) -> None:
+    """Write the files of a dossier to a new folder; the key, if any, signs the JSON file."""
+    if out.exists():
+        raise InvalidParameterError("out", "a new folder", str(out))
+    record = dossier.to_json()
+    if key is not None:
+        record["signature"] = sign(record, key)
+    out.mkdir()
+    texts = (
+        dossier_page(dossier),
+        dossier_markdown(dossier),
+        json.dumps(record, indent=1, ensure_ascii=False) + "\n",
+        _answers(dossier),
+    )
+    for name, text in zip(FILES, texts, strict=True):
+        (out / name).write_text(text, encoding="utf-8")
+
+
+def dossier_page(dossier: Dossier) -> str:
+    """Return the page: standalone, to be filled in, printed and signed."""
+    return render_file("dossier.html", **_shown(dossier))
+
+
+def dossier_markdown(dossier: Dossier) -> str:
+    """Return the dossier as Markdown, for any editor."""
+    shown = _shown(dossier)
+    lines = [f"# {shown['title']}", "", str(shown["byline"]), ""]
+    if dossier.is_internal:
+        lines += ["**INTERNAL: quotes an audit of real customers; not for publication.**", ""]
+    lines += ["## Conflicts and warnings", ""]
+    lines += [
+        f"* **{one.kind.upper()}**: {one.text} ({one.files})" for one in dossier.conflicts
+    ] or ["None."]
+    for one in dossier.clauses:
+        lines += ["", f"## {one.clause.place}: {one.clause.name}", ""]
+        for answer in one.answers:
+            if answer.missing:
+                lines += [f"* **Missing**: {'; '.join(answer.missing)}. {BLANK}"]
+            else:
+                lines += [f"* {answer.text} *Source: {_cited(answer.fields)}.*"]
+        lines += [f"* {question} {said or BLANK}" for question, said in one.said.items()]
+    lines += ["", "## Sign-off", ""]
+    lines += [f"* {name}: {BLANK}" for name in _SIGN_OFF]
+    lines += ["", f"{shown['wording']} {dossier.standard.source}", ""]
+    return "\n".join(lines)
+
+
+_SIGN_OFF = ("Name and role", "Decision", "Date", "Signature")
+
+
+def _shown(dossier: Dossier) -> dict[str, object]:
+    """Return the values of the page."""
+    manifest, (filled, answerable) = dossier.evidence.manifest, dossier.from_files
+    grave = sum(not one.is_warning for one in dossier.conflicts)
+    return {
+        "title": f"Dossier: {manifest['title']}",
+        "byline": (
+            f"{dossier.standard.title} ({dossier.standard.edition}). Release"
+            f" {manifest['release_id']} of {manifest['published_at'][:10]}. Made on"
+            f" {dossier.made_at.date()} with Wattveil {version('wattveil')}."
+        ),
+        "is_internal": dossier.is_internal,
+        "facts": [
+            (f"{filled} of {answerable}", "clauses answered from files"),
+            (str(len(dossier.open_questions)), "open questions"),
+            (str(grave), "conflicts"),
+            (str(len(dossier.conflicts) - grave), "warnings"),
+        ],
+        "conflicts": dossier.conflicts,
+        "clauses": [
+            {
+                "heading": f"{one.clause.place}: {one.clause.name}",
+                "answers": [
+                    (answer.text, _cited(answer.fields), "; ".join(answer.missing))
+                    for answer in one.answers
+                ],
+                "questions": list(one.said.items()),
+            }
+            for one in dossier.clauses
+        ],
+        "sign_off": _SIGN_OFF,
+        "wording": dossier.standard.wording,
+        "source": dossier.standard.source,
+    }
+
+
+def _cited(fields: Sequence[Field]) -> str:
+    """Return files, each with the fields that were used."""
+    by_file: dict[str, list[str]] = {}
+    for one in fields:
+        by_file.setdefault(one.file, []).append(one.cited)
+    return "; ".join(
+        f"{file}, {', '.join(dict.fromkeys(names))}" for file, names in by_file.items()
+    )
+
+
+def _clause_json(one: AnsweredClause) -> dict[str, object]:
+    return {
+        "place": one.clause.place,
+        "name": one.clause.name,
+        "filled": one.is_filled if one.clause.answers else None,
+        "answers": [
+            {
+                "text": answer.text,
+                "sources": [{"file": field.file, "field": field.cited} for field in answer.fields],
+                "missing": list(answer.missing),
+            }
+            for answer in one.answers
+        ],
+        "questions": dict(one.said),
+    }
+
+
+def _answers(dossier: Dossier) -> str:
+    """Return the questions as TOML, with the answers so far."""
+    lines = [
+        f"# Questions of {dossier.standard.title} that only a person can answer.",
+        "# Fill them in, and pass this file to the next dossier with --answers.",
+    ]
+    for one in dossier.clauses:
+        if one.said:
+            lines += ["", f"# {one.clause.place}: {one.clause.name}"]
+        # JSON strings are valid keys and values of TOML.
+        lines += [f"{_quoted(question)} = {_quoted(said)}" for question, said in one.said.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,284 @@
+"""Evidence of a dossier: manifest, verification, ledger export and audit record, field by field.
+
+A source is a file, or the result of a check of one. Beside the fields of its file, a source has
+derived ones, such as a sum in words; each states the fields that it follows from, which are cited.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from wattveil.bundle import keys
+from wattveil.bundle.bundle_files import MANIFEST, read_manifest
+from wattveil.bundle.cumulative import sentences
+from wattveil.bundle.manifest import Manifest
+from wattveil.bundle.verify.verify_bundle import VerificationReport, verify_bundle
+from wattveil.dossier.ledger_evidence import LedgerEvidence, read_ledger
+from wattveil.errors import InvalidFileError
+from wattveil.products.public_estimate import delta_warning
+from wattveil.products.request import NO_RULE, NOT_STATED
+
+_UNKNOWN: tuple[object, ...] = (None, "", NOT_STATED, "unknown", [])
+"""Values that answer nothing."""
+OPTIONS = {
+    "ledger": "give --ledger, an export of `wattveil admin ledger export`",
+    "audit": "give --audit, a record of `wattveil audit --record`",
+}
+RECORD_FIELDS = ("record_version", "visibility", "made_at", "review_by", "request", "audits")
+"""Fields that a record must have to be read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Field:
+    """A field of a file, as text, and where it stands."""
+
+    source: str
+    path: str
+    file: str
+    cited: str
+    """The field of the file, or the fields that a derived one follows from."""
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """Everything that a dossier is made from."""
+
+    manifest: Manifest
+    verification: VerificationReport
+    ledger: LedgerEvidence | None = None
+    audit: Mapping[str, Any] | None = None
+    files: Mapping[str, str]
+    """Name of the file of each source, for citations."""
+
+    @classmethod
+    def read(
+        cls,
+        bundle: Path,
+        *,
+        ledger: Path | None = None,
+        audit: Path | None = None,
+        trusted: Ed25519PublicKey | None = None,
+    ) -> "Evidence":
+        """Read the files; whether they agree is decided by `conflicts`."""
+        manifest = read_manifest(bundle)
+        names = {"manifest": MANIFEST, "verify": "result of `wattveil verify`"}
+        if ledger is not None:
+            names["ledger"] = ledger.name
+        if audit is not None:
+            names["audit"] = audit.name
+        return cls(
+            manifest=manifest,
+            verification=verify_bundle(bundle, trusted=trusted),
+            ledger=None if ledger is None else read_ledger(ledger, manifest),
+            audit=None if audit is None else read_record(audit),
+            files=names,
+        )
+
+    @cached_property
+    def _values(self) -> dict[str, Mapping[str, Any]]:
+        found: dict[str, Mapping[str, Any]] = {
+            "manifest": self.manifest,
+            "verify": _verified(self.verification),
+        }
+        if self.ledger is not None:
+            found["ledger"] = self.ledger.values
+        if self.audit is not None:
+            found["audit"] = self.audit
+        return found
+
+    def field(self, source: str, path: str) -> Field | str:
+        """Return a field, or what to do where it is in no file that was given."""
+        values = self._values.get(source)
+        if values is None:
+            return OPTIONS[source]
+        derived = DERIVED.get((source, path))
+        cited, value = path, None
+        if derived is not None:
+            cited, value = derived.cited, derived.compute(values)
+        else:
+            value = _at(values, path)
+        if value in _UNKNOWN:
+            return f"`{cited}` of {self.files[source]} states nothing"
+        return Field(
+            source=source, path=path, file=self.files[source], cited=cited, text=_text(value)
+        )
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """Read a record of `wattveil audit --record`; its signature is not checked here."""
+    try:
+        record = json.loads(path.read_text("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InvalidFileError(path, "content", "JSON", type(error).__name__) from error
+    if not isinstance(record, dict) or any(name not in record for name in RECORD_FIELDS):
+        raise InvalidFileError(path, "content", "a record of `wattveil audit --record`", None)
+    return record
+
+
+def signature_text(record: Mapping[str, Any]) -> str:
+    """Return who signed a manifest or record, or that nobody validly did."""
+    signature = record.get("signature")
+    if signature is None:
+        return "not signed"
+    key = keys.signer(record, signature)
+    return "signature is false" if key is None else f"signed by key {keys.fingerprint(key)}"
+
+
+def _verified(report: VerificationReport) -> dict[str, Any]:
+    failed = [f"{one.check} ({one.seen})" for one in report.findings if not one.holds]
+    return {
+        "outcome": "accepted" if report.accepted else "REJECTED",
+        "checks": len(report.findings),
+        "failed": failed or ["none"],
+        "absent": [one.check for one in report.absent] or ["nothing"],
+        "not_proved": list(report.not_proved),
+    }
+
+
+def _at(values: Any, path: str) -> Any:  # noqa: ANN401 - of any field
+    """Return the value at a path; a list for ``[]``; None if there is none."""
+    if not path:
+        return values
+    first, _, rest = path.partition(".")
+    name = first.removesuffix("[]")
+    if not isinstance(values, Mapping) or name not in values:
+        return None
+    if first == name:
+        return _at(values[name], rest)
+    if not isinstance(values[name], list):
+        return None
+    found = (_at(one, rest) for one in values[name])
+    return [one for one in found if one not in _UNKNOWN]  # `_text` joins lists of lists
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - of any field
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case list():
+            return "; ".join(dict.fromkeys(_text(one).rstrip(".") for one in value))
+        case dict():
+            return ", ".join(f"{name} {_text(one)}" for name, one in value.items())
+        case float():
+            return f"{value:.4g}"
+        case _:
+            return str(value)
+
+
+@dataclass(frozen=True)
+class _Derived:
+    """A text that follows from fields."""
+
+    cited: str
+    compute: Callable[[Mapping[str, Any]], Any]
+
+
+def _mechanisms(manifest: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for part in manifest["products"]:
+        for run in part["runs"]:
+            yield from run["mechanisms"]
+
+
+def _sensitivities(manifest: Mapping[str, Any]) -> str:
+    """Return how many draws there are, and that each states its sensitivity and noise."""
+    drawn = [one["gaussian"] for one in _mechanisms(manifest) if "gaussian" in one]
+    plain = sum("response_epsilon" in one for one in _mechanisms(manifest))
+    steps = "; the noise of the instance tier is private" if not drawn and not plain else ""
+    return f"{len(drawn)} Gaussian draws with sensitivity and noise scale, {plain} responses{steps}"
+
+
+def _delta_text(manifest: Mapping[str, Any]) -> str:
+    request = manifest["request"]
+    warning = delta_warning(float(request["delta"]), request["customers"])
+    limit = 1.0 / request["customers"]
+    return warning or f"delta {request['delta']} is below 1/customers = {limit:g}"
+
+
+def _quality(manifest: Mapping[str, Any]) -> list[str]:
+    found = [f"{part['name']}: {one}" for part in manifest["products"] for one in part["expected"]]
+    return found + [
+        f"{part['name']}: {one['quantity']}, {one['count']} of {one['of']} achieved"
+        for part in manifest["products"]
+        for one in part.get("achieved", [])
+    ]
+
+
+def _bias(manifest: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{one['source']}, {one['quantity']}: {one['value'] or 'no number'} {one['unit']}".rstrip()
+        + f" ({one['basis']})"
+        for one in manifest["bias"]
+    ]
+
+
+def _groups(manifest: Mapping[str, Any]) -> str:
+    request = manifest["request"]
+    if request["by"] is None:
+        return "no attribute: all customers together"
+    return f"{request['by']}: {', '.join(request['levels'])}"
+
+
+def _rule(manifest: Mapping[str, Any]) -> str:
+    """Return the threshold that the release applied, or that it applied none."""
+    rule: str = manifest["request"]["rule"]
+    applied = {NO_RULE: "none was applied: cells of any size are published, with noise"}
+    return applied.get(rule, f"{rule}, by noisy counts and released load")
+
+
+def _bounds(record: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{one['release']} ({one['method']}): epsilon at least {one['epsilon_lower_bound']:.3g},"
+        f" claimed {one['claim']['epsilon']}, {one['verdict']}"
+        for one in record["audits"]
+    ]
+
+
+def _attacks(record: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{one['attack']}: {one['result']} (without leakage: {one['no_leakage']})"
+        for one in record.get("attacks", [])
+    ]
+
+
+DERIVED = {
+    ("manifest", "cumulative_text"): _Derived(
+        "cumulative", lambda manifest: " ".join(sentences(manifest["cumulative"]))
+    ),
+    ("manifest", "mechanism_names"): _Derived(
+        "products[].runs[].mechanisms[].mechanism",
+        lambda manifest: sorted({one["mechanism"] for one in _mechanisms(manifest)}),
+    ),
+    ("manifest", "proofs"): _Derived(
+        "products[].runs[].mechanisms[].proof",
+        lambda manifest: sorted({one["proof"] for one in _mechanisms(manifest)}),
+    ),
+    ("manifest", "draws"): _Derived("products[].runs[].mechanisms[].gaussian", _sensitivities),
+    ("manifest", "table_list"): _Derived(
+        "products[].tables[].name",
+        lambda manifest: [
+            f"{table['name']} ({table['rows']} rows)"
+            for part in manifest["products"]
+            for table in part["tables"]
+        ],
+    ),
+    ("manifest", "budget_split"): _Derived(
+        "products[].epsilon",
+        lambda manifest: [f"{one['name']} {one['epsilon']}" for one in manifest["products"]],
+    ),
+    ("manifest", "quality"): _Derived("products[].expected, products[].achieved", _quality),
+    ("manifest", "signature_text"): _Derived("signature", signature_text),
+    ("manifest", "bias_text"): _Derived("bias", _bias),
+    ("manifest", "groups_text"): _Derived("request.by, request.levels", _groups),
+    ("manifest", "rule_text"): _Derived("request.rule", _rule),
+    ("manifest", "delta_text"): _Derived("request.delta, request.customers", _delta_text),
+    ("audit", "bounds_text"): _Derived("audits[].epsilon_lower_bound", _bounds),
+    ("audit", "attacks_text"): _Derived("attacks[].result", _attacks),
+    ("audit", "signature_text"): _Derived("signature", signature_text),
+}
+"""Derived fields, by source and name."""

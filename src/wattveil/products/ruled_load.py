@@ -1,0 +1,202 @@
+"""Load by group under an aggregation rule, such as 15/15: cells, columns, checks and texts.
+
+Post-processing of the released load: groups that may not be published are published together with
+their neighbours in the public list, or not at all. Cells that are not published have empty numbers.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import ArrayLike
+
+from wattveil.arrays import Floats
+from wattveil.numerics.groups.aggregation_rule import (
+    ALPHA,
+    AggregationRule,
+    CellLimits,
+    CellStatus,
+    cells_of,
+    decide,
+    max_shares,
+)
+from wattveil.products.findings import Finding, gathered, same_numbers
+from wattveil.products.product import Contents
+from wattveil.products.request import NO_RULE, ReleaseRequest
+from wattveil.products.tables import COUNT, COUNT_STD, Column, Table
+from wattveil.release.group_load import LoadDuration
+from wattveil.web.formatting import format_share
+
+MAX_SHARE = Column(
+    name="max_share",
+    text="upper bound on the share of one customer in the published load, at confidence 99.9 %",
+    minimum=0.0,
+    maximum=1.0,
+)
+STATUS = Column(name="status", text="published, or why not", type="string")
+_COUNTED = "customers by group"
+"""Tag of the draw that the rule is applied to."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RuledCells:
+    """Values of every cell, one row or entry each; NaN where it is not published."""
+
+    mean_kw: Floats
+    std_kw: Floats
+    customers: Floats
+    customers_std: Floats
+    clip_kw: Floats
+    clipped_share: Floats
+    clipped_share_std: Floats
+    max_clipping_bias_kw: Floats
+    duration_std_kw: Floats
+    count: Floats
+    count_std: Floats
+    max_share: Floats
+    status: tuple[CellStatus, ...]
+
+    @property
+    def rule_values(self) -> tuple[ArrayLike, ...]:
+        """Values of `RULE_COLUMNS`."""
+        return self.count, self.count_std, self.max_share, self.status
+
+
+def rule_of(request: ReleaseRequest) -> AggregationRule | None:
+    """Return the rule of a request, if it has one."""
+    return None if request.rule == NO_RULE else AggregationRule.parse(request.rule)
+
+
+def emptiable(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """Return columns whose cells may be empty."""
+    return tuple(replace(column, may_be_empty=True) for column in columns)
+
+
+RULE_COLUMNS = (*emptiable((COUNT, COUNT_STD, MAX_SHARE)), STATUS)
+
+
+def rule_cells(released: LoadDuration, rule: AggregationRule) -> RuledCells:
+    """Join groups to cells, and empty those that the rule does not permit.
+
+    Errors of groups are added as if they were fully correlated: the filter shares information
+    between groups, and a sum of correlated errors is at most this.
+    """
+    shapes = released.shapes
+    cells = cells_of(len(shapes.levels))
+    within = np.array([np.isin(np.arange(len(shapes.levels)), cell.members) for cell in cells])
+    customers = within @ shapes.customers
+    weights = within * shapes.customers / customers[:, None]
+    mean_kw, std_kw = weights @ shapes.mean_kw, weights @ shapes.std_kw
+    clip_kw = np.where(within, shapes.clip_kw, 0.0).max(axis=1)
+    limits = CellLimits.of(
+        cells,
+        shapes.count,
+        shapes.count_std,
+        mean_kw=mean_kw.mean(axis=1),
+        std_kw=std_kw.mean(axis=1),
+        clip_kw=clip_kw,
+    )
+    status = decide(rule, cells, limits)
+    shown = np.array([one is CellStatus.PUBLISHED for one in status])
+
+    def kept(values: Floats) -> Floats:
+        rows = shown.reshape(-1, *[1] * (values.ndim - 1))
+        return np.where(rows, values, np.nan)
+
+    return RuledCells(
+        mean_kw=kept(mean_kw),
+        std_kw=kept(std_kw),
+        customers=kept(customers),
+        customers_std=kept(np.sqrt(within @ np.square(shapes.customers_std))),
+        clip_kw=kept(clip_kw),
+        clipped_share=kept(weights @ shapes.clipped_share),
+        clipped_share_std=kept(weights @ shapes.clipped_share_std),
+        max_clipping_bias_kw=kept(weights @ shapes.max_clipping_bias_kw),
+        duration_std_kw=kept(within @ released.std_kw),
+        count=kept(limits.counts),
+        count_std=kept(limits.counts_std),
+        max_share=kept(limits.max_share),
+        status=status,
+    )
+
+
+def rule_findings(contents: Contents, rule: AggregationRule) -> Iterator[Finding]:
+    """Apply the rule again to the published cells, with the stated noise."""
+    groups, shapes = contents.tables["groups"], contents.tables["load_shapes"]
+    cells = cells_of(max(len(contents.choice.request.levels), 1))
+    status = groups.data["status"].to_pylist()
+    shown = [place for place, one in enumerate(status) if one == CellStatus.PUBLISHED]
+    members = [member for place in shown for member in cells[place].members]
+    names = groups.data["group"].to_pylist()
+    count, count_std = groups.column("count"), groups.column("count_std")
+    slots = contents.choice.grid.cells
+    shares = max_shares(
+        count,
+        count_std,
+        mean_kw=shapes.column("load_kw").reshape(-1, slots).mean(axis=1),
+        std_kw=shapes.column("std_kw").reshape(-1, slots).mean(axis=1),
+        clip_kw=groups.column("clip_kw"),
+    )
+    noise = contents.drawn_std(_COUNTED)
+    due = [noise * len(cells[place].members) ** 0.5 for place in shown]
+    hidden = [one for place, one in enumerate(names) if place not in shown]
+    empty = shapes.data["load_kw"].is_null().to_numpy().reshape(-1, slots)
+    problems = [
+        *(f"{names[at]} has too few" for at in shown if count[at] < rule.min_count(count_std[at])),
+        *(
+            f"{names[at]}: one customer may have {format_share(shares[at])}"
+            for at in shown
+            if shares[at] * 100.0 > rule.max_share_percent
+        ),
+        *([] if len(set(members)) == len(members) else ["a group is published twice"]),
+        *([] if same_numbers(count_std[shown], due) else ["count_std is not that of the noise"]),
+        *([] if same_numbers(groups.column("max_share")[shown], shares[shown]) else ["max_share"]),
+        *(
+            f"{one} is not empty"
+            for place, one in enumerate(names)
+            if one in hidden and not empty[place].all()
+        ),
+    ]
+    seen = f"{len(shown)} cells of {rule}, no group in two of them"
+    yield gathered("every published cell meets the aggregation rule", problems, seen)
+
+
+def published(tables: Mapping[str, Table]) -> dict[str, Table]:
+    """Return the tables without cells that are not published."""
+    return {
+        name: replace(table, data=table.data.filter(pc.is_valid(table.data[column])))
+        for name, column in (
+            ("load_shapes", "load_kw"),
+            ("groups", "customers"),
+            ("load_duration", "load_kw"),
+        )
+        for table in [tables[name]]
+    }
+
+
+def rule_steps(rule: AggregationRule) -> tuple[str, ...]:
+    """Return how the rule was applied, for the manifest."""
+    tested = (
+        f"aggregation rule {rule}: a cell is published if its noisy count shows at least"
+        f" {rule.min_customers} customers, and its released load that no customer contributes more"
+        f" than {rule.max_share_percent:g} % of it; a cell that breaks either limit is published"
+        f" with probability at most {ALPHA:g}"
+    )
+    joined = (
+        "aggregation rule: a group that is not published stands together with its neighbours in"
+        " the public list, where these are; published cells have no group in common"
+    )
+    return tested, joined
+
+
+def rule_sentence(rule: AggregationRule, groups: Table) -> str:
+    """Return that both protections hold, for the report."""
+    status = groups.data["status"].to_pylist()
+    shown = status.count(CellStatus.PUBLISHED)
+    return (
+        f"Both protections hold: the numbers are differentially private, and each of the {shown}"
+        f" published cells meets the rule {rule} (at least {rule.min_customers} customers, none"
+        f" with more than {rule.max_share_percent:g} % of the published load; a cell that does not"
+        f" is published with probability at most {ALPHA:g})."
+    )

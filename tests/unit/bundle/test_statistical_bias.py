@@ -1,0 +1,111 @@
+"""Bias section of a manifest: every number a second time by hand, and what is not known."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.sample_bundles import broken
+from wattveil.bundle.bundle_files import read_manifest, read_table
+from wattveil.bundle.manifest import Manifest
+from wattveil.bundle.statistical_bias import bias_record, population_intervals, population_std_kw
+from wattveil.errors import InvalidParameterError
+from wattveil.products.request import About
+from wattveil.products.tables import Table
+
+NAMES = ("groups", "load_shapes", "synthetic")
+
+
+def tables_of(bundle: Path, *names: str) -> dict[str, Table]:
+    """Return tables of a bundle."""
+    return {
+        name: Table(name=name, text="", columns=(), data=read_table(bundle, name)) for name in names
+    }
+
+
+def values(record: list[dict[str, str | None]], source: str) -> list[float | None]:
+    """Return the numbers of one source."""
+    found = [one["value"] for one in record if one["source"] == source]
+    return [None if one is None else float(one) for one in found]
+
+
+@pytest.fixture
+def manifest(whole: Path) -> Manifest:
+    """The manifest of a bundle with every product."""
+    return read_manifest(whole)
+
+
+def test_numbers_by_hand(whole: Path, manifest: Manifest) -> None:
+    """Bounds as released; errors as root mean squares; the spread of synthetic customers."""
+    groups, shapes, synthetic = (read_table(whole, name).to_pandas() for name in NAMES)
+    record = manifest["bias"]
+    assert record == bias_record(manifest, tables_of(whole, *NAMES))
+    clipping = values(record, "clipping")
+    assert clipping[:2] == pytest.approx(list(groups["max_clipping_bias_kw"]), rel=1e-5)
+    assert clipping[2] == 5.0  # the public bound of the clusters
+    noise = [
+        math.sqrt((shapes[shapes.group == name].std_kw ** 2).mean()) for name in groups["group"]
+    ]
+    assert values(record, "privacy noise") == pytest.approx(noise, rel=1e-5)
+    spread = synthetic.groupby("slot").load_kw.std(ddof=1)
+    sampling = [1.25 * math.sqrt((spread**2).mean() / count) for count in groups["customers"]]
+    assert values(record, "sampling") == pytest.approx(sampling, rel=1e-5)
+    assert values(record, "excluded customers") == [None]
+
+
+def test_public_statements_change_the_sampling_error(whole: Path, manifest: Manifest) -> None:
+    """None if all customers are in; smaller with a finite population; a share of all meters."""
+    tables = tables_of(whole, *NAMES)
+    plain = population_std_kw(manifest, tables)
+    whole_population = population_std_kw({**manifest, "selection": "all customers"}, tables)
+    finite = {**manifest, "all_meters": "1000"}
+    assert plain is not None
+    assert whole_population is not None
+    assert not whole_population.any()
+    found = population_std_kw(finite, tables)
+    assert found is not None
+    count = tables["groups"].column("customers").sum()
+    assert (found / plain) == pytest.approx(np.full(plain.shape, math.sqrt(1.0 - count / 1000.0)))
+    (share,) = values(bias_record(finite, tables), "excluded customers")
+    assert share == pytest.approx(count / 1000.0, rel=1e-5)
+
+
+def test_what_is_not_released_is_not_known(whole: Path, manifest: Manifest) -> None:
+    """Without synthetic customers there is no spread; without load, no error at all."""
+    tables = tables_of(whole, "groups", "load_shapes")
+    assert population_intervals(manifest, tables) is None
+    record = bias_record({**manifest, "request": {**manifest["request"], "clip_kw": None}}, tables)
+    assert values(record, "sampling") == [None, None]
+    assert values(record, "clipping")[2] is None
+    assert {one["source"] for one in bias_record(manifest, {})} == {
+        "clipping",
+        "excluded customers",
+    }
+
+
+def test_a_false_number_is_found(copy: Path) -> None:
+    """A smaller bias than the tables give."""
+    manifest = json.loads((copy / "manifest.json").read_text())
+    manifest["bias"][0]["value"] = "0.001"
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    assert "bias and errors follow from the tables" in broken(copy)
+
+
+def test_the_report_states_both_errors_apart(whole: Path) -> None:
+    """A table with both, and how an interval for the population is made of them."""
+    page = (whole / "report.html").read_text()
+    assert "Bias and errors" in page
+    assert "privacy noise" in page
+    assert "sampling" in page
+
+
+@pytest.mark.parametrize(
+    "field",
+    [{"all_meters": "many"}, {"all_meters": "0"}, {"selection": "some"}, {"doi": "doi:10.1/x"}],
+)
+def test_statements_that_are_refused(field: dict[str, str]) -> None:
+    """With field and rule."""
+    with pytest.raises(InvalidParameterError, match=next(iter(field))):
+        About.parse(field)

@@ -1,0 +1,177 @@
+"""Planted inconsistencies are found: each file spoiled in turn."""
+
+import json
+import shutil
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.dossier.conftest import Files, audit_record
+from wattveil.bundle.keys import new_key, sign
+from wattveil.dossier.conflicts import find_conflicts
+from wattveil.dossier.evidence import Evidence
+from wattveil.errors import InvalidFileError, MissingExtraError
+from wattveil.server.ledger.journal import SEALED, seal
+
+TODAY = datetime.now(UTC).date()
+
+
+def conflicts(evidence: Evidence) -> list[str]:
+    """Return the texts of conflicts, without warnings."""
+    return [one.text for one in find_conflicts(evidence, TODAY) if not one.is_warning]
+
+
+def warnings(evidence: Evidence) -> list[str]:
+    """Return the texts of warnings."""
+    return [one.text for one in find_conflicts(evidence, TODAY) if one.is_warning]
+
+
+def test_files_that_agree_have_none(counted: Files) -> None:
+    """No conflict, and no warning either."""
+    assert find_conflicts(counted.evidence(), TODAY) == ()
+
+
+def changed_manifest(
+    counted: Files, folder: Path, change: Callable[[dict[str, Any]], None]
+) -> Path:
+    """Return a copy of the bundle with a changed manifest."""
+    copy = shutil.copytree(counted.bundle, folder / "bundle")
+    path = copy / "manifest.json"
+    manifest = json.loads(path.read_text())
+    change(manifest)
+    path.write_text(json.dumps(manifest))
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        (lambda one: one.pop("signature"), "not signed"),
+        (lambda one: one["request"].update(delta="0.01"), "Delta is too large"),
+        (lambda one: one.update(title="Other"), "Verification failed: the signature"),
+        (lambda one: one.update(variant="instance"), "not differential privacy"),
+        (lambda one: one["implementation"].update(test_mode=True), "test source"),
+        (lambda one: one["cumulative"].update(releases=1), "cumulative.releases is not the sum"),
+        (lambda one: one["cumulative"].update(chain_head="0" * 64), "no charge of this release"),
+    ],
+)
+def test_a_spoiled_manifest(
+    counted: Files, tmp_path: Path, change: Callable[[dict[str, Any]], None], found: str
+) -> None:
+    """Unsigned, delta too large, changed after signing, sums that are not those of the ledger."""
+    evidence = counted.evidence(bundle=changed_manifest(counted, tmp_path, change))
+    assert any(found in text for text in conflicts(evidence))
+
+
+def test_gaps_that_a_person_judges(counted: Files, tmp_path: Path) -> None:
+    """Real ids, no ledger, no audit: warnings, not conflicts."""
+
+    def change(manifest: dict[str, Any]) -> None:
+        manifest["request"]["real_ids"] = True
+        manifest["cumulative"] = "not known: released by itself, without a ledger"
+
+    bundle = changed_manifest(counted, tmp_path, change)
+    found = warnings(counted.evidence(bundle=bundle, ledger=None, audit=None))
+    for words in ("real ids", "No ledger counted", "no record of attacks"):
+        assert any(words in text for text in found)
+    assert any("no export" in text for text in warnings(counted.evidence(ledger=None)))
+    assert any(
+        "no charge of this release" in one for one in conflicts(counted.evidence(bundle=bundle))
+    )
+
+
+def resealed(lines: list[str]) -> str:
+    """Return an export whose chain is whole again: as a forger would write it."""
+    entries = [json.loads(line) for line in lines[1:]]
+    previous = "0" * 64
+    for entry in entries:
+        entry["prev_sha256"] = previous
+        previous = entry["row_sha256"] = seal(tuple(entry[name] for name in SEALED))
+    heads = {"heads": {"1": [entries[-1]["seq"], previous]}}
+    return "\n".join(json.dumps(one) for one in [heads, *entries]) + "\n"
+
+
+def test_a_ledger_above_its_cap(counted: Files, tmp_path: Path) -> None:
+    """The cap lowered below what is spent, with a chain that is whole; and with a broken one."""
+    lines = counted.ledger.read_text().splitlines()
+    lowered = [lines[0]]
+    for line in lines[1:]:
+        entry = json.loads(line)
+        if entry["kind"] == "cap":
+            entry["rho"] //= 1000
+        lowered.append(json.dumps(entry))
+    broken = tmp_path / "broken.jsonl"
+    broken.write_text("\n".join(lowered) + "\n")
+    found = conflicts(counted.evidence(ledger=broken))
+    assert any("the chain of every journal is whole" in text for text in found)
+    assert any("no account was ever above its cap" in text for text in found)
+    assert any("above the cap" in text for text in found)
+    forged = tmp_path / "forged.jsonl"
+    forged.write_text(resealed(lowered))
+    found = conflicts(counted.evidence(ledger=forged))
+    assert not any("chain" in text for text in found)
+    assert any("no account was ever above its cap" in text for text in found)
+    assert any("no charge of this release" in text for text in found)
+
+
+def test_audits_that_do_not_hold(counted: Files, record_file: Callable[..., Path]) -> None:
+    """Older than the release, about another one, refuted."""
+    day = datetime.now(UTC) - timedelta(days=1)
+    refuted = [{**audit_record()["audits"][0], "verdict": "refuted"}]  # type: ignore[index]
+    for changes, words in (
+        ({"made_at": day.isoformat()}, "older than the release"),
+        ({"request": {**audit_record()["request"], "epsilon": "1.0"}}, "epsilon differ"),  # type: ignore[dict-item]
+        ({"audits": refuted}, "refutes the claim"),
+    ):
+        found = conflicts(counted.evidence(audit=record_file(**changes)))
+        assert any(words in text for text in found), words
+
+
+def test_an_old_audit_is_a_warning(counted: Files, record_file: Callable[..., Path]) -> None:
+    """After a year, and after its review date; on simulated homes."""
+    long_ago = (datetime.now(UTC) - timedelta(days=366)).isoformat()
+    assert any(
+        "older than a year" in one
+        for one in warnings(counted.evidence(audit=record_file(made_at=long_ago)))
+    )
+    due = warnings(counted.evidence(audit=record_file(review_by="2020-01-01")))
+    assert due == ["The audit was to be reviewed by 2020-01-01."]
+    simulated = warnings(counted.evidence(audit=record_file(customers="simulated")))
+    assert any("simulated homes" in one for one in simulated)
+
+
+def test_an_audit_of_another_key(counted: Files, tmp_path: Path) -> None:
+    """Unsigned, signed by somebody else, or changed after signing."""
+    record = audit_record()
+    other = {**record, "signature": sign(record, new_key())}
+    true = json.loads(counted.audit.read_text())
+    for spoiled in (record, other, {**true, "tester": "Somebody"}):
+        path = tmp_path / "audit.json"
+        path.write_text(json.dumps(spoiled))
+        found = conflicts(counted.evidence(audit=path))
+        assert found == ["The audit record is not signed by the key that signed the manifest."]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"record_version": "1"}'])
+def test_files_that_are_no_record(counted: Files, tmp_path: Path, text: str) -> None:
+    """Refused with the name of the file."""
+    path = tmp_path / "audit.json"
+    path.write_text(text)
+    with pytest.raises(InvalidFileError, match=r"audit\.json"):
+        counted.evidence(audit=path)
+
+
+def test_the_extra_of_the_ledger_is_named(counted: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without SQLAlchemy, a dossier with a ledger states what to install."""
+    import sys  # noqa: PLC0415
+
+    monkeypatch.delitem(sys.modules, "wattveil.server.ledger.ledger_audit", raising=False)
+    import wattveil.server.ledger as package  # noqa: PLC0415
+
+    monkeypatch.delattr(package, "ledger_audit", raising=False)
+    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+    with pytest.raises(MissingExtraError, match="serve"):
+        counted.evidence()

@@ -1,0 +1,107 @@
+"""The command `dossier`: files for people and machines, and an exit code that warns."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.unit.dossier.conftest import Files
+from wattveil.bundle.keys import read_key, signer
+from wattveil.cli import app
+from wattveil.dossier.dossier_document import FILES, dossier_markdown, dossier_page, read_answers
+from wattveil.errors import InvalidFileError
+
+WIDE = CliRunner(env={"COLUMNS": "250"})
+
+
+def run(counted: Files, out: Path, *options: str | Path) -> tuple[int, str]:
+    """Run the command with every file; return exit code and output."""
+    given = ["--ledger", counted.ledger, "--audit", counted.audit, "--out", out]
+    words = ["dossier", str(counted.bundle), *map(str, [*given, *options])]
+    result = WIDE.invoke(app, words)
+    return result.exit_code, result.output
+
+
+def test_from_files_to_a_signed_dossier(counted: Files, tmp_path: Path) -> None:
+    """First the open questions, then a dossier with a person's answers, signed."""
+    first = tmp_path / "first"
+    code, output = run(counted, first, "--standard", "ico")
+    assert code == 0, output
+    assert "questions for a person" in output
+    assert {one.name for one in first.iterdir()} == set(FILES)
+    questions = tomllib.loads((first / "answers.toml").read_text())
+    assert set(questions.values()) == {""}
+    filled = tmp_path / "filled.toml"
+    said = 'Yes: see "file 7" \\ annex'
+    lines = [f"{json.dumps(name)} = {json.dumps(said)}" for name in questions]
+    filled.write_text("\n".join(lines))
+    public = counted.key.with_name("utility.key.pub")
+    more: list[str | Path] = ["--answers", filled, "--sign", counted.key, "--key", public, "--json"]
+    code, output = run(counted, tmp_path / "second", "--standard", "ico", *more)
+    assert code == 0, output
+    record = json.loads((tmp_path / "second/dossier.json").read_text())
+    assert record["open_questions"] == 0
+    assert record["visibility"] == "internal"
+    assert signer(record, record["signature"]) == read_key(counted.key).public_key()
+    assert json.loads(output)["clauses"] == record["clauses"]
+    assert said in (tmp_path / "second/dossier.md").read_text()
+    assert tomllib.loads((tmp_path / "second/answers.toml").read_text()) == dict.fromkeys(
+        questions, said
+    )
+
+
+def test_conflicts_are_red_and_end_with_1(counted: Files, tmp_path: Path) -> None:
+    """Without the audit's signature: shown in every document, and the exit code is 1."""
+    unsigned = tmp_path / "audit.json"
+    record = json.loads(counted.audit.read_text())
+    del record["signature"]
+    unsigned.write_text(json.dumps(record))
+    out = tmp_path / "dossier"
+    words = ["dossier", str(counted.bundle), "--standard", "ofgem", "--out", str(out)]
+    result = WIDE.invoke(app, [*words, "--audit", str(unsigned)])
+    assert result.exit_code == 1
+    assert "conflict" in result.output
+    page, text = (out / "dossier.html").read_text(), (out / "dossier.md").read_text()
+    assert '<b class="fail">CONFLICT</b>' in page
+    assert '<b class="warn">WARNING</b>' in page
+    assert "**CONFLICT**: The audit record is not signed" in text
+    assert json.loads((out / "dossier.json").read_text())["conflicts"]
+
+
+def test_documents_escape_what_files_say(counted: Files) -> None:
+    """A title of a release is text, not markup; a public dossier has no banner."""
+    made = counted.dossier(audit=None)
+    made.evidence.manifest["title"] = "<script>alert(1)</script>"
+    page = dossier_page(made)
+    assert "<script>" not in page
+    assert "INTERNAL" not in page
+    assert "INTERNAL" in dossier_markdown(counted.dossier())
+    assert "The files agree" in dossier_page(counted.dossier())
+    assert "None." in dossier_markdown(counted.dossier())
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--standard", "gdpr"], "--standard must be"),
+        (["--standard", "ico", "--out", "."], "--out must be a new folder"),
+        (["--standard", "ico", "--answers", "answers.toml"], "answers.toml"),
+        (["--standard", "ico", "--audit", "none.json"], "none.json"),
+    ],
+)
+def test_bad_input_is_named(counted: Files, options: list[str], says: str) -> None:
+    """Option, rule and value."""
+    result = WIDE.invoke(app, ["dossier", str(counted.bundle), *options])
+    assert result.exit_code in {1, 2}
+    assert says in result.output
+
+
+@pytest.mark.parametrize("text", ["no toml", '"a question" = 3'])
+def test_answers_are_texts(tmp_path: Path, text: str) -> None:
+    """A file that is no TOML, and an answer that is no text."""
+    path = tmp_path / "answers.toml"
+    path.write_text(text)
+    with pytest.raises(InvalidFileError, match=r"answers\.toml"):
+        read_answers(path)
