@@ -193,4 +193,5 @@ def read_only(text: str) -> None:
     """Let the program read commands that are not run; only those of the list."""
     for command in commands_in(text):
         assert command in NOT_RUN, f"not run, and without a reason: {command}"
-        parse(arguments_of_ours(words_of(command)) or [])
+        if ours := arguments_of_ours(words_of(command)):
+            parse(ours)
