@@ -11,6 +11,7 @@ from wattveil.bundle import keys
 from wattveil.cli.option_groups import EXECUTION
 from wattveil.dossier.clauses import standard_names
 from wattveil.dossier.dossier_document import Dossier, make_dossier, read_answers, write_dossier
+from wattveil.dossier.dossier_docx import dossier_docx
 from wattveil.dossier.evidence import Evidence
 from wattveil.errors import InvalidParameterError
 from wattveil.terminal import plain, refusals, working
@@ -40,6 +41,9 @@ def dossier(
     key: Annotated[
         Path | None, typer.Option(help="Public key that must have signed the release.")
     ] = None,
+    docx: Annotated[
+        bool, typer.Option("--docx", help="Write dossier.docx too, for Word (extra `word`).")
+    ] = False,
     sign: Annotated[
         Path | None,
         typer.Option(help="Private key that signs dossier.json.", rich_help_panel=EXECUTION),
@@ -58,7 +62,10 @@ def dossier(
         started("reading")
         evidence = Evidence.read(bundle, ledger=ledger, audit=audit, trusted=trusted)
         made = make_dossier(evidence, standard, answers=said)
+        word = dossier_docx(made) if docx else None
         write_dossier(made, out, key=signing)
+        if word is not None:
+            (out / "dossier.docx").write_bytes(word)
     if as_json:
         typer.echo(json.dumps(made.to_json(), indent=2))
     else:

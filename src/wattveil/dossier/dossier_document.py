@@ -146,28 +146,35 @@ def dossier_markdown(dossier: Dossier) -> str:
             if answer.missing:
                 lines += [f"* **Missing**: {'; '.join(answer.missing)}. {BLANK}"]
             else:
-                lines += [f"* {answer.text} *Source: {_cited(answer.fields)}.*"]
+                lines += [f"* {answer.text} *Source: {cited(answer.fields)}.*"]
         lines += [f"* {question} {said or BLANK}" for question, said in one.said.items()]
     lines += ["", "## Sign-off", ""]
-    lines += [f"* {name}: {BLANK}" for name in _SIGN_OFF]
+    lines += [f"* {name}: {BLANK}" for name in SIGN_OFF]
     lines += ["", f"{shown['wording']} {dossier.standard.source}", ""]
     return "\n".join(lines)
 
 
-_SIGN_OFF = ("Name and role", "Decision", "Date", "Signature")
+SIGN_OFF = ("Name and role", "Decision", "Date", "Signature")
+
+
+def heading(dossier: Dossier) -> tuple[str, str]:
+    """Return the title of the document and the line below it."""
+    manifest = dossier.evidence.manifest
+    byline = (
+        f"{dossier.standard.title} ({dossier.standard.edition}). Release"
+        f" {manifest['release_id']} of {manifest['published_at'][:10]}. Made on"
+        f" {dossier.made_at.date()} with Wattveil {version('wattveil')}."
+    )
+    return f"Dossier: {manifest['title']}", byline
 
 
 def _shown(dossier: Dossier) -> dict[str, object]:
     """Return the values of the page."""
-    manifest, (filled, answerable) = dossier.evidence.manifest, dossier.from_files
+    (title, byline), (filled, answerable) = heading(dossier), dossier.from_files
     grave = sum(not one.is_warning for one in dossier.conflicts)
     return {
-        "title": f"Dossier: {manifest['title']}",
-        "byline": (
-            f"{dossier.standard.title} ({dossier.standard.edition}). Release"
-            f" {manifest['release_id']} of {manifest['published_at'][:10]}. Made on"
-            f" {dossier.made_at.date()} with Wattveil {version('wattveil')}."
-        ),
+        "title": title,
+        "byline": byline,
         "is_internal": dossier.is_internal,
         "facts": [
             (f"{filled} of {answerable}", "clauses answered from files"),
@@ -180,20 +187,20 @@ def _shown(dossier: Dossier) -> dict[str, object]:
             {
                 "heading": f"{one.clause.place}: {one.clause.name}",
                 "answers": [
-                    (answer.text, _cited(answer.fields), "; ".join(answer.missing))
+                    (answer.text, cited(answer.fields), "; ".join(answer.missing))
                     for answer in one.answers
                 ],
                 "questions": list(one.said.items()),
             }
             for one in dossier.clauses
         ],
-        "sign_off": _SIGN_OFF,
+        "sign_off": SIGN_OFF,
         "wording": dossier.standard.wording,
         "source": dossier.standard.source,
     }
 
 
-def _cited(fields: Sequence[Field]) -> str:
+def cited(fields: Sequence[Field]) -> str:
     """Return files, each with the fields that were used."""
     by_file: dict[str, list[str]] = {}
     for one in fields:

@@ -1,16 +1,25 @@
 """The command `dossier`: files for people and machines, and an exit code that warns."""
 
 import json
+import re
+import sys
 import tomllib
 from pathlib import Path
 
+import docx
 import pytest
 from typer.testing import CliRunner
 
 from tests.unit.dossier.conftest import Files
 from wattveil.bundle.keys import read_key, signer
 from wattveil.cli import app
-from wattveil.dossier.dossier_document import FILES, dossier_markdown, dossier_page, read_answers
+from wattveil.dossier.dossier_document import (
+    BLANK,
+    FILES,
+    dossier_markdown,
+    dossier_page,
+    read_answers,
+)
 from wattveil.errors import InvalidFileError
 
 WIDE = CliRunner(env={"COLUMNS": "250"})
@@ -105,3 +114,28 @@ def test_answers_are_texts(tmp_path: Path, text: str) -> None:
     path.write_text(text)
     with pytest.raises(InvalidFileError, match=r"answers\.toml"):
         read_answers(path)
+
+
+def test_a_word_document_says_the_same(counted: Files, tmp_path: Path) -> None:
+    """Every clause, answer, source and blank of the Markdown text is in it, and the red banner."""
+    out = tmp_path / "dossier"
+    code, output = run(counted, out, "--standard", "nist-800-226", "--docx")
+    assert code == 0, output
+    document = docx.Document(str(out / "dossier.docx"))
+    paragraphs = [one.text for one in document.paragraphs]
+    marks = re.compile(r"^(#+ |\* )|\*+")
+    lines = [marks.sub("", line) for line in (out / "dossier.md").read_text().splitlines()]
+    signed = [row.cells[0].text for row in document.tables[0].rows]
+    written = {marks.sub("", text) for text in paragraphs} | {f"{name}: {BLANK}" for name in signed}
+    assert {line for line in lines if line} <= written
+    banner = next(one for one in document.paragraphs if one.text.startswith("INTERNAL"))
+    assert str(banner.runs[0].font.color.rgb) == "B00020"
+
+
+def test_word_is_an_extra(counted: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its package the command names the extra, and writes nothing."""
+    monkeypatch.setitem(sys.modules, "docx", None)
+    code, output = run(counted, tmp_path / "dossier", "--standard", "ico", "--docx")
+    assert code == 1
+    assert "wattveil[word]" in output
+    assert not (tmp_path / "dossier").exists()

@@ -1,0 +1,63 @@
+"""The dossier as a Word document, for offices that edit, comment and sign there."""
+
+import io
+from typing import TYPE_CHECKING
+
+from wattveil.dossier.clauses import AnsweredClause
+from wattveil.dossier.dossier_document import BLANK, SIGN_OFF, Dossier, cited, heading
+from wattveil.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from docx.document import Document
+
+_RED, _AMBER = (0xB0, 0x00, 0x20), (0x8A, 0x5A, 0x00)
+
+
+def dossier_docx(dossier: Dossier) -> bytes:
+    """Return the dossier as DOCX: the same clauses, answers and blanks as the page."""
+    try:
+        import docx  # noqa: PLC0415 - extra `word`
+        from docx.shared import RGBColor  # noqa: PLC0415 - extra `word`
+    except ImportError as error:
+        raise MissingExtraError("--docx", "word") from error
+    document: Document = docx.Document()
+    title, byline = heading(dossier)
+    document.core_properties.title = title
+    document.add_heading(title, 0)
+    document.add_paragraph(byline)
+    if dossier.is_internal:
+        banner = "INTERNAL: quotes an audit of real customers; not for publication."
+        document.add_paragraph().add_run(banner).font.color.rgb = RGBColor(*_RED)
+    document.add_heading("Conflicts and warnings", 1)
+    for one in dossier.conflicts:
+        paragraph = document.add_paragraph(style="List Bullet")
+        kind = paragraph.add_run(f"{one.kind.upper()}: ")
+        kind.bold = True
+        kind.font.color.rgb = RGBColor(*(_AMBER if one.is_warning else _RED))
+        paragraph.add_run(f"{one.text} ({one.files})")
+    if not dossier.conflicts:
+        document.add_paragraph("None.")
+    for clause in dossier.clauses:
+        _add_clause(document, clause)
+    document.add_heading("Sign-off", 1)
+    table = document.add_table(rows=0, cols=2, style="Table Grid")
+    for name in SIGN_OFF:
+        table.add_row().cells[0].text = name
+    document.add_paragraph(f"{dossier.standard.wording} {dossier.standard.source}")
+    written = io.BytesIO()
+    document.save(written)
+    return written.getvalue()
+
+
+def _add_clause(document: "Document", one: AnsweredClause) -> None:
+    document.add_heading(f"{one.clause.place}: {one.clause.name}", 2)
+    for answer in one.answers:
+        paragraph = document.add_paragraph(style="List Bullet")
+        if answer.missing:
+            paragraph.add_run("Missing: ").bold = True
+            paragraph.add_run(f"{'; '.join(answer.missing)}. {BLANK}")
+        else:
+            paragraph.add_run(f"{answer.text} ")
+            paragraph.add_run(f"Source: {cited(answer.fields)}.").italic = True
+    for question, said in one.said.items():
+        document.add_paragraph(f"{question} {said or BLANK}", style="List Bullet")
