@@ -135,7 +135,7 @@ def _errors(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> Iterato
     if sampling is None:
         basis = "not known: synthetic customers, whose spread is used, were not released"
     else:
-        basis = f"spread of synthetic customers over released numbers; selection: {selection}"
+        basis = f"spread of all synthetic customers over released numbers; selection: {selection}"
     for place, group in enumerate(groups):
         level = float(np.sqrt(np.square(noise[place]).mean()))
         known = "known noise, with shrinkage and the expected error of the clipping correction"
