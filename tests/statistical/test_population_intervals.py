@@ -35,7 +35,11 @@ def test_intervals_cover_the_population() -> None:
         expected={},
     )
     random = np.random.default_rng(11)
-    stated = {"selection": "random sample", "all_meters": str(POPULATION)}
+    stated = {
+        "selection": "random sample",
+        "all_meters": str(POPULATION),
+        "request": {"levels": ()},
+    }
     covered, by_noise = [], []
     for _ in range(RELEASES):
         rows = homes[random.choice(POPULATION, SAMPLE, replace=False)]

@@ -280,8 +280,7 @@ def requested_products(
             rule = f"without {product.name}, which needs {product.needs}"
             raise InvalidParameterError(field, rule, [*chosen])
     if request.rule != NO_RULE and not all(product.applies_rule for product in products):
-        others = [product.name for product in products if not product.applies_rule]
-        rule = f"{NO_RULE} with {', '.join(others)}, whose cells are no groups (--share name=0)"
+        rule = "omitted unless load is the only product: give clusters the weight 0 with --share"
         raise InvalidParameterError("rule", rule, request.rule)
     if not products:
         raise InvalidParameterError(field, "at least one product", [*chosen])

@@ -49,17 +49,19 @@ def population_std_kw(manifest: Mapping[str, Any], tables: Mapping[str, Table]) 
     The spread of customers in a slot is that of the released synthetic customers, times a constant,
     since they are less dispersed than customers. The error of the mean of n customers out of N is
     ``spread / sqrt(n) sqrt(1 - n / N)``, where N, if stated, is the number of all meters and n the
-    released number of customers.
+    released number of customers. Of groups it is not known: synthetic customers have none.
     """
-    tables = _published(tables)
-    if any(name not in tables for name in (*_BY_GROUP, "synthetic")):
+    tables, selection = _published(tables), manifest["selection"]
+    if any(name not in tables for name in _BY_GROUP):
         return None
-    synthetic, counts = tables["synthetic"], tables["groups"].column("customers")
+    counts = tables["groups"].column("customers")
     slots = tables["load_shapes"].column("load_kw").size // counts.size
-    made_kw = synthetic.column("load_kw").reshape(-1, slots)
-    spread = _DISPERSION * made_kw.std(axis=0, ddof=1)
-    if manifest["selection"] == ALL_CUSTOMERS_SELECTED:
+    if selection == ALL_CUSTOMERS_SELECTED:
         return np.zeros((counts.size, slots))
+    if selection == NOT_STATED or manifest["request"]["levels"] or "synthetic" not in tables:
+        return None
+    made_kw = tables["synthetic"].column("load_kw").reshape(-1, slots)
+    spread = _DISPERSION * made_kw.std(axis=0, ddof=1)
     customers = np.maximum(counts, 1.0)
     rest = 1.0 - min(customers.sum() / _all_meters(manifest), 1.0)
     errors: Floats = spread[None, :] * np.sqrt(rest / customers)[:, None]
@@ -133,7 +135,10 @@ def _errors(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> Iterato
     noise = tables["load_shapes"].column("std_kw").reshape(len(groups), -1)
     selection = manifest["selection"]
     if sampling is None:
-        basis = "not known: synthetic customers, whose spread is used, were not released"
+        basis = (
+            "not known: needs a stated selection and, for a sample, a release of all customers"
+            " together with synthetic customers, whose spread is used"
+        )
     else:
         basis = f"spread of all synthetic customers over released numbers; selection: {selection}"
     for place, group in enumerate(groups):

@@ -138,7 +138,7 @@ _add(
 )
 _add(app, "verify", "cli.bundles", "Recompute every claim of a release, without the data.")
 _add(app, "metadata", "cli.metadata", "Write records of a release for catalogues and registries.")
-_add(app, "dossier", "cli.dossier", "Answer what a standard asks, from the files of a release.")
+_add(app, "dossier", "cli.dossier", "Answer the clauses of a standard from the files of a release.")
 _add(app, "evaluate", "cli.evaluate", "Compare synthetic with real customers.")
 _add(app, "grid", "cli.evaluate", "Compare real and synthetic customers on a feeder.")
 _add(app, "compare", "cli.evaluate", "Compare mechanisms and baselines on the same customers.")

@@ -57,8 +57,8 @@ _VERDICTS = (
     "inconclusive (no power): a difference as large as that of the control might have been missed."
 )
 _DISTRIBUTIONS = (
-    "The verdict on a distribution (W1, KS, curves, branches) compares all of it: it may be"
-    " different although the interval of its one value contains 0, and the reverse."
+    "For distributions (W1, KS, curves, branches) the verdict compares the whole distribution,"
+    " the interval only the value shown: the two may disagree."
 )
 _RUNS, _TABLE, _PAGE = "runs.jsonl", "comparison.csv", "comparison.html"
 

@@ -275,9 +275,11 @@ class Load(Product):
         errors = groups.column("customers_std")
         number = f"{counts.sum():,.0f} ± {TWO_SIDED_95 * np.linalg.norm(errors):,.0f}"
         average = f"{_rounded(mean.mean())} kW"
-        listed = choice.request.levels
-        whose = f" of the listed groups of {choice.request.by}" if listed else ""
-        where = ", listed groups" if listed else ""
+        request = choice.request
+        kind = "listed" if rule is None else "published"
+        names = "" if rule is None else f" ({', '.join(groups.data['group'].to_pylist())})"
+        whose = f" of the {kind} groups of {request.by}{names}" if request.levels else ""
+        where = f", {kind} groups" if request.levels else ""
         return Headline(
             f"The mean load per customer{whose} is {average}{energy}, with a maximum of {peak} kW"
             f" at {times[high]} and a minimum of {_rounded(mean[low])} kW at {times[low]}."

@@ -22,7 +22,7 @@ from wattveil.privacy.accounting import RHO_UNITS, Composition
 from wattveil.privacy.guarantee import Budget, Guarantee, Neighbours, Spend, Tier, Unit
 from wattveil.privacy.private_data import Rows
 from wattveil.products.findings import Finding
-from wattveil.products.request import ReleaseRequest
+from wattveil.products.request import NO_RULE, ReleaseRequest
 from wattveil.products.tables import Table, TableLayout
 from wattveil.profiles import Profiles, TimeGrid
 from wattveil.release.rows.load_features import comparable_rows
@@ -327,6 +327,9 @@ class Product(ABC):
             return ""
         if self.is_of_listed_groups(request):
             listed = ", ".join(request.levels)
+            if request.rule != NO_RULE:
+                rest = f"that the rule {request.rule} permits to publish"
+                return f"only customers of those listed groups of {request.by} ({listed}) {rest}"
             return f"only customers of the listed groups of {request.by} ({listed})"
         return f"all customers, also those of groups of {request.by} that are not listed"
 

@@ -30,6 +30,7 @@ KW_ROUNDING_RULE = (
 )
 
 _STEPS = ("1", "2", "5", "10")
+_FEW_METERS = 1_000
 _KW_STEPS = ("1", "1.25", "1.6", "2", "2.5", "3.15", "4", "5", "6.3", "8", "10")
 """Finer than those of customers: expected errors are in proportion to the size, and the epsilon of
 a target error of clusters grows with about its fourth power."""
@@ -46,8 +47,13 @@ def rounded_kw(kw: float) -> float:
 
 
 def rounded_meters(meters: int) -> int:
-    """Return a positive number rounded to two significant digits: finer, since a share follows."""
-    return round(meters, 2 - len(str(meters)))
+    """Return a positive number rounded to two significant digits: finer, since a share follows.
+
+    Two digits of a number below 1,000 may distinguish one customer more: those are coarser.
+    """
+    return (
+        rounded_customers(meters) if meters < _FEW_METERS else round(meters, 2 - len(str(meters)))
+    )
 
 
 def _nearest_step(value: Decimal, steps: Sequence[str]) -> Decimal:

@@ -67,7 +67,7 @@ def _rounded_meters(text: str) -> str:
 
 
 def _doi(text: str) -> str:
-    if text != NOT_STATED and not re.fullmatch(r"10\.[0-9]{4,9}/[!-~]+", text):
+    if text != NOT_STATED and not re.fullmatch(r"10\.[0-9]{4,9}/[A-Za-z0-9._;()/:-]+", text):
         raise ValueError(text)
     return text
 
@@ -215,8 +215,8 @@ class ReleaseRequest(Declaration):
         FIXED_BY_DATASET,
     ] = NO_RULE
     """Aggregation rule N/X, such as 15/15, applied to the noisy counts: a group is published if it
-    surely has N customers of whom none has more than X % of the load, or together with its
-    neighbours in the list. For the product load alone."""
+    surely has N customers of whom none has more than X % of the published, clipped load, or merged
+    with its neighbours in the list. For the product load alone."""
     label_epsilon: Annotated[Epsilon | None, _LABELS] = None
     """Part of epsilon that is spent on one cluster label per customer. If omitted, the global tier
     releases no labels, and the instance tier spends half of epsilon on them."""

@@ -140,8 +140,16 @@ def rule_findings(contents: Contents, rule: AggregationRule) -> Iterator[Finding
     )
     noise = contents.drawn_std(_COUNTED)
     due = [noise * len(cells[place].members) ** 0.5 for place in shown]
-    hidden = [one for place, one in enumerate(names) if place not in shown]
-    empty = shapes.data["load_kw"].is_null().to_numpy().reshape(-1, slots)
+    filled = {
+        name: {
+            place // (table.data.num_rows // len(cells))
+            for column in table.columns
+            if column.may_be_empty
+            for place in np.flatnonzero(table.data[column.name].is_valid().to_numpy())
+        }
+        for name in ("groups", "load_shapes", "load_duration")
+        for table in [contents.tables[name]]
+    }
     problems = [
         *(f"{names[at]} has too few" for at in shown if count[at] < rule.min_count(count_std[at])),
         *(
@@ -153,9 +161,9 @@ def rule_findings(contents: Contents, rule: AggregationRule) -> Iterator[Finding
         *([] if same_numbers(count_std[shown], due) else ["count_std is not that of the noise"]),
         *([] if same_numbers(groups.column("max_share")[shown], shares[shown]) else ["max_share"]),
         *(
-            f"{one} is not empty"
-            for place, one in enumerate(names)
-            if one in hidden and not empty[place].all()
+            f"{names[place]} is not empty in {name}"
+            for name, places in filled.items()
+            for place in sorted(places - set(shown))
         ),
     ]
     seen = f"{len(shown)} cells of {rule}, no group in two of them"
@@ -180,12 +188,14 @@ def rule_steps(rule: AggregationRule) -> tuple[str, ...]:
     tested = (
         f"aggregation rule {rule}: a cell is published if its noisy count shows at least"
         f" {rule.min_customers} customers, and its released load that no customer contributes more"
-        f" than {rule.max_share_percent:g} % of it; a cell that breaks either limit is published"
-        f" with probability at most {ALPHA:g}"
+        f" than {rule.max_share_percent:g} % of it, over all slots together; the load of a customer"
+        " is clipped, so one above the clipping bound may have a larger share of the true load;"
+        f" each cell that breaks a limit is published with probability at most {ALPHA:g}"
     )
     joined = (
-        "aggregation rule: a group that is not published stands together with its neighbours in"
-        " the public list, where these are; published cells have no group in common"
+        "aggregation rule: a suppressed group is merged with its neighbours in the public list"
+        " if the merged cell meets the rule; published cells have no group in common. This holds"
+        " within one release: other lists or orders of groups in another release may be differenced"
     )
     return tested, joined
 
@@ -197,6 +207,8 @@ def rule_sentence(rule: AggregationRule, groups: Table) -> str:
     return (
         f"Both protections hold: the numbers are differentially private, and each of the {shown}"
         f" published cells meets the rule {rule} (at least {rule.min_customers} customers, none"
-        f" with more than {rule.max_share_percent:g} % of the published load; a cell that does not"
-        f" is published with probability at most {ALPHA:g})."
+        f" with more than {rule.max_share_percent:g} % of the published, clipped load over all"
+        f" slots; each cell that does not is published with probability at most {ALPHA:g}). Cells"
+        " are selected by their noisy counts, so intervals of cells near the limit cover less than"
+        " stated."
     )

@@ -13,7 +13,7 @@ from wattveil.bundle.manifest import Manifest
 from wattveil.cli import app
 
 URL = "https://data.example/releases/1"
-STATED = {"doi": "10.1234/abc", "licence": "CC-BY-4.0", "curator": "Town", "all_meters": "600"}
+STATED = {"doi": "10.1234/abc", "licence": "CC-BY-4.0", "curator": "Town", "all_meters": "6000"}
 
 
 @pytest.fixture

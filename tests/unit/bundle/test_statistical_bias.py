@@ -31,6 +31,12 @@ def values(record: list[dict[str, str | None]], source: str) -> list[float | Non
     return [None if one is None else float(one) for one in found]
 
 
+def sampled(manifest: Manifest) -> Manifest:
+    """Return the manifest of a random sample that is released without groups."""
+    request = {**manifest["request"], "levels": []}
+    return {**manifest, "selection": "random sample", "request": request}
+
+
 @pytest.fixture
 def manifest(whole: Path) -> Manifest:
     """The manifest of a bundle with every product."""
@@ -49,6 +55,8 @@ def test_numbers_by_hand(whole: Path, manifest: Manifest) -> None:
         math.sqrt((shapes[shapes.group == name].std_kw ** 2).mean()) for name in groups["group"]
     ]
     assert values(record, "privacy noise") == pytest.approx(noise, rel=1e-5)
+    assert values(record, "sampling") == [None, None]  # of groups, and of an unknown selection
+    record = bias_record(sampled(manifest), tables_of(whole, *NAMES))
     spread = synthetic.groupby("slot").load_kw.std(ddof=1)
     sampling = [1.25 * math.sqrt((spread**2).mean() / count) for count in groups["customers"]]
     assert values(record, "sampling") == pytest.approx(sampling, rel=1e-5)
@@ -58,6 +66,7 @@ def test_numbers_by_hand(whole: Path, manifest: Manifest) -> None:
 def test_public_statements_change_the_sampling_error(whole: Path, manifest: Manifest) -> None:
     """None if all customers are in; smaller with a finite population; a share of all meters."""
     tables = tables_of(whole, *NAMES)
+    manifest = sampled(manifest)
     plain = population_std_kw(manifest, tables)
     whole_population = population_std_kw({**manifest, "selection": "all customers"}, tables)
     finite = {**manifest, "all_meters": "1000"}
@@ -75,7 +84,11 @@ def test_public_statements_change_the_sampling_error(whole: Path, manifest: Mani
 def test_what_is_not_released_is_not_known(whole: Path, manifest: Manifest) -> None:
     """Without synthetic customers there is no spread; without load, no error at all."""
     tables = tables_of(whole, "groups", "load_shapes")
-    assert population_intervals(manifest, tables) is None
+    assert population_intervals(sampled(manifest), tables) is None
+    synthetic = tables_of(whole, *NAMES)
+    assert population_intervals({**sampled(manifest), "selection": "not stated"}, synthetic) is None
+    by_group = {**sampled(manifest), "request": manifest["request"]}
+    assert population_intervals(by_group, synthetic) is None
     record = bias_record({**manifest, "request": {**manifest["request"], "clip_kw": None}}, tables)
     assert values(record, "sampling") == [None, None]
     assert values(record, "clipping")[2] is None

@@ -107,7 +107,9 @@ def test_nothing_that_meets_the_rule(tmp_path: Path) -> None:
 def test_report_and_card_state_both_protections(ruled: Path) -> None:
     """Differential privacy and the rule; and the verification holds."""
     assert verify_bundle(ruled).accepted
-    assert "Both protections hold" in (ruled / "report.html").read_text()
+    page = (ruled / "report.html").read_text()
+    assert "Both protections hold" in page
+    assert "per customer of the published groups of class (all groups together) is" in page
     assert "aggregation rule 15/15" in (ruled / "CARD.md").read_text()
 
 
@@ -140,7 +142,9 @@ CHECK = "every published cell meets the aggregation rule"
         ("groups", "clip_kw", 40.0, "one customer may have"),
         ("groups", "count_std", 0.01, "count_std is not that of the noise"),
         ("groups", "max_share", 0.001, "max_share"),
-        ("load_shapes", "load_kw", 0.4, "is not empty"),
+        ("load_shapes", "load_kw", 0.4, "is not empty in load_shapes"),
+        ("load_duration", "std_kw", 0.4, "is not empty in load_duration"),
+        ("groups hidden", "clip_kw", 0.5, "is not empty in groups"),
     ],
 )
 def test_false_cells_are_found(
@@ -148,12 +152,12 @@ def test_false_cells_are_found(
 ) -> None:
     """A count below the limit, a large share, less noise, a number in a hidden cell."""
     bundle = shutil.copytree(ruled, tmp_path / "bundle")
-    place = 0 if table == "load_shapes" else -1
+    place = -1 if table == "groups" else 0
 
     def change(rows: list[dict[str, Any]]) -> None:
         rows[place][field] = value
 
-    spoil(bundle, table, change)
+    spoil(bundle, table.partition(" ")[0], change)
     assert says in broken(bundle)[CHECK]
 
 
@@ -170,7 +174,7 @@ def test_a_group_in_two_cells_is_found(ruled: Path, tmp_path: Path) -> None:
 
 def test_the_rule_is_for_load_alone() -> None:
     """Other products have cells that are no groups; the instance tier has none at all."""
-    with pytest.raises(InvalidParameterError, match=r"rule must be none with clusters, synthesis"):
+    with pytest.raises(InvalidParameterError, match="rule must be omitted unless load is the only"):
         requested_products(ReleaseRequest(epsilon=1.0, rule="15/15"))
     with pytest.raises(InvalidParameterError, match="rule must be none in the instance tier"):
         ReleaseRequest.parse({"epsilon": 1.0, "tier": "instance", "rule": "15/15"})
