@@ -99,7 +99,7 @@ def dcat(manifest: Manifest, url: str) -> str:
         "dct:publisher": {"@type": "foaf:Organization", "foaf:name": manifest["curator"]},
         "dct:spatial": manifest["region"],
         "dcat:theme": {"@id": "http://publications.europa.eu/resource/authority/data-theme/ENER"},
-        "dcat:keyword": _KEYWORDS,
+        "dcat:keyword": _keywords(manifest),
         "dcat:contactPoint": {"@type": "vcard:Organization", "vcard:fn": manifest["contact"]},
         "dcat:distribution": [
             {
@@ -121,7 +121,7 @@ def dataset_card(manifest: Manifest, url: str) -> str:
     header = {
         "pretty_name": manifest["title"],
         **({} if manifest["licence"] == NOT_STATED else {"license": manifest["licence"].lower()}),
-        "tags": [*_KEYWORDS, "croissant"],
+        "tags": [*_keywords(manifest), "croissant"],
         "configs": [
             {"config_name": name, "data_files": f"tables/{name}.parquet"} for name in tables
         ],
@@ -163,12 +163,21 @@ REGISTRY = "registry.yaml"
 def catalogue_records(manifest: Manifest, url: str) -> dict[str, str]:
     """Return all records by file name; the registry of deployments lists the global tier alone."""
     records = {name: write(manifest, url) for name, write in RECORDS.items()}
-    if manifest["variant"] == "approximate":
+    if _is_global(manifest):
         records[REGISTRY] = registry_record(manifest)
     return records
 
 
-_KEYWORDS = ["electricity", "smart meter", "load profile", "differential privacy"]
+_KEYWORDS = ("electricity", "smart meter", "load profile")
+
+
+def _keywords(manifest: Manifest) -> list[str]:
+    """Return keywords; only the global tier may be found as differential privacy."""
+    return [*_KEYWORDS, *(["differential privacy"] if _is_global(manifest) else [])]
+
+
+def _is_global(manifest: Manifest) -> bool:
+    return manifest["variant"] == "approximate"
 
 
 def _described(manifest: Manifest, url: str) -> dict[str, Any]:
@@ -184,7 +193,7 @@ def _described(manifest: Manifest, url: str) -> dict[str, Any]:
         "version": "1.0.0",
         "datePublished": manifest["published_at"],
         "creator": {"@type": "Organization", "name": manifest["curator"]},
-        "keywords": _KEYWORDS,
+        "keywords": _keywords(manifest),
         "isLiveDataset": False,
     }
 

@@ -9,7 +9,8 @@ from rich.console import Console
 
 from wattveil.bundle.bundle_files import read_manifest
 from wattveil.bundle.catalogue_records import catalogue_records
-from wattveil.errors import InvalidParameterError
+from wattveil.bundle.verify.verify_bundle import verify_bundle
+from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.terminal import plain, refusals
 
 EPILOGS = {
@@ -27,12 +28,16 @@ def metadata(
     out: Annotated[Path, typer.Option(help="New folder for the records.")] = Path("metadata"),
     as_json: Annotated[bool, typer.Option("--json", help="Print the files as JSON.")] = False,
 ) -> None:
-    """Write Croissant, DCAT-AP, a dataset card, a citation file and a registry record."""
+    """Write Croissant, DCAT-AP, a dataset card, a citation file and a registry record.
+
+    The bundle is verified first: records of one that fails a check are not written.
+    """
     with refusals(context):
         if not url.startswith(("https://", "http://")) or not url.isprintable() or " " in url:
             raise InvalidParameterError("url", "an address that begins with https://", url)
         if out.exists() or not out.absolute().parent.is_dir():
             raise InvalidParameterError("out", "a new folder in one that exists", str(out))
+        _check(bundle)
         records = catalogue_records(read_manifest(bundle), url.rstrip("/"))
         out.mkdir()
         for name, text in records.items():
@@ -41,3 +46,11 @@ def metadata(
         typer.echo(json.dumps({"out": str(out), "files": [*records]}, indent=2))
     else:
         Console().print(f"{', '.join(records)} in {plain(str(out))}", highlight=False)
+
+
+def _check(bundle: Path) -> None:
+    """Refuse a bundle that fails a check: the records repeat what its manifest claims."""
+    failed = [one.check for one in verify_bundle(bundle).findings if not one.holds]
+    if failed:
+        rule = "accepted by `wattveil verify`: no records are written of claims that do not hold"
+        raise InvalidFileError(bundle, "bundle", rule, f"not true that {failed[0]}")

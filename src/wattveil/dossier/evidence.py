@@ -231,6 +231,13 @@ def _rule(manifest: Mapping[str, Any]) -> str:
     return applied.get(rule, f"{rule}, by noisy counts and released load")
 
 
+def _overlap(manifest: Mapping[str, Any]) -> str:
+    """Return whether the guarantee holds for overlapping aggregates: that of the global tier."""
+    if manifest["variant"] != "approximate":
+        return "No protection from them is claimed: the guarantee is not differential privacy."
+    return f"This guarantee does: {manifest['composition']}"
+
+
 def _bounds(record: Mapping[str, Any]) -> list[str]:
     return [
         f"{one['release']} ({one['method']}): epsilon at least {one['epsilon_lower_bound']:.3g},"
@@ -276,6 +283,7 @@ DERIVED = {
     ("manifest", "bias_text"): _Derived("bias", _bias),
     ("manifest", "groups_text"): _Derived("request.by, request.levels", _groups),
     ("manifest", "rule_text"): _Derived("request.rule", _rule),
+    ("manifest", "overlap_text"): _Derived("variant, composition", _overlap),
     ("manifest", "delta_text"): _Derived("request.delta, request.customers", _delta_text),
     ("audit", "bounds_text"): _Derived("audits[].epsilon_lower_bound", _bounds),
     ("audit", "attacks_text"): _Derived("attacks[].result", _attacks),

@@ -89,6 +89,34 @@ def test_the_registry_lists_the_global_tier_alone(manifest: Manifest) -> None:
     assert set(catalogue_records({**manifest, "variant": "instance"}, URL)) == set(RECORDS)
 
 
+def test_only_the_global_tier_is_found_as_differential_privacy(manifest: Manifest) -> None:
+    """The keyword is in three records of the global tier, and in none of another guarantee."""
+    other = {**manifest, "variant": "instance", "guarantee_text": "Another guarantee."}
+    for name in ("croissant.json", "dcat.jsonld", "README.md"):
+        assert "differential privacy" in RECORDS[name](manifest, URL)
+    for text in catalogue_records(other, URL).values():
+        assert "differential privacy" not in text
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("guarantee", {"epsilon": "0.1", "delta": "1e-06"}), ("implementation", {"test_mode": True})],
+)
+def test_records_of_a_bundle_that_fails_a_check_are_refused(
+    copy: Path, tmp_path: Path, field: str, value: dict[str, object]
+) -> None:
+    """A smaller epsilon, or noise of a test source: nothing is written."""
+    path = copy / "manifest.json"
+    stated = json.loads(path.read_text())
+    stated[field].update(value)
+    path.write_text(json.dumps(stated))
+    out = tmp_path / "metadata"
+    result = CliRunner().invoke(app, ["metadata", str(copy), "--url", URL, "--out", str(out)])
+    assert result.exit_code == 1
+    assert "wattveil verify" in result.output
+    assert not out.exists()
+
+
 def test_the_command(whole: Path, tmp_path: Path) -> None:
     """Five files in a new folder; bad addresses and folders are refused."""
     out = tmp_path / "metadata"

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from importlib.resources import files
 
 import pytest
@@ -95,6 +96,24 @@ def test_derived_fields_are_used_and_known() -> None:
         named |= set(fields_in(text))
     assert set(DERIVED) <= named
     assert {source for source, _ in named} == {"manifest", "verify", "ledger", "audit"}
+
+
+def test_the_instance_tier_claims_no_protection_of_overlaps(counted: Files) -> None:
+    """The clause on overlapping aggregates cites the composition of the global tier alone."""
+    evidence = counted.evidence()
+    composition = evidence.manifest["composition"]
+    other = replace(evidence, manifest={**evidence.manifest, "variant": "instance"})
+    for one, claims in ((evidence, True), (other, False)):
+        found = one.field("manifest", "overlap_text")
+        assert isinstance(found, Field)
+        assert (composition in found.text) is claims
+        assert ("not differential privacy" in found.text) is not claims
+    texts = [
+        answer.text
+        for one in make_dossier(other, "cpuc", answers={}).clauses
+        for answer in one.answers
+    ]
+    assert not any(composition in text for text in texts)
 
 
 def test_answers_of_a_person_are_taken(counted: Files) -> None:
