@@ -5,6 +5,7 @@ from typing import Any
 from wattveil.bundle.cumulative import sentences
 from wattveil.bundle.manifest import Manifest
 from wattveil.products.request import NOT_STATED
+from wattveil.web.formatting import escape_markdown
 
 _CARD = """# {title}
 
@@ -69,11 +70,11 @@ def card_text(manifest: Manifest) -> str:
         for mechanism in run["mechanisms"]
     }
     return _CARD.format(
-        title=manifest["title"],
-        curator=manifest["curator"],
+        title=escape_markdown(manifest["title"]),
+        curator=escape_markdown(manifest["curator"]),
         date=manifest["published_at"][:10],
-        region=manifest["region"],
-        contact=manifest["contact"],
+        region=escape_markdown(manifest["region"]),
+        contact=escape_markdown(manifest["contact"]),
         guarantee_text=manifest["guarantee_text"],
         tables="\n".join(_table(table) for part in parts for table in part["tables"]),
         preprocessing=_bullets(manifest["preprocessing"]),
@@ -82,12 +83,12 @@ def card_text(manifest: Manifest) -> str:
         delta=manifest["guarantee"]["delta"],
         parts=", ".join(f"{part['name']} (standalone epsilon {part['epsilon']})" for part in parts),
         postprocessing=_bullets([step for part in parts for step in part["postprocessing"]]),
-        intended_use=manifest["intended_use"],
+        intended_use=escape_markdown(manifest["intended_use"]),
         unprotected=_bullets(manifest["unprotected"]),
         limits=_bullets(manifest["known_limits"]),
-        other=manifest["other_releases_on_same_people"],
+        other=escape_markdown(manifest["other_releases_on_same_people"]),
         cumulative=" ".join(sentences(manifest["cumulative"])),
-        citation=" ".join(citation(manifest)),
+        citation=escape_markdown(" ".join(citation(manifest))),
     )
 
 
@@ -101,12 +102,14 @@ def citation(manifest: Manifest) -> tuple[str, str]:
 
 
 def _table(table: dict[str, Any]) -> str:
-    columns = ", ".join(
-        f"`{column['name']}` ({column['text']}{', ' + column['unit'] if 'unit' in column else ''})"
-        for column in table["columns"]
-    )
-    return f"* **{table['name']}**: {table['text']} Columns: {columns}."
+    columns = ", ".join(_column(one) for one in table["columns"])
+    return f"* **{table['name']}**: {escape_markdown(table['text'])} Columns: {columns}."
+
+
+def _column(column: dict[str, Any]) -> str:
+    unit = f", {column['unit']}" if "unit" in column else ""
+    return f"`{column['name']}` ({escape_markdown(column['text'])}{unit})"
 
 
 def _bullets(lines: list[str]) -> str:
-    return "\n".join(f"* {line}" for line in dict.fromkeys(lines)) or "* nothing"
+    return "\n".join(f"* {escape_markdown(line)}" for line in dict.fromkeys(lines)) or "* nothing"

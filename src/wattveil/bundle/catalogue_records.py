@@ -177,7 +177,7 @@ def _keywords(manifest: Manifest) -> list[str]:
 
 
 def _is_global(manifest: Manifest) -> bool:
-    return manifest["variant"] == "approximate"
+    return bool(manifest["variant"] == "approximate")
 
 
 def _described(manifest: Manifest, url: str) -> dict[str, Any]:

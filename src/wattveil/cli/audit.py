@@ -38,7 +38,7 @@ _MAX_FAULTS = 10
 
 @model_options(
     defaults={"epsilon": 1.0},
-    omit=("about", "customers", "typical_kw", "real_ids"),
+    omit=("about", "customers", "typical_kw"),
     common=("epsilon", "delta", "n_clusters", "clip_kw"),
     groups={"request": "Products"},
 )

@@ -63,9 +63,7 @@ def dossier(
         evidence = Evidence.read(bundle, ledger=ledger, audit=audit, trusted=trusted)
         made = make_dossier(evidence, standard, answers=said)
         word = dossier_docx(made) if docx else None
-        write_dossier(made, out, key=signing)
-        if word is not None:
-            (out / "dossier.docx").write_bytes(word)
+        write_dossier(made, out, key=signing, word=word)
     if as_json:
         typer.echo(json.dumps(made.to_json(), indent=2))
     else:

@@ -16,8 +16,8 @@ from wattveil.products.public_estimate import delta_warning
 
 MAX_AUDIT_AGE = timedelta(days=365)
 """After which a record of attacks is reported as old."""
-_COMPARED = ("epsilon", "delta", "tier", "n_clusters", "clip_kw", "by", "levels", "label_epsilon")
-"""Choices of a release that an audit must share to be about it."""
+_NOT_COMPARED = {"customers", "typical_kw", "about"}
+"""Public estimates and texts of a request: an audit may have others. It must share the rest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +57,12 @@ def _manifest(evidence: Evidence) -> Iterator[Conflict]:
     if "signature" not in manifest:
         text = "The manifest is not signed: who published the release cannot be shown."
         yield Conflict(text=text, files=f"{name}, signature")
+    elif not evidence.is_key_given:
+        text = (
+            "The key of the signature was not compared with the publisher's: anyone can make a key"
+            " and sign with it."
+        )
+        yield Conflict(text=text, files=f"{name}, signature; --key", is_warning=True)
     if warning := delta_warning(float(request["delta"]), request["customers"]):
         text = f"Delta is too large: {warning}"
         yield Conflict(text=text, files=f"{name}, request.delta, request.customers")
@@ -126,13 +132,24 @@ def _audit(evidence: Evidence, today: date) -> Iterator[Conflict]:
     if differ:
         text = f"The audit is about another release: {', '.join(differ)} differ."
         yield Conflict(text=text, files=f"{name}, request; manifest.json, request")
+    yield from _verdicts(record, name)
+    if record["customers"] == "simulated":
+        text = "The audit used simulated homes, not the customers of the release."
+        yield Conflict(text=text, files=f"{name}, customers", is_warning=True)
+
+
+def _verdicts(record: Mapping[str, Any], name: str) -> Iterator[Conflict]:
+    """Report claims that were refuted, and audits that could not have refuted one."""
     for one in record["audits"]:
         if one["verdict"] == "refuted":
             text = f"The audit refutes the claim of {one['release']} ({one['method']})."
             yield Conflict(text=text, files=f"{name}, audits")
-    if record["customers"] == "simulated":
-        text = "The audit used simulated homes, not the customers of the release."
-        yield Conflict(text=text, files=f"{name}, customers", is_warning=True)
+        elif one["verdict"] != "not refuted":
+            text = f"The audit of {one['release']} ({one['method']}) is no test: {one['verdict']}."
+            yield Conflict(text=text, files=f"{name}, audits", is_warning=True)
+    if not record["audits"]:
+        text = "The audit record has no lower bound on epsilon."
+        yield Conflict(text=text, files=f"{name}, audits", is_warning=True)
 
 
 def keys_agree(manifest: Manifest, record: Mapping[str, Any]) -> bool:
@@ -145,4 +162,9 @@ def keys_agree(manifest: Manifest, record: Mapping[str, Any]) -> bool:
 
 
 def _differences(request: Mapping[str, Any], audited: Mapping[str, Any]) -> list[str]:
-    return [name for name in _COMPARED if request[name] != audited.get(name)]
+    names = sorted((request.keys() | audited.keys()) - _NOT_COMPARED)
+    return [
+        name
+        for name in names
+        if name not in request or name not in audited or request[name] != audited[name]
+    ]

@@ -16,9 +16,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from wattveil.bundle.keys import sign
 from wattveil.dossier.clauses import AnsweredClause, Standard, answer_clauses, read_standard
-from wattveil.dossier.conflicts import Conflict, find_conflicts
+from wattveil.dossier.conflicts import Conflict, find_conflicts, keys_agree
 from wattveil.dossier.evidence import Evidence, Field
 from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.web.formatting import escape_markdown
 from wattveil.web.pages import render_file
 
 FILES = ("dossier.html", "dossier.md", "dossier.json", "answers.toml")
@@ -52,10 +53,35 @@ class Dossier:
         return tuple(name for one in self.clauses for name, said in one.said.items() if not said)
 
     @property
+    def internal_because(self) -> tuple[str, ...]:
+        """Why it is not for publication; empty if it may be published.
+
+        What is not surely public is internal: only a public record of simulated homes, signed by
+        the key of the release, may be quoted to everybody.
+        """
+        audit, reasons = self.evidence.audit, []
+        if audit is not None:
+            if audit["customers"] != "simulated":
+                reasons += ["quotes an audit of real customers"]
+            elif audit["visibility"] != "public":
+                reasons += ["quotes an audit that is not marked public"]
+            elif not keys_agree(self.evidence.manifest, audit):
+                reasons += ["quotes an audit that the key of the release did not sign"]
+        if self.evidence.ledger is not None:
+            reasons += ["states caps and entries of a ledger"]
+        return tuple(reasons)
+
+    @property
     def is_internal(self) -> bool:
-        """Whether it quotes an audit of real customers, which is not for publication."""
-        audit = self.evidence.audit
-        return audit is not None and audit["visibility"] == "internal"
+        """Whether it is not for publication."""
+        return bool(self.internal_because)
+
+    @property
+    def banner(self) -> str:
+        """The line that marks an internal dossier; empty if it may be published."""
+        if not self.is_internal:
+            return ""
+        return f"INTERNAL, not for publication: {'; '.join(self.internal_because)}."
 
     def to_json(self) -> dict[str, object]:
         """Return the dossier as JSON values."""
@@ -69,6 +95,7 @@ class Dossier:
             "release_id": self.evidence.manifest["release_id"],
             "made_at": self.made_at.isoformat(timespec="seconds"),
             "visibility": "internal" if self.is_internal else "public",
+            "internal_because": list(self.internal_because),
             "software": f"wattveil {version('wattveil')}",
             "clauses_filled_from_files": filled,
             "clauses_answerable_from_files": answerable,
@@ -107,8 +134,13 @@ def read_answers(path: Path) -> dict[str, str]:
     return record
 
 
-def write_dossier(dossier: Dossier, out: Path, *, key: Ed25519PrivateKey | None = None) -> None:
-    """Write the files of a dossier to a new folder; the key, if any, signs the JSON file."""
+def write_dossier(
+    dossier: Dossier, out: Path, *, key: Ed25519PrivateKey | None = None, word: bytes | None = None
+) -> None:
+    """Write the files of a dossier to a new folder, for its owner alone if it is internal.
+
+    The key, if any, signs the JSON file; ``word`` is the document for Word, if there is one.
+    """
     if out.exists():
         raise InvalidParameterError("out", "a new folder", str(out))
     record = dossier.to_json()
@@ -121,8 +153,12 @@ def write_dossier(dossier: Dossier, out: Path, *, key: Ed25519PrivateKey | None 
         json.dumps(record, indent=1, ensure_ascii=False) + "\n",
         _answers(dossier),
     )
-    for name, text in zip(FILES, texts, strict=True):
-        (out / name).write_text(text, encoding="utf-8")
+    contents = {name: text.encode() for name, text in zip(FILES, texts, strict=True)}
+    if word is not None:
+        contents["dossier.docx"] = word
+    for name, content in contents.items():
+        (out / name).touch(mode=0o600 if dossier.is_internal else 0o666)
+        (out / name).write_bytes(content)
 
 
 def dossier_page(dossier: Dossier) -> str:
@@ -131,14 +167,20 @@ def dossier_page(dossier: Dossier) -> str:
 
 
 def dossier_markdown(dossier: Dossier) -> str:
-    """Return the dossier as Markdown, for any editor."""
+    """Return the dossier as Markdown, for any editor; what files and people say is escaped."""
     shown = _shown(dossier)
-    lines = [f"# {shown['title']}", "", str(shown["byline"]), ""]
+    lines = [
+        f"# {escape_markdown(str(shown['title']))}",
+        "",
+        escape_markdown(str(shown["byline"])),
+        "",
+    ]
     if dossier.is_internal:
-        lines += ["**INTERNAL: quotes an audit of real customers; not for publication.**", ""]
+        lines += [f"**{dossier.banner}**", ""]
     lines += ["## Conflicts and warnings", ""]
     lines += [
-        f"* **{one.kind.upper()}**: {one.text} ({one.files})" for one in dossier.conflicts
+        f"* **{one.kind.upper()}**: {escape_markdown(one.text)} ({one.files})"
+        for one in dossier.conflicts
     ] or ["None."]
     for one in dossier.clauses:
         lines += ["", f"## {one.clause.place}: {one.clause.name}", ""]
@@ -146,8 +188,10 @@ def dossier_markdown(dossier: Dossier) -> str:
             if answer.missing:
                 lines += [f"* **Missing**: {'; '.join(answer.missing)}. {BLANK}"]
             else:
-                lines += [f"* {answer.text} *Source: {cited(answer.fields)}.*"]
-        lines += [f"* {question} {said or BLANK}" for question, said in one.said.items()]
+                lines += [f"* {escape_markdown(answer.text)} *Source: {cited(answer.fields)}.*"]
+        lines += [
+            f"* {question} {escape_markdown(said) or BLANK}" for question, said in one.said.items()
+        ]
     lines += ["", "## Sign-off", ""]
     lines += [f"* {name}: {BLANK}" for name in SIGN_OFF]
     lines += ["", f"{shown['wording']} {dossier.standard.source}", ""]
@@ -175,7 +219,7 @@ def _shown(dossier: Dossier) -> dict[str, object]:
     return {
         "title": title,
         "byline": byline,
-        "is_internal": dossier.is_internal,
+        "banner": dossier.banner,
         "facts": [
             (f"{filled} of {answerable}", "clauses answered from files"),
             (str(len(dossier.open_questions)), "open questions"),

@@ -26,8 +26,7 @@ def dossier_docx(dossier: Dossier) -> bytes:
     document.add_heading(title, 0)
     document.add_paragraph(byline)
     if dossier.is_internal:
-        banner = "INTERNAL: quotes an audit of real customers; not for publication."
-        document.add_paragraph().add_run(banner).font.color.rgb = RGBColor(*_RED)
+        document.add_paragraph().add_run(dossier.banner).font.color.rgb = RGBColor(*_RED)
     document.add_heading("Conflicts and warnings", 1)
     for one in dossier.conflicts:
         paragraph = document.add_paragraph(style="List Bullet")

@@ -29,7 +29,10 @@ OPTIONS = {
     "ledger": "give --ledger, an export of `wattveil admin ledger export`",
     "audit": "give --audit, a record of `wattveil audit --record`",
 }
-RECORD_FIELDS = ("record_version", "visibility", "made_at", "review_by", "request", "audits")
+RECORD_FIELDS = (
+    *("record_version", "visibility", "customers", "made_at", "review_by"),
+    *("request", "audits"),
+)
 """Fields that a record must have to be read."""
 
 
@@ -55,6 +58,8 @@ class Evidence:
     audit: Mapping[str, Any] | None = None
     files: Mapping[str, str]
     """Name of the file of each source, for citations."""
+    is_key_given: bool = False
+    """Whether the signature of the release was compared with a key that the reader trusts."""
 
     @classmethod
     def read(
@@ -78,6 +83,7 @@ class Evidence:
             ledger=None if ledger is None else read_ledger(ledger, manifest),
             audit=None if audit is None else read_record(audit),
             files=names,
+            is_key_given=trusted is not None,
         )
 
     @cached_property

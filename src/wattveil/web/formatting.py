@@ -6,6 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 _MARKS = "▁▂▃▄▅▆▇█"
+_ESCAPES = str.maketrans(
+    {"<": "&lt;", ">": "&gt;"} | {mark: f"\\{mark}" for mark in "\\`*[]|"}
+)  # not every renderer knows a backslash before < and >
 _MIN_FIXED = 1e-6  # below it, exponents: a milliwatt is no load, but 7e-14 is an error of rounding
 
 
@@ -24,6 +27,15 @@ def format_number(number: float, digits: int = 3) -> str:
     decimals = digits - 1 - math.floor(math.log10(abs(number))) if number else 0
     text = f"{number:,.{max(decimals, 0)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def escape_markdown(text: str) -> str:
+    r"""Return a text that Markdown shows as it is, without markup, links or HTML.
+
+    >>> print(escape_markdown("<b> *a* [b](c)"))
+    &lt;b&gt; \*a\* \[b\](c)
+    """
+    return text.translate(_ESCAPES)
 
 
 def format_count(number: int, noun: str) -> str:

@@ -185,6 +185,21 @@ def test_words_of_the_curator_stay_words(whole: Path) -> None:
     assert "A &amp; B &lt;b&gt;" in page
 
 
+def test_the_card_escapes_what_the_publisher_states(whole: Path) -> None:
+    """Titles and other texts are shown as they are: no HTML, links or emphasis."""
+    hostile = "<img src=x> [x](javascript:y) `a` *b* | \\"
+    texts = ("title", "curator", "region", "contact", "intended_use")
+    statement = {**read_manifest(whole), **dict.fromkeys(texts, hostile)}
+    statement["other_releases_on_same_people"] = hostile
+    statement["unprotected"] = [hostile]
+    card = card_text(statement)
+    assert "<img" not in card
+    assert "[x](" not in card.replace("\\[x\\](", "")
+    # In Markdown, the escaped text is the text itself.
+    shown = unescape(re.sub(r"\\([\\`*\[\]|])", r"\1", card))
+    assert shown.count(hostile) == len(texts) + 2 + 2  # citation: publisher and title
+
+
 def test_the_card_has_all_sections(whole: Path) -> None:
     """Guarantee, tables with units, what is not protected, how to cite."""
     statement = read_manifest(whole)

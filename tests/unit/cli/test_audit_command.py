@@ -131,6 +131,7 @@ def test_a_record_is_dated_signed_and_marked(tmp_path: Path) -> None:
     options = [*SMALL, "--share", "clusters=0", "--record", str(out), "--key", str(key)]
     result = WIDE.invoke(cli.app, [*options, str(file), "--tester", "Jo"])
     assert result.exit_code == 0, result.output
+    assert out.stat().st_mode & 0o777 == 0o600
     record = read_record(out)
     assert signature_text(record).startswith("signed by key")
     assert (record["visibility"], record["customers"]) == ("internal", "own")
@@ -164,7 +165,7 @@ def test_a_record_of_simulated_homes_is_public(
     [
         (["--record", "a.json"], "--key must be given with --record"),
         (["--key", "utility.key"], "--key must be left out without --record"),
-        (["--record", "a.json", "--replay"], "--record must be left out with --replay"),
+        (["--record", "a.json", "--replay"], "--record must be omitted with --replay"),
         (["--record", "a.json", "--tier", "instance"], "--record must be for the global tier"),
     ],
 )

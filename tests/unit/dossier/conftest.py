@@ -44,7 +44,12 @@ class Files:
 
     def evidence(self, **changes: Path | None) -> Evidence:
         """Return what the files say, with some of them exchanged."""
-        given: dict[str, Any] = {"ledger": self.ledger, "audit": self.audit, **changes}
+        given: dict[str, Any] = {
+            "ledger": self.ledger,
+            "audit": self.audit,
+            "trusted": read_key(self.key).public_key(),
+            **changes,
+        }
         return Evidence.read(given.pop("bundle", self.bundle), **given)
 
     def dossier(self, standard: str = "nist-800-226", **changes: Path | None) -> Dossier:

@@ -130,6 +130,63 @@ def test_audits_that_do_not_hold(counted: Files, record_file: Callable[..., Path
         assert any(words in text for text in found), words
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("weights", {"load": 0.5, "synthesis": 1.0}),
+        ("options", {"synthesis": {"n_customers": 5}}),
+        ("rule", "15/15"),
+        ("normalise", True),
+        ("clusters_by_group", True),
+        ("real_ids", True),
+        ("n_clusters", 7),
+        ("added_later", 1),
+    ],
+)
+def test_an_audit_of_another_release_is_a_conflict(
+    counted: Files, record_file: Callable[..., Path], name: str, value: object
+) -> None:
+    """Every choice counts, also one that only one of the two files states."""
+    request: dict[str, Any] = dict(audit_record()["request"])  # type: ignore[call-overload]
+    assert request.get(name) != value
+    other = record_file(request={**request, name: value})
+    assert conflicts(counted.evidence(audit=other)) == [
+        f"The audit is about another release: {name} differ."
+    ]
+    request.pop(name, None)
+    if name != "added_later":
+        lacking = conflicts(counted.evidence(audit=record_file(request=request)))
+        assert lacking == [f"The audit is about another release: {name} differ."]
+
+
+def test_public_estimates_of_an_audit_may_differ(
+    counted: Files, record_file: Callable[..., Path]
+) -> None:
+    """They shape the plan, not what is released: the audit has no option for them."""
+    request: dict[str, Any] = dict(audit_record()["request"])  # type: ignore[call-overload]
+    other = record_file(request={**request, "customers": 1000, "typical_kw": "2.0"})
+    assert find_conflicts(counted.evidence(audit=other), TODAY) == ()
+
+
+def test_an_audit_that_could_not_fail_is_a_warning(
+    counted: Files, record_file: Callable[..., Path]
+) -> None:
+    """Without power, or without any bound."""
+    audits = [{**audit_record()["audits"][0], "verdict": "inconclusive (no power)"}]  # type: ignore[index]
+    found = warnings(counted.evidence(audit=record_file(audits=audits)))
+    assert found == ["The audit of load (paired) is no test: inconclusive (no power)."]
+    assert warnings(counted.evidence(audit=record_file(audits=[]))) == [
+        "The audit record has no lower bound on epsilon."
+    ]
+
+
+def test_a_signature_without_a_known_key_is_a_warning(counted: Files) -> None:
+    """Whoever changes a release can sign it with a key of their own."""
+    found = find_conflicts(counted.evidence(trusted=None), TODAY)
+    assert [one.is_warning for one in found] == [True]
+    assert "--key" in found[0].files
+
+
 def test_an_old_audit_is_a_warning(counted: Files, record_file: Callable[..., Path]) -> None:
     """After a year, and after its review date; on simulated homes."""
     long_ago = (datetime.now(UTC) - timedelta(days=366)).isoformat()

@@ -1,17 +1,19 @@
 """The command `dossier`: files for people and machines, and an exit code that warns."""
 
+import html
 import json
 import re
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import docx
 import pytest
 from typer.testing import CliRunner
 
-from tests.unit.dossier.conftest import Files
-from wattveil.bundle.keys import read_key, signer
+from tests.unit.dossier.conftest import Files, audit_record
+from wattveil.bundle.keys import new_key, read_key, sign, signer
 from wattveil.cli import app
 from wattveil.dossier.dossier_document import (
     BLANK,
@@ -21,6 +23,7 @@ from wattveil.dossier.dossier_document import (
     read_answers,
 )
 from wattveil.errors import InvalidFileError
+from wattveil.web.formatting import escape_markdown
 
 WIDE = CliRunner(env={"COLUMNS": "250"})
 
@@ -55,7 +58,8 @@ def test_from_files_to_a_signed_dossier(counted: Files, tmp_path: Path) -> None:
     assert record["visibility"] == "internal"
     assert signer(record, record["signature"]) == read_key(counted.key).public_key()
     assert json.loads(output)["clauses"] == record["clauses"]
-    assert said in (tmp_path / "second/dossier.md").read_text()
+    assert escape_markdown(said) in (tmp_path / "second/dossier.md").read_text()
+    assert {one.stat().st_mode & 0o777 for one in (tmp_path / "second").iterdir()} == {0o600}
     assert tomllib.loads((tmp_path / "second/answers.toml").read_text()) == dict.fromkeys(
         questions, said
     )
@@ -81,14 +85,43 @@ def test_conflicts_are_red_and_end_with_1(counted: Files, tmp_path: Path) -> Non
 
 def test_documents_escape_what_files_say(counted: Files) -> None:
     """A title of a release is text, not markup; a public dossier has no banner."""
-    made = counted.dossier(audit=None)
-    made.evidence.manifest["title"] = "<script>alert(1)</script>"
+    made = counted.dossier(ledger=None, audit=None)
+    made.evidence.manifest["title"] = "<script>alert(1)</script> [a](b)"
     page = dossier_page(made)
     assert "<script>" not in page
+    assert "# Dossier: &lt;script&gt;alert(1)&lt;/script&gt; \\[a\\](b)\n" in dossier_markdown(made)
     assert "INTERNAL" not in page
     assert "INTERNAL" in dossier_markdown(counted.dossier())
     assert "The files agree" in dossier_page(counted.dossier())
     assert "None." in dossier_markdown(counted.dossier())
+
+
+def test_what_is_not_surely_public_is_internal(
+    counted: Files, record_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Public is a signed public record of simulated homes, without a ledger; nothing else."""
+    public = {"visibility": "public", "customers": "simulated"}
+    unsigned, forged = tmp_path / "unsigned.json", tmp_path / "forged.json"
+    unsigned.write_text(json.dumps(audit_record(**public)))
+    record = audit_record(**public)
+    forged.write_text(json.dumps({**record, "signature": sign(record, new_key())}))
+    for reason, audit in (
+        ("real customers", {"visibility": "Internal"}),
+        ("real customers", {"visibility": "public"}),
+        ("not marked public", {**public, "visibility": "Internal"}),
+        ("did not sign", unsigned),
+        ("did not sign", forged),
+    ):
+        path = audit if isinstance(audit, Path) else record_file(**audit)
+        made = counted.dossier(ledger=None, audit=path)
+        assert made.to_json()["visibility"] == "internal"
+        assert reason in made.banner
+        assert made.banner in dossier_page(made)
+        assert made.banner in dossier_markdown(made)
+    assert counted.dossier(audit=None).internal_because == ("states caps and entries of a ledger",)
+    made = counted.dossier(ledger=None, audit=record_file(**public))
+    assert made.to_json()["visibility"] == "public"
+    assert "INTERNAL" not in dossier_page(made)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +157,8 @@ def test_a_word_document_says_the_same(counted: Files, tmp_path: Path) -> None:
     document = docx.Document(str(out / "dossier.docx"))
     paragraphs = [one.text for one in document.paragraphs]
     marks = re.compile(r"^(#+ |\* )|\*+")
-    lines = [marks.sub("", line) for line in (out / "dossier.md").read_text().splitlines()]
+    text = html.unescape(re.sub(r"\\([\\`*\[\]|])", r"\1", (out / "dossier.md").read_text()))
+    lines = [marks.sub("", line) for line in text.splitlines()]
     signed = [row.cells[0].text for row in document.tables[0].rows]
     written = {marks.sub("", text) for text in paragraphs} | {f"{name}: {BLANK}" for name in signed}
     assert {line for line in lines if line} <= written

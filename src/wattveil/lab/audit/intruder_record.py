@@ -108,8 +108,9 @@ def intruder_record(
 
 
 def write_record(record: Mapping[str, object], path: Path, key: Ed25519PrivateKey) -> None:
-    """Sign a record and write it."""
+    """Sign a record and write it to a new file, for its owner alone unless it is public."""
     signed = {**record, "signature": sign(record, key)}
+    path.touch(mode=0o666 if record["visibility"] == "public" else 0o600, exist_ok=False)
     path.write_text(json.dumps(signed, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
