@@ -36,7 +36,7 @@ def dossier(
     audit: Annotated[Path | None, typer.Option(help="Record of `wattveil audit --record`.")] = None,
     answers: Annotated[
         Path | None,
-        typer.Option(help="Answers of a person: the file answers.toml of an earlier dossier."),
+        typer.Option(help="Your answers: answers.toml of an earlier dossier, filled in."),
     ] = None,
     key: Annotated[
         Path | None, typer.Option(help="Public key that must have signed the release.")
@@ -75,7 +75,7 @@ def dossier(
 def _show(console: Console, made: Dossier, out: Path) -> None:
     filled, answerable = made.from_files
     console.print(
-        f"{filled} of {answerable} clauses answered from files;"
+        f"{filled} of the {answerable} clauses that files can answer are answered;"
         f" {len(made.open_questions)} questions for a person.",
         highlight=False,
     )

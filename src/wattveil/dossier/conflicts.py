@@ -12,7 +12,7 @@ from typing import Any
 from wattveil.bundle import keys
 from wattveil.bundle.manifest import Manifest
 from wattveil.dossier.evidence import Evidence
-from wattveil.products.public_estimate import delta_warning
+from wattveil.products.public_estimate import delta_warning, epsilon_warning
 
 MAX_AUDIT_AGE = timedelta(days=365)
 """After which a record of attacks is reported as old."""
@@ -63,6 +63,9 @@ def _manifest(evidence: Evidence) -> Iterator[Conflict]:
             " and sign with it."
         )
         yield Conflict(text=text, files=f"{name}, signature; --key", is_warning=True)
+    if warning := epsilon_warning(float(request["epsilon"])):
+        text = f"{warning[0].upper()}{warning[1:]}"
+        yield Conflict(text=text, files=f"{name}, request.epsilon", is_warning=True)
     if warning := delta_warning(float(request["delta"]), request["customers"]):
         text = f"Delta is too large: {warning}"
         yield Conflict(text=text, files=f"{name}, request.delta, request.customers")
@@ -75,8 +78,12 @@ def _manifest(evidence: Evidence) -> Iterator[Conflict]:
     if request["real_ids"]:
         text = "Labels are published under real ids: each one is about a named customer."
         yield Conflict(text=text, files=f"{name}, request.real_ids", is_warning=True)
+    if manifest["other_releases_on_same_people"] == "unknown":
+        text = "The curator does not state whether there are other releases about these customers."
+        files = f"{name}, other_releases_on_same_people"
+        yield Conflict(text=text, files=files, is_warning=True)
     if isinstance(manifest["cumulative"], str):
-        text = "No ledger counted the release: the sum over releases rests on the curator's list."
+        text = "No ledger counted the release: the total relies on the curator's statement."
         yield Conflict(text=text, files=f"{name}, cumulative", is_warning=True)
 
 
@@ -90,7 +97,7 @@ def _ledger(evidence: Evidence) -> Iterator[Conflict]:
     name = evidence.files["ledger"]
     for finding in ledger.findings:
         if not finding.holds:
-            text = f"The ledger is not sound: not true that {finding.check} ({finding.seen})."
+            text = f"Ledger check failed: {finding.check} ({finding.seen})."
             yield Conflict(text=text, files=name)
     if not ledger.counted:
         text = "The ledger has no charge of this release at the place that the manifest states."

@@ -259,9 +259,22 @@ def _attacks(record: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def _over_releases(manifest: Mapping[str, Any]) -> str:
+    """Return what is known of other releases: counted by a ledger, or stated by the curator."""
+    stated = manifest["other_releases_on_same_people"]
+    replaced = manifest["supersedes"]
+    return " ".join(
+        [
+            *sentences(manifest["cumulative"]),
+            f"Other releases about the same customers, as stated by the curator: {stated}.",
+            *([] if replaced == "none" else [f"Replaces release {replaced}."]),
+        ]
+    )
+
+
 DERIVED = {
     ("manifest", "cumulative_text"): _Derived(
-        "cumulative", lambda manifest: " ".join(sentences(manifest["cumulative"]))
+        "cumulative, other_releases_on_same_people, supersedes", _over_releases
     ),
     ("manifest", "mechanism_names"): _Derived(
         "products[].runs[].mechanisms[].mechanism",
