@@ -117,6 +117,7 @@ class _Stager(FileColumns):
     def run(self) -> tuple[Path, FoundLayout]:
         """Write the rows; return their file and layout."""
         self._refuse_open_quotes()
+        self._refuse_other_meanings()
         self._choose_group()
         self._find_sensors()
         stamp_us, aware = self._stamp()
