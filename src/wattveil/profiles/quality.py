@@ -8,6 +8,7 @@ from plotly.graph_objects import Figure
 
 from wattveil.profiles.build import ProfileBuild
 from wattveil.profiles.time_grid import TimeGrid
+from wattveil.readings.options import ASSUMED_UTC
 from wattveil.web.charts import BLUE, GREY, ReportFigure, add_band, new_figure, panel
 from wattveil.web.formatting import format_share
 from wattveil.web.pages import PageTable, write_internal_page
@@ -28,7 +29,7 @@ def write_quality_page(build: ProfileBuild, path: str | Path) -> None:
         (f"{len(profiles):,}", "profiles"),
         (f"{profiles.grid.columns}", f"columns, {profiles.timezone}"),
     ]
-    if report.warnings:
+    if ASSUMED_UTC in report.assumptions:
         facts.append(("UTC", "assumed: stamps have no offset, and no time zone was given"))
     in_no_profile = [
         ("of these: in two cells of the grid, so in no profile", account.straddling),

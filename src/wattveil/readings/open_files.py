@@ -21,8 +21,8 @@ from wattveil.readings.formats.sections import SCHEMA as SECTIONS_SCHEMA
 from wattveil.readings.formats.sections import SECTIONED, section_batches
 from wattveil.readings.formats.staging import STAGED_TABLE, stage
 from wattveil.readings.formats.table_columns import FoundLayout
-from wattveil.readings.home_names import home_names
-from wattveil.readings.options import Implausible, MeasuredIn, ReadOptions, Stamp
+from wattveil.readings.home_names import home_names, numbered_files, refuse_copies
+from wattveil.readings.options import NAMED_BY_FILE, Implausible, MeasuredIn, ReadOptions, Stamp
 from wattveil.readings.recognition import (
     KnownFile,
     direct_layout,
@@ -81,6 +81,10 @@ def open_files(
     homes = home_names(files)
     add_homes(database.connection, homes)
     opened = _plain_files(database, homes, options)
+    if opened.layout is not None and NAMED_BY_FILE in opened.layout.assumptions:
+        refuse_copies(homes, files)
+        said = (*opened.layout.assumptions, *numbered_files(homes.values()))
+        opened = replace(opened, layout=replace(opened.layout, assumptions=said))
     return replace(opened, origins=list(known), passed_over=passed_over)
 
 

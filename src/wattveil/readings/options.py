@@ -24,6 +24,8 @@ from wattveil.readings.schema import (
 )
 from wattveil.readings.timestamps import TimeZone
 
+NAMED_BY_FILE = "customer: the name of the file, as no column names it"
+NUMBERED_FILES = "customers: one per file, though names of files differ only by numbers"
 ASSUMED_UTC = "timezone: UTC, as stamps have no offset and no time zone is given"
 """Assumption about stamps of an unknown zone. It is shown as a warning wherever it holds."""
 

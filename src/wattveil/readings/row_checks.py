@@ -24,7 +24,13 @@ from rich.table import Table
 
 from wattveil.readings import schema
 from wattveil.readings.formats.table import TableRows
-from wattveil.readings.options import ASSUMED_UTC, Estimated, MeasuredIn, ReadOptions
+from wattveil.readings.options import (
+    ASSUMED_UTC,
+    NUMBERED_FILES,
+    Estimated,
+    MeasuredIn,
+    ReadOptions,
+)
 from wattveil.readings.schema import ALLOWED_MINUTES, EARLIEST_YEAR, LATEST_YEAR, MAX_KW
 from wattveil.readings.sources import one_of
 from wattveil.readings.timestamps import MINUTE_US
@@ -179,9 +185,16 @@ class ReadingReport(PrivateResult):
     @property
     def warnings(self) -> tuple[str, ...]:
         """Assumptions that may be wrong for most users of such data."""
-        if ASSUMED_UTC not in self.assumptions:
-            return ()
-        return (f"{ASSUMED_UTC}; state it, such as --timezone Europe/Berlin",)
+        remedies = {
+            ASSUMED_UTC: "state it, such as --timezone Europe/Berlin",
+            NUMBERED_FILES: "state --customer NAME if all are of one home",
+        }
+        return tuple(
+            f"{assumption}; {remedy}"
+            for begin, remedy in remedies.items()
+            for assumption in self.assumptions
+            if assumption.startswith(begin)
+        )
 
     def lines(self) -> list[tuple[str, int]]:
         """Return the report as texts and counts, the rows read first."""

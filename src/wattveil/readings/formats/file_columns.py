@@ -27,6 +27,7 @@ from wattveil.readings.formats.known_formats import (
     stamp_columns,
     unit_of,
 )
+from wattveil.readings.formats.meaning_checks import homes_of, other_energy, sums_beside_parts
 from wattveil.readings.formats.table import add_midnights
 from wattveil.readings.formats.table_columns import plain_name, unit_in_name
 from wattveil.readings.options import DecimalMark, MeasuredIn, ReadOptions, Stamp
@@ -350,6 +351,44 @@ class FileColumns:
             return
         if len(self._distinct(self._text(column))) > 1:
             self._sensors = column
+            self._check_sensors(column)
+
+    def _check_sensors(self, column: str) -> None:
+        """Reject sensors of one file that may be of several homes, or of which one is a sum."""
+        query = f"SELECT DISTINCT filename, {self._text(column)} AS s FROM {self._scan.sql}"
+        files: dict[object, list[str]] = {}
+        for file, sensor in self._rows(f"{query} WHERE s IS NOT NULL ORDER BY ALL"):
+            files.setdefault(file, []).append(str(sensor))
+        for sensors in files.values():
+            homes = homes_of(sensors, self._words)
+            if len(homes) > 1 and self._options.customer is None:
+                expected = "sensors of one home, or customer=NAME if they are; else one file a home"
+                shown = ", ".join(names[0] for names in homes.values())
+                raise self._refuse(f"column {ident(column)}", expected, shown)
+            for names in homes.values():
+                if doubled := sums_beside_parts(names):
+                    raise self._refuse(f"column {ident(column)}", *doubled)
+
+    def _refuse_other_meanings(self) -> None:
+        """Reject a file of common names that may be of other energy or of several homes."""
+        stated = "value" in self._options.columns
+        if not stated and (other := other_energy(self._found)) is not None:
+            raise self._refuse(*other)
+        named = (
+            self._options.customer
+            or self._one("customer")
+            or self._found.from_letterhead("customer")
+        )
+        if not self._known.generic or named:
+            return
+        for column in self._found.roles.get("register", ()):
+            meters = [meter for meter in self._distinct(self._text(column)) if meter]
+            if len(meters) > 1:
+                expected = (
+                    "one meter; customer=NAME if all are of one home,"
+                    f" columns={{'customer': {column!r}}} if each is a home"
+                )
+                raise self._refuse(f"column {ident(column)}", expected, meters[:_SHOWN_WORDS])
 
     def _customer(self) -> str:
         if not self._sensors and (column := self._one("customer")):

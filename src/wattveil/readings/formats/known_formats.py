@@ -109,6 +109,7 @@ class Header:
     names: tuple[str, ...]
     has_names: bool = True  # the file has this line; otherwise its columns have no names
     letterhead: Mapping[str, str] = field(default_factory=dict)
+    above: tuple[tuple[str, ...], ...] = ()  # cells of the lines of the letterhead
 
     @cached_property
     def plain(self) -> dict[str, str]:
@@ -338,18 +339,27 @@ def headers(head: str) -> Iterable[Header]:
     lines = io.StringIO(head, newline=None).read().split("\n")[:_MAX_LETTERHEAD]
     letterhead: dict[str, str] = {}
     previous: list[str] = []
+    above: list[tuple[str, ...]] = []
     for number, line in enumerate(lines):
         if not line.strip():
             continue
         delimiter = max(_DELIMITERS, key=line.count)
         if delimiter not in line:
             _read_letterhead(letterhead, [line], previous)
+            above.append(tuple(line.split(":", 1)))
             continue
         cells = split_line(line, delimiter)
         if sum(bool(cell) for cell in cells) >= _MIN_COLUMNS or cells[0] == "":
             names = completed(cells)
-            yield Header(line=number, delimiter=delimiter, names=names, letterhead=dict(letterhead))
+            yield Header(
+                line=number,
+                delimiter=delimiter,
+                names=names,
+                letterhead=dict(letterhead),
+                above=tuple(above),
+            )
         _read_letterhead(letterhead, cells, previous)
+        above.append(tuple(cells))
         previous = cells
 
 
@@ -429,6 +439,12 @@ def _directions() -> dict[str, str]:
 def _qualities() -> dict[str, str]:
     table = _table()["words"]["qualities"]
     return {text: meaning for meaning, texts in table.items() for text in texts}
+
+
+def words_of(kind: str) -> Mapping[str, Any]:
+    """Return the words or patterns of a kind, by meaning."""
+    found: dict[str, Any] = _table()["words"][kind]
+    return found
 
 
 def direction_of(text: str, words: Mapping[str, str] | None = None) -> str | None:

@@ -35,7 +35,7 @@ from wattveil.readings.formats.known_formats import (
 )
 from wattveil.readings.formats.resampling import DAY_MINUTES, Resampling
 from wattveil.readings.formats.table_columns import FoundLayout, LongTable, plain_name
-from wattveil.readings.options import MeasuredIn, ReadOptions, Stamp
+from wattveil.readings.options import NAMED_BY_FILE, MeasuredIn, ReadOptions, Stamp
 from wattveil.readings.schema import ALLOWED_MINUTES
 from wattveil.readings.sources import ident, literal, literals
 from wattveil.readings.timestamps import DAY_US, MINUTE_US
@@ -117,6 +117,7 @@ class _Stager(FileColumns):
     def run(self) -> tuple[Path, FoundLayout]:
         """Write the rows; return their file and layout."""
         self._refuse_open_quotes()
+        self._refuse_other_meanings()
         self._choose_group()
         self._find_sensors()
         stamp_us, aware = self._stamp()
@@ -394,9 +395,9 @@ class _Stager(FileColumns):
             found.append(f"unit: {self._unit_name}")
         if (self._sensors or self._one("customer") is None) and self._known.layout != "matrix":
             stated = self._options.customer or self._found.from_letterhead("customer")
-            origin = "the letterhead" if stated else "the name of the file"
             if self._options.customer is None:
-                found.append(f"customer: {origin}, as no column names it")
+                letterhead = "customer: the letterhead, as no column names it"
+                found.append(letterhead if stated else NAMED_BY_FILE)
         for role, names in self._found.roles.items():
             found.append(f"{role}: column {', '.join(map(repr, names[:4]))}")
         if self._known.layout != "rows":
