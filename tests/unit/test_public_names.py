@@ -82,6 +82,8 @@ def test_no_seed_reaches_the_noise() -> None:
         "wattveil.cli.attack.copy",  # who is a member, and planted outliers
         "wattveil.lab.audit.release_audit.audit_release",  # which canaries are in
         "wattveil.cli.audit.audit",  # the same
+        "wattveil.lab.audit.intruder_record.intruder_record",  # who is a member
+        "wattveil.lab.audit.intruder_record._copy_attacks",  # the same
         "wattveil.lab.audit.replay_audit._observe",  # a run of the audit: it cannot be published
         "wattveil.privacy.transcript.record",
         "wattveil.privacy.transcript._SeededNoise.__init__",

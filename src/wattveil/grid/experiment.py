@@ -244,7 +244,8 @@ def difference_interval(
     if metric.compares is Compared.RATIO and effect > -real:
         log_ratio = math.log1p(effect / real)
         reach = limit / real * (log_ratio / (effect / real) if effect else 1.0)
-        return Interval(real * math.expm1(log_ratio - reach), real * math.expm1(log_ratio + reach))
+        highest = min(log_ratio + reach, _MAX_LOG)
+        return Interval(real * math.expm1(log_ratio - reach), real * math.expm1(highest))
     return Interval(max(effect - limit, metric.minimum - real), effect + limit)
 
 
@@ -272,6 +273,7 @@ PAPER_POWER_FACTOR = float(np.cos(np.arctan(0.1)))
 """Reactive power is 10 % of the active power."""
 DRAWS = 10
 _MIN_REDRAWS = 20
+_MAX_LOG = 700.0  # exp(709) is the largest float
 
 
 def compare_on_feeder(

@@ -1,9 +1,7 @@
 """Numbers and curves as plain text, for tables of the command line and of pages."""
 
 import math
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Iterable
 
 _MARKS = "▁▂▃▄▅▆▇█"
 _ESCAPES = str.maketrans(
@@ -77,7 +75,9 @@ def format_share(share: float, decimals: int = 1) -> str:
     return f"{text} %"
 
 
-def sparkline(curve: NDArray[np.float64]) -> str:
+def sparkline(curve: Iterable[float]) -> str:
     """Return a curve as one line of text, from its minimum to its maximum."""
-    height = max(float(np.ptp(curve)), 1e-12)
-    return "".join(_MARKS[round(7 * (value - curve.min()) / height)] for value in curve)
+    values = list(curve)
+    low, high = min(values), max(values)
+    height = max(high - low, 1e-12)
+    return "".join(_MARKS[round(7 * (value - low) / height)] for value in values)

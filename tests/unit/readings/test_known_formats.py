@@ -185,8 +185,8 @@ def test_words_of_unknown_meaning_are_listed_and_can_be_given(tmp_path: Path) ->
 def test_two_homes_in_one_folder_never_merge(tmp_path: Path) -> None:
     """A file that names no customer is one home, named by its file."""
     source = (_SAMPLES / "octopus_30min.csv").read_bytes()
-    for home in ("north", "south"):
-        (tmp_path / f"{home}.csv").write_bytes(source)
+    for home, end in (("north", b""), ("south", b"\n")):  # copies would be refused
+        (tmp_path / f"{home}.csv").write_bytes(source + end)
     readings = read_readings(tmp_path, timezone="Europe/London")
     assert list(_totals(readings)) == ["north", "south"]
     named = read_readings(tmp_path / "north.csv", timezone="Europe/London", customer="home 7")

@@ -277,7 +277,7 @@ def test_table_page_and_files(
     assert result.exit_code == 0, result.output
     for words in (
         "Private",
-        "Left out: mechanism must be one for 24 slots (this one supports at most 3)",
+        "Omitted: mechanism must be one for 24 slots (this one supports at most 3)",
         'diffprivlib needs packages that are not installed: pip install "wattveil[bench]"',
         "nearest centroid",
         "released labels",
