@@ -25,6 +25,7 @@ from wattveil.privacy.guarantee import Tier
 from wattveil.products.product import Work
 from wattveil.products.public_estimate import rounding_notes
 from wattveil.products.request import ReleaseRequest
+from wattveil.products.ruled_load import rule_plan
 from wattveil.profiles import Profiles, TimeGrid
 from wattveil.terminal import plain, refusals, working
 from wattveil.web.formatting import format_share
@@ -208,6 +209,8 @@ def show_plan(console: Console, plan: ReleasePlan) -> None:
             " The list is not compared with the data: check its spelling.",
             highlight=False,
         )
+    if rule := rule_plan(plan.request):
+        console.print(plain(rule), highlight=False)
     for warning in plan.request.warnings:
         console.print(f"[yellow]warning[/] {warning}", highlight=False)
 

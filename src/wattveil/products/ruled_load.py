@@ -14,9 +14,11 @@ from numpy.typing import ArrayLike
 from wattveil.arrays import Floats
 from wattveil.numerics.groups.aggregation_rule import (
     ALPHA,
+    Z_COUNT,
     AggregationRule,
     CellLimits,
     CellStatus,
+    cell_names,
     cells_of,
     decide,
     max_shares,
@@ -198,6 +200,19 @@ def rule_steps(rule: AggregationRule) -> tuple[str, ...]:
         " within one release: other lists or orders of groups in another release may be differenced"
     )
     return tested, joined
+
+
+def rule_plan(request: ReleaseRequest) -> str:
+    """Return what the rule of a request may do to its groups, for its plan; empty without one."""
+    if (rule := rule_of(request)) is None:
+        return ""
+    coarser = ", ".join(cell_names(request.levels)[len(request.levels) :])
+    merged = f" is merged with its neighbours in the list ({coarser}) or" if coarser else ""
+    return (
+        f"Rule {rule}: a group is published if its noisy count is at least {rule.min_customers - 1}"
+        f" plus {Z_COUNT:.2f} standard deviations of its noise, and its load shows that no customer"
+        f" has more than {rule.max_share_percent:g} % of it. Any other group{merged} is suppressed."
+    )
 
 
 def rule_sentence(rule: AggregationRule, groups: Table) -> str:

@@ -336,3 +336,13 @@ def test_a_missing_signature_is_shown_as_absent() -> None:
     assert "Absent, and not counted: the signature." in told
     assert [one["check"] for one in verdict["absent"]] == ["the signature"]
     assert "the signature" not in [one["check"] for one in verdict["findings"]]
+
+
+def test_a_plan_says_what_the_rule_may_do() -> None:
+    """The least count that is published, and which groups would stand together."""
+    grouped = ["--by", "class", "--levels", "home,shop", *LIGHT]
+    said = " ".join(run(*UNCONFIRMED, *grouped, "--rule", "15/20", "--plan").split())
+    assert "at least 14 plus 3.09 standard deviations" in said
+    assert "no customer has more than 20 %" in said
+    assert "merged with its neighbours in the list (all groups together)" in said
+    assert "Rule" not in run(*UNCONFIRMED, *grouped, "--plan")

@@ -28,7 +28,7 @@ ALPHA = 1e-3
 _ROUNDING = 1e-6
 """Added to normal quantiles: counts are drawn on a grid, whose law differs from the normal one by
 far less."""
-_Z_COUNT = float(stats.norm.isf(ALPHA)) + _ROUNDING
+Z_COUNT = float(stats.norm.isf(ALPHA)) + _ROUNDING
 _Z_SHARE = float(stats.norm.isf(ALPHA / 2.0)) + _ROUNDING
 """Of each of two bounds, on the number of customers and on their mean load."""
 
@@ -63,7 +63,7 @@ class AggregationRule:
 
         A cell of at most N - 1 customers reaches N - 1 + z std with probability ALPHA at most.
         """
-        return self.min_customers - 1 + _Z_COUNT * std
+        return self.min_customers - 1 + Z_COUNT * std
 
 
 class CellStatus(StrEnum):
