@@ -100,14 +100,17 @@ def dcat(manifest: Manifest, url: str) -> str:
         "dct:spatial": manifest["region"],
         "dcat:theme": {"@id": "http://publications.europa.eu/resource/authority/data-theme/ENER"},
         "dcat:keyword": _keywords(manifest),
-        "dcat:contactPoint": {"@type": "vcard:Organization", "vcard:fn": manifest["contact"]},
+        **_unless_not_stated(
+            manifest["contact"],
+            {"dcat:contactPoint": {"@type": "vcard:Organization", "vcard:fn": manifest["contact"]}},
+        ),
         "dcat:distribution": [
             {
                 "@type": "dcat:Distribution",
                 "dcat:accessURL": {"@id": f"{url}/{one['path']}"},
                 "dcat:mediaType": _media(one["path"]),
                 "dcat:byteSize": one["bytes"],
-                "dct:license": manifest["licence"],
+                **_unless_not_stated(manifest["licence"], {"dct:license": manifest["licence"]}),
             }
             for one in manifest["payload"]
         ],
@@ -120,7 +123,7 @@ def dataset_card(manifest: Manifest, url: str) -> str:
     tables = [table["name"] for part in manifest["products"] for table in part["tables"]]
     header = {
         "pretty_name": manifest["title"],
-        **({} if manifest["licence"] == NOT_STATED else {"license": manifest["licence"].lower()}),
+        **_unless_not_stated(manifest["licence"], {"license": manifest["licence"].lower()}),
         "tags": [*_keywords(manifest), "croissant"],
         "configs": [
             {"config_name": name, "data_files": f"tables/{name}.parquet"} for name in tables
@@ -233,6 +236,10 @@ def _record_set(table: Mapping[str, Any]) -> dict[str, Any]:
 def _bias(one: Mapping[str, Any]) -> str:
     value = "not known" if one["value"] is None else f"{one['value']} {one['unit']}".rstrip()
     return f"{one['source']}, {one['quantity']}: {value} ({one['basis']})"
+
+
+def _unless_not_stated(text: str, fields: dict[str, Any]) -> dict[str, Any]:
+    return {} if text == NOT_STATED else fields
 
 
 def _media(path: str) -> str:

@@ -59,8 +59,8 @@ def registry_record(manifest: Manifest) -> str:
                 [*manifest["preprocessing"], manifest["tuning"]]
             ),
             "mechanisms": _lines(_mechanisms(manifest)),
-            "justification": "Every price is proved on a page that is sealed with a hash of the"
-            " code, and recomputed from this release's manifest by a second accountant.",
+            "justification": "Every privacy cost has a proof, sealed with a hash of the code, and"
+            " is recomputed from this release's manifest by an independent accountant.",
         },
         "administrative": {
             "notes": f"Release {manifest['release_id']}. Contact: {manifest['contact']}.",

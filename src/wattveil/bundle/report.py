@@ -19,7 +19,7 @@ from wattveil.products.registry import product_named
 from wattveil.products.request import NOT_STATED
 from wattveil.products.tables import Table
 from wattveil.web.charts import ReportFigure, colour, new_figure
-from wattveil.web.formatting import format_share
+from wattveil.web.formatting import format_number, format_share
 from wattveil.web.pages import MAIN, PageTable, render_file
 
 
@@ -144,7 +144,9 @@ def _bias_table(manifest: Manifest) -> PageTable:
         (
             one["source"],
             one["quantity"],
-            "not known" if one["value"] is None else f"{float(one['value']):.3g} {one['unit']}",
+            "not known"
+            if one["value"] is None
+            else f"{format_number(float(one['value']))} {one['unit']}",
             one["basis"],
         )
         for one in manifest["bias"]

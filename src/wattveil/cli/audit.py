@@ -155,7 +155,7 @@ def _signing_key(
     """Return the key of a record; refuse, before the work, what could not be written after it."""
     if record is None:
         if key is not None:
-            raise InvalidParameterError("key", "left out without --record", str(key))
+            raise InvalidParameterError("key", "omitted without --record", str(key))
         return None
     check_recordable(request)
     if record.exists():

@@ -52,5 +52,5 @@ def _check(bundle: Path) -> None:
     """Refuse a bundle that fails a check: the records repeat what its manifest claims."""
     failed = [one.check for one in verify_bundle(bundle).findings if not one.holds]
     if failed:
-        rule = "accepted by `wattveil verify`: no records are written of claims that do not hold"
-        raise InvalidFileError(bundle, "bundle", rule, f"not true that {failed[0]}")
+        rule = "a bundle that `wattveil verify` accepts"
+        raise InvalidFileError(bundle, "bundle", rule, f"failed check: {failed[0]}")

@@ -152,7 +152,8 @@ def _verdicts(record: Mapping[str, Any], name: str) -> Iterator[Conflict]:
             text = f"The audit refutes the claim of {one['release']} ({one['method']})."
             yield Conflict(text=text, files=f"{name}, audits")
         elif one["verdict"] != "not refuted":
-            text = f"The audit of {one['release']} ({one['method']}) is no test: {one['verdict']}."
+            audited = f"{one['release']} ({one['method']})"
+            text = f"The audit of {audited} did not test it: {one['verdict']}."
             yield Conflict(text=text, files=f"{name}, audits", is_warning=True)
     if not record["audits"]:
         text = "The audit record has no lower bound on epsilon."

@@ -328,7 +328,7 @@ class Product(ABC):
         if self.is_of_listed_groups(request):
             listed = ", ".join(request.levels)
             if request.rule != NO_RULE:
-                rest = f"that the rule {request.rule} permits to publish"
+                rest = f"that the rule {request.rule} permits to be published"
                 return f"only customers of those listed groups of {request.by} ({listed}) {rest}"
             return f"only customers of the listed groups of {request.by} ({listed})"
         return f"all customers, also those of groups of {request.by} that are not listed"

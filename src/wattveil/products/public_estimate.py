@@ -97,7 +97,7 @@ def epsilon_warning(epsilon: float) -> str | None:
     return (
         f"epsilon = {epsilon:g} is above {MAX_USUAL_EPSILON:g}: the data of one customer may change"
         f" the probability of a result by a factor of e^{epsilon:g}, so the guarantee alone"
-        " protects hardly anybody. Usual values are 0.1 to 10."
+        " offers little protection. Usual values are 0.1 to 10."
     )
 
 

@@ -37,7 +37,7 @@ def home_names(origins: Mapping[Path, str]) -> dict[Path, str]:
         alike.setdefault(_own(origin), set()).add(origin)
     named: dict[str, str] = {}
     for own, some in alike.items():
-        named |= {next(iter(some)): own} if len(some) == 1 else _told_apart(some)
+        named |= {next(iter(some)): own} if len(some) == 1 else _distinguished(some)
     return {path: named[origin] for path, origin in whole.items()}
 
 
@@ -68,7 +68,7 @@ def _own(origin: str) -> str:
     return without_endings(origin.rpartition("/")[2])
 
 
-def _told_apart(origins: set[str]) -> dict[str, str]:
+def _distinguished(origins: set[str]) -> dict[str, str]:
     """Put what differs of the folders before equal names; keep endings where these alone differ."""
     parts = {origin: origin.split("/") for origin in origins}
     folders = [path[:-1] for path in parts.values()]

@@ -5,7 +5,9 @@ when the process ends in any way. So a folder whose lock is free belongs to nobo
 """
 
 import fcntl
+import os
 import shutil
+import stat
 import tempfile
 from pathlib import Path
 
@@ -36,8 +38,11 @@ def _remove_abandoned(within: Path) -> None:
     """Remove the folders of processes that were killed."""
     for lock in within.glob(f"{PREFIX}*/{_LOCK}"):
         try:
-            with lock.open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(lock.parent)
+            # Others may write to the same place: a pipe would block, a link lead elsewhere.
+            with os.fdopen(os.open(lock, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)) as file:
+                found = os.fstat(file.fileno())
+                if stat.S_ISREG(found.st_mode) and found.st_uid == os.getuid():
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(lock.parent)
         except OSError:  # in use, of another user, or just removed
             continue

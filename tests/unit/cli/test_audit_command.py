@@ -164,7 +164,7 @@ def test_a_record_of_simulated_homes_is_public(
     ("options", "says"),
     [
         (["--record", "a.json"], "--key must be given with --record"),
-        (["--key", "utility.key"], "--key must be left out without --record"),
+        (["--key", "utility.key"], "--key must be omitted without --record"),
         (["--record", "a.json", "--replay"], "--record must be omitted with --replay"),
         (["--record", "a.json", "--tier", "instance"], "--record must be for the global tier"),
     ],

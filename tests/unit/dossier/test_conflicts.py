@@ -174,7 +174,7 @@ def test_an_audit_that_could_not_fail_is_a_warning(
     """Without power, or without any bound."""
     audits = [{**audit_record()["audits"][0], "verdict": "inconclusive (no power)"}]  # type: ignore[index]
     found = warnings(counted.evidence(audit=record_file(audits=audits)))
-    assert found == ["The audit of load (paired) is no test: inconclusive (no power)."]
+    assert found == ["The audit of load (paired) did not test it: inconclusive (no power)."]
     assert warnings(counted.evidence(audit=record_file(audits=[]))) == [
         "The audit record has no lower bound on epsilon."
     ]
