@@ -7,8 +7,8 @@ squared sensitivity: it must not exceed 1. Ratios are exact; only the run time v
 K-means takes few steps, since each is a job.
 
 ``PYTHONPATH=. python benchmarks/bench_replay.py``: minutes in memory, an hour or more on Spark.
-``--short`` takes 40 customers and two hostile rows, ``--hostile`` so many rows, and ``--engine``
-one engine.
+``--short`` takes 40 customers and two hostile rows, ``--hostile`` so many rows, ``--engine`` one
+engine, and ``--release`` one release.
 """
 
 import argparse
@@ -42,6 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--short", action="store_true")
     parser.add_argument("--engine", choices=("numpy", "spark"))
+    parser.add_argument("--release", choices=tuple(CASES), dest="name")
     parser.add_argument("--hostile", type=int, default=HOSTILE)
     chosen = parser.parse_args()
     customers, hostile = ((40,), 2) if chosen.short else (CUSTOMERS, chosen.hostile)
@@ -49,15 +50,16 @@ def main() -> None:
     say("| release | engine | replays | queries | worst ratio | faults | seconds |")
     say("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
     found = []
+    names = tuple(CASES) if chosen.name is None else (chosen.name,)
     with pytest.MonkeyPatch.context() as patch:
         remember_constants(patch)
         if chosen.engine != "spark":
-            found += [is_held(name, in_memory, customers, hostile) for name in CASES]
+            found += [is_held(name, in_memory, customers, hostile) for name in names]
         if chosen.engine != "numpy":
             walk_few_steps(patch)
             patch.setitem(os.environ, "PYSPARK_SUBMIT_ARGS", _SPARK_OPTIONS)
             with spark() as engine:
-                found += [is_held(name, engine, customers, hostile) for name in CASES]
+                found += [is_held(name, engine, customers, hostile) for name in names]
     sys.exit(not all(found))
 
 
