@@ -104,15 +104,21 @@ def test_a_neighbour_with_shorter_intervals_changes_no_bit(tmp_path: Path) -> No
     assert len(set(found)) == 1
 
 
-def test_sums_of_doubles_would_not_do(tmp_path: Path) -> None:
-    """These very readings, added as they are, give other last bits in another order."""
-    values = [value for _, start, value in _rows("a") if start.hour == 12]
+@pytest.mark.parametrize("scale", [1, 4_000, 40_000])
+def test_sums_of_doubles_would_not_do(tmp_path: Path, scale: int) -> None:
+    """These very readings, added as they are, give other last bits in another order.
+
+    Below 10,000 kWh a reading, rounded energies are added instead of units; above, units are.
+    """
+    rows = [(name, start, value * scale) for name, start, value in _rows("a")]
+    values = [value for _, start, value in rows if start.hour == 12]
     draw = random.Random(2)  # noqa: S311 -- orders for a test
     orders = [draw.sample(values, len(values)) for _ in range(20)]
     assert len({sum(order) for order in orders}) > 1
     # Independent check: rounded as fractions, added, and divided once.
-    build = build_profiles(read_readings(_parquet(tmp_path / "a.parquet", _rows("a"))))
-    units = sum(round(Fraction(value) * UNITS_PER_KWH) for value in values)
+    path = _parquet(tmp_path / "a.parquet", rows)
+    build = build_profiles(read_readings(path, implausible="accept"))
+    units = sum(round(Fraction(value * UNITS_PER_KWH)) for value in values)
     expected = float(Fraction(units, UNITS_PER_KWH) / Fraction(len(values), 2))
     assert build.profiles.load_kw[0, 12] == expected
 
