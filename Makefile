@@ -82,7 +82,7 @@ format: $(VENV)/.dev ## Reformat the code
 	@$(BIN)/ruff format
 
 seal: $(VENV)/.dev ## List stale seals of proof pages; renew those read again: PAGES="docs/proofs/x.md"
-	@$(BIN)/python tools/seal_proofs.py $(if $(PAGES),--write $(PAGES))
+	@$(BIN)/python -m tools.seal_proofs $(if $(PAGES),--write $(PAGES))
 
 docs: $(VENV)/.dev ## Build the site into site/, offline; a broken link stops it
 	@$(BIN)/python -m zensical build --clean --strict

@@ -9,6 +9,9 @@ and neither are values that are read by name (`getattr`, `vars`).
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+
+from tools.source_code import nodes_of
 
 PUBLIC_ATTRIBUTES = {"choice", "grid", "kmeans", "request", "timezone", "width"}
 """Public choices and released clusters of `Work`, public facts of profiles, columns of `Rows`."""
@@ -25,7 +28,7 @@ def private_calls(
 ) -> Iterator[ast.Call]:
     """Yield the calls in a function that pass a private value, or are methods of one."""
     private = _private_names(function, set(parameters), verdict)
-    for node in ast.walk(function):
+    for node in nodes_of(function):
         if isinstance(node, ast.Call) and _any_private(_inputs(node), private, verdict):
             yield node
 
@@ -40,7 +43,7 @@ def called_functions(call: ast.Call) -> Iterator[ast.expr]:
             case ast.Call(func=ast.Name(id="partial"), args=arguments):
                 yield from arguments
             case ast.Lambda(body=body):
-                yield from (node for node in ast.walk(body) if isinstance(node, ast.expr))
+                yield from (node for node in nodes_of(body) if isinstance(node, ast.expr))
             case _:
                 pass
 
@@ -53,10 +56,11 @@ def parameters(function: ast.FunctionDef) -> list[ast.arg]:
     return [one for one in every if one.arg not in {"self", "cls"}]
 
 
-def type_names(annotation: ast.expr | None) -> set[str]:
+@cache
+def type_names(annotation: ast.expr | None) -> frozenset[str]:
     """Return the names in an annotation, quoted or not; a missing one may be anything."""
     if annotation is None:
-        return {"Any"}
+        return frozenset({"Any"})
     named: set[str] = set()
     waiting: list[ast.AST] = [annotation]
     while waiting:
@@ -74,7 +78,7 @@ def type_names(annotation: ast.expr | None) -> set[str]:
             case _:
                 pass
         waiting += ast.iter_child_nodes(inner)
-    return named
+    return frozenset(named)
 
 
 def _private_names(function: ast.FunctionDef, private: set[str], verdict: Verdict) -> set[str]:
@@ -82,7 +86,7 @@ def _private_names(function: ast.FunctionDef, private: set[str], verdict: Verdic
     while True:
         found = {
             name
-            for node in ast.walk(function)
+            for node in nodes_of(function)
             for target, value in _bindings(node)
             if _is_private(value, private, verdict)
             for name in _roots(target)

@@ -24,6 +24,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from tools.source_code import parsed
+
 REPOSITORY = Path(__file__).parents[1]
 SOURCE = REPOSITORY / "src"
 PAGES = REPOSITORY / "docs" / "proofs"
@@ -87,7 +89,7 @@ def sealed_code(name: str, source: Path = SOURCE) -> tuple[Path, ast.AST]:
         stem = source.joinpath(*parts[:split])
         for path in (stem.with_suffix(".py"), stem / "__init__.py"):
             if path.is_file():
-                node: ast.AST = ast.parse(path.read_text())
+                node: ast.AST = parsed(path.read_text())
                 if parts[split:] == [TOP_LEVEL]:
                     return path, _top_level(node)
                 for part in parts[split:]:

@@ -5,9 +5,22 @@ import io
 import tokenize
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 Definition = ast.FunctionDef | ast.ClassDef | ast.Assign | ast.AnnAssign
+
+
+@cache
+def parsed(source: str) -> ast.Module:
+    """Parse a source. One tree serves all readers of the same text: none of them changes it."""
+    return ast.parse(source)
+
+
+@cache
+def nodes_of(node: ast.AST) -> tuple[ast.AST, ...]:
+    """Return a syntax tree and all nodes under it."""
+    return tuple(ast.walk(node))
 
 
 @dataclass
@@ -24,7 +37,7 @@ class Module:
         """Parse a file."""
         parts = path.relative_to(source).with_suffix("").parts
         module = cls(".".join(parts).removesuffix(".__init__"), path)
-        for node in ast.walk(tree := ast.parse(path.read_text())):
+        for node in nodes_of(tree := parsed(path.read_text())):
             match node:
                 case ast.ImportFrom(module=str(origin), names=imported):
                     for one in imported:
@@ -60,12 +73,13 @@ def span_of(node: ast.AST) -> set[int]:
     return set(range(first, (getattr(node, "end_lineno", None) or first) + 1))
 
 
-def used_nodes(node: ast.AST) -> Iterator[ast.AST]:
+@cache
+def used_nodes(node: ast.AST) -> tuple[ast.AST, ...]:
     """Walk a definition, without the methods of a class and without annotations."""
-    waiting = [node]
+    waiting, found = [node], []
     while waiting:
         inner = waiting.pop()
-        yield inner
+        found.append(inner)
         for field_name, value in ast.iter_fields(inner):
             if field_name in {"annotation", "returns"}:
                 continue
@@ -76,9 +90,11 @@ def used_nodes(node: ast.AST) -> Iterator[ast.AST]:
                 if isinstance(child, ast.AST)
                 and not (isinstance(inner, ast.ClassDef) and isinstance(child, ast.FunctionDef))
             ]
+    return tuple(found)
 
 
-def code_lines(source: str) -> set[int]:
+@cache
+def code_lines(source: str) -> frozenset[int]:
     """Return the numbers of the lines that hold code: no blanks, comments or docstrings."""
     layout = {
         tokenize.COMMENT,
@@ -92,19 +108,21 @@ def code_lines(source: str) -> set[int]:
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in layout:
             lines.update(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes_of(parsed(source)):
         # A string statement documents the module, class, function or constant above it.
         if isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str):
             lines.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    return lines
+    return frozenset(lines)
 
 
+@cache
 def methods_of(node: ast.AST | None) -> dict[str, ast.FunctionDef]:
     """Return the methods of a class; none of anything else."""
     body = node.body if isinstance(node, ast.ClassDef) else []
     return {inner.name: inner for inner in body if isinstance(inner, ast.FunctionDef)}
 
 
+@cache
 def fields_of(node: ast.AST | None) -> dict[str, ast.AST]:
     """Return the declared fields of a class."""
     body = node.body if isinstance(node, ast.ClassDef) else []

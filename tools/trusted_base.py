@@ -48,6 +48,7 @@ from tools.source_code import (
     functions_of,
     is_within,
     methods_of,
+    nodes_of,
     span_of,
     used_nodes,
 )
@@ -282,7 +283,7 @@ class Graph:
             for name, node in module.definitions.items()
             if isinstance(node, ast.ClassDef)
             and name in {*self.holders, "BoundedTotals", "PrivateTable", "PrivateValue"}
-            for inner in ast.walk(node)
+            for inner in nodes_of(node)
             if isinstance(inner, ast.Attribute)
             and _is_own(inner.value)
             and inner.attr.startswith("_")
@@ -311,7 +312,7 @@ class Graph:
         own = [one for one in parameters(function) if type_names(one.annotation) & self.holders]
         return bool(own) or any(
             self._verdict(module, name, node)
-            for node in ast.walk(function)
+            for node in nodes_of(function)
             if isinstance(node, ast.Call)
         )
 
@@ -320,7 +321,7 @@ class Graph:
         calls = {
             name: {
                 place[2]
-                for node in ast.walk(function)
+                for node in nodes_of(function)
                 for other in self._references(module, name, node)
                 if (place := self.find(other)) is not None
             }
@@ -342,7 +343,7 @@ class Graph:
             and node.attr in self.hidden
             and not _is_own(node.value)
             and not _names(node.value, module)
-            for node in ast.walk(function)
+            for node in nodes_of(function)
         )
 
     def _private_flow(self, module: Module, name: str, node: ast.AST) -> Iterator[str]:
@@ -478,17 +479,17 @@ class Graph:
         return {path: len(code_lines(path.read_text()) & span) for path, span in spans.items()}
 
 
-def _declared_types(node: ast.AST) -> set[str]:
+def _declared_types(node: ast.AST) -> frozenset[str]:
     """Return the types that an alias stands for, or that a class inherits from."""
     match node:
         case ast.ClassDef(bases=bases):
-            return {name for base in bases for name in type_names(base)}
+            return frozenset(name for base in bases for name in type_names(base))
         case ast.Assign(
             value=ast.Name() | ast.Attribute() | ast.Subscript() | ast.BinOp() as value
         ):
             return type_names(value)
         case _:
-            return set()
+            return frozenset()
 
 
 def _is_own(node: ast.AST) -> bool:
