@@ -41,6 +41,7 @@ bench: $(VENV)/.dev ## Measure speed against named peers, as ratios in one run (
 
 soak: $(VENV)/.dev ## Statistical tests on twenty times the samples, 10,000 mutated files per reader, 1,000 kills, 20 clusters, 1,000,000 requests (long)
 	@WATTVEIL_SOAK=20 $(BIN)/pytest -n 2 --timeout=0 tests/statistical
+	@WATTVEIL_SOAK=1 $(BIN)/pytest -n 2 --timeout=0 -m long
 	@echo "==> audit lower bounds beside the claims"
 	@PYTHONPATH=. WATTVEIL_SOAK=20 $(BIN)/python benchmarks/audit_table.py
 	@PYTHONPATH=. $(BIN)/python benchmarks/fuzz_readers.py

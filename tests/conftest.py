@@ -53,6 +53,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     end of the other's list. It also keeps tests together that share a server. Tests on Spark follow
     the pages, one of which uses it: only the process that begins with the pages starts a Spark.
 
+    Tests that are marked `long` are left to `make soak`: further cases of a statistical test, of
+    which one stays here.
+
     Thousands of runs of the same lines need not be traced: every line is covered by other tests.
     Tracing them takes half as long again, or as long again, as running them.
     """
@@ -62,6 +65,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(folder)
         if folder in _UNTRACED_FOLDERS:
             item.add_marker("no_cover")
+    if not os.environ.get("WATTVEIL_SOAK"):
+        config.hook.pytest_deselected(
+            items=[one for one in items if one.get_closest_marker("long")]
+        )
+        items[:] = [one for one in items if not one.get_closest_marker("long")]
     on_spark = {item for item in items if "spark" in getattr(item, "fixturenames", ())}
     items.sort(key=lambda item: _rank(item, is_on_spark=item in on_spark))
     if config.getoption("--few-examples"):

@@ -40,6 +40,7 @@ def test_london_half_hourly_against_plain_python() -> None:
     assert np.allclose(build.profiles.load_kw, expected, rtol=1e-12, atol=0)
 
 
+@pytest.mark.long
 def test_london_hourly_agrees_with_half_hourly() -> None:
     """Two files of the same homes, wide by hour and long by half-hour, give the same profiles.
 

@@ -99,7 +99,9 @@ def test_histogram(neighbours: Neighbours, squared: float) -> None:
 
 
 @pytest.mark.usefixtures("repeated_runs")
-@pytest.mark.parametrize("neighbours", [ZERO_OUT, REPLACE_ONE])
+@pytest.mark.parametrize(
+    "neighbours", [pytest.param(ZERO_OUT, marks=pytest.mark.long), REPLACE_ONE]
+)
 def test_count_is_a_histogram_of_one_cell(neighbours: Neighbours) -> None:
     """A count of all customers has noise scale 1 / s: who is replaced has no other cell to go."""
     budget = Budget(guarantee(neighbours=neighbours))

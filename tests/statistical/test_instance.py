@@ -95,7 +95,7 @@ def worst_difference(rows: Floats, exact: InstanceDiagnostics) -> Floats:
     return max(differences, key=lambda v: float(v @ inverse @ v))
 
 
-@pytest.mark.parametrize("colour", ["coloured", "white"])
+@pytest.mark.parametrize("colour", ["coloured", pytest.param("white", marks=pytest.mark.long)])
 def test_released_centroids_have_the_stated_covariance(
     colour: str, many_fits: Callable[[str], Fits]
 ) -> None:

@@ -184,8 +184,9 @@ def test_bad_share_plans_are_named(field: str, changes: dict[str, object]) -> No
         plan_shares(**arguments)  # type: ignore[arg-type]  # wrong on purpose
 
 
+@pytest.mark.no_cover
 @pytest.mark.usefixtures("cached_constants")
-@pytest.mark.parametrize("normalise", [False, True])
+@pytest.mark.parametrize("normalise", [pytest.param(False, marks=pytest.mark.long), True])
 def test_clusters(*, normalise: bool) -> None:
     """Error of the centroids and accuracy loss on homes that the plan has not seen, as planned."""
     estimator = PrivateKMeans(n_clusters=5, epsilon=2.0, normalise=normalise, clip_kw=2.0)

@@ -17,8 +17,9 @@ KNOWN: dict[str, Any] = {"typical_kw": 0.54, "log_std": 0.69, "delta": 1e-6}
 """Median and spread of the simulated sizes: what a utility knows of its customers."""
 
 
+@pytest.mark.no_cover
 @pytest.mark.usefixtures("cached_constants")
-@pytest.mark.parametrize("epsilon", [1.0, 3.0])
+@pytest.mark.parametrize("epsilon", [1.0, pytest.param(3.0, marks=pytest.mark.long)])
 def test_planned_error_is_the_realised_error(epsilon: float) -> None:
     """Within 25 % over 100 runs, for the mean shape and the duration curve of a day."""
     load_kw = simulated_homes(CUSTOMERS)
@@ -38,6 +39,8 @@ def test_planned_error_is_the_realised_error(epsilon: float) -> None:
     assert planned == pytest.approx(math.sqrt(np.mean(curves)), rel=0.25)
 
 
+@pytest.mark.long
+@pytest.mark.no_cover
 @pytest.mark.usefixtures("cached_constants")
 def test_planned_error_of_three_groups() -> None:
     """Within 25 %, as a mean over groups, for the shapes of three groups of the same homes."""

@@ -113,6 +113,7 @@ def test_counts_err_by_the_number_of_customers_in_common() -> None:
     assert np.array_equal(public.counts_variance, cells.counts_variance)
 
 
+@pytest.mark.no_cover
 @pytest.mark.usefixtures("cached_constants")
 @pytest.mark.parametrize("normalise", [False, True])
 def test_stated_errors_cover_the_error_of_every_cluster(*, normalise: bool) -> None:
@@ -245,6 +246,7 @@ def median_losses(rows: Floats, *, normalise: bool) -> tuple[float, float]:
     return float(np.median(ours)), min(float(np.median(one)) for one in means)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("cached_constants")
 def test_one_mean_profile_is_no_better_where_there_are_no_clusters(
     monkeypatch: pytest.MonkeyPatch,
