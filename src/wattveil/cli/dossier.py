@@ -1,6 +1,7 @@
 """The command `dossier`: what a regulator asks, answered from the files of a release."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,8 +10,14 @@ from rich.console import Console
 
 from wattveil.bundle import keys
 from wattveil.cli.option_groups import EXECUTION
-from wattveil.dossier.clauses import standard_names
-from wattveil.dossier.dossier_document import Dossier, make_dossier, read_answers, write_dossier
+from wattveil.dossier.clauses import ANSWERS_FILE, standard_names
+from wattveil.dossier.dossier_document import (
+    FILES,
+    Dossier,
+    make_dossier,
+    read_answers,
+    write_dossiers,
+)
 from wattveil.dossier.dossier_docx import dossier_docx
 from wattveil.dossier.evidence import Evidence
 from wattveil.errors import InvalidParameterError
@@ -18,8 +25,8 @@ from wattveil.terminal import plain, refusals, working
 
 EPILOGS = {
     "dossier": (
-        "Example: wattveil dossier bundle --standard nist-800-226 --ledger ledger.jsonl"
-        " --audit audit.json --key utility.key.pub --out dossier"
+        "Example: wattveil dossier bundle --standard nist-800-226 --standard ofgem --ledger"
+        " ledger.jsonl --audit audit.json --key utility.key.pub --out dossier"
     )
 }
 
@@ -28,15 +35,23 @@ def dossier(
     context: typer.Context,
     bundle: Annotated[Path, typer.Argument(help="Folder that `wattveil release` wrote.")],
     *,
-    standard: Annotated[str, typer.Option(help=f"One of {', '.join(standard_names())}.")],
-    out: Annotated[Path, typer.Option(help="New folder for the documents.")] = Path("dossier"),
+    standard: Annotated[
+        list[str],
+        typer.Option(
+            help=f"One of {', '.join(standard_names())}. May be repeated: one document each."
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(help="New folder for the documents; for several standards, a folder each."),
+    ] = Path("dossier"),
     ledger: Annotated[
         Path | None, typer.Option(help="Export of `wattveil admin ledger export`.")
     ] = None,
     audit: Annotated[Path | None, typer.Option(help="Record of `wattveil audit --record`.")] = None,
     answers: Annotated[
         Path | None,
-        typer.Option(help="Your answers: answers.toml of an earlier dossier, filled in."),
+        typer.Option(help="Your answers: answers.toml of any earlier dossier, filled in."),
     ] = None,
     key: Annotated[
         Path | None, typer.Option(help="Public key that must have signed the release.")
@@ -52,7 +67,7 @@ def dossier(
         bool, typer.Option("--json", help="Print the dossier as JSON.", rich_help_panel=EXECUTION)
     ] = False,
 ) -> None:
-    """Write the dossier of a release for a standard; exit with 1 if its files conflict."""
+    """Write the dossier of a release for each standard; exit with 1 if its files conflict."""
     with refusals(context), working(Console(stderr=True)) as started:
         if out.exists() or not out.absolute().parent.is_dir():
             raise InvalidParameterError("out", "a new folder in one that exists", str(out))
@@ -61,27 +76,34 @@ def dossier(
         signing = None if sign is None else keys.read_key(sign)
         started("reading")
         evidence = Evidence.read(bundle, ledger=ledger, audit=audit, trusted=trusted)
-        made = make_dossier(evidence, standard, answers=said)
-        word = dossier_docx(made) if docx else None
-        write_dossier(made, out, key=signing, word=word)
+        names = dict.fromkeys(standard)
+        made = [make_dossier(evidence, name, answers=said) for name in names]
+        words = [dossier_docx(one) for one in made] if docx else []
+        write_dossiers(made, out, answers=said, key=signing, words=words)
     if as_json:
-        typer.echo(json.dumps(made.to_json(), indent=2))
+        records = [one.to_json() for one in made]
+        typer.echo(json.dumps(records if len(records) > 1 else records[0], indent=2))
     else:
         _show(Console(), made, out)
-    if made.has_conflicts:
+    if any(one.has_conflicts for one in made):
         raise typer.Exit(1)
 
 
-def _show(console: Console, made: Dossier, out: Path) -> None:
-    filled, answerable = made.from_files
-    console.print(
-        f"{filled} of the {answerable} clauses that files can answer are answered;"
-        f" {len(made.open_questions)} questions for a person.",
-        highlight=False,
-    )
-    for one in made.conflicts:
-        colour = "yellow" if one.is_warning else "red"
-        text = plain(f"{one.text} ({one.files})")
-        console.print(f"[{colour}]{one.kind}[/] {text}", highlight=False)
-    console.print(f"  read, print, sign  {plain(str(out / 'dossier.html'))}", highlight=False)
-    console.print(f"  fill in            {plain(str(out / 'answers.toml'))}", highlight=False)
+def _show(console: Console, made: Sequence[Dossier], out: Path) -> None:
+    pages = []
+    for one in made:
+        filled, answerable = one.from_files
+        console.print(
+            f"{one.standard.id}: {filled} of the {answerable} clauses that files can answer are"
+            f" answered; {len(one.open_questions)} questions for a person.",
+            highlight=False,
+        )
+        pages.append(out / one.standard.id / FILES[0] if len(made) > 1 else out / FILES[0])
+    for found in dict.fromkeys(found for one in made for found in one.conflicts):
+        colour = "yellow" if found.is_warning else "red"
+        text = plain(f"{found.text} ({found.files})")
+        console.print(f"[{colour}]{found.kind}[/] {text}", highlight=False)
+    for page in pages:
+        console.print(f"  read, print, sign  {plain(str(page))}", highlight=False)
+    console.print(f"  fill in            {plain(str(out / ANSWERS_FILE))}", highlight=False)
+    console.print("  then repeat the command with --answers", highlight=False)

@@ -2,7 +2,8 @@
 
 A standard is a file of `standards/`. An answer is a text in which ``{manifest.guarantee.epsilon}``
 stands for a field; ``[]`` stands for every entry of a list. An answer is *filled* if each of its
-fields is in the files that were given. A question is for a person: the answer is in no file.
+fields is in the files that were given; what is missing is marked in it, and becomes a question. A
+question is for a person: the answer is in no file. One question has one answer, in all standards.
 """
 
 import re
@@ -13,10 +14,13 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from wattveil.dossier.evidence import Evidence, Field
+from wattveil.dossier.evidence import Evidence, Field, Gap
 from wattveil.errors import InvalidParameterError, one_of
 
 _FIELD = re.compile(r"\{([a-z]+)\.([a-z0-9_.\[\]]+)\}")
+_MAX_INLINE = 100
+"""Characters of a list that is part of a sentence; a longer one is set apart."""
+ANSWERS_FILE = "answers.toml"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,21 +43,72 @@ class Standard:
     title: str
     edition: str
     source: str
-    """Address of the publisher's page."""
+    """Address of the text, or of the publisher's page about it."""
+    needs_rule: bool = False
+    """Whether it is about aggregation rules, which a release has with ``--rule`` only."""
     wording: str
     """What the names of the clauses were taken from, and what is left to the reader."""
     clauses: Sequence[Clause]
+
+    @property
+    def questions(self) -> tuple[str, ...]:
+        """Questions that are in no file, whatever files are given."""
+        return tuple(question for one in self.clauses for question in one.questions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Block:
+    """A part of an answer: a paragraph, a list or a table."""
+
+    text: str = ""
+    items: Sequence[str] = ()
+    rows: Sequence[Mapping[str, str]] = ()
+    """Rows of a table, by column."""
+
+    @property
+    def head(self) -> tuple[str, ...]:
+        """Columns of the table."""
+        return tuple(self.rows[0]) if self.rows else ()
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """Return the cells of each row."""
+        return [tuple(row.get(name, "") for name in self.head) for row in self.rows]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
     """A text with its fields filled in."""
 
-    text: str
+    blocks: Sequence[Block]
+    """Empty if no field is known and nobody has stated one."""
     fields: Sequence[Field]
     """Every field that was used, with its file."""
-    missing: Sequence[str] = ()
-    """Fields that are in no file that was given, each with what to do; then the text is empty."""
+    gaps: Sequence[Gap] = ()
+    """Fields that are in no file that was given."""
+    said: Mapping[str, str]
+    """A person's answer to the question of each gap; empty where it is still open."""
+
+    @property
+    def text(self) -> str:
+        """The whole answer in one line."""
+        parts = []
+        for one in self.blocks:
+            rows = [
+                ", ".join(f"{name} {cell}" for name, cell in row.items() if cell)
+                for row in one.rows
+            ]
+            parts.append(one.text or "; ".join([*one.items, *rows]) + ".")
+        return " ".join(parts)
+
+    @property
+    def missing(self) -> tuple[Gap, ...]:
+        """Gaps that are still open."""
+        return tuple(gap for gap in self.gaps if not self.said[gap.question])
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        """Questions of gaps that a person has answered."""
+        return tuple(question for question, said in self.said.items() if said)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +122,14 @@ class AnsweredClause:
 
     @property
     def is_filled(self) -> bool:
-        """Whether every answer from files is complete."""
-        return not any(answer.missing for answer in self.answers)
+        """Whether every answer is complete from files alone."""
+        return not any(answer.gaps for answer in self.answers)
+
+    @property
+    def all_said(self) -> dict[str, str]:
+        """Every question of the clause, those of its gaps included, with the answer so far."""
+        gaps = {name: said for one in self.answers for name, said in one.said.items()}
+        return {**self.said, **gaps}
 
 
 def standard_names() -> tuple[str, ...]:
@@ -97,31 +158,60 @@ def answer_clauses(
     standard: Standard, evidence: Evidence, said: Mapping[str, str]
 ) -> tuple[AnsweredClause, ...]:
     """Answer every clause from the evidence; ``said`` has a person's answers, by question."""
-    unknown = set(said) - {question for one in standard.clauses for question in one.questions}
-    if unknown:
-        rule = f"given for questions of {standard.title}"
-        raise InvalidParameterError("answers", rule, min(unknown))
     return tuple(
         AnsweredClause(
             clause=clause,
-            answers=tuple(_answer(text, evidence) for text in clause.answers),
+            answers=tuple(_answer(text, evidence, said) for text in clause.answers),
             said={question: said.get(question, "") for question in clause.questions},
         )
         for clause in standard.clauses
     )
 
 
-def _answer(text: str, evidence: Evidence) -> Answer:
-    """Fill in one text."""
-    fields, missing = [], []
-    for source, path in dict.fromkeys(fields_in(text)):
-        found = evidence.field(source, path)
-        if isinstance(found, Field):
-            fields.append(found)
+def known_questions(evidence: Evidence) -> set[str]:
+    """Return every question of every standard, and those of fields that the files could lack."""
+    standards = [read_standard(name) for name in standard_names()]
+    texts = [text for one in standards for clause in one.clauses for text in clause.answers]
+    gaps = {evidence.gap(source, path) for text in texts for source, path in fields_in(text)}
+    absent = {evidence.absent(source) for source in ("ledger", "audit")}
+    questions = {question for one in standards for question in one.questions}
+    return questions | {gap.question for gap in gaps | absent}
+
+
+def _answer(text: str, evidence: Evidence, said: Mapping[str, str]) -> Answer:
+    """Fill in one text: known fields, a person's answers, and marks where both are missing."""
+    found = {place: evidence.field(*place) for place in dict.fromkeys(fields_in(text))}
+    fields = [one for one in found.values() if isinstance(one, Field)]
+    gaps = tuple(dict.fromkeys(one for one in found.values() if isinstance(one, Gap)))
+    answers = {gap.question: said.get(gap.question, "") for gap in gaps}
+    blocks: Sequence[Block]
+    if found and not fields:  # nothing to put into the sentence: what a person says stands alone
+        blocks = [Block(text=one) for one in answers.values() if one]
+    else:
+        blocks = _blocks(text, found, answers)
+    return Answer(blocks=blocks, fields=fields, gaps=gaps, said=answers)
+
+
+def _blocks(
+    text: str, found: Mapping[tuple[str, str], Field | Gap], said: Mapping[str, str]
+) -> list[Block]:
+    """Divide a text at its long lists and tables; everything else is part of a sentence."""
+    blocks, sentence, end = [], "", 0
+    for one in _FIELD.finditer(text):
+        sentence += text[end : one.start()]
+        end, field = one.end(), found[one[1], one[2]]
+        if isinstance(field, Gap):
+            sentence += said[field.question] or f"[missing: {field.name}]"
+        elif not field.rows and (len(field.items) < 2 or len(field.text) <= _MAX_INLINE):  # noqa: PLR2004 - a list of one is no list
+            sentence += field.text
         else:
-            missing.append(found)
-    if missing:
-        return Answer(text="", fields=fields, missing=tuple(dict.fromkeys(missing)))
-    values = {(one.source, one.path): one.text for one in fields}
-    filled = _FIELD.sub(lambda found: values[found[1], found[2]], text)
-    return Answer(text=filled, fields=fields)
+            blocks += _paragraph(sentence)
+            blocks.append(Block(items=() if field.rows else field.items, rows=field.rows))
+            sentence = ""
+    return blocks + _paragraph(sentence + text[end:])
+
+
+def _paragraph(sentence: str) -> list[Block]:
+    """Return a paragraph, without the marks that end the list before it."""
+    shown = sentence.strip().lstrip(".;, ")
+    return [Block(text=shown[0].upper() + shown[1:])] if shown else []

@@ -11,8 +11,10 @@ from typing import Any
 
 from wattveil.bundle import keys
 from wattveil.bundle.manifest import Manifest
+from wattveil.dossier.clauses import Standard
 from wattveil.dossier.evidence import Evidence
 from wattveil.products.public_estimate import delta_warning, epsilon_warning
+from wattveil.products.request import NO_RULE
 
 MAX_AUDIT_AGE = timedelta(days=365)
 """After which a record of attacks is reported as old."""
@@ -34,14 +36,25 @@ class Conflict:
         return "warning" if self.is_warning else "conflict"
 
 
-def find_conflicts(evidence: Evidence, today: date) -> tuple[Conflict, ...]:
-    """Compare the files with each other and with the rules that they state."""
+def find_conflicts(evidence: Evidence, today: date, standard: Standard) -> tuple[Conflict, ...]:
+    """Compare the files with each other, with the rules that they state, and with the standard."""
     return (
+        *_rule(evidence, standard),
         *_verification(evidence),
         *_manifest(evidence),
         *_ledger(evidence),
         *_audit(evidence, today),
     )
+
+
+def _rule(evidence: Evidence, standard: Standard) -> Iterator[Conflict]:
+    if standard.needs_rule and evidence.manifest["request"]["rule"] == NO_RULE:
+        text = (
+            "The release applied no aggregation rule: cells of any size are published. If a"
+            " minimum number of customers applies, release with `--rule`, such as --rule 15/15."
+        )
+        files = f"{evidence.files['manifest']}, request.rule"
+        yield Conflict(text=text, files=files, is_warning=True)
 
 
 def _verification(evidence: Evidence) -> Iterator[Conflict]:
@@ -127,7 +140,10 @@ def _audit(evidence: Evidence, today: date) -> Iterator[Conflict]:
         for one in (record["made_at"], evidence.manifest["published_at"])
     )
     if made < published:
-        text = f"The audit of {made.date()} is older than the release of {published.date()}."
+        text = (
+            f"The audit of {made.date()} is older than the release of {published.date()}: run"
+            " `wattveil audit --record` after `wattveil release`, before the bundle is published."
+        )
         yield Conflict(text=text, files=f"{name}, made_at; manifest.json, published_at")
     if today - made.date() > MAX_AUDIT_AGE:
         text = f"The audit of {made.date()} is older than a year: repeat it."

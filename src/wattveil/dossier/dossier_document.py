@@ -1,7 +1,8 @@
 """The dossier as a document: a page to print and sign, Markdown to edit, JSON to process.
 
-Questions that only a person can answer are blanks. They are also written to a TOML file: answers
-that are filled in there stand in the next dossier.
+Questions that only a person can answer, and what is missing in the files, are blanks. They are also
+written to a TOML file, one for all standards: answers that are filled in there stand in the next
+dossier.
 """
 
 import json
@@ -15,14 +16,23 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from wattveil.bundle.keys import sign
-from wattveil.dossier.clauses import AnsweredClause, Standard, answer_clauses, read_standard
+from wattveil.dossier.clauses import (
+    ANSWERS_FILE,
+    Answer,
+    AnsweredClause,
+    Block,
+    Standard,
+    answer_clauses,
+    known_questions,
+    read_standard,
+)
 from wattveil.dossier.conflicts import Conflict, find_conflicts, keys_agree
-from wattveil.dossier.evidence import Evidence, Field
+from wattveil.dossier.evidence import Evidence
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.web.formatting import escape_markdown
-from wattveil.web.pages import render_file
+from wattveil.web.pages import PageTable, render_file
 
-FILES = ("dossier.html", "dossier.md", "dossier.json", "answers.toml")
+FILES = ("dossier.html", "dossier.md", "dossier.json")
 BLANK = "______________________________"
 
 
@@ -49,8 +59,11 @@ class Dossier:
 
     @property
     def open_questions(self) -> tuple[str, ...]:
-        """Questions that a person has not answered yet."""
-        return tuple(name for one in self.clauses for name, said in one.said.items() if not said)
+        """Questions that a person has not answered yet, those of missing fields included."""
+        open_ones = (
+            name for one in self.clauses for name, said in one.all_said.items() if not said
+        )
+        return tuple(dict.fromkeys(open_ones))
 
     @property
     def internal_because(self) -> tuple[str, ...]:
@@ -87,7 +100,7 @@ class Dossier:
         """Return the dossier as JSON values."""
         filled, answerable = self.from_files
         return {
-            "dossier_version": "1",
+            "dossier_version": "2",
             "standard": self.standard.id,
             "title": self.standard.title,
             "edition": self.standard.edition,
@@ -113,11 +126,13 @@ def make_dossier(
     """Answer the clauses of a standard from the evidence and a person's answers."""
     made_at = datetime.now(UTC) if now is None else now
     chosen = read_standard(standard)
+    if unknown := {name for name, said in answers.items() if said} - known_questions(evidence):
+        raise InvalidParameterError("answers", "given for questions of a standard", min(unknown))
     return Dossier(
         standard=chosen,
         evidence=evidence,
         clauses=answer_clauses(chosen, evidence, answers),
-        conflicts=find_conflicts(evidence, made_at.date()),
+        conflicts=find_conflicts(evidence, made_at.date(), chosen),
         made_at=made_at,
     )
 
@@ -134,31 +149,47 @@ def read_answers(path: Path) -> dict[str, str]:
     return record
 
 
-def write_dossier(
-    dossier: Dossier, out: Path, *, key: Ed25519PrivateKey | None = None, word: bytes | None = None
+def write_dossiers(
+    dossiers: Sequence[Dossier],
+    out: Path,
+    *,
+    answers: Mapping[str, str],
+    key: Ed25519PrivateKey | None = None,
+    words: Sequence[bytes] = (),
 ) -> None:
-    """Write the files of a dossier to a new folder, for its owner alone if it is internal.
+    """Write dossiers of one release to a new folder, for its owner alone if one is internal.
 
-    The key, if any, signs the JSON file; ``word`` is the document for Word, if there is one.
+    Parameters
+    ----------
+    out
+        Several dossiers have a folder in it each, by standard; the answers are in one file.
+    answers
+        A person's answers so far: those to other standards are kept.
+    key
+        Signs the JSON files, if given.
+    words
+        The documents for Word, if there are any.
     """
     if out.exists():
         raise InvalidParameterError("out", "a new folder", str(out))
-    record = dossier.to_json()
-    if key is not None:
-        record["signature"] = sign(record, key)
-    out.mkdir()
-    texts = (
-        dossier_page(dossier),
-        dossier_markdown(dossier),
-        json.dumps(record, indent=1, ensure_ascii=False) + "\n",
-        _answers(dossier),
-    )
-    contents = {name: text.encode() for name, text in zip(FILES, texts, strict=True)}
-    if word is not None:
-        contents["dossier.docx"] = word
+    contents = {ANSWERS_FILE: answers_text(dossiers, answers).encode()}
+    for number, one in enumerate(dossiers):
+        record = one.to_json()
+        if key is not None:
+            record["signature"] = sign(record, key)
+        text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
+        texts = (dossier_page(one), dossier_markdown(one), text)
+        inside = f"{one.standard.id}/" if len(dossiers) > 1 else ""
+        for name, content in zip(FILES, texts, strict=True):
+            contents[f"{inside}{name}"] = content.encode()
+        if words:
+            contents[f"{inside}dossier.docx"] = words[number]
+    is_internal = any(one.is_internal for one in dossiers)
     for name, content in contents.items():
-        (out / name).touch(mode=0o600 if dossier.is_internal else 0o666)
-        (out / name).write_bytes(content)
+        path = out / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600 if is_internal else 0o666)
+        path.write_bytes(content)
 
 
 def dossier_page(dossier: Dossier) -> str:
@@ -185,10 +216,14 @@ def dossier_markdown(dossier: Dossier) -> str:
     for one in dossier.clauses:
         lines += ["", f"## {one.clause.place}: {one.clause.name}", ""]
         for answer in one.answers:
-            if answer.missing:
-                lines += [f"* **Missing**: {'; '.join(answer.missing)}. {BLANK}"]
-            else:
-                lines += [f"* {escape_markdown(answer.text)} *Source: {cited(answer.fields)}.*"]
+            for block in answer.blocks:
+                lines += _block_lines(block)
+            if answer.blocks:
+                lines += [f"*Source: {cited(answer)}.*", ""]
+            lines += [
+                f"* **Missing** ({gap.remedy}): {gap.question} {BLANK}" for gap in answer.missing
+            ]
+            lines += [""] if answer.missing else []
         lines += [
             f"* {question} {escape_markdown(said) or BLANK}" for question, said in one.said.items()
         ]
@@ -196,6 +231,17 @@ def dossier_markdown(dossier: Dossier) -> str:
     lines += [f"* {name}: {BLANK}" for name in SIGN_OFF]
     lines += ["", f"{shown['wording']} {dossier.standard.source}", ""]
     return "\n".join(lines)
+
+
+def _block_lines(block: Block) -> list[str]:
+    """Return a part of an answer as Markdown."""
+    if block.rows:
+        rows = [block.head, ["---"] * len(block.head), *block.cells()]
+        cells = ([escape_markdown(cell) for cell in row] for row in rows)
+        return [*(f"| {' | '.join(row)} |" for row in cells), ""]
+    if block.items:
+        return [*(f"* {escape_markdown(item)}" for item in block.items), ""]
+    return [escape_markdown(block.text), ""]
 
 
 SIGN_OFF = ("Name and role", "Decision", "Date", "Signature")
@@ -231,7 +277,14 @@ def _shown(dossier: Dossier) -> dict[str, object]:
             {
                 "heading": f"{one.clause.place}: {one.clause.name}",
                 "answers": [
-                    (answer.text, cited(answer.fields), "; ".join(answer.missing))
+                    {
+                        "blocks": [
+                            (block, PageTable("", block.head, block.cells(), range(9)))
+                            for block in answer.blocks
+                        ],
+                        "cited": cited(answer),
+                        "missing": answer.missing,
+                    }
                     for answer in one.answers
                 ],
                 "questions": list(one.said.items()),
@@ -244,14 +297,13 @@ def _shown(dossier: Dossier) -> dict[str, object]:
     }
 
 
-def cited(fields: Sequence[Field]) -> str:
-    """Return files, each with the fields that were used."""
+def cited(answer: Answer) -> str:
+    """Return files, each with the fields that were used; and that a person stated the rest."""
     by_file: dict[str, list[str]] = {}
-    for one in fields:
+    for one in answer.fields:
         by_file.setdefault(one.file, []).append(one.cited)
-    return "; ".join(
-        f"{file}, {', '.join(dict.fromkeys(names))}" for file, names in by_file.items()
-    )
+    found = [f"{file}, {', '.join(dict.fromkeys(names))}" for file, names in by_file.items()]
+    return "; ".join([*found, *([f"{ANSWERS_FILE}, stated by a person"] if answer.stated else [])])
 
 
 def _clause_json(one: AnsweredClause) -> dict[str, object]:
@@ -262,27 +314,44 @@ def _clause_json(one: AnsweredClause) -> dict[str, object]:
         "answers": [
             {
                 "text": answer.text,
-                "sources": [{"file": field.file, "field": field.cited} for field in answer.fields],
-                "missing": list(answer.missing),
+                "sources": [
+                    {"file": field.file, "field": field.cited, "value": field.value}
+                    for field in answer.fields
+                ],
+                "missing": [gap.remedy for gap in answer.missing],
+                "stated": {question: answer.said[question] for question in answer.stated},
             }
             for answer in one.answers
         ],
-        "questions": dict(one.said),
+        "questions": one.all_said,
     }
 
 
-def _answers(dossier: Dossier) -> str:
-    """Return the questions as TOML, with the answers so far."""
+def answers_text(dossiers: Sequence[Dossier], answers: Mapping[str, str]) -> str:
+    """Return the questions of dossiers as TOML, each once, with the answers so far."""
     lines = [
-        f"# Questions of {dossier.standard.title} that only a person can answer.",
-        "# Fill them in, and pass this file to the next dossier with --answers.",
+        "# What only a person can answer, and what is missing in the files of the release.",
+        "# Fill it in, and pass this file to the next dossier with --answers. It serves all",
+        "# standards: a question is asked once.",
     ]
-    for one in dossier.clauses:
-        if one.said:
-            lines += ["", f"# {one.clause.place}: {one.clause.name}"]
-        # JSON strings are valid keys and values of TOML.
-        lines += [f"{_quoted(question)} = {_quoted(said)}" for question, said in one.said.items()]
+    written: set[str] = set()
+    for dossier in dossiers:
+        lines += ["", f"# ---- {dossier.standard.title}"]
+        for one in dossier.clauses:
+            new = {name: said for name, said in one.all_said.items() if name not in written}
+            if new:
+                lines += ["", f"# {one.clause.place}: {one.clause.name}"]
+            lines += _toml(new)
+            written |= set(new)
+    rest = {name: said for name, said in answers.items() if said and name not in written}
+    if rest:
+        lines += ["", "# ---- Answers to questions that these dossiers do not ask", *_toml(rest)]
     return "\n".join(lines) + "\n"
+
+
+def _toml(said: Mapping[str, str]) -> list[str]:
+    """Return questions and answers; JSON strings are valid keys and values of TOML."""
+    return [f"{_quoted(question)} = {_quoted(text)}" for question, text in said.items()]
 
 
 def _quoted(text: str) -> str:

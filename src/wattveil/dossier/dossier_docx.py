@@ -3,7 +3,7 @@
 import io
 from typing import TYPE_CHECKING
 
-from wattveil.dossier.clauses import AnsweredClause
+from wattveil.dossier.clauses import AnsweredClause, Block
 from wattveil.dossier.dossier_document import BLANK, SIGN_OFF, Dossier, cited, heading
 from wattveil.errors import MissingExtraError
 
@@ -51,12 +51,28 @@ def dossier_docx(dossier: Dossier) -> bytes:
 def _add_clause(document: "Document", one: AnsweredClause) -> None:
     document.add_heading(f"{one.clause.place}: {one.clause.name}", 2)
     for answer in one.answers:
-        paragraph = document.add_paragraph(style="List Bullet")
-        if answer.missing:
-            paragraph.add_run("Missing: ").bold = True
-            paragraph.add_run(f"{'; '.join(answer.missing)}. {BLANK}")
-        else:
-            paragraph.add_run(f"{answer.text} ")
-            paragraph.add_run(f"Source: {cited(answer.fields)}.").italic = True
+        for block in answer.blocks:
+            _add_block(document, block)
+        if answer.blocks:
+            document.add_paragraph().add_run(f"Source: {cited(answer)}.").italic = True
+        for gap in answer.missing:
+            paragraph = document.add_paragraph(style="List Bullet")
+            paragraph.add_run("Missing").bold = True
+            paragraph.add_run(f" ({gap.remedy}): {gap.question} {BLANK}")
     for question, said in one.said.items():
         document.add_paragraph(f"{question} {said or BLANK}", style="List Bullet")
+
+
+def _add_block(document: "Document", block: Block) -> None:
+    """Add a paragraph, a list or a table."""
+    if block.rows:
+        table = document.add_table(rows=0, cols=len(block.head), style="Table Grid")
+        for row in (block.head, *block.cells()):
+            for cell, text in zip(table.add_row().cells, row, strict=True):
+                cell.text = text
+        for cell in table.rows[0].cells:
+            cell.paragraphs[0].runs[0].bold = True
+    for item in block.items:
+        document.add_paragraph(item, style="List Bullet")
+    if block.text:
+        document.add_paragraph(block.text)

@@ -25,10 +25,13 @@ from wattveil.products.request import NO_RULE, NOT_STATED
 
 _UNKNOWN: tuple[object, ...] = (None, "", NOT_STATED, "unknown", [])
 """Values that answer nothing."""
-OPTIONS = {
-    "ledger": "give --ledger, an export of `wattveil admin ledger export`",
-    "audit": "give --audit, a record of `wattveil audit --record`",
+_SOURCES = {
+    "manifest": "the manifest",
+    "verify": "the verification",
+    "ledger": "the ledger",
+    "audit": "the audit record",
 }
+"""Sources in the words of questions: names of files differ between releases."""
 RECORD_FIELDS = (
     *("record_version", "visibility", "customers", "made_at", "review_by"),
     *("request", "audits"),
@@ -38,14 +41,44 @@ RECORD_FIELDS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Field:
-    """A field of a file, as text, and where it stands."""
+    """A field of a file, and where it stands."""
 
     source: str
     path: str
     file: str
     cited: str
     """The field of the file, or the fields that a derived one follows from."""
-    text: str
+    value: Any
+    """As in the file, or as derived: a list of mappings is a table."""
+
+    @property
+    def rows(self) -> tuple[dict[str, str], ...]:
+        """Rows of a table, by column; empty if the value is none."""
+        if not isinstance(self.value, list) or not isinstance(self.value[0], dict):
+            return ()
+        return tuple({name: _text(one) for name, one in row.items()} for row in self.value)
+
+    @property
+    def items(self) -> tuple[str, ...]:
+        """Entries of a list; a single value is one."""
+        return tuple(dict.fromkeys(_entries(self.value)))
+
+    @property
+    def text(self) -> str:
+        """The value in one line."""
+        return "; ".join(self.items)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gap:
+    """A field that is in no file that was given."""
+
+    name: str
+    """Short, as it is marked within an answer."""
+    question: str
+    """What a person may state instead; the same in every standard."""
+    remedy: str
+    """What else to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,22 +131,49 @@ class Evidence:
             found["audit"] = self.audit
         return found
 
-    def field(self, source: str, path: str) -> Field | str:
-        """Return a field, or what to do where it is in no file that was given."""
+    def field(self, source: str, path: str) -> Field | Gap:
+        """Return a field, or what is missing where it is in no file that was given."""
         values = self._values.get(source)
         if values is None:
-            return OPTIONS[source]
+            return self.absent(source)
         derived = DERIVED.get((source, path))
-        cited, value = path, None
-        if derived is not None:
-            cited, value = derived.cited, derived.compute(values)
-        else:
-            value = _at(values, path)
+        value = _at(values, path) if derived is None else derived.compute(values)
         if value in _UNKNOWN:
-            return f"`{cited}` of {self.files[source]} states nothing"
-        return Field(
-            source=source, path=path, file=self.files[source], cited=cited, text=_text(value)
+            return self.gap(source, path)
+        cited = path if derived is None else derived.cited
+        return Field(source=source, path=path, file=self.files[source], cited=cited, value=value)
+
+    def gap(self, source: str, path: str) -> Gap:
+        """Return the gap where a file states nothing."""
+        derived = DERIVED.get((source, path))
+        cited = path if derived is None else derived.cited
+        return Gap(
+            name=cited,
+            question=f"{cited}: not stated in {_SOURCES[source]}. What is it?",
+            remedy=f"`{cited}` of {self.files.get(source, _SOURCES[source])} states nothing",
         )
+
+    @staticmethod
+    def absent(source: str) -> Gap:
+        """Return the gap where a file was not given."""
+        return _ABSENT[source]
+
+
+_ABSENT = {
+    "ledger": Gap(
+        name="ledger",
+        question="No ledger is attached: how are releases about the same customers counted, and"
+        " what is their total epsilon?",
+        remedy="give --ledger, an export of `wattveil admin ledger export`",
+    ),
+    "audit": Gap(
+        name="audit record",
+        question="No audit record is attached: which tests of re-identification were made, by whom,"
+        " when, and with which result?",
+        remedy="give --audit, a record of `wattveil audit --record`",
+    ),
+}
+"""Gap of each source whose file may be left out."""
 
 
 def read_record(path: Path) -> dict[str, Any]:
@@ -163,12 +223,21 @@ def _at(values: Any, path: str) -> Any:  # noqa: ANN401 - of any field
     return [one for one in found if one not in _UNKNOWN]  # `_text` joins lists of lists
 
 
+def _entries(value: Any) -> Iterator[str]:  # noqa: ANN401 - of any field
+    """Yield every entry of a list, those of lists within it apart; other values are one."""
+    if isinstance(value, list):
+        for one in value:
+            yield from (text.rstrip(".") for text in _entries(one))
+    else:
+        yield _text(value)
+
+
 def _text(value: Any) -> str:  # noqa: ANN401 - of any field
     match value:
         case bool():
             return "yes" if value else "no"
         case list():
-            return "; ".join(dict.fromkeys(_text(one).rstrip(".") for one in value))
+            return "; ".join(dict.fromkeys(_entries(value)))
         case dict():
             return ", ".join(f"{name} {_text(one)}" for name, one in value.items())
         case float():
@@ -206,19 +275,38 @@ def _delta_text(manifest: Mapping[str, Any]) -> str:
     return warning or f"delta {request['delta']} is below 1/customers = {limit:g}"
 
 
-def _quality(manifest: Mapping[str, Any]) -> list[str]:
-    found = [f"{part['name']}: {one}" for part in manifest["products"] for one in part["expected"]]
-    return found + [
-        f"{part['name']}: {one['quantity']}, {one['count']} of {one['of']} achieved"
-        for part in manifest["products"]
-        for one in part.get("achieved", [])
-    ]
+def _quality(manifest: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return expected and achieved quality: a row for each quantity of a product."""
+    found = []
+    for part in manifest["products"]:
+        pairs = (text.partition(": ") for text in part["expected"])
+        found += [_row(part, quantity, expected=value) for quantity, _, value in pairs]
+        found += [
+            _row(part, one["quantity"], achieved=f"{one['count']} of {one['of']}")
+            for one in part.get("achieved", [])
+        ]
+    return found
 
 
-def _bias(manifest: Mapping[str, Any]) -> list[str]:
+def _row(
+    part: Mapping[str, Any], quantity: str, *, expected: str = "", achieved: str = ""
+) -> dict[str, str]:
+    return {
+        "product": part["name"],
+        "quantity": quantity,
+        "expected": expected,
+        "achieved": achieved,
+    }
+
+
+def _bias(manifest: Mapping[str, Any]) -> list[dict[str, str]]:
     return [
-        f"{one['source']}, {one['quantity']}: {one['value'] or 'no number'} {one['unit']}".rstrip()
-        + f" ({one['basis']})"
+        {
+            "source": one["source"],
+            "quantity": one["quantity"],
+            "number": "not known" if one["value"] is None else f"{one['value']} {one['unit']}",
+            "how it is known": one["basis"],
+        }
         for one in manifest["bias"]
     ]
 
@@ -244,17 +332,26 @@ def _overlap(manifest: Mapping[str, Any]) -> str:
     return f"This guarantee does: {manifest['composition']}"
 
 
-def _bounds(record: Mapping[str, Any]) -> list[str]:
+def _bounds(record: Mapping[str, Any]) -> list[dict[str, str]]:
     return [
-        f"{one['release']} ({one['method']}): epsilon at least {one['epsilon_lower_bound']:.3g},"
-        f" claimed {one['claim']['epsilon']}, {one['verdict']}"
+        {
+            "release": one["release"],
+            "method": one["method"],
+            "epsilon at least": f"{one['epsilon_lower_bound']:.3g}",
+            "claimed": one["claim"]["epsilon"],
+            "verdict": one["verdict"],
+        }
         for one in record["audits"]
     ]
 
 
-def _attacks(record: Mapping[str, Any]) -> list[str]:
+def _attacks(record: Mapping[str, Any]) -> list[dict[str, str]]:
     return [
-        f"{one['attack']}: {one['result']} (without leakage: {one['no_leakage']})"
+        {
+            "attack": one["attack"],
+            "result": one["result"],
+            "without leakage": one["no_leakage"],
+        }
         for one in record.get("attacks", [])
     ]
 

@@ -8,13 +8,13 @@ from importlib.resources import files
 import pytest
 
 from tests.unit.dossier.conftest import Files
-from wattveil.dossier.clauses import answer_clauses, fields_in, read_standard, standard_names
+from wattveil.dossier.clauses import fields_in, read_standard, standard_names
 from wattveil.dossier.dossier_document import make_dossier
-from wattveil.dossier.evidence import DERIVED, Field
+from wattveil.dossier.evidence import DERIVED, Evidence, Field, Gap
 from wattveil.errors import InvalidParameterError
 
 STANDARDS = ("cpuc", "ico", "iso-27559", "nist-800-226", "ofgem")
-MIN_FILLED = 0.95
+MIN_FILLED, MAX_SEMICOLONS = 0.95, 4
 
 
 def test_every_standard_is_a_file() -> None:
@@ -53,7 +53,9 @@ def test_without_ledger_and_audit_blanks_remain(counted: Files, standard: str) -
     made = counted.dossier(standard, ledger=None, audit=None)
     whole = counted.dossier(standard)
     assert made.from_files[0] < whole.from_files[0]
-    missing = {text for one in made.clauses for answer in one.answers for text in answer.missing}
+    gaps = {gap for one in made.clauses for answer in one.answers for gap in answer.missing}
+    assert {gap.question for gap in gaps} <= set(made.open_questions)
+    missing = {gap.remedy for gap in gaps}
     assert any("--ledger" in text for text in missing)
     assert any("--audit" in text for text in missing)
 
@@ -78,14 +80,18 @@ def test_values_are_those_of_the_files(counted: Files) -> None:
     assert text("ledger", "epsilon_spent") == f"{spent:.4g}"
     assert text("ledger", "releases") == "2"
     for path in ("no_such", "guarantee.no_such", "title.deeper", "title[].name"):
-        assert "states nothing" in str(evidence.field("manifest", path))
+        found = evidence.field("manifest", path)
+        assert isinstance(found, Gap)
+        assert "states nothing" in found.remedy
 
 
 def test_what_is_not_stated_is_a_blank(counted: Files) -> None:
     """The default text of a field answers nothing."""
     evidence = counted.evidence()
     evidence.manifest["curator"] = "not stated"
-    assert "curator" in str(evidence.field("manifest", "curator"))
+    found = evidence.field("manifest", "curator")
+    assert isinstance(found, Gap)
+    assert "curator" in found.question
 
 
 def test_derived_fields_are_used_and_known() -> None:
@@ -117,11 +123,78 @@ def test_the_instance_tier_claims_no_protection_of_overlaps(counted: Files) -> N
 
 
 def test_answers_of_a_person_are_taken(counted: Files) -> None:
-    """By question; a question that the standard does not have is refused."""
+    """By question; those of another standard are no error, a question of none is refused."""
     standard = read_standard("ico")
-    question = next(one.questions[0] for one in standard.clauses if one.questions)
+    question = standard.questions[0]
     evidence = counted.evidence()
     made = make_dossier(evidence, "ico", answers={question: "Because."})
-    assert len(made.open_questions) + 1 == sum(len(one.questions) for one in standard.clauses)
-    with pytest.raises(InvalidParameterError, match="questions of ICO"):
-        answer_clauses(standard, evidence, {"Why?": "x"})
+    assert len(made.open_questions) + 1 == len(standard.questions)
+    other = read_standard("cpuc").questions[0]
+    assert other not in standard.questions
+    assert make_dossier(evidence, "ico", answers={other: "x"}).open_questions == standard.questions
+    with pytest.raises(InvalidParameterError, match="Why"):
+        make_dossier(evidence, "ico", answers={"Why?": "x"})
+
+
+def test_one_missing_field_does_not_blank_an_answer(counted: Files) -> None:
+    """The rest of the sentence stands, the gap is marked and asked; an answer of a person fills it.
+
+    The question is the same in every standard, so it is answered once.
+    """
+    evidence = counted.evidence()
+    evidence.manifest["contact"] = "not stated"
+    questions = set()
+    for name in ("ico", "cpuc", "ofgem"):
+        for said in ({}, {"contact: not stated in the manifest. What is it?": "desk@town.example"}):
+            made = make_dossier(evidence, name, answers=said)
+            answer = next(
+                answer
+                for one in made.clauses
+                for answer in one.answers
+                if any(gap.name == "contact" for gap in answer.gaps)
+            )
+            questions |= {gap.question for gap in answer.gaps}
+            assert bool(answer.missing) is not bool(said)
+            if name != "ofgem":  # there the answer has no other field
+                assert evidence.manifest["curator"] in answer.text
+                assert ("desk@town.example" in answer.text) is bool(said)
+                assert ("[missing: contact]" in answer.text) is not bool(said)
+            filled = next(one for one in made.clauses if answer in one.answers).is_filled
+            assert not filled  # a person is not a file
+    assert len(questions) == 1
+
+
+def test_a_person_may_answer_for_a_file(counted: Files) -> None:
+    """Without an audit record, what a person states about tests stands in its place, as such."""
+    gap = Evidence.absent("audit")
+    made = make_dossier(
+        counted.evidence(audit=None), "ico", answers={gap.question: "A walk-through in May."}
+    )
+    texts = [answer.text for one in made.clauses for answer in one.answers if answer.stated]
+    assert texts
+    assert set(texts) == {"A walk-through in May."}
+    assert gap.question not in made.open_questions
+
+
+def test_answers_from_optional_files_have_no_other_source() -> None:
+    """So that a file that was not given takes away no evidence from another one."""
+    for name in STANDARDS:
+        for clause in read_standard(name).clauses:
+            for text in clause.answers:
+                sources = {source for source, _ in fields_in(text)}
+                assert len(sources) == 1 or not sources & {"ledger", "audit"}, text
+
+
+def test_long_lists_and_tables_are_set_apart(counted: Files) -> None:
+    """Tables have the rows of the file; no paragraph is a list of more than a few lines."""
+    made = counted.dossier("nist-800-226")
+    blocks = [block for one in made.clauses for answer in one.answers for block in answer.blocks]
+    manifest = json.loads((counted.bundle / "manifest.json").read_text())
+    bias = next(block for block in blocks if "how it is known" in block.head)
+    assert [row["quantity"] for row in bias.rows] == [one["quantity"] for one in manifest["bias"]]
+    limits = next(
+        block for block in blocks if manifest["known_limits"][0].rstrip(".") in block.items
+    )
+    assert len(limits.items) == len(manifest["known_limits"])
+    assert not any(block.text.count("; ") > MAX_SEMICOLONS for block in blocks)
+    assert all(len(row) == len(block.head) for block in blocks for row in block.cells())

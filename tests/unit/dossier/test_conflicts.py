@@ -12,27 +12,29 @@ import pytest
 
 from tests.unit.dossier.conftest import Files, audit_record
 from wattveil.bundle.keys import new_key, sign
+from wattveil.dossier.clauses import read_standard
 from wattveil.dossier.conflicts import find_conflicts
 from wattveil.dossier.evidence import Evidence
 from wattveil.errors import InvalidFileError, MissingExtraError
 from wattveil.server.ledger.journal import SEALED, seal
 
 TODAY = datetime.now(UTC).date()
+NIST = read_standard("nist-800-226")
 
 
 def conflicts(evidence: Evidence) -> list[str]:
     """Return the texts of conflicts, without warnings."""
-    return [one.text for one in find_conflicts(evidence, TODAY) if not one.is_warning]
+    return [one.text for one in find_conflicts(evidence, TODAY, NIST) if not one.is_warning]
 
 
 def warnings(evidence: Evidence) -> list[str]:
     """Return the texts of warnings."""
-    return [one.text for one in find_conflicts(evidence, TODAY) if one.is_warning]
+    return [one.text for one in find_conflicts(evidence, TODAY, NIST) if one.is_warning]
 
 
 def test_files_that_agree_have_none(counted: Files) -> None:
     """No conflict, and no warning either."""
-    assert find_conflicts(counted.evidence(), TODAY) == ()
+    assert find_conflicts(counted.evidence(), TODAY, NIST) == ()
 
 
 def changed_manifest(
@@ -166,7 +168,7 @@ def test_public_estimates_of_an_audit_may_differ(
     """They shape the plan, not what is released: the audit has no option for them."""
     request: dict[str, Any] = dict(audit_record()["request"])  # type: ignore[call-overload]
     other = record_file(request={**request, "customers": 1000, "typical_kw": "2.0"})
-    assert find_conflicts(counted.evidence(audit=other), TODAY) == ()
+    assert find_conflicts(counted.evidence(audit=other), TODAY, NIST) == ()
 
 
 def test_an_audit_that_could_not_fail_is_a_warning(
@@ -183,7 +185,7 @@ def test_an_audit_that_could_not_fail_is_a_warning(
 
 def test_a_signature_without_a_known_key_is_a_warning(counted: Files) -> None:
     """Whoever changes a release can sign it with a key of their own."""
-    found = find_conflicts(counted.evidence(trusted=None), TODAY)
+    found = find_conflicts(counted.evidence(trusted=None), TODAY, NIST)
     assert [one.is_warning for one in found] == [True]
     assert "--key" in found[0].files
 

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from tests.unit.dossier.conftest import Files, audit_record
 from wattveil.bundle.keys import new_key, read_key, sign, signer
 from wattveil.cli import app
+from wattveil.dossier.clauses import read_standard
 from wattveil.dossier.dossier_document import (
     BLANK,
     FILES,
@@ -42,7 +43,7 @@ def test_from_files_to_a_signed_dossier(counted: Files, tmp_path: Path) -> None:
     code, output = run(counted, first, "--standard", "ico")
     assert code == 0, output
     assert "questions for a person" in output
-    assert {one.name for one in first.iterdir()} == set(FILES)
+    assert {one.name for one in first.iterdir()} == {*FILES, "answers.toml"}
     questions = tomllib.loads((first / "answers.toml").read_text())
     assert set(questions.values()) == {""}
     filled = tmp_path / "filled.toml"
@@ -63,6 +64,54 @@ def test_from_files_to_a_signed_dossier(counted: Files, tmp_path: Path) -> None:
     assert tomllib.loads((tmp_path / "second/answers.toml").read_text()) == dict.fromkeys(
         questions, said
     )
+
+
+def test_several_standards_share_one_file_of_answers(counted: Files, tmp_path: Path) -> None:
+    """A folder each; a question of two standards is asked once, and answers to others are kept."""
+    out, names = tmp_path / "both", ("nist-800-226", "ofgem")
+    options = [word for name in names for word in ("--standard", name)]
+    code, output = run(counted, out, *options, "--json")
+    assert code == 0, output
+    assert [one["standard"] for one in json.loads(output)] == list(names)
+    assert {one.name for one in out.iterdir()} == {*names, "answers.toml"}
+    for name in names:
+        assert {one.name for one in (out / name).iterdir()} == set(FILES)
+    asked = tomllib.loads((out / "answers.toml").read_text())
+    assert set(asked) == {question for name in names for question in read_standard(name).questions}
+    filled = tmp_path / "filled.toml"
+    filled.write_text("\n".join(f'{json.dumps(name)} = "said"' for name in asked))
+    code, output = run(counted, tmp_path / "one", "--standard", "ico", "--answers", filled)
+    assert code == 0, output
+    kept = tomllib.loads((tmp_path / "one/answers.toml").read_text())
+    assert asked.keys() <= kept.keys()
+    shared = asked.keys() & set(read_standard("ico").questions)
+    assert shared
+    record = json.loads((tmp_path / "one/dossier.json").read_text())
+    said = {name: text for one in record["clauses"] for name, text in one["questions"].items()}
+    assert {said[name] for name in shared} == {"said"}
+
+
+def test_missing_parts_are_asked(counted: Files, tmp_path: Path) -> None:
+    """What the files lack is in answers.toml, and stands in the document once it is filled in."""
+    out = tmp_path / "draft"
+    words = ["dossier", str(counted.bundle), "--standard", "ico", "--out"]
+    assert WIDE.invoke(app, [*words, str(out)]).exit_code == 0
+    asked = tomllib.loads((out / "answers.toml").read_text())
+    (question,) = (name for name in asked if name.startswith("No audit record"))
+    filled = tmp_path / "filled.toml"
+    filled.write_text(f"{json.dumps(question)} = 'Tested by hand'\n")
+    final = tmp_path / "final"
+    assert WIDE.invoke(app, [*words, str(final), "--answers", str(filled)]).exit_code == 0
+    assert "Tested by hand" in (final / "dossier.html").read_text()
+    assert "stated by a person" in (final / "dossier.md").read_text()
+    assert question not in (final / "dossier.html").read_text()
+
+
+def test_an_aggregation_standard_without_a_rule_is_a_warning(counted: Files) -> None:
+    """Of the US rules alone."""
+    for name, warns in (("cpuc", True), ("ofgem", False)):
+        texts = [one.text for one in counted.dossier(name).conflicts if one.is_warning]
+        assert any("--rule" in text for text in texts) is warns
 
 
 def test_conflicts_are_red_and_end_with_1(counted: Files, tmp_path: Path) -> None:
@@ -155,13 +204,17 @@ def test_a_word_document_says_the_same(counted: Files, tmp_path: Path) -> None:
     code, output = run(counted, out, "--standard", "nist-800-226", "--docx")
     assert code == 0, output
     document = docx.Document(str(out / "dossier.docx"))
-    paragraphs = [one.text for one in document.paragraphs]
     marks = re.compile(r"^(#+ |\* )|\*+")
     text = html.unescape(re.sub(r"\\([\\`*\[\]|])", r"\1", (out / "dossier.md").read_text()))
-    lines = [marks.sub("", line) for line in text.splitlines()]
-    signed = [row.cells[0].text for row in document.tables[0].rows]
-    written = {marks.sub("", text) for text in paragraphs} | {f"{name}: {BLANK}" for name in signed}
+    lines = [marks.sub("", line) for line in text.splitlines() if not line.startswith("|")]
+    paragraphs = {marks.sub("", one.text) for one in document.paragraphs}
+    *tables, sign_off = document.tables
+    written = paragraphs | {f"{row.cells[0].text}: {BLANK}" for row in sign_off.rows}
     assert {line for line in lines if line} <= written
+    rows = [line for line in text.splitlines() if line.startswith("|") and "---" not in line]
+    cells = [" | ".join(cell.text for cell in row.cells) for one in tables for row in one.rows]
+    assert rows
+    assert rows == [f"| {row} |" for row in cells]
     banner = next(one for one in document.paragraphs if one.text.startswith("INTERNAL"))
     assert str(banner.runs[0].font.color.rgb) == "B00020"
 
