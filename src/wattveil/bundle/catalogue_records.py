@@ -13,6 +13,7 @@ import yaml
 from wattveil.bundle.card import card_text, citation
 from wattveil.bundle.deployment_registry import registry_record
 from wattveil.bundle.manifest import Manifest
+from wattveil.bundle.report import number_text
 from wattveil.products.request import NOT_STATED
 
 CROISSANT = "http://mlcommons.org/croissant/1.1"
@@ -234,7 +235,8 @@ def _record_set(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bias(one: Mapping[str, Any]) -> str:
-    value = "not known" if one["value"] is None else f"{one['value']} {one['unit']}".rstrip()
+    number = number_text(one)
+    value = f"{one['kind']}, {number}" if number else one["kind"]
     return f"{one['source']}, {one['quantity']}: {value} ({one['basis']})"
 
 

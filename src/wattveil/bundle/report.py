@@ -12,6 +12,7 @@ from plotly.graph_objects import Figure
 from wattveil.bundle.card import citation
 from wattveil.bundle.cumulative import sentences
 from wattveil.bundle.manifest import Manifest, choice_of
+from wattveil.bundle.statistical_bias import INCLUDED
 from wattveil.privacy.guarantee import Guarantee, Tier
 from wattveil.products.product import Product
 from wattveil.products.public_estimate import guarantee_warnings
@@ -138,20 +139,20 @@ def _quality_table(manifest: Manifest) -> PageTable:
     return PageTable("", head, rows, text_columns=range(len(head)))
 
 
+def number_text(one: Mapping[str, Any]) -> str:
+    """Return the number of an entry of the bias section, or why there is none."""
+    if one["value"] is None:
+        return "" if one["kind"] == INCLUDED else "not known"
+    return f"{format_number(float(one['value']))} {one['unit']}".rstrip()
+
+
 def _bias_table(manifest: Manifest) -> PageTable:
     """Return bias and errors: privacy noise and sampling error apart."""
     rows = [
-        (
-            one["source"],
-            one["quantity"],
-            "not known"
-            if one["value"] is None
-            else f"{format_number(float(one['value']))} {one['unit']}",
-            one["basis"],
-        )
+        (one["source"], one["quantity"], one["kind"], number_text(one), one["basis"])
         for one in manifest["bias"]
     ]
-    head = ("source", "quantity", "bound or standard error", "how it is known")
+    head = ("source", "quantity", "kind", "number", "how it is known")
     return PageTable("", head, rows, text_columns=range(len(head)))
 
 

@@ -23,6 +23,9 @@ from wattveil.web.charts import TWO_SIDED_95
 
 CLIPPING, SHRINKAGE = "clipping", "shrinkage"
 EXCLUDED, NOISE, SAMPLING = "excluded customers", "privacy noise", "sampling"
+BOUND, LIMIT, INCLUDED = "upper bound", "clipping limit", "included in std_kw"
+STANDARD_ERROR, SHARE = "standard error", "share"
+"""Kinds of numbers: a bound is no estimate, and only a standard error is part of an interval."""
 _DISPERSION = 1.25
 """Spread of customers over that of synthetic ones, whose largest are clipped: 1.24 for 500
 simulated homes at epsilon 12 (150 releases), 1.26 for 1,000 at epsilon 4 (120 releases)."""
@@ -85,12 +88,13 @@ def population_intervals(
 
 
 def _entry(
-    source: str, quantity: str, value: float | None, unit: str, basis: str
+    source: str, quantity: str, kind: str, value: float | None, unit: str, basis: str
 ) -> dict[str, Any]:
     number = None if value is None or not math.isfinite(value) else repr(float(f"{value:.6g}"))
     return {
         "source": source,
         "quantity": quantity,
+        "kind": kind,
         "value": number,
         "unit": unit,
         "basis": basis,
@@ -101,18 +105,23 @@ def _clipping(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> Itera
     names = {part["name"] for part in manifest["products"]}
     if "groups" in tables:
         for name, value in _by_group(tables, "max_clipping_bias_kw"):
-            basis = "released: upper bound at 97.5 %, beyond the band; at no budget"
-            yield _entry(CLIPPING, f"mean load, {name}", value, "kW", basis)
+            basis = (
+                "what very large customers that the noise hides may add to the mean, beyond its"
+                " band, in 97.5 % of releases; from noisy sizes, at no budget; not an estimate"
+            )
+            yield _entry(CLIPPING, f"mean load, {name}", BOUND, value, "kW", basis)
     if "load_shapes" in tables:
-        basis = "released: included in std_kw, with the noise"
-        yield _entry(SHRINKAGE, "mean load, by the filter", None, "kW", basis)
+        basis = "estimated from noisy sizes and added back; std_kw covers the error of the estimate"
+        yield _entry(CLIPPING, "mean load, as estimated", INCLUDED, None, "kW", basis)
+        basis = "std_kw covers it, with the noise"
+        yield _entry(SHRINKAGE, "mean load, by the filter", INCLUDED, None, "kW", basis)
     if "clusters" in names:
         clip_kw = manifest["request"]["clip_kw"]
         known = "public bound: a customer above it counts as one of this size"
         unknown = "not bounded publicly: clip_kw was not given"
         bound = None if clip_kw is None else float(clip_kw)
         basis = unknown if bound is None else known
-        yield _entry(CLIPPING, "load curves of clusters", bound, "kW", basis)
+        yield _entry(CLIPPING, "load curves of clusters", LIMIT, bound, "kW", basis)
 
 
 def _coverage(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> Iterator[dict[str, Any]]:
@@ -123,7 +132,7 @@ def _coverage(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> Itera
         counts = np.nan_to_num(tables["groups"].column("customers"))
         value = min(float(counts.sum()) / whole, 1.0)
         basis = "released number of customers over the stated number of all meters"
-    yield _entry(EXCLUDED, "share of all meters that is covered", value, "", basis)
+    yield _entry(EXCLUDED, "share of all meters that is covered", SHARE, value, "", basis)
 
 
 def _errors(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> Iterator[dict[str, Any]]:
@@ -144,9 +153,9 @@ def _errors(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> Iterato
     for place, group in enumerate(groups):
         level = float(np.sqrt(np.square(noise[place]).mean()))
         known = "known noise, with shrinkage and the expected error of the clipping correction"
-        yield _entry(NOISE, f"mean load, {group}", level, "kW", known)
+        yield _entry(NOISE, f"mean load, {group}", STANDARD_ERROR, level, "kW", known)
         value = None if sampling is None else float(np.sqrt(np.square(sampling[place]).mean()))
-        yield _entry(SAMPLING, f"mean load, {group}", value, "kW", basis)
+        yield _entry(SAMPLING, f"mean load, {group}", STANDARD_ERROR, value, "kW", basis)
 
 
 def _published(tables: Mapping[str, Table]) -> Mapping[str, Table]:

@@ -11,9 +11,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from rich.console import Console
 from rich.table import Table
 
+from wattveil.bundle.bundle_files import read_manifest
 from wattveil.bundle.keys import read_key
-from wattveil.cli.model_options import model_options
+from wattveil.bundle.manifest import request_of
+from wattveil.bundle.plan import requested_products
+from wattveil.cli.model_options import leaves, model_options
 from wattveil.cli.option_groups import EXECUTION, STATISTICS, Report
+from wattveil.cli.release import is_default
 from wattveil.errors import InvalidParameterError
 from wattveil.lab.audit.audit_page import write_audit_page
 from wattveil.lab.audit.canaries import ONE_RUN
@@ -26,7 +30,10 @@ from wattveil.simulate import simulate_load_kw
 from wattveil.terminal import check_folders, counting_bar, plain, refusals
 
 EPILOGS = {
-    "audit": "Example: wattveil audit --epsilon 1 --delta 1e-6 --runs 100 --report audit.html"
+    "audit": (
+        "Example: wattveil audit profiles.parquet --bundle bundle --runs 100 --record audit.json"
+        " --key utility.key --tester NAME"
+    )
 }
 
 RECORD = "Record for a dossier"
@@ -50,6 +57,13 @@ def audit(
     ] = None,
     *,
     request: ReleaseRequest,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of a release: its manifest states all choices, so that epsilon, products,"
+            " groups and the like are not given again."
+        ),
+    ] = None,
     runs: Annotated[
         int, typer.Option(help="Number of releases with, and as many without, the canary.")
     ] = 40,
@@ -102,10 +116,17 @@ def audit(
         bool, typer.Option("--json", help="Print the table as JSON.", rich_help_panel=EXECUTION)
     ] = False,
 ) -> None:
-    """Audit releases with planted canary customers; exit with 1 if a claim is refuted."""
+    """Audit releases with planted canary customers; exit with 1 if a claim is refuted.
+
+    A record for a dossier is made after `wattveil release`, before its bundle is published.
+    """
     with refusals(context):
-        check_folders({"report": report, "record": record})
-        for name, path in (("report", report), ("record", record)):
+        release_id = None
+        if bundle is not None:
+            request, release_id = _released(context, bundle)
+        files = {"report": report, "record": record}
+        check_folders(files)
+        for name, path in files.items():
             if replay and path is not None:
                 rule = f"omitted with --replay, which writes no {name}"
                 raise InvalidParameterError(name, rule, str(path))
@@ -137,16 +158,32 @@ def audit(
                 tester=tester,
                 confidence=confidence,
                 seed=seed,
+                release_id=release_id,
             )
             write_record(made, record, signing)
+    written = {name: str(path) for name, path in files.items() if path is not None}
     if as_json:
         audits = [row.to_json() for row in found]
-        answer = {"private": True, "confidence": confidence, "audits": audits}
+        answer = {"private": True, "confidence": confidence, "audits": audits, **written}
         typer.echo(json.dumps(answer, indent=2))
     else:
+        whose = f"{len(rows):,} " + ("simulated customers" if profiles is None else "customers")
         _show(Console(), found, confidence)
+        _show_choices(Console(), request, f"{runs} releases with and {runs} without it; {whose}")
+        for name, path in written.items():
+            typer.echo(f"  {name}  {plain(path)}")
     if any(row.broken for row in found):
         raise typer.Exit(1)
+
+
+def _released(context: typer.Context, bundle: Path) -> tuple[ReleaseRequest, str]:
+    """Return request and id of a release; a choice that is given beside it is refused."""
+    manifest = read_manifest(bundle)
+    for name, _ in leaves(ReleaseRequest):
+        if name in context.params and not is_default(context, name):
+            rule = "omitted with --bundle, whose manifest states it"
+            raise InvalidParameterError(name, rule, context.params[name])
+    return request_of(manifest), manifest["release_id"]
 
 
 def _signing_key(
@@ -219,6 +256,19 @@ def _show(console: Console, rows: Sequence[AuditRow], confidence: float) -> None
         f"Empirical lower bounds on epsilon at the claimed delta; all rows hold jointly with"
         f" confidence {confidence:g}. A bound below the claim does not prove the claim."
         " [red]Private:[/] internal use only."
+    )
+
+
+def _show_choices(console: Console, request: ReleaseRequest, sample: str) -> None:
+    """Print what was audited: the choices of the release that the audit repeated."""
+    products = ", ".join(one.name for one in requested_products(request))
+    groups = f", by {request.by}: {', '.join(request.levels)}" if request.by else ""
+    console.print(
+        plain(
+            f"Audited: {products} at epsilon {request.epsilon:g} and delta {request.delta:g},"
+            f" {request.tier.value} tier{groups}; {request.clipping}; {sample}."
+        ),
+        highlight=False,
     )
 
 

@@ -155,6 +155,9 @@ def _audit(evidence: Evidence, today: date) -> Iterator[Conflict]:
     if differ:
         text = f"The audit is about another release: {', '.join(differ)} differ."
         yield Conflict(text=text, files=f"{name}, request; manifest.json, request")
+    if record.get("release_id", released := evidence.manifest["release_id"]) != released:
+        text = f"The audit is about another release: {record['release_id']}, not {released}."
+        yield Conflict(text=text, files=f"{name}, release_id; manifest.json, release_id")
     yield from _verdicts(record, name)
     if record["customers"] == "simulated":
         text = "The audit used simulated homes, not the customers of the release."

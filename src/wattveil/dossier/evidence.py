@@ -17,6 +17,7 @@ from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import MANIFEST, read_manifest
 from wattveil.bundle.cumulative import sentences
 from wattveil.bundle.manifest import Manifest
+from wattveil.bundle.report import number_text
 from wattveil.bundle.verify.verify_bundle import VerificationReport, verify_bundle
 from wattveil.dossier.ledger_evidence import LedgerEvidence, read_ledger
 from wattveil.errors import InvalidFileError
@@ -304,7 +305,8 @@ def _bias(manifest: Mapping[str, Any]) -> list[dict[str, str]]:
         {
             "source": one["source"],
             "quantity": one["quantity"],
-            "number": "not known" if one["value"] is None else f"{one['value']} {one['unit']}",
+            "kind": one["kind"],
+            "number": number_text(one),
             "how it is known": one["basis"],
         }
         for one in manifest["bias"]

@@ -75,7 +75,7 @@ from wattveil.release.group_load import (
 from wattveil.release.rows.load_features import first_columns
 from wattveil.web.charts import BANDS, TWO_SIDED_95, ReportFigure
 from wattveil.web.curves import Curve
-from wattveil.web.formatting import format_number
+from wattveil.web.formatting import format_number, format_share
 from wattveil.web.pages import TableCell
 from wattveil.web.results import Result, ResultTable
 
@@ -103,7 +103,7 @@ _LOG_STD = 0.6
 _MIN_ERRORS = 2.0
 """Standard errors that a number must exceed to differ from 0 by more than noise."""
 _HIGH_CLIPPED_SHARE = 0.2
-"""Share of clipped customers above which the report warns that means are biased."""
+"""Share of clipped customers above which the report marks a group: its mean may be biased."""
 
 
 class Load(Product):
@@ -341,47 +341,55 @@ def duration_kw(mean_kw: Floats, customers: Floats) -> Floats:
 
 
 def _group_flags(groups: Table, drawn: Sequence[Curve]) -> tuple[TableCell, ...]:
-    """Return a mark for each group that may be empty, or whose mean clipping may dominate.
+    """Return a mark for each group that may be empty, or of which many customers were clipped.
 
-    Of customers that are not grouped, the caption states the bias already.
+    A mark is a finding: it follows from released numbers and their errors. The bound on the bias
+    from clipping is none: it is large wherever noise could hide a very large customer.
     """
     flags = []
-    for curve, customers, error, bias_kw in zip(
+    for curve, customers, error, clipped in zip(
         drawn,
         groups.column("customers"),
         groups.column("customers_std"),
-        groups.column("max_clipping_bias_kw"),
+        _clipped_surely(groups),
         strict=True,
     ):
         if customers <= _MIN_ERRORS * error:
             flags.append(TableCell(f"{curve.name}: size ≤ 2 SE, may be empty", passed=False))
-        if len(drawn) > 1 and bias_kw > np.abs(curve.load).mean():
-            text = f"{curve.name}: clipping bias up to {format_number(bias_kw, 2)} kW"
+        elif clipped > _HIGH_CLIPPED_SHARE:
+            text = f"{curve.name}: {format_share(clipped, 0)} or more were clipped"
             flags.append(TableCell(text, passed=False))
     return tuple(flags)
 
 
-def _caption(groups: Table, *, has_flags: bool) -> str:
-    """Return how to read the figures, with a warning where many customers were clipped."""
-    bias_kw = groups.column("max_clipping_bias_kw").max()
+def _clipped_surely(groups: Table) -> Floats:
+    """Return the share of clipped customers of each group, less what noise may add to it."""
     shares, errors = groups.column("clipped_share"), groups.column("clipped_share_std")
-    clipped = (shares - _MIN_ERRORS * errors).max()
-    whose = "of all customers together" if len(shares) == 1 else "of all customers of a group"
+    found: Floats = shares - _MIN_ERRORS * errors
+    return found
+
+
+def _caption(groups: Table, *, has_flags: bool) -> str:
+    """Return how to read the figures: bands, bounds, and marks."""
+    bias_kw = groups.column("max_clipping_bias_kw")
+    n_groups = bias_kw.size
+    whose = "of all customers together" if n_groups == 1 else "of all customers of a group"
+    most = format_number(bias_kw.max(), 2)
+    if n_groups > 1:
+        most = f"{format_number(bias_kw.min(), 2)} to {most}"
     caption = (
         f"Mean daily load, and load duration curve {whose}. {BANDS} and cover privacy noise only."
-        " Clipping of very large customers may bias a mean by at most"
-        f" {format_number(bias_kw, 2)} kW."
+        " The bias from clipping is estimated and corrected, and the bands cover the error of that."
+        " Very large customers that the noise hides may raise a mean further: by at most"
+        f" {most} kW{'' if n_groups == 1 else ', by group'}. This is an upper bound, which"
+        " holds in 97.5 % of releases, not an estimate."
     )
     if has_flags:
         caption += (
-            " Groups are marked (✗) if they may be empty, so that their curve is noise, or if the"
-            " possible bias from clipping exceeds their mean load, so that it may be far too low."
-        )
-    if clipped > _HIGH_CLIPPED_SHARE:
-        caption += (
-            f" Warning: {clipped:.0%} or more of the customers of a group were clipped. The public"
-            " range of sizes, or the public clipping bound, does not fit them, and the means may be"
-            " too low."
+            " Groups are marked (✗) if they may be empty, so that their curve is noise, or if"
+            f" {format_share(_HIGH_CLIPPED_SHARE, 0)} or more of their customers were clipped: the"
+            " public range of sizes, or the public clipping bound, does not fit them, and the means"
+            " may be too low."
         )
     return caption
 

@@ -91,34 +91,33 @@ def test_each_section_says_which_customers_it_counts(whole: Path) -> None:
     assert "clusters of all customers" in first
 
 
-def test_groups_that_noise_may_explain_are_marked(whole: Path) -> None:
-    """By the released numbers: a size within 2 standard errors, a bias above the mean load."""
+def test_groups_are_marked_by_findings_alone(whole: Path) -> None:
+    """A size within 2 standard errors, a share of clipped customers above them. A bound is none."""
     manifest = read_manifest(whole)
     names = ("groups", "load_shapes", "load_duration", "cluster_shares")
     tables = tables_of(whole, *names)
-    one_group = {
-        name: replace(table, data=table.data.filter(compute.equal(table.data["group"], "shop")))
-        for name, table in tables.items()
-    }
 
-    def flags(**changes: float) -> list[str]:
-        data = shown["groups"].data
+    def section(**changes: float) -> str:
+        data = tables["groups"].data
         for name, value in changes.items():
             column = compute.if_else(compute.equal(data["group"], "shop"), value, data[name])
             data = data.set_column(data.schema.get_field_index(name), name, column)
-        page = report_page(manifest, {**shown, "groups": replace(shown["groups"], data=data)})
-        section = page.partition("<h2>Load</h2>")[2].partition("</section>")[0]
-        return re.findall(r"✗ (shop: [^<]+)<", section)
+        page = report_page(manifest, {**tables, "groups": replace(tables["groups"], data=data)})
+        return page.partition("<h2>Load</h2>")[2].partition("</section>")[0]
 
-    shown = one_group  # the caption states the bias of the only group
-    assert not flags(customers=500.0, max_clipping_bias_kw=112.0)
-    shown = tables
-    assert not flags(customers=500.0, max_clipping_bias_kw=0.0)
-    (empty,) = flags(customers=1.9, customers_std=1.0, max_clipping_bias_kw=0.0)
+    def flags(**changes: float) -> list[str]:
+        return re.findall(r"✗ (shop: [^<]+)<", section(**changes))
+
+    sure = {"customers": 500.0, "clipped_share": 0.1, "clipped_share_std": 0.01}
+    assert not flags(**sure)
+    assert not flags(**sure, max_clipping_bias_kw=112.0)
+    assert "112 kW, by group. This is an upper bound" in section(max_clipping_bias_kw=112.0)
+    (empty,) = flags(**{**sure, "customers": 1.9, "customers_std": 1.0})
     assert "may be empty" in empty
-    assert not flags(customers=2.1, customers_std=1.0, max_clipping_bias_kw=0.0)
-    (biased,) = flags(customers=500.0, max_clipping_bias_kw=112.0)
-    assert "112 kW" in biased
+    assert not flags(**{**sure, "customers": 2.1, "customers_std": 1.0})
+    (clipped,) = flags(**{**sure, "clipped_share": 0.33})
+    assert "31 % or more" in clipped
+    assert not flags(**{**sure, "clipped_share": 0.33, "clipped_share_std": 0.1})
 
 
 def test_the_summary_states_the_mean_load(whole: Path) -> None:

@@ -26,8 +26,12 @@ def tables_of(bundle: Path, *names: str) -> dict[str, Table]:
 
 
 def values(record: list[dict[str, str | None]], source: str) -> list[float | None]:
-    """Return the numbers of one source."""
-    found = [one["value"] for one in record if one["source"] == source]
+    """Return the numbers of one source; what is part of a standard error has none of its own."""
+    found = [
+        one["value"]
+        for one in record
+        if one["source"] == source and one["kind"] != "included in std_kw"
+    ]
     return [None if one is None else float(one) for one in found]
 
 
@@ -48,6 +52,9 @@ def test_numbers_by_hand(whole: Path, manifest: Manifest) -> None:
     groups, shapes, synthetic = (read_table(whole, name).to_pandas() for name in NAMES)
     record = manifest["bias"]
     assert record == bias_record(manifest, tables_of(whole, *NAMES))
+    kinds = {(one["source"], one["kind"]) for one in record}
+    assert ("clipping", "upper bound") in kinds
+    assert ("privacy noise", "standard error") in kinds
     clipping = values(record, "clipping")
     assert clipping[:2] == pytest.approx(list(groups["max_clipping_bias_kw"]), rel=1e-5)
     assert clipping[2] == 5.0  # the public bound of the clusters

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from tests.sample_bundles import some_profiles
 from tests.statistical.harness import guarantee
 from wattveil import cli
+from wattveil.bundle.bundle_files import read_manifest
 from wattveil.bundle.keys import write_key
 from wattveil.cli import audit
 from wattveil.dossier.evidence import read_record, signature_text
@@ -144,6 +145,28 @@ def test_a_record_is_dated_signed_and_marked(tmp_path: Path) -> None:
     error = results.popitem()[1]
     assert float(error.replace(",", "")) > 1.0
     assert WIDE.invoke(cli.app, [*options, str(file)]).exit_code == 2  # never overwritten
+    printed = " ".join(result.output.split())
+    assert f"record {out}" in printed
+    assert "Audited: load at epsilon 1 and delta 1e-06" in printed
+
+
+def test_choices_come_from_the_bundle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: Path
+) -> None:
+    """The record is about that release: its choices, and its id. A choice beside it is refused."""
+    write_key(tmp_path / "utility.key")
+    found = AuditReport([row(epsilon=0.1, tier=Tier.GLOBAL)])
+    monkeypatch.setattr(audit, "audit_release", lambda *_, **__: found)
+    words = ["audit", "--bundle", str(whole), "--record", str(tmp_path / "a.json")]
+    words += ["--key", str(tmp_path / "utility.key")]
+    refused = WIDE.invoke(cli.app, [*words, "--clusters", "2"])
+    assert refused.exit_code == 2
+    assert "omitted with --bundle" in " ".join(refused.output.replace("│", " ").split())
+    result = WIDE.invoke(cli.app, words)
+    assert result.exit_code == 0, result.output
+    record, manifest = read_record(tmp_path / "a.json"), read_manifest(whole)
+    assert record["release_id"] == manifest["release_id"]
+    assert record["request"] == manifest["request"]
 
 
 def test_a_record_of_simulated_homes_is_public(

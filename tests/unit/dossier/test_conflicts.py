@@ -162,6 +162,16 @@ def test_an_audit_of_another_release_is_a_conflict(
         assert lacking == [f"The audit is about another release: {name} differ."]
 
 
+def test_a_record_of_another_release_id_is_a_conflict(
+    counted: Files, record_file: Callable[..., Path]
+) -> None:
+    """A record that was made with the bundle names it."""
+    own = counted.evidence().manifest["release_id"]
+    assert conflicts(counted.evidence(audit=record_file(release_id=own))) == []
+    (found,) = conflicts(counted.evidence(audit=record_file(release_id="0" * 32)))
+    assert "another release" in found
+
+
 def test_public_estimates_of_an_audit_may_differ(
     counted: Files, record_file: Callable[..., Path]
 ) -> None:

@@ -68,6 +68,7 @@ def intruder_record(
     tester: str,
     confidence: float,
     seed: int,
+    release_id: str | None = None,
 ) -> dict[str, object]:
     """Attack a release of the same epsilon, and return the record, not yet signed.
 
@@ -83,6 +84,8 @@ def intruder_record(
         Joint confidence of the lower bounds.
     seed
         Of the split into members and others; the noise has no seed.
+    release_id
+        The release that the record is about, if it was read from its bundle.
     """
     check_recordable(request)
     made_at = datetime.now(UTC)
@@ -100,6 +103,7 @@ def intruder_record(
         "software": f"wattveil {version('wattveil')}",
         "customers": "simulated" if simulated else "own",
         "request": chosen,
+        **({} if release_id is None else {"release_id": release_id}),
         "confidence": confidence,
         "audits": [row.to_json() for row in audits],
         "attacks": [*_copy_attacks(request, profiles, seed), _differencing(request, profiles)],
