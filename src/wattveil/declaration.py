@@ -225,13 +225,14 @@ def _broken(
 
 def rule_of(annotation: Any, metadata: Sequence[object], *, below: bool = False) -> str:  # noqa: ANN401 - any type
     """Return the rule of a type and its bounds, in words; ``below`` that of its elements."""
-    kind, notes = without_none(annotation)
-    notes = [*metadata, *notes]
+    kind, inner = without_none(annotation)
+    notes = [*metadata, *inner]
     if below and get_args(kind):
         return rule_of(get_args(kind)[-1 if _is_mapping(kind) else 0], ())
-    for note in notes:
-        if isinstance(note, Rule):
-            return note.text
+    for declared in (metadata, inner):
+        # A type that narrows another one states its rule after that of the other.
+        if rules := [note.text for note in declared if isinstance(note, Rule)]:
+            return rules[-1]
     limits = dict(_bounds(notes))  # a derived field may narrow those of its origin
     bounds = [f"{_WORDS[name]} {_number(bound)}" for name, bound in limits.items()]
     words = " and ".join(bounds)

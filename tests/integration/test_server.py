@@ -23,7 +23,7 @@ from tests.live_server import (
     registration,
     serving,
 )
-from tests.sample_bundles import only, some_profiles
+from tests.sample_bundles import LEVELS, only, some_profiles
 from wattveil import Profiles
 from wattveil.products.request import About, ReleaseRequest
 from wattveil.server import datasets
@@ -456,6 +456,38 @@ def test_a_quote_warns_of_a_large_delta(server: Running) -> None:
     fields = {"epsilon": "0.5", "n_clusters": "6", "products": "load", "delta": "0.005"}
     page = Browser(server, "ann").post("/datasets/homes/quote", **fields).body.decode()
     assert f"Warning: {warning}" in unescape(page)
+
+
+def test_a_quote_warns_of_another_list_of_groups_under_a_rule(server: Running) -> None:
+    """Also of a linked data set. By default, a data set with a rule offers what applies it."""
+    names, levels = ("ruled", "ruled-later"), [*LEVELS]
+    for number, name in enumerate(names):
+        file = put_profiles(server.state.folder, f"{name}.parquet", some_profiles(41 + number))
+        body = registration(file, name, groups={"class": levels[:: 1 - 2 * number]}, rule="2/100")
+        del body["products"]
+        if number:
+            body |= {"linked_to": names[0]}
+            del body["allowance"]
+        refused_name = {**body, "groups": {"class": ["=1+1"]}}
+        assert server.send("POST", "/v1/admin/datasets", refused_name).status == 422
+        wider = {**body, "products": ["load", "clusters"]}
+        assert server.send("POST", "/v1/admin/datasets", wider).status == 422
+        assert server.send("POST", "/v1/admin/datasets", body).status == 201
+        assert server.send("GET", f"/v1/datasets/{name}").json["products"] == ["load"]
+    server.admit("rea", epsilon=2.0, dataset=names[0])
+    asked = {"epsilon": 0.5, "by": "class"}
+
+    def warnings(name: str) -> list[str]:
+        quote = server.send("POST", f"/v1/datasets/{name}/quotes", asked, as_="rea")
+        assert quote.status == 200, quote.body
+        found: list[str] = quote.json["plan"]["warnings"]
+        return [text for text in found if "another list of groups" in text]
+
+    assert not warnings(names[1])
+    ordered = server.order("ruled-first", asked, as_="rea", dataset=names[0])
+    assert ordered.status in {200, 202}, ordered.body
+    assert not warnings(names[0])
+    assert warnings(names[1])
 
 
 def test_the_public_estimate_is_rounded_before_it_is_stored(server: Running) -> None:

@@ -111,7 +111,9 @@ def dcat(manifest: Manifest, url: str) -> str:
                 "dcat:accessURL": {"@id": f"{url}/{one['path']}"},
                 "dcat:mediaType": _media(one["path"]),
                 "dcat:byteSize": one["bytes"],
-                **_unless_not_stated(manifest["licence"], {"dct:license": manifest["licence"]}),
+                **_unless_not_stated(
+                    manifest["licence"], {"dct:license": _linked(manifest["licence"])}
+                ),
             }
             for one in manifest["payload"]
         ],
@@ -124,7 +126,7 @@ def dataset_card(manifest: Manifest, url: str) -> str:
     tables = [table["name"] for part in manifest["products"] for table in part["tables"]]
     header = {
         "pretty_name": manifest["title"],
-        **_unless_not_stated(manifest["licence"], {"license": manifest["licence"].lower()}),
+        **_unless_not_stated(manifest["licence"], _card_licence(manifest["licence"])),
         "tags": [*_keywords(manifest), "croissant"],
         "configs": [
             {"config_name": name, "data_files": f"tables/{name}.parquet"} for name in tables
@@ -149,7 +151,8 @@ def citation_file(manifest: Manifest, url: str) -> str:
     if manifest["doi"] != NOT_STATED:
         record["doi"] = manifest["doi"]
     if manifest["licence"] != NOT_STATED:
-        record["license"] = manifest["licence"]
+        name = "license-url" if _is_address(manifest["licence"]) else "license"
+        record[name] = manifest["licence"]
     text: str = yaml.safe_dump(record, sort_keys=False, allow_unicode=True)
     return text
 
@@ -238,6 +241,21 @@ def _bias(one: Mapping[str, Any]) -> str:
     number = number_text(one)
     value = f"{one['kind']}, {number}" if number else one["kind"]
     return f"{one['source']}, {one['quantity']}: {value} ({one['basis']})"
+
+
+def _is_address(licence: str) -> bool:
+    return "://" in licence
+
+
+def _linked(licence: str) -> str | dict[str, str]:
+    return {"@id": licence} if _is_address(licence) else licence
+
+
+def _card_licence(licence: str) -> dict[str, str]:
+    """Return the licence of a dataset card, which knows identifiers only."""
+    if _is_address(licence):
+        return {"license": "other", "license_link": licence}
+    return {"license": licence.lower()}
 
 
 def _unless_not_stated(text: str, fields: dict[str, Any]) -> dict[str, Any]:

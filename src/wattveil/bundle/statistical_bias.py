@@ -88,7 +88,7 @@ def population_intervals(
 
 
 def _entry(
-    source: str, quantity: str, kind: str, value: float | None, unit: str, basis: str
+    source: str, quantity: str, kind: str, value: float | None, basis: str
 ) -> dict[str, Any]:
     number = None if value is None or not math.isfinite(value) else repr(float(f"{value:.6g}"))
     return {
@@ -96,7 +96,7 @@ def _entry(
         "quantity": quantity,
         "kind": kind,
         "value": number,
-        "unit": unit,
+        "unit": "" if kind == SHARE else "kW",
         "basis": basis,
     }
 
@@ -109,19 +109,19 @@ def _clipping(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> Itera
                 "what very large customers that the noise hides may add to the mean, beyond its"
                 " band, in 97.5 % of releases; from noisy sizes, at no budget; not an estimate"
             )
-            yield _entry(CLIPPING, f"mean load, {name}", BOUND, value, "kW", basis)
+            yield _entry(CLIPPING, f"mean load, {name}", BOUND, value, basis)
     if "load_shapes" in tables:
         basis = "estimated from noisy sizes and added back; std_kw covers the error of the estimate"
-        yield _entry(CLIPPING, "mean load, as estimated", INCLUDED, None, "kW", basis)
+        yield _entry(CLIPPING, "mean load, as estimated", INCLUDED, None, basis)
         basis = "std_kw covers it, with the noise"
-        yield _entry(SHRINKAGE, "mean load, by the filter", INCLUDED, None, "kW", basis)
+        yield _entry(SHRINKAGE, "mean load, by the filter", INCLUDED, None, basis)
     if "clusters" in names:
         clip_kw = manifest["request"]["clip_kw"]
         known = "public bound: a customer above it counts as one of this size"
         unknown = "not bounded publicly: clip_kw was not given"
         bound = None if clip_kw is None else float(clip_kw)
         basis = unknown if bound is None else known
-        yield _entry(CLIPPING, "load curves of clusters", LIMIT, bound, "kW", basis)
+        yield _entry(CLIPPING, "load curves of clusters", LIMIT, bound, basis)
 
 
 def _coverage(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> Iterator[dict[str, Any]]:
@@ -132,7 +132,7 @@ def _coverage(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> Itera
         counts = np.nan_to_num(tables["groups"].column("customers"))
         value = min(float(counts.sum()) / whole, 1.0)
         basis = "released number of customers over the stated number of all meters"
-    yield _entry(EXCLUDED, "share of all meters that is covered", SHARE, value, "", basis)
+    yield _entry(EXCLUDED, "share of all meters that is covered", SHARE, value, basis)
 
 
 def _errors(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> Iterator[dict[str, Any]]:
@@ -153,9 +153,9 @@ def _errors(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> Iterato
     for place, group in enumerate(groups):
         level = float(np.sqrt(np.square(noise[place]).mean()))
         known = "known noise, with shrinkage and the expected error of the clipping correction"
-        yield _entry(NOISE, f"mean load, {group}", STANDARD_ERROR, level, "kW", known)
+        yield _entry(NOISE, f"mean load, {group}", STANDARD_ERROR, level, known)
         value = None if sampling is None else float(np.sqrt(np.square(sampling[place]).mean()))
-        yield _entry(SAMPLING, f"mean load, {group}", STANDARD_ERROR, value, "kW", basis)
+        yield _entry(SAMPLING, f"mean load, {group}", STANDARD_ERROR, value, basis)
 
 
 def _published(tables: Mapping[str, Table]) -> Mapping[str, Table]:

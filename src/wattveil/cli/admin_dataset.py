@@ -10,12 +10,9 @@ import typer
 from wattveil.cli.admin import LOCAL_SERVER, AsJson, Reason, Url, post, print_result
 from wattveil.cli.model_options import model_options
 from wattveil.errors import InvalidParameterError
-from wattveil.privacy.guarantee import Tier
-from wattveil.products.product import Product
 from wattveil.products.public_estimate import rounding_notes
-from wattveil.products.registry import products_of
 from wattveil.products.request import ReleaseRequest
-from wattveil.server.dataset_choices import AllowanceBody, DatasetBody
+from wattveil.server.dataset_choices import AllowanceBody, DatasetBody, offered_products
 from wattveil.terminal import refusals
 
 EPILOGS = {
@@ -55,20 +52,13 @@ def dataset(
             rule = "omitted without epsilon, of which it is a part"
             raise InvalidParameterError("label_epsilon", rule, allowance.label_epsilon)
         if given["products"] is None:
-            body = body.replace(products=_offered(body))
+            has_list = body.customer_list_file is not None
+            offered = offered_products(body.rule, has_customer_list=has_list)
+            body = body.replace(products=offered)
     for note in rounding_notes(given):
         typer.echo(note, err=as_json)
     response = post(url, ("datasets",), body.model_dump(mode="json"))
     print_result(response, f"{body.name} is registered.", as_json=as_json)
-
-
-def _offered(body: DatasetBody) -> tuple[str, ...]:
-    """Return the products that a data set offers by default; labels need a list of customers."""
-
-    def is_possible(product: Product) -> bool:
-        return body.customer_list_file is not None or not product.needs_customer_list
-
-    return tuple(one.name for one in products_of(Tier.GLOBAL) if is_possible(one))
 
 
 @model_options(defaults={"delta": ReleaseRequest.model_fields["delta"].default})

@@ -38,7 +38,8 @@ def dossier(
     standard: Annotated[
         list[str],
         typer.Option(
-            help=f"One of {', '.join(standard_names())}. May be repeated: one document each."
+            help=f"One of {', '.join(standard_names())}. May be repeated: one document each.",
+            metavar="<standard>",
         ),
     ],
     out: Annotated[

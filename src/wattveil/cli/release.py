@@ -3,9 +3,10 @@
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,19 +14,19 @@ from rich.table import Table
 
 from wattveil import checks
 from wattveil.bundle import keys
-from wattveil.bundle.bundle_files import check_out
+from wattveil.bundle.bundle_files import MANIFEST, check_out, read_manifest
 from wattveil.bundle.manifest import Manifest
 from wattveil.bundle.plan import ReleasePlan, plan_for_error, plan_release
 from wattveil.bundle.produce import check_list, read_customer_list, release_bundle
 from wattveil.cli.data import chosen_engine
 from wattveil.cli.model_options import model_options
 from wattveil.cli.option_groups import EXECUTION, EngineName, Master
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.privacy.guarantee import Tier
 from wattveil.products.product import Work
 from wattveil.products.public_estimate import rounding_notes
 from wattveil.products.request import ReleaseRequest
-from wattveil.products.ruled_load import rule_plan
+from wattveil.products.ruled_load import rule_plan, rule_warnings
 from wattveil.profiles import Profiles, TimeGrid
 from wattveil.terminal import plain, refusals, working
 from wattveil.web.formatting import format_share
@@ -119,6 +120,8 @@ def release(
         if not as_json:
             show_plan(console, planned)
             show_assumptions(console, context, planned.request)
+            for warning in rule_warnings(request, _requests_beside(out)):
+                console.print(f"[yellow]warning[/] {warning}", highlight=False)
         if plan:
             return
         if not yes:
@@ -151,6 +154,15 @@ def _opened(
     if request.by is not None:  # a wrong name is refused before the plan, which takes a while
         _ = Work(profiles=rows, request=request).groups
     return rows.grid, lambda *public, **choices: release_bundle(rows, *public, **choices)
+
+
+def _requests_beside(out: Path) -> Iterator[dict[str, Any]]:
+    """Yield the requests of bundles in the same folder, which may be about the same customers."""
+    for path in sorted(out.absolute().parent.glob(f"*/{MANIFEST}")):
+        with suppress(InvalidFileError):  # not a bundle: of no concern here
+            request = read_manifest(path.parent).get("request")
+            if isinstance(request, dict):
+                yield request
 
 
 def show_rounding(console: Console, given: Mapping[str, object]) -> None:

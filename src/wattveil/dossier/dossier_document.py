@@ -180,8 +180,8 @@ def write_dossiers(
         text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
         texts = (dossier_page(one), dossier_markdown(one), text)
         inside = f"{one.standard.id}/" if len(dossiers) > 1 else ""
-        for name, content in zip(FILES, texts, strict=True):
-            contents[f"{inside}{name}"] = content.encode()
+        for name, written in zip(FILES, texts, strict=True):
+            contents[f"{inside}{name}"] = written.encode()
         if words:
             contents[f"{inside}dossier.docx"] = words[number]
     is_internal = any(one.is_internal for one in dossiers)

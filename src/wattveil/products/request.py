@@ -66,6 +66,14 @@ def _rounded_meters(text: str) -> str:
     return str(rounded_meters(int(text)))
 
 
+def _licence(text: str) -> str:
+    if text != NOT_STATED and not re.fullmatch(
+        r"[A-Za-z0-9][A-Za-z0-9.-]*\+?|https?://[^\s<>\"]+", text
+    ):
+        raise ValueError(text)
+    return text
+
+
 def _doi(text: str) -> str:
     if text != NOT_STATED and not re.fullmatch(r"10\.[0-9]{4,9}/[A-Za-z0-9._;()/:-]+", text):
         raise ValueError(text)
@@ -78,6 +86,32 @@ Line = Annotated[
     AfterValidator(_one_line),
     Rule(f"one line of 1 to {MAX_TEXT} printable characters"),
 ]
+_COMPUTED = "=+-@"
+
+
+def is_computed(text: str) -> bool:
+    """Whether a spreadsheet would compute a cell of a CSV file instead of showing its text."""
+    shown = text.strip()
+    if not shown.startswith(tuple(_COMPUTED)):
+        return False
+    return re.fullmatch(r"[+-][0-9]+([.,][0-9]+)?", shown) is None
+
+
+def _cell(text: str) -> str:
+    if is_computed(text):
+        raise ValueError(text)
+    return text
+
+
+GroupName = Annotated[
+    Line,
+    AfterValidator(_cell),
+    Rule(
+        f"one line of 1 to {MAX_TEXT} printable characters that does not begin with {_COMPUTED[0]},"
+        f" {', '.join(_COMPUTED[1:-1])} or {_COMPUTED[-1]}: spreadsheets compute such cells"
+    ),
+]
+"""Name of a group, which is a cell of released tables."""
 KW: dict[str, JsonValue] = {"unit": "kW"}
 Epsilon = Annotated[
     float,
@@ -150,8 +184,13 @@ class About(Declaration):
     ] = NOT_STATED
     """Public number of all meters of the population, of which the release covers a share; it is
     rounded to two significant digits."""
-    licence: Annotated[Line, _TEXTS] = NOT_STATED
-    """Licence of the release, as an SPDX identifier such as CC-BY-4.0."""
+    licence: Annotated[
+        Line,
+        AfterValidator(_licence),
+        Rule("an SPDX identifier such as CC-BY-4.0, an address of a licence, or not stated"),
+        _TEXTS,
+    ] = NOT_STATED
+    """Licence of the release: an SPDX identifier such as CC-BY-4.0, or the address of its text."""
     doi: Annotated[
         Line, AfterValidator(_doi), Rule("a DOI such as 10.1234/abc, or not stated"), _TEXTS
     ] = NOT_STATED
@@ -201,7 +240,7 @@ class ReleaseRequest(Declaration):
     """Cluster profiles by shape, not by size: each profile is scaled to unit L2 norm."""
     by: Annotated[Line | None, _GROUPS] = None
     """Public attribute that groups the customers, for load and cluster shares by group."""
-    levels: Annotated[tuple[Line, ...], _GROUPS, FIXED_BY_DATASET] = ()
+    levels: Annotated[tuple[GroupName, ...], _GROUPS, FIXED_BY_DATASET] = ()
     """Public list of the groups: the values of that attribute that are released, such as
     single,couple,pv. Customers with another value are in no group. The list is not compared with
     the data, so check its spelling."""

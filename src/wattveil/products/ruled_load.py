@@ -4,8 +4,9 @@ Post-processing of the released load: groups that may not be published are publi
 their neighbours in the public list, or not at all. Cells that are not published have empty numbers.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
@@ -212,7 +213,31 @@ def rule_plan(request: ReleaseRequest) -> str:
         f"Rule {rule}: a group is published if its noisy count is at least {rule.min_customers - 1}"
         f" plus {Z_COUNT:.2f} standard deviations of its noise, and its load shows that no customer"
         f" has more than {rule.max_share_percent:g} % of it. Any other group{merged} is suppressed."
+        " Use the same list in every release about these customers."
     )
+
+
+def rule_warnings(request: ReleaseRequest, earlier: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return a warning if an earlier release under a rule had another list of groups.
+
+    Parameters
+    ----------
+    earlier
+        Requests of releases about the same customers, as JSON values. They are public choices.
+    """
+    own = request.by, [*request.levels]
+    if request.rule == NO_RULE or all(
+        one.get("rule", NO_RULE) == NO_RULE or (one.get("by"), one.get("levels")) == own
+        for one in earlier
+    ):
+        return ()
+    warning = (
+        "An earlier release about the same customers applied an aggregation rule to another list of"
+        " groups. The difference of cells of both releases may be about fewer customers than the"
+        " rule permits; it is still protected by differential privacy. Use the same list, in the"
+        " same order, where the rule must hold over releases."
+    )
+    return (warning,)
 
 
 def rule_sentence(rule: AggregationRule, groups: Table) -> str:

@@ -9,14 +9,20 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Annotated, Any, get_origin
 
-from pydantic import AfterValidator, Field, create_model
+from pydantic import AfterValidator, Field, create_model, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 from wattveil.declaration import CommandLine, Declaration, without_none
 from wattveil.privacy.guarantee import Tier
 from wattveil.products.registry import default_weights, products_of
-from wattveil.products.request import FIXED_BY_DATASET, MAX_TEXT, About, ReleaseRequest
+from wattveil.products.request import (
+    FIXED_BY_DATASET,
+    MAX_TEXT,
+    NO_RULE,
+    About,
+    ReleaseRequest,
+)
 
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
 Name = Annotated[str, Field(max_length=63)]
@@ -79,6 +85,16 @@ def _list_products(schema: dict[str, Any]) -> None:
     schema["enum"] = _product_names()
 
 
+def offered_products(rule: str, *, has_customer_list: bool) -> tuple[str, ...]:
+    """Return what a data set offers by default: under an aggregation rule, what applies it."""
+    return tuple(
+        one.name
+        for one in products_of(Tier.GLOBAL)
+        if (has_customer_list or not one.needs_customer_list)
+        and (rule == NO_RULE or one.applies_rule)
+    )
+
+
 ProductName = Annotated[
     str, AfterValidator(_registered_product), Field(json_schema_extra=_list_products)
 ]
@@ -125,3 +141,13 @@ class DatasetBody(PublicChoices):
     """Total budget of all principals together."""
     linked_to: Name | None = None
     """Instead of an allowance: a data set about the same people, whose budget it shares."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _offer(cls, given: Any) -> Any:  # noqa: ANN401 - as it was sent
+        """Offer, unless products are chosen, those that apply the rule of the data set."""
+        if isinstance(given, dict) and "products" not in given:
+            rule = given.get("rule", NO_RULE)
+            if rule != NO_RULE:
+                return {**given, "products": offered_products(rule, has_customer_list=False)}
+        return given

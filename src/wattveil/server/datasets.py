@@ -19,8 +19,14 @@ from wattveil.errors import InvalidParameterError, one_of
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
 from wattveil.products.public_estimate import rounded_customers, rounded_kw
 from wattveil.products.registry import default_weights, product_named
-from wattveil.products.request import About, ReleaseRequest
-from wattveil.server.dataset_choices import FIXED, AllowanceBody, DatasetBody, PublicChoices
+from wattveil.products.request import NO_RULE, About, ReleaseRequest, is_computed
+from wattveil.server.dataset_choices import (
+    FIXED,
+    AllowanceBody,
+    DatasetBody,
+    PublicChoices,
+    offered_products,
+)
 from wattveil.server.http import responses
 from wattveil.server.http.requests import ReleaseBody
 from wattveil.server.ledger import administration
@@ -102,6 +108,16 @@ def register(
         read_customer_list(_inside(folder, "customer_list_file", body.customer_list_file))
     elif listed := [one for one in body.products if _needs_list(one)]:
         raise InvalidParameterError("customer_list_file", f"given with {listed[0]}", None)
+    for values in body.groups.values():
+        for name in filter(is_computed, values):
+            rule = "without names that begin with =, +, - or @: spreadsheets compute such cells"
+            raise InvalidParameterError("groups", rule, name)
+    if body.rule != NO_RULE:
+        ruled = offered_products(body.rule, has_customer_list=True)
+        for name in body.products:
+            if name not in ruled:
+                rule = f"of {', '.join(ruled)} with a rule, which applies to nothing else"
+                raise InvalidParameterError("products", rule, name)
     allowance = None if body.allowance is None else allowance_of(body.allowance)
     if allowance is not None:
         _ = allowance.caps  # computed before the lock is taken

@@ -54,6 +54,15 @@ def find_ordered(connection: Connection, release_id: str) -> OrderedRelease | No
     return None if row is None else _ordered_of(row)
 
 
+def requests_about(connection: Connection, name: str) -> list[dict[str, Any]]:
+    """Return the requests of all charges about the people of a data set, of linked ones too."""
+    journal = select(dataset.c.journal_id).where(dataset.c.name == name).scalar_subquery()
+    charged = select(entry.c.detail).where(
+        entry.c.journal_id == journal, entry.c.kind == EntryKind.CHARGE.value
+    )
+    return [json.loads(text) for text in connection.execute(charged.distinct()).scalars()]
+
+
 def visible_releases(connection: Connection, name: str, *, limit: int) -> list[OrderedRelease]:
     """Return the latest releases of a principal, and those shared with it."""
     reader = select(principal.c.id).where(principal.c.name == name).scalar_subquery()

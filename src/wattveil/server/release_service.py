@@ -9,7 +9,8 @@ from wattveil.bundle.plan import PlanSummary, allotments_to_json, requested_prod
 from wattveil.bundle.produce import check_list, read_customer_list
 from wattveil.privacy.guarantee import Tier
 from wattveil.products.registry import added_products
-from wattveil.products.request import ReleaseRequest
+from wattveil.products.request import NO_RULE, ReleaseRequest
+from wattveil.products.ruled_load import rule_warnings
 from wattveil.server.auth.principals import Principal
 from wattveil.server.datasets import FOLDER, Dataset
 from wattveil.server.http import responses
@@ -19,7 +20,7 @@ from wattveil.server.ledger.accounts import Account, ReleaseState, named_account
 from wattveil.server.ledger.amounts import MEASURES, Amounts
 from wattveil.server.ledger.order import Order
 from wattveil.server.ledger.pricing import largest_epsilon, order_release
-from wattveil.server.ordered_releases import OrderedRelease, find_ordered
+from wattveil.server.ordered_releases import OrderedRelease, find_ordered, requests_about
 from wattveil.server.server_state import ServerState
 
 
@@ -66,6 +67,7 @@ class ReleaseService:
             largest = largest_epsilon(request, whole.left.minimum(own.left))
         by_dataset, by_principal = self.state.ledger.already_paid(order)
         plan = self.state.planner.plan(order, dataset.public["grid"])
+        warnings = [*plan["warnings"], *self._rule_warnings(request, dataset)]
         return responses.Quote(
             dataset=dataset.name,
             tier=request.tier,
@@ -77,7 +79,7 @@ class ReleaseService:
                 dataset=_covered(whole, price), own=_covered(own, price)
             ),
             largest_epsilon=None if largest is None else repr(largest),
-            plan=PlanSummary.model_validate(plan),
+            plan=PlanSummary.model_validate({**plan, "warnings": warnings}),
         )
 
     def order(
@@ -109,6 +111,13 @@ class ReleaseService:
             "allotments": allotments_to_json(order.allotments),
             "expected": {one["name"]: one["expected"] for one in products},
         }
+
+    def _rule_warnings(self, request: ReleaseRequest, dataset: Dataset) -> tuple[str, ...]:
+        """Return what an aggregation rule does not protect, beside earlier releases."""
+        if request.rule == NO_RULE:
+            return ()
+        with self.state.ledger.reading() as connection:
+            return rule_warnings(request, requests_about(connection, dataset.name))
 
     def _check_computable(self, dataset: Dataset, request: ReleaseRequest) -> None:
         """Refuse, before the charge, what cannot be computed now. It does not depend on rows."""

@@ -83,6 +83,17 @@ def test_the_citation_file(manifest: Manifest, whole: Path) -> None:
     assert "license" not in RECORDS["README.md"](read_manifest(whole), URL).split("---\n")[1]
 
 
+def test_the_address_of_a_licence(manifest: Manifest) -> None:
+    """Each format has a field for an address; an identifier stands elsewhere."""
+    linked = {**manifest, "licence": "https://town.example/terms"}
+    stated = yaml.safe_load(RECORDS["CITATION.cff"](linked, URL))
+    assert (stated["license-url"], "license" in stated) == (linked["licence"], False)
+    card = yaml.safe_load(RECORDS["README.md"](linked, URL).split("---\n")[1])
+    assert (card["license"], card["license_link"]) == ("other", linked["licence"])
+    dcat = json.loads(RECORDS["dcat.jsonld"](linked, URL))
+    assert dcat["dcat:distribution"][0]["dct:license"] == {"@id": linked["licence"]}
+
+
 def test_the_registry_lists_the_global_tier_alone(manifest: Manifest) -> None:
     """No record for the instance tier; the others are written."""
     assert "registry.yaml" in catalogue_records(manifest, URL)

@@ -12,14 +12,16 @@ import pytest
 from tests.sample_bundles import broken, only, some_profiles
 from wattveil.bundle import bundle_files
 from wattveil.bundle.bundle_files import read_manifest, read_table
-from wattveil.bundle.plan import plan_release, requested_products
-from wattveil.bundle.produce import release_bundle
+from wattveil.bundle.plan import plan_release, requested_products, stated_request
+from wattveil.bundle.produce import check_list, release_bundle
 from wattveil.bundle.verify.verify_bundle import verify_bundle
 from wattveil.errors import InvalidParameterError
 from wattveil.products.load import Load
 from wattveil.products.product import Choice
-from wattveil.products.request import ReleaseRequest
+from wattveil.products.request import About, ReleaseRequest
+from wattveil.products.ruled_load import rule_warnings
 from wattveil.profiles import Profiles, TimeGrid
+from wattveil.server.dataset_choices import DatasetBody, offered_products
 
 CLASSES = ("home", "shop", "farm", "mill")
 REQUEST = ReleaseRequest(
@@ -180,3 +182,50 @@ def test_the_rule_is_for_load_alone() -> None:
         ReleaseRequest.parse({"epsilon": 1.0, "tier": "instance", "rule": "15/15"})
     with pytest.raises(InvalidParameterError, match=r"rule must be none, or N/X"):
         ReleaseRequest.parse({"epsilon": 1.0, "rule": "fifteen"})
+
+
+def test_another_list_of_groups_under_a_rule_is_warned_of() -> None:
+    """Beside an earlier release under a rule; from public choices alone."""
+    same = stated_request(REQUEST)
+    assert rule_warnings(REQUEST, [same, {}]) == ()
+    assert rule_warnings(REQUEST, [stated_request(REQUEST.replace(rule="none"))]) == ()
+    assert rule_warnings(REQUEST.replace(rule="none"), [{**same, "levels": ["home"]}]) == ()
+    for other in ({"levels": [*CLASSES[::-1]]}, {"levels": ["home"]}, {"by": "zip"}):
+        (warning,) = rule_warnings(REQUEST, [same, {**same, **other}])
+        assert "another list of groups" in warning
+
+
+def test_names_that_spreadsheets_compute_are_refused() -> None:
+    """Groups are cells of CSV tables; a negative number is no formula."""
+    for name in ("=1+1", "@SUM(A1)", "+cmd", "-cmd|x", " =1", "-"):
+        with pytest.raises(InvalidParameterError, match="spreadsheets"):
+            REQUEST.replace(levels=(*CLASSES, name))
+    accepted = ("-1", "+2.5", "a=b", "1-2")
+    assert REQUEST.replace(levels=accepted).levels == accepted
+
+
+def test_ids_that_spreadsheets_compute_are_refused() -> None:
+    """Where they are published; pseudonyms replace them otherwise."""
+    request = ReleaseRequest(epsilon=1.0, label_epsilon=0.5)
+    check_list(request, ["a", "=b"])
+    with pytest.raises(InvalidParameterError, match="spreadsheets"):
+        check_list(request.replace(real_ids=True), ["a", "=b"])
+
+
+@pytest.mark.parametrize("licence", ["CC-BY-4.0", "GPL-2.0+", "https://town.example/terms"])
+def test_licences_are_identifiers_or_addresses(licence: str) -> None:
+    """Anything else is refused, with an example."""
+    assert About(licence=licence).licence == licence
+    for wrong in (f"{licence} or so", "ftp://x", "=1+1", "-"):
+        with pytest.raises(InvalidParameterError, match=r"CC-BY-4\.0"):
+            About(licence=wrong)
+
+
+def test_a_data_set_with_a_rule_offers_what_applies_it() -> None:
+    """By default; without a rule everything that needs no list of customers."""
+    body = {"name": "homes", "file": "f", "clip_kw": 10.0, "rule": "15/15"}
+    assert DatasetBody(**body).products == ("load",)
+    assert offered_products("15/15", has_customer_list=True) == ("load",)
+    assert "labels" in offered_products("none", has_customer_list=True)
+    assert "labels" not in offered_products("none", has_customer_list=False)
+    assert "clusters" in DatasetBody(**{**body, "rule": "none"}).products
