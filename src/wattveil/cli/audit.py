@@ -169,7 +169,9 @@ def audit(
     else:
         whose = f"{len(rows):,} " + ("simulated customers" if profiles is None else "customers")
         _show(Console(), found, confidence)
-        _show_choices(Console(), request, f"{runs} releases with and {runs} without the canary; {whose}")
+        _show_choices(
+            Console(), request, f"{runs} releases with and {runs} without the canary; {whose}"
+        )
         for name, place in written.items():
             typer.echo(f"  {name}  {place}")
     if any(row.broken for row in found):

@@ -106,5 +106,9 @@ def _show(console: Console, made: Sequence[Dossier], out: Path) -> None:
         console.print(f"[{colour}]{found.kind}[/] {text}", highlight=False)
     for page in pages:
         console.print(f"  read, print, sign  {plain(str(page))}", highlight=False)
-    console.print(f"  fill in            {plain(str(out / ANSWERS_FILE))}", highlight=False)
-    console.print("  then repeat the command with --answers", highlight=False)
+    if any(one.open_questions for one in made):
+        answers = plain(str(out / ANSWERS_FILE))
+        console.print(
+            f"  fill in            {answers}, then repeat the command with --answers",
+            highlight=False,
+        )

@@ -147,10 +147,11 @@ class Evidence:
     def gap(self, source: str, path: str) -> Gap:
         """Return the gap where a file states nothing."""
         derived = DERIVED.get((source, path))
-        cited = path if derived is None else derived.cited
+        cited, name = (path, path) if derived is None else (derived.cited, derived.name)
+        name = name or cited
         return Gap(
-            name=cited,
-            question=f"{cited}: not stated in {_SOURCES[source]}. What is it?",
+            name=name,
+            question=f"{name}: not stated in {_SOURCES[source]}. What is it?",
             remedy=f"`{cited}` of {self.files.get(source, _SOURCES[source])} states nothing",
         )
 
@@ -253,6 +254,8 @@ class _Derived:
 
     cited: str
     compute: Callable[[Mapping[str, Any]], Any]
+    name: str = ""
+    """In words, for questions where it is empty; the fields themselves if omitted."""
 
 
 def _mechanisms(manifest: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -396,15 +399,19 @@ DERIVED = {
         "products[].epsilon",
         lambda manifest: [f"{one['name']} {one['epsilon']}" for one in manifest["products"]],
     ),
-    ("manifest", "quality"): _Derived("products[].expected, products[].achieved", _quality),
+    ("manifest", "quality"): _Derived(
+        "products[].expected, products[].achieved", _quality, "expected and achieved accuracy"
+    ),
     ("manifest", "signature_text"): _Derived("signature", signature_text),
     ("manifest", "bias_text"): _Derived("bias", _bias),
     ("manifest", "groups_text"): _Derived("request.by, request.levels", _groups),
     ("manifest", "rule_text"): _Derived("request.rule", _rule),
     ("manifest", "overlap_text"): _Derived("variant, composition", _overlap),
     ("manifest", "delta_text"): _Derived("request.delta, request.customers", _delta_text),
-    ("audit", "bounds_text"): _Derived("audits[].epsilon_lower_bound", _bounds),
-    ("audit", "attacks_text"): _Derived("attacks[].result", _attacks),
+    ("audit", "bounds_text"): _Derived(
+        "audits[].epsilon_lower_bound", _bounds, "lower bounds on epsilon"
+    ),
+    ("audit", "attacks_text"): _Derived("attacks[].result", _attacks, "results of attacks"),
     ("audit", "signature_text"): _Derived("signature", signature_text),
 }
 """Derived fields, by source and name."""
