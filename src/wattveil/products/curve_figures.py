@@ -8,13 +8,17 @@ from plotly.graph_objects import Figure
 from wattveil.arrays import Floats
 from wattveil.products.segments import curves
 from wattveil.products.tables import Table
-from wattveil.web.charts import TWO_SIDED_95, label_times, new_figure
+from wattveil.web.charts import BANDS, TWO_SIDED_95, label_times, new_figure
 from wattveil.web.curves import Curve, add_curve, curves_figure
-from wattveil.web.formatting import format_number
-from wattveil.web.pages import PageTable
+from wattveil.web.formatting import format_number, format_share
+from wattveil.web.pages import PageTable, TableCell
 
 _MAX_ROWS = 96
 """Maximum of rows of a table behind a figure."""
+_MIN_ERRORS = 2.0
+"""Standard errors that a number must exceed to differ from 0 by more than noise."""
+_HIGH_CLIPPED_SHARE = 0.2
+"""Share of clipped customers above which the report marks a group: its mean may be biased."""
 
 
 def curve_figure(curve: Curve, *, unit: str, limits: tuple[float, float] | None = None) -> Figure:
@@ -113,3 +117,57 @@ def group_curves_figure(table: Table, *, unit: str, falling: bool = False) -> Fi
         Whether the curves are duration curves, along ranks.
     """
     return curves_figure(curves(table), unit=unit, falling=falling)
+
+
+def group_flags(groups: Table, drawn: Sequence[Curve]) -> tuple[TableCell, ...]:
+    """Return a mark for each group that may be empty, or of which many customers were clipped.
+
+    A mark is a finding: it follows from released numbers and their errors. The bound on the bias
+    from clipping is none: it is large wherever noise could hide a very large customer.
+    """
+    flags = []
+    for curve, customers, error, clipped in zip(
+        drawn,
+        groups.column("customers"),
+        groups.column("customers_std"),
+        _clipped_surely(groups),
+        strict=True,
+    ):
+        if customers <= _MIN_ERRORS * error:
+            flags.append(TableCell(f"{curve.name}: size ≤ 2 SE, may be empty", passed=False))
+        elif clipped > _HIGH_CLIPPED_SHARE:
+            text = f"{curve.name}: {format_share(clipped, 0)} or more were clipped"
+            flags.append(TableCell(text, passed=False))
+    return tuple(flags)
+
+
+def _clipped_surely(groups: Table) -> Floats:
+    """Return the share of clipped customers of each group, less what noise may add to it."""
+    shares, errors = groups.column("clipped_share"), groups.column("clipped_share_std")
+    found: Floats = shares - _MIN_ERRORS * errors
+    return found
+
+
+def load_caption(groups: Table, *, has_flags: bool) -> str:
+    """Return how to read the figures: bands, bounds, and marks."""
+    bias_kw = groups.column("max_clipping_bias_kw")
+    n_groups = bias_kw.size
+    whose = "of all customers together" if n_groups == 1 else "of all customers of a group"
+    most = format_number(bias_kw.max(), 2)
+    if n_groups > 1:
+        most = f"{format_number(bias_kw.min(), 2)} to {most}"
+    caption = (
+        f"Mean daily load, and load duration curve {whose}. {BANDS} and cover privacy noise only."
+        " The bias from clipping is estimated and corrected, and the bands cover the error of that."
+        " Very large customers that the noise hides may raise a mean further: by at most"
+        f" {most} kW{'' if n_groups == 1 else ', by group'}. This is an upper bound, which"
+        " holds in 97.5 % of releases, not an estimate."
+    )
+    if has_flags:
+        caption += (
+            " Groups are marked (✗) if they may be empty, so that their curve is noise, or if"
+            f" {format_share(_HIGH_CLIPPED_SHARE, 0)} or more of their customers were clipped: the"
+            " public range of sizes, or the public clipping bound, does not fit them, and the means"
+            " may be too low."
+        )
+    return caption

@@ -27,7 +27,13 @@ from wattveil.numerics.groups.group_sizes import (
 )
 from wattveil.numerics.load_basis import Calendar, public_calendar, whole_days
 from wattveil.privacy.guarantee import global_guarantee
-from wattveil.products.curve_figures import curve_table, curve_words, group_curves_figure
+from wattveil.products.curve_figures import (
+    curve_table,
+    curve_words,
+    group_curves_figure,
+    group_flags,
+    load_caption,
+)
 from wattveil.products.findings import Finding, same_numbers
 from wattveil.products.product import (
     Allotment,
@@ -73,10 +79,8 @@ from wattveil.release.group_load import (
     load_duration_curve,
 )
 from wattveil.release.rows.load_features import first_columns
-from wattveil.web.charts import BANDS, TWO_SIDED_95, ReportFigure
-from wattveil.web.curves import Curve
-from wattveil.web.formatting import format_number, format_share
-from wattveil.web.pages import TableCell
+from wattveil.web.charts import TWO_SIDED_95, ReportFigure
+from wattveil.web.formatting import format_number
 from wattveil.web.results import Result, ResultTable
 
 _SIZE = "root-mean-square load, with quick changes counted more"
@@ -100,10 +104,6 @@ _CLIPPING = (_ABOVE, _ABOVE_STD, _BIAS)
 _RANK = Column(name="rank", text="0 is the highest", type="int64", minimum=0.0)
 _SMALL_KW = 0.01
 _LOG_STD = 0.6
-_MIN_ERRORS = 2.0
-"""Standard errors that a number must exceed to differ from 0 by more than noise."""
-_HIGH_CLIPPED_SHARE = 0.2
-"""Share of clipped customers above which the report marks a group: its mean may be biased."""
 
 
 class Load(Product):
@@ -300,8 +300,8 @@ class Load(Product):
             return
         shapes, duration = tables["load_shapes"], tables["load_duration"]
         drawn = curves(shapes)
-        flags = _group_flags(tables["groups"], drawn)
-        caption = _caption(tables["groups"], has_flags=bool(flags))
+        flags = group_flags(tables["groups"], drawn)
+        caption = load_caption(tables["groups"], has_flags=bool(flags))
         yield ReportFigure(
             "Mean load per customer",
             group_curves_figure(shapes, unit="kW per customer"),
@@ -338,60 +338,6 @@ def _is_one_day(choice: Choice) -> bool:
 def duration_kw(mean_kw: Floats, customers: Floats) -> Floats:
     """Return the load of each group in descending order: its mean load times its customers."""
     return -np.sort(-mean_kw, axis=1) * customers[:, None]
-
-
-def _group_flags(groups: Table, drawn: Sequence[Curve]) -> tuple[TableCell, ...]:
-    """Return a mark for each group that may be empty, or of which many customers were clipped.
-
-    A mark is a finding: it follows from released numbers and their errors. The bound on the bias
-    from clipping is none: it is large wherever noise could hide a very large customer.
-    """
-    flags = []
-    for curve, customers, error, clipped in zip(
-        drawn,
-        groups.column("customers"),
-        groups.column("customers_std"),
-        _clipped_surely(groups),
-        strict=True,
-    ):
-        if customers <= _MIN_ERRORS * error:
-            flags.append(TableCell(f"{curve.name}: size ≤ 2 SE, may be empty", passed=False))
-        elif clipped > _HIGH_CLIPPED_SHARE:
-            text = f"{curve.name}: {format_share(clipped, 0)} or more were clipped"
-            flags.append(TableCell(text, passed=False))
-    return tuple(flags)
-
-
-def _clipped_surely(groups: Table) -> Floats:
-    """Return the share of clipped customers of each group, less what noise may add to it."""
-    shares, errors = groups.column("clipped_share"), groups.column("clipped_share_std")
-    found: Floats = shares - _MIN_ERRORS * errors
-    return found
-
-
-def _caption(groups: Table, *, has_flags: bool) -> str:
-    """Return how to read the figures: bands, bounds, and marks."""
-    bias_kw = groups.column("max_clipping_bias_kw")
-    n_groups = bias_kw.size
-    whose = "of all customers together" if n_groups == 1 else "of all customers of a group"
-    most = format_number(bias_kw.max(), 2)
-    if n_groups > 1:
-        most = f"{format_number(bias_kw.min(), 2)} to {most}"
-    caption = (
-        f"Mean daily load, and load duration curve {whose}. {BANDS} and cover privacy noise only."
-        " The bias from clipping is estimated and corrected, and the bands cover the error of that."
-        " Very large customers that the noise hides may raise a mean further: by at most"
-        f" {most} kW{'' if n_groups == 1 else ', by group'}. This is an upper bound, which"
-        " holds in 97.5 % of releases, not an estimate."
-    )
-    if has_flags:
-        caption += (
-            " Groups are marked (✗) if they may be empty, so that their curve is noise, or if"
-            f" {format_share(_HIGH_CLIPPED_SHARE, 0)} or more of their customers were clipped: the"
-            " public range of sizes, or the public clipping bound, does not fit them, and the means"
-            " may be too low."
-        )
-    return caption
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
