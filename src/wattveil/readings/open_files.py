@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from wattveil.errors import InvalidFileError, NoUsableReadingError
@@ -45,6 +46,7 @@ from wattveil.readings.sources import (
 from wattveil.readings.timestamps import known_zone
 
 _ANY_DAY = dt.datetime(2020, 1, 1)  # noqa: DTZ001 - a local time
+_FEW_REPEATED = 24  # below a day of hours, two files say nothing of one home or two
 _LOCAL_START = "(SELECT * REPLACE (make_timestamp(epoch_us(start_utc)) AS start_utc) FROM {scan})"
 
 
@@ -123,6 +125,7 @@ def _streamed(
     log = ProblemLog(database.folder / "left_out.csv")
     target = database.folder / "streamed.parquet"
     clocks: list[ClockEvidence] = []
+    places: dict[str, list[Path]] = {}
     rows = 0
     with closing(log), pq.ParquetWriter(target, schema.READINGS_SCHEMA) as writer:
         for path, home in homes.items():
@@ -134,14 +137,53 @@ def _streamed(
             for batch in batches:
                 rows += batch.num_rows
                 writer.write_batch(batch)
+                for name in pc.unique(batch["customer_id"]).to_pylist():
+                    found = places.setdefault(name, [])
+                    found += [path] if path not in found else []
     if not rows:
         raise _without_electricity(files[0], kind, log)
     scan = scan_parquet(database.connection, [target])
+    shared = {name: some for name, some in places.items() if len(some) > 1}
+    if shared and kind is Kind.GREEN_BUTTON:
+        log.notes["usage point in several files, read as one customer"] += len(shared)
+        if options.implausible is not Implausible.ACCEPT:
+            _refuse_other_homes(database, scan.sql, shared)
     if _is_local(files[0], clocks, options):
         scan = replace(scan, sql=_LOCAL_START.format(scan=scan.sql))
         scan = replace(scan, types={**scan.types, "start_utc": "TIMESTAMP"})
         log.notes["start is local time: titles, or daily blocks and the offset, say so"] += rows
     return OpenedSource(scan, files, log=log, kind=str(kind))
+
+
+def _refuse_other_homes(
+    database: ScratchDatabase, rows: str, shared: Mapping[str, Sequence[Path]]
+) -> None:
+    """Reject a usage point whose files state different energy for the same intervals.
+
+    Some senders give every home the link ``UsagePoint/1``. Files of one home, such as downloads of
+    overlapping months, agree where they overlap, but for the few values that were revised.
+    """
+    found = database.connection.execute(
+        f"""
+        SELECT customer_id, count(*) FILTER (lowest < highest) AS differ, count(*) AS repeated
+        FROM (
+            SELECT customer_id, min(kwh) AS lowest, max(kwh) AS highest
+            FROM {rows} WHERE list_contains($1, customer_id)
+            GROUP BY customer_id, start_utc, channel HAVING count(*) > 1
+        )
+        GROUP BY customer_id HAVING repeated >= {_FEW_REPEATED} AND 2 * differ > repeated
+        ORDER BY differ DESC LIMIT 1
+        """,
+        [list(shared)],
+    ).fetchall()
+    for name, differ, repeated in found:
+        first, second, *_ = (path.name for path in shared[name])
+        expected = "a usage point of its own for each home, or implausible='accept' to join them"
+        evidence = (
+            f"{name!r} in {first} and {second}: {differ:,} of {repeated:,} intervals that they"
+            " share have different energy"
+        )
+        raise InvalidFileError(shared[name][1], "UsagePoint", expected, evidence)
 
 
 def _without_electricity(path: Path, kind: Kind, log: ProblemLog) -> InvalidFileError:

@@ -1,5 +1,6 @@
 """Green Button feeds: what is read, and what is left out and counted."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -7,6 +8,8 @@ import pyarrow as pa
 import pytest
 
 from tests.reported_problems import ReportedProblems
+from wattveil.errors import InvalidFileError
+from wattveil.readings import read_readings
 from wattveil.readings.formats.green_button import green_button_batches
 from wattveil.readings.schema import READINGS_SCHEMA
 
@@ -340,3 +343,41 @@ def test_local_time_and_unknown_elements_are_noted(tmp_path: Path) -> None:
         "local time rules are not used, starts are UTC": 1,
         "element that is not known in a block": 1,
     }
+
+
+# --- several files -------------------------------------------------------------------------------
+
+
+def _home(path: Path, first_hour: int, value: Callable[[int], int]) -> None:
+    hours = range(first_hour, first_hour + 48)
+    start = 1_300_003_200  # a whole hour
+    rows = [reading(value(hour), start=start + 3600 * hour, seconds=3600) for hour in hours]
+    path.write_text(feed(point(), meter(), kind(), block(*rows)), encoding="utf-8")
+
+
+@pytest.mark.parametrize(("first_hour", "revised"), [(24, 0), (24, 3), (48, 48)])
+def test_files_of_one_usage_point_are_one_customer(
+    tmp_path: Path, first_hour: int, revised: int
+) -> None:
+    """Downloads that overlap agree but for revised values; it is noted that they were joined."""
+    _home(tmp_path / "march.xml", 0, lambda hour: 500 + 7 * hour % 24)
+    changed = range(first_hour, first_hour + revised)
+    _home(
+        tmp_path / "april.xml", first_hour, lambda hour: 500 + 7 * hour % 24 + 9 * (hour in changed)
+    )
+    readings = read_readings(tmp_path)
+    assert set(readings.to_arrow()["customer_id"].to_pylist()) == {"Customer/1/UsagePoint/1"}
+    notes = [note for note in readings.report.notes if "several files" in note]
+    assert len(notes) == 1
+
+
+def test_homes_that_share_a_usage_point_are_refused(tmp_path: Path) -> None:
+    """Some senders name every home ``UsagePoint/1``: other energy in the same hours shows it."""
+    _home(tmp_path / "anna.xml", 0, lambda hour: 500 + 7 * hour % 24)
+    _home(tmp_path / "bert.xml", 0, lambda hour: 900 + 5 * hour % 24)
+    with pytest.raises(InvalidFileError, match="UsagePoint") as error:
+        read_readings(tmp_path)
+    for evidence in ("anna.xml", "bert.xml", "48 of 48", "Customer/1/UsagePoint/1"):
+        assert evidence in str(error.value)
+    accepted = read_readings(tmp_path, implausible="accept")
+    assert accepted.report.dropped == {"conflicting duplicates": 96}
