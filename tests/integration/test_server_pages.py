@@ -137,6 +137,26 @@ def test_an_order_is_confirmed_before_it_is_charged(server: Running) -> None:
     assert own_budget(server) == paid != before
 
 
+def test_an_order_that_is_changed_starts_from_its_choices(server: Running) -> None:
+    """*Change the order* and a refusal show the form as it was sent, not as it is at first."""
+    ann = Browser(server, "ann")
+    _, page = reviewed(ann, epsilon="0.0671", products="clusters", n_clusters="3", normalise="yes")
+    link = re.search(r'href="(/datasets/homes\?order=[^"]+)"', page.body.decode())
+    assert link is not None
+    refused = ann.post(
+        "/datasets/homes", epsilon="0", products="clusters", n_clusters="3", normalise="yes"
+    )
+    assert refused.status == 422
+    for body, epsilon in ((ann.get(link[1]).body, "0.0671"), (refused.body, "0")):
+        form = body.decode().partition('id="request"')[2]
+        assert re.findall(r'name="products" value="(\w+)" checked', form) == ["clusters"]
+        assert f'name="epsilon" value="{epsilon}"' in form
+        assert 'name="n_clusters" value="3"' in form
+        assert 'name="normalise" value="yes" checked' in form
+    first = Browser(server, "ann").get(link[1]).body.decode()  # another session
+    assert re.findall(r'name="products" value="(\w+)" checked', first) == ["load"]
+
+
 def test_an_order_belongs_to_the_session_that_reviewed_it(server: Running) -> None:
     """Another user, another session and an unknown key find nothing."""
     ann, bob, again = (Browser(server, name) for name in ("ann", "bob", "ann"))

@@ -83,17 +83,24 @@ class ReleaseTables(ChartedResult):
             return Chart([], "")
         chosen = name or drawable[0]
         drawn = curves(Table(name=chosen, text="", columns=(), data=self._read(chosen)))
+        if chosen == "centroids":
+            drawn = [one._replace(name=f"cluster {one.name}") for one in drawn]
         if chosen == "load_duration":
             return Chart(drawn, "kW, whole group", "ranks")
         in_kw = "load_kw" in self._read(chosen).column_names
         return Chart(drawn, "kW per customer" if in_kw else "relative to unit L2 norm")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Bundle(ReleaseTables):
     """A published release on disk, opened by `read_bundle`; not checked until `verify`."""
 
     folder: Path
+
+    def __repr__(self) -> str:
+        """Return the folder, the tables and the privacy guarantee."""
+        tables = ", ".join(self.tables)
+        return f"Bundle({str(self.folder)!r}: {tables}; {self._statement()})"
 
     @cached_property
     def manifest(self) -> "Manifest":

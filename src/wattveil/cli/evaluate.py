@@ -1,7 +1,10 @@
 """The commands `evaluate`, `grid` and `compare`: synthetic data and mechanisms on real data."""
 
 import json
+import math
 import os
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -14,6 +17,15 @@ from wattveil.cli.option_groups import EXECUTION, STATISTICS, AsJson, Report
 from wattveil.errors import InvalidParameterError
 from wattveil.grid.experiment import DRAWS, PAPER_POWER_FACTOR, GridComparison, compare_on_feeder
 from wattveil.grid.grid_page import write_grid_page
+from wattveil.grid.planning_summary import (
+    DEFAULT_TOLERANCE,
+    Agreement,
+    PlanningRow,
+    format_difference,
+    is_zero_throughout,
+    planning_summary,
+    summary_sentence,
+)
 from wattveil.lab.baselines.baseline_comparison import (
     MECHANISMS,
     BaselineComparison,
@@ -52,6 +64,11 @@ _COLOURS = {
     Verdict.DIFFERENT: "red",
     Verdict.INCONCLUSIVE: "dim",
 }
+_AGREEMENT_COLOURS = {
+    Agreement.WITHIN: "green",
+    Agreement.OUTSIDE: "red",
+    Agreement.UNCLEAR: "dim",
+}
 _VERDICT_COLOURS = {verdict.value: colour for verdict, colour in _COLOURS.items()}
 _VERDICTS = (
     "inconclusive (no power): a difference as large as that of the control might have been missed."
@@ -59,6 +76,10 @@ _VERDICTS = (
 _DISTRIBUTIONS = (
     "For distributions (W1, KS, curves, branches) the verdict compares the whole distribution,"
     " the interval only the value shown: the two may disagree."
+)
+_ONE_RELEASE = (
+    "within, outside: the whole interval is. Intervals cover the sampling of customers and houses,"
+    " not the noise of the release: another release of the same customers gives other differences."
 )
 _RUNS, _TABLE, _PAGE = "runs.jsonl", "comparison.csv", "comparison.html"
 
@@ -156,6 +177,9 @@ def grid(
         typer.Option(help="Attribute of both with the customer class; the real class mix is kept."),
     ] = None,
     report: Report = None,
+    tolerance: Annotated[
+        float, typer.Option(help="Relative difference that the study accepts: 0.1 is 10 %.")
+    ] = DEFAULT_TOLERANCE,
     scaling: Annotated[
         str,
         typer.Option(
@@ -214,15 +238,48 @@ def grid(
                 seed=seed,
                 advance=lambda: bar.advance(task),
             )
+        summary = planning_summary(comparison, tolerance=tolerance)
         if report is not None:
-            write_grid_page(comparison, report)
+            write_grid_page(comparison, report, tolerance=tolerance)
     if as_json:
-        typer.echo(json.dumps(comparison.to_json(), indent=2))
+        found = {"tolerance": tolerance, "summary": [_planning_json(row) for row in summary]}
+        typer.echo(json.dumps({**comparison.to_json(), **found}, indent=2))
     else:
-        _show_grid(console, comparison)
+        _show_grid(console, comparison, summary, tolerance)
 
 
-def _show_grid(console: Console, comparison: GridComparison) -> None:
+def _planning_json(row: PlanningRow) -> dict[str, object]:
+    """Return a row of the summary as JSON values; null if not finite."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in asdict(row).items()
+    }
+
+
+def _show_summary(console: Console, summary: Sequence[PlanningRow], tolerance: float) -> None:
+    titles = ("quantity", "unit", "real", "synth.", "difference (95 %)", "tolerance")
+    table = Table(*titles, box=SIMPLE, padding=(0, 1, 0, 0), show_edge=False)
+    for column in table.columns[2:5]:
+        column.justify, column.no_wrap = "right", True
+    for row in summary:
+        table.add_row(
+            row.quantity,
+            row.unit,
+            *map(format_number, (row.real, row.synthetic)),
+            format_difference(row),
+            f"[{_AGREEMENT_COLOURS[row.agreement]}]{row.agreement.value}[/]",
+        )
+    console.print(summary_sentence(summary, tolerance), highlight=False)
+    console.print(table)
+    console.print(_ONE_RELEASE)
+
+
+def _show_grid(
+    console: Console,
+    comparison: GridComparison,
+    summary: Sequence[PlanningRow],
+    tolerance: float,
+) -> None:
     setting = comparison.setting
     console.print(
         f"{setting.feeder.name}: {setting.placement.houses:,} houses on {setting.feeder.buses}"
@@ -239,6 +296,8 @@ def _show_grid(console: Console, comparison: GridComparison) -> None:
         console.print(
             f"[red]no solution[/] for the synthetic customers at {when}: {plain(message)}"
         )
+    _show_summary(console, summary, tolerance)
+    console.print("\nAll metrics:")
     titles = ("metric", "real", "synth.", "difference, 95 %", "ratio", "verdict")
     table = Table(*titles, box=SIMPLE, padding=(0, 1, 0, 0), show_edge=False)
     for column in table.columns[1:5]:
@@ -250,7 +309,8 @@ def _show_grid(console: Console, comparison: GridComparison) -> None:
     verdict.min_width = verdict.max_width = max(
         len(word) for one in Verdict for word in one.split()
     )
-    for row in comparison.rows:
+    shown = [row for row in comparison.rows if not is_zero_throughout(row)]
+    for row in shown:
         colour = _COLOURS[row.verdict]
         table.add_row(
             f"{row.metric} ({row.unit})" if row.unit else row.metric,
@@ -260,6 +320,9 @@ def _show_grid(console: Console, comparison: GridComparison) -> None:
             f"[{colour}]{row.verdict.value}[/]",
         )
     console.print(table)
+    if len(shown) < len(comparison.rows):
+        zero = ", ".join(row.metric for row in comparison.rows if is_zero_throughout(row))
+        console.print(f"0 with real and with synthetic customers: {zero}.")
     console.print("ratio: distance over the 95th percentile of distances between real samples.")
     console.print(_DISTRIBUTIONS)
     console.print(_VERDICTS)

@@ -8,6 +8,15 @@ from plotly.graph_objects import Figure
 
 from wattveil.grid.experiment import GridComparison
 from wattveil.grid.observation import RANGE_A_PU, Observation
+from wattveil.grid.planning_summary import (
+    DEFAULT_TOLERANCE,
+    Agreement,
+    PlanningRow,
+    format_difference,
+    is_zero_throughout,
+    planning_summary,
+    summary_sentence,
+)
 from wattveil.numerics.measures.fidelity_measures import ratio_to_noise
 from wattveil.numerics.measures.verdicts import OUTCOMES, Verdict
 from wattveil.web.charts import BLUE, ORANGE, ReportFigure, new_figure, panel
@@ -18,7 +27,7 @@ from wattveil.web.comparison_charts import (
     verdict_table,
 )
 from wattveil.web.formatting import format_interval, format_number
-from wattveil.web.pages import write_internal_page
+from wattveil.web.pages import PageTable, TableCell, write_internal_page
 
 _BINS = 60
 _RATIOS = "Distance from real over the 95th percentile of resampled real customers: 1 is the limit"
@@ -37,13 +46,17 @@ _COLUMNS = {
 _HEADLINE = "A5 peak"
 
 
-def write_grid_page(comparison: GridComparison, path: str | Path) -> None:
+def write_grid_page(
+    comparison: GridComparison, path: str | Path, *, tolerance: float = DEFAULT_TOLERANCE
+) -> None:
     """Write the page as one file."""
+    summary = planning_summary(comparison, tolerance=tolerance)
     setting, rows = comparison.setting, comparison.rows
     peak = next(row for row in rows if row.metric == _HEADLINE)
     ends = (peak.difference_low, peak.difference_high)
     low, high = (f"{100.0 * end / peak.real:+.1f}" for end in ends)
-    error = f"peak, synthetic over real: {peak.verdict.value}; 95 % interval {low} to {high} %"
+    error = f"peak load, synthetic against real (95 %: {low} to {high} %)"
+    measured = [row for row in rows if not is_zero_throughout(row)]
     facts = [
         (setting.feeder.name, f"feeder, {setting.feeder.buses} buses"),
         (f"{setting.placement.houses:,}", "houses"),
@@ -51,10 +64,10 @@ def write_grid_page(comparison: GridComparison, path: str | Path) -> None:
         (f"{100.0 * (peak.synthetic / peak.real - 1.0):+.1f} %", error),
         *(
             (
-                f"{sum(row.verdict is verdict for row in rows)} of {len(rows)}",
-                f"metrics: {verdict.value}",
+                f"{sum(row.agreement is one for row in summary)} of {len(summary)}",
+                f"quantities {one.value}, tolerance ±{100.0 * tolerance:g} %",
             )
-            for verdict in Verdict
+            for one in (Agreement.WITHIN, Agreement.OUTSIDE)
         ),
     ]
     if len(comparison.class_names) > 1:
@@ -69,9 +82,33 @@ def write_grid_page(comparison: GridComparison, path: str | Path) -> None:
             (labels[snapshot], reason) for snapshot, reason in comparison.synthetic_failures.items()
         ],
         figures=_figures(comparison),
-        ratios=ratio_chart(rows, _RATIOS, OUTCOMES),
-        verdicts=verdict_table(rows, _COLUMNS, OUTCOMES),
+        ratios=ratio_chart(measured, _RATIOS, OUTCOMES),
+        sentence=summary_sentence(summary, tolerance),
+        summary=_summary_table(summary),
+        verdicts=verdict_table(measured, _COLUMNS, OUTCOMES),
+        counts=[
+            f"{sum(row.verdict is verdict for row in measured)} {verdict.value}"
+            for verdict in Verdict
+        ],
+        zero=[row.metric for row in rows if is_zero_throughout(row)],
     )
+
+
+def _summary_table(summary: Sequence[PlanningRow]) -> PageTable:
+    passed = {Agreement.WITHIN: True, Agreement.OUTSIDE: False, Agreement.UNCLEAR: None}
+    head = ("quantity", "unit", "real", "synthetic", "difference (95 % interval)", "tolerance")
+    cells: list[tuple[str | TableCell, ...]] = [
+        (
+            row.quantity,
+            row.unit,
+            format_number(row.real),
+            format_number(row.synthetic),
+            format_difference(row),
+            TableCell(row.agreement.value, passed[row.agreement]),
+        )
+        for row in summary
+    ]
+    return PageTable("", head, cells, text_columns=(0, 1, len(head) - 1))
 
 
 def _figures(comparison: GridComparison) -> list[ReportFigure]:

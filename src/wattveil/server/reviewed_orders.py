@@ -7,6 +7,7 @@ ends with it.
 """
 
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -32,6 +33,8 @@ class ReviewedOrder:
     dataset: str
     body: ReleaseBody
     payers: Payers
+    sent: Mapping[str, Sequence[str]]
+    """Fields of the form, to change the order."""
     release: str | None = None
 
 
@@ -42,9 +45,11 @@ class ReviewedOrders:
         self._lock = threading.Lock()
         self._orders: dict[str, ReviewedOrder] = {}
 
-    def add(self, dataset: str, body: ReleaseBody, payers: Payers) -> ReviewedOrder:
-        """Store a request; return it with its key."""
-        order = ReviewedOrder(f"page-{uuid4().hex}", dataset, body, payers)
+    def add(
+        self, dataset: str, body: ReleaseBody, payers: Payers, sent: Mapping[str, Sequence[str]]
+    ) -> ReviewedOrder:
+        """Store a request and the form that it was read from; return it with its key."""
+        order = ReviewedOrder(f"page-{uuid4().hex}", dataset, body, payers, sent)
         with self._lock:
             self._orders[order.key] = order
             while len(self._orders) > _MAX_ORDERS:

@@ -1,7 +1,7 @@
-"""Load curves and bars with their uncertainty: as Plotly figures and as inline SVG.
+"""Load curves and bars with their uncertainty, as Plotly figures.
 
-A `Chart` is declared once. `chart_figure` draws it with Plotly; `inline_chart` returns the points
-of a small drawing without script, for notebook output that a viewer may have stripped of scripts.
+A `Chart` is declared once. `chart_figure` returns its figure, which is also drawn as SVG where a
+viewer may have stripped scripts (`wattveil.web.svg_charts`).
 """
 
 from collections.abc import Hashable, Sequence
@@ -15,7 +15,6 @@ if TYPE_CHECKING:  # slow to load: results are declared without it
     from plotly.graph_objects import Figure
 
 _DAY_MINUTES = 1440
-_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 640.0, 180.0, 46.0, 8.0, 20.0
 
 
 class Curve(NamedTuple):
@@ -117,7 +116,7 @@ def curves_figure(drawn: Sequence[Curve], *, unit: str, falling: bool = False) -
         add_curve(figure, curve, _along(curve, falling=falling), name=curve.name)
     if falling:
         figure.update_xaxes(title_text="% of the time at or above")
-    else:
+    elif drawn:
         label_times(figure, drawn[0].along)
     figure.update_yaxes(title_text=unit, rangemode="tozero")
     return figure
@@ -153,81 +152,6 @@ def _bars_figure(chart: Chart) -> "Figure":
     return figure
 
 
-class InlineMark(NamedTuple):
-    """A curve or the bars of one colour, as points and rectangles of SVG."""
-
-    name: str
-    colour: str
-    line: str
-    band: str
-    bars: list[tuple[float, float, float, float]]
-    """x, y, width and height."""
-    whiskers: list[tuple[float, float, float]]
-    """x, low and high."""
-
-
-class InlineChart(NamedTuple):
-    """A chart as shapes of SVG, with the labels of its axes."""
-
-    marks: list[InlineMark]
-    ticks: list[tuple[float, str]]
-    """Height and label."""
-    ends: tuple[str, str]
-    """Labels at the left and the right end."""
-    zero: float
-    """Height of the value 0."""
-    width: float = _WIDTH
-    height: float = _HEIGHT
-    left: float = _LEFT
-
-
-def inline_chart(chart: Chart) -> InlineChart:
-    """Return the shapes of a small drawing of a chart; errors that are not finite are left out."""
-    from wattveil.web.charts import colour  # noqa: PLC0415 - loads Plotly
-    from wattveil.web.formatting import format_number  # noqa: PLC0415 - as above
-
-    ends = [end for curve in chart.curves for end in (curve.load, *_reach(curve))]
-    limits = np.concatenate(ends) if ends else np.zeros(1)
-    limits = limits[np.isfinite(limits)]
-    low, high = min(float(limits.min(initial=0.0)), 0.0), float(limits.max(initial=1e-9))
-    high = max(high, low + 1e-9)
-    inner = _HEIGHT - _TOP - _BOTTOM
-
-    def height(values: Floats) -> Floats:
-        return _TOP + inner * (high - np.clip(values, low, high)) / (high - low)
-
-    zero = float(height(np.zeros(1))[0])
-    marks = []
-    for curve in chart.curves:
-        tops = height(np.nan_to_num(curve.load))
-        errors = [height(np.nan_to_num(end)) for end in _reach(curve)]
-        line = band = ""
-        bars: list[tuple[float, float, float, float]] = []
-        whiskers: list[tuple[float, float, float]] = []
-        if chart.kind == "bars":
-            step = (_WIDTH - _LEFT) / max(len(curve.load), 1)
-            width = 0.8 * step / len(chart.curves)
-            place = chart.curves.index(curve)
-            for number, top in enumerate(tops):
-                x = _LEFT + number * step + 0.1 * step + place * width
-                bars.append((x, min(top, zero), width, abs(zero - top)))
-                if curve.std is not None:
-                    whiskers.append((x + width / 2, float(errors[0][number]), errors[1][number]))
-        else:
-            x_of = np.linspace(_LEFT, _WIDTH, max(len(tops), 2))[: len(tops)]
-            line = _points(x_of, tops)
-            if curve.std is not None:
-                around = np.concatenate([errors[1], errors[0][::-1]])
-                band = _points(np.concatenate([x_of, x_of[::-1]]), around)
-        marks.append(InlineMark(curve.name, colour(curve.number), line, band, bars, whiskers))
-    ticks = [(float(height(np.array([at]))[0]), format_number(at)) for at in (low, high)]
-    along = chart.curves[0].along if chart.curves else []
-    labels = (along[0], along[-1]) if along else ("", "")
-    if chart.kind == "ranks":
-        labels = ("0 %", "100 % of the time")
-    return InlineChart(marks, ticks, labels, zero)
-
-
 def _reach(curve: Curve) -> tuple[Floats, Floats]:
     """Return the ends of the 95 % band; the curve itself without standard errors."""
     from wattveil.web.charts import TWO_SIDED_95  # noqa: PLC0415 - loads Plotly
@@ -239,7 +163,3 @@ def _reach(curve: Curve) -> tuple[Floats, Floats]:
 def _along(curve: Curve, *, falling: bool) -> Sequence[float]:
     ranks = range(len(curve.along))
     return [100.0 * (rank + 0.5) / len(ranks) for rank in ranks] if falling else ranks
-
-
-def _points(x: Floats, y: Floats) -> str:
-    return " ".join(f"{one:.1f},{two:.1f}" for one, two in zip(x, y, strict=True))

@@ -25,7 +25,7 @@ from plotly.offline import get_plotlyjs
 
 from wattveil.web.charts import ReportFigure
 from wattveil.web.formatting import format_number, format_share
-from wattveil.web.svg_charts import svg_chart
+from wattveil.web.svg_charts import series_colour, svg_chart
 
 STATIC = Path(__file__).with_name("static")
 MAIN = '<main id="content">'
@@ -138,6 +138,7 @@ def _environment() -> Environment:
         "number": format_number,
         "share": format_share,
         "subscripts": subscripts,
+        "series_colour": series_colour,
         "svg": svg_chart,
     }
     environment.filters.update(filters)

@@ -205,8 +205,11 @@ def _rows(data: "pa.Table") -> list[list[str]]:
     return [[text(value) for value in record.values()] for record in data.to_pylist()]
 
 
+_NOTEBOOK_PX = 240
+
+
 def _rendered(result: Result, **values: object) -> str:
-    from wattveil.web.curves import inline_chart  # noqa: PLC0415 - slow to load
+    from wattveil.web.curves import chart_figure  # noqa: PLC0415 - slow to load
     from wattveil.web.pages import render  # noqa: PLC0415 - slow to load
 
     chart = result._chart() if isinstance(result, ChartedResult) else None  # noqa: SLF001 - ours
@@ -214,8 +217,7 @@ def _rendered(result: Result, **values: object) -> str:
         "result.html",
         name=type(result).__name__,
         others=() if isinstance(result, PrivateResult) else result.tables,
-        chart=None if chart is None else inline_chart(chart),
-        unit="" if chart is None else chart.unit,
+        figure=None if chart is None else chart_figure(chart).update_layout(height=_NOTEBOOK_PX),
         caption="" if chart is None else chart.caption,
         **values,
     )

@@ -1,11 +1,12 @@
-"""Figures as SVG, for pages that contain no script: the report of a release.
+"""Figures as SVG, without script: for the report of a release, and for the output of notebooks.
 
 Plotly's script has 4.8 MB (2.0 MB compressed, as text). The report instead draws the same figures
 when it is written: lines, bands, bars and markers, and refuses other traces. `svg_chart` returns
 what to draw; the template writes the elements and escapes every text. Horizontal places are
 percentages, so that a chart fills the width of its place at any size of screen while letters keep
 theirs; vertical places are pixels. Colours are classes of the stylesheet, so that they follow its
-theme.
+theme; `series_colour` is the colour of a class where there is no stylesheet. Values that are not
+finite are left out.
 """
 
 import math
@@ -123,7 +124,7 @@ class _Axis:
     def __init__(self, found: list[Any], options: Any, *, from_zero: bool, padding: float) -> None:  # noqa: ANN401 - of Plotly
         texts = dict.fromkeys(value for value in found if isinstance(value, str))
         self.names = list(texts)
-        numbers = [float(value) for value in found if not isinstance(value, str)]
+        numbers = [float(value) for value in found if _is_finite(value)]
         low, high = (min(numbers), max(numbers)) if numbers else (0.0, 1.0)
         if from_zero or options.rangemode == "tozero":
             low, high = min(low, 0.0), max(high, 0.0)
@@ -190,7 +191,10 @@ def svg_chart(figure: Figure) -> SvgChart:
         y_ticks=y_ticks,
         legend=_legend(figure, traces),
     )
-    canvas = _Canvas(chart, x_axis, y_axis, stacked=figure.layout.barmode == "stack")
+    columns = sum(trace.type == "bar" and trace.orientation != "h" for trace in traces)
+    canvas = _Canvas(
+        chart, x_axis, y_axis, stacked=figure.layout.barmode == "stack", columns=columns
+    )
     points = min(_MAX_POINTS, max(_ALL_POINTS // max(len(traces), 1), _MAX_READINGS))
     for trace in traces:
         if trace.type == "bar":
@@ -210,6 +214,16 @@ def nice_ticks(low: float, high: float, *, at_most: int) -> list[float]:
     return [0.0 if number == 0 else number * step for number in range(first, last + 1)]
 
 
+def _is_finite(value: float | str) -> bool:
+    return not isinstance(value, str) and math.isfinite(value)
+
+
+def series_colour(name: str) -> str:
+    """Return the colour of a class of `colour_class`."""
+    number = name.removeprefix("series-")
+    return COLOURS[int(number)] if number.isdigit() else INK
+
+
 def colour_class(colour: str) -> str:
     """Return the class of the stylesheet for a colour of the chart style."""
     if colour in COLOURS:
@@ -222,9 +236,11 @@ def colour_class(colour: str) -> str:
 class _Canvas:
     """Turns traces into marks."""
 
-    def __init__(self, chart: SvgChart, x_axis: _Axis, y_axis: _Axis, *, stacked: bool) -> None:
+    def __init__(
+        self, chart: SvgChart, x_axis: _Axis, y_axis: _Axis, *, stacked: bool, columns: int
+    ) -> None:
         self.chart, self.x_axis, self.y_axis = chart, x_axis, y_axis
-        self.stacked = stacked
+        self.stacked, self.columns, self.drawn = stacked, max(columns, 1), 0
         self.heights: dict[object, float] = {}
 
     def x(self, value: float | str) -> float:
@@ -235,7 +251,8 @@ class _Canvas:
         return _round(chart.top + (1.0 - self.y_axis.place(value)) * (chart.bottom - chart.top))
 
     def draw_scatter(self, trace: Any, points: int) -> None:  # noqa: ANN401 - of Plotly
-        xs, ys, mode = list(trace.x), list(trace.y), trace.mode or "lines"
+        pairs = [(x, y) for x, y in zip(trace.x, trace.y, strict=True) if _is_drawn(x, y)]
+        xs, ys, mode = [x for x, _ in pairs], [y for _, y in pairs], trace.mode or "lines"
         if trace.fill is not None or "lines" in mode:
             is_area = trace.fill is not None
             colour = trace.fillcolor if is_area else trace.line.color
@@ -281,13 +298,21 @@ class _Canvas:
                 self.chart.bars.append(bar)
             self._add_errors(trace, xs, ys)
         else:
-            column = 100.0 / max(len(self.x_axis.names), 1)
-            for x, y, colour, opacity in zip(xs, ys, colours, opacities, strict=True):
+            column = _BAR * 100.0 / max(len(self.x_axis.names), 1)
+            width, before = column / self.columns, self.drawn * column / self.columns
+            reach = np.zeros(len(xs)) if trace.error_y.array is None else trace.error_y.array
+            self.drawn += 1
+            for x, y, colour, opacity, error in zip(xs, ys, colours, opacities, reach, strict=True):
+                if not _is_finite(y):
+                    continue
                 top, base = sorted((self.y(y), self.y(0.0)))
-                left, width = _round(self.x(x) - _BAR * column / 2.0), _round(_BAR * column)
-                high = _round(base - top)
-                bar = BarMark(left, width, top, high, colour_class(colour), opacity)
+                left, high = _round(self.x(x) - column / 2.0 + before), _round(base - top)
+                bar = BarMark(left, _round(width), top, high, colour_class(colour), opacity)
                 self.chart.bars.append(bar)
+                if error and math.isfinite(error):
+                    middle = _round(left + width / 2.0)
+                    ends = self.y(max(y - error, self.y_axis.low)), self.y(y + error)
+                    self.chart.errors.append(LineMark(middle, ends[0], middle, ends[1]))
 
     def _add_errors(self, trace: Any, xs: list[float], ys: list[str]) -> None:  # noqa: ANN401 - of Plotly
         """Draw error bars, and the texts of the bars behind them."""
@@ -302,6 +327,10 @@ class _Canvas:
                 self.chart.texts.append(TextMark(place, _round(self.y(y) + 4.0), text, "after"))
 
 
+def _is_drawn(x: float | str, y: float | str) -> bool:
+    return all(isinstance(value, str) or math.isfinite(value) for value in (x, y))
+
+
 def _axes(figure: Figure, traces: Sequence[Any]) -> tuple[_Axis, _Axis]:
     """Return both axes; bars begin at 0, and markers keep away from the edges."""
     xs = [value for trace in traces for value in trace.x]
@@ -312,6 +341,8 @@ def _axes(figure: Figure, traces: Sequence[Any]) -> tuple[_Axis, _Axis]:
     for trace in bars:
         if lying and trace.error_x.array is not None:
             xs += [x + error for x, error in zip(trace.x, trace.error_x.array, strict=True)]
+        if not lying and trace.error_y.array is not None:
+            ys += [y + error for y, error in zip(trace.y, trace.error_y.array, strict=True)]
     padding = 0.18 if has_dots else 0.0
     x_axis = _Axis(xs, figure.layout.xaxis, from_zero=lying, padding=padding)
     y_axis = _Axis(

@@ -44,6 +44,12 @@ def test_table_and_page(files: list[str], tmp_path: Path) -> None:
     assert "classes; total variation of the class mixes: 0.000" in result.output
     for words in ("150 houses on 123 buses", "A1 voltage", "B10 ramp", "different", "Private"):
         assert words in result.output
+    summary = result.output.partition("All metrics")[0]
+    for words in ("Tolerance ±10 %", "peak load", "outside", "not the noise of the release"):
+        assert words in " ".join(summary.split())
+    assert "0 with real and with synthetic customers: A2 readings" in " ".join(
+        result.output.split()
+    )
     page = report.read_text()
     assert "INTERNAL: exact figures" in page
     for title in ("Voltage magnitude", "Voltage phase", "along the feeder", "After-diversity"):
@@ -62,6 +68,9 @@ def test_json(files: list[str]) -> None:
     assert said["classes"] == ["all"]
     verdicts = {row["metric"]: row["verdict"] for row in said["metrics"]}
     assert verdicts["A5 peak"] == "different"
+    peak = said["summary"][0]
+    assert (peak["quantity"], peak["agreement"]) == ("peak load", "outside")
+    assert peak["difference"] == pytest.approx(0.5, abs=0.15)  # every load is 1.5 times as large
 
 
 def test_a_collapse_is_shown(files: list[str], tmp_path: Path) -> None:

@@ -29,6 +29,14 @@ class SyntheticCustomers(ChartedResult, _Drawn):
         drawn.slots_per_day = slots_per_day
         return drawn
 
+    def __repr__(self) -> str:
+        """Return the numbers of customers, slots and clusters, not the rows."""
+        (n_customers, n_slots), n_clusters = self.load_kw.shape, len(set(self.clusters.tolist()))
+        return (
+            f"SyntheticCustomers({n_customers:,} customers, {n_slots} slots,"
+            f" {n_clusters} clusters; load_kw, clusters)"
+        )
+
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         return {"synthetic": self._long}
 

@@ -54,7 +54,7 @@ class FormField:
     minimum, maximum
         Bounds of a number, if the model has any; whether they may be reached is left to the model.
     value
-        Default, as text; empty if the field is required or has none.
+        Default, as text; empty if the field is required or has none, or is an unticked box.
     choices
         Values to choose from, each with its text.
     chosen
@@ -82,6 +82,7 @@ def form_fields(
     *,
     choices: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     values: Mapping[str, str] = MappingProxyType({}),
+    labels: Mapping[str, str] = MappingProxyType({}),
     omit: Collection[str] = (),
     prefix: str = "",
 ) -> list[FormField]:
@@ -93,13 +94,22 @@ def form_fields(
         Of fields whose values are known when the form is shown: each value with its text.
     values
         Defaults of this form, by the name of the form field, instead of those of the model.
+    labels
+        Names for people, by the name of the form field, instead of the words of the option.
     omit
         Fields that the form does not offer; they have the default of the model.
     prefix
         Before every name.
     """
     found = _fields(model, choices, omit, prefix)
-    return [replace(one, value=values.get(one.name, one.value)) for one in found]
+    return [
+        replace(
+            one,
+            value=values.get(one.name, one.value),
+            label=labels.get(one.name, one.label),
+        )
+        for one in found
+    ]
 
 
 def _fields(
@@ -166,6 +176,18 @@ def _label(name: str, declared: FieldInfo) -> str:
     if words.endswith(" kw"):
         words = f"{words.removesuffix(' kw')} (kW)"
     return words[:1].upper() + words[1:]
+
+
+def filled_in(fields: Sequence[FormField], sent: Mapping[str, Sequence[str]]) -> list[FormField]:
+    """Return fields with the values of a form that was sent; those it lacks keep their default."""
+    return [_filled_in(one, sent) for one in fields]
+
+
+def _filled_in(field: FormField, sent: Mapping[str, Sequence[str]]) -> FormField:
+    values = tuple(sent.get(field.name, ()))
+    if field.kind is FieldKind.SEVERAL:
+        return replace(field, chosen=values)
+    return replace(field, value=values[0]) if values else field
 
 
 def validated(model: type[Model], values: Mapping[str, Any]) -> Model:

@@ -4,8 +4,10 @@ The form is derived from `ReleaseBody` and the registry of products: a field is 
 read only with a ticked product that it shapes (`Product.choices`).
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import numpy as np
@@ -20,7 +22,13 @@ from wattveil.server.auth.access import Access
 from wattveil.server.auth.sessions import Sessions
 from wattveil.server.datasets import Dataset
 from wattveil.server.http import responses
-from wattveil.server.http.form_fields import FormField, form_fields, read_fields, validated
+from wattveil.server.http.form_fields import (
+    FormField,
+    filled_in,
+    form_fields,
+    read_fields,
+    validated,
+)
 from wattveil.server.http.problems import Code, Problem
 from wattveil.server.http.requests import ReleaseBody
 from wattveil.server.http.server_pages import (
@@ -40,8 +48,27 @@ from wattveil.web.charts import BLUE, TWO_SIDED_95, ReportFigure, add_band, new_
 
 _ALWAYS = ("epsilon", "delta")
 """Fields of every request, whatever its products."""
-_TICKED = "load"
-"""Ticked at first: its plan is computed at once."""
+_FIRST_FORM: Mapping[str, Sequence[str]] = MappingProxyType(
+    {"epsilon": ("0.5",), "products": ("load",), "tier": (Tier.GLOBAL.value,)}
+)
+"""Values of the form at first; the plan of `load` is computed at once."""
+_LABELS = {
+    "n_clusters": "Number of segments",
+    "normalise": "Compare shapes only",
+    "by": "Group customers by",
+    "clusters_by_group": "Separate segments for each group",
+    "label_epsilon": "Epsilon of the labels",
+}
+_CONTENTS = {
+    "clusters": "a typical load curve and the number of customers of each segment",
+    "synthesis": "simulated load profiles with the statistics of the segments;"
+    " needs customer segments of all customers, with their sizes",
+    "load": "mean load per customer by time of day, load duration curve, number of customers",
+    "shares": "share of each segment in each group;"
+    " needs a grouping, and customer segments of all customers",
+    "labels": "a randomised segment for each customer of a public list; needs an epsilon for them",
+}
+"""What an order of a product contains and needs; one without an entry has its title alone."""
 _SIMULATED_HOMES = 200
 
 
@@ -88,7 +115,7 @@ _OF_GROUPS = ("by", "clusters_by_group")
 def _request_fields(groups: dict[str, str]) -> list[FormField]:
     together = {"": "all customers together", **groups}
     omit = ("tier", "options", "products")  # the page offers them itself
-    return form_fields(ReleaseBody, choices={"by": together}, omit=omit)
+    return form_fields(ReleaseBody, choices={"by": together}, labels=_LABELS, omit=omit)
 
 
 def _own_options(product: Product) -> list[FormField]:
@@ -122,8 +149,14 @@ def order_pages(state: ServerState, access: Access, sessions: Sessions) -> APIRo
     signed_in = Depends(session_dependency(sessions, access))
 
     @routes.get("/datasets/{name}")
-    def show_dataset(name: str, user: Annotated[SignedInUser, signed_in]) -> HTMLResponse:
-        return _dataset_page(service, user, access.dataset(user.principal, name), None)
+    def show_dataset(
+        name: str, user: Annotated[SignedInUser, signed_in], order: str = ""
+    ) -> HTMLResponse:
+        """Show the form; filled in as for an order of this session that is to be changed."""
+        dataset = access.dataset(user.principal, name)
+        found = user.session.orders.find(order)
+        sent = found.sent if found is not None and found.dataset == name else _FIRST_FORM
+        return _dataset_page(service, user, dataset, sent)
 
     @routes.post("/datasets/{name}/quote")
     def show_quote(
@@ -155,8 +188,8 @@ def order_pages(state: ServerState, access: Access, sessions: Sessions) -> APIRo
             body = release_body(form)
             quote = service.quote(user.principal, dataset, body)
         except REFUSALS as refusal:
-            return _dataset_page(service, user, dataset, error_text(refusal))
-        order = user.session.orders.add(name, body, _payers(quote))
+            return _dataset_page(service, user, dataset, form.fields, error_text(refusal))
+        order = user.session.orders.add(name, body, _payers(quote), form.fields)
         return RedirectResponse(f"/orders/{order.key}", 303)
 
     return routes
@@ -194,7 +227,7 @@ def confirmation_pages(state: ServerState, access: Access, sessions: Sessions) -
                     return _review_page(service, user, dataset, order, changed=True)
                 ordered = service.order(user.principal, dataset, order.body, order.key)
             except REFUSALS as refusal:
-                return _dataset_page(service, user, dataset, error_text(refusal))
+                return _dataset_page(service, user, dataset, order.sent, error_text(refusal))
             order.release = ordered.id
         return RedirectResponse(f"/releases/{order.release}", 303)
 
@@ -202,18 +235,28 @@ def confirmation_pages(state: ServerState, access: Access, sessions: Sessions) -
 
 
 def _dataset_page(
-    service: ReleaseService, user: SignedInUser, dataset: Dataset, refusal: str | None
+    service: ReleaseService,
+    user: SignedInUser,
+    dataset: Dataset,
+    sent: Mapping[str, Sequence[str]],
+    refusal: str | None = None,
 ) -> HTMLResponse:
+    """Return the page of a data set, with the form filled in as it was sent."""
     offered = dataset.public["products"]
+    always = [one for one in _request_fields({}) if one.name in _ALWAYS]
+    fields = offered_fields(dataset)
+    filled = filled_in([one.field for one in fields], sent)
     return user.page(
         "dataset.html",
         200 if refusal is None else 422,
         dataset=dataset,
         budgets={tier: service.budget(user.principal, dataset, tier) for tier in Tier},
-        always={one.name: one for one in _request_fields({}) if one.name in _ALWAYS},
+        always={one.name: one for one in filled_in(always, sent)},
         products=[one for one in products_of(Tier.GLOBAL) if one.name in offered],
-        ticked=_TICKED,
-        fields=offered_fields(dataset),
+        contents={one: _CONTENTS.get(one, "") for one in offered},
+        ticked=sent.get("products", ()),
+        tier=sent.get("tier", _FIRST_FORM["tier"])[0],
+        fields=[replace(one, field=field) for one, field in zip(fields, filled, strict=True)],
         refusal=refusal,
     )
 

@@ -1,0 +1,118 @@
+"""Planning summary: relative differences and the tolerance."""
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from wattveil.errors import InvalidParameterError
+from wattveil.grid import Agreement, GridComparison, GridRow, Verdict, planning_summary
+from wattveil.grid.planning_summary import (
+    format_difference,
+    is_zero_throughout,
+    summary_sentence,
+)
+
+
+def grid_row(metric: str, real: float, synthetic: float, low: float, high: float) -> GridRow:
+    """Return a row; what the summary does not read is 0."""
+    return GridRow(
+        metric=metric,
+        unit="kW",
+        compares="value",
+        real=real,
+        synthetic=synthetic,
+        difference_low=low,
+        difference_high=high,
+        verdict=Verdict.DIFFERENT,
+        **dict.fromkeys(
+            (
+                "distance",
+                "low",
+                "high",
+                "noise",
+                "smallest_detectable",
+                "ratio",
+                "control_ratio",
+            ),
+            0.0,
+        ),
+    )
+
+
+def compared(*rows: GridRow) -> GridComparison:
+    """Return a comparison of these rows on a feeder with 1.02 pu at the substation."""
+    nothing: Any = None
+    setting: Any = SimpleNamespace(feeder=SimpleNamespace(slack_pu=1.02))
+    return GridComparison(
+        rows=rows,
+        setting=setting,
+        real=nothing,
+        synthetic=nothing,
+        control=nothing,
+        class_names=("all",),
+        class_mix_distance=0.0,
+        synthetic_failures={},
+    )
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (-100.0, 100.0, Agreement.WITHIN),
+        (-100.1, 0.0, Agreement.UNCLEAR),
+        (0.0, 100.1, Agreement.UNCLEAR),
+        (100.1, 200.0, Agreement.OUTSIDE),
+        (-200.0, -100.1, Agreement.OUTSIDE),
+        (-200.0, 200.0, Agreement.UNCLEAR),
+        (math.nan, math.nan, Agreement.UNCLEAR),
+    ],
+)
+def test_the_whole_interval_is_compared(low: float, high: float, expected: Agreement) -> None:
+    """At 10 % of 1,000 kW; a limit that is reached is accepted."""
+    (row,) = planning_summary(compared(grid_row("A5 peak", 1000.0, 1010.0, low, high)))
+    assert row.agreement is expected
+    assert row.difference == pytest.approx(0.01)
+
+
+def test_voltage_is_compared_by_its_drop() -> None:
+    """A voltage of 0.97 instead of 0.98 pu is a drop of 0.05 instead of 0.04: 25 % more."""
+    lowest = grid_row("A1 voltage, KS", 0.98, 0.97, -0.012, -0.008)
+    (row,) = planning_summary(compared(lowest))
+    assert (row.unit, row.agreement) == ("pu", Agreement.OUTSIDE)
+    found = (row.real, row.synthetic, row.difference, row.low, row.high)
+    assert found == pytest.approx((0.04, 0.05, 0.25, 0.2, 0.3))
+    assert format_difference(row) == "+25.0 % (+20.0 to +30.0)"
+
+
+def test_without_a_real_value_nothing_is_claimed() -> None:
+    """A relative difference from 0 is not defined, and metrics of zeros are recognised."""
+    nothing = grid_row("A5 peak", 0.0, 0.0, 0.0, 0.0)
+    (row,) = planning_summary(compared(nothing))
+    assert (row.agreement, format_difference(row)) == (Agreement.UNCLEAR, "not defined")
+    assert is_zero_throughout(nothing)
+    assert not is_zero_throughout(grid_row("A5 peak", 0.0, 0.0, 0.0, 0.1))
+
+
+def test_the_sentence_counts_all_quantities() -> None:
+    """Each row is counted once."""
+    rows = planning_summary(
+        compared(
+            grid_row("A3 losses", 1.0, 1.0, 0.0, 0.0),
+            grid_row("A5 peak", 1.0, 2.0, 0.9, 1.1),
+            grid_row("B10 ramp, W1", 1.0, 2.0, 0.9, 1.1),
+        ),
+        tolerance=0.05,
+    )
+    assert [row.quantity for row in rows] == ["peak load", "losses"]
+    assert summary_sentence(rows, 0.05) == (
+        "Tolerance ±5 %: 1 of 2 quantities are within, 1 outside, 0 unclear."
+    )
+
+
+@pytest.mark.parametrize("tolerance", [0.0, -0.1, 1.1, math.nan])
+def test_a_tolerance_is_a_share(tolerance: float) -> None:
+    """10 instead of 0.1 is refused."""
+    with pytest.raises(InvalidParameterError, match="tolerance"):
+        planning_summary(compared(), tolerance=tolerance)
