@@ -571,6 +571,13 @@ def test_a_release_without_curves_has_an_empty_chart(
     assert "<polyline" not in published._repr_html_()
 
 
+def test_texts_of_results_are_short(shared: Path) -> None:
+    """A bundle states its guarantee; a sample states how many customers it has, not their rows."""
+    published = wattveil.read_bundle(bundle(shared))
+    assert "differentially private" in repr(published)
+    assert repr(published.model.sample(2000)).startswith("SyntheticCustomers(2,000 customers, 24 ")
+
+
 def test_an_estimator_shows_its_parameters_before_fit() -> None:
     """scikit-learn's diagram, until there is something to show."""
     assert "PrivateKMeans" in wattveil.PrivateKMeans(n_clusters=4)._repr_html_()

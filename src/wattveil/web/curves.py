@@ -116,7 +116,7 @@ def curves_figure(drawn: Sequence[Curve], *, unit: str, falling: bool = False) -
         add_curve(figure, curve, _along(curve, falling=falling), name=curve.name)
     if falling:
         figure.update_xaxes(title_text="% of the time at or above")
-    elif drawn:
+    else:
         label_times(figure, drawn[0].along)
     figure.update_yaxes(title_text=unit, rangemode="tozero")
     return figure

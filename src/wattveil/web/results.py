@@ -213,11 +213,12 @@ def _rendered(result: Result, **values: object) -> str:
     from wattveil.web.pages import render  # noqa: PLC0415 - slow to load
 
     chart = result._chart() if isinstance(result, ChartedResult) else None  # noqa: SLF001 - ours
+    drawn = None if chart is None or not chart.curves else chart_figure(chart)
     return render(
         "result.html",
         name=type(result).__name__,
         others=() if isinstance(result, PrivateResult) else result.tables,
-        figure=None if chart is None else chart_figure(chart).update_layout(height=_NOTEBOOK_PX),
+        figure=None if drawn is None else drawn.update_layout(height=_NOTEBOOK_PX),
         caption="" if chart is None else chart.caption,
         **values,
     )

@@ -1,5 +1,6 @@
 """Drawings of the report: places by hand, and what is refused."""
 
+import math
 import re
 
 import numpy as np
@@ -18,7 +19,7 @@ from wattveil.web.charts import (
     new_figure,
 )
 from wattveil.web.pages import STATIC
-from wattveil.web.svg_charts import colour_class, nice_ticks, svg_chart
+from wattveil.web.svg_charts import colour_class, nice_ticks, series_colour, svg_chart
 
 
 def test_a_line_is_where_its_numbers_are() -> None:
@@ -158,6 +159,43 @@ def test_a_figure_without_range_is_drawn(axis: str) -> None:
     chart = svg_chart(figure)
     assert len(chart.y_ticks) > 1
     assert "nan" not in str(chart)
+
+
+def test_groups_of_columns_stand_side_by_side_with_their_errors() -> None:
+    """Two series of two columns; the whiskers are at their middle and reach as far as the error."""
+    figure = new_figure(height=200)
+    for number, colour in enumerate(COLOURS[:2]):
+        figure.add_bar(
+            x=["a", "b"],
+            y=[1.0 + number, 2.0],
+            error_y={"type": "data", "array": [0.5, math.nan]},
+            marker={"color": colour},
+        )
+    chart = svg_chart(figure)
+    first, second, third, fourth = chart.bars  # both columns of a series, then those of the next
+    assert first.x + first.width == pytest.approx(third.x, abs=0.02)
+    assert second.x + second.width == pytest.approx(fourth.x, abs=0.02)
+    assert third.height == pytest.approx(2.0 * first.height, abs=0.02)
+    assert len(chart.errors) == 2  # an error that is not known is not drawn
+    for bar, line in zip((first, third), chart.errors, strict=True):
+        assert line.x1 == line.x2 == pytest.approx(bar.x + bar.width / 2.0, abs=0.02)
+        assert line.y1 - line.y2 == pytest.approx(first.height, abs=0.02)  # 2 x 0.5 of 1.0
+    assert "nan" not in str(chart)
+
+
+def test_values_that_are_not_finite_are_left_out() -> None:
+    """Of curves and of columns; the axis is that of the others."""
+    figure = new_figure(height=200)
+    figure.add_scatter(x=[0, 1, 2, 3], y=[1.0, math.nan, math.inf, 2.0], mode="lines")
+    assert len(svg_chart(figure).paths[0].points.split()) == 2
+    columns = new_figure(height=200)
+    columns.add_bar(x=["a", "b"], y=[math.nan, 2.0])
+    assert len(svg_chart(columns).bars) == 1
+
+
+def test_a_class_has_its_colour_without_a_stylesheet() -> None:
+    """As in the output of a notebook."""
+    assert [series_colour(colour_class(one)) for one in (*COLOURS, INK)] == [*COLOURS, INK]
 
 
 @given(
