@@ -35,13 +35,13 @@ Afterwards, on released numbers only:
 
 {postprocessing}
 
-## What it is good for, and what not
+## Intended use and limitations
 
-* Made for {intended_use}.
-* Numbers carry noise; columns that end in `std` or `std_kw`, where there are any, say how much.
-  Small clusters and groups are the least sure.
-* It is about groups of customers. Labels, where there are any, are drawn by chance around the
-  truth: none of them may be taken for a fact about its customer.
+* Intended use: {intended_use}.
+* All values contain noise. Columns that end in `std` or `std_kw` are their standard errors. Small
+  clusters and groups are the least accurate.
+* Results describe groups of customers. Labels, if there are any, are randomised: no label is a
+  fact about its customer.
 
 ## What is not protected
 

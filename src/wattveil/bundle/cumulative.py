@@ -70,12 +70,13 @@ def sentences(stated: str | Mapping[str, Any]) -> list[str]:
     if isinstance(stated, str):
         return [f"The sum with other releases is {stated}."]
     counted = (
-        f"The ledger has counted {stated['releases']} of the {stated['tier']} tier about these"
-        f" people, this one included: together about epsilon {float(stated['epsilon_spent']):.4g}"
-        f" at delta {stated['delta']}, of {float(stated['epsilon_cap']):.4g} that may be spent."
+        f"Releases of the {stated['tier']} tier about the same people, including this one:"
+        f" {stated['releases']}. Together they have spent about epsilon"
+        f" {float(stated['epsilon_spent']):.4g} at delta {stated['delta']}, of a total budget of"
+        f" {float(stated['epsilon_cap']):.4g}."
     )
     place = f"Entry {stated['ledger_seq']} of the ledger, {stated['chain_head']}."
-    return [counted, f"The other tier is {stated['other_tier']}.", place]
+    return [counted, f"The other tier: {stated['other_tier']}.", place]
 
 
 def _composition(amounts: Mapping[str, str]) -> Composition:

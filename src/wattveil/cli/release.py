@@ -139,8 +139,8 @@ def release(
         typer.echo(json.dumps(_released(manifest, request, out), indent=2))
         return
     console.print(f"[bold]Released[/] to {plain(str(out))}. {manifest['guarantee_text']}")
-    console.print(f"  look at  {plain(str(out / 'report.html'))}", highlight=False)
-    console.print(f"  check    wattveil verify {plain(str(out))}", highlight=False)
+    console.print(f"  report  {plain(str(out / 'report.html'))}", highlight=False)
+    console.print(f"  verify  wattveil verify {plain(str(out))}", highlight=False)
 
 
 def _opened(

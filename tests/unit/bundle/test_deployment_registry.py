@@ -63,7 +63,7 @@ def test_with_a_ledger_the_record_states_all_releases(manifest: Manifest) -> Non
     loss, model = deployment["privacy_loss"], deployment["deployment_model"]
     assert loss["privacy_parameters"]["epsilon"] == pytest.approx(COUNTED.caps.epsilon(1e-6))
     assert f"{COUNTED.spent.epsilon(1e-6):.4g}" in loss["privacy_parameters_details"]
-    assert "counted 7" in model["release_type_details"]
+    assert "including this one: 7." in model["release_type_details"]
     assert (model["release_type"], model["access_type"]) == ("Many releases", "Interactive")
 
 

@@ -23,6 +23,7 @@ from wattveil.privacy import accounting
 from wattveil.privacy.accounting import RHO_UNITS, Composition
 from wattveil.privacy.guarantee import Guarantee
 from wattveil.products.findings import Finding, gathered
+from wattveil.web.formatting import format_count
 
 _PARTS = 2**62
 """Probabilities of a channel are whole multiples of 2^-62."""
@@ -53,12 +54,12 @@ def budget_findings(manifest: dict[str, Any]) -> Iterator[Finding]:
     yield gathered(
         "every draw costs what was charged",
         (problem for where in mechanisms for problem in _draw_problems(*where)),
-        f"{len(mechanisms)} draws, from sensitivity and noise scale",
+        f"{format_count(len(mechanisms), 'draw')}, from sensitivity and noise scale",
     )
     yield gathered(
         "no product spent more than its grant",
         (problem for product in products for problem in _grant_problems(product)),
-        f"{len(products)} products, in exact fractions",
+        f"{format_count(len(products), 'product')}, in exact fractions",
     )
     whole: PrivacyLossDistribution | None = loss_distribution()
     for product in products:
@@ -222,7 +223,7 @@ def cumulative_finding(manifest: dict[str, Any], own: Composition) -> Finding:
     return gathered(
         "the sum with other releases",
         _cumulative_problems(stated, manifest["request"], own),
-        f"epsilon {stated['epsilon_spent']} of {stated['epsilon_cap']},"
+        f"epsilon {float(stated['epsilon_spent']):.6g} of {float(stated['epsilon_cap']):.6g},"
         f" entry {stated['ledger_seq']} of the ledger",
     )
 
