@@ -33,9 +33,14 @@ _LEVEL = (0.8, 0.3)
 _ROUNDS = 2
 _EXPECTED, _EXPECTED_APART, _EXPECTED_MISSED = 0.2, 0.04, 0.5
 """In a plan: amplitude of a population's curve, of a group's deviation from it, and the share of
-what a band allows for in the correction for clipping."""
+the stated error of the correction for clipping."""
 _BAND = 1.1
 """Factor of the error due to choosing radius, prior and correction from noisy numbers."""
+_MISSED_BY_ONE = 0.5
+"""Share of the stated error of the correction that a single group of all customers has: its sizes
+are fitted to all counts. Of several groups each has its own few. Chosen on London homes and on
+simulated ones, 150 to 3,000 at epsilon 0.1 to 3: 95 % bands cover 92 to 98 %, 96 % on average; with
+the whole error it was 93 to 100 %."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,13 +103,14 @@ def filter_means(
     variance = np.square(gain) * noise + np.square(1.0 - gain) * (units + own + centre_error)
     scale = (sizes.typical * sizes.correction)[:, None]
     kept = gain[:, 0] if several else np.ones(len(sums))
+    missed = sizes.correction_error * (1.0 if several else _MISSED_BY_ONE)
     put_back = mean[:, 0] * sizes.typical * (sizes.correction - 1.0)
     return GroupMeans(
         mean=mean * scale,
         variance=variance * np.square(_BAND * scale),
         counted=_BAND * kept * counted,
         uncounted=_BAND * (1.0 - kept) * counted,
-        missed=_BAND * sizes.correction_error,
+        missed=_BAND * missed,
         max_clipping_bias=np.maximum(sizes.max_clipping_bias - put_back, 0.0),
     )
 
@@ -132,7 +138,7 @@ def expected_means(
         variance=found.variance / _BAND**2,
         counted=found.counted / _BAND,
         uncounted=found.uncounted / _BAND,
-        missed=_EXPECTED_MISSED * found.missed / _BAND,
+        missed=_EXPECTED_MISSED * sizes.correction_error,
     )
 
 
