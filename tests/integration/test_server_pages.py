@@ -9,9 +9,9 @@ import pytest
 
 from tests.live_server import Answer, Browser, Running, refused
 from wattveil.server.auth import sessions
+from wattveil.server.http import pages_analyst
 from wattveil.server.http.problems import Code
 from wattveil.server.http.server_pages import PROBLEM_WORDS
-from wattveil.server.release_service import ReleaseService
 
 ORDER = {"epsilon": "0.1", "products": "load"}
 
@@ -220,7 +220,7 @@ def test_browsers_get_a_page_and_programs_a_problem(
     def broken(*_: object) -> None:
         raise RuntimeError("secret")
 
-    monkeypatch.setattr(ReleaseService, "release", broken)
+    monkeypatch.setattr(pages_analyst, "visible_releases", broken)
     for method, path, code in (
         ("GET", "/nothing/here", Code.NOT_FOUND),
         ("GET", "/releases/9-9", Code.NOT_FOUND),
