@@ -66,6 +66,7 @@ _FORMATS = [
     "%d %b %Y %H:%M",
     "%b %d, %Y %I:%M %p",
 ]
+_NEARLY = 0.98  # a format that reads so much of what the best one reads may be the right one
 _SHORT_YEARS = [
     item.replace("%Y", "%y") for item in _FORMATS if re.match(r"%[dm][-/.]%[dm][-/.]%Y", item)
 ]
@@ -210,7 +211,10 @@ def _formatted(  # noqa: PLR0917 - what its one caller has
     where: str,
     dates: str,
 ) -> StampReader:
-    """Find the format that parses the largest part of the sample; reject an ambiguous one."""
+    """Find the format that parses the largest part of the sample; reject an ambiguous one.
+
+    A few stamps that only one order of day and month can read decide nothing: they may be damaged.
+    """
     # try_strptime wants a constant format, so each format is a column of its own.
     short = not any(re.search(r"\d{4}", stamp) for stamp in sample)
     formats = _SHORT_YEARS if short else _FORMATS
@@ -218,7 +222,7 @@ def _formatted(  # noqa: PLR0917 - what its one caller has
     row = connection.execute(f"SELECT {columns} FROM (SELECT unnest(?::VARCHAR[]) AS s)", [sample])
     fits = dict(zip(formats, row.fetchall()[0], strict=True))
     max_fits = max(fits.values())
-    best = [item for item in formats if fits[item] == max_fits]
+    best = [item for item in formats if fits[item] >= _NEARLY * max_fits]
     first = {"dmy": "%d", "mdy": "%m"}.get(dates, "")
     best = [item for item in best if first and item.startswith(first)] or best
     shown = sample[0] if sample else ""

@@ -77,6 +77,16 @@ def test_a_date_that_may_be_two_is_refused(write: Write) -> None:
     assert _rows(read_readings(path, stamp_format="%d/%m/%Y %H:%M"))[0][1] == "01 00:00"
 
 
+def test_one_damaged_stamp_does_not_decide_the_order_of_day_and_month(write: Write) -> None:
+    """Of 100 stamps that may be either, one with a 16th month is no evidence."""
+    stamps = [f"{1 + n // 10:02}/{1 + n % 10:02}/2013 00:00" for n in range(100)]
+    rows = [f"a,{stamp},{n % 7}" for n, stamp in enumerate(stamps)]
+    with pytest.raises(InvalidFileError, match="stamp_format"):
+        read_readings(write("id,timestamp,kwh", *rows, "a,16/04/2013 00:00,1"), minutes=60)
+    clear = [f"a,{day}/04/2013 00:00,1" for day in range(13, 23)]
+    assert read_readings(write("id,timestamp,kwh", *rows, *clear), minutes=60).report.rows_out
+
+
 def test_date_and_time_in_two_columns(write: Write) -> None:
     """A date and a start time make one stamp."""
     path = write("Meter,Date,Start Time,kWh", "a,2013-01-01,00:00,1", "a,2013-01-01,01:00,1")
