@@ -168,6 +168,8 @@ _NO_REFUSALS = {
 
 def _listed(detail: object) -> str:
     """Return a detail of a problem as text: field and rule of each error, without brackets."""
+    if isinstance(detail, Mapping) and detail.keys() == {"field", "rule"}:
+        return f"{detail['field']} must be {detail['rule']}"
     if isinstance(detail, Mapping):
         return ": ".join(map(_listed, detail.values()))
     if isinstance(detail, list):

@@ -9,6 +9,7 @@ from wattveil.errors import (
     InvalidFileError,
     InvalidParameterError,
     MissingExtraError,
+    ServerRefusalError,
     SimulatedNoiseError,
     WattveilError,
     WattveilWarning,
@@ -96,3 +97,10 @@ def test_missing_extra_names_the_install_command() -> None:
     assert str(error) == (
         'the map needs packages that are not installed: pip install "wattveil[grid]"'
     )
+
+
+def test_a_refusal_of_the_server_states_fields_and_rules() -> None:
+    """As the same mistake is reported without a server."""
+    broken = [{"field": "epsilon", "rule": "given"}, {"field": "clusters", "rule": "at least 1"}]
+    error = ServerRefusalError("invalid", "A rule is broken", {"errors": broken})
+    assert "epsilon must be given; clusters must be at least 1" in str(error)
