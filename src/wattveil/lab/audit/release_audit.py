@@ -18,7 +18,7 @@ from wattveil import checks
 from wattveil.arrays import Floats
 from wattveil.bundle.plan import ReleasePlan, composed_epsilon, requested_products, split_budget
 from wattveil.bundle.produce import release_products
-from wattveil.lab.audit.canaries import ONE_RUN, canary_load_kw
+from wattveil.lab.audit.canaries import ONE_RUN, canary_load_kw, numbered_customers
 from wattveil.lab.audit.epsilon_bounds import OneRunAudit, PairedAudit, audit_one_run, paired_bound
 from wattveil.lab.seeded_draws import RandomAssignment
 from wattveil.numerics.kmeans.instance_query import clip_rms
@@ -58,7 +58,7 @@ class PairedReleases:
             allotments=split_budget(request),
             expected={},
         )
-        return cls(plan=plan, profiles=profiles)
+        return cls(plan=plan, profiles=numbered_customers(profiles))
 
     @cached_property
     def claims(self) -> dict[str, Guarantee]:

@@ -31,6 +31,7 @@ from wattveil.arrays import Floats
 from wattveil.bundle.plan import ReleasePlan, requested_products, split_budget
 from wattveil.bundle.produce import release_products
 from wattveil.errors import InvalidParameterError
+from wattveil.lab.audit.canaries import numbered_customers
 from wattveil.lab.seeded_draws import named_generator
 from wattveil.privacy.accounting import RHO_UNITS, Composition
 from wattveil.privacy.guarantee import Budget, Guarantee, Neighbours, Spend, Tier
@@ -257,6 +258,7 @@ def replay_release(
         allotments=split_budget(request),
         expected={},
     )
+    profiles = numbered_customers(profiles)
     listed = (*profiles.customer_ids, _ADDED) if request.label_epsilon is not None else ()
 
     def release(customers: Profiles) -> object:

@@ -1,11 +1,13 @@
 """The paired audit: independent checks of its bounds, and releases whose epsilon is known."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from tests.sample_bundles import EVERYTHING, product_names, some_profiles
 from tests.statistical.harness import guarantee
 from wattveil.errors import InvalidParameterError
 from wattveil.lab.audit.epsilon_bounds import (
@@ -14,6 +16,7 @@ from wattveil.lab.audit.epsilon_bounds import (
     paired_bound,
     probability_lower_bound,
 )
+from wattveil.lab.audit.release_audit import WHOLE, PairedReleases
 
 RNG = np.random.default_rng(5)
 
@@ -77,3 +80,11 @@ def test_observations_that_do_not_fit(shapes: tuple[tuple[int, int], tuple[int, 
     """Too few, or not the same on both sides."""
     with pytest.raises(InvalidParameterError):
         paired_bound(np.zeros(shapes[0]), np.zeros(shapes[1]), claim=guarantee(), level=0.05)
+
+
+def test_any_ids_can_be_audited() -> None:
+    """Also those that a release would refuse to publish: an audit reads labels, not ids."""
+    ids = tuple(f"=CUSTOMER-{number}" for number in range(12))
+    releases = PairedReleases.of(EVERYTHING, replace(some_profiles(12), customer_ids=ids))
+    for canary in (False, True):
+        assert {*releases.observe(canary=canary)} == {*product_names(EVERYTHING), WHOLE}

@@ -32,9 +32,14 @@ CENTROIDS = np.array([[0.2] * 24, [2.0] * 24])
 
 
 def test_every_part_of_own_profiles_is_replayed(tmp_path: Path) -> None:
-    """Groups and labels: one line per part, marked private; no customer is named."""
+    """Groups and labels: one line per part, marked private; no customer is named.
+
+    Ids that a release would not publish are no obstacle: an audit publishes none.
+    """
     file = tmp_path / "profiles.parquet"
-    some_profiles(40).write_parquet(file)
+    profiles = some_profiles(40)
+    ids = tuple(f"=CUSTOMER-{number}" for number in range(40))
+    replace(profiles, customer_ids=ids).write_parquet(file)
     options = ["--by", "class", "--levels", "home,shop", "--clip-kw", "5", "--label-epsilon", "2"]
     result = WIDE.invoke(cli.app, [*REPLAY, str(file), *options, "--removals", "3", "--json"])
     assert result.exit_code == 0, result.output
