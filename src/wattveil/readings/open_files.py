@@ -168,8 +168,8 @@ def _refuse_other_homes(
         SELECT customer_id, count(*) FILTER (lowest < highest) AS differ, count(*) AS repeated
         FROM (
             SELECT customer_id, min(kwh) AS lowest, max(kwh) AS highest
-            FROM {rows} WHERE list_contains($1, customer_id)
-            GROUP BY customer_id, start_utc, channel HAVING count(*) > 1
+            FROM {rows} WHERE customer_id IN (SELECT unnest($1::VARCHAR[]))
+            GROUP BY customer_id, start_utc, minutes, channel HAVING count(*) > 1
         )
         GROUP BY customer_id HAVING repeated >= {_FEW_REPEATED} AND 2 * differ > repeated
         ORDER BY differ DESC LIMIT 1

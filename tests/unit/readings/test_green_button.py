@@ -381,3 +381,14 @@ def test_homes_that_share_a_usage_point_are_refused(tmp_path: Path) -> None:
         assert evidence in str(error.value)
     accepted = read_readings(tmp_path, implausible="accept")
     assert accepted.report.dropped == {"conflicting duplicates": 96}
+
+
+def test_files_of_other_lengths_are_no_other_home(tmp_path: Path) -> None:
+    """Hours and quarters of an hour of one home begin together; the error names their lengths."""
+    start = 1_300_003_200
+    for name, seconds, count in (("hours.xml", 3600, 48), ("quarters.xml", 900, 192)):
+        rows = [reading(seconds, start=start + seconds * n, seconds=seconds) for n in range(count)]
+        text = feed(point(), meter(), kind(), block(*rows))
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidFileError, match="interval lengths"):
+        read_readings(tmp_path)
