@@ -53,8 +53,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     end of the other's list. It also keeps tests together that share a server. Tests on Spark follow
     the pages, one of which uses it: only the process that begins with the pages starts a Spark.
 
-    Tests that are marked `long` are left to `make soak`: further cases of a statistical test, of
-    which one stays here.
+    Tests that are marked `long` are left to `make soak`: further cases of statistical tests, and
+    comparisons of utility or of readings whose parts other tests cover.
 
     Thousands of runs of the same lines need not be traced: every line is covered by other tests.
     Tracing them takes half as long again, or as long again, as running them.

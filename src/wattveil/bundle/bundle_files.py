@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from wattveil import checks
 from wattveil.bundle.keys import canonical, sign
-from wattveil.bundle.manifest import Manifest, check_schema
+from wattveil.bundle.manifest import Manifest, check_fields, check_schema
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.products.tables import Table
 
@@ -94,6 +94,15 @@ def read_manifest(bundle: Path) -> Manifest:
         canonical(manifest)
     except UnicodeEncodeError as error:  # half of a pair, which JSON can write and UTF-8 cannot
         raise InvalidFileError(path, "content", "text in UTF-8", error.reason) from error
+    return manifest
+
+
+def read_complete_manifest(bundle: Path) -> Manifest:
+    """Read the manifest of a bundle with all its fields; `verify_bundle` checks what they say."""
+    manifest = read_manifest(bundle)
+    if broken := check_fields(manifest):
+        expected = "a manifest that follows its schema (see `wattveil verify`)"
+        raise InvalidFileError(bundle / MANIFEST, "content", expected, broken[0])
     return manifest
 
 

@@ -15,7 +15,7 @@ from wattveil.bundle.report import report_page
 from wattveil.engines.local import DistributedProfiles
 from wattveil.errors import BudgetExceededError, InvalidFileError, InvalidParameterError
 from wattveil.products.product import Product, PublicFacts, ReleasedProduct, Work
-from wattveil.products.request import ReleaseRequest, is_computed
+from wattveil.products.request import ReleaseRequest, check_published_ids
 from wattveil.products.tables import Table
 from wattveil.profiles import Profiles
 
@@ -35,9 +35,8 @@ def check_list(request: ReleaseRequest, customer_list: Sequence[str]) -> None:
     if listed and (not customer_list or len(set(customer_list)) < len(customer_list)):
         rule = "given for labels: the public list of all customers, each once"
         raise InvalidParameterError("customer_list", rule, f"{len(customer_list)} ids")
-    if request.real_ids and (computed := [one for one in customer_list if is_computed(one)]):
-        rule = "without ids that begin with =, +, - or @: spreadsheets compute such cells"
-        raise InvalidParameterError("customer_list", rule, computed[0])
+    if request.real_ids:
+        check_published_ids("customer_list", customer_list)
 
 
 def release_products(

@@ -25,7 +25,7 @@ CLIPPING, SHRINKAGE = "clipping", "shrinkage"
 EXCLUDED, NOISE, SAMPLING = "excluded customers", "privacy noise", "sampling"
 BOUND, LIMIT, INCLUDED = "upper bound", "clipping limit", "included in std_kw"
 STANDARD_ERROR, SHARE = "standard error", "share"
-"""Kinds of numbers: a bound is no estimate, and only a standard error is part of an interval."""
+"""Kinds of numbers: a bound is not an estimate; only a standard error is part of an interval."""
 _DISPERSION = 1.25
 """Spread of customers over that of synthetic ones, whose largest are clipped: 1.24 for 500
 simulated homes at epsilon 12 (150 releases), 1.26 for 1,000 at epsilon 4 (120 releases)."""

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from rich.console import Console
 from rich.table import Table
 
-from wattveil.bundle.bundle_files import read_manifest
+from wattveil.bundle.bundle_files import read_complete_manifest
 from wattveil.bundle.keys import read_key
 from wattveil.bundle.manifest import request_of
 from wattveil.bundle.plan import requested_products
@@ -60,8 +60,8 @@ def audit(
     bundle: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of a release: its manifest states all choices, so that epsilon, products,"
-            " groups and the like are not given again."
+            help="Folder of a release. All choices (epsilon, products, groups and so on) are read"
+            " from its manifest, and must not be given again."
         ),
     ] = None,
     runs: Annotated[
@@ -180,7 +180,7 @@ def audit(
 
 def _released(context: typer.Context, bundle: Path) -> tuple[ReleaseRequest, str]:
     """Return request and id of a release; a choice that is given beside it is refused."""
-    manifest = read_manifest(bundle)
+    manifest = read_complete_manifest(bundle)
     for name, _ in leaves(ReleaseRequest):
         if name in context.params and not is_default(context, name):
             rule = "omitted with --bundle, whose manifest states it"

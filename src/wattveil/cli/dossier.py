@@ -22,6 +22,7 @@ from wattveil.dossier.dossier_docx import dossier_docx
 from wattveil.dossier.evidence import Evidence
 from wattveil.errors import InvalidParameterError
 from wattveil.terminal import plain, refusals, working
+from wattveil.web.formatting import format_count
 
 EPILOGS = {
     "dossier": (
@@ -38,13 +39,13 @@ def dossier(
     standard: Annotated[
         list[str],
         typer.Option(
-            help=f"One of {', '.join(standard_names())}. May be repeated: one document each.",
+            help=f"One of {', '.join(standard_names())}. May be repeated: a document for each.",
             metavar="<standard>",
         ),
     ],
     out: Annotated[
         Path,
-        typer.Option(help="New folder for the documents; for several standards, a folder each."),
+        typer.Option(help="New folder for the documents; several standards have a folder each."),
     ] = Path("dossier"),
     ledger: Annotated[
         Path | None, typer.Option(help="Export of `wattveil admin ledger export`.")
@@ -96,7 +97,7 @@ def _show(console: Console, made: Sequence[Dossier], out: Path) -> None:
         filled, answerable = one.from_files
         console.print(
             f"{one.standard.id}: {filled} of the {answerable} clauses that files can answer are"
-            f" answered; {len(one.open_questions)} questions for a person.",
+            f" answered; {format_count(len(one.open_questions), 'question')} for a person.",
             highlight=False,
         )
         pages.append(out / one.standard.id / FILES[0] if len(made) > 1 else out / FILES[0])

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from wattveil.bundle.bundle_files import read_manifest
+from wattveil.bundle.bundle_files import read_complete_manifest
 from wattveil.bundle.catalogue_records import catalogue_records
 from wattveil.bundle.verify.verify_bundle import verify_bundle
 from wattveil.errors import InvalidFileError, InvalidParameterError
@@ -38,7 +38,7 @@ def metadata(
         if out.exists() or not out.absolute().parent.is_dir():
             raise InvalidParameterError("out", "a new folder in one that exists", str(out))
         _check(bundle)
-        records = catalogue_records(read_manifest(bundle), url.rstrip("/"))
+        records = catalogue_records(read_complete_manifest(bundle), url.rstrip("/"))
         out.mkdir()
         for name, text in records.items():
             (out / name).write_text(text, encoding="utf-8")

@@ -120,8 +120,8 @@ def release(
         if not as_json:
             show_plan(console, planned)
             show_assumptions(console, context, planned.request)
-            for warning in rule_warnings(request, _requests_beside(out)):
-                console.print(f"[yellow]warning[/] {warning}", highlight=False)
+        for warning in rule_warnings(request, _requests_beside(out)):
+            console.print(f"[yellow]warning[/] {warning}", highlight=False)
         if plan:
             return
         if not yes:

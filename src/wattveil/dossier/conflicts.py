@@ -51,7 +51,7 @@ def _rule(evidence: Evidence, standard: Standard) -> Iterator[Conflict]:
     if standard.needs_rule and evidence.manifest["request"]["rule"] == NO_RULE:
         text = (
             "The release applied no aggregation rule: cells of any size are published. If a"
-            " minimum number of customers applies, release with `--rule`, such as --rule 15/15."
+            " minimum number of customers applies, release with a rule, such as `--rule 15/15`."
         )
         files = f"{evidence.files['manifest']}, request.rule"
         yield Conflict(text=text, files=files, is_warning=True)

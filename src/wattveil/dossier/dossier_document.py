@@ -330,9 +330,9 @@ def _clause_json(one: AnsweredClause) -> dict[str, object]:
 def answers_text(dossiers: Sequence[Dossier], answers: Mapping[str, str]) -> str:
     """Return the questions of dossiers as TOML, each once, with the answers so far."""
     lines = [
-        "# What only a person can answer, and what is missing in the files of the release.",
+        "# What only a person can answer, and what is missing from the files of the release.",
         "# Fill it in, and pass this file to the next dossier with --answers. It serves all",
-        "# standards: a question is asked once.",
+        "# standards: each question appears once.",
     ]
     written: set[str] = set()
     for dossier in dossiers:

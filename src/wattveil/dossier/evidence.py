@@ -14,7 +14,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from wattveil.bundle import keys
-from wattveil.bundle.bundle_files import MANIFEST, read_manifest
+from wattveil.bundle.bundle_files import MANIFEST, read_complete_manifest
 from wattveil.bundle.cumulative import sentences
 from wattveil.bundle.manifest import Manifest
 from wattveil.bundle.report import number_text
@@ -23,6 +23,7 @@ from wattveil.dossier.ledger_evidence import LedgerEvidence, read_ledger
 from wattveil.errors import InvalidFileError
 from wattveil.products.public_estimate import delta_warning
 from wattveil.products.request import NO_RULE, NOT_STATED
+from wattveil.web.formatting import format_count
 
 _UNKNOWN: tuple[object, ...] = (None, "", NOT_STATED, "unknown", [])
 """Values that answer nothing."""
@@ -105,7 +106,7 @@ class Evidence:
         trusted: Ed25519PublicKey | None = None,
     ) -> "Evidence":
         """Read the files; whether they agree is decided by `conflicts`."""
-        manifest = read_manifest(bundle)
+        manifest = read_complete_manifest(bundle)
         names = {"manifest": MANIFEST, "verify": "result of `wattveil verify`"}
         if ledger is not None:
             names["ledger"] = ledger.name
@@ -152,7 +153,7 @@ class Evidence:
         return Gap(
             name=name,
             question=f"{name}: not stated in {_SOURCES[source]}. What is it?",
-            remedy=f"`{cited}` of {self.files.get(source, _SOURCES[source])} states nothing",
+            remedy=f"`{cited}` is empty in {self.files.get(source, _SOURCES[source])}",
         )
 
     @staticmethod
@@ -166,13 +167,13 @@ _ABSENT = {
         name="ledger",
         question="No ledger is attached: how are releases about the same customers counted, and"
         " what is their total epsilon?",
-        remedy="give --ledger, an export of `wattveil admin ledger export`",
+        remedy="give --ledger, the output of `wattveil admin ledger export`",
     ),
     "audit": Gap(
         name="audit record",
         question="No audit record is attached: which tests of re-identification were made, by whom,"
-        " when, and with which result?",
-        remedy="give --audit, a record of `wattveil audit --record`",
+        " when, and with what result?",
+        remedy="give --audit, a record made by `wattveil audit --record`",
     ),
 }
 """Gap of each source whose file may be left out."""
@@ -390,7 +391,7 @@ DERIVED = {
     ("manifest", "table_list"): _Derived(
         "products[].tables[].name",
         lambda manifest: [
-            f"{table['name']} ({table['rows']} rows)"
+            f"{table['name']} ({format_count(table['rows'], 'row')})"
             for part in manifest["products"]
             for table in part["tables"]
         ],

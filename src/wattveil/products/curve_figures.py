@@ -123,7 +123,7 @@ def group_flags(groups: Table, drawn: Sequence[Curve]) -> tuple[TableCell, ...]:
     """Return a mark for each group that may be empty, or of which many customers were clipped.
 
     A mark is a finding: it follows from released numbers and their errors. The bound on the bias
-    from clipping is none: it is large wherever noise could hide a very large customer.
+    from clipping is not one: it is large wherever noise could hide a very large customer.
     """
     flags = []
     for curve, customers, error, clipped in zip(
@@ -158,10 +158,10 @@ def load_caption(groups: Table, *, has_flags: bool) -> str:
         most = f"{format_number(bias_kw.min(), 2)} to {most}"
     caption = (
         f"Mean daily load, and load duration curve {whose}. {BANDS} and cover privacy noise only."
-        " The bias from clipping is estimated and corrected, and the bands cover the error of that."
-        " Very large customers that the noise hides may raise a mean further: by at most"
-        f" {most} kW{'' if n_groups == 1 else ', by group'}. This is an upper bound, which"
-        " holds in 97.5 % of releases, not an estimate."
+        " The bias from clipping is estimated and corrected, and the bands cover the error of the"
+        " correction. Very large customers hidden by the noise may raise a mean further, by at most"
+        f" {most} kW{'' if n_groups == 1 else ', depending on the group'}. This is an upper bound,"
+        " which holds in 97.5 % of releases, not an estimate."
     )
     if has_flags:
         caption += (

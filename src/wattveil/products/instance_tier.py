@@ -27,7 +27,7 @@ from wattveil.products.product import (
     guarantee_of,
     response_allotment,
 )
-from wattveil.products.request import ReleaseRequest
+from wattveil.products.request import ReleaseRequest, check_published_ids
 from wattveil.products.segment_figures import segment_figures, segment_headline
 from wattveil.products.tables import CLUSTER, CUSTOMERS, GROUP, LOAD_KW, Table, TableLayout, crossed
 from wattveil.release.instance import LeaveOneOutKMeans
@@ -146,8 +146,10 @@ class InstanceLabels(Product):
         fit, ids = work.leave_one_out, work.instance_profiles.customer_ids
         if fit is None:
             raise ValueError("the clusters come first")
-        real_ids = work.request.real_ids
-        return ids if real_ids else tuple(pseudonyms(ids, key=fresh_key())), fit
+        if not work.request.real_ids:
+            return tuple(pseudonyms(ids, key=fresh_key())), fit
+        check_published_ids("profiles", ids)
+        return ids, fit
 
     def tabulate(
         self,

@@ -5,7 +5,7 @@ pages are derived from the fields of `ReleaseRequest`. To add a choice, add a fi
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, JsonValue, model_validator
@@ -90,11 +90,21 @@ _COMPUTED = "=+-@"
 
 
 def is_computed(text: str) -> bool:
-    """Whether a spreadsheet would compute a cell of a CSV file instead of showing its text."""
+    """Whether a spreadsheet would evaluate a cell of a CSV file as a formula.
+
+    A number with a sign is no formula.
+    """
     shown = text.strip()
     if not shown.startswith(tuple(_COMPUTED)):
         return False
     return re.fullmatch(r"[+-][0-9]+([.,][0-9]+)?", shown) is None
+
+
+def check_published_ids(name: str, ids: Iterable[str]) -> None:
+    """Refuse ids that a spreadsheet would evaluate; ``name`` is the parameter that has them."""
+    for one in filter(is_computed, ids):
+        rule = "without ids that begin with =, +, - or @: spreadsheets take them for formulas"
+        raise InvalidParameterError(name, rule, one)
 
 
 def _cell(text: str) -> str:
@@ -108,7 +118,7 @@ GroupName = Annotated[
     AfterValidator(_cell),
     Rule(
         f"one line of 1 to {MAX_TEXT} printable characters that does not begin with {_COMPUTED[0]},"
-        f" {', '.join(_COMPUTED[1:-1])} or {_COMPUTED[-1]}: spreadsheets compute such cells"
+        f" {', '.join(_COMPUTED[1:-1])} or {_COMPUTED[-1]}: spreadsheets take it for a formula"
     ),
 ]
 """Name of a group, which is a cell of released tables."""
@@ -187,7 +197,7 @@ class About(Declaration):
     licence: Annotated[
         Line,
         AfterValidator(_licence),
-        Rule("an SPDX identifier such as CC-BY-4.0, an address of a licence, or not stated"),
+        Rule("an SPDX identifier such as CC-BY-4.0, the address of a licence, or not stated"),
         _TEXTS,
     ] = NOT_STATED
     """Licence of the release: an SPDX identifier such as CC-BY-4.0, or the address of its text."""

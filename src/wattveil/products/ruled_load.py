@@ -213,12 +213,15 @@ def rule_plan(request: ReleaseRequest) -> str:
         f"Rule {rule}: a group is published if its noisy count is at least {rule.min_customers - 1}"
         f" plus {Z_COUNT:.2f} standard deviations of its noise, and its load shows that no customer"
         f" has more than {rule.max_share_percent:g} % of it. Any other group{merged} is suppressed."
-        " Use the same list in every release about these customers."
+        " This holds within one release: use the same list in every release about these customers."
     )
 
 
 def rule_warnings(request: ReleaseRequest, earlier: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return a warning if an earlier release under a rule had another list of groups.
+
+    The same list is no proof that the rule holds over releases: noise decides which cells are
+    joined or suppressed, in each release anew.
 
     Parameters
     ----------
@@ -232,10 +235,10 @@ def rule_warnings(request: ReleaseRequest, earlier: Iterable[Mapping[str, Any]])
     ):
         return ()
     warning = (
-        "An earlier release about the same customers applied an aggregation rule to another list of"
-        " groups. The difference of cells of both releases may be about fewer customers than the"
+        "An earlier release applied an aggregation rule to another list of groups. If it is about"
+        " the same customers, the difference of two cells may be about fewer customers than the"
         " rule permits; it is still protected by differential privacy. Use the same list, in the"
-        " same order, where the rule must hold over releases."
+        " same order. The rule itself holds within one release only."
     )
     return (warning,)
 

@@ -110,13 +110,13 @@ def register(
         raise InvalidParameterError("customer_list_file", f"given with {listed[0]}", None)
     for values in body.groups.values():
         for name in filter(is_computed, values):
-            rule = "without names that begin with =, +, - or @: spreadsheets compute such cells"
+            rule = "without names that begin with =, +, - or @: spreadsheets take them for formulas"
             raise InvalidParameterError("groups", rule, name)
     if body.rule != NO_RULE:
         ruled = offered_products(body.rule, has_customer_list=True)
         for name in body.products:
             if name not in ruled:
-                rule = f"of {', '.join(ruled)} with a rule, which applies to nothing else"
+                rule = f"{one_of(ruled)} (the rule of the data set applies to nothing else)"
                 raise InvalidParameterError("products", rule, name)
     allowance = None if body.allowance is None else allowance_of(body.allowance)
     if allowance is not None:

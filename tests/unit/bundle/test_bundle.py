@@ -262,6 +262,21 @@ def test_the_instance_tier_is_named(tmp_path: Path) -> None:
         assert "For this data set alone" in words
 
 
+def test_ids_that_spreadsheets_evaluate_are_not_published(tmp_path: Path) -> None:
+    """In the instance tier ids are those of the profiles; pseudonyms replace any id."""
+    profiles = some_profiles(20)
+    ids = ("=1+1", *profiles.customer_ids[1:])
+    profiles = replace(profiles, customer_ids=ids)
+    request = ReleaseRequest(
+        epsilon=8.0, delta=1e-3, label_epsilon=4.0, n_clusters=2, clip_kw=5.0, tier=Tier.INSTANCE
+    )
+    release_bundle(profiles, plan_release(request, TimeGrid()), tmp_path / "pseudonyms")
+    plan = plan_release(request.replace(real_ids=True), TimeGrid())
+    with pytest.raises(InvalidParameterError, match="spreadsheets"):
+        release_bundle(profiles, plan, tmp_path / "ids")
+    assert not (tmp_path / "ids").exists()
+
+
 def test_an_unknown_attribute_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
     """By name, with those that there are."""
     with pytest.raises(InvalidParameterError, match=r"by must be .*one of: class"):

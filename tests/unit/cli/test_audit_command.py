@@ -162,6 +162,10 @@ def test_choices_come_from_the_bundle(
     refused = WIDE.invoke(cli.app, [*words, "--clusters", "2"])
     assert refused.exit_code == 2
     assert "omitted with --bundle" in " ".join(refused.output.replace("│", " ").split())
+    (tmp_path / "manifest.json").write_text("{}")
+    refused = WIDE.invoke(cli.app, ["audit", "--bundle", str(tmp_path)])
+    assert refused.exit_code == 2
+    assert "follows its schema" in " ".join(refused.output.replace("│", " ").split())
     result = WIDE.invoke(cli.app, words)
     assert result.exit_code == 0, result.output
     record, manifest = read_record(tmp_path / "a.json"), read_manifest(whole)

@@ -82,7 +82,7 @@ def test_values_are_those_of_the_files(counted: Files) -> None:
     for path in ("no_such", "guarantee.no_such", "title.deeper", "title[].name"):
         found = evidence.field("manifest", path)
         assert isinstance(found, Gap)
-        assert "states nothing" in found.remedy
+        assert "is empty in" in found.remedy
 
 
 def test_what_is_not_stated_is_a_blank(counted: Files) -> None:

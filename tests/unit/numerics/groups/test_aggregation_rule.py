@@ -95,6 +95,14 @@ def test_a_finer_cover_is_joined_with_its_neighbour() -> None:
     assert set(found[:-1]) == {CellStatus.COARSER}
 
 
+def test_the_rule_holds_within_one_release() -> None:
+    """Two releases of one list: noise publishes one group, then the sum of it and a hidden one."""
+    first = decide(RULE, cells_of(2), limits_of([28.0, 0.0], 4.0))
+    second = decide(RULE, cells_of(2), limits_of([28.0, 5.0], 4.0))
+    assert first[0] is second[-1] is CellStatus.PUBLISHED
+    assert first[1] is CellStatus.TOO_FEW
+
+
 def test_the_share_of_a_customer() -> None:
     """By hand: 2 kW of (100 - 3.29 x 5) x (0.5 - 3.29 x 0.01) kW; 1 where the load may be 0."""
     z = stats.norm.isf(5e-4)
