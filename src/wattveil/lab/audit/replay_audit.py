@@ -250,8 +250,7 @@ def replay_release(
     if request.tier is not Tier.GLOBAL:
         rule = "global: the instance tier is not differential privacy and is not replayed"
         raise InvalidParameterError("tier", rule, request.tier.value)
-    if request.label_epsilon is not None:  # so that labels can be matched with customers
-        request = request.replace(real_ids=True)
+    request = request.replace(real_ids=request.label_epsilon is not None)  # to match labels
     plan = ReleasePlan(
         request=request,
         products=requested_products(request),
@@ -259,7 +258,7 @@ def replay_release(
         expected={},
     )
     profiles = numbered_customers(profiles)
-    listed = (*profiles.customer_ids, _ADDED) if request.label_epsilon is not None else ()
+    listed = (*profiles.customer_ids, _ADDED) if request.real_ids else ()
 
     def release(customers: Profiles) -> object:
         released = release_products(customers, plan, customer_list=listed)
@@ -273,11 +272,11 @@ def _neighbours(
     profiles: Profiles, request: ReleaseRequest, removals: int
 ) -> Iterator[Neighbour[Profiles]]:
     """Yield profiles with each hostile customer before the others, then with one removed."""
-    level = request.levels[0] if request.levels else None
+    level, ids = request.levels[0] if request.levels else None, profiles.customer_ids
     for name, row in hostile_rows(profiles.load_kw).items():
         added = replace(
             profiles,
-            customer_ids=(_ADDED, *profiles.customer_ids),
+            customer_ids=(_ADDED, *ids),
             load_kw=np.vstack([row, profiles.load_kw]),
             attributes={own: (level, *values) for own, values in profiles.attributes.items()},
             estimated_share=None,
@@ -287,7 +286,7 @@ def _neighbours(
         kept = [row for row in range(len(profiles)) if row != place]
         removed = replace(
             profiles,
-            customer_ids=tuple(profiles.customer_ids[row] for row in kept),
+            customer_ids=tuple(ids[row] for row in kept),
             load_kw=profiles.load_kw[kept],
             attributes={
                 own: tuple(values[row] for row in kept)
@@ -295,8 +294,7 @@ def _neighbours(
             },
             estimated_share=None,
         )
-        own_id = profiles.customer_ids[place]
-        yield Neighbour(name=f"removal {number}", data=removed, customer_id=own_id)
+        yield Neighbour(name=f"removal {number}", data=removed, customer_id=ids[place])
 
 
 def _evenly_spaced(customers: int, count: int) -> list[int]:
