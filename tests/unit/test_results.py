@@ -54,6 +54,7 @@ NOT_RESULTS = {
     "Connection": "a handle: what it returns are results",
     "RemoteDataset": "a handle, as above",
     "RowChecks": "SQL of the readings package",
+    "PlanningRow": "a line of the summary of a feeder comparison, which is a result",
     "Reconciliation": "SQL of the readings package",
     "SlotTotals": "batches of the readings package",
     "Rows": "private rows, which only mechanisms may read",
