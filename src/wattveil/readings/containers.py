@@ -295,7 +295,9 @@ class _Expansion:
             ):
                 room = self._room(target)
                 for number in range(reader.num_record_batches):
-                    writer.write_batch(reader.get_batch(number))
+                    batch = reader.get_batch(number)
+                    batch.validate(full=True)  # offsets outside their buffers would end the process
+                    writer.write_batch(batch)
                     check_room(target, room)
         except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
             raise InvalidFileError(path, "Arrow", "a complete file", str(error)[:300]) from error

@@ -5,7 +5,9 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyarrow import feather
 
 from wattveil.errors import AssumedTimeZoneWarning, InvalidFileError, InvalidParameterError
 from wattveil.readings import ReadOptions, read_readings
@@ -221,3 +223,46 @@ def test_the_unit_of_the_file_is_explained(write: Write, unit: str, kwh: float) 
         found = explain(path, accept)
         assert (found.unit, found.readings[0]["kwh"]) == (unit, pytest.approx(kwh))
         assert found.becomes.startswith("kWh")
+
+
+_SECTION = "Energy Received time period,Usage(Real energy in kilowatt-hours),Reading quality\n"
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ('"2024-03-04 00:00 to 2024-03-04 00:15"\r,1,', "line 2.*cells of CSV"),
+        ("2024-03-04 00:00 to 2021-03-04 00:15,1,", "line 2.*an interval of at most a day"),
+    ],
+)
+def test_damaged_rows_of_sections_are_refused(tmp_path: Path, row: str, expected: str) -> None:
+    """With the line and the rule, whatever the damage does to the parser."""
+    (path := tmp_path / "sections.csv").write_text(f"{_SECTION}{row}\n", newline="")
+    with pytest.raises(InvalidFileError, match=expected):
+        read_readings(path, timezone="America/Los_Angeles")
+
+
+def test_two_sections_with_values_of_both_signs_are_refused(tmp_path: Path) -> None:
+    """One damaged value made an export a second net load, and the two were merged."""
+    title = "Interval block data for period\n"
+    hours = [f"2024-03-04 {hour:02}:00 to 2024-03-04 {hour + 1:02}:00" for hour in range(23)]
+    exports = [f"{hour},{-0.5 if hour != hours[3] else 0.03},\n" for hour in hours]
+    net = [f"{hour},{0.7 if number % 2 else -0.2},\n" for number, hour in enumerate(hours)]
+    heading = "Energy time period,Usage(Real energy in kilowatt-hours)\n"
+    text = title + heading + "".join(exports) + heading + "".join(net)
+    (path := tmp_path / "sections.csv").write_text(text)
+    with pytest.raises(InvalidFileError, match=r"sections.*net, net"):
+        read_readings(path, timezone="America/Denver")
+
+
+def test_an_arrow_file_with_offsets_outside_its_buffers_is_refused(tmp_path: Path) -> None:
+    """Reading it unchecked would end the process."""
+    names = pa.array([f"home {number}" for number in range(40)])
+    values = {"customer_id": names, "kwh": [1.0] * 40, "timestamp": ["2024-03-04 00:00"] * 40}
+    feather.write_feather(pa.table(values), path := tmp_path / "homes.arrow", "uncompressed")
+    offsets = names.buffers()[1].to_pybytes()[:164]
+    content = path.read_bytes()
+    at = content.index(offsets)
+    path.write_bytes(content[: at + 80] + b"\xff\xff\xff\x7f" + content[at + 84 :])
+    with pytest.raises(InvalidFileError, match="Arrow"):
+        read_readings(path)

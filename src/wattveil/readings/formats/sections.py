@@ -9,7 +9,7 @@ import csv
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,6 +30,7 @@ _ROW = re.compile(
 _CUSTOMER = re.compile(r"(?i)^\W*for(?: account| meter)?\s*:\s*([A-Z0-9-]{4,})\s*,*$")
 _UNIT = re.compile(r"(?i)real energy in ([a-z]+-?[a-z]*)|\((k?wh)\)")
 _BATCH_ROWS = 65_536
+_MAX_LENGTH = timedelta(days=1)
 SCHEMA = pa.schema(
     [
         ("customer", pa.string()),
@@ -91,6 +92,10 @@ def section_batches(path: Path, customer: str, home: str) -> Iterator[pa.RecordB
         elif row.value is not None:
             own = sections[row.section]
             own.lowest, own.highest = min(own.lowest, row.value), max(own.highest, row.value)
+    by_values = [own.channel for own in sections if not own.named]
+    if by_values.count("net") > 1:  # a damaged value may have another sign than its section
+        expected = "at most one section without a heading that has values of both signs"
+        raise InvalidFileError(path, "sections", expected, ", ".join(by_values))
     customer = customer or home
     held: list[tuple[object, ...]] = []
     seen: list[_Section] = []
@@ -131,12 +136,17 @@ def _rows(path: Path, sections: list[_Section]) -> Iterator[_Row | str]:
 
 
 def _row(path: Path, number: int, line: str, found: "re.Match[str]", section: int) -> _Row:
-    cells = [cell.strip() for cell in next(csv.reader([line]))]
+    try:
+        cells = [cell.strip() for cell in next(csv.reader([line]))]
+    except csv.Error as error:
+        raise InvalidFileError(path, f"line {number}", "cells of CSV", line[:80]) from error
     text = cells[1] if len(cells) > 1 else ""
     try:
         start, end = (datetime.fromisoformat(found[place]) for place in (1, 2))
     except ValueError as error:
         raise InvalidFileError(path, f"line {number}", "two time stamps", line[:80]) from error
+    if abs(end - start) > _MAX_LENGTH:  # clocks that go back make an interval end before it starts
+        raise InvalidFileError(path, f"line {number}", "an interval of at most a day", line[:80])
     try:
         value = float(text) if text else None
     except ValueError:
