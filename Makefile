@@ -33,7 +33,7 @@ test: $(VENV)/.browser $(VENV)/.java $(VENV)/.postgres check $(VENV)/.machine-co
 	@echo "==> coverage: 90 % in the other packages"
 	@$(BIN)/coverage report --omit='*/wattveil/privacy/*,*/wattveil/release/*' --fail-under=90
 
-test-fast: $(VENV)/.machine-code ## Unit and property tests with few examples: no Spark, browser, server or database (two minutes)
+test-fast: $(VENV)/.machine-code ## Unit and property tests with few examples: no Spark, browser, server or database (seven minutes)
 	@$(PYTEST) --few-examples --durations=10 tests/unit tests/property
 
 bench: $(VENV)/.dev ## Measure speed against named peers, as ratios in one run (long)
