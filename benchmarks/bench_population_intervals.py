@@ -1,8 +1,8 @@
 """Coverage of intervals for the population: random samples of simulated homes, each released.
 
-Run: ``python benchmarks/bench_population_intervals.py [releases]``. The target is 93 to 97 %. Each
-line has, over the slots of all releases and with its standard error over releases: the share of
-the slots whose population mean is inside its interval; the same if the true spread of the
+Run: ``PYTHONPATH=. python benchmarks/bench_population_intervals.py [releases]``. The target is 93 to
+97 %. Each line has, over the slots of all releases and with its standard error over releases: the
+share of the slots whose population mean is inside its interval; the same if the true spread of the
 population is used instead of that of the synthetic customers; and with privacy noise alone. "Band"
 is the share of the slots whose mean over the sample itself is inside the band of the noise.
 "Spread" is the spread of the population over that of the synthetic customers, the quantity that the
@@ -14,13 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tests.sampled_releases import plan_without_errors, released_tables
 from wattveil.arrays import Floats
-from wattveil.bundle.plan import ReleasePlan, requested_products, split_budget
-from wattveil.bundle.produce import release_products
 from wattveil.bundle.statistical_bias import population_intervals
 from wattveil.products.request import ReleaseRequest
 from wattveil.products.tables import Table
-from wattveil.profiles import Profiles, TimeGrid
 from wattveil.simulate import simulate_load_kw
 from wattveil.web.charts import TWO_SIDED_95
 
@@ -53,25 +51,12 @@ class Coverage:
 
 def line(request: ReleaseRequest, homes: Floats, sample: int, releases: int) -> str:
     """Return a row of the table of docs/release.md."""
-    plan = ReleasePlan(
-        request=request,
-        products=requested_products(request),
-        allotments=split_budget(request),
-        expected={},
-    )
+    plan = plan_without_errors(request)
     random = np.random.default_rng(SEED)
     found = []
     for _ in range(releases):
         rows = homes[random.choice(len(homes), sample, replace=False)]
-        profiles = Profiles(
-            customer_ids=tuple(map(str, range(sample))),
-            load_kw=rows,
-            grid=TimeGrid(),
-            timezone="UTC",
-        )
-        parts = release_products(profiles, plan)
-        tables = {table.name: table for part in parts for table in part.tables}
-        found.append(coverage(tables, homes, rows))
+        found.append(coverage(released_tables(rows, plan), homes, rows))
 
     def shown(name: str) -> str:
         shares = np.array([getattr(one, name) for one in found])

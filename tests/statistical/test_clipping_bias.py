@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from tests.sample_bundles import only
-from wattveil.bundle.plan import ReleasePlan, requested_products, split_budget
+from tests.sampled_releases import plan_without_errors
 from wattveil.bundle.produce import release_products
 from wattveil.products.request import ReleaseRequest
 from wattveil.profiles import Profiles, TimeGrid
@@ -19,8 +20,8 @@ REQUEST = ReleaseRequest(
 
 @pytest.mark.statistical
 def test_the_bias_from_clipping_is_within_the_band() -> None:
-    """The bands of groups cover the true mean, and the upper bound is no estimate: it is kept in
-    every release, and many times the error that is found.
+    """The bands of groups cover the true mean, and the upper bound is no estimate: it is kept as
+    often as stated, and many times the error that is found.
     """
     classes = np.array(
         simulate_attributes(customers=HOMES, mix=LONDON_MIX, seed=1)["class"].to_pylist()
@@ -33,13 +34,8 @@ def test_the_bias_from_clipping_is_within_the_band() -> None:
         attributes={"class": tuple(classes)},
     )
     truth = np.array([profiles.load_kw[classes == one].mean(axis=0) for one in LEVELS])
-    plan = ReleasePlan(
-        request=REQUEST,
-        products=requested_products(REQUEST),
-        allotments=split_budget(REQUEST),
-        expected={},
-    )
-    missed, covered, bounds = [], [], []
+    plan = plan_without_errors(REQUEST)
+    missed, covered, bounds, beyond = [], [], [], 0
     for _ in range(RELEASES):
         (part,) = release_products(profiles, plan)
         tables = {table.name: table for table in part.tables}
@@ -51,7 +47,9 @@ def test_the_bias_from_clipping_is_within_the_band() -> None:
         missed.append((truth - load).mean(axis=1))
         covered.append((np.abs(truth - load) <= 1.96 * std).mean())
         bounds.append(bound)
-        assert (missed[-1] <= 1.96 * std.mean(axis=1) + bound).all()
+        beyond += int((missed[-1] > 1.96 * std.mean(axis=1) + bound).sum())
+    # The bound is stated for 97.5 % of releases; this many exceed it with a chance of 1e-6.
+    assert beyond <= stats.binom.isf(1e-6, RELEASES * len(LEVELS), 0.025)
     error = 4.0 * np.std(covered, ddof=1) / np.sqrt(RELEASES)
     assert np.mean(covered) + error >= 0.95
     assert np.median(bounds) > 10.0 * np.abs(np.mean(missed, axis=0)).max()

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 
 from tests.sample_bundles import only
-from wattveil.bundle.plan import ReleasePlan, requested_products, split_budget
-from wattveil.bundle.produce import release_products
+from tests.sampled_releases import plan_without_errors, released_tables
 from wattveil.bundle.statistical_bias import population_intervals
 from wattveil.products.request import ReleaseRequest
-from wattveil.profiles import Profiles, TimeGrid
 from wattveil.simulate import simulate_load_kw
 
 POPULATION, SAMPLE, RELEASES = 6000, 500, 40
@@ -28,12 +26,7 @@ def test_intervals_cover_the_population() -> None:
     """
     homes = np.array(simulate_load_kw(customers=POPULATION))
     truth = homes.mean(axis=0)
-    plan = ReleasePlan(
-        request=REQUEST,
-        products=requested_products(REQUEST),
-        allotments=split_budget(REQUEST),
-        expected={},
-    )
+    plan = plan_without_errors(REQUEST)
     random = np.random.default_rng(11)
     stated = {
         "selection": "random sample",
@@ -43,14 +36,7 @@ def test_intervals_cover_the_population() -> None:
     covered, by_noise = [], []
     for _ in range(RELEASES):
         rows = homes[random.choice(POPULATION, SAMPLE, replace=False)]
-        profiles = Profiles(
-            customer_ids=tuple(map(str, range(SAMPLE))),
-            load_kw=rows,
-            grid=TimeGrid(),
-            timezone="UTC",
-        )
-        parts = release_products(profiles, plan)
-        tables = {table.name: table for part in parts for table in part.tables}
+        tables = released_tables(rows, plan)
         found = population_intervals(stated, tables)
         assert found is not None
         covered.append((found[0] <= truth) & (truth <= found[1]))

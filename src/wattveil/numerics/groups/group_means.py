@@ -37,10 +37,9 @@ the stated error of the correction for clipping."""
 _BAND = 1.1
 """Factor of the error due to choosing radius, prior and correction from noisy numbers."""
 _MISSED_BY_ONE = 0.5
-"""Share of the stated error of the correction that a single group of all customers has: its sizes
-are fitted to all counts. Of several groups each has its own few. Chosen on London homes and on
-simulated ones, 150 to 3,000 at epsilon 0.1 to 3: 95 % bands cover 92 to 98 %, 96 % on average; with
-the whole error it was 93 to 100 %."""
+"""Share of the stated error of the correction in the band of a single group, whose sizes are fitted
+to the counts of all customers. Chosen on London homes and on simulated ones, 150 to 3,000 at
+epsilon 0.1 to 3; docs/release.md has the coverage on other simulated homes."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

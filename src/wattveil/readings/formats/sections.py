@@ -94,7 +94,7 @@ def section_batches(path: Path, customer: str, home: str) -> Iterator[pa.RecordB
             own.lowest, own.highest = min(own.lowest, row.value), max(own.highest, row.value)
     by_values = [own.channel for own in sections if not own.named]
     if by_values.count("net") > 1:  # a damaged value may have another sign than its section
-        expected = "at most one section without a heading that has values of both signs"
+        expected = "at most one section without a stated direction that has values of both signs"
         raise InvalidFileError(path, "sections", expected, ", ".join(by_values))
     customer = customer or home
     held: list[tuple[object, ...]] = []
