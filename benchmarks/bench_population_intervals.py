@@ -1,10 +1,10 @@
 """Coverage of intervals for the population: random samples of simulated homes, each released.
 
-Run: ``PYTHONPATH=. python benchmarks/bench_population_intervals.py [releases]``. The target is 93 to
-97 %. Each line has, over the slots of all releases and with its standard error over releases: the
-share of the slots whose population mean is inside its interval; the same if the true spread of the
-population is used instead of that of the synthetic customers; and with privacy noise alone. "Band"
-is the share of the slots whose mean over the sample itself is inside the band of the noise.
+Run: ``PYTHONPATH=. python benchmarks/bench_population_intervals.py [releases]``. The target is 93
+to 97 %. Each line has, over the slots of all releases and with its standard error over releases:
+the share of the slots whose population mean is inside its interval; the same if the true spread of
+the population is used instead of that of the synthetic customers; and with privacy noise alone.
+"Band" is the share of the slots whose mean over the sample itself is inside the band of the noise.
 "Spread" is the spread of the population over that of the synthetic customers, the quantity that the
 constant of `wattveil.bundle.statistical_bias` stands for.
 """
