@@ -51,6 +51,8 @@ class Running:
     state: ServerState
     port: int
     tokens: dict[str, str]
+    connections: set[Any]
+    """Protocols of the open connections."""
 
     @property
     def url(self) -> str:
@@ -131,7 +133,7 @@ def serving(
         try:
             while not server.started:
                 time.sleep(0.01)
-            yield Running(state, listener.getsockname()[1], known)
+            yield Running(state, listener.getsockname()[1], known, server.server_state.connections)
         finally:
             server.should_exit = True
             thread.join()

@@ -1,4 +1,4 @@
-"""ASGI middleware and HTTP protocol: limits of size and time, security headers, safe errors."""
+"""ASGI middleware: limits of size and time, security headers, safe errors."""
 
 import asyncio
 import logging
@@ -11,7 +11,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from wattveil.server.http.problems import Code, Problem
 from wattveil.server.http.server_pages import problem_response
@@ -26,10 +25,6 @@ _MAX_PER_PRINCIPAL = 2
 """Of these, of one principal, so that others are not blocked."""
 _MAX_BODY_SECONDS = 20.0
 """Time limit of a request body."""
-_MAX_HEAD_SECONDS = 10.0
-"""Time limit of a request head, from the connection or the last response."""
-_MAX_UNREAD_SECONDS = 60.0
-"""Time limit for the client to read a piece of a response."""
 _PIECE = 64 * 1024
 """Size of a piece of a response body. A body handed over whole counts as sent; on a slow line it
 would be cut off when the idle connection is closed."""
@@ -177,57 +172,3 @@ def _add_headers(scope: Scope, message: Message) -> None:
         headers.setdefault(name, value)
     if scope["scheme"] == "https":
         headers.setdefault("Strict-Transport-Security", _HTTPS)
-
-
-class TimeoutProtocol(H11Protocol):
-    """uvicorn's protocol, with time limits for request heads and for slow readers.
-
-    uvicorn's own limit ends with the first byte of a head.
-    """
-
-    _clock: asyncio.TimerHandle | None = None
-    _unread: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """Start the time limit of the first request."""
-        super().connection_made(transport)
-        self._wait()
-
-    def on_response_complete(self) -> None:
-        """Start the time limit of the next request."""
-        super().on_response_complete()
-        self._wait()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel all time limits."""
-        self._stop_waiting()
-        self._forget_unread()
-        super().connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        """Start the time limit of a slow reader."""
-        super().pause_writing()
-        self._forget_unread()
-        self._unread = self.loop.call_later(_MAX_UNREAD_SECONDS, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        """Cancel the time limit of a slow reader."""
-        self._forget_unread()
-        super().resume_writing()
-
-    def _wait(self) -> None:
-        self._stop_waiting()
-        self._clock = self.loop.call_later(_MAX_HEAD_SECONDS, self._close_if_idle)
-
-    def _stop_waiting(self) -> None:
-        if self._clock is not None:
-            self._clock.cancel()
-
-    def _forget_unread(self) -> None:
-        if self._unread is not None:
-            self._unread.cancel()
-
-    def _close_if_idle(self) -> None:
-        """Close, unless a request is being handled: the middleware limits the time of its body."""
-        if getattr(self.cycle, "response_complete", True):  # None before the first request
-            self.transport.close()
