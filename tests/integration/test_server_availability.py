@@ -5,6 +5,7 @@ request of another client is answered while it goes on.
 """
 
 import http.client
+import io
 import logging
 import re
 import resource
@@ -12,7 +13,10 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
+import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -20,9 +24,13 @@ from pathlib import Path
 import pytest
 
 from tests.certificates import self_signed
-from tests.live_server import Running, serving
+from tests.live_server import QUICK, Running, refused, serving
 from tests.process_guard import guarded
-from wattveil.server.http import connections
+from wattveil.bundle.bundle_archive import write_archive
+from wattveil.server import release_service
+from wattveil.server.auth.access import Access
+from wattveil.server.http import connections, downloads
+from wattveil.server.http.problems import Code
 from wattveil.server.log_throttle import LogThrottle
 
 FOR_EVER = 3600.0
@@ -161,3 +169,141 @@ def test_repeated_log_lines_are_counted_and_not_written() -> None:
     record = logging.LogRecord("server", logging.ERROR, "", 0, "refused %d", (7,), None)
     assert throttle.filter(record)
     assert record.getMessage() == "refused 7 (995 such lines were left out)"
+
+
+# --- downloads ------------------------------------------------------------------------------------
+
+
+def released(server: Running, key: str, epsilon: float) -> str:
+    """Order a release of ann's, wait for it, and return its address."""
+    found = server.order(key, {**QUICK, "epsilon": epsilon}).json["id"]
+    assert server.finished(found)["state"] == "ok"
+    return f"/v1/releases/{found}"
+
+
+def archive_of(server: Running, address: str) -> Path:
+    """Return the archive of the newest release."""
+    assert server.send("GET", address, as_="ann").status == HTTPStatus.OK
+    archives = sorted(
+        server.state.bundles.folder.glob("*.zip"), key=lambda one: one.stat().st_mtime
+    )
+    return archives[-1]
+
+
+def test_a_bundle_is_packed_once(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When it is computed; for a release of an earlier version, at the first of its downloads."""
+    packed = []
+
+    def counted(bundle: Path, archive: Path) -> None:
+        packed.append(archive)
+        write_archive(bundle, archive)
+
+    monkeypatch.setattr(release_service, "write_archive", counted)
+    monkeypatch.setattr(downloads, "MAX_PER_PRINCIPAL", 60)
+    address = released(server, "packed", 0.031)
+    stored = archive_of(server, address)
+    with ThreadPoolExecutor(20) as pool:
+        bodies = {
+            one.body
+            for one in pool.map(
+                lambda _: server.send("GET", f"{address}/bundle.zip", as_="ann"), range(60)
+            )
+        }
+        assert bodies == {stored.read_bytes()}
+        assert packed == []
+        stored.unlink()
+        again = pool.map(
+            lambda _: server.send("GET", f"{address}/bundle.zip", as_="ann").body, range(20)
+        )
+        assert {*again} == bodies
+    assert packed == [stored]
+    with zipfile.ZipFile(io.BytesIO(bodies.pop())) as archive:
+        assert "manifest.json" in archive.namelist()
+
+
+def test_a_part_of_a_bundle_can_be_downloaded(server: Running) -> None:
+    """An interrupted download goes on; one that the client has is not sent again."""
+    address = released(server, "parts", 0.032) + "/bundle.zip"
+    whole = server.send("GET", address, as_="ann")
+    size = len(whole.body)
+
+    def part(wanted: str, **more: str) -> tuple[int, bytes]:
+        got = server.send("GET", address, as_="ann", headers={"Range": wanted, **more})
+        return got.status, got.body
+
+    assert part("bytes=5-9") == (206, whole.body[5:10])
+    assert part(f"bytes={size - 7}-") == (206, whole.body[-7:])
+    assert part("bytes=-7", **{"If-Range": whole.headers["etag"]}) == (206, whole.body[-7:])
+    for odd in (
+        "bytes=9-5",
+        f"bytes={size}-",
+        "bytes=a-b",
+        "bytes=-",
+        "lines=1-2",
+        "bytes=1-2,5-6",
+    ):
+        assert part(odd) == (200, whole.body)
+    assert part("bytes=0-0", **{"If-Range": '"another"'}) == (200, whole.body)
+    for known in (whole.headers["etag"], f'"x", W/{whole.headers["etag"]}', "*"):
+        got = server.send("GET", address, as_="ann", headers={"If-None-Match": known})
+        assert (got.status, got.body, got.headers["etag"]) == (304, b"", whole.headers["etag"])
+    other = server.send("GET", address, as_="ann", headers={"If-None-Match": '"x"'})
+    assert other.body == whole.body
+
+
+def test_one_principal_has_few_downloads_at_a_time(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The fifth is refused until one of the four ends; another principal is served meanwhile."""
+    address = released(server, "many", 0.033)
+    shared = server.send("POST", f"{address}/shares", {"reader": "bob"}, as_="ann")
+    assert shared.status == 201
+    with archive_of(server, address).open("ab") as file:
+        file.truncate(50 * 2**20)  # more than the buffers of a connection hold
+    head = f"GET {address}/bundle.zip HTTP/1.1\r\nHost: here\r\n"
+    head += f"Authorization: Bearer {server.tokens['ann']}\r\n\r\n"
+    with held(server.port, downloads.MAX_PER_PRINCIPAL, head.encode()) as unread:
+        for one in unread:
+            assert one.recv(12) == b"HTTP/1.1 200"
+        busy = refused(server.send("GET", f"{address}/bundle.zip", as_="ann"), Code.BUSY)
+        assert int(busy.headers["retry-after"]) > 0
+        others = server.send("GET", f"{address}/payload/load_shapes.csv", as_="bob")
+        assert others.status == HTTPStatus.OK
+    monkeypatch.setattr(downloads, "MAX_PER_PRINCIPAL", 5)  # those that were held end by and by
+    while server.send("GET", f"{address}/manifest", as_="ann").status != HTTPStatus.OK:
+        pass
+
+
+def test_health_waits_for_no_thread(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every thread of the server is occupied: the liveness route is answered all the same."""
+    going_on = threading.Event()
+    monkeypatch.setattr(Access, "datasets", lambda *_: going_on.wait() and [])
+    with ThreadPoolExecutor(60) as pool:
+        waiting = [pool.submit(server.send, "GET", "/v1/datasets", as_="ann") for _ in range(60)]
+        try:
+            is_alive(server)
+            assert not any(one.done() for one in waiting)
+        finally:
+            going_on.set()
+
+
+def test_a_lost_bundle_is_stated(server: Running) -> None:
+    """Files that are gone from the disk are no fault of the request, and cost nothing more."""
+    address = released(server, "lost", 0.034)
+    folder = archive_of(server, address).with_suffix("")
+    before = server.send("GET", "/v1/datasets/homes/budget", as_="ann").body
+    folder.rename(folder.with_name("elsewhere"))
+    folder.with_name(f"{folder.name}.zip").rename(folder.with_name("elsewhere.zip"))
+    paths = ("", "/manifest", "/report", "/bundle.zip", "/payload/load_shapes.json")
+    for path in (*paths, "/payload/load_shapes.csv"):
+        refused(server.send("GET", address + path, as_="ann"), Code.BUNDLE_MISSING)
+    again = server.order("lost-again", {**QUICK, "epsilon": 0.034})
+    assert again.status == HTTPStatus.OK
+    assert server.send("GET", "/v1/datasets/homes/budget", as_="ann").body == before
+    folder.with_name("elsewhere").rename(folder)
+    (folder / "manifest.json").rename(folder / "away")
+    (folder / "manifest.json").write_text("{")  # damaged
+    refused(server.send("GET", address, as_="ann"), Code.BUNDLE_MISSING)
+    (folder / "away").rename(folder / "manifest.json")
+    for path in paths:  # the archive is written again
+        assert server.send("GET", address + path, as_="ann").status == HTTPStatus.OK

@@ -1,12 +1,16 @@
 """Application service behind the analyst API and pages: budgets, quotes, orders, downloads."""
 
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from wattveil.bundle.bundle_archive import write_archive
 from wattveil.bundle.plan import PlanSummary, allotments_to_json, requested_products
 from wattveil.bundle.produce import check_list, read_customer_list
+from wattveil.errors import InvalidFileError
 from wattveil.privacy.guarantee import Tier
 from wattveil.products.registry import added_products
 from wattveil.products.request import NO_RULE, ReleaseRequest
@@ -16,12 +20,18 @@ from wattveil.server.datasets import FOLDER, Dataset
 from wattveil.server.http import responses
 from wattveil.server.http.problems import Code, Problem
 from wattveil.server.http.requests import ReleaseBody
-from wattveil.server.ledger.accounts import Account, ReleaseState, named_accounts
+from wattveil.server.ledger.accounts import Account, Release, ReleaseState, named_accounts
 from wattveil.server.ledger.amounts import MEASURES, Amounts
+from wattveil.server.ledger.fulfilment import archive_of
 from wattveil.server.ledger.order import Order
 from wattveil.server.ledger.pricing import largest_epsilon, order_release
 from wattveil.server.ordered_releases import OrderedRelease, find_ordered, requests_about
 from wattveil.server.server_state import ServerState
+
+T = TypeVar("T")
+
+_WRITING = threading.Lock()
+"""Of archives, one at a time."""
 
 
 @dataclass(frozen=True)
@@ -143,11 +153,32 @@ class ReleaseService:
             price=_amounts(ordered.charge.price),
         )
 
-    def bundle(self, ordered: OrderedRelease) -> Path:
-        """Return the folder of a bundle that may be sent."""
+    def read_bundle(self, ordered: OrderedRelease, read: Callable[[Path], T]) -> T:
+        """Read the folder of a bundle that may be sent; files that are missing are stated."""
+        folder = self._folder(self._stored(ordered))
+        try:
+            return read(folder)
+        except (InvalidFileError, OSError, ValueError, LookupError):
+            raise Problem(Code.BUNDLE_MISSING) from None
+
+    def archive(self, ordered: OrderedRelease) -> tuple[Path, str]:
+        """Return the archive of a bundle, and the hash of its content; it is written once."""
+        stored = self._stored(ordered)
+        folder = self._folder(stored)
+        archive = archive_of(folder)
+        if not archive.is_file():  # an earlier version stored none: the first download writes it
+            with _WRITING:
+                if not archive.is_file():
+                    self.read_bundle(ordered, lambda bundle: write_archive(bundle, archive))
+        return archive, str(stored.payload_sha256)
+
+    def _stored(self, ordered: OrderedRelease) -> Release:
         stored = self.state.ledger.release_of(ordered.charge)
         if stored is None:
             raise Problem(Code.NOT_READY)
+        return stored
+
+    def _folder(self, stored: Release) -> Path:
         found = self.state.bundles.find(stored)
         if stored.state is not ReleaseState.OK or found is None:
             raise Problem(Code.FAILED)

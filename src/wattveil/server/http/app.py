@@ -19,6 +19,7 @@ from wattveil.server.http.api import (
     principal_routes,
     release_routes,
 )
+from wattveil.server.http.bundle_downloads import BundleFiles
 from wattveil.server.http.middleware import GuardMiddleware, unexpected
 from wattveil.server.http.pages_admin import admin_pages, ledger_pages
 from wattveil.server.http.pages_analyst import (
@@ -50,7 +51,6 @@ _PAGES = (
     order_pages,
     confirmation_pages,
     release_pages,
-    file_pages,
     verify_pages,
     admin_pages,
     ledger_pages,
@@ -83,15 +83,18 @@ def make_api(state: ServerState, access: Access, sessions: Sessions) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    for routes in (dataset_routes, release_routes, admin_routes, principal_routes):
+    bundle_files = BundleFiles(state)
+    for routes in (dataset_routes, admin_routes, principal_routes):
         app.include_router(routes(state, access))
+    app.include_router(release_routes(state, access, bundle_files))
     app.include_router(sign_in_pages(access, sessions))
     for pages in _PAGES:
         app.include_router(pages(state, access, sessions))
+    app.include_router(file_pages(access, sessions, bundle_files))
     app.add_exception_handler(SignInRequired, redirect_to_sign_in)
 
     @app.get("/healthz", responses=problem_responses(Code.UNAVAILABLE))
-    def read_health() -> Health:
+    async def read_health() -> Health:  # in the event loop: it waits for no thread and no database
         """Return the state of the server; needs no token."""
         if not state.worker.is_healthy:
             raise Problem(Code.UNAVAILABLE)

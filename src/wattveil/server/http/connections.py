@@ -63,10 +63,9 @@ class TimeoutProtocol(H11Protocol):
     @property
     def is_evictable(self) -> bool:
         """Whether the connection waits for its client, rather than the client for the server."""
-        cycle = self.cycle
-        if cycle is None or cycle.response_complete:
+        if getattr(self.cycle, "response_complete", True):  # None before the first request
             return True
-        return bool(cycle.more_body or self.flow.write_paused)
+        return bool(self.cycle.more_body or self.flow.write_paused)
 
     def call_when_lost(self, released: Callable[[], None]) -> None:
         """Set what is called at the end of the connection."""
@@ -143,7 +142,7 @@ class _Slot:
             self.handshake.cancel()
 
 
-class Acceptor(asyncio.AbstractServer):
+class Acceptor:
     """Accepts the connections of one listening socket, as many as there are places."""
 
     def __init__(
@@ -228,6 +227,6 @@ class Acceptor(asyncio.AbstractServer):
 class ServerLoop(asyncio.SelectorEventLoop):
     """Event loop whose servers limit their connections."""
 
-    async def create_server(self, protocol_factory: Any, *_: Any, **options: Any) -> Any:  # type: ignore[override]  # noqa: ANN401 - asyncio's own
+    async def create_server(self, protocol_factory: Any, *_: Any, **options: Any) -> Any:  # noqa: ANN401 - asyncio's own
         """Accept connections of a socket that listens; uvicorn gives no other."""
         return Acceptor(protocol_factory, options["sock"], options["ssl"])

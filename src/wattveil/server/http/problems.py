@@ -49,6 +49,10 @@ class Code(Enum):
     TOO_LARGE = (413, "the request is too large")
     BUSY = (429, "too many requests; try again later")
     INTERNAL = (500, "internal server error")
+    BUNDLE_MISSING = (
+        503,
+        "files of the release are missing or damaged; it stays paid; the operator can restore them",
+    )
     UNAVAILABLE = (503, "the ledger or the data are unavailable; try again later")
 
     @property

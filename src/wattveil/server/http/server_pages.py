@@ -218,6 +218,11 @@ PROBLEM_WORDS: Mapping[Code, ProblemWords] = {
         "The error was recorded. If an order was charged, it is kept and listed under Releases."
         " Contact the administrator if this happens again.",
     ),
+    Code.BUNDLE_MISSING: ProblemWords(
+        "Files of the release are missing",
+        "The release was computed and stays paid, but its files are missing or damaged on the"
+        " server. The operator can restore them from a backup. Ordering it again charges nothing.",
+    ),
     Code.UNAVAILABLE: ProblemWords(
         "The server is temporarily unavailable",
         "The ledger or the data cannot be reached. Try again in a few minutes. If you were placing"

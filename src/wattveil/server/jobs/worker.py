@@ -7,7 +7,6 @@ so a release is stored at the next tick of a slow clock.
 """
 
 import logging
-import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from typing import Any
 
 from wattveil.server.jobs.compute_pool import ComputeProcess, ComputeProcessDiedError
 from wattveil.server.ledger.accounts import Charge
-from wattveil.server.ledger.fulfilment import BundleStore, finish
+from wattveil.server.ledger.fulfilment import BundleStore, finish, remove_bundle
 from wattveil.server.ledger.ledger import Ledger
 
 _LOG = logging.getLogger(__name__)
@@ -130,7 +129,7 @@ class Worker:
                     raise _Stopped from None
                 continue
             if result.get("temporary"):
-                shutil.rmtree(draft, ignore_errors=True)
+                remove_bundle(draft)
                 raise _TemporaryFailure
             if result.get("beyond_price"):
                 _LOG.error(
