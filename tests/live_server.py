@@ -119,9 +119,12 @@ def serving(
     limits: Limits = UNLIMITED,
     tls: tuple[Path | None, Path | None] = (None, None),
     behind_proxy: str | None = None,
+    compute_processes: int = 1,
 ) -> Iterator[Running]:
     """Serve a folder until the block ends; ``tokens`` are those of an earlier start."""
-    with ServerState.open(folder, database, tick_seconds=0.1) as state:
+    with ServerState.open(
+        folder, database, tick_seconds=0.1, compute_processes=compute_processes
+    ) as state:
         known = dict(tokens or {})
         if state.first_admin_token is not None:
             known["owner"] = state.first_admin_token

@@ -20,17 +20,25 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import event, select
 
 from tests.certificates import self_signed
-from tests.live_server import QUICK, Running, refused, serving
+from tests.live_server import QUICK, Answer, Running, furnish, refused, serving
 from tests.process_guard import guarded
+from tests.sample_ledgers import broken
 from wattveil.bundle.bundle_archive import write_archive
 from wattveil.server import release_service
 from wattveil.server.auth.access import Access
 from wattveil.server.http import connections, downloads
 from wattveil.server.http.problems import Code
+from wattveil.server.jobs.compute_pool import ComputeProcess
+from wattveil.server.jobs.fair_queue import FairQueue
+from wattveil.server.jobs.worker import MAX_WAITING_PER_PRINCIPAL as MAX_WAITING
+from wattveil.server.ledger.admission import MAX_KEYS
+from wattveil.server.ledger.ledger_tables import entry
 from wattveil.server.log_throttle import LogThrottle
 
 FOR_EVER = 3600.0
@@ -307,3 +315,178 @@ def test_a_lost_bundle_is_stated(server: Running) -> None:
     (folder / "away").rename(folder / "manifest.json")
     for path in paths:  # the archive is written again
         assert server.send("GET", address + path, as_="ann").status == HTTPStatus.OK
+
+
+# --- the queue ------------------------------------------------------------------------------------
+
+
+def test_one_principal_fills_its_own_share_of_the_queue(tmp_path: Path) -> None:
+    """Further orders of ann are refused and not charged; those of bob are accepted, and have turns.
+
+    What computes is held, so that nothing leaves the queue.
+    """
+    with serving(tmp_path) as running:
+        furnish(running)
+        held_up = running.state.worker._processes[0]._turn
+        held_up.acquire()
+        try:
+            answers = [order_cheap(running, "ann", number) for number in range(MAX_WAITING + 3)]
+            assert [one.status for one in answers[:MAX_WAITING]] == [202] * MAX_WAITING
+            for one in answers[MAX_WAITING:]:
+                refused(one, Code.BUSY)
+            spent = budget_of(running, "ann")
+            refused(order_cheap(running, "ann", 999), Code.BUSY)
+            assert budget_of(running, "ann") == spent
+            assert order_cheap(running, "ann", 0).json == answers[0].json  # a repeat is none
+            others = [order_cheap(running, "bob", 100 + number) for number in range(3)]
+            assert [one.status for one in others] == [202] * 3
+        finally:
+            held_up.release()
+        for one in others:
+            assert running.finished(one.json["id"], as_="bob")["state"] == "ok"
+        left = [running.send("GET", one.headers["location"], as_="ann") for one in answers[:20]]
+        computing = [one.json["state"] for one in left].count("computing")
+        assert computing >= MAX_WAITING // 2  # bob did not wait for all of ann's
+        assert broken(running.state.ledger) == []
+
+
+def order_cheap(running: Running, who: str, number: int) -> Answer:
+    """Order one of many different releases."""
+    body = {**QUICK, "epsilon": 0.01 + number * 1e-6}
+    return running.order(f"cheap-{number}", body, as_=who)
+
+
+def budget_of(running: Running, who: str) -> bytes:
+    """Return what a principal has spent."""
+    return running.send("GET", "/v1/datasets/homes/budget", as_=who).body
+
+
+def test_principals_take_turns() -> None:
+    """Whatever the lengths of their lines; the order of each stays."""
+    queue: FairQueue[str] = FairQueue()
+    for number in range(4):
+        queue.put(1, f"a{number}")
+    queue.put(2, "b0")
+    queue.put(3, "c0")
+    queue.put(2, "b1")
+    found = [queue.get() for _ in range(7)]
+    assert found == ["a0", "b0", "c0", "a1", "b1", "a2", "a3"]
+    queue.close()
+    assert queue.get() is None
+
+
+def test_several_releases_are_computed_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two processes compute for two principals; each waits for the other, so both are at work."""
+    both = threading.Barrier(2, timeout=120)
+    run_task = ComputeProcess.run_task
+
+    def together(process: ComputeProcess, task: dict[str, Any], **given: float) -> dict[str, Any]:
+        if task["do"] == "release":
+            both.wait()
+        return run_task(process, task, **given)
+
+    monkeypatch.setattr(ComputeProcess, "run_task", together)
+    with serving(tmp_path, compute_processes=2) as running:
+        furnish(running)
+        ordered = {who: order_cheap(running, who, ord(who[0])).json["id"] for who in ("ann", "bob")}
+        for who, release in ordered.items():
+            assert running.finished(release, as_=who)["state"] == "ok"
+        assert broken(running.state.ledger) == []
+
+
+def test_a_release_has_a_minimum_price(server: Running) -> None:
+    """A tiny delta makes noise nearly free: the price at the delta of the data set decides."""
+    cheap = {**QUICK, "epsilon": 0.002, "delta": 1e-300}
+    spent = budget_of(server, "ann")
+    for path in ("quotes", "releases"):
+        got = server.send(
+            "POST",
+            f"/v1/datasets/homes/{path}",
+            cheap,
+            as_="ann",
+            headers={"Idempotency-Key": "cheap"},
+        )
+        assert "at least 0.001" in refused(got, Code.INVALID_REQUEST).json["errors"][0]["rule"]
+    assert budget_of(server, "ann") == spent
+    assert server.order("not-cheap", {**QUICK, "epsilon": 0.002}).status == 202
+    assert server.send("GET", "/v1/datasets/homes", as_="ann").json["minimum_epsilon"] == 0.001
+
+
+# --- the ledger -----------------------------------------------------------------------------------
+
+
+def entries_of(running: Running) -> int:
+    """Return how many entries the ledger has."""
+    with running.state.ledger.reading() as connection:
+        return len(connection.execute(select(entry.c.seq)).all())
+
+
+def test_keys_of_a_paid_request_do_not_fill_the_ledger(server: Running) -> None:
+    """A hundred keys of one request: a few entries, one release, one payment."""
+    body = {**QUICK, "epsilon": 0.035}
+    first = server.order("keys-0", body).json["id"]
+    assert server.finished(first)["state"] == "ok"
+    spent, before = budget_of(server, "ann"), entries_of(server)
+    answers = [server.order(f"keys-{number}", body) for number in range(1, 101)]
+    assert {one.status for one in answers} == {200}
+    assert entries_of(server) == before + MAX_KEYS - 1
+    again = [server.order(f"keys-{number}", body) for number in range(101)]
+    assert [one.json["id"] for one in again[1:]] == [one.json["id"] for one in answers]
+    assert entries_of(server) == before + MAX_KEYS - 1
+    assert budget_of(server, "ann") == spent
+    bundles = {
+        server.send("GET", f"{one.headers['location']}/bundle.zip", as_="ann").body for one in again
+    }
+    assert len(bundles) == 1
+    refused(server.order("keys-3", {**body, "epsilon": 0.036}), Code.KEY_CONFLICT)
+
+
+def test_many_keys_of_a_request_that_is_computed_are_refused(tmp_path: Path) -> None:
+    """It may fail still, and then a key that is not recorded would be charged."""
+    with serving(tmp_path) as running:
+        furnish(running)
+        held_up = running.state.worker._processes[0]._turn
+        held_up.acquire()
+        try:
+            answers = [running.order(f"k{number}", QUICK) for number in range(MAX_KEYS + 2)]
+        finally:
+            held_up.release()
+        assert [one.status for one in answers] == [202] * MAX_KEYS + [429] * 2
+        assert running.finished(answers[0].json["id"])["state"] == "ok"
+        late = running.order(f"k{MAX_KEYS}", QUICK)
+        assert (late.status, late.json["id"]) == (200, answers[0].json["id"])
+        assert broken(running.state.ledger) == []
+
+
+def test_releases_are_listed_in_pages_and_one_query(server: Running) -> None:
+    """As many statements for one release as for many; pages follow each other without a gap."""
+    listed = server.send("GET", "/v1/releases?limit=500", as_="ann").json["releases"]
+    assert len(listed) > 5
+    statements: list[str] = []
+
+    def count(_: object, __: object, statement: str, *___: object) -> None:
+        statements.append(statement)
+
+    event.listen(server.state.ledger.engine, "before_cursor_execute", count)
+    try:
+        counts = []
+        for limit in (1, 500):
+            statements.clear()
+            server.send("GET", f"/v1/releases?limit={limit}", as_="ann")
+            counts.append(len(statements))
+        assert counts[0] == counts[1]
+    finally:
+        event.remove(server.state.ledger.engine, "before_cursor_execute", count)
+    pages, last = [], ""
+    while True:
+        page = server.send("GET", f"/v1/releases?limit=2{last}", as_="ann").json["releases"]
+        if not page:
+            break
+        pages += page
+        last = f"&before={page[-1]['id']}"
+    assert pages == listed
+    for odd in ("limit=0", "limit=501", "limit=x", f"before={'1' * 41}"):
+        refused(server.send("GET", f"/v1/releases?{odd}", as_="ann"), Code.INVALID_REQUEST)
+    refused(server.send("GET", "/v1/releases?before=1-999999", as_="ann"), Code.NOT_FOUND)

@@ -7,14 +7,17 @@ import re
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import select
 
 from wattveil.archives import BROKEN_ZIP, UnsafeArchiveError, checked_members, member_chunks
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_archive import listed_files
-from wattveil.bundle.bundle_files import read_manifest, read_table, table_path
+from wattveil.bundle.bundle_files import MANIFEST, read_manifest, read_table, table_path
 from wattveil.bundle.manifest import Manifest
+from wattveil.bundle.verify.verify_bundle import refused_manifest
+from wattveil.errors import InvalidFileError
 from wattveil.server.http import responses
 from wattveil.server.http.problems import Code, Problem, invalid
 from wattveil.server.ledger.ledger_tables import entry
@@ -56,6 +59,7 @@ def _plain(value: object) -> object:
 
 _MAX_FILES = 64
 _MAX_UNPACKED_BYTES = 64 * 1024 * 1024
+_MAX_MANIFEST_BYTES = 2**20
 _NAME = re.compile(r"(?!tables$)(tables/)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}")
 """Name of a file in a bundle: no path outside its folder."""
 
@@ -68,9 +72,21 @@ def check_bundle(state: ServerState, content: bytes) -> responses.BundleVerifica
             path = Path(folder) / name
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(data)
-        verdict = state.planner.verify(Path(folder))
+        verdict = _refused_at_once(Path(folder)) or state.planner.verify(Path(folder))
         ours = verdict["accepted"] and _is_ours(state, read_manifest(Path(folder)))
     return responses.BundleVerification(**verdict, of_this_server=ours)
+
+
+def _refused_at_once(bundle: Path) -> dict[str, Any] | None:
+    """Return the verdict on a bundle without a valid manifest: no process is started for it."""
+    manifest = bundle / MANIFEST
+    if manifest.is_file() and manifest.stat().st_size > _MAX_MANIFEST_BYTES:
+        raise invalid(("bundle", f"one whose manifest has at most {_MAX_MANIFEST_BYTES} bytes"))
+    try:
+        refused = refused_manifest(read_manifest(bundle))
+    except (InvalidFileError, ValueError):
+        raise invalid(("bundle", f"one with a {MANIFEST} in JSON, as Wattveil writes it")) from None
+    return None if refused is None else refused.to_json()
 
 
 def _unpacked(content: bytes) -> dict[str, bytes]:

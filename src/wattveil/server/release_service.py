@@ -18,7 +18,7 @@ from wattveil.products.ruled_load import rule_warnings
 from wattveil.server.auth.principals import Principal
 from wattveil.server.datasets import FOLDER, Dataset
 from wattveil.server.http import responses
-from wattveil.server.http.problems import Code, Problem
+from wattveil.server.http.problems import Code, Problem, invalid
 from wattveil.server.http.requests import ReleaseBody
 from wattveil.server.ledger.accounts import Account, Release, ReleaseState, named_accounts
 from wattveil.server.ledger.amounts import MEASURES, Amounts
@@ -70,6 +70,7 @@ class ReleaseService:
         """Return price and expected quality of a release; nothing is charged."""
         request = dataset.request(body)
         order = order_release(request, dataset=dataset.name, principal=principal.name, key="quote")
+        _check_price(order, dataset)
         price = order.price
         whole, own = self.state.ledger.accounts(dataset.name, principal.name, request.tier)
         largest = None
@@ -98,8 +99,11 @@ class ReleaseService:
         """Charge for a release and have it computed, or return the release of this key."""
         request = dataset.request(body)
         order = order_release(request, dataset=dataset.name, principal=principal.name, key=key)
+        _check_price(order, dataset)
         computed_before, _ = self.state.ledger.already_paid(order)
         if not computed_before:
+            if self.state.worker.is_full(self.state.ledger.principal_id(order)):
+                raise Problem(Code.BUSY)
             self._check_computable(dataset, request)
             if {*requested_products(request)} & {*added_products()}:
                 # A compute process may lack what this one registered: a plan is made there.
@@ -131,8 +135,8 @@ class ReleaseService:
 
     def _check_computable(self, dataset: Dataset, request: ReleaseRequest) -> None:
         """Refuse, before the charge, what cannot be computed now. It does not depend on rows."""
-        if self.state.worker.is_full:
-            raise Problem(Code.BUSY)
+        if not self.state.lease.is_held:
+            raise Problem(Code.UNAVAILABLE)
         profiles, listed = dataset.profiles_file, dataset.customer_list_file
         folder = self.state.folder / FOLDER
         if not all((folder / name).is_file() for name in (profiles, listed or profiles)):
@@ -142,12 +146,11 @@ class ReleaseService:
 
     def release(self, ordered: OrderedRelease) -> responses.Release:
         """Return the state of a release."""
-        stored = self.state.ledger.release_of(ordered.charge)
         return responses.Release(
             id=ordered.id,
             dataset=ordered.dataset,
             ordered_by=ordered.principal,
-            state="computing" if stored is None else stored.state.value,
+            state="computing" if ordered.state is None else ordered.state.value,
             ordered_at=ordered.at,
             request=ordered.request,
             price=_amounts(ordered.charge.price),
@@ -195,6 +198,17 @@ def _budget(
         dataset=None if whole is None else responses.Account(**_account(whole, delta)),
         own=None if own is None else responses.Account(**_account(own, delta)),
     )
+
+
+def _check_price(order: Order, dataset: Dataset) -> None:
+    """Refuse a price below the minimum of the data set, in epsilon at the delta of the data set.
+
+    A release of a tiny delta costs nearly nothing, and occupies the computation all the same.
+    """
+    minimum: float = dataset.public["minimum_epsilon"]
+    if _epsilon(order.price, dataset.public["delta"]) < minimum:
+        rule = f"such that the price is at least {minimum:g} at the delta of the data set"
+        raise invalid(("epsilon", rule))
 
 
 def _covered(account: Account | None, price: Amounts) -> int:

@@ -18,6 +18,7 @@ from wattveil.errors import InvalidParameterError
 from wattveil.server.auth.principals import FIRST_ADMIN
 from wattveil.server.http.app import make_app
 from wattveil.server.http.connections import ServerLoop, TimeoutProtocol, raise_descriptor_limit
+from wattveil.server.http.middleware import MAX_HEADER_BYTES
 from wattveil.server.log_throttle import LogThrottle
 from wattveil.server.server_state import ServerState
 
@@ -25,7 +26,6 @@ _ENDINGS = (signal.SIGINT, signal.SIGTERM)
 
 _GRACE_SECONDS = 10
 """Time for open requests when the server is stopped."""
-_MAX_HEADER_BYTES = 32 * 1024
 
 
 def run(
@@ -36,6 +36,7 @@ def run(
     port: int,
     tls: tuple[Path | None, Path | None],
     behind_proxy: str | None,
+    compute_processes: int = 1,
     echo: Callable[[str], None],
 ) -> None:
     """Serve a data folder. Returns when the server was stopped and has closed everything."""
@@ -51,7 +52,10 @@ def run(
     data.mkdir(mode=0o700, exist_ok=True)
     for told in _ENDINGS:
         signal.signal(told, _end)
-    with _listening(host, port) as listener, ServerState.open(data, database) as state:
+    with (
+        _listening(host, port) as listener,
+        ServerState.open(data, database, compute_processes=compute_processes) as state,
+    ):
         if state.first_admin_token is not None:
             echo(f"Token of {FIRST_ADMIN}, shown this once: {state.first_admin_token}")
         scheme = "http" if tls == (None, None) else "https"
@@ -98,7 +102,7 @@ def configured(app: ASGIApp, **way: Any) -> uvicorn.Config:  # noqa: ANN401 - uv
         log_level="error",
         server_header=False,
         lifespan="off",
-        h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
+        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         **way,
     )

@@ -35,12 +35,14 @@ from wattveil.server.release_service import ReleaseService
 from wattveil.server.server_state import ServerState
 
 _MAX_RELEASES = 500
+_MAX_ID = 40
 _MAX_ENTRIES = 1000
 _MAX_EVENTS = 1000
 
 _FORBIDDEN = problem_responses(Code.FORBIDDEN)
 _NOT_FOUND = problem_responses(Code.NOT_FOUND)
 _RELEASE = problem_responses(Code.NOT_FOUND, Code.BUNDLE_MISSING)
+_LIST = problem_responses(Code.NOT_FOUND, Code.INVALID_REQUEST)
 _INVALID = problem_responses(Code.INVALID_REQUEST)
 _ACTION = problem_responses(Code.FORBIDDEN, Code.INVALID_REQUEST)
 _ORDER = problem_responses(
@@ -68,10 +70,10 @@ def _router(prefix: str) -> APIRouter:
 def dataset_routes(state: ServerState, access: Access) -> APIRouter:
     """Return the routes of analysts for data sets: budgets, quotes, orders."""
     routes, service = _router("/v1"), ReleaseService(state)
-    authenticated = Depends(access.principal)
+    authenticated = Depends(access.current)
 
     @routes.get("/me")
-    def read_me(principal: Annotated[Principal, authenticated]) -> responses.Me:
+    async def read_me(principal: Annotated[Principal, authenticated]) -> responses.Me:
         """Return the principal that the token belongs to."""
         return responses.Me(name=principal.name, kind=principal.kind)
 
@@ -134,13 +136,21 @@ def dataset_routes(state: ServerState, access: Access) -> APIRouter:
 def release_routes(state: ServerState, access: Access, bundle_files: BundleFiles) -> APIRouter:
     """Return the routes of analysts for releases: state, files, sharing, verification."""
     routes, service = _router("/v1"), ReleaseService(state)
-    authenticated = Depends(access.principal)
+    authenticated = Depends(access.current)
 
-    @routes.get("/releases", response_model_exclude_unset=True)
-    def list_releases(principal: Annotated[Principal, authenticated]) -> responses.Releases:
-        """List the releases of the principal and those shared with it, the newest first."""
+    @routes.get("/releases", response_model_exclude_unset=True, responses=_LIST)
+    def list_releases(
+        principal: Annotated[Principal, authenticated],
+        limit: Annotated[int, Query(ge=1, le=_MAX_RELEASES)] = 100,
+        before: Annotated[str | None, Query(max_length=_MAX_ID)] = None,
+    ) -> responses.Releases:
+        """List the releases of the principal and those shared with it, the newest first.
+
+        For the next page, set `before` to the last `id`.
+        """
+        last = None if before is None else access.release(principal, before)
         with state.ledger.reading() as connection:
-            latest = visible_releases(connection, principal.name, limit=_MAX_RELEASES)
+            latest = visible_releases(connection, principal.name, limit=limit, before=last)
         return responses.Releases(releases=[service.release(one) for one in latest])
 
     @routes.get("/releases/{release}", response_model_exclude_unset=True, responses=_RELEASE)

@@ -9,6 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 
 from wattveil.errors import WattveilError
 from wattveil.server.auth.access import Access, Limits
@@ -20,6 +21,7 @@ from wattveil.server.http.api import (
     release_routes,
 )
 from wattveil.server.http.bundle_downloads import BundleFiles
+from wattveil.server.http.compression import CompressMiddleware
 from wattveil.server.http.middleware import GuardMiddleware, unexpected
 from wattveil.server.http.pages_admin import admin_pages, ledger_pages
 from wattveil.server.http.pages_analyst import (
@@ -45,6 +47,8 @@ from wattveil.server.http.server_pages import (
     user_of,
 )
 from wattveil.server.server_state import ServerState
+
+_METHODS = ("GET", "POST")
 
 _PAGES = (
     analyst_pages,
@@ -83,6 +87,7 @@ def make_api(state: ServerState, access: Access, sessions: Sessions) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
+    app.add_middleware(CompressMiddleware)
     bundle_files = BundleFiles(state)
     for routes in (dataset_routes, admin_routes, principal_routes):
         app.include_router(routes(state, access))
@@ -104,11 +109,27 @@ def make_api(state: ServerState, access: Access, sessions: Sessions) -> FastAPI:
         found = problem_of(error)
         problem = unexpected(error) if found.code is Code.INTERNAL else found
         user = await run_in_threadpool(user_of, sessions, request)
-        return problem_response(request, problem, user)
+        response = problem_response(request, problem, user)
+        if problem.code is Code.METHOD_NOT_ALLOWED:
+            response.headers["Allow"] = ", ".join(_allowed(app, request))
+        return response
 
     for kind in (Problem, WattveilError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, send_problem)
     return app
+
+
+def _allowed(app: FastAPI, request: Request) -> list[str]:
+    """Return the methods of an address, of all routes that have it."""
+    methods = {
+        method
+        for method in _METHODS
+        if any(
+            route.matches({**request.scope, "method": method})[0] is Match.FULL
+            for route in app.routes
+        )
+    }
+    return sorted({*methods, "HEAD"} if "GET" in methods else methods)
 
 
 def _identify_sender(access: Access, sessions: Sessions, request: Request) -> str | None:

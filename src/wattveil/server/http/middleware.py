@@ -1,6 +1,7 @@
 """ASGI middleware: limits of size and time, security headers, safe errors."""
 
 import asyncio
+import json
 import logging
 import uuid
 from collections import Counter
@@ -12,10 +13,13 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from wattveil.server.http.problems import Code, Problem
+from wattveil.server.http.downloads import HEAD
+from wattveil.server.http.problems import Code, Problem, invalid
 from wattveil.server.http.server_pages import problem_response
 
 MAX_BYTES = 256 * 1024
+MAX_HEADER_BYTES = 32 * 1024
+"""Of all header fields of a request; the protocol limits only heads that arrive in parts."""
 LARGE = "/v1/verify", "/verify"
 """Addresses of bundle uploads."""
 MAX_LARGE_BYTES = 16 * 1024 * 1024
@@ -62,31 +66,33 @@ class GuardMiddleware:
             return
         if scope["type"] != "http":
             return  # no other protocol is served
-        status = 0
-
-        async def send_guarded(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                _add_headers(scope, message)
-            for piece in _pieces(message):
-                await send(piece)
-
+        exchange = _Exchange(scope, send)
+        scope = exchange.scope
         try:
-            if scope["method"] == "POST" and scope["path"] in LARGE:
-                await self._answer_large(scope, receive, send_guarded)
-            else:
-                body = await _whole_body(scope, receive, MAX_BYTES)
-                await self._app(scope, _replay(body, receive), send_guarded)
+            await self._answer(exchange, receive)
         except Problem as problem:
-            await problem_response(Request(scope), problem)(scope, receive, send_guarded)
+            await problem_response(Request(scope), problem)(scope, receive, exchange.send)
         except Exception as error:  # noqa: BLE001 - its text must not be sent
-            if not status:
+            if not exchange.status:
                 response = problem_response(Request(scope), unexpected(error))
-                await response(scope, receive, send_guarded)
+                await response(scope, receive, exchange.send)
         # Route templates and statuses only: addresses as sent could contain secrets.
         route = getattr(scope.get("route"), "path", "-")
-        _LOG.info("%s %s %s", scope["method"][:7] if status else "-", route, status)
+        method = exchange.method[:7] if exchange.status else "-"
+        _LOG.info("%s %s %s", method, route, exchange.status)
+
+    async def _answer(self, exchange: "_Exchange", receive: Receive) -> None:
+        """Check a request, and forward it."""
+        scope = exchange.scope
+        exchange.is_last = True  # unless its head is sound
+        _check_head(scope)
+        exchange.is_last = False
+        if scope["method"] == "POST" and scope["path"] in LARGE:
+            await self._answer_large(scope, receive, exchange.send)
+            return
+        body = await _whole_body(scope, receive, MAX_BYTES)
+        _check_json(scope, body)
+        await self._app(scope, _replay(body, receive), exchange.send)
 
     async def _answer_large(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Accept a large body of an authenticated sender, within the limits.
@@ -109,11 +115,66 @@ class GuardMiddleware:
             self._large += Counter()  # drop zero counts
 
 
+class _Exchange:
+    """A request, and the state of its response."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self.method: str = scope["method"]
+        self.status = 0
+        self.is_last = False
+        """Whether the connection is closed after the response."""
+        self._is_head = self.method == "HEAD"
+        # The routes know GET alone; a response to HEAD is the same without its body.
+        self.scope = {**scope, "method": "GET", HEAD: True} if self._is_head else scope
+        self._send = send
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the response."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            _add_headers(self.scope, message)
+            if self.is_last:
+                MutableHeaders(scope=message)["Connection"] = "close"
+        elif self._is_head:
+            message = {**message, "body": b""}
+        for piece in _pieces(message):
+            await self._send(piece)
+
+
 def unexpected(error: Exception) -> Problem:
     """Return the problem of an unexpected error; its identifier is in the log."""
     number = uuid.uuid4().hex
     _LOG.error("error %s: %s", number, type(error).__name__)
     return Problem(Code.INTERNAL, id=number)
+
+
+def _check_head(scope: Scope) -> None:
+    """Refuse a head that is too large, or whose body has two lengths; the connection is closed.
+
+    A server and a proxy that differ in where a body ends would take its rest for a request.
+    """
+    names = {name for name, _ in scope["headers"]}
+    if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES:
+        raise Problem(Code.HEADERS_TOO_LARGE)
+    if {b"content-length", b"transfer-encoding"} <= names:
+        raise invalid(("Content-Length", "omitted beside Transfer-Encoding"))
+
+
+def _check_json(scope: Scope, body: bytes) -> None:
+    """Refuse a JSON object with a key that stands twice: readers differ in which one they use."""
+    if not scope["path"].startswith("/v1/") or body.lstrip()[:1] not in (b"{", b"["):
+        return
+    try:
+        json.loads(body, object_pairs_hook=_each_once)
+    except (ValueError, RecursionError):
+        return  # what it is, is stated where it is read
+
+
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise invalid(("body", "JSON in which no key of an object stands twice"))
+    return found
 
 
 def _check_length(scope: Scope, max_bytes: int) -> None:
@@ -125,6 +186,9 @@ def _check_length(scope: Scope, max_bytes: int) -> None:
 
 async def _whole_body(scope: Scope, receive: Receive, max_bytes: int) -> bytes:
     """Read a body, within limits of size and time."""
+    names = {name for name, _ in scope["headers"]}
+    if scope["method"] == "GET" and not names & {b"content-length", b"transfer-encoding"}:
+        return b""  # there is none
     _check_length(scope, max_bytes)
     body = bytearray()
     try:
@@ -167,8 +231,11 @@ def _pieces(message: Message) -> Iterator[Message]:
 
 
 def _add_headers(scope: Scope, message: Message) -> None:
-    headers = MutableHeaders(scope=message)
-    for name, value in HEADERS.items():
-        headers.setdefault(name, value)
-    if scope["scheme"] == "https":
-        headers.setdefault("Strict-Transport-Security", _HTTPS)
+    own = list(message.get("headers", []))
+    names = {name.lower() for name, _ in own}
+    added = _SECURE_HEADERS if scope["scheme"] == "https" else _RAW_HEADERS
+    message["headers"] = own + [one for one in added if one[0] not in names]
+
+
+_RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+_SECURE_HEADERS = [*_RAW_HEADERS, (b"strict-transport-security", _HTTPS.encode())]

@@ -22,7 +22,9 @@ from wattveil.server.http.server_pages import (
     page,
     session_dependency,
 )
+from wattveil.server.ledger.administration import PrincipalKind
 from wattveil.server.ordered_releases import (
+    ANY_PRINCIPAL,
     OrderedRelease,
     readers,
     share_release,
@@ -70,8 +72,11 @@ def release_pages(state: ServerState, access: Access, sessions: Sessions) -> API
             sections, tables = service.read_bundle(ordered, _report_and_tables)
             shown = {"sections": sections, "tables": tables}
         with state.ledger.reading() as connection:
-            may_share = owns(user.principal, ordered)
-            shown["readers"] = readers(connection, ordered) if may_share else None
+            # Names of readers would tell their owner which names exist.
+            all_readers = readers(connection, ordered)
+            is_admin = user.principal.kind is PrincipalKind.ADMIN
+            known = all_readers if is_admin else {*all_readers} & {ANY_PRINCIPAL}
+            shown["readers"] = sorted(known) if owns(user.principal, ordered) else None
         status = 200 if refusal is None else 422
         return user.page("release.html", status, release=release, refusal=refusal, **shown)
 
