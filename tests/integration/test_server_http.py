@@ -18,6 +18,7 @@ from tests.live_server import QUICK, Answer, Browser, Running, refused
 from wattveil.server.http.middleware import MAX_HEADER_BYTES
 from wattveil.server.http.problems import Code
 from wattveil.server.jobs.planner import Planner
+from wattveil.server.ledger.admission import SHARED_WITHOUT_EFFECT
 from wattveil.server.ledger.ledger_tables import refusal, share
 from wattveil.web.pages import asset, static_address
 
@@ -123,7 +124,7 @@ def test_names_are_not_found_out_by_sharing(server: Running) -> None:
     with server.state.ledger.reading() as connection:
         seq = int(ordered.partition("-")[2])
         rows = connection.execute(select(func.count()).where(share.c.seq == seq)).scalar_one()
-        code = select(func.count()).where(refusal.c.code == "share_without_effect")
+        code = select(func.count()).where(refusal.c.code == SHARED_WITHOUT_EFFECT)
         assert (rows, connection.execute(code).scalar_one()) == (1, 3)
 
 
@@ -188,7 +189,7 @@ def test_what_a_client_accepts_is_compressed(server: Running) -> None:
     ordered = server.order("small", {**QUICK, "epsilon": 0.043}).json["id"]
     server.finished(ordered)
     address = f"/v1/releases/{ordered}"
-    for path in (f"{address}/report", f"{address}/manifest", "/v1/openapi.json", "/sign-in"):
+    for path in (f"{address}/report", f"{address}/manifest", "/v1/openapi.json"):
         plain, small = packed(server, path, None), packed(server, path, "br, gzip;q=0.5")
         assert small.headers["content-encoding"] == "gzip"
         assert gzip.decompress(small.body) == plain.body, path

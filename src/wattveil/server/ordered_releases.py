@@ -12,7 +12,7 @@ from sqlalchemy import Connection, and_, bindparam, exists, func, insert, or_, s
 
 from wattveil.server.ledger.accounts import CHARGED, Charge, ReleaseState, charge_of
 from wattveil.server.ledger.administration import principal_id
-from wattveil.server.ledger.admission import record_refusal
+from wattveil.server.ledger.admission import SHARED_WITHOUT_EFFECT, record_refusal
 from wattveil.server.ledger.journal import EntryKind, LedgerTransaction, now
 from wattveil.server.ledger.ledger import Ledger
 from wattveil.server.ledger.ledger_tables import dataset, entry, principal, release, share
@@ -138,7 +138,7 @@ def share_release(ledger: Ledger, ordered: OrderedRelease, *, reader: str, by: s
                 connection,
                 principal_id=principal_id(connection, by),
                 dataset_name=ordered.dataset,
-                code="share_without_effect",
+                code=SHARED_WITHOUT_EFFECT,
             )
             return
         row = insert(share).values(

@@ -72,10 +72,11 @@ def dataset_routes(state: ServerState, access: Access) -> APIRouter:
     routes, service = _router("/v1"), ReleaseService(state)
     authenticated = Depends(access.current)
 
-    @routes.get("/me")
-    async def read_me(principal: Annotated[Principal, authenticated]) -> responses.Me:
+    @routes.get("/me", response_model=responses.Me)
+    async def read_me(principal: Annotated[Principal, authenticated]) -> Response:
         """Return the principal that the token belongs to."""
-        return responses.Me(name=principal.name, kind=principal.kind)
+        found = responses.Me(name=principal.name, kind=principal.kind)
+        return Response(found.model_dump_json(), media_type="application/json")
 
     @routes.get("/datasets")
     def list_datasets(principal: Annotated[Principal, authenticated]) -> responses.Datasets:

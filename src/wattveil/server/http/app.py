@@ -88,6 +88,15 @@ def make_api(state: ServerState, access: Access, sessions: Sessions) -> FastAPI:
         redirect_slashes=False,
     )
     app.add_middleware(CompressMiddleware)
+    healthy = Health(status="ok").model_dump_json()
+
+    @app.get("/healthz", response_model=Health, responses=problem_responses(Code.UNAVAILABLE))
+    async def read_health() -> Response:  # in the event loop: it waits for no thread, no database
+        """Return the state of the server; needs no token."""
+        if not state.worker.is_healthy:
+            raise Problem(Code.UNAVAILABLE)
+        return Response(healthy, media_type="application/json")
+
     bundle_files = BundleFiles(state)
     for routes in (dataset_routes, admin_routes, principal_routes):
         app.include_router(routes(state, access))
@@ -97,13 +106,6 @@ def make_api(state: ServerState, access: Access, sessions: Sessions) -> FastAPI:
         app.include_router(pages(state, access, sessions))
     app.include_router(file_pages(access, sessions, bundle_files))
     app.add_exception_handler(SignInRequired, redirect_to_sign_in)
-
-    @app.get("/healthz", responses=problem_responses(Code.UNAVAILABLE))
-    async def read_health() -> Health:  # in the event loop: it waits for no thread and no database
-        """Return the state of the server; needs no token."""
-        if not state.worker.is_healthy:
-            raise Problem(Code.UNAVAILABLE)
-        return Health(status="ok")
 
     async def send_problem(request: Request, error: Exception) -> Response:
         found = problem_of(error)

@@ -26,6 +26,8 @@ _MAX_HEAD_SECONDS = 10.0
 """Time limit of a request head, from the connection or the last response."""
 _MAX_UNREAD_SECONDS = 60.0
 """Time limit for the client to read a piece of a response."""
+_BATCH = 64
+"""Connections that are accepted in one turn of the event loop."""
 _PAUSE_SECONDS = 0.1
 """Pause after an accept that failed for lack of descriptors or memory."""
 
@@ -155,44 +157,56 @@ class Acceptor:
         self._max = max_connections()
         self._slots: dict[_Slot, None] = {}  # the oldest first
         self._addresses: Counter[str] = Counter()
-        self._freed = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._is_closed = False
+        self._is_full = False
         listener.settimeout(0.0)  # as asyncio needs it
-        self._accepting = asyncio.get_running_loop().create_task(self._accept())
+        self._listen()
 
     def close(self) -> None:
         """Accept no further connection."""
-        self._accepting.cancel()
+        self._is_closed = True
+        self._loop.remove_reader(self._listener)
 
     async def wait_closed(self) -> None:
-        """Wait until no further connection is accepted."""
-        await asyncio.wait([self._accepting])
+        """Return at once: nothing is accepted any more."""
 
-    async def _accept(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            await self._find_place()
+    def _listen(self) -> None:
+        if not self._is_closed:
+            self._loop.add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
+        """Accept connections that wait, a batch of them: then others take their turn."""
+        for _ in range(_BATCH):
+            if not self._has_place():
+                self._is_full = True  # until one ends
+                self._loop.remove_reader(self._listener)
+                return
             try:
-                connected, address = await loop.sock_accept(self._listener)
-            except OSError as error:  # the machine is out of descriptors, or the client is gone
+                connected, address = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # the machine is out of descriptors or memory
                 _LOG.error("a connection cannot be accepted: %s", type(error).__name__)
-                await asyncio.sleep(_PAUSE_SECONDS)
-                continue
+                self._loop.remove_reader(self._listener)
+                self._loop.call_later(_PAUSE_SECONDS, self._listen)
+                return
+            connected.settimeout(0.0)
             slot = _Slot(str(address[0]) if isinstance(address, tuple) else "")
             self._slots[slot] = None
             self._addresses[slot.address] += 1
-            slot.handshake = loop.create_task(self._connect(slot, connected))
-            await asyncio.sleep(0)  # others take their turn, also while many connect
+            slot.handshake = self._loop.create_task(self._connect(slot, connected))
 
-    async def _find_place(self) -> None:
-        """Wait for a place; a connection that the server does not work for gives way."""
-        while len(self._slots) >= self._max:
-            slot = self._evictable()
-            if slot is None:
-                self._freed.clear()
-                await self._freed.wait()
-            else:
-                slot.evict()
-                self._release(slot)
+    def _has_place(self) -> bool:
+        """Whether there is a place; a connection that the server does not work for gives way."""
+        if len(self._slots) < self._max:
+            return True
+        slot = self._evictable()
+        if slot is None:
+            return False
+        slot.evict()
+        self._release(slot)
+        return True
 
     def _evictable(self) -> _Slot | None:
         """Return the oldest connection to close, of the address that has most of them."""
@@ -208,7 +222,7 @@ class Acceptor:
         if self._tls is not None:
             limit["ssl_handshake_timeout"] = _MAX_HANDSHAKE_SECONDS
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(
+            await self._loop.connect_accepted_socket(
                 lambda: protocol, connected, ssl=self._tls, **limit
             )
             slot.protocol = protocol
@@ -220,8 +234,11 @@ class Acceptor:
         if slot in self._slots:
             del self._slots[slot]
             self._addresses[slot.address] -= 1
-            self._addresses += Counter()  # drop zero counts
-            self._freed.set()
+            if not self._addresses[slot.address]:
+                del self._addresses[slot.address]
+            if self._is_full:
+                self._is_full = False
+                self._listen()
 
 
 class ServerLoop(asyncio.SelectorEventLoop):

@@ -58,6 +58,14 @@ class Refusal(StrEnum):
     KEYS = "the same request is being computed under other keys; repeat one of them"
 
 
+SHARED_WITHOUT_EFFECT = "shared_without_effect"
+RECORDED_REASONS = {
+    **{one.name.lower(): one.value for one in Refusal},
+    SHARED_WITHOUT_EFFECT: "a release was shared with nobody who could not read it before",
+}
+"""Texts of the codes in the table of refusals."""
+
+
 @dataclass(frozen=True)
 class OrderIds:
     """Numbers of journal, data set and principal of an order; they never change."""
