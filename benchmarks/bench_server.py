@@ -22,8 +22,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -190,71 +190,79 @@ async def many_requests(ours: Server) -> dict[str, Any]:
 
 # --- attacks --------------------------------------------------------------------------------------
 
-Attack = Callable[[int], Coroutine[Any, Any, None]]
-"""One client of an attack, which goes on until it is cancelled; its number."""
+ATTACKS = {
+    "1,100 idle connections": ("idle", 1100),
+    "60 downloads at a time": ("downloads", 60),
+    "orders without end": ("orders", 8),
+    "new keys of a paid request": ("keys", 8),
+    "lists of releases": ("lists", 8),
+    "invalid tokens": ("tokens", 16),
+}
+"""What one analyst, or a stranger, can do: its name in `attack`, and the number of clients."""
+ELSEWHERE = ("127.0.0.2", 0)
+"""Address of the attacker: another one than that of the analyst."""
 
 
-@asynccontextmanager
-async def going_on(attack: Attack, clients: int) -> AsyncIterator[None]:
-    """Run the clients of an attack."""
-    tasks = [asyncio.create_task(attack(number)) for number in range(clients)]
-    await asyncio.sleep(1.0)  # it has begun
+@contextmanager
+def going_on(server: Server, token: str, release: str, name: str) -> Iterator[None]:
+    """Run an attack in a process of its own."""
+    command = [sys.executable, __file__, "--attack", name, str(server.port), token, release]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - ourselves
+    line_of(process)  # it has begun
     try:
         yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        process.kill()
+        process.wait()
 
 
-def attacks_on(server: Server, token: str, release: str) -> dict[str, tuple[Attack, int]]:
-    """Return what one analyst, or a stranger, can do, with its number of clients."""
-    numbers = iter(range(10**9))
-
-    async def repeated(make: Callable[[], bytes]) -> None:
-        while True:
-            try:
-                reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-            except OSError:
-                await asyncio.sleep(0.01)
-                continue
-            try:
-                while True:
-                    writer.write(make())
-                    await answer(reader)
-            except (OSError, asyncio.IncompleteReadError):
-                pass
-            finally:
-                writer.close()
-
-    def order() -> bytes:
-        number = next(numbers)
-        body = json.dumps({"epsilon": 0.002 + number * 1e-9, "products": ["load"]}).encode()
-        key = f"Idempotency-Key: flood-{number}\r\n"
-        return head("/v1/datasets/homes/releases", token, "POST", body, key)
-
-    def paid() -> bytes:
-        body = json.dumps({"epsilon": 0.05, "products": ["load"]}).encode()
-        key = f"Idempotency-Key: again-{next(numbers)}\r\n"
-        return head("/v1/datasets/homes/releases", token, "POST", body, key)
-
-    async def idle(_: int) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+async def elsewhere(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect from the address of the attacker, as often as it takes."""
+    while True:
         try:
-            await reader.read(1)
-        finally:
-            writer.close()
-        await idle(_)
+            return await asyncio.open_connection("127.0.0.1", port, local_addr=ELSEWHERE)
+        except OSError:
+            await asyncio.sleep(0.01)
 
-    bundle = head(f"/v1/releases/{release}/bundle.zip", token)
-    return {
-        "1,100 idle connections": (idle, 1100),
-        "60 downloads at a time": (lambda _: repeated(lambda: bundle), 60),
-        "orders without end": (lambda _: repeated(order), 8),
-        "new keys of a paid request": (lambda _: repeated(paid), 8),
-        "lists of releases": (lambda _: repeated(lambda: head("/v1/releases", token)), 8),
-        "invalid tokens": (lambda _: repeated(lambda: head("/v1/me", "x")), 16),
+
+async def repeat(port: int, make: Callable[[], bytes] | None) -> None:
+    """Send requests without end; without any, hold connections open."""
+    while True:
+        reader, writer = await elsewhere(port)
+        with suppress(OSError, asyncio.IncompleteReadError):
+            if make is None:
+                await reader.read(1)
+            while make is not None:
+                writer.write(make())
+                await answer(reader)
+        writer.close()
+
+
+async def attack(name: str, port: int, token: str, release: str) -> None:
+    """Run the clients of an attack until this process is killed."""
+    kind, clients = ATTACKS[name]
+    numbers = iter(range(int(time.time() * 1e6), 10**18))
+
+    def ordered(epsilon: float, number: int) -> bytes:
+        body = json.dumps({"epsilon": epsilon, "products": ["load"]}).encode()
+        key = f"Idempotency-Key: key-{number}\r\n"
+        return head("/v1/datasets/homes/releases", token, "POST", body, key)
+
+    def new_order() -> bytes:
+        number = next(numbers)
+        return ordered(0.002 + number % 10**6 * 1e-9, number)
+
+    requests: dict[str, Callable[[], bytes]] = {
+        "downloads": lambda: head(f"/v1/releases/{release}/bundle.zip", token),
+        "orders": new_order,
+        "keys": lambda: ordered(0.05, next(numbers)),
+        "lists": lambda: head("/v1/releases", token),
+        "tokens": lambda: head("/v1/me", "x"),
     }
+    running = asyncio.gather(*(repeat(port, requests.get(kind)) for _ in range(clients)))
+    await asyncio.sleep(1.0)
+    show({"attack": name})
+    await running
 
 
 async def compare_attacks(
@@ -262,14 +270,14 @@ async def compare_attacks(
 ) -> None:
     """Print how much slower another analyst is while an attack goes on."""
     request = head("/v1/datasets/homes/budget", tokens["bob"])
-    for name, (attack, clients) in attacks_on(ours, tokens["eve"], release).items():
+    for name, (_, clients) in ATTACKS.items():
         quiet, busy = [], []
         failed = 0
         for _ in range(rounds):
-            got, _wrong = await batch(ours.port, request, connections=4, requests=200)
+            got, _wrong = await batch(ours.port, request, connections=4, requests=100)
             quiet.append(got)
-            async with going_on(attack, clients):
-                got, wrong = await batch(ours.port, request, connections=4, requests=200)
+            with going_on(ours, tokens["eve"], release, name):
+                got, wrong = await batch(ours.port, request, connections=4, requests=100)
                 busy.append(got)
                 failed += wrong
         before, after = np.concatenate(quiet), np.concatenate(busy)
@@ -310,18 +318,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--part", choices=["routes", "attacks"])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--attack", nargs=4, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
+    if chosen.attack:
+        name, port, token, release = chosen.attack
+        asyncio.run(attack(name, int(port), token, release))
+        return
     with tempfile.TemporaryDirectory() as folder:
         put_profiles(Path(folder))
         first = start(BARE)
         second = start(SERVE, "serve", "--data", folder, "--port", "0")
         try:
             bare = Server(first, int(line_of(first)))
-            token = re.search(r"wattveil_\S+", line_of(second))
-            port = re.search(r":([0-9]+)$", line_of(second).strip())
-            assert token is not None
-            assert port is not None
-            ours = Server(second, int(port[1]), token[0])
+            first_token = re.search(r"wattveil_\S+", line_of(second))
+            address = re.search(r":([0-9]+)$", line_of(second).strip())
+            assert first_token is not None
+            assert address is not None
+            ours = Server(second, int(address[1]), first_token[0])
             show({"load_average": os.getloadavg()[0]})
             if chosen.part != "attacks":
                 asyncio.run(compare_routes(bare, ours, rounds=chosen.rounds))

@@ -4,7 +4,6 @@ import math
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,10 +63,10 @@ def database_url(folder: Path, database: str | None) -> URL:
     return url.set(drivername="postgresql+psycopg") if "postgresql" in url.drivername else url
 
 
-def connect(url: URL, *, max_seconds: float | None = None) -> Engine:
+def connect(url: URL, *, is_limited: bool = False) -> Engine:
     """Return an engine whose commits are on disk when they return.
 
-    With ``max_seconds``, PostgreSQL has this time to accept a connection, and for each statement:
+    If it is limited, PostgreSQL has `MAX_SECONDS` to accept a connection, and for each statement:
     one that hangs gives an error. Commands that read a whole ledger have no limit.
     """
     if url.get_backend_name() == "sqlite":
@@ -81,13 +80,13 @@ def connect(url: URL, *, max_seconds: float | None = None) -> Engine:
             isolation_level="READ COMMITTED",
             pool_pre_ping=True,
             pool_size=_POOL_SIZE,
-            pool_timeout=_POOL_SECONDS if max_seconds is None else max_seconds,
+            pool_timeout=MAX_SECONDS if is_limited else _POOL_SECONDS,
         )
     except ImportError as error:
         raise MissingExtraError("PostgreSQL", "postgres") from error
     event.listen(engine, "connect", _prepare_postgresql)
-    if max_seconds is not None:
-        event.listen(engine, "do_connect", partial(_connect_in_time, max_seconds))
+    if is_limited:
+        event.listen(engine, "do_connect", _connect_in_time)
     return engine
 
 
@@ -118,7 +117,7 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def _connect_in_time(
-    max_seconds: float, _: object, __: object, given: list[Any], options: dict[str, Any]
+    _: object, __: object, given: list[Any], options: dict[str, Any]
 ) -> DBAPIConnection:
     """Connect to PostgreSQL; each wait for it is limited, on this side of the connection.
 
@@ -130,7 +129,7 @@ def _connect_in_time(
         def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:  # noqa: ANN401 - psycopg's own
             try:
                 return super().wait(
-                    gen, interval, timeout=max_seconds if timeout is None else timeout
+                    gen, interval, timeout=MAX_SECONDS if timeout is None else timeout
                 )
             except psycopg.OperationalError:
                 if not self.closed and self.pgconn.transaction_status == _ACTIVE:
@@ -138,7 +137,7 @@ def _connect_in_time(
                 raise
 
     limits = {
-        "connect_timeout": max(1, math.ceil(max_seconds)),
+        "connect_timeout": max(1, math.ceil(MAX_SECONDS)),
         "keepalives_idle": _KEEPALIVE_SECONDS,
         "keepalives_interval": _KEEPALIVE_SECONDS,
         "keepalives_count": 2,

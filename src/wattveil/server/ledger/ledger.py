@@ -37,7 +37,6 @@ from wattveil.server.ledger.administration import PrincipalKind
 from wattveil.server.ledger.admission import OrderIds, already_paid
 from wattveil.server.ledger.amounts import Allowance
 from wattveil.server.ledger.database import (
-    MAX_SECONDS,
     cause_of,
     connect,
     database_url,
@@ -319,7 +318,7 @@ def _open(folder: Path, database: str | None) -> tuple[Engine, HighWaterMark]:
     if not folder.is_dir():
         raise InvalidParameterError("data", "a folder that exists", str(folder))
     url = database_url(folder, database)
-    unlimited, engine = connect(url), connect(url, max_seconds=MAX_SECONDS)
+    unlimited, engine = connect(url), connect(url, is_limited=True)
     try:
         migrate(unlimited)
         return engine, HighWaterMark(folder)
