@@ -31,9 +31,6 @@ from typing import Any
 
 import numpy as np
 
-from tests.live_server import put_profiles, registration
-from wattveil.server.client import Transport
-
 BARE = """
 import socket, sys, uvicorn
 from fastapi import FastAPI
@@ -297,6 +294,9 @@ def show(row: dict[str, Any]) -> None:
 
 def furnish(server: Server) -> tuple[dict[str, str], str]:
     """Register data, admit two analysts, and make one release of one of them."""
+    from tests.live_server import registration  # noqa: PLC0415 - slow: an attack needs none of it
+    from wattveil.server.client import Transport  # noqa: PLC0415
+
     owner = Transport(f"http://127.0.0.1:{server.port}", server.token)
     owner.post("/v1/admin/datasets", registration("homes.parquet"))
     tokens = {}
@@ -325,6 +325,8 @@ def main() -> None:
         asyncio.run(attack(name, int(port), token, release))
         return
     with tempfile.TemporaryDirectory() as folder:
+        from tests.live_server import put_profiles  # noqa: PLC0415 - as above
+
         put_profiles(Path(folder))
         first = start(BARE)
         second = start(SERVE, "serve", "--data", folder, "--port", "0")

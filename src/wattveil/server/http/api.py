@@ -143,13 +143,13 @@ def release_routes(state: ServerState, access: Access, bundle_files: BundleFiles
     def list_releases(
         principal: Annotated[Principal, authenticated],
         limit: Annotated[int, Query(ge=1, le=_MAX_RELEASES)] = 100,
-        before: Annotated[str | None, Query(max_length=_MAX_ID)] = None,
+        before: Annotated[str, Query(max_length=_MAX_ID)] = "",
     ) -> responses.Releases:
         """List the releases of the principal and those shared with it, the newest first.
 
         For the next page, set `before` to the last `id`.
         """
-        last = None if before is None else access.release(principal, before)
+        last = access.release(principal, before) if before else None
         with state.ledger.reading() as connection:
             latest = visible_releases(connection, principal.name, limit=limit, before=last)
         return responses.Releases(releases=[service.release(one) for one in latest])
