@@ -136,6 +136,7 @@ _add(
     "cli.bundles",
     "Sample synthetic customers from a release at no privacy cost.",
 )
+_add(app, "export", "cli.bundles", "Write released load curves as standard profiles or as a map.")
 _add(app, "verify", "cli.bundles", "Recompute every claim of a release, without the data.")
 _add(app, "metadata", "cli.metadata", "Write records of a release for catalogues and registries.")
 _add(app, "dossier", "cli.dossier", "Answer the clauses of a standard from the files of a release.")
