@@ -29,6 +29,7 @@ from wattveil.declaration import Declaration
 from wattveil.errors import InvalidParameterError, MissingExtraError
 from wattveil.grid import Feeder, Flow, GridComparison, OptimalFlow
 from wattveil.grid.experiment import GridRow
+from wattveil.grid.large_customers import SetAside
 from wattveil.lab.audit.release_audit import audit_release
 from wattveil.lab.audit.replay_audit import replay_release
 from wattveil.lab.baselines.baseline_comparison import BaselineComparison, MeasuredRun, RunKey
@@ -289,6 +290,7 @@ def grid_comparison() -> GridComparison:
         class_names=(),
         class_mix_distance=0.0,
         synthetic_failures={},
+        set_aside=SetAside(0, 0, 0.0, 0.0),
     )
 
 
