@@ -2,8 +2,8 @@
 
 `tests/slow_tests.txt` lists the functions whose cases together take more than a second. They carry
 the marker ``slow``: `make test-fast` leaves them out. ``pytest --list-slow tests/unit
-tests/property`` prints the tests above the limit. Processor time includes that of child processes and, unlike wall-clock time,
-hardly depends on what else the machine does.
+tests/property`` prints the tests above the limit. Processor time includes that of child processes,
+and depends less than wall-clock time on what else the machine does.
 """
 
 import os
