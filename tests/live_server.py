@@ -73,7 +73,7 @@ class Running:
         if body is not None and not isinstance(body, bytes):
             sent.setdefault("Content-Type", "application/json")
             body = json.dumps(body).encode()
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
         try:
             connection.request(method, path, body, sent)
             answer = connection.getresponse()
