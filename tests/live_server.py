@@ -51,6 +51,8 @@ class Running:
     state: ServerState
     port: int
     tokens: dict[str, str]
+    connections: set[Any]
+    """Protocols of the open connections."""
 
     @property
     def url(self) -> str:
@@ -117,9 +119,12 @@ def serving(
     limits: Limits = UNLIMITED,
     tls: tuple[Path | None, Path | None] = (None, None),
     behind_proxy: str | None = None,
+    compute_processes: int = 1,
 ) -> Iterator[Running]:
     """Serve a folder until the block ends; ``tokens`` are those of an earlier start."""
-    with ServerState.open(folder, database, tick_seconds=0.1) as state:
+    with ServerState.open(
+        folder, database, tick_seconds=0.1, compute_processes=compute_processes
+    ) as state:
         known = dict(tokens or {})
         if state.first_admin_token is not None:
             known["owner"] = state.first_admin_token
@@ -131,7 +136,7 @@ def serving(
         try:
             while not server.started:
                 time.sleep(0.01)
-            yield Running(state, listener.getsockname()[1], known)
+            yield Running(state, listener.getsockname()[1], known, server.server_state.connections)
         finally:
             server.should_exit = True
             thread.join()

@@ -7,7 +7,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -83,6 +83,22 @@ class PostgresServer:
         """End the server's main process with SIGKILL."""
         self._end(signal.SIGKILL)
 
+    @contextmanager
+    def hung(self) -> Iterator[None]:
+        """Suspend the server and its backends: they accept connections and never answer."""
+        assert self._process is not None
+        own = f"PPid:\t{self._process.pid}\n"
+        status = [path for path in Path("/proc").glob("[0-9]*/status") if own in _text(path)]
+        processes = [self._process.pid, *(int(path.parent.name) for path in status)]
+        for one in processes:
+            os.kill(one, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for one in processes:
+                with suppress(ProcessLookupError):
+                    os.kill(one, signal.SIGCONT)
+
     def stop(self) -> None:
         """Shut down immediately, without a checkpoint."""
         self._end(signal.SIGQUIT)
@@ -122,6 +138,14 @@ class PostgresServer:
         path = find_program(name)
         assert path is not None, f"{name} is not installed"
         return path
+
+
+def _text(path: Path) -> str:
+    """Return the content of a file of a process; empty if the process has ended."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
 
 
 @contextmanager

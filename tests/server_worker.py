@@ -9,7 +9,6 @@ leaves a random word: a kill is then a matter of milliseconds, and words that me
 step, before and after, and so are the parts of the computation.
 """
 
-import asyncio
 import json
 import os
 import signal
@@ -78,7 +77,7 @@ def serve(task: dict[str, Any], say: Say) -> None:
         steps.watch()
         say({"port": listener.getsockname()[1], "token": state.first_admin_token})
         app = armed(make_app(state, UNLIMITED), steps)
-        asyncio.run(uvicorn.Server(configured(app)).serve(sockets=[listener]))
+        uvicorn.Server(configured(app)).run(sockets=[listener])
 
 
 def start(task: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from tests.live_server import Running, refused, serving
 from wattveil.cli import app
 from wattveil.errors import InvalidParameterError
 from wattveil.server.auth.access import Limits, Rate
-from wattveil.server.http import middleware
+from wattveil.server.http import connections
 from wattveil.server.http.problems import Code
 from wattveil.server.run import check_host, transport
 
@@ -100,7 +100,7 @@ def test_who_sends_no_head_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Silent from the start, in the middle of a head, or after one answer: the place is free."""
-    monkeypatch.setattr(middleware, "_MAX_HEAD_SECONDS", 1.0)
+    monkeypatch.setattr(connections, "_MAX_HEAD_SECONDS", 1.0)
     with serving(tmp_path) as running:
         for sent in (b"", REQUEST_HEAD):
             with socket.create_connection(("127.0.0.1", running.port), timeout=600) as silent:
@@ -119,7 +119,7 @@ def test_who_does_not_read_is_not_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many responses are requested and none is read: the place is free, for others too."""
-    monkeypatch.setattr(middleware, "_MAX_UNREAD_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "_MAX_UNREAD_SECONDS", 0.2)
     requests = REQUEST_HEAD.replace(b"/healthz", b"/v1/openapi.json") + b"\r\n"
     with serving(tmp_path) as running:
         here = "127.0.0.1", running.port
@@ -133,7 +133,7 @@ def test_who_has_sent_a_head_may_take_longer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The time is for heads: a body has its own, and so has an answer."""
-    monkeypatch.setattr(middleware, "_MAX_HEAD_SECONDS", 1.0)
+    monkeypatch.setattr(connections, "_MAX_HEAD_SECONDS", 1.0)
     with serving(tmp_path) as running:
         slow = http.client.HTTPConnection("127.0.0.1", running.port, timeout=600)
         for _ in range(2):  # the second request on the same connection likewise

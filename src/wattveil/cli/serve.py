@@ -22,6 +22,9 @@ def serve(
     database: Database = None,
     host: Annotated[str, typer.Option(help=_HOST_HELP)] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8400,
+    compute_processes: Annotated[
+        int, typer.Option(min=1, max=64, help="Releases that are computed at the same time.")
+    ] = 1,
     tls_certificate: Annotated[
         Path | None,
         typer.Option(help="TLS certificate in PEM format; enables HTTPS.", rich_help_panel=_TLS),
@@ -49,5 +52,6 @@ def serve(
             port=port,
             tls=(tls_certificate, tls_key),
             behind_proxy=behind_proxy,
+            compute_processes=compute_processes,
             echo=lambda text: console.print(plain(text), highlight=False),
         )

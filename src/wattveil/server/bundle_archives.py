@@ -7,20 +7,23 @@ import re
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import select
 
 from wattveil.archives import BROKEN_ZIP, UnsafeArchiveError, checked_members, member_chunks
 from wattveil.bundle import keys
+from wattveil.bundle.bundle_archive import listed_files
 from wattveil.bundle.bundle_files import MANIFEST, read_manifest, read_table, table_path
 from wattveil.bundle.manifest import Manifest
+from wattveil.bundle.verify.verify_bundle import refused_manifest
+from wattveil.errors import InvalidFileError
 from wattveil.server.http import responses
 from wattveil.server.http.problems import Code, Problem, invalid
 from wattveil.server.ledger.ledger_tables import entry
 from wattveil.server.server_state import SIGNING_KEY, ServerState
 
 _TABLE = re.compile(r"([a-z_]{1,60})\.(csv|json|parquet)")
-_LONG_AGO = (1980, 1, 1, 0, 0, 0)
 MEDIA_TYPES = {
     "csv": "text/csv; charset=utf-8",
     "json": "application/json",
@@ -28,36 +31,25 @@ MEDIA_TYPES = {
 }
 
 
-def payload(bundle: Path, name: str) -> tuple[bytes, str]:
-    """Return a table of a release, and its media type."""
+def payload_file(bundle: Path, name: str) -> tuple[Path, str, str]:
+    """Return the table of a file name: its Parquet or CSV file, its name and the kind asked for."""
     found = _TABLE.fullmatch(name)
-    if found is None or table_path(found[1], "parquet") not in _listed(bundle):
+    if found is None or table_path(found[1], "parquet") not in listed_files(bundle):
         raise Problem(Code.NOT_FOUND)
-    table, kind = found[1], found[2]
-    if kind == "json":
-        columns = read_table(bundle, table).to_pydict()
-        plain = {name: [_plain(value) for value in values] for name, values in columns.items()}
-        return json.dumps(plain, allow_nan=False).encode(), MEDIA_TYPES[kind]
-    return (bundle / table_path(table, kind)).read_bytes(), MEDIA_TYPES[kind]
+    stored = "parquet" if found[2] == "json" else found[2]
+    return bundle / table_path(found[1], stored), found[1], found[2]
+
+
+def table_json(bundle: Path, table: str) -> bytes:
+    """Return a table of a release as JSON, one list per column."""
+    columns = read_table(bundle, table).to_pydict()
+    plain = {name: [_plain(value) for value in values] for name, values in columns.items()}
+    return json.dumps(plain, allow_nan=False).encode()
 
 
 def tables(bundle: Path) -> list[str]:
     """Return the names of the tables of a release."""
-    return sorted(Path(path).stem for path in _listed(bundle) if path.endswith(".parquet"))
-
-
-def zipped(bundle: Path) -> bytes:
-    """Return a bundle as a zip archive; the same bytes each time."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for path in (MANIFEST, *_listed(bundle)):
-            entry = zipfile.ZipInfo(path, _LONG_AGO)
-            archive.writestr(entry, (bundle / path).read_bytes(), zipfile.ZIP_DEFLATED)
-    return buffer.getvalue()
-
-
-def _listed(bundle: Path) -> list[str]:
-    return sorted(entry["path"] for entry in read_manifest(bundle)["payload"])
+    return sorted(Path(path).stem for path in listed_files(bundle) if path.endswith(".parquet"))
 
 
 def _plain(value: object) -> object:
@@ -67,6 +59,7 @@ def _plain(value: object) -> object:
 
 _MAX_FILES = 64
 _MAX_UNPACKED_BYTES = 64 * 1024 * 1024
+_MAX_MANIFEST_BYTES = 2**20
 _NAME = re.compile(r"(?!tables$)(tables/)?[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}")
 """Name of a file in a bundle: no path outside its folder."""
 
@@ -79,9 +72,21 @@ def check_bundle(state: ServerState, content: bytes) -> responses.BundleVerifica
             path = Path(folder) / name
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(data)
-        verdict = state.planner.verify(Path(folder))
+        verdict = _refused_at_once(Path(folder)) or state.planner.verify(Path(folder))
         ours = verdict["accepted"] and _is_ours(state, read_manifest(Path(folder)))
     return responses.BundleVerification(**verdict, of_this_server=ours)
+
+
+def _refused_at_once(bundle: Path) -> dict[str, Any] | None:
+    """Return the verdict on a bundle without a valid manifest: no process is started for it."""
+    manifest = bundle / MANIFEST
+    if manifest.is_file() and manifest.stat().st_size > _MAX_MANIFEST_BYTES:
+        raise invalid(("bundle", f"one whose manifest has at most {_MAX_MANIFEST_BYTES} bytes"))
+    try:
+        refused = refused_manifest(read_manifest(bundle))
+    except (InvalidFileError, ValueError):
+        raise invalid(("bundle", f"one with a {MANIFEST} in JSON, as Wattveil writes it")) from None
+    return None if refused is None else refused.to_json()
 
 
 def _unpacked(content: bytes) -> dict[str, bytes]:

@@ -115,6 +115,9 @@ class PublicChoices(_Registered):  # type: ignore[misc] # its fields are those o
         default_factory=lambda: tuple(default_weights())
     )
     """Products that analysts may request."""
+    minimum_epsilon: Annotated[float, Field(ge=0.0, le=1.0), _BUDGET] = 0.001
+    """Smallest price of a release, as epsilon at the delta of the data set. A request of a tiny
+    delta costs nearly nothing, and occupies the computation all the same."""
 
 
 class AllowanceBody(Declaration):

@@ -207,6 +207,7 @@ def _dataset_of(row: Any) -> Dataset:  # noqa: ANN401 - a row of `_DATASET`
     # A stored estimate may be unrounded; nothing unrounded is shown.
     public["customers"] = rounded_customers(public["customers"])
     public["typical_kw"] = rounded_kw(public["typical_kw"])
+    public.setdefault("minimum_epsilon", 0.0)  # registered before there was one
     return Dataset(
         name=row.name,
         closed=row.closed_at is not None,

@@ -8,14 +8,15 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, exists, insert, or_, select
+from sqlalchemy import Connection, and_, bindparam, exists, func, insert, or_, select, tuple_
 
-from wattveil.errors import InvalidParameterError
-from wattveil.server.ledger.accounts import CHARGED, Charge, charge_of
+from wattveil.server.ledger.accounts import CHARGED, Charge, ReleaseState, charge_of
 from wattveil.server.ledger.administration import principal_id
+from wattveil.server.ledger.admission import SHARED_WITHOUT_EFFECT, record_refusal
 from wattveil.server.ledger.journal import EntryKind, LedgerTransaction, now
 from wattveil.server.ledger.ledger import Ledger
-from wattveil.server.ledger.ledger_tables import dataset, entry, principal, share
+from wattveil.server.ledger.ledger_tables import dataset, entry, principal, release, share
+from wattveil.server.ledger.order import check_name
 
 ANY_PRINCIPAL = "*"
 """Reader that stands for all principals."""
@@ -31,6 +32,8 @@ class OrderedRelease:
     dataset: str
     principal: str
     at: str
+    state: ReleaseState | None
+    """Outcome; None while it is computed."""
 
     @property
     def id(self) -> str:
@@ -63,8 +66,10 @@ def requests_about(connection: Connection, name: str) -> list[dict[str, Any]]:
     return [json.loads(text) for text in connection.execute(charged.distinct()).scalars()]
 
 
-def visible_releases(connection: Connection, name: str, *, limit: int) -> list[OrderedRelease]:
-    """Return the latest releases of a principal, and those shared with it."""
+def visible_releases(
+    connection: Connection, name: str, *, limit: int, before: OrderedRelease | None = None
+) -> list[OrderedRelease]:
+    """Return the latest releases of a principal and those shared with it, older than ``before``."""
     reader = select(principal.c.id).where(principal.c.name == name).scalar_subquery()
     shared = exists().where(
         share.c.journal_id == entry.c.journal_id,
@@ -72,25 +77,41 @@ def visible_releases(connection: Connection, name: str, *, limit: int) -> list[O
         or_(share.c.principal_id.is_(None), share.c.principal_id == reader),
     )
     mine = _ORDERED.where(or_(entry.c.principal_id == reader, shared))
-    latest = mine.order_by(*(entry.c[name].desc() for name in ("at", "journal_id", "seq"))).limit(
-        limit
-    )
+    order = tuple(entry.c[name] for name in ("at", "journal_id", "seq"))
+    if before is not None:
+        mine = mine.where(
+            tuple_(*order) < tuple_(before.at, before.charge.journal_id, before.charge.seq)
+        )
+    latest = mine.order_by(*(column.desc() for column in order)).limit(limit)
     return [_ordered_of(row) for row in connection.execute(latest)]
 
 
 def _ordered_of(row: Any) -> OrderedRelease:  # noqa: ANN401 - a row of `_ORDERED`
     return OrderedRelease(
-        charge=charge_of(row), dataset=row.dataset, principal=row.principal, at=row.at
+        charge=charge_of(row),
+        dataset=row.dataset,
+        principal=row.principal,
+        at=row.at,
+        state=None if row.state is None else ReleaseState(row.state),
     )
 
 
 _ORDERED = (
     CHARGED.add_columns(
-        dataset.c.name.label("dataset"), principal.c.name.label("principal"), entry.c.at
+        dataset.c.name.label("dataset"),
+        principal.c.name.label("principal"),
+        entry.c.at,
+        release.c.state,
     )
     .select_from(
-        entry.join(dataset, dataset.c.id == entry.c.dataset_id).join(
-            principal, principal.c.id == entry.c.principal_id
+        entry.join(dataset, dataset.c.id == entry.c.dataset_id)
+        .join(principal, principal.c.id == entry.c.principal_id)
+        .outerjoin(
+            release,
+            and_(
+                release.c.journal_id == entry.c.journal_id,
+                release.c.seq == func.coalesce(entry.c.source_seq, entry.c.seq),
+            ),
         )
     )
     .where(entry.c.kind == EntryKind.CHARGE.value)
@@ -99,12 +120,27 @@ _PLACE = (entry.c.journal_id == bindparam("journal"), entry.c.seq == bindparam("
 
 
 def share_release(ledger: Ledger, ordered: OrderedRelease, *, reader: str, by: str) -> None:
-    """Permit a principal, or all, to read a release; permanent, since readers keep copies."""
+    """Permit a principal, or all, to read a release; permanent, since readers keep copies.
+
+    A name that nobody has, or who may read it already, is recorded for administrators, and neither
+    the result nor the work tells which: names of principals cannot be found out by sharing.
+    """
+    if reader != ANY_PRINCIPAL:
+        check_name("reader", reader)
 
     def write(transaction: LedgerTransaction) -> None:
-        owner = None if reader == ANY_PRINCIPAL else principal_id(transaction.connection, reader)
-        if reader in readers(transaction.connection, ordered):
-            raise InvalidParameterError("reader", "a principal that may not read it yet", reader)
+        connection = transaction.connection
+        owner = connection.execute(
+            select(principal.c.id).where(principal.c.name == reader)
+        ).scalar()
+        if reader in readers(connection, ordered) or (reader != ANY_PRINCIPAL and owner is None):
+            record_refusal(
+                connection,
+                principal_id=principal_id(connection, by),
+                dataset_name=ordered.dataset,
+                code=SHARED_WITHOUT_EFFECT,
+            )
+            return
         row = insert(share).values(
             journal_id=ordered.charge.journal_id,
             seq=ordered.charge.seq,
@@ -112,7 +148,7 @@ def share_release(ledger: Ledger, ordered: OrderedRelease, *, reader: str, by: s
             at=now(),
             by=by,
         )
-        transaction.connection.execute(row)
+        connection.execute(row)
 
     ledger.write(write)
 

@@ -1,12 +1,16 @@
 """Application service behind the analyst API and pages: budgets, quotes, orders, downloads."""
 
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from wattveil.bundle.bundle_archive import write_archive
 from wattveil.bundle.plan import PlanSummary, allotments_to_json, requested_products
 from wattveil.bundle.produce import check_list, read_customer_list
+from wattveil.errors import InvalidFileError
 from wattveil.privacy.guarantee import Tier
 from wattveil.products.registry import added_products
 from wattveil.products.request import NO_RULE, ReleaseRequest
@@ -14,14 +18,20 @@ from wattveil.products.ruled_load import rule_warnings
 from wattveil.server.auth.principals import Principal
 from wattveil.server.datasets import FOLDER, Dataset
 from wattveil.server.http import responses
-from wattveil.server.http.problems import Code, Problem
+from wattveil.server.http.problems import Code, Problem, invalid
 from wattveil.server.http.requests import ReleaseBody
-from wattveil.server.ledger.accounts import Account, ReleaseState, named_accounts
+from wattveil.server.ledger.accounts import Account, Release, ReleaseState, named_accounts
 from wattveil.server.ledger.amounts import MEASURES, Amounts
+from wattveil.server.ledger.fulfilment import archive_of
 from wattveil.server.ledger.order import Order
 from wattveil.server.ledger.pricing import largest_epsilon, order_release
 from wattveil.server.ordered_releases import OrderedRelease, find_ordered, requests_about
 from wattveil.server.server_state import ServerState
+
+T = TypeVar("T")
+
+_WRITING = threading.Lock()
+"""Of archives, one at a time."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,7 @@ class ReleaseService:
         """Return price and expected quality of a release; nothing is charged."""
         request = dataset.request(body)
         order = order_release(request, dataset=dataset.name, principal=principal.name, key="quote")
+        _check_price(order, dataset)
         price = order.price
         whole, own = self.state.ledger.accounts(dataset.name, principal.name, request.tier)
         largest = None
@@ -88,8 +99,11 @@ class ReleaseService:
         """Charge for a release and have it computed, or return the release of this key."""
         request = dataset.request(body)
         order = order_release(request, dataset=dataset.name, principal=principal.name, key=key)
+        _check_price(order, dataset)
         computed_before, _ = self.state.ledger.already_paid(order)
         if not computed_before:
+            if self.state.worker.is_full(self.state.ledger.principal_id(order)):
+                raise Problem(Code.BUSY)
             self._check_computable(dataset, request)
             if {*requested_products(request)} & {*added_products()}:
                 # A compute process may lack what this one registered: a plan is made there.
@@ -121,8 +135,8 @@ class ReleaseService:
 
     def _check_computable(self, dataset: Dataset, request: ReleaseRequest) -> None:
         """Refuse, before the charge, what cannot be computed now. It does not depend on rows."""
-        if self.state.worker.is_full:
-            raise Problem(Code.BUSY)
+        if not self.state.lease.is_held:
+            raise Problem(Code.UNAVAILABLE)
         profiles, listed = dataset.profiles_file, dataset.customer_list_file
         folder = self.state.folder / FOLDER
         if not all((folder / name).is_file() for name in (profiles, listed or profiles)):
@@ -132,22 +146,42 @@ class ReleaseService:
 
     def release(self, ordered: OrderedRelease) -> responses.Release:
         """Return the state of a release."""
-        stored = self.state.ledger.release_of(ordered.charge)
         return responses.Release(
             id=ordered.id,
             dataset=ordered.dataset,
             ordered_by=ordered.principal,
-            state="computing" if stored is None else stored.state.value,
+            state="computing" if ordered.state is None else ordered.state.value,
             ordered_at=ordered.at,
             request=ordered.request,
             price=_amounts(ordered.charge.price),
         )
 
-    def bundle(self, ordered: OrderedRelease) -> Path:
-        """Return the folder of a bundle that may be sent."""
+    def read_bundle(self, ordered: OrderedRelease, read: Callable[[Path], T]) -> T:
+        """Read the folder of a bundle that may be sent; files that are missing are stated."""
+        folder = self._folder(self._stored(ordered))
+        try:
+            return read(folder)
+        except (InvalidFileError, OSError, ValueError, LookupError):
+            raise Problem(Code.BUNDLE_MISSING) from None
+
+    def archive(self, ordered: OrderedRelease) -> tuple[Path, str]:
+        """Return the archive of a bundle, and the hash of its content; it is written once."""
+        stored = self._stored(ordered)
+        folder = self._folder(stored)
+        archive = archive_of(folder)
+        if not archive.is_file():  # an earlier version stored none: the first download writes it
+            with _WRITING:
+                if not archive.is_file():
+                    self.read_bundle(ordered, lambda bundle: write_archive(bundle, archive))
+        return archive, str(stored.payload_sha256)
+
+    def _stored(self, ordered: OrderedRelease) -> Release:
         stored = self.state.ledger.release_of(ordered.charge)
         if stored is None:
             raise Problem(Code.NOT_READY)
+        return stored
+
+    def _folder(self, stored: Release) -> Path:
         found = self.state.bundles.find(stored)
         if stored.state is not ReleaseState.OK or found is None:
             raise Problem(Code.FAILED)
@@ -164,6 +198,17 @@ def _budget(
         dataset=None if whole is None else responses.Account(**_account(whole, delta)),
         own=None if own is None else responses.Account(**_account(own, delta)),
     )
+
+
+def _check_price(order: Order, dataset: Dataset) -> None:
+    """Refuse a price below the minimum of the data set, in epsilon at the delta of the data set.
+
+    A release of a tiny delta costs nearly nothing, and occupies the computation all the same.
+    """
+    minimum: float = dataset.public["minimum_epsilon"]
+    if _epsilon(order.price, dataset.public["delta"]) < minimum:
+        rule = f"such that the price is at least {minimum:g} at the delta of the data set"
+        raise invalid(("epsilon", rule))
 
 
 def _covered(account: Account | None, price: Amounts) -> int:

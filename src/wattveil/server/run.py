@@ -1,6 +1,5 @@
 """Start and stop of the server process."""
 
-import asyncio
 import ipaddress
 import logging
 import os
@@ -18,15 +17,15 @@ from starlette.types import ASGIApp
 from wattveil.errors import InvalidParameterError
 from wattveil.server.auth.principals import FIRST_ADMIN
 from wattveil.server.http.app import make_app
-from wattveil.server.http.middleware import TimeoutProtocol
+from wattveil.server.http.connections import ServerLoop, TimeoutProtocol, raise_descriptor_limit
+from wattveil.server.http.middleware import MAX_HEADER_BYTES
+from wattveil.server.log_throttle import LogThrottle
 from wattveil.server.server_state import ServerState
 
 _ENDINGS = (signal.SIGINT, signal.SIGTERM)
 
 _GRACE_SECONDS = 10
 """Time for open requests when the server is stopped."""
-_MAX_CONNECTIONS = 500
-_MAX_HEADER_BYTES = 32 * 1024
 
 
 def run(
@@ -37,25 +36,32 @@ def run(
     port: int,
     tls: tuple[Path | None, Path | None],
     behind_proxy: str | None,
+    compute_processes: int = 1,
     echo: Callable[[str], None],
 ) -> None:
     """Serve a data folder. Returns when the server was stopped and has closed everything."""
     way = transport(tls, behind_proxy)
     check_host(host, protected=tls != (None, None) or behind_proxy is not None)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(LogThrottle())
     logging.getLogger("alembic").setLevel(logging.WARNING)  # its lines would hide the first token
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a memory dump would contain tokens
+    raise_descriptor_limit()
     os.umask(0o077)  # files are readable by their owner alone
     data.mkdir(mode=0o700, exist_ok=True)
     for told in _ENDINGS:
         signal.signal(told, _end)
-    with _listening(host, port) as listener, ServerState.open(data, database) as state:
+    with (
+        _listening(host, port) as listener,
+        ServerState.open(data, database, compute_processes=compute_processes) as state,
+    ):
         if state.first_admin_token is not None:
             echo(f"Token of {FIRST_ADMIN}, shown this once: {state.first_admin_token}")
         scheme = "http" if tls == (None, None) else "https"
         echo(f"Serving {data} at {scheme}://{host}:{listener.getsockname()[1]}")
         config = configured(make_app(state), **way)
-        asyncio.run(uvicorn.Server(config).serve(sockets=[listener]))
+        uvicorn.Server(config).run(sockets=[listener])
 
 
 def transport(tls: tuple[Path | None, Path | None], behind_proxy: str | None) -> dict[str, Any]:
@@ -90,13 +96,13 @@ def configured(app: ASGIApp, **way: Any) -> uvicorn.Config:  # noqa: ANN401 - uv
     return uvicorn.Config(
         app,
         http=TimeoutProtocol,
+        loop=f"{ServerLoop.__module__}:{ServerLoop.__name__}",  # it limits connections
         access_log=False,  # it contains addresses as sent; the middleware logs route templates
         log_config=None,
         log_level="error",
         server_header=False,
         lifespan="off",
-        limit_concurrency=_MAX_CONNECTIONS,
-        h11_max_incomplete_event_size=_MAX_HEADER_BYTES,
+        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         timeout_graceful_shutdown=_GRACE_SECONDS,
         **way,
     )

@@ -13,7 +13,7 @@
 
 import fcntl
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ from wattveil.server.ledger.accounts import Charge, cumulative_at
 from wattveil.server.ledger.fulfilment import BUNDLES_FOLDER, BundleStore
 from wattveil.server.ledger.ledger import Ledger
 from wattveil.server.ledger.pricing import canonical_request
+from wattveil.server.ledger.server_lease import ServerLease
 from wattveil.server.ordered_releases import find_ordered
 
 SIGNING_KEY = "release.key"
@@ -49,17 +50,23 @@ class ServerState(AbstractContextManager["ServerState"]):
 
     folder: Path
     ledger: Ledger
+    lease: ServerLease
     bundles: BundleStore
     worker: Worker
     planner: Planner
     first_admin_token: str | None
     """Token of the first administrator; None except at the first start."""
     _opened: ExitStack
-    """Closed at the end: the ledger, then the lock of the folder."""
+    """Closed at the end: the lease, the ledger, then the lock of the folder."""
 
     @classmethod
     def open(
-        cls, folder: Path, database: str | None = None, *, tick_seconds: float = TICK_SECONDS
+        cls,
+        folder: Path,
+        database: str | None = None,
+        *,
+        tick_seconds: float = TICK_SECONDS,
+        compute_processes: int = 1,
     ) -> Self:
         """Open the data folder of a server; in a new one, create keys and an administrator."""
         if not folder.is_dir():
@@ -72,14 +79,18 @@ class ServerState(AbstractContextManager["ServerState"]):
                 keys.write_key(folder / SIGNING_KEY)
             principals.ensure_key(folder / FINGERPRINT_KEY)
             ledger = undo.enter_context(Ledger.open(folder, database))
+            lease = undo.enter_context(closing(ServerLease(ledger.engine)))
             first_admin_token = ledger.write(principals.first_admin_token)
             bundles = BundleStore(folder / BUNDLES_FOLDER)
             task = partial(_release_task, folder, ledger)
-            worker = Worker(ledger, bundles, task, tick_seconds=tick_seconds)
+            worker = Worker(
+                ledger, bundles, task, tick_seconds=tick_seconds, processes=compute_processes
+            )
             worker.start()
             return cls(
                 folder=folder,
                 ledger=ledger,
+                lease=lease,
                 bundles=bundles,
                 worker=worker,
                 planner=Planner(),

@@ -12,6 +12,7 @@ Examples
 True
 """
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
@@ -102,6 +103,17 @@ def asset(name: str) -> str:
     return (STATIC / name).read_text(encoding="utf-8")
 
 
+@cache
+def static_address(name: str) -> str:
+    """Return the address of a file on a server: it has a hash of the content, which never changes.
+
+    A browser keeps such a file for good, and fetches another address after an upgrade.
+    """
+    stem, _, ending = name.rpartition(".")
+    digest = hashlib.sha256(asset(name).encode()).hexdigest()[:12]
+    return f"/static/{stem}.{digest}.{ending}"
+
+
 def figure_json(figure: Figure) -> str:
     """Return a figure as JSON, for a ``data-figure`` attribute.
 
@@ -143,6 +155,7 @@ def _environment() -> Environment:
     }
     environment.filters.update(filters)
     environment.globals["asset"] = asset
+    environment.globals["static_address"] = static_address
     return environment
 
 

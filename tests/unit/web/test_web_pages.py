@@ -22,6 +22,7 @@ from wattveil.web.pages import (
     by_caption,
     render,
     render_file,
+    static_address,
     subscripts,
     write_internal_page,
 )
@@ -121,11 +122,15 @@ def test_a_served_page_links_to_its_files() -> None:
     page = render("server/sign_in.html", principal=None, refusal=None, ended=False, to="/")
     assert "<style" not in page
     assert "<script>" not in page
-    assert 'href="/static/wattveil.css"' in page
+    assert f'href="{static_address("wattveil.css")}"' in page
     templates = STATIC.with_name("templates") / "server"
     text = "".join(path.read_text(encoding="utf-8") for path in templates.glob("*.html"))
-    for name in re.findall(r"/static/([\w.]+)", text + page):
+    named = re.findall(r"static_address\(\"([\w.]+)\"\)", text)
+    assert len(named) >= 4
+    for name in named:
         assert asset(name)
+        assert re.fullmatch(r"/static/\w+\.[0-9a-f]{12}\.(js|css)", static_address(name))
+    assert "/static/" not in text
 
 
 def test_the_banner_depends_on_the_customers(tmp_path: Path) -> None:

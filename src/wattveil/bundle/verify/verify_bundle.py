@@ -4,7 +4,7 @@ The verdict states what was verified, and what no reader of a bundle can verify.
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import FORMATS, MANIFEST, PAGES, read_manifest, table_path
-from wattveil.bundle.manifest import VERSION, check_schema
+from wattveil.bundle.manifest import VERSION, Manifest, check_schema
 from wattveil.bundle.verify.verify_budget import budget_findings
 from wattveil.bundle.verify.verify_content import consistency, content_findings, is_same_software
 from wattveil.products.findings import Absent, Finding, gathered
@@ -67,18 +67,9 @@ class VerificationReport(Result):
 def verify_bundle(bundle: Path, *, trusted: Ed25519PublicKey | None = None) -> VerificationReport:
     """Check a bundle; ``trusted`` is the public key that must have signed it."""
     manifest = read_manifest(bundle)
-    version = manifest.get("manifest_version")
-    if isinstance(version, str) and version != VERSION:
-        return VerificationReport(
-            findings=(Finding(_VERSION, holds=False, seen=f"version {version[:40]}"),),
-            not_proved=("Every claim: verify it with the version of Wattveil that wrote it.",),
-        )
-    schema = gathered("the manifest follows its schema", check_schema(manifest), "every field")
-    if not schema.holds:  # nothing below could be read
-        return VerificationReport(
-            findings=(schema,), not_proved=("Anything: this is no manifest of Wattveil.",)
-        )
-    findings = [schema]
+    if (refused := refused_manifest(manifest)) is not None:
+        return refused
+    findings = [_schema_finding([])]
     try:
         findings += [*_file_findings(bundle, manifest), *_signature(manifest, trusted)]
         stated = [consistency(manifest), *budget_findings(manifest)]
@@ -95,6 +86,26 @@ def verify_bundle(bundle: Path, *, trusted: Ed25519PublicKey | None = None) -> V
         absent=(Absent(_SIGNATURE, _UNSIGNED),) if unsigned else (),
         warnings=_warnings(manifest),
     )
+
+
+def refused_manifest(manifest: Manifest) -> VerificationReport | None:
+    """Return the outcome for what is no manifest of this version; None if it is one."""
+    version = manifest.get("manifest_version")
+    if isinstance(version, str) and version != VERSION:
+        return VerificationReport(
+            findings=(Finding(_VERSION, holds=False, seen=f"version {version[:40]}"),),
+            not_proved=("Every claim: verify it with the version of Wattveil that wrote it.",),
+        )
+    schema = _schema_finding(check_schema(manifest))
+    if schema.holds:
+        return None
+    return VerificationReport(  # nothing else of it could be read
+        findings=(schema,), not_proved=("Anything: this is no manifest of Wattveil.",)
+    )
+
+
+def _schema_finding(broken: Sequence[str]) -> Finding:
+    return gathered("the manifest follows its schema", broken, "every field")
 
 
 def _warnings(manifest: dict[str, Any]) -> tuple[str, ...]:

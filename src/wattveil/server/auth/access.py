@@ -5,9 +5,10 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from wattveil.server.auth import principals
+from wattveil.server.auth.known_tokens import KnownTokens
 from wattveil.server.auth.principals import Principal
 from wattveil.server.datasets import Dataset, admitted_to, all_datasets, find_dataset
 from wattveil.server.http.problems import Code, Problem
@@ -64,13 +65,13 @@ class Access:
 
     def __init__(self, state: ServerState, limits: Limits) -> None:
         self._state = state
+        self._tokens = KnownTokens(state.ledger)
         self._requests = Limiter(limits.requests)
         self._failed_tokens = Limiter(limits.failed_tokens)
 
     def authenticate(self, text: str, address: str) -> Principal:
         """Return the principal of a token; refuse invalid tokens, and addresses that try many."""
-        with self._state.ledger.reading() as connection:
-            principal = principals.principal_of_token(connection, text)
+        principal = self._tokens.find(text)
         if principal is None:
             raise Problem(Code.UNAUTHORIZED if self._failed_tokens.admits(address) else Code.BUSY)
         return self.check_rate(principal)
@@ -83,13 +84,19 @@ class Access:
 
     def identify(self, request: Request) -> Principal | None:
         """Return the principal of a request, without counting it; None if the token is invalid."""
-        with self._state.ledger.reading() as connection:
-            return principals.principal_of_token(connection, _bearer(request))
+        return self._tokens.find(_bearer(request))
 
     def principal(self, request: Request) -> Principal:
         """Return the principal of a request."""
         address = "" if request.client is None else request.client.host
         return self.authenticate(_bearer(request), address)
+
+    async def current(self, request: Request) -> Principal:
+        """Return the principal of a request; a thread is used only if its token must be read."""
+        recent = self._tokens.recent(_bearer(request))
+        if recent is None:
+            return await run_in_threadpool(self.principal, request)
+        return self.check_rate(recent)
 
     def admin(self, request: Request) -> Principal:
         """Return the principal of a request that only administrators may send."""

@@ -43,6 +43,8 @@ class Principal:
     name: str
     kind: PrincipalKind
     token_id: int
+    expires_at: datetime
+    """End of the token."""
 
 
 def _issue(transaction: LedgerTransaction, name: str, *, days: int = DEFAULT_TOKEN_DAYS) -> str:
@@ -77,7 +79,8 @@ def principal_of_token(connection: Connection, text: str) -> Principal | None:
     same = hmac.compare_digest(kept, given)
     if row is None or not same or expires_at <= now():
         return None
-    return Principal(row.name, PrincipalKind(row.kind), row.id)
+    until = datetime.fromisoformat(row.expires_at)
+    return Principal(row.name, PrincipalKind(row.kind), row.id, until)
 
 
 def principal_of_token_id(connection: Connection, token_id: int) -> Principal | None:
@@ -85,7 +88,8 @@ def principal_of_token_id(connection: Connection, token_id: int) -> Principal | 
     row = connection.execute(_BY_NUMBER, {"number": token_id}).one_or_none()
     if row is None or row.expires_at <= now():
         return None
-    return Principal(row.name, PrincipalKind(row.kind), row.id)
+    until = datetime.fromisoformat(row.expires_at)
+    return Principal(row.name, PrincipalKind(row.kind), row.id, until)
 
 
 def ensure_key(path: Path) -> None:
@@ -101,6 +105,11 @@ def ensure_key(path: Path) -> None:
 def random_secret() -> str:
     """Return 256 random bits as text."""
     return secrets.token_urlsafe(_BYTES)
+
+
+def random_bytes(count: int) -> bytes:
+    """Return random bytes that mask a secret."""
+    return secrets.token_bytes(count)
 
 
 def sha256(text: str) -> str:

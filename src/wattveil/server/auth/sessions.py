@@ -9,6 +9,7 @@ import hmac
 import threading
 import time
 from dataclasses import dataclass, field
+from operator import xor
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -86,9 +87,28 @@ class Sessions:
     @staticmethod
     def check_csrf_token(session: Session, word: str) -> None:
         """Refuse a form without the CSRF token of its session."""
-        if not hmac.compare_digest(session.csrf_token.encode(), word.encode("utf-8", "replace")):
+        if not hmac.compare_digest(session.csrf_token.encode(), _unmasked(word)):
             raise Problem(Code.FORBIDDEN)
 
     @staticmethod
     def _name(request: Request) -> str:
         return principals.sha256(request.cookies.get(COOKIE, ""))
+
+
+def masked(word: str) -> str:
+    """Return a secret as it is written to a page: different each time, since pages are compressed.
+
+    Half of it is random, and the other half is the secret combined with it.
+    """
+    pad = principals.random_bytes(len(word))
+    return pad.hex() + bytes(map(xor, pad, word.encode())).hex()
+
+
+def _unmasked(word: str) -> bytes:
+    """Return the secret of a masked one; no secret, if it is none."""
+    try:
+        both = bytes.fromhex(word)
+    except ValueError:
+        return b""
+    half = len(both) // 2
+    return bytes(map(xor, both[:half], both[half:]))

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Body, Depends, Header, Query
 from sqlalchemy import select
 from starlette.responses import Response
 
-from wattveil.bundle.bundle_files import MANIFEST
 from wattveil.privacy.guarantee import Tier
 from wattveil.server import bundle_archives, datasets
 from wattveil.server.auth import principals
@@ -18,6 +17,7 @@ from wattveil.server.auth.principals import Principal
 from wattveil.server.bundle_archives import check_bundle
 from wattveil.server.dataset_choices import DatasetBody
 from wattveil.server.http import responses
+from wattveil.server.http.bundle_downloads import BundleFiles
 from wattveil.server.http.problems import COMMON_PROBLEMS, Code, problem_responses
 from wattveil.server.http.requests import (
     BudgetBody,
@@ -34,17 +34,15 @@ from wattveil.server.ordered_releases import share_release, visible_releases
 from wattveil.server.release_service import ReleaseService
 from wattveil.server.server_state import ServerState
 
-REPORT_POLICY = (
-    "default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'self'; sandbox"
-)
-"""A report has no scripts; it can reach no server, not even this one."""
-
 _MAX_RELEASES = 500
+_MAX_ID = 40
 _MAX_ENTRIES = 1000
 _MAX_EVENTS = 1000
 
 _FORBIDDEN = problem_responses(Code.FORBIDDEN)
 _NOT_FOUND = problem_responses(Code.NOT_FOUND)
+_RELEASE = problem_responses(Code.NOT_FOUND, Code.BUNDLE_MISSING)
+_LIST = problem_responses(Code.NOT_FOUND, Code.INVALID_REQUEST)
 _INVALID = problem_responses(Code.INVALID_REQUEST)
 _ACTION = problem_responses(Code.FORBIDDEN, Code.INVALID_REQUEST)
 _ORDER = problem_responses(
@@ -54,13 +52,14 @@ _ORDER = problem_responses(
     Code.REFUSED,
     Code.KEY_CONFLICT,
 )
+_FILE_PROBLEMS = (Code.NOT_FOUND, Code.NOT_READY, Code.FAILED, Code.BUNDLE_MISSING)
 _SHARE = problem_responses(Code.NOT_FOUND, Code.FORBIDDEN, Code.INVALID_REQUEST)
 
 
 def _file(*media_types: str) -> dict[str, Any]:
     """Return the options of a route that sends a file."""
     content = {"description": "A file.", "content": {kind: {} for kind in media_types}}
-    problems = problem_responses(Code.NOT_FOUND, Code.NOT_READY, Code.FAILED)
+    problems = problem_responses(*_FILE_PROBLEMS)
     return {"response_class": Response, "responses": {200: content, **problems}}
 
 
@@ -71,12 +70,13 @@ def _router(prefix: str) -> APIRouter:
 def dataset_routes(state: ServerState, access: Access) -> APIRouter:
     """Return the routes of analysts for data sets: budgets, quotes, orders."""
     routes, service = _router("/v1"), ReleaseService(state)
-    authenticated = Depends(access.principal)
+    authenticated = Depends(access.current)
 
-    @routes.get("/me")
-    def read_me(principal: Annotated[Principal, authenticated]) -> responses.Me:
+    @routes.get("/me", response_model=responses.Me)
+    async def read_me(principal: Annotated[Principal, authenticated]) -> Response:
         """Return the principal that the token belongs to."""
-        return responses.Me(name=principal.name, kind=principal.kind)
+        found = responses.Me(name=principal.name, kind=principal.kind)
+        return Response(found.model_dump_json(), media_type="application/json")
 
     @routes.get("/datasets")
     def list_datasets(principal: Annotated[Principal, authenticated]) -> responses.Datasets:
@@ -134,19 +134,27 @@ def dataset_routes(state: ServerState, access: Access) -> APIRouter:
     return routes
 
 
-def release_routes(state: ServerState, access: Access) -> APIRouter:
+def release_routes(state: ServerState, access: Access, bundle_files: BundleFiles) -> APIRouter:
     """Return the routes of analysts for releases: state, files, sharing, verification."""
     routes, service = _router("/v1"), ReleaseService(state)
-    authenticated = Depends(access.principal)
+    authenticated = Depends(access.current)
 
-    @routes.get("/releases", response_model_exclude_unset=True)
-    def list_releases(principal: Annotated[Principal, authenticated]) -> responses.Releases:
-        """List the releases of the principal and those shared with it, the newest first."""
+    @routes.get("/releases", response_model_exclude_unset=True, responses=_LIST)
+    def list_releases(
+        principal: Annotated[Principal, authenticated],
+        limit: Annotated[int, Query(ge=1, le=_MAX_RELEASES)] = 100,
+        before: Annotated[str | None, Query(max_length=_MAX_ID)] = None,
+    ) -> responses.Releases:
+        """List the releases of the principal and those shared with it, the newest first.
+
+        For the next page, set `before` to the last `id`.
+        """
+        last = None if before is None else access.release(principal, before)
         with state.ledger.reading() as connection:
-            latest = visible_releases(connection, principal.name, limit=_MAX_RELEASES)
+            latest = visible_releases(connection, principal.name, limit=limit, before=last)
         return responses.Releases(releases=[service.release(one) for one in latest])
 
-    @routes.get("/releases/{release}", response_model_exclude_unset=True, responses=_NOT_FOUND)
+    @routes.get("/releases/{release}", response_model_exclude_unset=True, responses=_RELEASE)
     def read_release(
         release: str, principal: Annotated[Principal, authenticated]
     ) -> responses.Release:
@@ -155,7 +163,8 @@ def release_routes(state: ServerState, access: Access) -> APIRouter:
         found = service.release(ordered)
         if found.state != "ok":
             return found
-        return found.model_copy(update={"tables": bundle_archives.tables(service.bundle(ordered))})
+        tables = service.read_bundle(ordered, bundle_archives.tables)
+        return found.model_copy(update={"tables": tables})
 
     @routes.post("/releases/{release}/shares", status_code=201, responses=_SHARE)
     def share(
@@ -177,21 +186,20 @@ def release_routes(state: ServerState, access: Access) -> APIRouter:
     @routes.get("/releases/{release}/manifest", **_file("application/json"))
     def read_manifest(release: str, principal: Annotated[Principal, authenticated]) -> Response:
         """Download the manifest."""
-        bundle = service.bundle(access.release(principal, release))
-        return Response((bundle / MANIFEST).read_bytes(), media_type="application/json")
+        return bundle_files.manifest(access.release(principal, release), principal)
 
     @routes.get("/releases/{release}/report", **_file("text/html"))
     def read_report(release: str, principal: Annotated[Principal, authenticated]) -> Response:
         """Download the report."""
-        bundle = service.bundle(access.release(principal, release))
-        policy = {"Content-Security-Policy": REPORT_POLICY}
-        return Response((bundle / "report.html").read_bytes(), 200, policy, "text/html")
+        return bundle_files.report(access.release(principal, release), principal)
 
     @routes.get("/releases/{release}/bundle.zip", **_file("application/zip"))
     def read_bundle(release: str, principal: Annotated[Principal, authenticated]) -> Response:
-        """Download the bundle, for `wattveil verify` and `wattveil synthesize`."""
-        bundle = service.bundle(access.release(principal, release))
-        return Response(bundle_archives.zipped(bundle), media_type="application/zip")
+        """Download the bundle, for `wattveil verify` and `wattveil synthesize`.
+
+        The file never changes: `Range` and `If-None-Match` are supported.
+        """
+        return bundle_files.archive(access.release(principal, release), principal)
 
     @routes.get(
         "/releases/{release}/payload/{file}", **_file(*bundle_archives.MEDIA_TYPES.values())
@@ -200,9 +208,7 @@ def release_routes(state: ServerState, access: Access) -> APIRouter:
         release: str, file: str, principal: Annotated[Principal, authenticated]
     ) -> Response:
         """Download one table, as `.csv`, `.json` or `.parquet`."""
-        bundle = service.bundle(access.release(principal, release))
-        content, kind = bundle_archives.payload(bundle, file)
-        return Response(content, media_type=kind)
+        return bundle_files.table(access.release(principal, release), file, principal)
 
     return routes
 

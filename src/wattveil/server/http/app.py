@@ -9,6 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 
 from wattveil.errors import WattveilError
 from wattveil.server.auth.access import Access, Limits
@@ -19,6 +20,8 @@ from wattveil.server.http.api import (
     principal_routes,
     release_routes,
 )
+from wattveil.server.http.bundle_downloads import BundleFiles
+from wattveil.server.http.compression import CompressMiddleware
 from wattveil.server.http.middleware import GuardMiddleware, unexpected
 from wattveil.server.http.pages_admin import admin_pages, ledger_pages
 from wattveil.server.http.pages_analyst import (
@@ -45,12 +48,13 @@ from wattveil.server.http.server_pages import (
 )
 from wattveil.server.server_state import ServerState
 
+_METHODS = ("GET", "POST")
+
 _PAGES = (
     analyst_pages,
     order_pages,
     confirmation_pages,
     release_pages,
-    file_pages,
     verify_pages,
     admin_pages,
     ledger_pages,
@@ -83,29 +87,51 @@ def make_api(state: ServerState, access: Access, sessions: Sessions) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    for routes in (dataset_routes, release_routes, admin_routes, principal_routes):
-        app.include_router(routes(state, access))
-    app.include_router(sign_in_pages(access, sessions))
-    for pages in _PAGES:
-        app.include_router(pages(state, access, sessions))
-    app.add_exception_handler(SignInRequired, redirect_to_sign_in)
+    app.add_middleware(CompressMiddleware)
+    healthy = Health(status="ok").model_dump_json()
 
-    @app.get("/healthz", responses=problem_responses(Code.UNAVAILABLE))
-    def read_health() -> Health:
+    @app.get("/healthz", response_model=Health, responses=problem_responses(Code.UNAVAILABLE))
+    async def read_health() -> Response:  # in the event loop: it waits for no thread, no database
         """Return the state of the server; needs no token."""
         if not state.worker.is_healthy:
             raise Problem(Code.UNAVAILABLE)
-        return Health(status="ok")
+        return Response(healthy, media_type="application/json")
+
+    bundle_files = BundleFiles(state)
+    for routes in (dataset_routes, admin_routes, principal_routes):
+        app.include_router(routes(state, access))
+    app.include_router(release_routes(state, access, bundle_files))
+    app.include_router(sign_in_pages(access, sessions))
+    for pages in _PAGES:
+        app.include_router(pages(state, access, sessions))
+    app.include_router(file_pages(access, sessions, bundle_files))
+    app.add_exception_handler(SignInRequired, redirect_to_sign_in)
 
     async def send_problem(request: Request, error: Exception) -> Response:
         found = problem_of(error)
         problem = unexpected(error) if found.code is Code.INTERNAL else found
         user = await run_in_threadpool(user_of, sessions, request)
-        return problem_response(request, problem, user)
+        response = problem_response(request, problem, user)
+        if problem.code is Code.METHOD_NOT_ALLOWED:
+            response.headers["Allow"] = ", ".join(_allowed(app, request))
+        return response
 
     for kind in (Problem, WattveilError, RequestValidationError, HTTPException, Exception):
         app.add_exception_handler(kind, send_problem)
     return app
+
+
+def _allowed(app: FastAPI, request: Request) -> list[str]:
+    """Return the methods of an address, of all routes that have it."""
+    methods = {
+        method
+        for method in _METHODS
+        if any(
+            route.matches({**request.scope, "method": method})[0] is Match.FULL
+            for route in app.routes
+        )
+    }
+    return sorted({*methods, "HEAD"} if "GET" in methods else methods)
 
 
 def _identify_sender(access: Access, sessions: Sessions, request: Request) -> str | None:

@@ -1,6 +1,7 @@
-"""ASGI middleware and HTTP protocol: limits of size and time, security headers, safe errors."""
+"""ASGI middleware: limits of size and time, security headers, safe errors."""
 
 import asyncio
+import json
 import logging
 import uuid
 from collections import Counter
@@ -11,12 +12,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from wattveil.server.http.problems import Code, Problem
+from wattveil.server.http.downloads import HEAD
+from wattveil.server.http.problems import Code, Problem, invalid
 from wattveil.server.http.server_pages import problem_response
 
 MAX_BYTES = 256 * 1024
+MAX_HEADER_BYTES = 32 * 1024
+"""Of all header fields of a request; the protocol limits only heads that arrive in parts."""
 LARGE = "/v1/verify", "/verify"
 """Addresses of bundle uploads."""
 MAX_LARGE_BYTES = 16 * 1024 * 1024
@@ -26,10 +29,6 @@ _MAX_PER_PRINCIPAL = 2
 """Of these, of one principal, so that others are not blocked."""
 _MAX_BODY_SECONDS = 20.0
 """Time limit of a request body."""
-_MAX_HEAD_SECONDS = 10.0
-"""Time limit of a request head, from the connection or the last response."""
-_MAX_UNREAD_SECONDS = 60.0
-"""Time limit for the client to read a piece of a response."""
 _PIECE = 64 * 1024
 """Size of a piece of a response body. A body handed over whole counts as sent; on a slow line it
 would be cut off when the idle connection is closed."""
@@ -67,31 +66,33 @@ class GuardMiddleware:
             return
         if scope["type"] != "http":
             return  # no other protocol is served
-        status = 0
-
-        async def send_guarded(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                _add_headers(scope, message)
-            for piece in _pieces(message):
-                await send(piece)
-
+        exchange = _Exchange(scope, send)
+        scope = exchange.scope
         try:
-            if scope["method"] == "POST" and scope["path"] in LARGE:
-                await self._answer_large(scope, receive, send_guarded)
-            else:
-                body = await _whole_body(scope, receive, MAX_BYTES)
-                await self._app(scope, _replay(body, receive), send_guarded)
+            await self._answer(exchange, receive)
         except Problem as problem:
-            await problem_response(Request(scope), problem)(scope, receive, send_guarded)
+            await problem_response(Request(scope), problem)(scope, receive, exchange.send)
         except Exception as error:  # noqa: BLE001 - its text must not be sent
-            if not status:
+            if not exchange.status:
                 response = problem_response(Request(scope), unexpected(error))
-                await response(scope, receive, send_guarded)
+                await response(scope, receive, exchange.send)
         # Route templates and statuses only: addresses as sent could contain secrets.
         route = getattr(scope.get("route"), "path", "-")
-        _LOG.info("%s %s %s", scope["method"][:7] if status else "-", route, status)
+        method = exchange.method[:7] if exchange.status else "-"
+        _LOG.info("%s %s %s", method, route, exchange.status)
+
+    async def _answer(self, exchange: "_Exchange", receive: Receive) -> None:
+        """Check a request, and forward it."""
+        scope = exchange.scope
+        exchange.is_last = True  # unless its head is sound
+        _check_head(scope)
+        exchange.is_last = False
+        if scope["method"] == "POST" and scope["path"] in LARGE:
+            await self._answer_large(scope, receive, exchange.send)
+            return
+        body = await _whole_body(scope, receive, MAX_BYTES)
+        _check_json(scope, body)
+        await self._app(scope, _replay(body, receive), exchange.send)
 
     async def _answer_large(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Accept a large body of an authenticated sender, within the limits.
@@ -114,11 +115,66 @@ class GuardMiddleware:
             self._large += Counter()  # drop zero counts
 
 
+class _Exchange:
+    """A request, and the state of its response."""
+
+    def __init__(self, scope: Scope, send: Send) -> None:
+        self.method: str = scope["method"]
+        self.status = 0
+        self.is_last = False
+        """Whether the connection is closed after the response."""
+        self._is_head = self.method == "HEAD"
+        # The routes know GET alone; a response to HEAD is the same without its body.
+        self.scope = {**scope, "method": "GET", HEAD: True} if self._is_head else scope
+        self._send = send
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the response."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            _add_headers(self.scope, message)
+            if self.is_last:
+                MutableHeaders(scope=message)["Connection"] = "close"
+        elif self._is_head:
+            message = {**message, "body": b""}
+        for piece in _pieces(message):
+            await self._send(piece)
+
+
 def unexpected(error: Exception) -> Problem:
     """Return the problem of an unexpected error; its identifier is in the log."""
     number = uuid.uuid4().hex
     _LOG.error("error %s: %s", number, type(error).__name__)
     return Problem(Code.INTERNAL, id=number)
+
+
+def _check_head(scope: Scope) -> None:
+    """Refuse a head that is too large, or whose body has two lengths; the connection is closed.
+
+    A server and a proxy that differ in where a body ends would take its rest for a request.
+    """
+    names = {name for name, _ in scope["headers"]}
+    if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES:
+        raise Problem(Code.HEADERS_TOO_LARGE)
+    if {b"content-length", b"transfer-encoding"} <= names:
+        raise invalid(("Content-Length", "omitted beside Transfer-Encoding"))
+
+
+def _check_json(scope: Scope, body: bytes) -> None:
+    """Refuse a JSON object with a key that stands twice: readers differ in which one they use."""
+    if not scope["path"].startswith("/v1/") or body.lstrip()[:1] not in (b"{", b"["):
+        return
+    try:
+        json.loads(body, object_pairs_hook=_each_once)
+    except (ValueError, RecursionError):
+        return  # what it is, is stated where it is read
+
+
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise invalid(("body", "JSON in which no key of an object stands twice"))
+    return found
 
 
 def _check_length(scope: Scope, max_bytes: int) -> None:
@@ -130,6 +186,9 @@ def _check_length(scope: Scope, max_bytes: int) -> None:
 
 async def _whole_body(scope: Scope, receive: Receive, max_bytes: int) -> bytes:
     """Read a body, within limits of size and time."""
+    names = {name for name, _ in scope["headers"]}
+    if scope["method"] == "GET" and not names & {b"content-length", b"transfer-encoding"}:
+        return b""  # there is none
     _check_length(scope, max_bytes)
     body = bytearray()
     try:
@@ -172,62 +231,11 @@ def _pieces(message: Message) -> Iterator[Message]:
 
 
 def _add_headers(scope: Scope, message: Message) -> None:
-    headers = MutableHeaders(scope=message)
-    for name, value in HEADERS.items():
-        headers.setdefault(name, value)
-    if scope["scheme"] == "https":
-        headers.setdefault("Strict-Transport-Security", _HTTPS)
+    own = list(message.get("headers", []))
+    names = {name.lower() for name, _ in own}
+    added = _SECURE_HEADERS if scope["scheme"] == "https" else _RAW_HEADERS
+    message["headers"] = own + [one for one in added if one[0] not in names]
 
 
-class TimeoutProtocol(H11Protocol):
-    """uvicorn's protocol, with time limits for request heads and for slow readers.
-
-    uvicorn's own limit ends with the first byte of a head.
-    """
-
-    _clock: asyncio.TimerHandle | None = None
-    _unread: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
-        """Start the time limit of the first request."""
-        super().connection_made(transport)
-        self._wait()
-
-    def on_response_complete(self) -> None:
-        """Start the time limit of the next request."""
-        super().on_response_complete()
-        self._wait()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel all time limits."""
-        self._stop_waiting()
-        self._forget_unread()
-        super().connection_lost(exc)
-
-    def pause_writing(self) -> None:
-        """Start the time limit of a slow reader."""
-        super().pause_writing()
-        self._forget_unread()
-        self._unread = self.loop.call_later(_MAX_UNREAD_SECONDS, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        """Cancel the time limit of a slow reader."""
-        self._forget_unread()
-        super().resume_writing()
-
-    def _wait(self) -> None:
-        self._stop_waiting()
-        self._clock = self.loop.call_later(_MAX_HEAD_SECONDS, self._close_if_idle)
-
-    def _stop_waiting(self) -> None:
-        if self._clock is not None:
-            self._clock.cancel()
-
-    def _forget_unread(self) -> None:
-        if self._unread is not None:
-            self._unread.cancel()
-
-    def _close_if_idle(self) -> None:
-        """Close, unless a request is being handled: the middleware limits the time of its body."""
-        if getattr(self.cycle, "response_complete", True):  # None before the first request
-            self.transport.close()
+_RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+_SECURE_HEADERS = [*_RAW_HEADERS, (b"strict-transport-security", _HTTPS.encode())]

@@ -32,7 +32,7 @@ from wattveil.server.http.server_pages import (
     error_text,
     session_dependency,
 )
-from wattveil.server.ledger.admission import Refusal
+from wattveil.server.ledger.admission import RECORDED_REASONS
 from wattveil.server.ledger.ledger_audit import export_ledger
 from wattveil.server.ledger.ledger_tables import dataset, entry, principal, refusal
 from wattveil.server.release_service import ReleaseService
@@ -206,7 +206,7 @@ def ledger_pages(state: ServerState, access: Access, sessions: Sessions) -> APIR
             refused = [dict(row) for row in connection.execute(_REFUSED).mappings()]
             events = principals.latest_events(connection, limit=_MAX_OTHERS)
         for one in refused:
-            one["why"] = Refusal[one.pop("code").upper()].value
+            one["why"] = RECORDED_REASONS[one.pop("code")]
         return user.page("ledger.html", journals=journals, refused=refused, events=events)
 
     @routes.get("/ledger.jsonl")

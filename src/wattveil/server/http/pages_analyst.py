@@ -1,18 +1,19 @@
 """Pages of analysts: data sets, releases, verification of bundles. Orders: `pages_order`."""
 
+from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from wattveil.bundle.bundle_files import MANIFEST
 from wattveil.bundle.report import sections_of
 from wattveil.privacy.guarantee import Tier
 from wattveil.server import bundle_archives
 from wattveil.server.auth.access import Access, owns
 from wattveil.server.auth.sessions import Sessions
 from wattveil.server.bundle_archives import check_bundle
+from wattveil.server.http.bundle_downloads import REPORT, BundleFiles
 from wattveil.server.http.server_pages import (
     REFUSALS,
     SentForm,
@@ -21,7 +22,9 @@ from wattveil.server.http.server_pages import (
     page,
     session_dependency,
 )
+from wattveil.server.ledger.administration import PrincipalKind
 from wattveil.server.ordered_releases import (
+    ANY_PRINCIPAL,
     OrderedRelease,
     readers,
     share_release,
@@ -50,6 +53,11 @@ def analyst_pages(state: ServerState, access: Access, sessions: Sessions) -> API
     return routes
 
 
+def _report_and_tables(bundle: Path) -> tuple[str, list[str]]:
+    sections = sections_of((bundle / REPORT).read_text("utf-8"))
+    return sections, bundle_archives.tables(bundle)
+
+
 def release_pages(state: ServerState, access: Access, sessions: Sessions) -> APIRouter:
     """Return the pages of releases."""
     routes, service = APIRouter(include_in_schema=False), ReleaseService(state)
@@ -61,12 +69,14 @@ def release_pages(state: ServerState, access: Access, sessions: Sessions) -> API
         release = service.release(ordered)
         shown: dict[str, object] = {"sections": None, "tables": []}
         if release.state == "ok":
-            bundle = service.bundle(ordered)
-            sections = sections_of((bundle / "report.html").read_text("utf-8"))
-            shown = {"sections": sections, "tables": bundle_archives.tables(bundle)}
+            sections, tables = service.read_bundle(ordered, _report_and_tables)
+            shown = {"sections": sections, "tables": tables}
         with state.ledger.reading() as connection:
-            may_share = owns(user.principal, ordered)
-            shown["readers"] = readers(connection, ordered) if may_share else None
+            # Names of readers would tell their owner which names exist.
+            all_readers = readers(connection, ordered)
+            is_admin = user.principal.kind is PrincipalKind.ADMIN
+            known = all_readers if is_admin else {*all_readers} & {ANY_PRINCIPAL}
+            shown["readers"] = sorted(known) if owns(user.principal, ordered) else None
         status = 200 if refusal is None else 422
         return user.page("release.html", status, release=release, refusal=refusal, **shown)
 
@@ -97,26 +107,22 @@ def release_pages(state: ServerState, access: Access, sessions: Sessions) -> API
     return routes
 
 
-def file_pages(state: ServerState, access: Access, sessions: Sessions) -> APIRouter:
+def file_pages(access: Access, sessions: Sessions, bundle_files: BundleFiles) -> APIRouter:
     """Return the files that the pages of releases link to."""
-    routes, service = APIRouter(include_in_schema=False), ReleaseService(state)
+    routes = APIRouter(include_in_schema=False)
     signed_in = Depends(session_dependency(sessions, access))
 
     @routes.get("/releases/{release}/manifest")
     def send_manifest(release: str, user: Annotated[SignedInUser, signed_in]) -> Response:
-        bundle = service.bundle(access.release(user.principal, release))
-        return Response((bundle / MANIFEST).read_bytes(), media_type="application/json")
+        return bundle_files.manifest(access.release(user.principal, release), user.principal)
 
     @routes.get("/releases/{release}/bundle.zip")
     def send_bundle(release: str, user: Annotated[SignedInUser, signed_in]) -> Response:
-        bundle = service.bundle(access.release(user.principal, release))
-        return Response(bundle_archives.zipped(bundle), media_type="application/zip")
+        return bundle_files.archive(access.release(user.principal, release), user.principal)
 
     @routes.get("/releases/{release}/payload/{file}")
     def send_payload(release: str, file: str, user: Annotated[SignedInUser, signed_in]) -> Response:
-        bundle = service.bundle(access.release(user.principal, release))
-        content, kind = bundle_archives.payload(bundle, file)
-        return Response(content, media_type=kind)
+        return bundle_files.table(access.release(user.principal, release), file, user.principal)
 
     return routes
 

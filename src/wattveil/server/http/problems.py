@@ -47,8 +47,13 @@ class Code(Enum):
     NOT_READY = (409, "the release is still being computed")
     FAILED = (410, "the computation failed; it stays charged; a new key computes and charges again")
     TOO_LARGE = (413, "the request is too large")
+    HEADERS_TOO_LARGE = (431, "the header fields of the request are too large")
     BUSY = (429, "too many requests; try again later")
     INTERNAL = (500, "internal server error")
+    BUNDLE_MISSING = (
+        503,
+        "files of the release are missing or damaged; it stays paid; the operator can restore them",
+    )
     UNAVAILABLE = (503, "the ledger or the data are unavailable; try again later")
 
     @property
@@ -145,6 +150,8 @@ def _refused(error: ChargeRefusedError) -> Problem:
     refusal = Refusal(error.code)
     if refusal in (Refusal.NOT_ADMITTED, Refusal.DISABLED):
         return Problem(Code.FORBIDDEN)
+    if refusal is Refusal.KEYS:
+        return Problem(Code.BUSY)
     if refusal is Refusal.DATASET_BUDGET:
         return Problem(Code.BUDGET_REFUSED, account_scope="dataset")
     if refusal is Refusal.OWN_BUDGET:
@@ -185,6 +192,7 @@ COMMON_PROBLEMS = (
     Code.UNAUTHORIZED,
     Code.TOO_SLOW,
     Code.TOO_LARGE,
+    Code.HEADERS_TOO_LARGE,
     Code.BUSY,
     Code.INTERNAL,
     Code.UNAVAILABLE,

@@ -221,7 +221,7 @@ class Releases(_Response):
     """Releases that a principal may read."""
 
     releases: list[Release]
-    """The newest first, at most 500."""
+    """The newest first, at most as many as `limit`."""
 
 
 class Shared(_Response):

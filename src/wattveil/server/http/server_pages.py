@@ -1,7 +1,9 @@
 """Shared parts of the pages: sessions, forms, error texts, sign-in and static files."""
 
+import gzip
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import parse_qs, urlencode
 
@@ -11,10 +13,11 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from wattveil.errors import WattveilError
 from wattveil.server.auth.access import Access
 from wattveil.server.auth.principals import Principal
-from wattveil.server.auth.sessions import COOKIE, Session, Sessions
+from wattveil.server.auth.sessions import COOKIE, Session, Sessions, masked
+from wattveil.server.http.compression import accepts_gzip
 from wattveil.server.http.problems import Code, Problem, problem_of
 from wattveil.server.ledger.administration import PrincipalKind
-from wattveil.web.pages import STATIC, asset, render
+from wattveil.web.pages import STATIC, asset, render, static_address
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline';"
@@ -28,7 +31,10 @@ _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 _LOCAL_PAGE = re.compile(r"(/[A-Za-z0-9._-]+)+|/")
 """Path of a page: one that begins with two slashes would name another host."""
-_CACHED = {"Cache-Control": "public, max-age=3600"}
+_CACHED = {
+    "Cache-Control": "public, max-age=31536000, immutable",
+    "Vary": "Accept-Encoding",
+}
 _SAME_ORIGIN = ("same-origin", "none")
 """Values of Sec-Fetch-Site of a form that was not sent by another site."""
 _TYPES = {".css": "text/css", ".js": "text/javascript"}
@@ -37,6 +43,17 @@ _FILES = {
     **{path.name: _TYPES[path.suffix] for path in STATIC.iterdir() if path.suffix in _TYPES},
 }
 """Every file that may be sent, with its media type."""
+
+
+def _static_file(name: str) -> str | None:
+    """Return the file of the last part of an address; None if it is none of this version."""
+    return next((file for file in _FILES if static_address(file) == f"/static/{name}"), None)
+
+
+@cache
+def _compressed_asset(name: str) -> bytes:
+    """Return a file compressed; once for all requests."""
+    return gzip.compress(asset(name).encode(), mtime=0)
 
 
 class SignInRequired(Exception):  # noqa: N818 - it redirects
@@ -61,7 +78,7 @@ class SignedInUser:
 
     def page(self, template: str, status: int = 200, **values: object) -> HTMLResponse:
         """Return a page with navigation and CSRF token."""
-        token = self.session.csrf_token
+        token = masked(self.session.csrf_token)
         return page(template, status, principal=self.principal, csrf_token=token, **values)
 
     def check_admin(self) -> None:
@@ -210,6 +227,11 @@ PROBLEM_WORDS: Mapping[Code, ProblemWords] = {
     Code.TOO_LARGE: ProblemWords(
         "The request is too large", "Nothing was changed. Send a smaller file or form."
     ),
+    Code.HEADERS_TOO_LARGE: ProblemWords(
+        "The request is too large",
+        "The browser sent more header fields than the server reads. Delete the cookies of this"
+        " address and sign in again.",
+    ),
     Code.BUSY: ProblemWords(
         "The server is busy", "It received too many requests. Wait a few seconds and try again."
     ),
@@ -217,6 +239,11 @@ PROBLEM_WORDS: Mapping[Code, ProblemWords] = {
         "Something went wrong on the server",
         "The error was recorded. If an order was charged, it is kept and listed under Releases."
         " Contact the administrator if this happens again.",
+    ),
+    Code.BUNDLE_MISSING: ProblemWords(
+        "Files of the release are missing",
+        "The release was computed and stays paid, but its files are missing or damaged on the"
+        " server. The operator can restore them from a backup. Ordering it again charges nothing.",
     ),
     Code.UNAVAILABLE: ProblemWords(
         "The server is temporarily unavailable",
@@ -295,9 +322,13 @@ def sign_in_pages(access: Access, sessions: Sessions) -> APIRouter:
         return response
 
     @routes.get("/static/{name}")
-    def send_static(name: str) -> Response:
-        if name not in _FILES:
+    def send_static(name: str, request: Request) -> Response:
+        found = _static_file(name)
+        if found is None:
             raise Problem(Code.NOT_FOUND)
-        return Response(asset(name), headers=_CACHED, media_type=_FILES[name])
+        if not accepts_gzip(request.headers.get("Accept-Encoding", "")):
+            return Response(asset(found), headers=_CACHED, media_type=_FILES[found])
+        packed = {**_CACHED, "Content-Encoding": "gzip"}
+        return Response(_compressed_asset(found), headers=packed, media_type=_FILES[found])
 
     return routes

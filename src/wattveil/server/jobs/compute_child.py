@@ -60,14 +60,16 @@ def describe(task: dict[str, Any]) -> dict[str, object]:
 
 
 def release(task: dict[str, Any]) -> dict[str, object]:
-    """Write a bundle to the path of the task."""
+    """Write a bundle to the path of the task, and its archive beside it."""
     from wattveil.bundle import keys  # noqa: PLC0415
     from wattveil.bundle import plan as planning  # noqa: PLC0415
+    from wattveil.bundle.bundle_archive import write_archive  # noqa: PLC0415
     from wattveil.bundle.cumulative import Cumulative  # noqa: PLC0415
     from wattveil.bundle.produce import read_customer_list  # noqa: PLC0415
     from wattveil.bundle.registered_profiles import release_file  # noqa: PLC0415
     from wattveil.products.product import Expectation  # noqa: PLC0415
     from wattveil.server.ledger.amounts import Amounts  # noqa: PLC0415
+    from wattveil.server.ledger.fulfilment import archive_of  # noqa: PLC0415
     from wattveil.server.ledger.pricing import check_paid, read_request  # noqa: PLC0415
 
     request, made = read_request(task["request"]), task["plan"]
@@ -96,6 +98,7 @@ def release(task: dict[str, Any]) -> dict[str, object]:
         customer_list=() if listed is None else read_customer_list(Path(listed)),
         cumulative=Cumulative.from_json(task["cumulative"]),
     )
+    write_archive(Path(task["out"]), archive_of(Path(task["out"])))
     return {}
 
 

@@ -1,5 +1,6 @@
-"""Worker: computes the releases of charges, one after the other, whatever crashes.
+"""Worker: computes the releases of charges, a few at a time, whatever crashes.
 
+Principals take turns.
 It holds no rows. A compute process writes a bundle; this thread stores it, by the steps of
 `ledger.fulfilment`. A process that dies is replaced and the release computed again, which is sound
 because nothing of the first draw was sent (I3). The duration of a computation may depend on rows,
@@ -7,23 +8,25 @@ so a release is stored at the next tick of a slow clock.
 """
 
 import logging
-import shutil
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 from wattveil.server.jobs.compute_pool import ComputeProcess, ComputeProcessDiedError
+from wattveil.server.jobs.fair_queue import FairQueue
 from wattveil.server.ledger.accounts import Charge
-from wattveil.server.ledger.fulfilment import BundleStore, finish
+from wattveil.server.ledger.fulfilment import BundleStore, finish, remove_bundle
 from wattveil.server.ledger.ledger import Ledger
 
 _LOG = logging.getLogger(__name__)
 
-MAX_WAITING = 200
-"""Maximum waiting charges; further orders are refused as busy, before anything is charged."""
+MAX_WAITING_PER_PRINCIPAL = 20
+"""Maximum waiting charges of a principal; further orders of this principal are refused as busy,
+before anything is charged. Orders of others are not: principals are admitted one by one."""
 
 _TRIES = 3
 """Attempts per charge: if the process dies each time, the release is stored as failed."""
@@ -39,36 +42,46 @@ Task = Callable[[Charge, Path], dict[str, object]]
 
 
 class Worker:
-    """Computes and stores releases, in a thread of its own."""
+    """Computes and stores releases, with one thread for each of its compute processes."""
 
     def __init__(
-        self, ledger: Ledger, bundles: BundleStore, task: Task, *, tick_seconds: float
+        self,
+        ledger: Ledger,
+        bundles: BundleStore,
+        task: Task,
+        *,
+        tick_seconds: float,
+        processes: int = 1,
     ) -> None:
         self._ledger, self._bundles, self._task = ledger, bundles, task
         self._tick_seconds = tick_seconds
-        self._process = ComputeProcess()
-        self._waiting: SimpleQueue[Charge | None] = SimpleQueue()
+        self._processes = [ComputeProcess() for _ in range(processes)]
+        self._waiting: FairQueue[Charge] = FairQueue()
+        self._load: Counter[int] = Counter()
         self._known: dict[tuple[int, int], dict[str, Any] | None] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="worker", daemon=True)
+        self._threads = [
+            threading.Thread(target=self._run, args=(process,), name="worker", daemon=True)
+            for process in self._processes
+        ]
 
     def start(self) -> None:
-        """Remove unfinished bundles, queue pending charges, and start the thread."""
+        """Remove unfinished bundles, queue pending charges, and start the threads."""
         self._bundles.clear(self._ledger.payloads())
         for charge in self._ledger.pending():
             self.take(charge)
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     @property
     def is_healthy(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
+        """Whether the threads run."""
+        return all(thread.is_alive() for thread in self._threads)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether further orders must be refused."""
-        return len(self._known) >= MAX_WAITING
+    def is_full(self, principal_id: int) -> bool:
+        """Whether further orders of a principal must be refused."""
+        return self._load[principal_id] >= MAX_WAITING_PER_PRINCIPAL
 
     def take(self, charge: Charge, plan: dict[str, Any] | None = None) -> None:
         """Queue a charge, unless it is queued.
@@ -80,57 +93,61 @@ class Worker:
             if place in self._known:
                 return
             self._known[place] = plan
-        self._waiting.put(charge)
+            self._load[charge.principal_id] += 1
+        self._waiting.put(charge.principal_id, charge)
 
     def run_task(self, task: dict[str, Any]) -> dict[str, Any]:
-        """Run another task in the process that reads rows, between two releases."""
-        return self._process.run_task(task, wait_seconds=_MAX_WAITING_SECONDS)
+        """Run another task in a process that reads rows, between two releases."""
+        return self._processes[0].run_task(task, wait_seconds=_MAX_WAITING_SECONDS)
 
     def stop(self) -> None:
         """Stop at once: pending charges are computed at the next start."""
         self._stopping.set()
-        self._waiting.put(None)
-        self._process.stop()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._waiting.close()
+        for process in self._processes:
+            process.stop()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join()
 
-    def _run(self) -> None:
+    def _run(self, process: ComputeProcess) -> None:
         while (charge := self._waiting.get()) is not None and not self._stopping.is_set():
             try:
                 if self._ledger.release_of(charge) is None:
-                    finish(self._ledger, self._bundles, charge, self._compute)
+                    finish(self._ledger, self._bundles, charge, partial(self._compute, process))
             except _Stopped:
                 return
             except (Exception, _TemporaryFailure) as error:  # noqa: BLE001 - disk or ledger may recover
                 _LOG.error("storing failed: %s", type(error).__name__)
-                self._waiting.put(charge)  # still charged, still pending
+                self._waiting.put(charge.principal_id, charge)  # still charged, still pending
                 self._stopping.wait(_PAUSE_SECONDS)
                 continue
             with self._lock:
                 self._known.pop((charge.journal_id, charge.drawn_seq), None)
+                self._load[charge.principal_id] -= 1
 
-    def _compute(self, charge: Charge, draft: Path) -> None:
+    def _compute(self, process: ComputeProcess, charge: Charge, draft: Path) -> None:
         started = time.monotonic()
         try:
-            if not self._computed(charge, draft):
+            if not self._computed(process, charge, draft):
                 raise RuntimeError("the computation failed")
         finally:
             # Wait for the next tick, also after a failure.
             spent = time.monotonic() - started
             self._stopping.wait(-spent % self._tick_seconds)
 
-    def _computed(self, charge: Charge, draft: Path) -> bool:
+    def _computed(self, process: ComputeProcess, charge: Charge, draft: Path) -> bool:
         place = (charge.journal_id, charge.drawn_seq)
         for _ in range(_TRIES):
             try:
                 task = self._task(charge, draft)
-                result = self._process.run_task({**task, "plan": self._known.get(place)})
+                result = process.run_task({**task, "plan": self._known.get(place)})
             except ComputeProcessDiedError:
                 if self._stopping.is_set():
                     raise _Stopped from None
                 continue
             if result.get("temporary"):
-                shutil.rmtree(draft, ignore_errors=True)
+                remove_bundle(draft)
                 raise _TemporaryFailure
             if result.get("beyond_price"):
                 _LOG.error(

@@ -122,6 +122,8 @@ class Charge:
     request: str
     """The canonical request, as JSON."""
     price: Amounts
+    principal_id: int
+    """Principal who ordered it."""
 
     @property
     def drawn_seq(self) -> int:
@@ -175,13 +177,14 @@ def read_pending(connection: Connection) -> list[Charge]:
 
 def charge_of(row: Row[Any]) -> Charge:
     """Return the charge of a row that begins with the columns of `CHARGED`."""
-    journal_id, seq, source_seq, request, *amounts = row[: 4 + len(MEASURES)]
+    journal_id, seq, source_seq, request, principal_id, *amounts = row[: 5 + len(MEASURES)]
     return Charge(
         journal_id=journal_id,
         seq=seq,
         source_seq=source_seq,
         request=request,
         price=Amounts(*amounts),
+        principal_id=principal_id,
     )
 
 
@@ -190,6 +193,7 @@ CHARGED = select(
     entry.c.seq,
     entry.c.source_seq,
     entry.c.detail,
+    entry.c.principal_id,
     *(entry.c[measure] for measure in MEASURES),
 )
 _PENDING = (

@@ -4,6 +4,7 @@ Orders that wait together are decided together, one after the other, under the l
 What is read once for all of them is what each would have read alone.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -39,6 +40,11 @@ KEPT_REFUSALS = 10_000
 are no part of the ledger."""
 
 
+MAX_KEYS = 8
+"""Keys under which a principal may order one request and have each recorded: every key is an entry
+of the ledger, and all but the first are free."""
+
+
 class Refusal(StrEnum):
     """Reason of a refused charge: a closed list, independent of the data."""
 
@@ -49,6 +55,15 @@ class Refusal(StrEnum):
     NOT_ADMITTED = "the principal has no account for this data set and tier"
     DATASET_BUDGET = "the data set's budget does not cover the price"
     OWN_BUDGET = "the principal's budget does not cover the price"
+    KEYS = "the same request is being computed under other keys; repeat one of them"
+
+
+SHARED_WITHOUT_EFFECT = "shared_without_effect"
+RECORDED_REASONS = {
+    **{one.name.lower(): one.value for one in Refusal},
+    SHARED_WITHOUT_EFFECT: "a release was shared with nobody who could not read it before",
+}
+"""Texts of the codes in the table of refusals."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +80,11 @@ class _PriorCharge:
     """Request that was charged before, and by whom."""
 
     seq: int
-    paid_by: set[int]
+    is_stored: bool
+    first_of: dict[int, int]
+    """First charge of each principal that was charged for it."""
+    keys_of: Counter[int]
+    """Number of keys under which each of them has ordered it."""
 
 
 @dataclass
@@ -124,27 +143,23 @@ def charge_all(
             same = known[0] == order.request_sha256
             outcomes.append(known[1] if same else KeyConflictError(order.key))
             continue
-        made = _charge(transaction, state, ids, order)
+        made = _known_without_key(state, ids, order) or _charge(transaction, state, ids, order)
         if isinstance(made, Refusal):
             refusals.append(_refusal_row(ids, order, made))
             outcomes.append(ChargeRefusedError(made))
             continue
+        if isinstance(made, Charge):
+            outcomes.append(made)
+            continue
         entries.append(made)
-        charge = Charge(
-            journal_id=journal_id,
-            seq=made["seq"],
-            source_seq=made["source_seq"],
-            request=order.request_text,
-            price=order.price,
-        )
+        charge = _charge_of_order(ids, order, seq=made["seq"], source_seq=made["source_seq"])
         state.keys[ids.principal_id, order.key] = (order.request_sha256, charge)
         outcomes.append(charge)
     spend(transaction.connection, state.spent)
     if entries:
         transaction.write(entries)
     if refusals:
-        transaction.connection.execute(insert(refusal), refusals)
-        transaction.connection.execute(_FORGET, {"kept": KEPT_REFUSALS})
+        _write_refusals(transaction.connection, refusals)
     return outcomes
 
 
@@ -152,7 +167,37 @@ def already_paid(connection: Connection, ids: OrderIds, order: Order) -> tuple[b
     """Whether the data set, and the principal, were charged for this request before."""
     found = _read_prior(connection, ids.journal_id, {order.request_sha256})
     prior = found.get(order.request_sha256)
-    return prior is not None, prior is not None and ids.principal_id in prior.paid_by
+    return prior is not None, prior is not None and ids.principal_id in prior.first_of
+
+
+def _known_without_key(
+    state: _AdmissionState, ids: OrderIds, order: Order
+) -> Charge | Refusal | None:
+    """Return the charge of a request that its principal has ordered under many keys.
+
+    A further key would be a further entry at no cost, without a bound. The release of such a
+    request is stored and can fail no more: it is returned, and the key is not recorded. While it is
+    computed, the order is refused: were it to fail, a key that is not recorded would be charged.
+    """
+    prior = state.prior.get(order.request_sha256)
+    if prior is None or prior.keys_of[ids.principal_id] < MAX_KEYS or state.refusal(ids, order):
+        return None
+    if not prior.is_stored:
+        return Refusal.KEYS
+    first = prior.first_of[ids.principal_id]
+    source = None if first == prior.seq else prior.seq
+    return _charge_of_order(ids, order, seq=first, source_seq=source)
+
+
+def _charge_of_order(ids: OrderIds, order: Order, *, seq: int, source_seq: int | None) -> Charge:
+    return Charge(
+        journal_id=ids.journal_id,
+        seq=seq,
+        source_seq=source_seq,
+        request=order.request_text,
+        price=order.price,
+        principal_id=ids.principal_id,
+    )
 
 
 def _charge(
@@ -166,7 +211,7 @@ def _charge(
     paying = {}
     if prior is None:
         paying[Refusal.DATASET_BUDGET] = state.accounts[order.tier, None]
-    if prior is None or ids.principal_id not in prior.paid_by:
+    if prior is None or ids.principal_id not in prior.first_of:
         paying[Refusal.OWN_BUDGET] = state.accounts[order.tier, ids.principal_id]
     if (refused := state.pay(paying, order.price)) is not None:
         return refused
@@ -184,8 +229,10 @@ def _charge(
         source_seq=None if prior is None else prior.seq,
         detail=order.request_text,
     )
-    first = state.prior.setdefault(order.request_sha256, _PriorCharge(made["seq"], set()))
-    first.paid_by.add(ids.principal_id)
+    new = _PriorCharge(made["seq"], is_stored=False, first_of={}, keys_of=Counter())
+    first = state.prior.setdefault(order.request_sha256, new)
+    first.first_of.setdefault(ids.principal_id, made["seq"])
+    first.keys_of[ids.principal_id] += 1
     return made
 
 
@@ -223,11 +270,34 @@ def _read_prior(
     """Return which requests were charged before, and by whom, without failed ones."""
     prior: dict[str, _PriorCharge] = {}
     rows = connection.execute(_PRIOR, {"journal": journal_id, "requests": list(requests)})
-    for sha256, principal_id, seq in rows:
-        one = prior.setdefault(sha256, _PriorCharge(seq, set()))
+    for sha256, principal_id, seq, keys, stored in rows:
+        new = _PriorCharge(seq, is_stored=False, first_of={}, keys_of=Counter())
+        one = prior.setdefault(sha256, new)
         one.seq = min(one.seq, seq)  # the first paid for the noise
-        one.paid_by.add(principal_id)
+        one.is_stored = one.is_stored or stored is not None
+        one.first_of[principal_id] = seq
+        one.keys_of[principal_id] = keys
     return prior
+
+
+def record_refusal(
+    connection: Connection, *, principal_id: int, dataset_name: str, code: str
+) -> None:
+    """Record an action of a principal that had no effect, for administrators."""
+    about = select(dataset.c.id).where(dataset.c.name == dataset_name)
+    row = {
+        "principal_id": principal_id,
+        "dataset_id": connection.execute(about).scalar_one(),
+        "request_sha256": "",
+        "code": code,
+        "at": now(),
+    }
+    _write_refusals(connection, [row])
+
+
+def _write_refusals(connection: Connection, rows: list[dict[str, Any]]) -> None:
+    connection.execute(insert(refusal), rows)
+    connection.execute(_FORGET, {"kept": KEPT_REFUSALS})
 
 
 def _refusal_row(ids: OrderIds, order: Order, code: Refusal) -> dict[str, Any]:
@@ -249,9 +319,7 @@ _DISABLED = select(principal.c.id).where(
     principal.c.id.in_(bindparam("principals", expanding=True)),
     principal.c.disabled_at.is_not(None),
 )
-_KNOWN = CHARGED.add_columns(
-    entry.c.principal_id, entry.c.request_key, entry.c.request_sha256
-).where(
+_KNOWN = CHARGED.add_columns(entry.c.request_key, entry.c.request_sha256).where(
     entry.c.journal_id == bindparam("journal"),
     entry.c.request_key.in_(bindparam("keys", expanding=True)),
 )
@@ -259,7 +327,13 @@ _FORGET = delete(refusal).where(
     refusal.c.id <= select(func.max(refusal.c.id)).scalar_subquery() - bindparam("kept")
 )
 _PRIOR = (
-    select(entry.c.request_sha256, entry.c.principal_id, func.min(entry.c.seq))
+    select(
+        entry.c.request_sha256,
+        entry.c.principal_id,
+        func.min(entry.c.seq),
+        func.count(),
+        func.max(release.c.state),
+    )
     .select_from(
         entry.outerjoin(
             release,

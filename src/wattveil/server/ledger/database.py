@@ -1,9 +1,12 @@
 """Connections whose commits are durable, migrations (Alembic), and append-only triggers."""
 
+import math
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from alembic import command, op
 from alembic.config import Config
@@ -13,7 +16,7 @@ from alembic.util.exc import CommandError
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from wattveil.errors import (
@@ -28,6 +31,14 @@ FILE = "ledger.sqlite"
 
 _WAIT_SECONDS = 30
 """Time that SQLite waits for another process, such as an administrator's command."""
+
+MAX_SECONDS = 5.0
+"""Time that PostgreSQL has for a statement of a server."""
+_POOL_SIZE = 10
+_POOL_SECONDS = 30.0
+_KEEPALIVE_SECONDS = 10
+_ACTIVE = 1
+"""State of a connection of libpq whose statement has not ended."""
 
 _CAUSES = {
     "53100": "the disk is full",
@@ -53,18 +64,30 @@ def database_url(folder: Path, database: str | None) -> URL:
     return url.set(drivername="postgresql+psycopg") if "postgresql" in url.drivername else url
 
 
-def connect(url: URL) -> Engine:
-    """Return an engine whose commits are on disk when they return."""
+def connect(url: URL, *, max_seconds: float | None = None) -> Engine:
+    """Return an engine whose commits are on disk when they return.
+
+    With ``max_seconds``, PostgreSQL has this time to accept a connection, and for each statement:
+    one that hangs gives an error. Commands that read a whole ledger have no limit.
+    """
     if url.get_backend_name() == "sqlite":
         engine = create_engine(url, connect_args={"timeout": _WAIT_SECONDS})
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_sqlite)
         return engine
     try:
-        engine = create_engine(url, isolation_level="READ COMMITTED", pool_pre_ping=True)
+        engine = create_engine(
+            url,
+            isolation_level="READ COMMITTED",
+            pool_pre_ping=True,
+            pool_size=_POOL_SIZE,
+            pool_timeout=_POOL_SECONDS if max_seconds is None else max_seconds,
+        )
     except ImportError as error:
         raise MissingExtraError("PostgreSQL", "postgres") from error
     event.listen(engine, "connect", _prepare_postgresql)
+    if max_seconds is not None:
+        event.listen(engine, "do_connect", partial(_connect_in_time, max_seconds))
     return engine
 
 
@@ -73,8 +96,10 @@ def writing(engine: Engine) -> Engine:
     return engine.execution_options(wattveil_writes=True)
 
 
-def cause_of(error: DBAPIError) -> str:
+def cause_of(error: SQLAlchemyError) -> str:
     """Return why the database failed, without the values of the statement."""
+    if not isinstance(error, DBAPIError):
+        return "no connection to the database is free"
     state = getattr(error.orig, "sqlstate", None)
     cause = state or str(error.orig)
     kind = type(error.orig).__name__ if error.orig is not None else "unknown"
@@ -92,10 +117,45 @@ def _begin_sqlite(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
+def _connect_in_time(
+    max_seconds: float, _: object, __: object, given: list[Any], options: dict[str, Any]
+) -> DBAPIConnection:
+    """Connect to PostgreSQL; each wait for it is limited, on this side of the connection.
+
+    A limit on its own side would not end the wait for a database that hangs.
+    """
+    import psycopg  # noqa: PLC0415 - needs the extra
+
+    class TimedConnection(psycopg.Connection[Any]):
+        def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:  # noqa: ANN401 - psycopg's own
+            try:
+                return super().wait(
+                    gen, interval, timeout=max_seconds if timeout is None else timeout
+                )
+            except psycopg.OperationalError:
+                if not self.closed and self.pgconn.transaction_status == _ACTIVE:
+                    self.pgconn.finish()  # its answer may still come: it is not used again
+                raise
+
+    limits = {
+        "connect_timeout": max(1, math.ceil(max_seconds)),
+        "keepalives_idle": _KEEPALIVE_SECONDS,
+        "keepalives_interval": _KEEPALIVE_SECONDS,
+        "keepalives_count": 2,
+    }
+    made: Any = TimedConnection.connect(*given, **{**limits, **options})
+    return made  # type: ignore[no-any-return]
+
+
 def _prepare_postgresql(connection: DBAPIConnection, _: ConnectionPoolEntry) -> None:
     # Whatever the default of the server is: a charge must survive a power failure.
     cursor = connection.cursor()
     cursor.execute("SET synchronous_commit TO on")
+    # The session of a server that is gone, and with it its locks, ends soon.
+    cursor.execute(f"SET tcp_keepalives_idle TO {_KEEPALIVE_SECONDS}")
+    cursor.execute(f"SET tcp_keepalives_interval TO {_KEEPALIVE_SECONDS}")
+    cursor.execute("SET tcp_keepalives_count TO 2")
+    cursor.execute("SET idle_in_transaction_session_timeout TO '60s'")
     cursor.close()
     connection.commit()
 

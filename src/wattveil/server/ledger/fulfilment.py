@@ -25,6 +25,8 @@ from wattveil.server.ledger.order import Order
 BUNDLES_FOLDER = "releases"
 """Folder of the bundles, in the data folder of a server."""
 
+ARCHIVE = ".zip"
+
 Compute = Callable[[Charge, Path], None]
 """Computes the release of a charge, and writes a folder durably, as `write_bundle` does."""
 
@@ -47,8 +49,8 @@ class BundleStore:
     def clear(self, named: set[str]) -> None:
         """Remove every bundle that the ledger does not name; only while no worker runs."""
         for path in self.folder.iterdir():
-            if path.name not in named:
-                shutil.rmtree(path)
+            if path.name.removesuffix(ARCHIVE) not in named:
+                _remove(path)
 
 
 def answer(ledger: Ledger, bundles: BundleStore, order: Order, compute: Compute) -> Release:
@@ -76,8 +78,27 @@ def finish(ledger: Ledger, bundles: BundleStore, charge: Charge, compute: Comput
         outcome = Release(state=ReleaseState.FAILED)
     stored = ledger.store(charge, outcome)
     if stored.payload_ref != draft.name:
-        shutil.rmtree(draft, ignore_errors=True)
+        remove_bundle(draft)
     return stored
+
+
+def archive_of(bundle: Path) -> Path:
+    """Return the place of the archive of a bundle: beside it, since a bundle never changes."""
+    return bundle.with_name(bundle.name + ARCHIVE)
+
+
+def remove_bundle(bundle: Path) -> None:
+    """Remove a bundle and its archive, as far as they are there."""
+    _remove(bundle)
+    _remove(archive_of(bundle))
+
+
+def _remove(path: Path) -> None:
+    """Remove a folder or a file, if it is there."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def resume(ledger: Ledger, bundles: BundleStore, compute: Compute) -> int:

@@ -17,6 +17,7 @@
 (Amounts(rho=0, epsilon=0, delta=0, eta=0), None)
 """
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -25,6 +26,7 @@ from typing import Self, TypeVar
 
 from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from wattveil.errors import InvalidParameterError, LedgerUnavailableError
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
@@ -34,7 +36,13 @@ from wattveil.server.ledger.accounts import Account, Charge, Release, read_accou
 from wattveil.server.ledger.administration import PrincipalKind
 from wattveil.server.ledger.admission import OrderIds, already_paid
 from wattveil.server.ledger.amounts import Allowance
-from wattveil.server.ledger.database import cause_of, connect, database_url, migrate
+from wattveil.server.ledger.database import (
+    MAX_SECONDS,
+    cause_of,
+    connect,
+    database_url,
+    migrate,
+)
 from wattveil.server.ledger.high_water_mark import HighWaterMark, count_stored
 from wattveil.server.ledger.journal import LedgerTransaction
 from wattveil.server.ledger.ledger_tables import dataset, release
@@ -42,6 +50,9 @@ from wattveil.server.ledger.order import Order, check_name
 from wattveil.server.ledger.writer import Writer
 
 T = TypeVar("T")
+
+_HUNG_SECONDS = 1.0
+"""After an error that took longer, reads are refused for this time."""
 
 
 class Ledger(AbstractContextManager["Ledger"]):
@@ -57,6 +68,9 @@ class Ledger(AbstractContextManager["Ledger"]):
             high_water_mark.stored = count_stored(connection)
         self._writer = Writer(engine, high_water_mark)
         self._order_ids: dict[tuple[str, str], OrderIds] = {}
+        self._hung_until = 0.0
+        self.writes = 0
+        """Number of calls of `write`: what was read before one of them may have changed."""
 
     @classmethod
     def open(cls, folder: Path, database: str | None = None) -> Self:
@@ -120,7 +134,7 @@ class Ledger(AbstractContextManager["Ledger"]):
 
     def disable_principal(self, name: str) -> None:
         """Disable a principal; its releases stay readable to administrators."""
-        self._writer.run(partial(administration.disable_principal, name=name))
+        self.write(partial(administration.disable_principal, name=name))
 
     def open_dataset(
         self,
@@ -190,9 +204,12 @@ class Ledger(AbstractContextManager["Ledger"]):
 
         ``linked_to`` names a data set whose journal is touched; a new journal needs none.
         """
-        return self._writer.run(
-            work, journal_id=0 if linked_to is None else self._journal(linked_to)
-        )
+        try:
+            return self._writer.run(
+                work, journal_id=0 if linked_to is None else self._journal(linked_to)
+            )
+        finally:
+            self.writes += 1
 
     # --- charge, then compute, then store ---------------------------------------------------------
 
@@ -253,15 +270,24 @@ class Ledger(AbstractContextManager["Ledger"]):
         with self.reading() as connection:
             return already_paid(connection, ids, order)
 
+    def principal_id(self, order: Order) -> int:
+        """Return the number of the principal of an order."""
+        return self._resolve(order).principal_id
+
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """Return a connection for reading."""
         if self._writer.closed:
             raise LedgerUnavailableError("it is closed")
+        started = time.monotonic()
+        if started < self._hung_until:
+            raise LedgerUnavailableError("the database did not respond a moment ago")
         try:
             with self.engine.connect() as connection:
                 yield connection
-        except DBAPIError as error:
+        except (DBAPIError, PoolTimeoutError) as error:
+            if time.monotonic() - started > _HUNG_SECONDS:  # others need not wait for it as well
+                self._hung_until = time.monotonic() + _HUNG_SECONDS
             raise LedgerUnavailableError(cause_of(error)) from None
 
     def _journal(self, name: str) -> int:
@@ -292,12 +318,15 @@ def _open(folder: Path, database: str | None) -> tuple[Engine, HighWaterMark]:
     """Connect, and migrate the tables."""
     if not folder.is_dir():
         raise InvalidParameterError("data", "a folder that exists", str(folder))
-    engine = connect(database_url(folder, database))
+    url = database_url(folder, database)
+    unlimited, engine = connect(url), connect(url, max_seconds=MAX_SECONDS)
     try:
-        migrate(engine)
+        migrate(unlimited)
         return engine, HighWaterMark(folder)
     except BaseException as error:
         engine.dispose()
         if isinstance(error, DBAPIError):
             raise LedgerUnavailableError(cause_of(error)) from None
         raise
+    finally:
+        unlimited.dispose()

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from wattveil.errors import LedgerUnavailableError, WattveilError
 from wattveil.server.ledger.accounts import Charge
@@ -149,7 +150,7 @@ def _attempt(transaction: LedgerTransaction, work: Callable[[LedgerTransaction],
 
 def _shown(error: Exception) -> Exception:
     """Return the error that is raised to the callers."""
-    if isinstance(error, DBAPIError):
+    if isinstance(error, DBAPIError | PoolTimeoutError):
         return LedgerUnavailableError(cause_of(error))
     if isinstance(error, OSError):  # the charge is durable: the same key finds it
         return LedgerUnavailableError("the high-water mark cannot be written")

@@ -1,0 +1,340 @@
+"""Response times of the server beside a bare FastAPI route, and under attacks, in one run.
+
+    PYTHONPATH=. python benchmarks/bench_server.py            # all parts, about five minutes
+    PYTHONPATH=. python benchmarks/bench_server.py --part routes --rounds 4
+
+Both servers are processes of this machine, and the client is a third: the same requests go to one
+and to the other in turn, a batch at a time, so that other work of the machine slows both. Times
+are of one request on a connection that is kept open, CPU times those of the server's process.
+
+* ``routes``: ``/healthz`` and ``/v1/me`` at 1, 16 and 200 connections, as multiples of the bare
+  route; 10,000 requests at 200 connections, and how many of them failed.
+* ``attacks``: an analyst reads her budget while somebody else misuses the server; the 99th
+  percentile as a multiple of that of quiet batches in between.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.live_server import put_profiles, registration
+from wattveil.server.client import Transport
+
+BARE = """
+import socket, sys, uvicorn
+from fastapi import FastAPI
+app = FastAPI()
+
+@app.get("/bare")
+async def bare() -> dict[str, str]:
+    return {"status": "ok"}
+
+# With its protocol named, so that asyncio turns Nagle's algorithm off.
+listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+listener.bind(("127.0.0.1", 0))
+listener.listen(2048)
+print(listener.getsockname()[1], flush=True)
+config = uvicorn.Config(app, http="h11", loop="asyncio", access_log=False, log_level="error")
+uvicorn.Server(config).run(sockets=[listener])
+"""
+SERVE = """
+import sys
+from wattveil.server.auth import access
+access._REQUEST_RATE = access.Rate(1e9, 1e9)
+access.Limits.__dataclass_fields__["requests"].default = access._REQUEST_RATE
+access.Limits.__init__.__kwdefaults__["requests"] = access._REQUEST_RATE
+from wattveil.cli import app
+app()
+"""
+"""`wattveil serve` without the limit of requests per second, which would be what is measured."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server process."""
+
+    process: subprocess.Popen[str]
+    port: int
+    token: str = ""
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time of the process, without its children."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def start(code: str, *arguments: str) -> subprocess.Popen[str]:
+    """Start Python code as a process."""
+    return subprocess.Popen(  # noqa: S603 - code of this file
+        [sys.executable, "-c", code, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+def line_of(process: subprocess.Popen[str]) -> str:
+    """Return the next line that a process prints."""
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def head(
+    path: str, token: str = "", method: str = "GET", body: bytes = b"", more: str = ""
+) -> bytes:
+    """Return a request as bytes."""
+    lines = [f"{method} {path} HTTP/1.1", "Host: here"]
+    if token:
+        lines.append(f"Authorization: Bearer {token}")
+    if body:
+        lines += [f"Content-Length: {len(body)}", "Content-Type: application/json"]
+    return ("\r\n".join(lines) + "\r\n" + more + "\r\n").encode() + body
+
+
+async def answer(reader: asyncio.StreamReader) -> int:
+    """Read one response, and return its status."""
+    start_of = await reader.readuntil(b"\r\n\r\n")
+    length = re.search(rb"content-length: ([0-9]+)", start_of, re.IGNORECASE)
+    if length is not None:
+        await reader.readexactly(int(length[1]))
+    return int(start_of[9:12])
+
+
+async def batch(
+    port: int, request: bytes, *, connections: int, requests: int
+) -> tuple[np.ndarray, int]:
+    """Send requests on connections that stay open; return their times, and how many failed."""
+    times: list[float] = []
+    failed = 0
+    left = requests
+
+    async def client() -> None:
+        nonlocal failed, left
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            while left > 0:
+                left -= 1
+                began = time.perf_counter()
+                writer.write(request)
+                try:
+                    status = await answer(reader)
+                except (OSError, asyncio.IncompleteReadError):
+                    failed += 1
+                    return
+                times.append(time.perf_counter() - began)
+                failed += status != HTTPStatus.OK
+        finally:
+            writer.close()
+
+    await asyncio.gather(*(client() for _ in range(connections)))
+    return np.array(times), failed
+
+
+async def compare_routes(bare: Server, ours: Server, *, rounds: int) -> list[dict[str, Any]]:
+    """Return the times of both routes as multiples of the bare one."""
+    found = []
+    routes = {"/healthz": head("/healthz"), "/v1/me": head("/v1/me", ours.token)}
+    for connections, requests in ((1, 300), (16, 800), (200, 1600)):
+        times: dict[str, list[np.ndarray]] = {"bare": [], **{name: [] for name in routes}}
+        cpu = dict.fromkeys(times, 0.0)
+        failed = 0
+        for number in range(rounds + 1):
+            for name, measured in times.items():
+                server = bare if name == "bare" else ours
+                request = routes.get(name, head("/bare"))
+                before = server.cpu_seconds()
+                got, wrong = await batch(
+                    server.port, request, connections=connections, requests=requests
+                )
+                if number:  # the first round warms up
+                    measured.append(got)
+                    cpu[name] += server.cpu_seconds() - before
+                    failed += wrong
+        base = np.concatenate(times["bare"])
+        for name in routes:
+            own = np.concatenate(times[name])
+            row = {"route": name, "connections": connections, "requests": len(own)}
+            for share in (50, 99):
+                ratio = np.percentile(own, share) / np.percentile(base, share)
+                row[f"p{share}_ms"] = round(1e3 * float(np.percentile(own, share)), 2)
+                row[f"p{share}_ratio"] = round(float(ratio), 2)
+            row["cpu_ratio"] = round(cpu[name] / cpu["bare"], 2)
+            row["failed"] = failed
+            found.append(row)
+            show(row)
+    return found
+
+
+async def many_requests(ours: Server) -> dict[str, Any]:
+    """Return how many of 10,000 requests at 200 connections failed."""
+    request = head("/v1/me", ours.token)
+    times, failed = await batch(ours.port, request, connections=200, requests=10_000)
+    row = {"part": "10,000 requests at 200 connections", "answered": len(times), "failed": failed}
+    show(row)
+    return row
+
+
+# --- attacks --------------------------------------------------------------------------------------
+
+Attack = Callable[[int], Coroutine[Any, Any, None]]
+"""One client of an attack, which goes on until it is cancelled; its number."""
+
+
+@asynccontextmanager
+async def going_on(attack: Attack, clients: int) -> AsyncIterator[None]:
+    """Run the clients of an attack."""
+    tasks = [asyncio.create_task(attack(number)) for number in range(clients)]
+    await asyncio.sleep(1.0)  # it has begun
+    try:
+        yield
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def attacks_on(server: Server, token: str, release: str) -> dict[str, tuple[Attack, int]]:
+    """Return what one analyst, or a stranger, can do, with its number of clients."""
+    numbers = iter(range(10**9))
+
+    async def repeated(make: Callable[[], bytes]) -> None:
+        while True:
+            try:
+                reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            except OSError:
+                await asyncio.sleep(0.01)
+                continue
+            try:
+                while True:
+                    writer.write(make())
+                    await answer(reader)
+            except (OSError, asyncio.IncompleteReadError):
+                pass
+            finally:
+                writer.close()
+
+    def order() -> bytes:
+        number = next(numbers)
+        body = json.dumps({"epsilon": 0.002 + number * 1e-9, "products": ["load"]}).encode()
+        key = f"Idempotency-Key: flood-{number}\r\n"
+        return head("/v1/datasets/homes/releases", token, "POST", body, key)
+
+    def paid() -> bytes:
+        body = json.dumps({"epsilon": 0.05, "products": ["load"]}).encode()
+        key = f"Idempotency-Key: again-{next(numbers)}\r\n"
+        return head("/v1/datasets/homes/releases", token, "POST", body, key)
+
+    async def idle(_: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        try:
+            await reader.read(1)
+        finally:
+            writer.close()
+        await idle(_)
+
+    bundle = head(f"/v1/releases/{release}/bundle.zip", token)
+    return {
+        "1,100 idle connections": (idle, 1100),
+        "60 downloads at a time": (lambda _: repeated(lambda: bundle), 60),
+        "orders without end": (lambda _: repeated(order), 8),
+        "new keys of a paid request": (lambda _: repeated(paid), 8),
+        "lists of releases": (lambda _: repeated(lambda: head("/v1/releases", token)), 8),
+        "invalid tokens": (lambda _: repeated(lambda: head("/v1/me", "x")), 16),
+    }
+
+
+async def compare_attacks(
+    ours: Server, tokens: dict[str, str], release: str, *, rounds: int
+) -> None:
+    """Print how much slower another analyst is while an attack goes on."""
+    request = head("/v1/datasets/homes/budget", tokens["bob"])
+    for name, (attack, clients) in attacks_on(ours, tokens["eve"], release).items():
+        quiet, busy = [], []
+        failed = 0
+        for _ in range(rounds):
+            got, _wrong = await batch(ours.port, request, connections=4, requests=200)
+            quiet.append(got)
+            async with going_on(attack, clients):
+                got, wrong = await batch(ours.port, request, connections=4, requests=200)
+                busy.append(got)
+                failed += wrong
+        before, after = np.concatenate(quiet), np.concatenate(busy)
+        row: dict[str, Any] = {"attack": name, "clients": clients, "failed": failed}
+        for share in (50, 99):
+            row[f"p{share}_quiet_ms"] = round(1e3 * float(np.percentile(before, share)), 1)
+            row[f"p{share}_ms"] = round(1e3 * float(np.percentile(after, share)), 1)
+        row["p99_ratio"] = round(row["p99_ms"] / row["p99_quiet_ms"], 2)
+        show(row)
+
+
+def show(row: dict[str, Any]) -> None:
+    """Print a row as it is found."""
+    sys.stdout.write(json.dumps(row) + "\n")
+    sys.stdout.flush()
+
+
+def furnish(server: Server) -> tuple[dict[str, str], str]:
+    """Register data, admit two analysts, and make one release of one of them."""
+    owner = Transport(f"http://127.0.0.1:{server.port}", server.token)
+    owner.post("/v1/admin/datasets", registration("homes.parquet"))
+    tokens = {}
+    for name in ("bob", "eve"):
+        tokens[name] = owner.post("/v1/admin/principals", {"name": name})["token"]
+        budget = {"allowance": {"epsilon": 3.0, "delta": 1e-6}, "reason": "r", "principal": name}
+        owner.post("/v1/admin/datasets/homes/budgets", budget)
+    eve = Transport(f"http://127.0.0.1:{server.port}", tokens["eve"])
+    key = {"Idempotency-Key": "first"}
+    body = {"epsilon": 0.05, "products": ["load"]}
+    release = eve.post("/v1/datasets/homes/releases", body, key)["id"]
+    while eve.get(f"/v1/releases/{release}")["state"] == "computing":
+        time.sleep(0.1)
+    return tokens, str(release)
+
+
+def main() -> None:
+    """Start both servers, and compare."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--part", choices=["routes", "attacks"])
+    parser.add_argument("--rounds", type=int, default=5)
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        put_profiles(Path(folder))
+        first = start(BARE)
+        second = start(SERVE, "serve", "--data", folder, "--port", "0")
+        try:
+            bare = Server(first, int(line_of(first)))
+            token = re.search(r"wattveil_\S+", line_of(second))
+            port = re.search(r":([0-9]+)$", line_of(second).strip())
+            assert token is not None
+            assert port is not None
+            ours = Server(second, int(port[1]), token[0])
+            show({"load_average": os.getloadavg()[0]})
+            if chosen.part != "attacks":
+                asyncio.run(compare_routes(bare, ours, rounds=chosen.rounds))
+                asyncio.run(many_requests(ours))
+            if chosen.part != "routes":
+                tokens, release = furnish(ours)
+                asyncio.run(compare_attacks(ours, tokens, release, rounds=chosen.rounds))
+            show({"load_average": os.getloadavg()[0]})
+        finally:
+            for process in (first, second):
+                process.kill()
+                process.wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+"""Connections: how many are open, which one gives way, and how long each may take.
+
+An event loop accepts connections up to a limit below that of the descriptors of the process. At the
+limit a new connection takes the place of one that the server does not work for: a connection that
+has not sent its request, is in the handshake of TLS, sends a body or does not read its response. So
+idle connections, however many, do not keep others out.
+"""
+
+import asyncio
+import logging
+import resource
+import socket
+import ssl
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+_MAX_CONNECTIONS = 1000
+_RESERVED_DESCRIPTORS = 256
+"""For the ledger, files that are sent, and compute processes."""
+_MAX_HANDSHAKE_SECONDS = 5.0
+"""Time limit of the handshake of TLS; asyncio's own is a minute."""
+_MAX_HEAD_SECONDS = 10.0
+"""Time limit of a request head, from the connection or the last response."""
+_MAX_UNREAD_SECONDS = 60.0
+"""Time limit for the client to read a piece of a response."""
+_BATCH = 64
+"""Connections that are accepted in one turn of the event loop."""
+_PAUSE_SECONDS = 0.1
+"""Pause after an accept that failed for lack of descriptors or memory."""
+
+_LOG = logging.getLogger("wattveil.server")
+
+
+def max_connections() -> int:
+    """Return the number of connections for which the process has descriptors."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return _MAX_CONNECTIONS
+    return max(1, min(_MAX_CONNECTIONS, soft - _RESERVED_DESCRIPTORS))
+
+
+def raise_descriptor_limit() -> None:
+    """Raise the limit of descriptors as far as the process may, and as this server needs."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MAX_CONNECTIONS + _RESERVED_DESCRIPTORS
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+class TimeoutProtocol(H11Protocol):
+    """uvicorn's protocol, with time limits for request heads and for slow readers.
+
+    uvicorn's own limit ends with the first byte of a head.
+    """
+
+    _clock: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
+    _released: Callable[[], None] | None = None
+
+    @property
+    def is_evictable(self) -> bool:
+        """Whether the connection waits for its client, rather than the client for the server."""
+        if getattr(self.cycle, "response_complete", True):  # None before the first request
+            return True
+        return bool(self.cycle.more_body or self.flow.write_paused)
+
+    def call_when_lost(self, released: Callable[[], None]) -> None:
+        """Set what is called at the end of the connection."""
+        self._released = released
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        """Start the time limit of the first request."""
+        super().connection_made(transport)
+        connected = transport.get_extra_info("socket")
+        if connected is not None and connected.family in (socket.AF_INET, socket.AF_INET6):
+            # A response is several small writes; Nagle's algorithm would delay the last by 40 ms.
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._wait()
+
+    def on_response_complete(self) -> None:
+        """Start the time limit of the next request."""
+        super().on_response_complete()
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Cancel all time limits."""
+        self._stop_waiting()
+        self._forget_unread()
+        super().connection_lost(exc)
+        if self._released is not None:
+            self._released()
+
+    def pause_writing(self) -> None:
+        """Start the time limit of a slow reader."""
+        super().pause_writing()
+        self._forget_unread()
+        self._unread = self.loop.call_later(_MAX_UNREAD_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Cancel the time limit of a slow reader."""
+        self._forget_unread()
+        super().resume_writing()
+
+    def _wait(self) -> None:
+        self._stop_waiting()
+        self._clock = self.loop.call_later(_MAX_HEAD_SECONDS, self._close_if_idle)
+
+    def _stop_waiting(self) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+
+    def _forget_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+
+    def _close_if_idle(self) -> None:
+        """Close, unless a request is being handled: the middleware limits the time of its body."""
+        if getattr(self.cycle, "response_complete", True):  # None before the first request
+            self.transport.close()
+
+
+class _Slot:
+    """Place of one connection, from its acceptance to its end."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.handshake: asyncio.Task[None] | None = None
+        self.protocol: TimeoutProtocol | None = None
+
+    @property
+    def is_evictable(self) -> bool:
+        return self.protocol is None or self.protocol.is_evictable
+
+    def evict(self) -> None:
+        """Close the connection at once."""
+        if self.protocol is not None and self.protocol.transport is not None:
+            self.protocol.transport.abort()
+        elif self.handshake is not None:
+            self.handshake.cancel()
+
+
+class Acceptor:
+    """Accepts the connections of one listening socket, as many as there are places."""
+
+    def __init__(
+        self,
+        make_protocol: Callable[[], TimeoutProtocol],
+        listener: socket.socket,
+        tls: ssl.SSLContext | None,
+    ) -> None:
+        self._make_protocol, self._listener, self._tls = make_protocol, listener, tls
+        self._max = max_connections()
+        self._slots: dict[_Slot, None] = {}  # the oldest first
+        self._addresses: Counter[str] = Counter()
+        self._loop = asyncio.get_running_loop()
+        self._is_closed = False
+        self._is_full = False
+        listener.settimeout(0.0)  # as asyncio needs it
+        self._listen()
+
+    def close(self) -> None:
+        """Accept no further connection."""
+        self._is_closed = True
+        self._loop.remove_reader(self._listener)
+
+    async def wait_closed(self) -> None:
+        """Return at once: nothing is accepted any more."""
+
+    def _listen(self) -> None:
+        if not self._is_closed:
+            self._loop.add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
+        """Accept connections that wait, a batch of them: then others take their turn."""
+        for _ in range(_BATCH):
+            if not self._has_place():
+                self._is_full = True  # until one ends
+                self._loop.remove_reader(self._listener)
+                return
+            try:
+                connected, address = self._listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:  # the machine is out of descriptors or memory
+                _LOG.error("a connection cannot be accepted: %s", type(error).__name__)
+                self._loop.remove_reader(self._listener)
+                self._loop.call_later(_PAUSE_SECONDS, self._listen)
+                return
+            connected.settimeout(0.0)
+            slot = _Slot(str(address[0]) if isinstance(address, tuple) else "")
+            self._slots[slot] = None
+            self._addresses[slot.address] += 1
+            slot.handshake = self._loop.create_task(self._connect(slot, connected))
+
+    def _has_place(self) -> bool:
+        """Whether there is a place; a connection that the server does not work for gives way."""
+        if len(self._slots) < self._max:
+            return True
+        slot = self._evictable()
+        if slot is None:
+            return False
+        slot.evict()
+        self._release(slot)
+        return True
+
+    def _evictable(self) -> _Slot | None:
+        """Return the oldest connection to close, of the address that has most of them."""
+        candidates = [slot for slot in self._slots if slot.is_evictable]
+        most = max((self._addresses[slot.address] for slot in candidates), default=0)
+        return next((slot for slot in candidates if self._addresses[slot.address] == most), None)
+
+    async def _connect(self, slot: _Slot, connected: socket.socket) -> None:
+        """Make the protocol of a connection, after the handshake of TLS if there is one."""
+        protocol = self._make_protocol()
+        protocol.call_when_lost(lambda: self._release(slot))
+        limit: dict[str, Any] = {}
+        if self._tls is not None:
+            limit["ssl_handshake_timeout"] = _MAX_HANDSHAKE_SECONDS
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: protocol, connected, ssl=self._tls, **limit
+            )
+            slot.protocol = protocol
+        except (OSError, asyncio.CancelledError):  # also what TLS refuses
+            connected.close()
+            self._release(slot)
+
+    def _release(self, slot: _Slot) -> None:
+        if slot in self._slots:
+            del self._slots[slot]
+            self._addresses[slot.address] -= 1
+            if not self._addresses[slot.address]:
+                del self._addresses[slot.address]
+            if self._is_full:
+                self._is_full = False
+                self._listen()
+
+
+class ServerLoop(asyncio.SelectorEventLoop):
+    """Event loop whose servers limit their connections."""
+
+    async def create_server(self, protocol_factory: Any, *_: Any, **options: Any) -> Any:  # noqa: ANN401 - asyncio's own
+        """Accept connections of a socket that listens; uvicorn gives no other."""
+        return Acceptor(protocol_factory, options["sock"], options["ssl"])

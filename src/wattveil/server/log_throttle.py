@@ -1,0 +1,47 @@
+"""Repeated log lines: the first few of each kind are written, the others counted.
+
+A fault that repeats with every connection would otherwise fill the disk of the log.
+"""
+
+import logging
+import time
+from dataclasses import dataclass
+
+_KEPT = 5
+_WINDOW_SECONDS = 10.0
+_REMEMBERED = 1000
+
+
+@dataclass
+class _Repeats:
+    since: float
+    seen: int = 0
+
+
+class LogThrottle(logging.Filter):
+    """Writes at most five warnings or errors of a kind in ten seconds.
+
+    A kind is a logger with a message before its values are filled in. The first line of the next
+    period states how many were left out. Lines below a warning are written in any case.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kinds: dict[tuple[str, str], _Repeats] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a line is written."""
+        if record.levelno < logging.WARNING:
+            return True
+        now, kind = time.monotonic(), (record.name, str(record.msg))
+        if len(self._kinds) > _REMEMBERED:
+            self._kinds.clear()
+        repeats = self._kinds.setdefault(kind, _Repeats(now))
+        if now - repeats.since > _WINDOW_SECONDS:
+            left_out = repeats.seen - _KEPT
+            if left_out > 0:
+                record.msg = f"{record.getMessage()} ({left_out} such lines were left out)"
+                record.args = ()
+            repeats.since, repeats.seen = now, 0
+        repeats.seen += 1
+        return repeats.seen <= _KEPT

@@ -1,0 +1,116 @@
+"""A database that hangs, and a second server on a copy of the data folder."""
+
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from tests.integration.conftest import Place
+from tests.live_server import QUICK, Running, furnish, refused, serving
+from tests.postgres import postgres_server, require_postgres
+from tests.sample_ledgers import broken
+from wattveil.errors import InvalidParameterError
+from wattveil.server.http.problems import Code
+from wattveil.server.ledger import ledger, server_lease
+from wattveil.server.server_state import ServerState
+
+MANY = 60
+"""More than the server has threads, and many more than it has connections to the database."""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes as Linux does")
+def test_a_hung_database_is_stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It accepts connections and never answers: 503 to all, and no hang."""
+    require_postgres()
+    monkeypatch.setattr(ledger, "MAX_SECONDS", 1.0)
+    with (
+        postgres_server() as database,
+        serving(tmp_path, database.address) as running,
+        ThreadPoolExecutor(MANY) as pool,
+    ):
+        furnish(running)
+        first = running.order("before", QUICK)
+        assert running.finished(first.json["id"])["state"] == "ok"
+        with database.hung():
+            waiting = [pool.submit(running.send, "GET", "/v1/me", as_="ann") for _ in range(MANY)]
+            ordered = pool.submit(running.order, "meanwhile", {**QUICK, "epsilon": 0.1})
+            assert running.send("GET", "/healthz").status == HTTPStatus.OK
+            for one in (*waiting, ordered):  # without a limit, these would wait for ever
+                refused(one.result(), Code.UNAVAILABLE)
+        until_ok(running)
+        again = running.order("meanwhile", {**QUICK, "epsilon": 0.1})
+        assert running.finished(again.json["id"])["state"] == "ok"
+        assert running.order("before", QUICK).json["id"] == first.json["id"]
+        assert broken(running.state.ledger) == []
+
+
+def until_ok(running: Running) -> None:
+    """Wait until the server has its database, and the lease of it, again."""
+    while running.send("GET", "/v1/me", as_="ann").status != HTTPStatus.OK:
+        time.sleep(0.05)
+    wait_for(running.state.lease, held=True)
+
+
+def wait_for(lease: server_lease.ServerLease, *, held: bool) -> None:
+    """Wait until a lease is held, or is not."""
+    while lease.is_held is not held:
+        time.sleep(0.01)
+
+
+def test_a_database_has_one_server(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy of the data folder names the same database: the second server does not start."""
+    monkeypatch.setattr(server_lease, "_PATIENCE_SECONDS", 0.5)
+    database = place.database or f"sqlite:///{place.folder}/named.sqlite"
+    own, copy = place.folder / "own", place.folder / "copy"
+    own.mkdir()
+    with ServerState.open(own, database) as first:
+        first.ledger.write(lambda _: None)
+        shutil.copytree(own, copy)
+        with pytest.raises(InvalidParameterError, match="no other server uses"):
+            ServerState.open(copy, database)
+        assert first.lease.is_held
+    ServerState.open(copy, database).close()
+
+
+@pytest.mark.parametrize("place", ["postgresql"], indirect=True)
+def test_a_killed_server_leaves_no_lease(place: Place) -> None:
+    """The database notices the end of the process: the next one starts."""
+    assert place.database is not None
+    script = (
+        "import os, sys, signal; from pathlib import Path;"
+        "from wattveil.server.server_state import ServerState;"
+        "ServerState.open(Path(sys.argv[1]), sys.argv[2]); os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    command = [sys.executable, "-c", script, str(place.folder), place.database]
+    assert subprocess.run(command, check=False, timeout=300).returncode == -9
+    ServerState.open(place.folder, place.database).close()
+
+
+@pytest.mark.parametrize("place", ["postgresql"], indirect=True)
+def test_a_server_without_its_lease_accepts_no_order(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its session was ended and another server took the lease: orders are refused, not charged."""
+    monkeypatch.setattr(server_lease, "_CHECK_SECONDS", 0.05)
+    with serving(place.folder, place.database) as running:
+        furnish(running)
+        lease = running.state.lease
+        with monkeypatch.context() as other:
+            other.setattr(lease, "_take", lambda: False)  # another server was faster
+            with running.state.ledger.reading() as connection:
+                connection.execute(_END_SESSION)
+            wait_for(lease, held=False)
+            refused(running.order("k", QUICK), Code.UNAVAILABLE)
+        wait_for(lease, held=True)
+        assert running.order("k", QUICK).status == HTTPStatus.ACCEPTED
+
+
+_END_SESSION = text(
+    "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted"
+)
