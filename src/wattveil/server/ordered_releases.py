@@ -16,6 +16,7 @@ from wattveil.server.ledger.administration import principal_id
 from wattveil.server.ledger.journal import EntryKind, LedgerTransaction, now
 from wattveil.server.ledger.ledger import Ledger
 from wattveil.server.ledger.ledger_tables import dataset, entry, principal, share
+from wattveil.server.observe.request_record import SecurityEvent, security_event
 
 ANY_PRINCIPAL = "*"
 """Reader that stands for all principals."""
@@ -115,6 +116,7 @@ def share_release(ledger: Ledger, ordered: OrderedRelease, *, reader: str, by: s
         transaction.connection.execute(row)
 
     ledger.write(write)
+    security_event(SecurityEvent.RELEASE_SHARED, by, about=ordered.id, reader=reader)
 
 
 def readers(connection: Connection, ordered: OrderedRelease) -> list[str]:

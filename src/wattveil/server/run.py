@@ -2,12 +2,12 @@
 
 import asyncio
 import ipaddress
-import logging
 import os
 import resource
 import signal
 import socket
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -19,6 +19,8 @@ from wattveil.errors import InvalidParameterError
 from wattveil.server.auth.principals import FIRST_ADMIN
 from wattveil.server.http.app import make_app
 from wattveil.server.http.middleware import TimeoutProtocol
+from wattveil.server.observe.json_logs import set_up_logs
+from wattveil.server.observe.tracing import RequestTracer
 from wattveil.server.server_state import ServerState
 
 _ENDINGS = (signal.SIGINT, signal.SIGTERM)
@@ -42,19 +44,22 @@ def run(
     """Serve a data folder. Returns when the server was stopped and has closed everything."""
     way = transport(tls, behind_proxy)
     check_host(host, protected=tls != (None, None) or behind_proxy is not None)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    logging.getLogger("alembic").setLevel(logging.WARNING)  # its lines would hide the first token
+    set_up_logs()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a memory dump would contain tokens
     os.umask(0o077)  # files are readable by their owner alone
     data.mkdir(mode=0o700, exist_ok=True)
     for told in _ENDINGS:
         signal.signal(told, _end)
-    with _listening(host, port) as listener, ServerState.open(data, database) as state:
+    with (
+        RequestTracer.from_environment() or nullcontext() as tracer,
+        _listening(host, port) as listener,
+        ServerState.open(data, database) as state,
+    ):
         if state.first_admin_token is not None:
             echo(f"Token of {FIRST_ADMIN}, shown this once: {state.first_admin_token}")
         scheme = "http" if tls == (None, None) else "https"
         echo(f"Serving {data} at {scheme}://{host}:{listener.getsockname()[1]}")
-        config = configured(make_app(state), **way)
+        config = configured(make_app(state, tracer=tracer), **way)
         asyncio.run(uvicorn.Server(config).serve(sockets=[listener]))
 
 

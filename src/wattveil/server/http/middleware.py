@@ -89,9 +89,6 @@ class GuardMiddleware:
             if not status:
                 response = problem_response(Request(scope), unexpected(error))
                 await response(scope, receive, send_guarded)
-        # Route templates and statuses only: addresses as sent could contain secrets.
-        route = getattr(scope.get("route"), "path", "-")
-        _LOG.info("%s %s %s", scope["method"][:7] if status else "-", route, status)
 
     async def _answer_large(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Accept a large body of an authenticated sender, within the limits.

@@ -70,6 +70,11 @@ class Worker:
         """Whether further orders must be refused."""
         return len(self._known) >= MAX_WAITING
 
+    @property
+    def queue_length(self) -> int:
+        """Number of charges whose release is not stored; changes when one appears."""
+        return len(self._known)
+
     def take(self, charge: Charge, plan: dict[str, Any] | None = None) -> None:
         """Queue a charge, unless it is queued.
 
