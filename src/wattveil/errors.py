@@ -136,12 +136,16 @@ class LedgerUnavailableError(WattveilError):
 class LedgerBehindError(WattveilError):
     """The database has lost charges: an old backup was restored, or a replica fell behind."""
 
-    def __init__(self, journal: int, seen: int, found: int, *, what: str = "entries") -> None:
+    def __init__(
+        self, journal: int | None, seen: int, found: int, *, what: str = "entries"
+    ) -> None:
         self.journal = journal
+        """Number of the journal; None if registrations of data sets are lost."""
         self.seen = seen
         self.found = found
+        whose = "it" if journal is None else f"journal {journal}"
         super().__init__(
-            f"the ledger is not the one last seen: journal {journal} had {seen:,} {what}, and the"
+            f"the ledger is not the one last seen: {whose} had {seen:,} {what}, and the"
             f" database holds {found:,} of them. Restore the newest database, or let"
             " `wattveil admin ledger accept` count as spent whatever may be lost"
         )
