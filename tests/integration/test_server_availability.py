@@ -17,7 +17,7 @@ import threading
 import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -80,10 +80,15 @@ def test_connections_that_wait_for_their_client_give_way(
     """Three times as many as there are places: the server accepts others all the same."""
     with serving(tmp_path) as running, held(running.port, 3 * few_places, sent) as idle:
         is_alive(running)
-        closed = 0
-        for one in idle[: 2 * few_places]:  # the oldest gave way
-            closed += one.recv(65536) == b"" if sent != SLOW_BODY else 1
-        assert closed == 2 * few_places
+        if sent != SLOW_BODY:  # its head has a response, before or after
+            for one in idle[: 2 * few_places]:  # the oldest gave way
+                is_closed(one)
+
+
+def is_closed(one: socket.socket) -> None:
+    """Check that the server has closed a connection; what it had not read resets it."""
+    with suppress(ConnectionResetError):
+        assert one.recv(65536) == b""
 
 
 def test_connections_without_a_handshake_give_way(tmp_path: Path, few_places: int) -> None:

@@ -19,7 +19,7 @@ _MIN_BYTES = 1000
 """Shorter responses fit into one packet as they are."""
 _LARGE_BYTES = 32 * 1024
 """Longer ones are compressed in a thread: others are answered meanwhile."""
-_TYPES = re.compile(r"(text/(html|css|csv|javascript)|application/json)(;|$)")
+_TYPES = re.compile(rb"(text/(html|css|csv|javascript)|application/json)(;|$)")
 
 
 def accepts_gzip(accepted: str) -> bool:
@@ -62,7 +62,7 @@ class _Compressing:
         if self._start is not None:
             start, self._start = self._start, None
             body = message.get("body", b"")
-            if len(body) >= _MIN_BYTES and not message.get("more_body", False):
+            if not message.get("more_body", False):
                 body = await _compressed(body)
                 message = {**message, "body": body}
                 headers = MutableHeaders(scope=start)
@@ -74,10 +74,15 @@ class _Compressing:
 
 def _is_compressible(message: Message) -> bool:
     """Whether a response is text that is sent whole; a file that is sent in parts has an ETag."""
-    headers = Headers(raw=message["headers"])
-    if "content-encoding" in headers or "etag" in headers:
-        return False
-    return _TYPES.match(headers.get("content-type", "")) is not None
+    is_text, length = False, _MIN_BYTES
+    for name, value in message["headers"]:
+        if name in (b"content-encoding", b"etag"):
+            return False
+        if name == b"content-type":
+            is_text = _TYPES.match(value) is not None
+        elif name == b"content-length":
+            length = int(value)
+    return is_text and length >= _MIN_BYTES
 
 
 async def _compressed(body: bytes) -> bytes:

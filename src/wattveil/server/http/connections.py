@@ -13,6 +13,7 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -129,12 +130,16 @@ class _Slot:
 
     def __init__(self, address: str) -> None:
         self.address = address
+        self.is_new = True
+        """Whether its task has not begun."""
         self.handshake: asyncio.Task[None] | None = None
         self.protocol: TimeoutProtocol | None = None
 
     @property
     def is_evictable(self) -> bool:
-        return self.protocol is None or self.protocol.is_evictable
+        if self.protocol is None:
+            return not self.is_new
+        return self.protocol.is_evictable
 
     def evict(self) -> None:
         """Close the connection at once."""
@@ -179,8 +184,9 @@ class Acceptor:
         """Accept connections that wait, a batch of them: then others take their turn."""
         for _ in range(_BATCH):
             if not self._has_place():
-                self._is_full = True  # until one ends
-                self._loop.remove_reader(self._listener)
+                if not any(slot.is_new for slot in self._slots):
+                    self._is_full = True  # until one ends
+                    self._loop.remove_reader(self._listener)
                 return
             try:
                 connected, address = self._listener.accept()
@@ -201,21 +207,25 @@ class Acceptor:
         """Whether there is a place; a connection that the server does not work for gives way."""
         if len(self._slots) < self._max:
             return True
-        slot = self._evictable()
-        if slot is None:
-            return False
-        slot.evict()
-        self._release(slot)
-        return True
+        evicted = self._evictable()
+        for slot in evicted:
+            slot.evict()
+            self._release(slot)
+        return evicted != []
 
-    def _evictable(self) -> _Slot | None:
-        """Return the oldest connection to close, of the address that has most of them."""
+    def _evictable(self) -> list[_Slot]:
+        """Return the oldest connections to close, of the address that has most of them.
+
+        A few at a time: they are found by looking at all.
+        """
         candidates = [slot for slot in self._slots if slot.is_evictable]
         most = max((self._addresses[slot.address] for slot in candidates), default=0)
-        return next((slot for slot in candidates if self._addresses[slot.address] == most), None)
+        found = (slot for slot in candidates if self._addresses[slot.address] == most)
+        return list(islice(found, max(1, self._max // 64)))
 
     async def _connect(self, slot: _Slot, connected: socket.socket) -> None:
         """Make the protocol of a connection, after the handshake of TLS if there is one."""
+        slot.is_new = False
         protocol = self._make_protocol()
         protocol.call_when_lost(lambda: self._release(slot))
         limit: dict[str, Any] = {}

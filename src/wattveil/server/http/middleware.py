@@ -139,6 +139,9 @@ class _Exchange:
                 MutableHeaders(scope=message)["Connection"] = "close"
         elif self._is_head:
             message = {**message, "body": b""}
+        if len(message.get("body", b"")) <= _PIECE:
+            await self._send(message)
+            return
         for piece in _pieces(message):
             await self._send(piece)
 
@@ -229,7 +232,7 @@ def _pieces(message: Message) -> Iterator[Message]:
     while len(body) > _PIECE:
         yield {**message, "body": body[:_PIECE], "more_body": True}
         body = body[_PIECE:]
-    yield {**message, "body": body} if "body" in message else message
+    yield {**message, "body": body}
 
 
 def _add_headers(scope: Scope, message: Message) -> None:
