@@ -72,10 +72,7 @@ class Access:
 
     def authenticate(self, text: str, address: str) -> Principal:
         """Return the principal of a token that may use the service; monitors may not."""
-        principal = self._authenticated(text, address)
-        if principal.kind is PrincipalKind.MONITOR:
-            raise _role_refused(principal)
-        return principal
+        return _not_monitor(self._authenticated(text, address))
 
     def _authenticated(self, text: str, address: str) -> Principal:
         """Return the principal of a token; refuse invalid tokens, and addresses that try many."""
@@ -115,7 +112,7 @@ class Access:
         recent = self._tokens.recent(_bearer(request))
         if recent is None:
             return await run_in_threadpool(self.principal, request)
-        return self.check_rate(recent)
+        return _not_monitor(self.check_rate(recent))
 
     def admin(self, request: Request) -> Principal:
         """Return the principal of a request that only administrators may send."""
@@ -166,6 +163,13 @@ class Access:
 
 def _address(request: Request) -> str:
     return "" if request.client is None else request.client.host
+
+
+def _not_monitor(principal: Principal) -> Principal:
+    """Refuse a monitor, whose token is for metrics alone."""
+    if principal.kind is PrincipalKind.MONITOR:
+        raise _role_refused(principal)
+    return principal
 
 
 def _role_refused(principal: Principal) -> Problem:
