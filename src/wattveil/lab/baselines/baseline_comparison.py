@@ -34,6 +34,7 @@ from wattveil.lab.baselines.baseline_interface import (
     finite_rows,
 )
 from wattveil.lab.baselines.diffprivlib_baseline import Diffprivlib
+from wattveil.lab.baselines.histogram_baselines import FedDpKMeans, PeMeans
 from wattveil.lab.baselines.lloyd_baselines import (
     Blum2005,
     GaussianLloyd,
@@ -50,6 +51,8 @@ from wattveil.lab.baselines.non_lloyd_baselines import (
     UniformGrid,
     Xia2020,
 )
+from wattveil.lab.baselines.relative_lloyd_baselines import CentredLloyd, FastLloyd
+from wattveil.lab.baselines.tree_baselines import Dpm, GoogleLsh
 from wattveil.lab.baselines.wattveil_mechanisms import (
     GlobalTier,
     fit_coloured,
@@ -91,6 +94,12 @@ MECHANISMS = {
     "xia-2020": BaselineEntry("Xia et al. 2020, local", Xia2020.fit),
     "lu-shen-2020": BaselineEntry("Lu and Shen 2020", LuShen2020.fit),
     "ni-2021": BaselineEntry("Ni et al. 2021", Ni2021.fit),
+    "google-lsh": BaselineEntry("Google LSH clustering (2021)", GoogleLsh.fit),
+    "dpm": BaselineEntry("DPM (Liebenow et al. 2023)", Dpm.fit),
+    "fast-lloyd": BaselineEntry("FastLloyd (Diaa et al. 2024)", FastLloyd.fit),
+    "feddp-kmeans": BaselineEntry("FedDP-KMeans (Scott et al. 2025)", FedDpKMeans.fit),
+    "pe-means": BaselineEntry("PE-means (Humphries et al. 2026)", PeMeans.fit),
+    "centred-lloyd": BaselineEntry("DP-Lloyd around a private mean", CentredLloyd.fit),
     "diffprivlib": BaselineEntry("diffprivlib 0.6", Diffprivlib.fit),
     "mean": BaselineEntry("One private mean for all", PrivateMean.fit),
 }
