@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from importlib.metadata import version
 from multiprocessing import get_context, parent_process
@@ -26,6 +26,7 @@ from wattveil import checks
 from wattveil.arrays import Floats
 from wattveil.errors import InvalidFileError, InvalidParameterError, MissingExtraError
 from wattveil.lab.baselines import diffprivlib_baseline
+from wattveil.lab.baselines.accuracy_limit import AccuracyLimit, accuracy_limits
 from wattveil.lab.baselines.baseline_interface import (
     Fit,
     PublicChoices,
@@ -235,6 +236,7 @@ class RunFile:
 
 COMPILING = "compiling, the first time a minute or more"
 RUNNING = "running"
+LIMITS = "limits of accuracy"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,11 +298,13 @@ class ComparisonSetting:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class BaselineComparison(PrivateResult):
-    """All runs of a setting, and why mechanisms were omitted."""
+    """All runs of a setting, the limits of accuracy, and why mechanisms were omitted."""
 
     setting: ComparisonSetting
     mechanisms: tuple[str, ...]
     runs: tuple[MeasuredRun, ...]
+    limits: tuple[AccuracyLimit, ...]
+    """One for each epsilon of the setting."""
     left_out: tuple[str, ...]
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
@@ -313,7 +317,10 @@ class BaselineComparison(PrivateResult):
             }
             for run in self.runs
         ]
-        return {"runs": lambda: records_table(records, *RunKey._fields)}
+        return {
+            "runs": lambda: records_table(records, *RunKey._fields),
+            "limits": lambda: records_table([asdict(one) for one in self.limits], "epsilon"),
+        }
 
 
 def compare_mechanisms(
@@ -377,10 +384,14 @@ def compare_mechanisms(
         file.append(measured)
         done += 1
         advance(RUNNING, done, len(wanted))
+    advance(LIMITS, done, len(wanted))
     return BaselineComparison(
         setting=setting,
         mechanisms=names,
         runs=tuple(file.done[key] for key in wanted),
+        limits=accuracy_limits(
+            rows, setting.n_clusters, epsilons=setting.epsilons, delta=setting.delta
+        ),
         left_out=left_out,
     )
 

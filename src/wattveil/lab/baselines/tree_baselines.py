@@ -120,7 +120,8 @@ def lsh_leaves(
     """Return the leaf of each customer, -1 without one, and the noisy count of each leaf."""
     node_of = np.zeros(len(points), np.int64)  # number within the level; -1: not in this level
     node_counts = np.array([float(n_customers)])
-    leaf_of, leaf_counts = np.full(len(points), -1, np.int64), []
+    leaf_of = np.full(len(points), -1, np.int64)
+    leaf_counts: list[float] = []
     for level in range(depth + 1):
         splits = (node_counts >= _LSH_BRANCHING * fewest) & (level < depth)
         child_counts = np.empty(0)
@@ -302,4 +303,5 @@ def centreness(below: Ints, count: float) -> Floats:
     depth = count / 2.0 - np.abs(below - count / 2.0)
     outer = depth * _DPM_T / _DPM_Q
     inner = count * _DPM_T + (depth - count * _DPM_Q) * (1.0 - _DPM_T) / (0.5 - _DPM_Q)
-    return np.where(depth <= count * _DPM_Q, outer, inner)
+    scores: Floats = np.where(depth <= count * _DPM_Q, outer, inner)
+    return scores
