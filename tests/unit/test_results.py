@@ -32,6 +32,7 @@ from wattveil.grid.experiment import GridRow
 from wattveil.grid.large_customers import SetAside
 from wattveil.lab.audit.release_audit import audit_release
 from wattveil.lab.audit.replay_audit import replay_release
+from wattveil.lab.baselines.accuracy_limit import AccuracyLimit
 from wattveil.lab.baselines.baseline_comparison import BaselineComparison, MeasuredRun, RunKey
 from wattveil.lab.evaluation.customer_samples import SampleLayout
 from wattveil.lab.evaluation.fidelity_comparison import evaluate_load
@@ -322,7 +323,18 @@ def baselines() -> BaselineComparison:
         known_violations=(),
     )
     setting: Any = None
-    return BaselineComparison(setting=setting, mechanisms=("ours",), runs=(run,), left_out=())
+    limit = AccuracyLimit(
+        epsilon=1.0,
+        mu=0.2,
+        one_draw=PLANTED_KW,
+        first_order=PLANTED_KW,
+        no_small_clusters=PLANTED_KW,
+        min_customers=25.0,
+        bound=PLANTED_KW,
+    )
+    return BaselineComparison(
+        setting=setting, mechanisms=("ours",), runs=(run,), limits=(limit,), left_out=()
+    )
 
 
 def quote() -> Quote:

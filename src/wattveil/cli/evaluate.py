@@ -402,13 +402,16 @@ def compare(
                 ),
             )
         rows = summarise(found)
-        write_csv(rows, out / _TABLE)
+        write_csv(found, rows, out / _TABLE)
         write_comparison_page(found, rows, out / _PAGE)
     if as_json:
         typer.echo(json.dumps(to_json(found, rows), indent=2))
     else:
         _show_comparison(console, found, rows)
         console.print(f"Wrote {plain(str(out))}: {_RUNS}, {_TABLE}, {_PAGE}.", highlight=False)
+
+
+_LIMIT_ROWS = {"one_draw": "limit A", "no_small_clusters": "limit B", "bound": "bound"}
 
 
 def _numbers(text: str) -> tuple[float, ...]:
@@ -452,8 +455,16 @@ def _show_comparison(
                 if at_middle.keeps_its_claim
                 else f"[red]{getattr(at_middle, has)}[/]",
             )
+        if field == "nearest":
+            for limit, name in _LIMIT_ROWS.items():
+                table.add_row(
+                    name, *(f"{getattr(one, limit):.3g}" for one in comparison.limits), "", ""
+                )
         if table.row_count:
             console.print(table)
+    console.print(
+        "A, B and bound: what no private method avoids (see the page); computed from the rows."
+    )
     console.print(
         "In red: the claim does not hold. Baselines get public bounds from the data for free.",
         highlight=False,
