@@ -26,7 +26,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from wattveil import checks
-from wattveil.arrays import Floats
+from wattveil.arrays import Bools, Floats
 from wattveil.errors import InvalidParameterError
 
 MAX_HORIZON = 240
@@ -192,13 +192,15 @@ def offset_covariance(*, horizon: int, periods_per_year: int) -> Floats:
     return covariance
 
 
-def slope_weights(*, horizon: int, periods_per_year: int) -> Floats:
-    """Return u (T,) with u'm the change per year of m, by least squares.
+def slope_weights(*, horizon: int, periods_per_year: int, released: Bools | None = None) -> Floats:
+    """Return u with u'm the change per year of m, by least squares over the released periods.
 
     From two years on, each season has a level of its own; below, only the line is fitted.
     """
     period = np.arange(horizon)
-    columns = [np.ones(horizon), period / periods_per_year]
+    if released is not None:
+        period = period[released]
+    columns = [np.ones(period.size), period / periods_per_year]
     if has_trend(horizon=horizon, periods_per_year=periods_per_year):
         season = period % periods_per_year
         columns += [(season == one).astype(np.float64) for one in range(1, periods_per_year)]
