@@ -25,18 +25,38 @@ _FILTERED = 3.0
 """Coordinates' worth of noise that the filter leaves in a curve."""
 _LOST = 6.0
 """Weight of what is clipped: it is not averaged over periods, and an adopter is clipped later."""
+_WIDER = (60.0, 0.15)
+"""With more than this signal, customers over the standard deviation of a sum, the radius grows by
+this share for each doubling: noise falls as 1 / n, what clipping does to a trend as n^-1/2."""
+_LEVEL_CLIPPING = (0.03, 0.35)
+"""Relative standard deviation of levels by clipping: a + b exp(-R / typical size)."""
+_TREND_CLIPPING = (0.8, 0.6)
+"""Of slopes per year, of one customer in typical sizes: a exp(-b R / typical size). Changes of
+single customers are clipped, so it falls with the root of their number."""
 _COMMON = 0.6
 """Part of a radius that is the same in kW for all groups smaller than the mean."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SeriesRadii:
-    """Radii of the groups, and what they are expected to clip."""
+    """Radii of the groups, and the error that clipping is expected to cause."""
 
     radii_kw: Floats
     """(G,): length of an offset, in colour, that uses the allowance of a customer."""
-    clipped_kw: Floats
-    """(G,): expected part of the mean offset's length beyond the radius, in kW per customer."""
+    typical_kw: Floats
+    """(G,): typical size of a customer."""
+
+    @property
+    def level_clipping(self) -> Floats:
+        """(G,): relative standard deviation of the levels by clipping."""
+        floor, narrow = _LEVEL_CLIPPING
+        return floor + narrow * np.exp(-self.radii_kw / self.typical_kw)
+
+    def trend_clipping_kw(self, customers: Floats) -> Floats:
+        """(G,): standard deviation of slopes per year by clipping, in kW."""
+        height, decay = _TREND_CLIPPING
+        of_one = height * self.typical_kw * np.exp(-decay * self.radii_kw / self.typical_kw)
+        return of_one / np.sqrt(np.maximum(customers, 1.0))
 
 
 def choose_radii(
@@ -50,7 +70,7 @@ def choose_radii(
     """Return the radius of each group.
 
     It minimises ``3 (level_std R / n)^2 + (6 E(length - R)+)^2`` per group, under log-normals
-    weighed by the likelihood of the histogram.
+    weighed by the likelihood of the histogram, and is widened where there is much signal.
 
     Parameters
     ----------
@@ -68,12 +88,9 @@ def choose_radii(
     chosen = (_FILTERED * np.square(noise) + np.square(_LOST * excess)).argmin(axis=1)
     common = np.average(typical_kw, weights=np.maximum(customers, 1.0))
     size = (1.0 - _COMMON) * typical_kw + _COMMON * np.maximum(common, typical_kw)
-    radii = size * LENGTH_EDGES[chosen]
-    beyond = [
-        np.interp(radius / own, LENGTH_EDGES, excess) * own
-        for radius, own in zip(radii, typical_kw, strict=True)
-    ]
-    return SeriesRadii(radii_kw=radii, clipped_kw=np.array(beyond))
+    signal, growth = _WIDER
+    wider = 1.0 + growth * np.log2(np.maximum(customers / (signal * level_std), 1.0))
+    return SeriesRadii(radii_kw=size * LENGTH_EDGES[chosen] * wider, typical_kw=typical_kw)
 
 
 def _expected_excess(lengths: Floats, lengths_std: float) -> Floats:

@@ -29,8 +29,12 @@ from wattveil.numerics.series.strategy import Strategy, has_trend, slope_weights
 
 _SIZE = 1.2
 """Size of a coordinate of a group's curve, in typical sizes of its customers and public spectra."""
+_PRIOR_VARIANCE = 4.0
+"""Factor of the variance of the first estimate: its errors stay in every later period."""
 _FEWEST = 3.0
 """Smallest number of customers that a mean is divided by."""
+_CORRECTED = 0.5
+"""Mean of what clipping takes from a level, in its standard deviations around 0."""
 _BAND = 1.96
 _POWER = 1.96 + 0.84
 """Standard errors of a change that is found in 80 % of all releases, at 5 % false positives."""
@@ -99,6 +103,7 @@ def smooth_counts(
             scale=size[group, None],
             level=float(np.square(first_std[group] / size[group])),
             noise=noise,
+            of=group,
         )
         for group in range(len(first))
     ]
@@ -150,8 +155,9 @@ def smooth_means(
             values=observed.mean[group, part],
             prior=first.mean[group, part],
             scale=scale[group, part],
-            level=float(first.variance[group, part].mean() / np.square(scale[group, part]).mean()),
+            level=_PRIOR_VARIANCE * _relative(first.variance[group, part], scale[group, part]),
             noise=factor @ factor.T,
+            of=group,
         )
         for group, factor in enumerate(observed.factor)
         for part in coordinates
@@ -160,11 +166,37 @@ def smooth_means(
     return _joined(filter_periods(blocks, seen=seen, periods_per_year=series.periods_per_year))
 
 
+def _relative(variance: Floats, scale: Floats) -> float:
+    return float(variance.mean() / np.square(scale).mean())
+
+
 def _joined(parts: list[Posterior]) -> Posterior:
     return Posterior(
         mean=np.concatenate([part.mean for part in parts]),
         covariance=np.concatenate([part.covariance for part in parts]),
     )
+
+
+class Levels(NamedTuple):
+    """Mean load of each group and period, in kW per slot."""
+
+    mean_kw: Floats
+    """(G, periods, slots)"""
+    std_kw: Floats
+
+
+def levels(means: Posterior, *, calendar: Calendar, clipping: Floats) -> Levels:
+    """Return filtered means in kW, corrected for what clipping takes from them on average.
+
+    ``clipping`` (G,) is the relative standard deviation of that; see `centres`.
+    """
+    weights = calendar.colour[:, None] * calendar.weights
+    shape = (clipping.size, calendar.colour.size, -1)
+    mean = np.einsum("grt,rh->gth", means.mean.reshape(shape), weights)
+    variance = np.einsum("grt,rh->gth", np.square(means.std).reshape(shape), np.square(weights))
+    share = clipping[:, None, None]
+    size = np.abs(mean).mean(axis=2, keepdims=True)
+    return Levels(mean * (1.0 + _CORRECTED * share), np.sqrt(variance + np.square(share * size)))
 
 
 class Trend(NamedTuple):
