@@ -13,6 +13,7 @@
     ├── KeyConflictError        an idempotency key was used for another request
     ├── LedgerUnavailableError  the database cannot be used; nothing is released
     ├── LedgerBehindError       the database is older than what was last seen of it
+    ├── SeriesStateError        the state of a series is old, copied, changed or missing: internal
     ├── ServerRefusalError      a server refuses, with a code of a closed list
     ├── MissingExtraError       an optional dependency is not installed (also an ImportError)
     ├── ModelSelectionError     a search over parameters would fit private data many times
@@ -149,6 +150,18 @@ class LedgerBehindError(WattveilError):
             f" database holds {found:,} of them. Restore the newest database, or let"
             " `wattveil admin ledger accept` count as spent whatever may be lost"
         )
+
+
+class SeriesStateError(WattveilError):
+    """The private state of a series is not the one that its last period left.
+
+    Continuing would give customers allowances back that they have used. For the data holder only.
+    """
+
+    def __init__(self, problem: str, way_out: str) -> None:
+        self.problem = problem
+        self.way_out = way_out
+        super().__init__(f"the private state of the series cannot be used: {problem}; {way_out}")
 
 
 class ServerRefusalError(WattveilError):
