@@ -33,15 +33,16 @@ test: $(VENV)/.browser $(VENV)/.java $(VENV)/.postgres check $(VENV)/.machine-co
 	@echo "==> coverage: 90 % in the other packages"
 	@$(BIN)/coverage report --omit='*/wattveil/privacy/*,*/wattveil/release/*' --fail-under=90
 
-test-fast: $(VENV)/.machine-code ## Unit and property tests with few examples: no Spark, browser, server or database (seven minutes)
+test-fast: $(VENV)/.machine-code ## Quick unit and property tests with few examples: no Spark, browser, server or database
 	@$(PYTEST) --few-examples --durations=10 tests/unit tests/property
 
 bench: $(VENV)/.dev ## Measure speed against named peers, as ratios in one run (long)
 	@for script in benchmarks/bench_*.py; do echo "==> $$script"; PYTHONPATH=. $(BIN)/python $$script || exit 1; done
 
-soak: $(VENV)/.dev ## Statistical tests on twenty times the samples, 10,000 mutated files per reader, 1,000 kills, 20 clusters, 1,000,000 requests (long)
+soak: $(VENV)/.dev ## Statistical tests on twenty times the samples, ten times the examples of properties, 10,000 mutated files per reader, 1,000 kills, 20 clusters, 1,000,000 requests (long)
 	@WATTVEIL_SOAK=20 $(BIN)/pytest -n 2 --timeout=0 tests/statistical
 	@WATTVEIL_SOAK=1 $(BIN)/pytest -n 2 --timeout=0 -m long
+	@WATTVEIL_SOAK=1 $(BIN)/pytest -n 2 --timeout=0 tests/property
 	@echo "==> audit lower bounds beside the claims"
 	@PYTHONPATH=. WATTVEIL_SOAK=20 $(BIN)/python benchmarks/audit_table.py
 	@PYTHONPATH=. $(BIN)/python benchmarks/fuzz_readers.py
@@ -110,7 +111,7 @@ pins: $(VENV)/.python ## Resolve the dependencies into requirements/
 	@rm -rf $(VENV)/pins && $(PYTHON) -m venv $(VENV)/pins
 	@$(VENV)/pins/bin/python -m pip --quiet install '.[release]'
 	@$(call freeze,Runtime) > requirements/base.txt
-	@$(VENV)/pins/bin/python -m pip --quiet install --constraint requirements/base.txt '.[excel,grid,opf,pandas,postgres,serve,spark,word,docs,dev]'
+	@$(VENV)/pins/bin/python -m pip --quiet install --constraint requirements/base.txt '.[excel,grid,opf,otel,pandas,postgres,serve,spark,word,docs,dev]'
 	@$(call freeze,Runtime and the extras that the tests use) > requirements/dev.txt
 	@rm -rf $(VENV)/pins && wc -l requirements/*.txt
 

@@ -22,7 +22,8 @@ from populations import six_kinds
 
 from wattveil import LoadSynthesizer
 from wattveil.arrays import Floats
-from wattveil.cli.bundles import _write_parquet
+from wattveil.bundle.customer_files import write_parquet
+from wattveil.bundle.drawn_customers import Drawn
 from wattveil.numerics.measures.fidelity_measures import correlation_error, slot_distance
 from wattveil.numerics.synthesis import SyntheticModel
 from wattveil.profiles import TimeGrid
@@ -104,7 +105,15 @@ def _stream_here(customers: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "customers.parquet"
         before = _peak_mb()
-        took = _seconds(lambda: _write_parquet(path, batches, TimeGrid(), "UTC"))
+        drawn = Drawn(
+            batches=batches,
+            customers=customers,
+            grid=TimeGrid(),
+            timezone="UTC",
+            power_factor=1.0,
+            buses=None,
+        )
+        took = _seconds(lambda: write_parquet(path, drawn))
         size = path.stat().st_size / 1e9
     print(  # noqa: T201
         f"{customers:,} customers to Parquet: {customers / took:,.0f} a second, {size:.2f} GB, "

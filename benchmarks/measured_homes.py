@@ -32,34 +32,34 @@ WEEK = "%Y%U"
 
 def london_homes() -> Floats:
     """Return the mean day of 1,014 homes over a year."""
-    days, homes, _ = _days(LONDON)
-    return _means(days, homes)
+    days, homes, _ = complete_days(LONDON)
+    return means(days, homes)
 
 
 def london_attributes() -> dict[str, tuple[str, ...]]:
     """Return Acorn group and tariff of those homes, in the same order."""
     table = csv.read_csv(LONDON_METERS).to_pydict()
     place = {meter: row for row, meter in enumerate(table["meter_id"])}
-    rows = [place[str(home)] for home in np.unique(_days(LONDON)[1])]
+    rows = [place[str(home)] for home in np.unique(complete_days(LONDON)[1])]
     columns = {"acorn": "Acorn_grouped", "tariff": "stdorToU"}
     return {name: tuple(table[column][row] for row in rows) for name, column in columns.items()}
 
 
 def london_months() -> Floats:
     """Return the mean day of each home and month."""
-    days, homes, dates = _days(LONDON)
-    return _means(days, homes, np.array([date[:7] for date in dates.tolist()]))
+    days, homes, dates = complete_days(LONDON)
+    return means(days, homes, np.array([date[:7] for date in dates.tolist()]))
 
 
 def london_days() -> Floats:
     """Return 100,000 single days of homes."""
-    days, _, _ = _days(LONDON)
+    days, _, _ = complete_days(LONDON)
     return days[np.random.default_rng(0).choice(len(days), 100_000, replace=False)]
 
 
 def london_year() -> Floats:
     """Return the hours of 2013 of homes with a whole day in every season, weekday and weekend."""
-    days, homes, dates = _days(LONDON)
+    days, homes, dates = complete_days(LONDON)
     _, home = np.unique(homes, return_inverse=True)
     day = (dates.astype("datetime64[D]") - np.datetime64("2013-01-01")).astype(np.int64)
     year = np.full((home.max() + 1, 365, N_HOURS), np.nan)
@@ -77,35 +77,46 @@ def london_year() -> Floats:
 
 def london_panels() -> Floats:
     """Return the mean net day of 300 homes and 14 weeks; 30 % have simulated panels."""
-    days, homes, dates = _days(LONDON_PANELS)
+    days, homes, dates = complete_days(LONDON_PANELS)
     weeks = np.array([np.datetime64(date).item().strftime(WEEK) for date in dates.tolist()])
-    return _means(days, homes, weeks)
+    return means(days, homes, weeks)
 
 
 def portugal_clients() -> Floats:
     """Return the mean day of 203 clients of very different size."""
+    kw = portugal_hours()
+    return np.stack([kw[:, hour::N_HOURS].mean(axis=1) for hour in range(N_HOURS)], axis=1)
+
+
+def portugal_hours() -> Floats:
+    """Return 1,000 hours of 203 clients, from midnight on, one row per client."""
     table = _read(PORTUGAL, text=("timestamp",))
-    hours = np.array([int(stamp[11:13]) for stamp in table["timestamp"].to_pylist()])
-    kw = np.column_stack([table[name].to_numpy() for name in table.column_names[1:]])
-    return np.stack([kw[hours == hour].mean(axis=0) for hour in range(24)]).T.copy()
+    return np.stack([table[name].to_numpy() for name in table.column_names[1:]])
 
 
 def city_weeks() -> Floats:
     """Return the mean net day of 17 buildings and 53 weeks."""
+    return city_weeks_and_buildings()[0]
+
+
+def city_weeks_and_buildings() -> tuple[Floats, NDArray[np.str_]]:
+    """Return the mean net day of each building and week, and the building of each row."""
     table = _read(CITY, text=("meter_id", "timestamp"))
     stamps = table["timestamp"].to_pylist()
     weeks = np.array([np.datetime64(stamp[:10]).item().strftime(WEEK) for stamp in stamps])
     hours = np.array([int(stamp[11:13]) for stamp in stamps])
-    groups = _groups(table["meter_id"].to_numpy().astype(str), weeks)
+    meters = table["meter_id"].to_numpy().astype(str)
+    groups = _groups(meters, weeks)
     cells = groups * 24 + hours
     counts = np.bincount(cells, minlength=24 * (groups.max() + 1))
     sums = np.bincount(cells, weights=table["net_kwh"].to_numpy(), minlength=counts.size)
     whole = counts.reshape(-1, 24).all(axis=1)
-    return (sums / np.maximum(counts, 1)).reshape(-1, 24)[whole]
+    first = np.unique(groups, return_index=True)[1]
+    return (sums / np.maximum(counts, 1)).reshape(-1, 24)[whole], meters[first][whole]
 
 
 @cache
-def _days(path: Path) -> tuple[Floats, NDArray[np.str_], NDArray[np.str_]]:
+def complete_days(path: Path) -> tuple[Floats, NDArray[np.str_], NDArray[np.str_]]:
     """Return the complete days of a table with 24 columns, their homes and their dates."""
     table = _read(path, text=("meter_id", "date"))
     kw = np.column_stack([table[hour].to_numpy() for hour in HOURS])
@@ -124,7 +135,7 @@ def _read(path: Path, *, text: tuple[str, ...]) -> pa.Table:
     return table
 
 
-def _means(rows: Floats, *keys: NDArray[np.str_]) -> Floats:
+def means(rows: Floats, *keys: NDArray[np.str_]) -> Floats:
     """Return the mean of the rows that agree in every key, in the order of the keys."""
     groups = _groups(*keys)
     sums = np.stack([np.bincount(groups, weights=column) for column in rows.T], axis=1)

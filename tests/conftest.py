@@ -3,7 +3,7 @@
 import os
 import sys
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tests.live_server import Running
 
-pytest_plugins = ["tests.noise_sources", "tests.skip_report"]
+pytest_plugins = ["tests.noise_sources", "tests.processor_time", "tests.skip_report"]
 
 _TESTS = Path(__file__).parent
 _QUICK_START = (
@@ -27,6 +27,7 @@ _QUICK_START = (
     " --conf spark.sql.adaptive.enabled=false pyspark-shell"
 )
 _FEW = 5
+_SOAK = 10
 _LONG_FIRST = ("docs", "integration", "browser", "statistical", "property", "unit")
 _MARKED_FOLDERS = ("browser", "statistical")
 _UNTRACED_FOLDERS = ("browser", "docs", "property", "statistical")
@@ -41,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--few-examples",
         action="store_true",
-        help=f"draw at most {_FEW} examples per property, and leave tests on Spark out",
+        help=f"draw at most {_FEW} examples per property, and leave out slow tests and Spark",
     )
 
 
@@ -58,6 +59,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Thousands of runs of the same lines need not be traced: every line is covered by other tests.
     Tracing them takes half as long again, or as long again, as running them.
+
+    `make soak` draws ten times the examples of each property.
     """
     for item in items:
         folder = item.path.relative_to(_TESTS).parts[0]
@@ -65,18 +68,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(folder)
         if folder in _UNTRACED_FOLDERS:
             item.add_marker("no_cover")
-    if not os.environ.get("WATTVEIL_SOAK"):
-        config.hook.pytest_deselected(
-            items=[one for one in items if one.get_closest_marker("long")]
-        )
-        items[:] = [one for one in items if not one.get_closest_marker("long")]
     on_spark = {item for item in items if "spark" in getattr(item, "fixturenames", ())}
     items.sort(key=lambda item: _rank(item, is_on_spark=item in on_spark))
+    if os.environ.get("WATTVEIL_SOAK"):
+        _draw_examples(items, lambda usual: _SOAK * usual)
+        return
+    left_out = {item for item in items if item.get_closest_marker("long")}
     if config.getoption("--few-examples"):
-        config.hook.pytest_deselected(items=[*on_spark])
-        items[:] = [item for item in items if item not in on_spark]
-        for item in items:
-            _draw_few_examples(getattr(item, "obj", None))
+        left_out |= on_spark | {item for item in items if item.get_closest_marker("slow")}
+        _draw_examples(items, lambda usual: min(usual, _FEW))
+    config.hook.pytest_deselected(items=[*left_out])
+    items[:] = [item for item in items if item not in left_out]
 
 
 def _rank(item: pytest.Item, *, is_on_spark: bool) -> tuple[bool, bool, int]:
@@ -86,13 +88,15 @@ def _rank(item: pytest.Item, *, is_on_spark: bool) -> tuple[bool, bool, int]:
     return not is_page, not is_on_spark, _LONG_FIRST.index(folder)
 
 
-def _draw_few_examples(test: object) -> None:
-    """Lower the number of examples of a property, whatever its own settings say."""
-    own = getattr(test, "_hypothesis_internal_use_settings", None)
-    function = getattr(test, "__func__", test)
-    if own is not None and hasattr(function, "_hypothesis_internal_use_settings"):
-        few = settings(own, max_examples=min(own.max_examples, _FEW))
-        function._hypothesis_internal_use_settings = few
+def _draw_examples(items: list[pytest.Item], number: Callable[[int], int]) -> None:
+    """Change the number of examples of each property; cases of a test share their function."""
+    tests = [getattr(item, "obj", None) for item in items]
+    functions = {id(one): one for one in (getattr(test, "__func__", test) for test in tests)}
+    for function in functions.values():
+        own = getattr(function, "_hypothesis_internal_use_settings", None)
+        if own is not None:
+            chosen = settings(own, max_examples=number(own.max_examples))
+            setattr(function, "_hypothesis_internal_use_settings", chosen)  # noqa: B010 - of any function
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)

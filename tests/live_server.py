@@ -22,6 +22,7 @@ from wattveil.products.registry import products_of
 from wattveil.server.auth.access import Limits, Rate
 from wattveil.server.http.app import make_app
 from wattveil.server.http.problems import MEDIA_TYPE, Code
+from wattveil.server.observe.tracing import RequestTracer
 from wattveil.server.run import configured, transport
 from wattveil.server.server_state import ServerState
 
@@ -75,7 +76,7 @@ class Running:
         if body is not None and not isinstance(body, bytes):
             sent.setdefault("Content-Type", "application/json")
             body = json.dumps(body).encode()
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
         try:
             connection.request(method, path, body, sent)
             answer = connection.getresponse()
@@ -120,6 +121,7 @@ def serving(
     tls: tuple[Path | None, Path | None] = (None, None),
     behind_proxy: str | None = None,
     compute_processes: int = 1,
+    tracer: RequestTracer | None = None,
 ) -> Iterator[Running]:
     """Serve a folder until the block ends; ``tokens`` are those of an earlier start."""
     with ServerState.open(
@@ -130,7 +132,7 @@ def serving(
             known["owner"] = state.first_admin_token
         listener = socket.create_server(("127.0.0.1", 0))
         way = transport(tls, behind_proxy)
-        server = uvicorn.Server(configured(make_app(state, limits), **way))
+        server = uvicorn.Server(configured(make_app(state, limits, tracer), **way))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

@@ -32,10 +32,11 @@ from tests.sample_bundles import some_profiles, without_plan_simulation
 from tests.sample_ledgers import broken
 from wattveil import Profiles
 from wattveil.server.http.app import make_app
-from wattveil.server.http.middleware import GuardMiddleware
+from wattveil.server.http.observed import ObservedMiddleware
 from wattveil.server.http.problems import MEDIA_TYPE, Code
 from wattveil.server.jobs import compute_child, planner, worker
 from wattveil.server.ledger.order import canonical_text
+from wattveil.server.observe import readiness, server_metrics
 from wattveil.server.server_state import ServerState
 
 CANARY = "CANARY"
@@ -48,7 +49,11 @@ _SECRET = re.compile(
     rb"|(csrf_token\" value|data-csrf-token)=\"[^\"]*"
 )
 _TIME = re.compile(rb"20\d\d-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(\.\d+\+00:00)?")
-_OF_ONE_ANSWER = (b"content-length", b"set-cookie", b"etag", b"last-modified")
+_DURATION = re.compile(
+    rb"^(wattveil_request_seconds_(bucket|sum)|process_|wattveil_\w+_created).*$", re.MULTILINE
+)
+"""Of the metrics: durations of requests, and the server process. All others must be equal."""
+_OF_ONE_ANSWER = (b"content-length", b"set-cookie", b"etag", b"last-modified", b"x-request-id")
 _RELEASED = ("manifest", "report", "bundle.zip", "payload")
 """What holds noise: only its kind is compared."""
 
@@ -106,7 +111,7 @@ def _plan(text: str) -> dict[str, Any]:
 class InProcessServer:
     """A server that is called without a socket."""
 
-    def __init__(self, state: ServerState, app: GuardMiddleware) -> None:
+    def __init__(self, state: ServerState, app: ObservedMiddleware) -> None:
         self.state, self.app = state, app
         self.secrets = {
             "<token-owner>": state.first_admin_token or "",
@@ -171,6 +176,8 @@ def computing_in_process() -> Iterator[None]:
         patch.setattr(worker, "ComputeProcess", InProcessCompute)
         patch.setattr(planner, "ComputeProcess", InProcessCompute)
         patch.setattr(anyio.to_thread, "run_sync", _at_once)
+        patch.setattr(server_metrics, "_KEPT_SECONDS", -1.0)  # read anew by each of a pair
+        patch.setattr(readiness, "_KEPT_SECONDS", -1.0)
         yield
 
 
@@ -281,12 +288,13 @@ def _public(sent: HttpRequest, got: HttpResponse) -> tuple[object, ...]:
     page = re.fullmatch(r"/releases/[^/]+(/shares)?", sent.path) is not None
     noisy = noisy or (page and b'class="plot"' in got.body)
     body = b"" if noisy else _TIME.sub(b"<time>", _SECRET.sub(b"<secret>", got.body))
+    body = _DURATION.sub(b"<duration>", body)
     return got.status, headers, body
 
 
-def _routes(app: GuardMiddleware) -> list[tuple[str, str]]:
+def _routes(app: ObservedMiddleware) -> list[tuple[str, str]]:
     """Return every method and path of the application, but the way out and what is large."""
-    top = app._app.routes  # type: ignore[attr-defined] # FastAPI's
+    top = app._app._app.routes  # type: ignore[attr-defined] # FastAPI's
     routers = [one.original_router for one in top if hasattr(one, "original_router")]
     routes = [
         *(one for one in top if hasattr(one, "path")),

@@ -18,7 +18,7 @@ _PROGRAMS = ("initdb", "postgres", "pg_isready")
 _DEBIAN = Path("/usr/lib/postgresql")
 """Where Debian installs the programs of a server, by version and outside the path."""
 _PAUSE_SECONDS = 0.05
-_PATIENCE_SECONDS = 300.0
+_PATIENCE_SECONDS = 600.0
 
 
 def require_postgres() -> None:

@@ -23,7 +23,7 @@ from wattveil.engines.spark.spark_session import check_java
 _HOST = "127.0.0.1"
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-_PATIENCE_SECONDS = 120.0
+_PATIENCE_SECONDS = 600.0
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ INTERNAL = ("wattveil.lab", "wattveil.grid", "wattveil.privacy.transcript", "wat
 customers of the demo are simulated."""
 
 PROFILES = {"DistributedProfiles", "Profiles", "Work"}
-HOLDERS = {*PROFILES, "Load", "Rows", "Secret", "Values"}
+HOLDERS = {*PROFILES, "CustomerState", "Load", "PeriodRows", "Rows", "Secret", "Values"}
 """Types that hold private rows; aliases and subclasses are found."""
 SCALARS = {"bool", "float", "int", "None", "str", "tuple"}
 PUBLIC_TYPES = {
@@ -82,12 +82,17 @@ PUBLIC_TYPES = {
     "Choice",
     "Cumulative",
     "Ed25519PrivateKey",
+    "FirstEstimate",
+    "GroupLoadQueries",
     "Path",
     "PrivateKMeans",
+    "PrivatePeriod",
     "PrivateTable",
     "ReleasePlan",
     "ReleaseRequest",
     "ReleasedLabels",
+    "ReleasedSeries",
+    "SeriesDesign",
     "SparkEngine",
     "Split",
     "TimeGrid",
@@ -99,7 +104,10 @@ PUBLIC_TYPES = {
 PUBLIC_PARAMETERS = {"centroids", "customer_list", "levels", "sizes", "totals", "y"}
 """Arguments that every release function documents as public or released before."""
 PUBLIC_ARRAYS = {
+    "wattveil.release.group_load.means_within",
     "wattveil.release.kmeans.PrivateKMeans.__init__",
+    "wattveil.release.load_series.SeriesDesign.query",
+    "wattveil.release.load_series.first_radii",
     "wattveil.release.randomised_labels.label_design",
     "wattveil.release.synthetic.LoadSynthesizer.__init__",
     "wattveil.release.synthetic.LoadSynthesizer.sample",
@@ -118,8 +126,9 @@ EXITS = (
 RELEASING = (
     "wattveil.privacy.mechanisms.gaussian.PrivateTable",
     "wattveil.privacy.mechanisms.response.respond",
+    "wattveil.privacy.mechanisms.series.PrivatePeriod",
 )
-"""What the kernel makes of rows: a table that can only release, and released labels."""
+"""What the kernel makes of rows: tables that can only release, and released labels."""
 EXTRA_ENTRIES = (
     *EXITS,
     "wattveil.products.product.Product.query",

@@ -13,6 +13,7 @@
     ├── KeyConflictError        an idempotency key was used for another request
     ├── LedgerUnavailableError  the database cannot be used; nothing is released
     ├── LedgerBehindError       the database is older than what was last seen of it
+    ├── SeriesStateError        the state of a series is old, copied, changed or missing: internal
     ├── ServerRefusalError      a server refuses, with a code of a closed list
     ├── MissingExtraError       an optional dependency is not installed (also an ImportError)
     ├── ModelSelectionError     a search over parameters would fit private data many times
@@ -136,15 +137,31 @@ class LedgerUnavailableError(WattveilError):
 class LedgerBehindError(WattveilError):
     """The database has lost charges: an old backup was restored, or a replica fell behind."""
 
-    def __init__(self, journal: int, seen: int, found: int, *, what: str = "entries") -> None:
+    def __init__(
+        self, journal: int | None, seen: int, found: int, *, what: str = "entries"
+    ) -> None:
         self.journal = journal
+        """Number of the journal; None if registrations of data sets are lost."""
         self.seen = seen
         self.found = found
+        whose = "it" if journal is None else f"journal {journal}"
         super().__init__(
-            f"the ledger is not the one last seen: journal {journal} had {seen:,} {what}, and the"
+            f"the ledger is not the one last seen: {whose} had {seen:,} {what}, and the"
             f" database holds {found:,} of them. Restore the newest database, or let"
             " `wattveil admin ledger accept` count as spent whatever may be lost"
         )
+
+
+class SeriesStateError(WattveilError):
+    """The private state of a series is not the one that its last period left.
+
+    Continuing would give customers allowances back that they have used. For the data holder only.
+    """
+
+    def __init__(self, problem: str, way_out: str) -> None:
+        self.problem = problem
+        self.way_out = way_out
+        super().__init__(f"the private state of the series cannot be used: {problem}; {way_out}")
 
 
 class ServerRefusalError(WattveilError):

@@ -95,7 +95,7 @@ def test_owner_and_analyst_do_their_work(browser: Browser, server: Running) -> N
     signed_in(ann, token)
     looked_at(ann, "datasets-phone", 390)
     ann.click("text=Homes of a town")
-    ann.wait_for_selector("[data-affordable]", timeout=300_000)
+    ann.wait_for_selector("[data-affordable]")
     ann.wait_for_selector("#quote .main-svg")
     before = ann.locator("#quote table").inner_text()
     looked_at(ann, "order-phone", 390)
@@ -111,7 +111,7 @@ def test_owner_and_analyst_do_their_work(browser: Browser, server: Running) -> N
     ann.wait_for_selector("text=Confirm the order")
     looked_at(ann, "confirm-phone", 390)
     ann.click("#order")
-    ann.wait_for_selector("text=Privacy guarantee", timeout=300_000)
+    ann.wait_for_selector("text=Privacy guarantee")
     ann.wait_for_function("() => document.querySelectorAll('.plot svg.wide').length >= 2")
     looked_at(ann, "release-phone", 390)
     ann.goto(f"{server.url}/datasets/town")
@@ -139,7 +139,7 @@ def form_of_ann(browser: Browser, server: Running, width: int, epsilon: float) -
     signed_in(page, server.tokens["ann"])
     page.goto(f"{server.url}/datasets/homes")
     page.locator("#epsilon").fill(str(epsilon))
-    page.wait_for_selector("#quote[aria-busy=false] [data-affordable]", timeout=300_000)
+    page.wait_for_selector("#quote[aria-busy=false] [data-affordable]")
     return page
 
 
@@ -160,7 +160,7 @@ def test_the_form_sends_what_it_shows(browser: Browser, server: Running, width: 
     page.uncheck("[value=labels]")
     assert not clusters.is_visible()
     assert not labels.is_visible()
-    page.wait_for_selector("#review:enabled", timeout=300_000)
+    page.wait_for_selector("#review:enabled")
     looked_at(page, f"form-load-{width}", width)
     sent: list[dict[str, list[str]]] = []
 
@@ -181,7 +181,7 @@ def test_the_form_sends_what_it_shows(browser: Browser, server: Running, width: 
     assert spent_by_ann(server) == before
     promised = page.locator("[data-account=own]").inner_text().rpartition("afterwards ")[2]
     page.click("#order")
-    page.wait_for_url("**/releases/*", timeout=300_000)
+    page.wait_for_url("**/releases/*")
     release = page.url.rpartition("/")[2]
     assert f"{spent_by_ann(server):.3g}" == promised.strip()
     products = server.finished(release)["request"]["weights"]
@@ -204,7 +204,7 @@ def test_going_back_and_clicking_twice_spends_once(
     page.wait_for_selector("#order")
     assert spent_by_ann(server) == before
     page.dblclick("#order")
-    page.wait_for_url("**/releases/*", timeout=300_000)
+    page.wait_for_url("**/releases/*")
     release = page.url
     once = spent_by_ann(server)
     assert once > before

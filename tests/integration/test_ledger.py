@@ -440,7 +440,7 @@ def test_tables_of_older_software_are_brought_up_to_date(place: Place) -> None:
         populate(ledger)
         paid = ledger.charge(order("a"))
         with writing(ledger.engine).begin() as connection:
-            for table in ("share", "principal_event", "registration", "token"):
+            for table in ("lost_dataset", "share", "principal_event", "registration", "token"):
                 connection.execute(text(f"DROP TABLE {table}"))
             if connection.dialect.name == "postgresql":
                 for name in (
@@ -448,6 +448,8 @@ def test_tables_of_older_software_are_brought_up_to_date(place: Place) -> None:
                     "share_no_delete",
                     "principal_event_no_update",
                     "principal_event_no_delete",
+                    "lost_dataset_no_update",
+                    "lost_dataset_no_delete",
                 ):
                     connection.execute(text(f"DROP FUNCTION {name}()"))
             connection.execute(text("UPDATE alembic_version SET version_num = 'v2_0001'"))

@@ -1,10 +1,12 @@
-"""Lint rules: a second source of randomness is refused wherever it is planted."""
+"""Linters refuse a second source of randomness, and a private value in place of a released one."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from mypy import api
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCE = REPOSITORY / "src" / "wattveil"
@@ -19,6 +21,33 @@ BANNED_USES = [
     "import opendp.prelude as dp\n\ndp.enable_features()\n",
     "import pickle\n\npickle.dumps(1)\n",
 ]
+
+SNIPPET = """
+from wattveil.privacy.opening import reveal
+from wattveil.privacy.private_data import Released, Secret
+
+def publish(value: Released[float]) -> float:
+    return value.publish()
+
+def compute(value: Secret[float]) -> float:
+    return reveal(value)
+
+secret = Secret(1.0)
+released = Released(value=1.0, spends=(), simulated=False)
+
+publish(released)
+compute(secret)
+publish(secret)  # refused
+compute(released)  # refused
+publish(1.0)  # refused
+compute(1.0)  # refused
+number: float = secret  # refused
+text: Secret[str] = secret  # refused
+released.value = 2.0  # refused
+
+class Loud(Secret[float]):  # refused
+    pass
+"""
 
 
 @pytest.mark.parametrize("code", BANNED_USES)
@@ -41,6 +70,25 @@ def test_randomness_is_banned(code: str) -> None:
 def test_randomness_has_its_places(module: str) -> None:
     """Noise, simulated customers, random assignment and baselines have modules of their own."""
     assert "TID251" not in ruff(module, BANNED_USES[0])
+
+
+def test_type_checker_refuses_one_for_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the repository's strict rules mypy flags each line marked so, and no other."""
+    snippet = tmp_path / "snippet.py"
+    snippet.write_text(SNIPPET)
+    monkeypatch.chdir(REPOSITORY)
+    output, _, status = api.run(
+        [
+            *("--config-file", "pyproject.toml"),  # its cache too: what `make check` left
+            *("--no-error-summary", "--hide-error-context", str(snippet)),
+        ]
+    )
+    assert status == 1, output
+    flagged = {int(line) for line in re.findall(r"snippet\.py:(\d+): error", output)}
+    marked = {n for n, line in enumerate(SNIPPET.splitlines(), 1) if line.endswith("# refused")}
+    assert flagged == marked, output
 
 
 def ruff(module: str, code: str) -> str:

@@ -100,6 +100,6 @@ def test_a_field_that_is_declared_once_appears_everywhere(tmp_path: Path) -> Non
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=600,
     )
     assert found.returncode == 0, found.stderr

@@ -2,7 +2,7 @@
 
 `WATTVEIL_FUZZ=10000 pytest tests/integration/test_reading_fuzz.py` is the long version: that many
 files of each layout, of all sample exports together, and of all containers together. The suite
-mutates 40 files of each layout and a few of each other. A failure names its seed.
+mutates 16 files of each layout and a few of each other. A failure names its seed.
 """
 
 import io
@@ -24,7 +24,7 @@ from wattveil.readings import read_readings
 
 pytestmark = pytest.mark.no_cover  # the tests of each layout cover its lines
 
-_INPUTS = int(os.environ.get("WATTVEIL_FUZZ", "40"))
+_INPUTS = int(os.environ.get("WATTVEIL_FUZZ", "16"))
 _FEW = 2  # of each sample and container
 _PROFILED = 4  # of so many inputs one becomes profiles too
 _CHUNKS = 8  # tests of one layout, so that they run side by side and keep within the time limit

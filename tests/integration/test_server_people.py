@@ -210,7 +210,7 @@ def test_uploads_of_others_leave_room(server: Running) -> None:
         def upload(*headers: str) -> socket.socket:
             """Begin to send a bundle, and do not end."""
             sent = ["POST /v1/verify HTTP/1.1", "Host: here", "Content-Length: 16000000", *headers]
-            begun = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+            begun = socket.create_connection(("127.0.0.1", server.port), timeout=600)
             begun.sendall("\r\n".join([*sent, "", "PK"]).encode())
             return held.enter_context(begun)
 

@@ -103,10 +103,10 @@ def test_who_sends_no_head_is_not_waited_for(
     monkeypatch.setattr(connections, "_MAX_HEAD_SECONDS", 1.0)
     with serving(tmp_path) as running:
         for sent in (b"", REQUEST_HEAD):
-            with socket.create_connection(("127.0.0.1", running.port), timeout=60) as silent:
+            with socket.create_connection(("127.0.0.1", running.port), timeout=600) as silent:
                 silent.sendall(sent)
                 assert silent.recv(4096) == b""  # it is closed
-        with socket.create_connection(("127.0.0.1", running.port), timeout=60) as silent:
+        with socket.create_connection(("127.0.0.1", running.port), timeout=600) as silent:
             silent.sendall(REQUEST_HEAD + b"\r\n")
             answered = http.client.HTTPResponse(silent)
             answered.begin()
@@ -123,7 +123,7 @@ def test_who_does_not_read_is_not_waited_for(
     requests = REQUEST_HEAD.replace(b"/healthz", b"/v1/openapi.json") + b"\r\n"
     with serving(tmp_path) as running:
         here = "127.0.0.1", running.port
-        with socket.create_connection(here, timeout=60) as deaf, suppress(ConnectionError):
+        with socket.create_connection(here, timeout=600) as deaf, suppress(ConnectionError):
             while True:  # until it is closed; else the time is over, which is no such error
                 deaf.sendall(100 * requests)
         assert running.send("GET", "/healthz").status == HTTPStatus.OK
@@ -135,7 +135,7 @@ def test_who_has_sent_a_head_may_take_longer(
     """The time is for heads: a body has its own, and so has an answer."""
     monkeypatch.setattr(connections, "_MAX_HEAD_SECONDS", 1.0)
     with serving(tmp_path) as running:
-        slow = http.client.HTTPConnection("127.0.0.1", running.port, timeout=60)
+        slow = http.client.HTTPConnection("127.0.0.1", running.port, timeout=600)
         for _ in range(2):  # the second request on the same connection likewise
             slow.putrequest("POST", "/v1/nowhere")
             slow.putheader("Content-Length", "2")

@@ -18,7 +18,7 @@ from wattveil.arrays import Ints
 from wattveil.engines.local import LocalRows
 from wattveil.errors import BudgetExceededError
 from wattveil.numerics.kmeans import kmeans_stages
-from wattveil.numerics.kmeans.kmeans_stages import Cells
+from wattveil.numerics.kmeans.kmeans_stages import Cells, Steps
 from wattveil.privacy import accounting, noise
 from wattveil.privacy.accounting import RHO_UNITS, Composition
 from wattveil.privacy.guarantee import Budget, Spend
@@ -180,7 +180,7 @@ def plant_double_stage(patch: pytest.MonkeyPatch) -> list[int]:
     """Let the last stage of clustering take twice its units; return the list of what it is due."""
     stage, due = kmeans_stages.refining_stage, list[int]()
 
-    def doubled(*given: Any, units: int, **options: Any) -> Cells:  # noqa: ANN401 - passed on
+    def doubled(*given: Any, units: int, **options: Any) -> tuple[Cells, Steps]:  # noqa: ANN401 - passed on
         due.append(units)
         return stage(*given, units=2 * units, **options)
 

@@ -27,6 +27,13 @@ USERS = {
     "_PERMIT": ("privacy/mechanisms/contributions.py",),
     "IN_AUDIT": ("privacy/private_data.py", "privacy/transcript.py"),
     "release_sums": ("privacy",),
+    "release_period": ("privacy",),
+    "PeriodSums": ("privacy", "engines/series_rows.py"),
+    "PeriodRows": ("privacy", "engines/series_rows.py"),
+    "CustomerState": (
+        *("privacy", "engines/series_rows.py", "engines/series_state.py"),
+        "engines/series_folder.py",
+    ),
     "respond": ("privacy", "release/randomised_labels.py", "lab/baselines", "products/labels.py"),
     "gaussian_answer": (
         *("privacy", "release/instance.py", "products/instance_tier.py"),
@@ -50,13 +57,22 @@ USERS = {
 }
 """Names of the kernel, each with the modules that may use it."""
 UNRESTRICTED = {
-    *("Query", "PrivateTable", "NoisyTotals", "NoisyAnswer", "Ellipsoid", "checked_labels"),
+    *(
+        "Query",
+        "PrivateTable",
+        "PeriodQuery",
+        "PrivatePeriod",
+        "NoisyTotals",
+        "NoisyAnswer",
+        "Ellipsoid",
+        "checked_labels",
+    ),
     *("Channel", "response_channel", "pseudonyms", "fresh_key"),
     *("modulo_delta", "modulo_flip", "loss_distribution"),
     "simulate",  # also a package; of `privacy.noise`, to which a contract limits it
 }
 """Names of mechanisms that every module may use: they neither add noise nor read rows, except for
-`PrivateTable`, which charges first."""
+`PrivateTable` and `PrivatePeriod`, which charge first."""
 
 
 @pytest.mark.parametrize("name", USERS)

@@ -120,7 +120,7 @@ def test_no_seed_reaches_the_noise() -> None:
         "wattveil.numerics.synthesis.year_model.YearModel.sample",
         "wattveil.release.instance.LeaveOneOutKMeans.__init__",  # the same
         "wattveil.cli.bundles.synthesize",  # draws from a released model, as do the others
-        "wattveil.cli.bundles.write_customers",
+        "wattveil.bundle.customer_files.write_customers",
     }
 
 

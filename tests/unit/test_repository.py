@@ -8,6 +8,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.processor_time import slow_tests
+
 REPOSITORY = Path(__file__).parents[2]
 SOURCE = REPOSITORY / "src" / "wattveil"
 
@@ -38,6 +40,16 @@ def test_unit_tests_start_no_process() -> None:
     tests = list((REPOSITORY / "tests" / "unit").rglob("*.py"))
     assert tests
     assert not [path for path in tests if starts.search(path.read_text())]
+
+
+def test_slow_tests_exist() -> None:
+    """A test that was renamed or removed does not stay in the list of slow tests."""
+    assert slow_tests()
+    for name in slow_tests():
+        file, _, function = name.partition("::")
+        words = (REPOSITORY / file).read_text()
+        last = function.split("::")[-1]
+        assert last == "runTest" or f"def {last}(" in words, name
 
 
 def test_changelog_opens_with_the_privacy_guarantee() -> None:

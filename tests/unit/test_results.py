@@ -29,8 +29,10 @@ from wattveil.declaration import Declaration
 from wattveil.errors import InvalidParameterError, MissingExtraError
 from wattveil.grid import Feeder, Flow, GridComparison, OptimalFlow
 from wattveil.grid.experiment import GridRow
+from wattveil.grid.large_customers import SetAside
 from wattveil.lab.audit.release_audit import audit_release
 from wattveil.lab.audit.replay_audit import replay_release
+from wattveil.lab.baselines.accuracy_limit import AccuracyLimit
 from wattveil.lab.baselines.baseline_comparison import BaselineComparison, MeasuredRun, RunKey
 from wattveil.lab.evaluation.customer_samples import SampleLayout
 from wattveil.lab.evaluation.fidelity_comparison import evaluate_load
@@ -289,6 +291,7 @@ def grid_comparison() -> GridComparison:
         class_names=(),
         class_mix_distance=0.0,
         synthetic_failures={},
+        set_aside=SetAside(0, 0, 0.0, 0.0),
     )
 
 
@@ -320,7 +323,18 @@ def baselines() -> BaselineComparison:
         known_violations=(),
     )
     setting: Any = None
-    return BaselineComparison(setting=setting, mechanisms=("ours",), runs=(run,), left_out=())
+    limit = AccuracyLimit(
+        epsilon=1.0,
+        mu=0.2,
+        one_draw=PLANTED_KW,
+        first_order=PLANTED_KW,
+        no_small_clusters=PLANTED_KW,
+        min_customers=25.0,
+        bound=PLANTED_KW,
+    )
+    return BaselineComparison(
+        setting=setting, mechanisms=("ours",), runs=(run,), limits=(limit,), left_out=()
+    )
 
 
 def quote() -> Quote:

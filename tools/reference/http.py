@@ -12,6 +12,7 @@ from wattveil.server.auth.access import Access, Limits
 from wattveil.server.auth.sessions import Sessions
 from wattveil.server.http.app import make_api
 from wattveil.server.http.problems import COMMON_PROBLEMS, MEDIA_TYPE
+from wattveil.server.observe.server_metrics import ServerMetrics
 from wattveil.server.server_state import ServerState
 
 
@@ -40,7 +41,9 @@ _ANYWHERE = {code.name.lower() for code in COMMON_PROBLEMS}
 def description() -> dict[str, Any]:
     """Return the OpenAPI description of a new server."""
     with tempfile.TemporaryDirectory() as folder, ServerState.open(Path(folder)) as state:
-        return make_api(state, Access(state, Limits()), Sessions(state)).openapi()
+        return make_api(
+            state, Access(state, Limits()), Sessions(state), ServerMetrics(state)
+        ).openapi()
 
 
 def _operation(method: str, path: str, said: dict[str, Any]) -> str:

@@ -58,6 +58,7 @@ attack_app = typer.Typer(
 
 _WITHOUT_RELEASES = (
     "cli.admin",
+    "cli.admin_backup",
     "cli.admin_dataset",
     "cli.bundles",
     "cli.data",
@@ -136,6 +137,7 @@ _add(
     "cli.bundles",
     "Sample synthetic customers from a release at no privacy cost.",
 )
+_add(app, "export", "cli.bundles", "Write released load curves as standard profiles or as a map.")
 _add(app, "verify", "cli.bundles", "Recompute every claim of a release, without the data.")
 _add(app, "metadata", "cli.metadata", "Write records of a release for catalogues and registries.")
 _add(app, "dossier", "cli.dossier", "Answer the clauses of a standard from the files of a release.")
@@ -159,6 +161,8 @@ _add(admin_app, "disable", "cli.admin", "Disable a principal permanently.")
 _add(admin_app, "budget", "cli.admin_dataset", "Set the budget of a data set or of an analyst.")
 _add(admin_app, "close", "cli.admin", "Close a data set permanently.")
 _add(admin_app, "key", "cli.admin", "Create a key pair for signing releases.")
+_add(admin_app, "backup", "cli.admin_backup", "Back up a server while it runs.")
+_add(admin_app, "restore", "cli.admin_backup", "Restore a backup; no charge is forgotten.")
 _add(ledger_app, "audit", "cli.admin", "Recompute and check a ledger: chain, sums, caps.")
 _add(ledger_app, "export", "cli.admin", "Write every entry to a file that can be checked.")
 _add(ledger_app, "accept", "cli.admin", "Accept a database that has lost entries.")

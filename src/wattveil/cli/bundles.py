@@ -1,51 +1,32 @@
-"""The commands that read a bundle: `verify` and `synthesize`.
+"""The commands that read a bundle: `verify`, `synthesize` and `export`.
 
-Both are post-processing of a release: they use no private data and spend no privacy budget.
+All are post-processing of a release: they use no private data and spend no privacy budget.
 """
 
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import pyarrow as pa
-import pyarrow.csv as pc
-import pyarrow.parquet as pq
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from wattveil import checks
-from wattveil.arrays import Floats, Ints
 from wattveil.bundle import keys
-from wattveil.bundle.bundle_files import read_manifest
+from wattveil.bundle.customer_files import FORMATS, write_customers
+from wattveil.bundle.planner_files import POWER_FACTOR
+from wattveil.bundle.table_exports import write_map, write_standard_profiles
 from wattveil.bundle.verify.verify_bundle import VerificationReport, verify_bundle
 from wattveil.cli.data import chosen_engine
 from wattveil.cli.option_groups import EXECUTION, EngineName, Master
-from wattveil.errors import InvalidParameterError
-from wattveil.numerics.synthesis.population_model import BATCH, n_batches
-from wattveil.products.synthesis import read_model
-from wattveil.profiles import Profiles, TimeGrid
 from wattveil.terminal import plain, refusals, working
-
-if TYPE_CHECKING:  # pyspark is an extra
-    from wattveil.engines.spark.spark_engine import SparkEngine
 
 EPILOGS = {
     "verify": "Example: wattveil verify bundle --key utility.key.pub",
     "synthesize": (
         "Example: wattveil synthesize bundle --customers 100000 --out synthetic.parquet"
     ),
+    "export": "Example: wattveil export bundle --out standard-profiles.csv",
 }
-
-_MAX_CUSTOMERS = 10**9
-_FIRST_SECOND = 978_307_200
-"""2001-01-01 00:00 UTC, a Monday: an average day has no date, and Green Button needs one."""
-_ESPI, _ATOM = "http://naesb.org/espi", "http://www.w3.org/2005/Atom"
-
-Batch = tuple[list[str], Ints, Floats]
-"""Ids, clusters and load of some customers."""
-Batches = Iterator[Batch]
 
 
 def verify(
@@ -97,9 +78,20 @@ def synthesize(
     bundle: Annotated[Path, typer.Argument(help="Folder that `wattveil release` wrote.")],
     *,
     customers: Annotated[int, typer.Option(help="Number of synthetic customers.")],
-    out: Annotated[
-        str, typer.Option(help="New .parquet, .csv, .dss (OpenDSS) or .xml (Green Button) file.")
-    ],
+    out: Annotated[str, typer.Option(help="New file, or new folder for some formats.")],
+    kind: Annotated[
+        str | None,
+        typer.Option("--format", help=f"{', '.join(FORMATS)}; by the ending of --out if omitted."),
+    ] = None,
+    buses: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV of buses (bus, kv, phases, customers): customers become loads at them."
+        ),
+    ] = None,
+    power_factor: Annotated[
+        float, typer.Option(help="Power factor of all customers, for files of planning tools.")
+    ] = POWER_FACTOR,
     seed: Annotated[int, typer.Option(help="The same seed gives the same customers.")] = 1,
     engine: EngineName = "local",
     master: Master = None,
@@ -120,164 +112,63 @@ def synthesize(
     with refusals(context), working(console) as started:
         spark = chosen_engine(engine, master)
         started("drawing customers")
-        write_customers(bundle, out, customers=customers, seed=seed, engine=spark, force=force)
+        write_customers(
+            bundle,
+            out,
+            customers=customers,
+            seed=seed,
+            kind=kind,
+            buses=buses,
+            power_factor=power_factor,
+            engine=spark,
+            force=force,
+        )
     if as_json:
         typer.echo(json.dumps({"out": out, "customers": customers, "seed": seed}, indent=2))
     else:
         console.print(f"{customers:,} synthetic customers in {plain(out)}.")
 
 
-def write_customers(
-    bundle: Path,
-    out: str | Path,
+def export(
+    context: typer.Context,
+    bundle: Annotated[Path, typer.Argument(help="Folder that `wattveil release` wrote.")],
     *,
-    customers: int,
-    seed: int,
-    engine: "SparkEngine | None" = None,
-    force: bool = False,
+    out: Annotated[
+        Path,
+        typer.Option(help="New .csv or .parquet file of profiles, or .geojson file of areas."),
+    ],
+    geometry: Annotated[
+        Path | None, typer.Option(help="GeoJSON file of public areas, for a .geojson file.")
+    ] = None,
+    area: Annotated[
+        str, typer.Option(help="Property of an area that has the name of its group.")
+    ] = "name",
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print a summary of the output as JSON.", rich_help_panel=EXECUTION
+        ),
+    ] = False,
 ) -> None:
-    """Write synthetic customers to a file, which appears under its name when it is complete."""
-    path = Path(out)
-    kinds = [*_WRITERS] if engine is None else [".parquet"]
-    if path.suffix not in kinds:
-        raise InvalidParameterError(
-            "out", f"a file whose name ends in {' or '.join(kinds)}", str(out)
-        )
-    if engine is None:
-        checks.local_path("out", path)
-    if engine is None and path.exists() and not force:
-        raise InvalidParameterError("out", "a new file unless --force is given", str(out))
-    checks.integer("customers", customers, minimum=1, maximum=_MAX_CUSTOMERS)
-    checks.integer("seed", seed, minimum=0)
-    model, public = read_model(bundle), read_manifest(bundle)["profiles"]
-    grid, timezone = TimeGrid.from_json(public["grid"]), public["timezone"]
+    """Write released load curves as standard load profiles, or load by group as a map.
 
-    def batch(number: int) -> Batch:
-        load_kw, clusters = model.batch(number, customers, random_state=seed)
-        first = number * BATCH
-        return [f"S{place:09}" for place in range(first, first + len(load_kw))], clusters, load_kw
-
-    if engine is not None:
-        engine.write_profiles(
-            lambda number: _profiles(batch(number), grid, timezone),
-            n_batches(customers),
-            out,
-            force=force,
-        )
+    A standard load profile is the load of a group or segment by season, kind of day and time, for
+    an annual consumption of 1,000 kWh. A map joins load by group to the areas of --geometry.
+    """
+    omitted: tuple[str, ...] = ()
+    with refusals(context):
+        if geometry is None:
+            names, omitted = write_standard_profiles(bundle, out, force=force)
+            what, number = "profiles", len(names)
+        else:
+            what = "areas"
+            number = write_map(bundle, geometry, out, area_property=area, force=force)
+    if as_json:
+        summary = {"out": str(out), what: number, "omitted": list(omitted)}
+        typer.echo(json.dumps(summary, indent=2))
         return
-    part = path.with_name(path.name + ".part")
-    try:
-        _WRITERS[path.suffix](part, map(batch, range(n_batches(customers))), grid, timezone)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _profiles(batch: Batch, grid: TimeGrid, timezone: str) -> Profiles:
-    """Return a batch as `Profiles`, so that it is accepted wherever profiles are."""
-    ids, clusters, load_kw = batch
-    return Profiles(
-        customer_ids=tuple(ids),
-        load_kw=load_kw,
-        grid=grid,
-        timezone=timezone,
-        attributes={"cluster": tuple(map(str, clusters.tolist()))},
-        rules={"synthetic": True},
-    )
-
-
-def _write_parquet(path: Path, batches: Batches, grid: TimeGrid, timezone: str) -> None:
-    """Write profiles."""
-    writer: pq.ParquetWriter | None = None
-    try:
-        for batch in batches:
-            table = _profiles(batch, grid, timezone).to_arrow()
-            writer = writer or pq.ParquetWriter(path, table.schema, compression="zstd")
-            writer.write_table(table)
-    finally:
-        if writer is not None:
-            writer.close()
-
-
-def _write_csv(path: Path, batches: Batches, grid: TimeGrid, _: str) -> None:
-    """Write one row per customer and one column per slot."""
-    loads = [(label, pa.float64()) for label in grid.labels]
-    schema = pa.schema([("customer_id", pa.string()), ("cluster", pa.int64()), *loads])
-    with pc.CSVWriter(path, schema) as writer:
-        for ids, clusters, load_kw in batches:
-            arrays = [pa.array(ids), pa.array(clusters), *(pa.array(slot) for slot in load_kw.T)]
-            writer.write_table(pa.table(arrays, schema=schema))
-
-
-def _write_dss(path: Path, batches: Batches, grid: TimeGrid, _: str) -> None:
-    """Write OpenDSS LoadShapes in kW, each as long as the profile."""
-    head = f"npts={grid.cells} interval={grid.minutes / 60:g} useactual=yes"
-    with path.open("w", encoding="utf-8") as file:
-        for ids, _clusters, load_kw in batches:
-            for name, row in zip(ids, load_kw[:, : grid.cells], strict=True):
-                mult = " ".join(f"{value:.4f}" for value in row)
-                file.write(f"New LoadShape.{name} {head} mult=({mult})\n")
-
-
-def _write_green_button(path: Path, batches: Batches, grid: TimeGrid, _: str) -> None:
-    """Write a Green Button feed: net energy in whole Wh, one usage point per customer."""
-    seconds, hours = 60 * grid.minutes, grid.minutes / 60.0
-    with path.open("w", encoding="utf-8") as file:
-        file.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<feed xmlns="{_ATOM}">\n')
-        # uom 72: Wh; flowDirection 4: net, delivered less received.
-        codes = f"<flowDirection>4</flowDirection><intervalLength>{seconds}</intervalLength>"
-        codes += "<powerOfTenMultiplier>0</powerOfTenMultiplier><uom>72</uom>"
-        file.write(
-            _entry("ReadingType/1", "", f'<ReadingType xmlns="{_ESPI}">{codes}</ReadingType>')
-        )
-        for ids, _clusters, load_kw in batches:
-            for name, row in zip(ids, load_kw[:, : grid.cells], strict=True):
-                file.write(_customer(name, [round(1000.0 * hours * kw) for kw in row], seconds))
-        file.write("</feed>\n")
-
-
-def _customer(name: str, watt_hours: list[int], seconds: int) -> str:
-    """Return a customer's entries: usage point, meter reading, one block of intervals."""
-    point = f"UsagePoint/{name}"
-    reading = f"{point}/MeterReading/1"
-    intervals = "".join(
-        f"<IntervalReading><timePeriod><duration>{seconds}</duration>"
-        f"<start>{_FIRST_SECOND + place * seconds}</start></timePeriod>"
-        f"<value>{value}</value></IntervalReading>"
-        for place, value in enumerate(watt_hours)
-    )
-    whole = f"<duration>{seconds * len(watt_hours)}</duration><start>{_FIRST_SECOND}</start>"
-    whole = f"<interval>{whole}</interval>"
-    service = "<ServiceCategory><kind>0</kind></ServiceCategory>"
-    return (
-        _entry(
-            point,
-            f'<link rel="related" href="{point}/MeterReading"/>',
-            f'<UsagePoint xmlns="{_ESPI}">{service}</UsagePoint>',
-        )
-        + _entry(
-            reading,
-            f'<link rel="up" href="{point}/MeterReading"/>'
-            f'<link rel="related" href="{reading}/IntervalBlock"/>'
-            '<link rel="related" href="ReadingType/1"/>',
-            f'<MeterReading xmlns="{_ESPI}"/>',
-        )
-        + _entry(
-            f"{reading}/IntervalBlock/1",
-            f'<link rel="up" href="{reading}/IntervalBlock"/>',
-            f'<IntervalBlock xmlns="{_ESPI}">{whole}{intervals}</IntervalBlock>',
-        )
-    )
-
-
-def _entry(link: str, links: str, content: str) -> str:
-    own = f'<link rel="self" href="{link}"/>'
-    return f"<entry>{own}{links}<content>{content}</content></entry>\n"
-
-
-_WRITERS: dict[str, Callable[[Path, Batches, TimeGrid, str], None]] = {
-    ".parquet": _write_parquet,
-    ".csv": _write_csv,
-    ".dss": _write_dss,
-    ".xml": _write_green_button,
-}
+    console = Console()
+    console.print(f"{number:,} {what} in {plain(str(out))}.")
+    if omitted:
+        console.print(f"Omitted, annual consumption not above 0: {plain(', '.join(omitted))}.")

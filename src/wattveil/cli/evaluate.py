@@ -18,10 +18,11 @@ from wattveil.errors import InvalidParameterError
 from wattveil.grid.experiment import DRAWS, PAPER_POWER_FACTOR, GridComparison, compare_on_feeder
 from wattveil.grid.grid_page import write_grid_page
 from wattveil.grid.planning_summary import (
-    DEFAULT_TOLERANCE,
-    Agreement,
+    DEFAULT_MARGIN,
+    Equivalence,
     PlanningRow,
     format_difference,
+    format_equivalence,
     is_zero_throughout,
     planning_summary,
     summary_sentence,
@@ -64,10 +65,10 @@ _COLOURS = {
     Verdict.DIFFERENT: "red",
     Verdict.INCONCLUSIVE: "dim",
 }
-_AGREEMENT_COLOURS = {
-    Agreement.WITHIN: "green",
-    Agreement.OUTSIDE: "red",
-    Agreement.UNCLEAR: "dim",
+_EQUIVALENCE_COLOURS = {
+    Equivalence.EQUIVALENT: "green",
+    Equivalence.DIFFERENT: "red",
+    Equivalence.INCONCLUSIVE: "dim",
 }
 _VERDICT_COLOURS = {verdict.value: colour for verdict, colour in _COLOURS.items()}
 _VERDICTS = (
@@ -177,9 +178,9 @@ def grid(
         typer.Option(help="Attribute of both with the customer class; the real class mix is kept."),
     ] = None,
     report: Report = None,
-    tolerance: Annotated[
-        float, typer.Option(help="Relative difference that the study accepts: 0.1 is 10 %.")
-    ] = DEFAULT_TOLERANCE,
+    margin: Annotated[
+        float, typer.Option(help="Relative difference that the study accepts: 0.05 is 5 %.")
+    ] = DEFAULT_MARGIN,
     scaling: Annotated[
         str,
         typer.Option(
@@ -238,14 +239,14 @@ def grid(
                 seed=seed,
                 advance=lambda: bar.advance(task),
             )
-        summary = planning_summary(comparison, tolerance=tolerance)
+        summary = planning_summary(comparison, margin=margin)
         if report is not None:
-            write_grid_page(comparison, report, tolerance=tolerance)
+            write_grid_page(comparison, report, margin=margin)
     if as_json:
-        found = {"tolerance": tolerance, "summary": [_planning_json(row) for row in summary]}
+        found = {"margin": margin, "summary": [_planning_json(row) for row in summary]}
         typer.echo(json.dumps({**comparison.to_json(), **found}, indent=2))
     else:
-        _show_grid(console, comparison, summary, tolerance)
+        _show_grid(console, comparison, summary, margin)
 
 
 def _planning_json(row: PlanningRow) -> dict[str, object]:
@@ -256,8 +257,8 @@ def _planning_json(row: PlanningRow) -> dict[str, object]:
     }
 
 
-def _show_summary(console: Console, summary: Sequence[PlanningRow], tolerance: float) -> None:
-    titles = ("quantity", "unit", "real", "synth.", "difference (95 %)", "tolerance")
+def _show_summary(console: Console, summary: Sequence[PlanningRow], margin: float) -> None:
+    titles = ("quantity", "unit", "real", "synth.", "difference (95 %)", "verdict")
     table = Table(*titles, box=SIMPLE, padding=(0, 1, 0, 0), show_edge=False)
     for column in table.columns[2:5]:
         column.justify, column.no_wrap = "right", True
@@ -267,9 +268,9 @@ def _show_summary(console: Console, summary: Sequence[PlanningRow], tolerance: f
             row.unit,
             *map(format_number, (row.real, row.synthetic)),
             format_difference(row),
-            f"[{_AGREEMENT_COLOURS[row.agreement]}]{row.agreement.value}[/]",
+            f"[{_EQUIVALENCE_COLOURS[row.equivalence]}]{format_equivalence(row)}[/]",
         )
-    console.print(summary_sentence(summary, tolerance), highlight=False)
+    console.print(summary_sentence(summary, margin), highlight=False)
     console.print(table)
     console.print(_ONE_RELEASE)
 
@@ -278,7 +279,7 @@ def _show_grid(
     console: Console,
     comparison: GridComparison,
     summary: Sequence[PlanningRow],
-    tolerance: float,
+    margin: float,
 ) -> None:
     setting = comparison.setting
     console.print(
@@ -291,12 +292,14 @@ def _show_grid(
             f"{len(comparison.class_names)} classes; total variation of the class mixes:"
             f" {comparison.class_mix_distance:.3f}."
         )
+    if any(comparison.set_aside[:2]):
+        console.print(f"Set aside: {comparison.set_aside.sentence}", highlight=False)
     for snapshot, message in comparison.synthetic_failures.items():
         when = setting.grid.labels[snapshot]
         console.print(
             f"[red]no solution[/] for the synthetic customers at {when}: {plain(message)}"
         )
-    _show_summary(console, summary, tolerance)
+    _show_summary(console, summary, margin)
     console.print("\nAll metrics:")
     titles = ("metric", "real", "synth.", "difference, 95 %", "ratio", "verdict")
     table = Table(*titles, box=SIMPLE, padding=(0, 1, 0, 0), show_edge=False)
@@ -399,13 +402,16 @@ def compare(
                 ),
             )
         rows = summarise(found)
-        write_csv(rows, out / _TABLE)
+        write_csv(found, rows, out / _TABLE)
         write_comparison_page(found, rows, out / _PAGE)
     if as_json:
         typer.echo(json.dumps(to_json(found, rows), indent=2))
     else:
         _show_comparison(console, found, rows)
         console.print(f"Wrote {plain(str(out))}: {_RUNS}, {_TABLE}, {_PAGE}.", highlight=False)
+
+
+_LIMIT_ROWS = {"one_draw": "limit A", "no_small_clusters": "limit B", "bound": "bound"}
 
 
 def _numbers(text: str) -> tuple[float, ...]:
@@ -449,8 +455,16 @@ def _show_comparison(
                 if at_middle.keeps_its_claim
                 else f"[red]{getattr(at_middle, has)}[/]",
             )
+        if field == "nearest":
+            for limit, name in _LIMIT_ROWS.items():
+                table.add_row(
+                    name, *(f"{getattr(one, limit):.3g}" for one in comparison.limits), "", ""
+                )
         if table.row_count:
             console.print(table)
+    console.print(
+        "A, B and bound: what no private method avoids (see the page); computed from the rows."
+    )
     console.print(
         "In red: the claim does not hold. Baselines get public bounds from the data for free.",
         highlight=False,

@@ -18,13 +18,13 @@ from wattveil.grid.flow import Flow, power_flow
 from wattveil.grid.grid_page import write_grid_page
 from wattveil.grid.opf import Controls, OptimalFlow, optimal_power_flow
 from wattveil.grid.placement import Scaling
-from wattveil.grid.planning_summary import Agreement, PlanningRow, planning_summary
+from wattveil.grid.planning_summary import Equivalence, PlanningRow, planning_summary
 from wattveil.numerics.measures.verdicts import Verdict
 
 __all__ = [
     "PAPER_POWER_FACTOR",
-    "Agreement",
     "Controls",
+    "Equivalence",
     "Feeder",
     "Flow",
     "GridComparison",

@@ -11,7 +11,9 @@ Steps, numbered as in the paper (section "Standard Test Systems"):
 6. For the synthetic customers too.
 
 Differs from the paper: a bus has many houses (`Scaling`), figures are compared with the sampling
-variability of real customers, and a control shows the result of cluster centroids alone.
+variability of real customers, and a control shows the result of cluster centroids alone. Very large
+customers are set aside (`SetAside`): drawn or not drawn by chance, a single factory among homes
+would be most of the sampling variability, and hide any difference.
 """
 
 import math
@@ -26,6 +28,7 @@ from wattveil.arrays import Floats, Ints
 from wattveil.errors import InvalidDataError, InvalidParameterError, one_of
 from wattveil.grid.feeders import Feeder, read_feeder
 from wattveil.grid.grid_metrics import Compared, GridMetric, customer_metrics, network_metrics
+from wattveil.grid.large_customers import SetAside, usual_customers
 from wattveil.grid.observation import GridSetting, Observation, observe
 from wattveil.grid.placement import CustomerSampler, Scaling, place_houses
 from wattveil.numerics.kmeans.lloyd import k_means
@@ -104,6 +107,8 @@ class GridComparison(PrivateResult):
     synthetic_failures
         Snapshots without solution for some sample of synthetic customers, and the message of the
         solver. If half of the samples fail, network metrics are infinite.
+    set_aside
+        Very large customers, which are in neither sample.
     """
 
     rows: tuple[GridRow, ...]
@@ -114,6 +119,7 @@ class GridComparison(PrivateResult):
     class_names: tuple[str, ...]
     class_mix_distance: float
     synthetic_failures: Mapping[int, str]
+    set_aside: SetAside
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         return {"metrics": lambda: records_table(self._records(), "metric")}
@@ -132,6 +138,7 @@ class GridComparison(PrivateResult):
             "classes": list(self.class_names),
             "class_mix_distance": self.class_mix_distance,
             "synthetic_failures": {str(k): v for k, v in self.synthetic_failures.items()},
+            "set_aside": self.set_aside._asdict(),
             "metrics": [
                 {name: _finite(value) for name, value in record.items()}
                 for record in self._records()
@@ -327,6 +334,7 @@ def compare_on_feeder(
     checks.integer("seed", seed, minimum=0)
     if not 0.0 < checks.finite("power_factor", power_factor) <= 1.0:
         raise InvalidParameterError("power_factor", "above 0 and at most 1", power_factor)
+    real, synthetic, set_aside = usual_customers(real, synthetic)
     classes = _classes(real, synthetic, by)
     centroid_kw = _centroids(real, n_clusters, seed)
     network = feeder if isinstance(feeder, Feeder) else read_feeder(feeder)
@@ -393,6 +401,7 @@ def compare_on_feeder(
             for seen in synthetic_draws
             for snapshot, message in seen.flow.failures.items()
         },
+        set_aside=set_aside,
     )
 
 
@@ -425,9 +434,6 @@ class _Classes:
 
 
 def _classes(real: Profiles, synthetic: Profiles, by: str | None) -> _Classes:
-    for name, profiles in (("real", real), ("synthetic", synthetic)):
-        if not len(profiles):
-            raise InvalidParameterError(name, "at least one customer", 0)
     values = [
         ["all"] * len(profiles) if by is None else _attribute(name, profiles, by)
         for name, profiles in (("real", real), ("synthetic", synthetic))

@@ -9,10 +9,11 @@ from plotly.graph_objects import Figure
 from wattveil.grid.experiment import GridComparison
 from wattveil.grid.observation import RANGE_A_PU, Observation
 from wattveil.grid.planning_summary import (
-    DEFAULT_TOLERANCE,
-    Agreement,
+    DEFAULT_MARGIN,
+    Equivalence,
     PlanningRow,
     format_difference,
+    format_equivalence,
     is_zero_throughout,
     planning_summary,
     summary_sentence,
@@ -47,10 +48,10 @@ _HEADLINE = "A5 peak"
 
 
 def write_grid_page(
-    comparison: GridComparison, path: str | Path, *, tolerance: float = DEFAULT_TOLERANCE
+    comparison: GridComparison, path: str | Path, *, margin: float = DEFAULT_MARGIN
 ) -> None:
     """Write the page as one file."""
-    summary = planning_summary(comparison, tolerance=tolerance)
+    summary = planning_summary(comparison, margin=margin)
     setting, rows = comparison.setting, comparison.rows
     peak = next(row for row in rows if row.metric == _HEADLINE)
     ends = (peak.difference_low, peak.difference_high)
@@ -64,10 +65,10 @@ def write_grid_page(
         (f"{100.0 * (peak.synthetic / peak.real - 1.0):+.1f} %", error),
         *(
             (
-                f"{sum(row.agreement is one for row in summary)} of {len(summary)}",
-                f"quantities {one.value}, tolerance ±{100.0 * tolerance:g} %",
+                f"{sum(row.equivalence is one for row in summary)} of {len(summary)}",
+                f"quantities {one.value}, margin ±{100.0 * margin:g} %",
             )
-            for one in (Agreement.WITHIN, Agreement.OUTSIDE)
+            for one in (Equivalence.EQUIVALENT, Equivalence.DIFFERENT)
         ),
     ]
     if len(comparison.class_names) > 1:
@@ -83,7 +84,8 @@ def write_grid_page(
         ],
         figures=_figures(comparison),
         ratios=ratio_chart(measured, _RATIOS, OUTCOMES),
-        sentence=summary_sentence(summary, tolerance),
+        sentence=summary_sentence(summary, margin),
+        set_aside=comparison.set_aside.sentence if any(comparison.set_aside[:2]) else "",
         summary=_summary_table(summary),
         verdicts=verdict_table(measured, _COLUMNS, OUTCOMES),
         counts=[
@@ -95,8 +97,12 @@ def write_grid_page(
 
 
 def _summary_table(summary: Sequence[PlanningRow]) -> PageTable:
-    passed = {Agreement.WITHIN: True, Agreement.OUTSIDE: False, Agreement.UNCLEAR: None}
-    head = ("quantity", "unit", "real", "synthetic", "difference (95 % interval)", "tolerance")
+    passed = {
+        Equivalence.EQUIVALENT: True,
+        Equivalence.DIFFERENT: False,
+        Equivalence.INCONCLUSIVE: None,
+    }
+    head = ("quantity", "unit", "real", "synthetic", "difference (95 % interval)", "verdict")
     cells: list[tuple[str | TableCell, ...]] = [
         (
             row.quantity,
@@ -104,7 +110,7 @@ def _summary_table(summary: Sequence[PlanningRow]) -> PageTable:
             format_number(row.real),
             format_number(row.synthetic),
             format_difference(row),
-            TableCell(row.agreement.value, passed[row.agreement]),
+            TableCell(format_equivalence(row), passed[row.equivalence]),
         )
         for row in summary
     ]

@@ -1,9 +1,9 @@
-"""Planning summary: a few quantities of a feeder study, compared with a tolerance. PRIVATE.
+"""Planning summary: equivalence of the quantities that size a feeder. PRIVATE.
 
 The metrics of `GridComparison` state whether synthetic customers can be distinguished from real
 ones. A planner also needs to know whether the difference matters. The summary states the relative
-difference of the quantities that size a feeder, with its 95 % interval, and compares the interval
-with the tolerance of the study: an equivalence test.
+difference of the quantities that size a feeder, with its 95 % interval, and tests equivalence: two
+one-sided tests, each at 2.5 %, against the margin that the study accepts.
 """
 
 import math
@@ -11,11 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from scipy import stats
+
 from wattveil import checks
 from wattveil.errors import InvalidParameterError
 from wattveil.grid.experiment import GridComparison, GridRow
+from wattveil.web.charts import TWO_SIDED_95
 
-DEFAULT_TOLERANCE = 0.1
+DEFAULT_MARGIN = 0.05
 _LOWEST_VOLTAGE = "A1 voltage, KS"
 _QUANTITIES = {
     "A5 peak": "peak load",
@@ -31,15 +34,15 @@ _QUANTITIES = {
 """Metrics of the summary, in its order, and what their values are."""
 
 
-class Agreement(StrEnum):
-    """Whether the interval of a relative difference lies within the tolerance."""
+class Equivalence(StrEnum):
+    """Outcome of a test of equivalence."""
 
-    WITHIN = "within"
-    """The whole interval does."""
-    OUTSIDE = "outside"
-    """No part of it does."""
-    UNCLEAR = "unclear"
-    """A part of it does, or there is none."""
+    EQUIVALENT = "equivalent"
+    """The whole interval of the relative difference is within the margin."""
+    DIFFERENT = "different"
+    """The whole interval is beyond the margin."""
+    INCONCLUSIVE = "inconclusive"
+    """A part of it is within, or there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +56,9 @@ class PlanningRow:
     difference, low, high
         Relative difference, with its 95 % interval; NaN where the real value is 0, or where half of
         the power flows have no solution.
+    power
+        Probability of the verdict "equivalent" if there were no difference: low power means that
+        the experiment has too few customers or houses for this margin.
     """
 
     quantity: str
@@ -62,33 +68,34 @@ class PlanningRow:
     difference: float
     low: float
     high: float
-    agreement: Agreement
+    power: float
+    equivalence: Equivalence
 
 
 def planning_summary(
-    comparison: GridComparison, *, tolerance: float = DEFAULT_TOLERANCE
+    comparison: GridComparison, *, margin: float = DEFAULT_MARGIN
 ) -> tuple[PlanningRow, ...]:
-    """Return the quantities that size a feeder, compared with a tolerance.
+    """Return the quantities that size a feeder, each with a test of equivalence.
 
     Parameters
     ----------
     comparison
         Result of `compare_on_feeder`.
-    tolerance
-        Relative difference that the study accepts, such as 0.1 for 10 %.
+    margin
+        Relative difference that the study accepts, such as 0.05 for 5 %.
     """
-    if not 0.0 < checks.finite("tolerance", tolerance) <= 1.0:
-        raise InvalidParameterError("tolerance", "above 0 and at most 1", tolerance)
+    if not 0.0 < checks.finite("margin", margin) <= 1.0:
+        raise InvalidParameterError("margin", "above 0 and at most 1", margin)
     found = {row.metric: row for row in comparison.rows}
     slack_pu = comparison.setting.feeder.slack_pu
     return tuple(
-        _compared(name, found[metric], slack_pu, tolerance)
+        _compared(name, found[metric], slack_pu, margin)
         for metric, name in _QUANTITIES.items()
         if metric in found
     )
 
 
-def _compared(name: str, row: GridRow, slack_pu: float, tolerance: float) -> PlanningRow:
+def _compared(name: str, row: GridRow, slack_pu: float, margin: float) -> PlanningRow:
     real, synthetic = row.real, row.synthetic
     ends: Sequence[float] = (row.difference_low, row.difference_high)
     unit = row.unit
@@ -98,12 +105,12 @@ def _compared(name: str, row: GridRow, slack_pu: float, tolerance: float) -> Pla
     difference, low, high = (
         value / real if real > 0.0 else math.nan for value in (synthetic - real, *ends)
     )
-    if -tolerance <= low and high <= tolerance:
-        agreement = Agreement.WITHIN
-    elif low > tolerance or high < -tolerance:
-        agreement = Agreement.OUTSIDE
+    if -margin <= low and high <= margin:
+        equivalence = Equivalence.EQUIVALENT
+    elif low > margin or high < -margin:
+        equivalence = Equivalence.DIFFERENT
     else:
-        agreement = Agreement.UNCLEAR
+        equivalence = Equivalence.INCONCLUSIVE
     return PlanningRow(
         quantity=name,
         unit=unit,
@@ -112,16 +119,33 @@ def _compared(name: str, row: GridRow, slack_pu: float, tolerance: float) -> Pla
         difference=difference,
         low=low,
         high=high,
-        agreement=agreement,
+        power=_power(0.5 * (high - low), margin),
+        equivalence=equivalence,
     )
 
 
-def summary_sentence(rows: Sequence[PlanningRow], tolerance: float) -> str:
-    """Return how many quantities agree, in words."""
-    count = {one: sum(row.agreement is one for row in rows) for one in Agreement}
+def _power(reach: float, margin: float) -> float:
+    """Return the probability that an interval around 0, of this reach, is within the margin.
+
+    With the standard error s = reach / 1.96, the estimate is N(0, s^2), and its interval is within
+    the margin m if it is at most m - reach from 0::
+
+        P = 2 Φ((m - reach) / s) - 1, at least 0
+    """
+    if not math.isfinite(reach):
+        return math.nan
+    if reach == 0.0:
+        return 1.0
+    return max(2.0 * float(stats.norm.cdf((margin / reach - 1.0) * TWO_SIDED_95)) - 1.0, 0.0)
+
+
+def summary_sentence(rows: Sequence[PlanningRow], margin: float) -> str:
+    """Return the number of quantities by outcome, in words."""
+    count = {one: sum(row.equivalence is one for row in rows) for one in Equivalence}
     return (
-        f"Tolerance ±{100.0 * tolerance:g} %: {count[Agreement.WITHIN]} of {len(rows)} quantities"
-        f" are within, {count[Agreement.OUTSIDE]} outside, {count[Agreement.UNCLEAR]} unclear."
+        f"Margin ±{100.0 * margin:g} %: {count[Equivalence.EQUIVALENT]} of {len(rows)} quantities"
+        f" are equivalent, {count[Equivalence.DIFFERENT]} different,"
+        f" {count[Equivalence.INCONCLUSIVE]} inconclusive."
     )
 
 
@@ -131,6 +155,13 @@ def format_difference(row: PlanningRow) -> str:
         return "not defined"
     shown = (f"{100.0 * one:+.1f}" for one in (row.difference, row.low, row.high))
     return "{} % ({} to {})".format(*shown)
+
+
+def format_equivalence(row: PlanningRow) -> str:
+    """Return the verdict; if it is inconclusive, with the power of the test."""
+    if row.equivalence is not Equivalence.INCONCLUSIVE or math.isnan(row.power):
+        return row.equivalence.value
+    return f"{row.equivalence.value} (power {100.0 * row.power:.0f} %)"
 
 
 def is_zero_throughout(row: GridRow) -> bool:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 from wattveil import checks
 from wattveil.arrays import Floats
@@ -139,30 +140,37 @@ def release_means(
     budget = Budget(guarantee)
     queries = GroupLoadQueries(PrivateTable(table, budget))
     shape = (rows.width, n_days)
-    found = _find_means(queries, budget, levels=levels, limits=limits, shape=shape)
+    found = means_within(
+        queries, budget, rho_units=budget.rho_units, levels=levels, limits=limits, shape=shape
+    )
     return replace(found[0], guarantee=budget.guarantee, spends=budget.spends), *found[1:]
 
 
-def _find_means(
+def means_within(
     queries: GroupLoadQueries,
     budget: Budget,
     *,
+    rho_units: int,
     levels: Sequence[Hashable],
     limits: tuple[float | None, float | None, tuple[float, float]],
     shape: tuple[int, int],
 ) -> tuple[LoadShapes, GroupMeans, Calendar]:
-    """Query sizes, counts and sums; ``shape`` is the number of columns and of days."""
+    """Query sizes, counts and sums at a cost of ``rho_units``, of which all is used.
+
+    ``shape`` is the number of columns and of days.
+    """
     within, edges = group_sizes.checked_limits(*limits)
     n_groups = len(group_sizes.checked_levels(levels))
-    total = queries.customers(rho_units=budget.share(TOTAL_SHARE))
-    mu = math.sqrt(2.0 * budget.rho_units / accounting.RHO_UNITS)
+    parts = (TOTAL_SHARE, SIZE_SHARE, COUNT_SHARE)
+    total_units, size_units, count_units = (int(Fraction(part) * rho_units) for part in parts)
+    total = queries.customers(rho_units=total_units)
+    mu = math.sqrt(2.0 * rho_units / accounting.RHO_UNITS)
     calendar = public_calendar(shape[0], n_days=shape[1], signal=total * mu)
-    size_units, count_units = budget.share(SIZE_SHARE), budget.share(COUNT_SHARE)
     by_size = queries.sizes(edges, calendar, n_groups=n_groups, rho_units=size_units)
     counted = queries.counts(n_groups=n_groups, rho_units=count_units)
     sums_std = 1.0 / (mu * math.sqrt(SUMS_SHARE))
     sizes = group_sizes.read_sizes(by_size, counted, edges, sums_std=sums_std, within=within)
-    units = budget.remaining_rho_units
+    units = rho_units - total_units - size_units - count_units
     sums, noise_std = queries.sums(sizes.radii, calendar, rho_units=units)
     means = filter_means(sums, noise_std, sizes=sizes, calendar=calendar)
     mean_kw, std_kw = means.in_kw(calendar)

@@ -27,6 +27,7 @@ from wattveil.errors import InvalidParameterError
 from wattveil.numerics.kmeans import kmeans_stages as stages
 from wattveil.numerics.kmeans import kmeans_tuning
 from wattveil.numerics.kmeans.cluster_merge import local_optima, select_merge
+from wattveil.numerics.kmeans.rough_coordinates import dropped_variance, pool_rough
 from wattveil.numerics.load_basis import checked_library, row_basis, tiled_library, whole_days
 from wattveil.numerics.size_distribution import (
     SizeLevels,
@@ -271,43 +272,57 @@ class PrivateKMeans(PrivateEstimator, ClusterMixin, BaseEstimator):  # type: ign
         further = max(max(stages.shapes_per_level(tuning, sizes)) - len(library), 0)
         library = np.vstack([library, tiled_library(n_slots, n_days, further)])
         queries.keep_coordinates(tuning.coordinates)
-        basis = basis[: tuning.coordinates]
-        shapes = library @ basis.T
+        shapes = library @ basis[: tuning.coordinates].T
         colour = stages.noise_colour(tuning.coordinates, tuning.colour)
 
-        # 3. With little signal, the population mean as one cluster.
-        mean_share, mean = kmeans_tuning.population_mean_share(signal), None
+        # 3. The population mean: of shapes, and with little signal as one of the clusters.
+        mean_share, radii = kmeans_tuning.mean_steps(
+            signal, n_clusters=self.n_clusters, is_shape=self.normalise
+        )
+        mean, is_wide = None, True
         if mean_share:
             prior = stages.prior_population_mean(
                 shapes, size=size, customers=customers, std=customers_std
             )
-            units = int(mean_share * left())
-            mean = stages.population_mean_stage(
-                queries.step, prior, size=size, colour=colour, units=units
+            mean, is_wide = stages.population_mean_stage(
+                queries.step,
+                prior,
+                radii=radii,
+                size=size,
+                colour=colour,
+                units=int(mean_share * left()),
+                is_shape=self.normalise,
             )
+        has_mean = kmeans_tuning.population_mean_share(signal) > 0.0
         if mean is not None and self.n_clusters == 1:
             cells = stages.as_only_cluster(mean, size=size)
         else:
             # 4. Coarse stage on the codebook, then one of its merges to K clusters.
             rest = share * (1.0 - mean_share)
-            codebook = stages.make_codebook(shapes, sizes, tuning)
+            codebook = (
+                stages.make_codebook(shapes, sizes, tuning)
+                if mean is None or is_wide
+                else stages.centred_codebook(shapes, mean, sizes, self.n_clusters)
+            )
             units = budget.share(rest * kmeans_tuning.COARSE_SHARE)
             coarse = stages.coarse_stage(
                 queries.step, codebook.cells, colour=colour, tuning=tuning, units=units
             )
-            merges = local_optima(codebook.confirmed(coarse), self.n_clusters - (mean is not None))
+            merges = local_optima(codebook.confirmed(coarse), self.n_clusters - has_mean)
             # Without a unit there would be no noise scale.
             units = max(budget.share(rest * kmeans_tuning.SELECTION_SHARE), 1)
             std = math.sqrt(accounting.RHO_UNITS / (2.0 * units))
             merge = select_merge(merges, std=std, query=partial(queries.costs, rho_units=units))
             cells = merge.clusters(median_size=size, customers=0.5 * (customers + sizes.total))
-            cells = cells if mean is None else stages.add_population_mean(cells, mean)
+            if mean is not None and has_mean:
+                cells = stages.add_population_mean(cells, mean)
 
         # 5. Refinement and smoothing with the rest of the budget, then standard errors.
-        cells = stages.refining_stage(
+        cells, steps = stages.refining_stage(
             queries.step, cells, colour=colour, tuning=tuning, units=left()
         )
-        has_mean = mean is not None
+        if tuning.pools_rough:
+            cells = pool_rough(cells, steps, colour=colour, is_shape=self.normalise)
         cells = stages.finish_clusters(
             cells, is_shape=self.normalise, has_population_mean=has_mean, std=customers_std
         )
@@ -327,9 +342,15 @@ class PrivateKMeans(PrivateEstimator, ClusterMixin, BaseEstimator):  # type: ign
         return size_levels(counts, edges, std=std, mu=mu)
 
     def _set_released(self, cells: stages.Cells, sizes: SizeLevels, basis: Floats) -> None:
-        """Turn cells into centroids in kW with standard errors."""
-        self.cluster_centers_ = cells.centres @ basis
-        self.cluster_centers_std_ = np.sqrt(cells.variance @ np.square(basis))
+        """Turn cells into centroids in kW with standard errors.
+
+        ``basis`` has a curve for every slot; the release used the first ones.
+        """
+        n_slots, used = len(basis), cells.centres.shape[1]
+        dropped = dropped_variance(cells, n_slots, is_shape=self.normalise)
+        self.cluster_centers_ = cells.centres @ basis[:used]
+        variance = np.hstack([cells.variance, dropped])
+        self.cluster_centers_std_ = np.sqrt(variance @ np.square(basis))
         self.cluster_sizes_ = np.maximum(cells.counts, 0.0)
         self.cluster_sizes_std_ = np.sqrt(cells.counts_variance)
         self.n_distinguishable_ = stages.count_distinguishable(cells)

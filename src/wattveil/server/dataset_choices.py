@@ -144,6 +144,8 @@ class DatasetBody(PublicChoices):
     """Total budget of all principals together."""
     linked_to: Name | None = None
     """Instead of an allowance: a data set about the same people, whose budget it shares."""
+    never_charged: Text | None = None
+    """After a restore that lost the high-water mark: why these people were never charged."""
 
     @model_validator(mode="before")
     @classmethod

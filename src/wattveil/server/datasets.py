@@ -35,6 +35,7 @@ from wattveil.server.ledger.journal import LedgerTransaction
 from wattveil.server.ledger.ledger import Ledger
 from wattveil.server.ledger.ledger_tables import account, dataset, principal, registration
 from wattveil.server.ledger.order import canonical_text
+from wattveil.server.observe.request_record import SecurityEvent, security_event
 
 FOLDER = "profiles"
 """Folder of profile files, in the data folder of a server."""
@@ -133,6 +134,7 @@ def register(
             neighbours=Neighbours.ZERO_OUT,
             allowance=allowance,
             linked_to=body.linked_to,
+            never_charged=body.never_charged,
         )
         number = select(dataset.c.id).where(dataset.c.name == body.name)
         row = insert(registration).values(
@@ -144,6 +146,7 @@ def register(
         transaction.connection.execute(row)
 
     ledger.write(write, linked_to=body.linked_to)
+    security_event(SecurityEvent.DATASET_REGISTERED, by, about=body.name)
 
 
 def allowance_of(body: AllowanceBody) -> Allowance:

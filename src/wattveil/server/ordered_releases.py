@@ -17,6 +17,7 @@ from wattveil.server.ledger.journal import EntryKind, LedgerTransaction, now
 from wattveil.server.ledger.ledger import Ledger
 from wattveil.server.ledger.ledger_tables import dataset, entry, principal, release, share
 from wattveil.server.ledger.order import check_name
+from wattveil.server.observe.request_record import SecurityEvent, security_event
 
 ANY_PRINCIPAL = "*"
 """Reader that stands for all principals."""
@@ -151,6 +152,7 @@ def share_release(ledger: Ledger, ordered: OrderedRelease, *, reader: str, by: s
         connection.execute(row)
 
     ledger.write(write)
+    security_event(SecurityEvent.RELEASE_SHARED, by, about=ordered.id, reader=reader)
 
 
 def readers(connection: Connection, ordered: OrderedRelease) -> list[str]:

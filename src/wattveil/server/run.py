@@ -1,12 +1,12 @@
 """Start and stop of the server process."""
 
 import ipaddress
-import logging
 import os
 import resource
 import signal
 import socket
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -19,7 +19,8 @@ from wattveil.server.auth.principals import FIRST_ADMIN
 from wattveil.server.http.app import make_app
 from wattveil.server.http.connections import ServerLoop, TimeoutProtocol, raise_descriptor_limit
 from wattveil.server.http.middleware import MAX_HEADER_BYTES
-from wattveil.server.log_throttle import LogThrottle
+from wattveil.server.observe.json_logs import set_up_logs
+from wattveil.server.observe.tracing import RequestTracer
 from wattveil.server.server_state import ServerState
 
 _ENDINGS = (signal.SIGINT, signal.SIGTERM)
@@ -42,10 +43,7 @@ def run(
     """Serve a data folder. Returns when the server was stopped and has closed everything."""
     way = transport(tls, behind_proxy)
     check_host(host, protected=tls != (None, None) or behind_proxy is not None)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    for handler in logging.getLogger().handlers:
-        handler.addFilter(LogThrottle())
-    logging.getLogger("alembic").setLevel(logging.WARNING)  # its lines would hide the first token
+    set_up_logs()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a memory dump would contain tokens
     raise_descriptor_limit()
     os.umask(0o077)  # files are readable by their owner alone
@@ -53,6 +51,7 @@ def run(
     for told in _ENDINGS:
         signal.signal(told, _end)
     with (
+        RequestTracer.from_environment() or nullcontext() as tracer,
         _listening(host, port) as listener,
         ServerState.open(data, database, compute_processes=compute_processes) as state,
     ):
@@ -60,7 +59,7 @@ def run(
             echo(f"Token of {FIRST_ADMIN}, shown this once: {state.first_admin_token}")
         scheme = "http" if tls == (None, None) else "https"
         echo(f"Serving {data} at {scheme}://{host}:{listener.getsockname()[1]}")
-        config = configured(make_app(state), **way)
+        config = configured(make_app(state, tracer=tracer), **way)
         uvicorn.Server(config).run(sockets=[listener])
 
 

@@ -3,7 +3,7 @@
 ::
 
     DIR/ledger.sqlite    the ledger, unless another database is named
-    DIR/ledger.heads     high-water mark of the ledger
+    DIR/ledger.heads     high-water mark of the ledger: entries, releases, data sets
     DIR/profiles/        profile files, written by the data owner; private
     DIR/releases/        computed bundles
     DIR/release.key      signs releases; release.key.pub is public
@@ -73,7 +73,7 @@ class ServerState(AbstractContextManager["ServerState"]):
             raise InvalidParameterError("data", "a folder that exists", str(folder))
         folder = folder.absolute()
         with ExitStack() as undo:
-            undo.enter_context(_held(folder))
+            undo.enter_context(held(folder))
             (folder / FOLDER).mkdir(mode=0o700, exist_ok=True)
             if not (folder / SIGNING_KEY).exists():
                 keys.write_key(folder / SIGNING_KEY)
@@ -129,7 +129,7 @@ class ServerState(AbstractContextManager["ServerState"]):
 
 
 @contextmanager
-def _held(folder: Path) -> Iterator[None]:
+def held(folder: Path) -> Iterator[None]:
     """Lock a folder, until the process ends at the latest.
 
     A second server would remove unfinished bundles of the first.

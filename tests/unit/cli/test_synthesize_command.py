@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from wattveil import Profiles, profiles_from_readings, read_readings
 from wattveil.bundle.bundle_files import read_table
+from wattveil.bundle.customer_files import write_customers
 from wattveil.bundle.verify import verify_bundle
 from wattveil.cli import app
-from wattveil.cli.bundles import write_customers
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.products.synthesis import FIRST_SEED, FIRST_SET, MODEL, read_model
 

@@ -1,5 +1,6 @@
 """Planted inconsistencies are found: each file spoiled in turn."""
 
+import importlib
 import json
 import shutil
 import sys
@@ -238,9 +239,11 @@ def test_the_extra_of_the_ledger_is_named(counted: Files, monkeypatch: pytest.Mo
     """Without the extra, a dossier with a ledger states what to install.
 
     The module itself is made impossible to import: blocking SQLAlchemy alone shows nothing where
-    another test of this process has loaded the modules between the two.
+    another test of this process has loaded the modules between the two. The package is the one that
+    an import finds: after a test that loaded modules anew, its parent may hold another.
     """
-    monkeypatch.delattr("wattveil.server.ledger.ledger_audit", raising=False)
+    package = importlib.import_module("wattveil.server.ledger")
+    monkeypatch.delattr(package, "ledger_audit", raising=False)
     monkeypatch.setitem(sys.modules, "wattveil.server.ledger.ledger_audit", None)
     with pytest.raises(MissingExtraError, match="serve"):
         counted.evidence()

@@ -45,7 +45,7 @@ def test_table_and_page(files: list[str], tmp_path: Path) -> None:
     for words in ("150 houses on 123 buses", "A1 voltage", "B10 ramp", "different", "Private"):
         assert words in result.output
     summary = result.output.partition("All metrics")[0]
-    for words in ("Tolerance ±10 %", "peak load", "outside", "not the noise of the release"):
+    for words in ("Margin ±5 %", "peak load", "different", "not the noise of the release"):
         assert words in " ".join(summary.split())
     assert "0 with real and with synthetic customers: A2 readings" in " ".join(
         result.output.split()
@@ -69,7 +69,7 @@ def test_json(files: list[str]) -> None:
     verdicts = {row["metric"]: row["verdict"] for row in said["metrics"]}
     assert verdicts["A5 peak"] == "different"
     peak = said["summary"][0]
-    assert (peak["quantity"], peak["agreement"]) == ("peak load", "outside")
+    assert (peak["quantity"], peak["equivalence"]) == ("peak load", "different")
     assert peak["difference"] == pytest.approx(0.5, abs=0.15)  # every load is 1.5 times as large
 
 

@@ -1,15 +1,18 @@
-"""Planning summary: relative differences and the tolerance."""
+"""Planning summary: relative differences, and the test of equivalence."""
 
 import math
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from wattveil.errors import InvalidParameterError
-from wattveil.grid import Agreement, GridComparison, GridRow, Verdict, planning_summary
+from wattveil.grid import Equivalence, GridComparison, GridRow, Verdict, planning_summary
+from wattveil.grid.large_customers import SetAside
 from wattveil.grid.planning_summary import (
     format_difference,
+    format_equivalence,
     is_zero_throughout,
     summary_sentence,
 )
@@ -54,25 +57,27 @@ def compared(*rows: GridRow) -> GridComparison:
         class_names=("all",),
         class_mix_distance=0.0,
         synthetic_failures={},
+        set_aside=SetAside(0, 0, 0.0, 0.0),
     )
 
 
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
     [
-        (-100.0, 100.0, Agreement.WITHIN),
-        (-100.1, 0.0, Agreement.UNCLEAR),
-        (0.0, 100.1, Agreement.UNCLEAR),
-        (100.1, 200.0, Agreement.OUTSIDE),
-        (-200.0, -100.1, Agreement.OUTSIDE),
-        (-200.0, 200.0, Agreement.UNCLEAR),
-        (math.nan, math.nan, Agreement.UNCLEAR),
+        (-100.0, 100.0, Equivalence.EQUIVALENT),
+        (-100.1, 0.0, Equivalence.INCONCLUSIVE),
+        (0.0, 100.1, Equivalence.INCONCLUSIVE),
+        (100.1, 200.0, Equivalence.DIFFERENT),
+        (-200.0, -100.1, Equivalence.DIFFERENT),
+        (-200.0, 200.0, Equivalence.INCONCLUSIVE),
+        (math.nan, math.nan, Equivalence.INCONCLUSIVE),
     ],
 )
-def test_the_whole_interval_is_compared(low: float, high: float, expected: Agreement) -> None:
+def test_the_whole_interval_is_compared(low: float, high: float, expected: Equivalence) -> None:
     """At 10 % of 1,000 kW; a limit that is reached is accepted."""
-    (row,) = planning_summary(compared(grid_row("A5 peak", 1000.0, 1010.0, low, high)))
-    assert row.agreement is expected
+    peak = compared(grid_row("A5 peak", 1000.0, 1010.0, low, high))
+    (row,) = planning_summary(peak, margin=0.1)
+    assert row.equivalence is expected
     assert row.difference == pytest.approx(0.01)
 
 
@@ -80,7 +85,7 @@ def test_voltage_is_compared_by_its_drop() -> None:
     """A voltage of 0.97 instead of 0.98 pu is a drop of 0.05 instead of 0.04: 25 % more."""
     lowest = grid_row("A1 voltage, KS", 0.98, 0.97, -0.012, -0.008)
     (row,) = planning_summary(compared(lowest))
-    assert (row.unit, row.agreement) == ("pu", Agreement.OUTSIDE)
+    assert (row.unit, row.equivalence) == ("pu", Equivalence.DIFFERENT)
     found = (row.real, row.synthetic, row.difference, row.low, row.high)
     assert found == pytest.approx((0.04, 0.05, 0.25, 0.2, 0.3))
     assert format_difference(row) == "+25.0 % (+20.0 to +30.0)"
@@ -90,7 +95,7 @@ def test_without_a_real_value_nothing_is_claimed() -> None:
     """A relative difference from 0 is not defined, and metrics of zeros are recognised."""
     nothing = grid_row("A5 peak", 0.0, 0.0, 0.0, 0.0)
     (row,) = planning_summary(compared(nothing))
-    assert (row.agreement, format_difference(row)) == (Agreement.UNCLEAR, "not defined")
+    assert (row.equivalence, format_difference(row)) == (Equivalence.INCONCLUSIVE, "not defined")
     assert is_zero_throughout(nothing)
     assert not is_zero_throughout(grid_row("A5 peak", 0.0, 0.0, 0.0, 0.1))
 
@@ -103,16 +108,27 @@ def test_the_sentence_counts_all_quantities() -> None:
             grid_row("A5 peak", 1.0, 2.0, 0.9, 1.1),
             grid_row("B10 ramp, W1", 1.0, 2.0, 0.9, 1.1),
         ),
-        tolerance=0.05,
+        margin=0.05,
     )
     assert [row.quantity for row in rows] == ["peak load", "losses"]
     assert summary_sentence(rows, 0.05) == (
-        "Tolerance ±5 %: 1 of 2 quantities are within, 1 outside, 0 unclear."
+        "Margin ±5 %: 1 of 2 quantities are equivalent, 1 different, 0 inconclusive."
     )
 
 
-@pytest.mark.parametrize("tolerance", [0.0, -0.1, 1.1, math.nan])
-def test_a_tolerance_is_a_share(tolerance: float) -> None:
+@pytest.mark.parametrize("margin", [0.0, -0.1, 1.1, math.nan])
+def test_a_margin_is_a_share(margin: float) -> None:
     """10 instead of 0.1 is refused."""
-    with pytest.raises(InvalidParameterError, match="tolerance"):
-        planning_summary(compared(), tolerance=tolerance)
+    with pytest.raises(InvalidParameterError, match="margin"):
+        planning_summary(compared(), margin=margin)
+
+
+@pytest.mark.parametrize("reach", [0.02, 0.04, 0.06, 0.2])
+def test_the_power_is_the_frequency_of_equivalence(reach: float) -> None:
+    """Of estimates around 0 with this interval, the stated share is found equivalent."""
+    margin = 0.05
+    (row,) = planning_summary(compared(grid_row("A5 peak", 1.0, 1.0, -reach, reach)), margin=margin)
+    away = np.random.default_rng(0).normal(0.0, reach / 1.96, 20_000)
+    share = (np.abs(away) + reach <= margin).mean()
+    assert row.power == pytest.approx(share, abs=0.015)
+    assert ("power" in format_equivalence(row)) == (reach > margin)

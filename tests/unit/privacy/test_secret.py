@@ -1,50 +1,18 @@
-"""Private and released values: what `Secret` refuses, and what the type checker refuses."""
+"""Private and released values: what `Secret` refuses. `test_lint_rules.py` has the type checker."""
 
 import copy
 import dataclasses
 import operator
 import pickle
-import re
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
-from mypy import api
 
 from tests.single_queries import public_names
 from wattveil.privacy.opening import reveal
 from wattveil.privacy.private_data import PrivateValue, Released, Rows, Secret
-
-REPOSITORY = Path(__file__).parents[3]
-
-SNIPPET = """
-from wattveil.privacy.opening import reveal
-from wattveil.privacy.private_data import Released, Secret
-
-def publish(value: Released[float]) -> float:
-    return value.publish()
-
-def compute(value: Secret[float]) -> float:
-    return reveal(value)
-
-secret = Secret(1.0)
-released = Released(value=1.0, spends=(), simulated=False)
-
-publish(released)
-compute(secret)
-publish(secret)  # refused
-compute(released)  # refused
-publish(1.0)  # refused
-compute(1.0)  # refused
-number: float = secret  # refused
-text: Secret[str] = secret  # refused
-released.value = 2.0  # refused
-
-class Loud(Secret[float]):  # refused
-    pass
-"""
 
 
 def test_reveal_opens_a_secret() -> None:
@@ -129,22 +97,3 @@ def test_released_is_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         released.value = 2.0  # type: ignore[misc]  # that is the point
     assert released.publish() == 1.0
-
-
-def test_type_checker_refuses_one_for_the_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With the repository's strict rules mypy flags each line marked so, and no other."""
-    snippet = tmp_path / "snippet.py"
-    snippet.write_text(SNIPPET)
-    monkeypatch.chdir(REPOSITORY)
-    output, _, status = api.run(
-        [
-            *("--config-file", "pyproject.toml"),  # its cache too: what `make check` left
-            *("--no-error-summary", "--hide-error-context", str(snippet)),
-        ]
-    )
-    assert status == 1, output
-    flagged = {int(line) for line in re.findall(r"snippet\.py:(\d+): error", output)}
-    marked = {n for n, line in enumerate(SNIPPET.splitlines(), 1) if line.endswith("# refused")}
-    assert flagged == marked, output

@@ -57,7 +57,7 @@ class Peer:
             with raw, suppress(OSError):
                 if self._ended.is_set():
                     return
-                raw.settimeout(10)
+                raw.settimeout(120)
                 if self._context is None:
                     self._respond(raw)
                     continue

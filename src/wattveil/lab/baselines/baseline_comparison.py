@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from importlib.metadata import version
 from multiprocessing import get_context, parent_process
@@ -26,6 +26,7 @@ from wattveil import checks
 from wattveil.arrays import Floats
 from wattveil.errors import InvalidFileError, InvalidParameterError, MissingExtraError
 from wattveil.lab.baselines import diffprivlib_baseline
+from wattveil.lab.baselines.accuracy_limit import AccuracyLimit, accuracy_limits
 from wattveil.lab.baselines.baseline_interface import (
     Fit,
     PublicChoices,
@@ -34,6 +35,7 @@ from wattveil.lab.baselines.baseline_interface import (
     finite_rows,
 )
 from wattveil.lab.baselines.diffprivlib_baseline import Diffprivlib
+from wattveil.lab.baselines.histogram_baselines import FedDpKMeans, PeMeans
 from wattveil.lab.baselines.lloyd_baselines import (
     Blum2005,
     GaussianLloyd,
@@ -50,6 +52,8 @@ from wattveil.lab.baselines.non_lloyd_baselines import (
     UniformGrid,
     Xia2020,
 )
+from wattveil.lab.baselines.relative_lloyd_baselines import CentredLloyd, FastLloyd
+from wattveil.lab.baselines.tree_baselines import Dpm, GoogleLsh
 from wattveil.lab.baselines.wattveil_mechanisms import (
     GlobalTier,
     fit_coloured,
@@ -91,6 +95,12 @@ MECHANISMS = {
     "xia-2020": BaselineEntry("Xia et al. 2020, local", Xia2020.fit),
     "lu-shen-2020": BaselineEntry("Lu and Shen 2020", LuShen2020.fit),
     "ni-2021": BaselineEntry("Ni et al. 2021", Ni2021.fit),
+    "google-lsh": BaselineEntry("Google LSH clustering (2021)", GoogleLsh.fit),
+    "dpm": BaselineEntry("DPM (Liebenow et al. 2023)", Dpm.fit),
+    "fast-lloyd": BaselineEntry("FastLloyd (Diaa et al. 2024)", FastLloyd.fit),
+    "feddp-kmeans": BaselineEntry("FedDP-KMeans (Scott et al. 2025)", FedDpKMeans.fit),
+    "pe-means": BaselineEntry("PE-means (Humphries et al. 2026)", PeMeans.fit),
+    "centred-lloyd": BaselineEntry("DP-Lloyd around a private mean", CentredLloyd.fit),
     "diffprivlib": BaselineEntry("diffprivlib 0.6", Diffprivlib.fit),
     "mean": BaselineEntry("One private mean for all", PrivateMean.fit),
 }
@@ -226,6 +236,7 @@ class RunFile:
 
 COMPILING = "compiling, the first time a minute or more"
 RUNNING = "running"
+LIMITS = "limits of accuracy"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,11 +298,13 @@ class ComparisonSetting:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class BaselineComparison(PrivateResult):
-    """All runs of a setting, and why mechanisms were omitted."""
+    """All runs of a setting, the limits of accuracy, and why mechanisms were omitted."""
 
     setting: ComparisonSetting
     mechanisms: tuple[str, ...]
     runs: tuple[MeasuredRun, ...]
+    limits: tuple[AccuracyLimit, ...]
+    """One for each epsilon of the setting."""
     left_out: tuple[str, ...]
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
@@ -304,7 +317,10 @@ class BaselineComparison(PrivateResult):
             }
             for run in self.runs
         ]
-        return {"runs": lambda: records_table(records, *RunKey._fields)}
+        return {
+            "runs": lambda: records_table(records, *RunKey._fields),
+            "limits": lambda: records_table([asdict(one) for one in self.limits], "epsilon"),
+        }
 
 
 def compare_mechanisms(
@@ -368,10 +384,14 @@ def compare_mechanisms(
         file.append(measured)
         done += 1
         advance(RUNNING, done, len(wanted))
+    advance(LIMITS, done, len(wanted))
     return BaselineComparison(
         setting=setting,
         mechanisms=names,
         runs=tuple(file.done[key] for key in wanted),
+        limits=accuracy_limits(
+            rows, setting.n_clusters, epsilons=setting.epsilons, delta=setting.delta
+        ),
         left_out=left_out,
     )
 

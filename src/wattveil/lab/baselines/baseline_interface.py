@@ -22,6 +22,7 @@ from wattveil.arrays import Floats, Ints
 from wattveil.errors import InvalidDataError, InvalidParameterError
 from wattveil.numerics.kmeans.instance_query import clip_rms
 from wattveil.numerics.kmeans.lloyd import LloydResult, assign, k_means
+from wattveil.numerics.load_basis import public_basis
 from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
 
 
@@ -135,6 +136,8 @@ class PublicChoices:
     ----------
     n_clusters
         K.
+    n_customers
+        Length of the list of customers, which is public.
     low_kw, high_kw : (d,)
         Load outside of them is clipped, slot by slot, by those that need a box.
     clip_kw
@@ -142,42 +145,58 @@ class PublicChoices:
         ball.
     typical_kw
         Typical root-mean-square load, for those that need an initial estimate.
+    centre_kw : (d,)
+        Profile around which those that can be centred work.
+    spread_kw
+        Largest root-mean-square distance from ``centre_kw``; customers beyond it are clipped.
     """
 
     n_clusters: int
+    n_customers: int
     low_kw: Floats
     high_kw: Floats
     clip_kw: float
     typical_kw: float
+    centre_kw: Floats
+    spread_kw: float
 
     def __post_init__(self) -> None:
         """Validate the bounds."""
         checks.integer("n_clusters", self.n_clusters, minimum=2)
-        for field in ("low_kw", "high_kw"):
+        checks.integer("n_customers", self.n_customers, minimum=1)
+        for field in ("low_kw", "high_kw", "centre_kw"):
             bound = checks.numbers(field, getattr(self, field))
             if bound.ndim != 1 or not np.isfinite(bound).all():
                 raise InvalidParameterError(field, "one finite number per slot", bound)
             object.__setattr__(self, field, bound)
         if self.low_kw.shape != self.high_kw.shape or not (self.low_kw < self.high_kw).all():
             raise InvalidParameterError("low_kw", "below high_kw in every slot", self.low_kw)
-        checks.positive("clip_kw", self.clip_kw)
-        checks.positive("typical_kw", self.typical_kw)
+        if self.centre_kw.shape != self.low_kw.shape:
+            raise InvalidParameterError("centre_kw", "one number per slot", self.centre_kw.shape)
+        for field in ("clip_kw", "typical_kw", "spread_kw"):
+            checks.positive(field, getattr(self, field))
 
     @classmethod
     def taken_from(cls, load_kw: ArrayLike, n_clusters: int) -> Self:
         """Return bounds computed from the data: an advantage that no private release could have.
 
-        The central 99 % of the load of each slot, 99 % of the lengths, the mean length.
+        The central 99 % of the load of each slot, 99 % of the lengths and of the distances from the
+        mean profile, the mean length, the mean profile itself.
         """
         rows = finite_rows(load_kw)
         low, high = np.quantile(rows, _BOUND_QUANTILES, axis=0)
         rms = np.sqrt(np.square(rows).mean(axis=1))
+        centre = rows.mean(axis=0)
+        apart = np.sqrt(np.square(rows - centre).mean(axis=1))
         return cls(
             n_clusters=n_clusters,
+            n_customers=len(rows),
             low_kw=low,
             high_kw=np.maximum(high, low + 1e-9),
             clip_kw=max(float(np.quantile(rms, _NORM_QUANTILE)), 1e-9),
             typical_kw=max(float(rms.mean()), 1e-9),
+            centre_kw=centre,
+            spread_kw=max(float(np.quantile(apart, _NORM_QUANTILE)), 1e-9),
         )
 
     @property
@@ -202,6 +221,56 @@ class PublicChoices:
     def in_ball(self, rows: Floats) -> Floats:
         """Clip long rows; the ball of radius `radius` is mapped to that of radius 1."""
         return clip_rms(rows, self.clip_kw) / self.radius
+
+    def centred_ball(
+        self, *, relative_radius: float = 1.0, coordinates: int | None = None
+    ) -> "CentredBall":
+        """Return the ball around the centre, of some of its radius and its smooth coordinates."""
+        return CentredBall(
+            centre_kw=self.centre_kw,
+            radius=relative_radius * self.spread_kw * float(np.sqrt(self.n_slots)),
+            basis=smooth_basis(self.n_slots, coordinates),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CentredBall:
+    """Offsets from a public or released centre, clipped and mapped to the unit ball.
+
+    Parameters
+    ----------
+    centre_kw : (d,)
+        Maps to the origin. What lies outside of the coordinates keeps its value.
+    radius
+        Length of the longest offset that stays as it is.
+    basis : (r, d)
+        Orthonormal rows: the coordinates.
+    """
+
+    centre_kw: Floats
+    radius: float
+    basis: Floats
+
+    def points(self, rows: Floats) -> Floats:
+        """Return the coordinates of rows, in the unit ball."""
+        return in_unit_ball((rows - self.centre_kw) @ self.basis.T / self.radius)
+
+    def rows(self, points: Floats) -> Floats:
+        """Return what has these coordinates, in kW."""
+        return self.centre_kw + self.radius * points @ self.basis
+
+
+def smooth_basis(n_slots: int, coordinates: int | None) -> Floats:
+    """Return the first public curves as rows; the slots themselves if None."""
+    if coordinates is None:
+        return np.eye(n_slots)
+    return public_basis(n_slots)[: min(coordinates, n_slots)]
+
+
+def in_unit_ball(points: Floats) -> Floats:
+    """Clip points to the unit ball."""
+    scaled: Floats = points / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1.0)
+    return scaled
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from wattveil.arrays import Floats
+from wattveil.lab.baselines.accuracy_limit import AccuracyLimit
 from wattveil.lab.baselines.baseline_comparison import MECHANISMS, BaselineComparison, MeasuredRun
 from wattveil.lab.seeded_draws import shuffled_rows
 from wattveil.numerics.measures.verdicts import (
@@ -23,6 +25,8 @@ from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier
 
 REFERENCE = "global"
 """Mechanism with which the others are compared."""
+WILD = (3.0, 0.02)
+"""A run is wild if its loss is above 3 times the median of the runs of its kind, plus 0.02."""
 MARGIN = 0.1
 """Difference of losses that matters, as a share of the loss of the reference."""
 _MIN_COMPARED = 4
@@ -49,6 +53,10 @@ class BaselineRow:
     nearest: Quartiles
     nearest_interval: Interval
     """Of the median, 95 %: between order statistics of the repetitions."""
+    against_b: float
+    """Median loss relative to B (no small clusters) in place of exact K-means."""
+    wild: float
+    """Share of runs whose loss exceeds `WILD`."""
     against: Assessment | None
     """Difference of the median loss from that of the global tier at the same epsilon; None for that
     tier itself, and with fewer than four repetitions."""
@@ -68,10 +76,19 @@ def summarise(comparison: BaselineComparison) -> list[BaselineRow]:
         return [one for one in comparison.runs if one.key[:2] == (name, epsilon)]
 
     return [
-        _row(runs(name, epsilon), [] if name == REFERENCE else runs(REFERENCE, epsilon))
+        _row(
+            runs(name, epsilon),
+            [] if name == REFERENCE else runs(REFERENCE, epsilon),
+            limit_at(comparison, epsilon),
+        )
         for name in comparison.mechanisms
         for epsilon in comparison.setting.epsilons
     ]
+
+
+def limit_at(comparison: BaselineComparison, epsilon: float) -> AccuracyLimit:
+    """Return the limits at one epsilon of the setting."""
+    return comparison.limits[comparison.setting.epsilons.index(epsilon)]
 
 
 def compare_medians(losses: Floats, reference: Floats) -> Assessment:
@@ -102,7 +119,9 @@ def _apart(losses: Floats, others: Floats) -> float:
     return float(abs(np.median(losses) - np.median(others)))
 
 
-def _row(runs: list[MeasuredRun], reference: list[MeasuredRun]) -> BaselineRow:
+def _row(
+    runs: list[MeasuredRun], reference: list[MeasuredRun], limit: AccuracyLimit
+) -> BaselineRow:
     first = runs[0]
     compared = None
     if min(len(runs), len(reference)) >= _MIN_COMPARED:
@@ -116,6 +135,8 @@ def _row(runs: list[MeasuredRun], reference: list[MeasuredRun]) -> BaselineRow:
         repeats=len(runs),
         nearest=_quartiles([one.nearest for one in runs]),
         nearest_interval=median_interval(np.array([one.nearest for one in runs])),
+        against_b=limit.against_b(float(np.median([one.nearest for one in runs]))),
+        wild=float(np.mean(is_wild(np.array([one.nearest for one in runs])))),
         against=compared,
         labels=None
         if first.labels is None
@@ -127,6 +148,13 @@ def _row(runs: list[MeasuredRun], reference: list[MeasuredRun]) -> BaselineRow:
         keeps_its_claim=keeps(first.claimed, first.true),
         known_violations=first.known_violations,
     )
+
+
+def is_wild(losses: Floats) -> NDArray[np.bool_]:
+    """Return which runs are above 3 medians + 0.02 of their own cell."""
+    times, more = WILD
+    wild: NDArray[np.bool_] = losses > times * np.median(losses) + more
+    return wild
 
 
 def _quartiles(losses: list[float]) -> Quartiles:
@@ -159,6 +187,7 @@ def to_json(comparison: BaselineComparison, rows: list[BaselineRow]) -> dict[str
         "private": True,
         "setting": asdict(comparison.setting),
         "left_out": list(comparison.left_out),
+        "limits": [asdict(one) for one in comparison.limits],
         "rows": [
             {
                 **asdict(row),
@@ -176,10 +205,15 @@ def _finite(end: float) -> float | None:
     return end if math.isfinite(end) else None
 
 
-def write_csv(rows: list[BaselineRow], path: Path) -> None:
-    """Write one line per mechanism and epsilon."""
+def write_csv(comparison: BaselineComparison, rows: list[BaselineRow], path: Path) -> None:
+    """Write one line per mechanism and epsilon, with the limits at that epsilon."""
     losses = [f"{kind}_{part}" for kind in ("nearest", "labels") for part in Quartiles._fields]
     facts = [
+        "against_b",
+        "one_draw",
+        "no_small_clusters",
+        "bound",
+        "wild",
         "cpu_seconds",
         "claimed",
         "true",
@@ -191,6 +225,7 @@ def write_csv(rows: list[BaselineRow], path: Path) -> None:
         writer = csv.writer(file)
         writer.writerow(["mechanism", "epsilon", "repeats", *losses, *facts])
         for row in rows:
+            limit = limit_at(comparison, row.epsilon)
             writer.writerow(
                 [
                     row.mechanism,
@@ -198,6 +233,11 @@ def write_csv(rows: list[BaselineRow], path: Path) -> None:
                     row.repeats,
                     *row.nearest,
                     *(row.labels or ("", "", "")),
+                    row.against_b,
+                    limit.one_draw,
+                    limit.no_small_clusters,
+                    limit.bound,
+                    row.wild,
                     row.cpu_seconds,
                     row.claimed,
                     row.true,

@@ -20,6 +20,7 @@ from wattveil.lab.baselines.baseline_interface import (
     PublicChoices,
     checked,
     claimed_guarantee,
+    in_unit_ball,
     total_delta,
     total_epsilon,
 )
@@ -56,12 +57,6 @@ def packed_initialisation(n_clusters: int, n_slots: int, generator: Generator) -
 
 
 # --- noisy rounds ---------------------------------------------------------------------------------
-
-
-def in_unit_ball(points: Floats) -> Floats:
-    """Clip points to the unit ball."""
-    scaled: Floats = points / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), 1.0)
-    return scaled
 
 
 def lap_lloyd(

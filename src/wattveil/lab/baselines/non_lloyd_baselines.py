@@ -23,12 +23,12 @@ from wattveil.lab.baselines.baseline_interface import (
     PublicChoices,
     checked,
     claimed_guarantee,
+    in_unit_ball,
     keep_chance,
     total_delta,
     total_epsilon,
 )
 from wattveil.lab.baselines.lloyd_baselines import (
-    in_unit_ball,
     noisy_means,
     sums_and_counts,
     uniform_initialisation,

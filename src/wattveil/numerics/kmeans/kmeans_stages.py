@@ -219,6 +219,30 @@ def make_codebook(shapes: Floats, sizes: SizeLevels, tuning: Tuning) -> Codebook
     )
 
 
+def centred_codebook(shapes: Floats, mean: Cells, sizes: SizeLevels, n_clusters: int) -> Codebook:
+    """Return cells around the population mean of shapes that are alike, and at library shapes.
+
+    With m the mean, l_i the library shapes and l their mean, the cells are m, m + s (l_i - l) and
+    l_i: offsets that are typical of load, at the scale s by which alike customers differ.
+    """
+    (size,) = sizes.levels
+    number = max(kmeans_tuning.CENTRED_SHAPES, n_clusters)
+    library = size * full_length(shapes[:number])
+    around = kmeans_tuning.CENTRED_SCALE * (library - library.mean(axis=0))
+    centres = np.vstack([mean.centres, mean.centres + around, library])
+    radii = np.full(len(centres), kmeans_tuning.CENTRED_RADIUS * size)
+    radii[-len(library) :] = kmeans_tuning.LIBRARY_RADIUS * size
+    expected = np.full(len(centres), sizes.total / len(centres))
+    cells = start_cells(
+        centres,
+        radii,
+        expected,
+        counts_std=kmeans_tuning.COUNT_PRIOR * expected,
+        spread=kmeans_tuning.LIBRARY_SPREAD,
+    )
+    return Codebook(cells=cells, level=np.full(len(centres), size), unconfirmed=np.empty(0))
+
+
 _COMMON_SHAPES = 12
 """Number of shapes, the most common first, whose mean is the prior population mean."""
 
@@ -335,17 +359,35 @@ class StepQuery(Protocol):
 
 
 def population_mean_stage(
-    query: StepQuery, mean: Cells, *, size: float, colour: Floats, units: int
-) -> Cells:
-    """Return the cell of all customers around their mean, by queries of decreasing radius."""
-    radii = kmeans_tuning.POPULATION_MEAN_RADII
+    query: StepQuery,
+    mean: Cells,
+    *,
+    radii: tuple[float, ...],
+    size: float,
+    colour: Floats,
+    units: int,
+    is_shape: bool,
+) -> tuple[Cells, bool]:
+    """Return the cell of all customers around their mean, and whether they differ widely.
+
+    The radii of the queries decrease. Of shapes, the last one counts the customers far from the
+    mean; sizes always differ widely.
+    """
+    is_wide = not is_shape
     for step, of_step in enumerate(kmeans_tuning.split_units(units, len(radii))):
-        mean = replace(mean, radii=np.array([radii[step] * size]))
-        parts = kmeans_tuning.counts_and_sums(of_step, kmeans_tuning.REFINE_COUNT_PART)
+        radius = radii[step] * size
+        mean = replace(mean, radii=np.array([radius]))
+        counts_far = is_shape and step == len(radii) - 1
+        shells = (kmeans_tuning.FAR / radius,) if counts_far else ()
+        part = kmeans_tuning.FAR_COUNT_PART if counts_far else kmeans_tuning.REFINE_COUNT_PART
+        parts = kmeans_tuning.counts_and_sums(of_step, part)
         tag = f"population mean step {step + 1}"
-        observed = query(mean, colour=colour, shells=(), rho_units=parts, tag=tag)
+        observed = query(mean, colour=colour, shells=shells, rho_units=parts, tag=tag)
         mean = update(mean, observed, step=step, colour=colour)
-    return mean
+        if counts_far:
+            near, far = observed.counts[0]
+            is_wide = bool(far > kmeans_tuning.WIDE_SHARE * max(near + far, 1.0))
+    return mean, is_wide
 
 
 def coarse_stage(
@@ -362,8 +404,8 @@ def coarse_stage(
 
 def refining_stage(
     query: StepQuery, cells: Cells, *, colour: Floats, tuning: Tuning, units: int
-) -> Cells:
-    """Return clusters after private Lloyd steps around released centres, smoothed."""
+) -> tuple[Cells, Steps]:
+    """Return clusters after private Lloyd steps around released centres, smoothed; and steps."""
     steps: list[tuple[Cells, Statistics]] = []
     for step, of_step in enumerate(kmeans_tuning.split_units(units, tuning.refine_steps)):
         parts = kmeans_tuning.counts_and_sums(of_step, kmeans_tuning.REFINE_COUNT_PART)
@@ -372,7 +414,7 @@ def refining_stage(
         steps += [(cells, observed)]
         cells = update(cells, observed, step=step, colour=colour)
         cells = follow_shells(cells, observed, tuning)
-    return smooth_steps(cells, steps, colour=colour)
+    return smooth_steps(cells, steps, colour=colour), steps
 
 
 def finish_clusters(

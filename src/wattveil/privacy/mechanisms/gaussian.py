@@ -33,7 +33,7 @@ from wattveil.privacy.private_data import (
     exactly,
 )
 
-_MIN_SCALE = 1024.0
+MIN_SCALE = 1024.0
 """Smallest noise scale in steps for which docs/proofs/discrete-gaussian.md is written."""
 
 
@@ -104,8 +104,8 @@ def charge_gaussian(
         squared_sensitivity=squared_sensitivity, rho_units=spend.rho_units
     )
     noise.check_scale(sigma)
-    if sigma < _MIN_SCALE:
-        rule = f"small enough for noise of {_MIN_SCALE:g} grid steps"
+    if sigma < MIN_SCALE:
+        rule = f"small enough for noise of {MIN_SCALE:g} grid steps"
         raise InvalidParameterError("rho_units", rule, spend.rho_units)
     s = math.sqrt(squared_sensitivity) / sigma
     eta = accounting.discretisation_eta(numbers=numbers, sigma=sigma, s=s)

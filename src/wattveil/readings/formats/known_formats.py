@@ -162,6 +162,13 @@ def known_formats() -> tuple[KnownFormat, ...]:
     return tuple(KnownFormat(**entry) for entry in _table()["format"])
 
 
+@lru_cache(maxsize=1)
+def _required() -> re.Pattern[str]:
+    """Return a pattern that some column of every recognised header fits."""
+    every = (known.columns for known in known_formats() if not known.head)
+    return re.compile("|".join(f"(?:{next(iter(columns.values()))})" for columns in every))
+
+
 def recognise(head: str, *, one_home: bool = False) -> Recognised | None:
     """Return the format of a text file from its beginning, or None.
 
@@ -185,6 +192,8 @@ def recognise(head: str, *, one_home: bool = False) -> Recognised | None:
 def recognise_columns(header: Header, *, one_home: bool = False) -> Recognised | None:
     """Return the format whose columns a header has, or None."""
     best: Recognised | None = None
+    if not any(map(_required().fullmatch, header.plain.values())):
+        return None  # most lines that are tried as a header are rows of data
     for known in known_formats():
         if not known.head and (roles := _roles(known, header)) is not None:
             found = Recognised(format=known, header=header, roles=roles)

@@ -13,6 +13,7 @@ from wattveil.server.auth.principals import Principal
 from wattveil.server.datasets import Dataset, admitted_to, all_datasets, find_dataset
 from wattveil.server.http.problems import Code, Problem
 from wattveil.server.ledger.administration import PrincipalKind
+from wattveil.server.observe.request_record import SecurityEvent, security_event
 from wattveil.server.ordered_releases import ANY_PRINCIPAL, OrderedRelease, find_ordered, readers
 from wattveil.server.server_state import ServerState
 
@@ -70,10 +71,19 @@ class Access:
         self._failed_tokens = Limiter(limits.failed_tokens)
 
     def authenticate(self, text: str, address: str) -> Principal:
+        """Return the principal of a token that may use the service; monitors may not."""
+        return _not_monitor(self._authenticated(text, address))
+
+    def _authenticated(self, text: str, address: str) -> Principal:
         """Return the principal of a token; refuse invalid tokens, and addresses that try many."""
         principal = self._tokens.find(text)
         if principal is None:
-            raise Problem(Code.UNAUTHORIZED if self._failed_tokens.admits(address) else Code.BUSY)
+            if self._failed_tokens.admits(address):
+                if text:  # a request without a token is no attempt
+                    security_event(SecurityEvent.TOKEN_REFUSED, None)
+                raise Problem(Code.UNAUTHORIZED)
+            security_event(SecurityEvent.TOO_MANY_REFUSED, None)
+            raise Problem(Code.BUSY)
         return self.check_rate(principal)
 
     def check_rate(self, principal: Principal) -> Principal:
@@ -88,21 +98,27 @@ class Access:
 
     def principal(self, request: Request) -> Principal:
         """Return the principal of a request."""
-        address = "" if request.client is None else request.client.host
-        return self.authenticate(_bearer(request), address)
+        return self.authenticate(_bearer(request), _address(request))
+
+    def monitor(self, request: Request) -> Principal:
+        """Return the principal of a request for metrics: a monitor or an administrator."""
+        principal = self._authenticated(_bearer(request), _address(request))
+        if principal.kind is PrincipalKind.ANALYST:
+            raise _role_refused(principal)
+        return principal
 
     async def current(self, request: Request) -> Principal:
         """Return the principal of a request; a thread is used only if its token must be read."""
         recent = self._tokens.recent(_bearer(request))
         if recent is None:
             return await run_in_threadpool(self.principal, request)
-        return self.check_rate(recent)
+        return _not_monitor(self.check_rate(recent))
 
     def admin(self, request: Request) -> Principal:
         """Return the principal of a request that only administrators may send."""
         principal = self.principal(request)
         if principal.kind is not PrincipalKind.ADMIN:
-            raise Problem(Code.FORBIDDEN)
+            raise _role_refused(principal)
         return principal
 
     def datasets(self, principal: Principal) -> list[Dataset]:
@@ -143,6 +159,22 @@ class Access:
         if not owns(principal, found):
             raise Problem(Code.FORBIDDEN)
         return found
+
+
+def _address(request: Request) -> str:
+    return "" if request.client is None else request.client.host
+
+
+def _not_monitor(principal: Principal) -> Principal:
+    """Refuse a monitor, whose token is for metrics alone."""
+    if principal.kind is PrincipalKind.MONITOR:
+        raise _role_refused(principal)
+    return principal
+
+
+def _role_refused(principal: Principal) -> Problem:
+    security_event(SecurityEvent.ROLE_REFUSED, principal.name)
+    return Problem(Code.FORBIDDEN)
 
 
 def _bearer(request: Request) -> str:

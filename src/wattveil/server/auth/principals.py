@@ -27,6 +27,7 @@ from wattveil.server.ledger.database import existing_database, migrate, writing
 from wattveil.server.ledger.journal import LedgerTransaction, now
 from wattveil.server.ledger.ledger import Ledger
 from wattveil.server.ledger.ledger_tables import principal, principal_event, token
+from wattveil.server.observe.request_record import SecurityEvent, security_event
 
 PREFIX = "wattveil_"
 """Makes a leaked token recognisable, for example to secret scanners of repositories."""
@@ -160,7 +161,10 @@ def create_principal(
     def write(transaction: LedgerTransaction) -> str:
         return _admitted(transaction, name, kind, by=by, days=days)
 
-    return ledger.write(write)
+    text = ledger.write(write)
+    about = {"about": name, "role": kind.value}
+    security_event(SecurityEvent.PRINCIPAL_CREATED, by, **about)
+    return text
 
 
 def issue_token(ledger: Ledger, name: str, *, by: str, days: int = DEFAULT_TOKEN_DAYS) -> str:
@@ -169,7 +173,9 @@ def issue_token(ledger: Ledger, name: str, *, by: str, days: int = DEFAULT_TOKEN
     def write(transaction: LedgerTransaction) -> str:
         return _issued(transaction, name, by=by, days=days)
 
-    return ledger.write(write)
+    text = ledger.write(write)
+    security_event(SecurityEvent.TOKEN_ISSUED, by, about=name)
+    return text
 
 
 def revoke_tokens(ledger: Ledger, name: str, *, by: str) -> int:
@@ -180,7 +186,9 @@ def revoke_tokens(ledger: Ledger, name: str, *, by: str) -> int:
         _record(transaction, PrincipalAction.REVOKED, name, by=by)
         return revoked
 
-    return ledger.write(write)
+    revoked = ledger.write(write)
+    security_event(SecurityEvent.TOKENS_REVOKED, by, about=name)
+    return revoked
 
 
 def disable(ledger: Ledger, name: str, *, by: str) -> None:
@@ -191,6 +199,7 @@ def disable(ledger: Ledger, name: str, *, by: str) -> None:
         _record(transaction, PrincipalAction.DISABLED, name, by=by)
 
     ledger.write(write)
+    security_event(SecurityEvent.PRINCIPAL_DISABLED, by, about=name)
 
 
 def first_admin_token(transaction: LedgerTransaction) -> str | None:

@@ -17,6 +17,7 @@ from starlette.responses import Response
 from wattveil.server.auth import principals
 from wattveil.server.auth.principals import Principal
 from wattveil.server.http.problems import Code, Problem
+from wattveil.server.observe.request_record import SecurityEvent, security_event
 from wattveil.server.reviewed_orders import ReviewedOrders
 from wattveil.server.server_state import ServerState
 
@@ -88,6 +89,7 @@ class Sessions:
     def check_csrf_token(session: Session, word: str) -> None:
         """Refuse a form without the CSRF token of its session."""
         if not hmac.compare_digest(session.csrf_token.encode(), _unmasked(word)):
+            security_event(SecurityEvent.FORM_REFUSED, None)
             raise Problem(Code.FORBIDDEN)
 
     @staticmethod

@@ -23,6 +23,7 @@ from wattveil.server.http.api import (
 from wattveil.server.http.bundle_downloads import BundleFiles
 from wattveil.server.http.compression import CompressMiddleware
 from wattveil.server.http.middleware import GuardMiddleware, unexpected
+from wattveil.server.http.observed import ObservedMiddleware, operator_routes
 from wattveil.server.http.pages_admin import admin_pages, ledger_pages
 from wattveil.server.http.pages_analyst import (
     analyst_pages,
@@ -46,6 +47,8 @@ from wattveil.server.http.server_pages import (
     sign_in_pages,
     user_of,
 )
+from wattveil.server.observe.server_metrics import ServerMetrics
+from wattveil.server.observe.tracing import RequestTracer
 from wattveil.server.server_state import ServerState
 
 _METHODS = ("GET", "POST")
@@ -61,11 +64,15 @@ _PAGES = (
 )
 
 
-def make_app(state: ServerState, limits: Limits | None = None) -> GuardMiddleware:
+def make_app(
+    state: ServerState, limits: Limits | None = None, tracer: RequestTracer | None = None
+) -> ObservedMiddleware:
     """Return the application of a server."""
     access, sessions = Access(state, limits or Limits()), Sessions(state)
     identify = partial(_identify_sender, access, sessions)
-    return GuardMiddleware(make_api(state, access, sessions), identify)
+    metrics = ServerMetrics(state)
+    api = make_api(state, access, sessions, metrics)
+    return ObservedMiddleware(GuardMiddleware(api, identify), metrics, tracer)
 
 
 class _Api(FastAPI):
@@ -78,7 +85,9 @@ class _Api(FastAPI):
         return super().openapi()
 
 
-def make_api(state: ServerState, access: Access, sessions: Sessions) -> FastAPI:
+def make_api(
+    state: ServerState, access: Access, sessions: Sessions, metrics: ServerMetrics
+) -> FastAPI:
     """Return the API and the pages; the API is described at `/v1/openapi.json`."""
     app = _Api(
         title="Wattveil",
@@ -101,6 +110,7 @@ def make_api(state: ServerState, access: Access, sessions: Sessions) -> FastAPI:
     for routes in (dataset_routes, admin_routes, principal_routes):
         app.include_router(routes(state, access))
     app.include_router(release_routes(state, access, bundle_files))
+    app.include_router(operator_routes(access, metrics))
     app.include_router(sign_in_pages(access, sessions))
     for pages in _PAGES:
         app.include_router(pages(state, access, sessions))

@@ -76,10 +76,7 @@ class GuardMiddleware:
             if not exchange.status:
                 response = problem_response(Request(scope), unexpected(error))
                 await response(scope, receive, exchange.send)
-        # Route templates and statuses only: addresses as sent could contain secrets.
-        route = getattr(scope.get("route"), "path", "-")
-        method = exchange.method[:7] if exchange.status else "-"
-        _LOG.info("%s %s %s", method, route, exchange.status)
+        exchange.report_route()
 
     async def _answer(self, exchange: "_Exchange", receive: Receive) -> None:
         """Check a request, and forward it."""
@@ -119,14 +116,19 @@ class _Exchange:
     """A request, and the state of its response."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
-        self.method: str = scope["method"]
         self.status = 0
         self.is_last = False
         """Whether the connection is closed after the response."""
-        self._is_head = self.method == "HEAD"
+        self._is_head = scope["method"] == "HEAD"
         # The routes know GET alone; a response to HEAD is the same without its body.
         self.scope = {**scope, "method": "GET", HEAD: True} if self._is_head else scope
+        self._given = scope
         self._send = send
+
+    def report_route(self) -> None:
+        """Leave the route that was found to the middleware outside of this one."""
+        if "route" in self.scope:
+            self._given["route"] = self.scope["route"]
 
     async def send(self, message: Message) -> None:
         """Send a part of the response."""

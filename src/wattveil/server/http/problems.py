@@ -230,6 +230,8 @@ class ProblemBody(BaseModel):
     """Of budget_refused: the account that does not cover the price, dataset or own."""
     reason: str = Field(default_factory=str)
     """Of refused: the reason."""
+    failing: list[str] = Field(default_factory=list)
+    """Of /readyz: the components that are not ready."""
     id: str = Field(default_factory=str)
     """Of internal: identifier of the error in the server's log."""
 

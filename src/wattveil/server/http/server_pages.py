@@ -17,6 +17,11 @@ from wattveil.server.auth.sessions import COOKIE, Session, Sessions, masked
 from wattveil.server.http.compression import accepts_gzip
 from wattveil.server.http.problems import Code, Problem, problem_of
 from wattveil.server.ledger.administration import PrincipalKind
+from wattveil.server.observe.request_record import (
+    SecurityEvent,
+    note_problem,
+    security_event,
+)
 from wattveil.web.pages import STATIC, asset, render, static_address
 
 POLICY = (
@@ -84,6 +89,7 @@ class SignedInUser:
     def check_admin(self) -> None:
         """Refuse principals that are no administrators."""
         if self.principal.kind is not PrincipalKind.ADMIN:
+            security_event(SecurityEvent.ROLE_REFUSED, self.principal.name)
             raise Problem(Code.FORBIDDEN)
 
 
@@ -155,6 +161,7 @@ SentForm = Annotated[Form, Depends(sent_form)]
 def error_text(error: Exception) -> str:
     """Return the text of an error; it contains public values alone."""
     problem = problem_of(error)
+    note_problem(problem.code.name.lower())
     broken: Any = problem.details.get("errors", [])
     if broken:
         rules = "; ".join(f"{_label(one['field'])} must be {one['rule']}" for one in broken)
@@ -257,6 +264,7 @@ def problem_response(
     request: Request, problem: Problem, user: SignedInUser | None = None
 ) -> Response:
     """Return a problem as a page to a browser, and as JSON to every other client."""
+    note_problem(problem.code.name.lower())
     is_page = not request.url.path.startswith("/v1/")
     if not (is_page and "text/html" in request.headers.get("Accept", "")):
         return problem.response()
@@ -298,18 +306,22 @@ def sign_in_pages(access: Access, sessions: Sessions) -> APIRouter:
     @routes.post("/sign-in")
     def sign_in(request: Request, form: SentForm) -> Response:
         if request.headers.get("Sec-Fetch-Site", "none") not in _SAME_ORIGIN:
+            security_event(SecurityEvent.FORM_REFUSED, None)
             raise Problem(Code.FORBIDDEN)  # login CSRF
         address = "" if request.client is None else request.client.host
         to = local_page(form.text("to"))
         try:
             principal = access.authenticate(form.text("token"), address)
         except Problem as problem:
+            note_problem(problem.code.name.lower())
+            security_event(SecurityEvent.SIGN_IN_REFUSED, None)
             known = problem.code is Code.UNAUTHORIZED
             refusal = "The token is unknown, expired or revoked." if known else error_text(problem)
             status = problem.code.status
             return page("sign_in.html", status, refusal=refusal, ended=False, to=to)
         response = RedirectResponse(to, 303)
         sessions.begin(principal, request, response)
+        security_event(SecurityEvent.SIGNED_IN, principal.name)
         return response
 
     @routes.post("/sign-out")
@@ -319,6 +331,7 @@ def sign_in_pages(access: Access, sessions: Sessions) -> APIRouter:
         sessions.check_csrf_token(user.session, form.text("csrf_token"))
         response = RedirectResponse("/sign-in", 303)
         sessions.end(request, response)
+        security_event(SecurityEvent.SIGNED_OUT, user.principal.name)
         return response
 
     @routes.get("/static/{name}")

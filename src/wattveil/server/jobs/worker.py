@@ -83,6 +83,11 @@ class Worker:
         """Whether further orders of a principal must be refused."""
         return self._load[principal_id] >= MAX_WAITING_PER_PRINCIPAL
 
+    @property
+    def queue_length(self) -> int:
+        """Number of charges whose release is not stored; changes when one appears."""
+        return len(self._known)
+
     def take(self, charge: Charge, plan: dict[str, Any] | None = None) -> None:
         """Queue a charge, unless it is queued.
 

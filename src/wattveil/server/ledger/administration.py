@@ -1,9 +1,9 @@
 """Administration: data sets, budgets, principals. Each action is an entry of a journal."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, insert, or_, select, update
 
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
@@ -18,7 +18,14 @@ from wattveil.server.ledger.accounts import (
 )
 from wattveil.server.ledger.amounts import Allowance
 from wattveil.server.ledger.journal import START, EntryKind, LedgerTransaction, now
-from wattveil.server.ledger.ledger_tables import account, dataset, journal, principal
+from wattveil.server.ledger.ledger_tables import (
+    UNKNOWN_DATASET,
+    account,
+    dataset,
+    journal,
+    lost_dataset,
+    principal,
+)
 from wattveil.server.ledger.order import canonical_text, check_key, check_name
 
 _MAX_REASON_LENGTH = 1000
@@ -29,6 +36,8 @@ class PrincipalKind(StrEnum):
 
     ADMIN = "admin"
     ANALYST = "analyst"
+    MONITOR = "monitor"
+    """Reads metrics, and nothing else."""
 
 
 def add_principal(transaction: LedgerTransaction, name: str, kind: PrincipalKind) -> int:
@@ -59,20 +68,26 @@ def open_dataset(
     neighbours: Neighbours,
     allowance: Allowance | None,
     linked_to: str | None,
+    never_charged: str | None = None,
 ) -> None:
-    """Register a data set, in a new journal or in that of a data set on the same people."""
+    """Register a data set, in a new journal or in that of a data set on the same people.
+
+    If its registration was lost with an earlier database, so may charges be: all of its budget
+    counts as spent. If it is unknown which registrations were lost, a declaration is needed.
+    """
     connection = transaction.connection
     if (allowance is None) == (linked_to is None):
         rule = "given, one of them: linked data sets share one allowance"
         raise InvalidParameterError("allowance, linked_to", rule, linked_to)
     check_name("dataset", name)
     check_key("fingerprint", fingerprint)
-    actor = _admin(connection, by)
+    actor = admin_id(connection, by)
     _check_new(connection, name, "dataset")
     same = select(dataset.c.name).where(dataset.c.fingerprint == fingerprint)
     if connection.execute(same).first() is not None:
         rule = "of data that are not registered yet: a copy would double the budget"
         raise InvalidParameterError("fingerprint", rule, fingerprint)
+    was_lost = _check_lost(connection, name, fingerprint, never_charged, linked_to)
     if linked_to is None:
         new = insert(journal).values(
             unit=unit.value, neighbours=neighbours.value, head_seq=0, head_sha256=START
@@ -92,6 +107,9 @@ def open_dataset(
         "unit": unit.value,
         "neighbours": neighbours.value,
     }
+    if never_charged is not None:
+        detail["never_charged"] = never_charged
+    transaction.registered[fingerprint] = name
     transaction.append(
         journal_id,
         EntryKind.OPEN,
@@ -109,6 +127,9 @@ def open_dataset(
             principal=None,
             reason="opened",
         )
+    if was_lost:
+        reason = "registered before, in entries that were lost"
+        _count_as_spent(transaction, journal_id, actor, reason)
 
 
 def set_budget(
@@ -123,7 +144,7 @@ def set_budget(
 ) -> None:
     """Set the cap of an account, of the data set or of one principal; the first opens it."""
     connection = transaction.connection
-    actor, journal_id = _admin(connection, by), _journal_of(connection, name)
+    actor, journal_id = admin_id(connection, by), _journal_of(connection, name)
     _check_reason(reason)
     owner = None if principal is None else principal_id(connection, principal)
     transaction.lock(journal_id)
@@ -162,7 +183,7 @@ def set_budget(
 def close_dataset(transaction: LedgerTransaction, name: str, *, by: str, reason: str) -> None:
     """Refuse every further charge on a data set; its releases stay."""
     connection = transaction.connection
-    actor, journal_id = _admin(connection, by), _journal_of(connection, name)
+    actor, journal_id = admin_id(connection, by), _journal_of(connection, name)
     _check_reason(reason)
     transaction.lock(journal_id)
     row = update(dataset).where(dataset.c.name == name, dataset.c.closed_at.is_(None))
@@ -175,31 +196,73 @@ def close_dataset(transaction: LedgerTransaction, name: str, *, by: str, reason:
     )
 
 
+def _check_lost(
+    connection: Connection,
+    name: str,
+    fingerprint: str,
+    never_charged: str | None,
+    linked_to: str | None,
+) -> bool:
+    """Return whether the registration of a data set was lost; refuse what may have been."""
+    if never_charged is not None:
+        _check_reason(never_charged, field="never_charged")
+    same = or_(lost_dataset.c.name == name, lost_dataset.c.fingerprint == fingerprint)
+    if connection.execute(select(lost_dataset.c.id).where(same)).first() is not None:
+        return True
+    unknown = select(lost_dataset.c.id).where(lost_dataset.c.name == UNKNOWN_DATASET)
+    is_unknown = connection.execute(unknown).first() is not None
+    if is_unknown and linked_to is None and never_charged is None:
+        rule = (
+            "given: registrations were lost with the high-water mark, and these people may have"
+            " been charged. State why they were not, or link the data set to one about them"
+        )
+        raise InvalidParameterError("never_charged", rule, None)
+    return False
+
+
+def _count_as_spent(
+    transaction: LedgerTransaction, journal_id: int, actor: int, reason: str
+) -> None:
+    """Count all remaining amounts of a journal as spent, those of analysts too."""
+    transaction.lock(journal_id)
+    connection = transaction.connection
+    for (tier, _), one in read_accounts(connection, journal_id).items():
+        spent = dict(zip(SPENT, one.caps.values, strict=True))
+        connection.execute(update(account).where(account.c.id == one.id).values(**spent))
+        transaction.append(
+            journal_id,
+            EntryKind.LOST,
+            principal_id=actor,
+            account_id=one.id,
+            amounts=one.left,
+            detail=canonical_text("detail", {"reason": reason, "tier": tier.value}),
+        )
+
+
 def count_as_lost(
-    transaction: LedgerTransaction, journals: Sequence[int], *, by: str, reason: str
+    transaction: LedgerTransaction,
+    journals: Sequence[int],
+    *,
+    datasets: Mapping[str, str],
+    by: str,
+    reason: str,
 ) -> None:
     """Count all remaining amounts of journals as spent: entries may have been lost.
 
-    So may releases. The release of a charge without one may have been sent, and a second draw would
+    ``datasets`` are names by fingerprint of data sets whose registration was lost. Releases may be
+    lost as well. The release of a charge without one may have been sent, and a second draw would
     not be charged: it is stored as failed.
     """
     connection = transaction.connection
-    actor = _admin(connection, by)
+    actor = admin_id(connection, by)
     _check_reason(reason)
     present = set(connection.execute(select(journal.c.id)).scalars())
     for journal_id in sorted(present.intersection(journals)):
-        transaction.lock(journal_id)
-        for (tier, _), one in read_accounts(connection, journal_id).items():
-            spent = dict(zip(SPENT, one.caps.values, strict=True))
-            connection.execute(update(account).where(account.c.id == one.id).values(**spent))
-            transaction.append(
-                journal_id,
-                EntryKind.LOST,
-                principal_id=actor,
-                account_id=one.id,
-                amounts=one.left,
-                detail=canonical_text("detail", {"reason": reason, "tier": tier.value}),
-            )
+        _count_as_spent(transaction, journal_id, actor, reason)
+    about = {"at": now(), "by": by, "reason": reason}
+    for fingerprint, name in datasets.items():
+        row = {"fingerprint": fingerprint, "name": name, **about}
+        connection.execute(insert(lost_dataset), row)
     for charge in read_pending(connection):
         if charge.journal_id in journals:
             store(transaction, charge, Release(state=ReleaseState.FAILED))
@@ -218,7 +281,7 @@ def principal_id(connection: Connection, name: str) -> int:
     return int(found)
 
 
-def _admin(connection: Connection, name: str) -> int:
+def admin_id(connection: Connection, name: str) -> int:
     """Return the number of an administrator that is not disabled; others are refused."""
     row = select(principal.c.id).where(
         principal.c.name == name,
@@ -244,7 +307,7 @@ def _check_new(connection: Connection, name: str, field: str) -> None:
         raise InvalidParameterError(field, "a new name", name)
 
 
-def _check_reason(reason: str) -> None:
+def _check_reason(reason: str, *, field: str = "reason") -> None:
     if not 0 < len(reason.strip()) <= _MAX_REASON_LENGTH:
         rule = f"given, in at most {_MAX_REASON_LENGTH} characters"
-        raise InvalidParameterError("reason", rule, reason)
+        raise InvalidParameterError(field, rule, reason)

@@ -165,8 +165,7 @@ _LOCK = 0x77617474
 
 def migrate(engine: Engine) -> None:
     """Migrate a database to this version; create the tables of a new one."""
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")))
+    config = _config()
     scripts = ScriptDirectory.from_config(config)
     if version(engine) == scripts.get_current_head():
         return
@@ -180,6 +179,17 @@ def migrate(engine: Engine) -> None:
             found = MigrationContext.configure(connection).get_current_revision()
             rule = f"of version {scripts.get_current_head()} or a version that it upgrades"
             raise InvalidParameterError("database", rule, found) from None
+
+
+def newest_version() -> str | None:
+    """Return the version of the tables that this software writes."""
+    return ScriptDirectory.from_config(_config()).get_current_head()
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).with_name("migrations")))
+    return config
 
 
 def version(engine: Engine) -> str | None:

@@ -1,10 +1,12 @@
 """High-water mark: a file beside the database that records how far the ledger had come.
 
 A database that is restored from an old backup lacks charges: their budget could be spent a second
-time. One that lacks releases alone would draw noise for their charges a second time. So
-after every commit the heads of the journals and their numbers of releases are written to this file,
-which is no part of the database or its backups, and a ledger that has fallen behind it does not
-start.
+time. One that lacks releases alone would draw noise for their charges a second time. One that lacks
+the registration of a data set would accept it as new, with a whole budget. So after every commit
+the heads of the journals, their numbers of releases, and the fingerprints and names of all data
+sets are written to this file, which is no part of the database or its backups, and a ledger that
+has fallen behind it does not start. Fingerprints are never removed: after a second restore of the
+same backup they are still known.
 
 The file is not forced to disk each time. A power failure may remove its last lines; it never states
 more than was durable.
@@ -20,26 +22,37 @@ from sqlalchemy import Connection, func, select
 
 from wattveil.errors import LedgerBehindError
 from wattveil.server.ledger.journal import Head
-from wattveil.server.ledger.ledger_tables import entry, journal, release
+from wattveil.server.ledger.ledger_tables import (
+    dataset,
+    entry,
+    journal,
+    lost_dataset,
+    release,
+)
 
 FILE = "ledger.heads"
 
 _LINE = re.compile(r"^([0-9]+) ([0-9]+) ([0-9a-f]{64})$", re.MULTILINE)
+_REGISTERED = re.compile(r"^dataset ([!-~]{1,128}) (\S{1,63})$", re.MULTILINE)
 _STORED = re.compile(r"^([0-9]+) stored ([0-9]+)$", re.MULTILINE)
 
 
 class HighWaterMark:
     """Durable heads and numbers of releases, on disk and in memory."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE
+    def __init__(self, folder: Path, *, name: str = FILE) -> None:
+        self.path = folder / name
         # A line that was cut short, by a crash or a full disk, is ignored.
         text = self.path.read_text() if self.path.exists() else ""
-        self.heads = {int(key): Head(int(seq), sha) for key, seq, sha in _LINE.findall(text)}
+        self.heads: dict[int, Head] = {}
+        for key, seq, sha in _LINE.findall(text):  # several processes may have written
+            if int(seq) >= self.heads.get(int(key), Head(0, "")).seq:
+                self.heads[int(key)] = Head(int(seq), sha)
         self.stored = {int(key): int(count) for key, count in _STORED.findall(text)}
+        self.datasets: dict[str, str] = dict(_REGISTERED.findall(text))
 
     def behind(self, connection: Connection) -> dict[int, LedgerBehindError]:
-        """Return the journals that lack recorded entries or releases."""
+        """Return the journals that lack recorded entries or releases; 0: data sets are lost."""
         lost = {}
         rows = connection.execute(select(journal.c.id, journal.c.head_seq))
         journals = {int(journal_id): int(head_seq) for journal_id, head_seq in rows}
@@ -55,25 +68,56 @@ class HighWaterMark:
             if (found := stored.get(journal_id, 0)) < count and journal_id not in lost:
                 lost[journal_id] = LedgerBehindError(journal_id, count, found, what="releases")
         for journal_id, entries in journals.items():
-            if not self.heads:  # the file is new, the database is not
+            if self.is_new:  # and the database is not
                 lost[journal_id] = LedgerBehindError(journal_id, 0, entries)
+        if missing := len(self.lost_datasets(connection)):
+            known = len(self.datasets)
+            lost[0] = LedgerBehindError(None, known, known - missing, what="data sets")
         return lost
 
-    def record(self, heads: Mapping[int, Head], stored: Mapping[int, int]) -> None:
-        """Record durable heads, and the number of further releases."""
+    @property
+    def is_new(self) -> bool:
+        """Whether the file has recorded nothing: what the database has lost is unknown."""
+        return not self.heads
+
+    def lost_datasets(self, connection: Connection) -> dict[str, str]:
+        """Return names by fingerprint of data sets whose registration the database lacks."""
+        known = {
+            *connection.execute(select(dataset.c.fingerprint)).scalars(),
+            *connection.execute(select(lost_dataset.c.fingerprint)).scalars(),
+        }
+        return {sha: name for sha, name in self.datasets.items() if sha not in known}
+
+    def catch_up(self, connection: Connection) -> None:
+        """Record the state of a database that is not behind: a crash may have kept it out."""
+        rows = connection.execute(select(journal.c.id, journal.c.head_seq, journal.c.head_sha256))
+        heads = {int(journal_id): Head(int(seq), sha) for journal_id, seq, sha in rows}
+        registered = {
+            str(sha): str(name)
+            for table in (dataset, lost_dataset)
+            for sha, name in connection.execute(select(table.c.fingerprint, table.c.name))
+        }
+        self.record(heads, {}, registered)
+
+    def record(
+        self, heads: Mapping[int, Head], stored: Mapping[int, int], registered: Mapping[str, str]
+    ) -> None:
+        """Record durable heads, the number of further releases, and data sets."""
         changed = {key: head for key, head in heads.items() if self.heads.get(key) != head}
         counts = {key: self.stored.get(key, 0) + more for key, more in stored.items()}
-        if changed or counts:
+        added = {sha: name for sha, name in registered.items() if sha not in self.datasets}
+        if changed or counts or added:
             with _open_for_owner(self.path, os.O_APPEND) as file:
-                file.write(_lines(changed, counts))
+                file.write(_lines(changed, counts, added))
             self.heads.update(changed)
             self.stored.update(counts)
+            self.datasets.update(added)
 
     def close(self) -> None:
         """Write the last state of each journal, forced to disk."""
         short = self.path.with_suffix(".new")
         with _open_for_owner(short, os.O_TRUNC) as file:
-            file.write(_lines(self.heads, self.stored))
+            file.write(_lines(self.heads, self.stored, self.datasets))
             file.flush()
             os.fsync(file.fileno())
         short.replace(self.path)
@@ -89,7 +133,13 @@ def _open_for_owner(path: Path, how: int) -> TextIO:
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o600), "w")
 
 
-def _lines(heads: Mapping[int, Head], stored: Mapping[int, int]) -> str:
+def _lines(
+    heads: Mapping[int, Head], stored: Mapping[int, int], datasets: Mapping[str, str]
+) -> str:
     """Begin on a new line: the last one may have been cut short."""
-    last = [f"\n{key} {head.seq} {head.sha256}\n" for key, head in heads.items()]
-    return "".join([*last, *(f"\n{key} stored {count}\n" for key, count in stored.items())])
+    lines = [
+        *(f"dataset {sha} {name}" for sha, name in datasets.items()),
+        *(f"{key} {head.seq} {head.sha256}" for key, head in heads.items()),
+        *(f"{key} stored {count}" for key, count in stored.items()),
+    ]
+    return "".join(f"\n{line}\n" for line in lines)

@@ -80,6 +80,8 @@ class LedgerTransaction:
     """Their heads when they were locked."""
     stored: Counter[int] = field(default_factory=Counter)
     """Number of releases stored in this transaction, by journal."""
+    registered: dict[str, str] = field(default_factory=dict)
+    """Names of the data sets registered in this transaction, by fingerprint."""
 
     def lock(self, journal_id: int) -> Head:
         """Lock a journal until the transaction ends, and return its head.

@@ -44,9 +44,10 @@ from wattveil.server.ledger.database import (
 )
 from wattveil.server.ledger.high_water_mark import HighWaterMark, count_stored
 from wattveil.server.ledger.journal import LedgerTransaction
-from wattveil.server.ledger.ledger_tables import dataset, release
+from wattveil.server.ledger.ledger_tables import UNKNOWN_DATASET, dataset, release
 from wattveil.server.ledger.order import Order, check_name
 from wattveil.server.ledger.writer import Writer
+from wattveil.server.observe.request_record import SecurityEvent, security_event
 
 T = TypeVar("T")
 
@@ -85,6 +86,8 @@ class Ledger(AbstractContextManager["Ledger"]):
         engine, high_water_mark = _open(folder, database)
         with engine.connect() as connection:
             lost = high_water_mark.behind(connection)
+            if not lost:
+                high_water_mark.catch_up(connection)
         if lost:
             high_water_mark.close()
             engine.dispose()
@@ -96,24 +99,37 @@ class Ledger(AbstractContextManager["Ledger"]):
         """Accept a database that has lost entries.
 
         All remaining amounts of the journals concerned count as spent, since the lost charges are
-        unknown. Returns the number of these journals.
+        unknown. Data sets whose registration was lost are remembered: whatever budget they are
+        given again counts as spent. Without a high-water mark they are unknown: then a data set is
+        registered only with a declaration. Returns the number of journals concerned.
         """
         engine, high_water_mark = _open(folder, database)
         with engine.connect() as connection:
             lost = sorted(high_water_mark.behind(connection))
+            gone = high_water_mark.lost_datasets(connection)
+        if lost and high_water_mark.is_new:
+            gone[UNKNOWN_DATASET] = UNKNOWN_DATASET
         seen = dict(high_water_mark.heads), dict(high_water_mark.stored)
         for journal_id in lost:
             high_water_mark.heads.pop(journal_id, None)
         with cls(engine, high_water_mark) as ledger:
             try:
                 ledger._writer.run(
-                    partial(administration.count_as_lost, journals=lost, by=by, reason=reason)
+                    partial(
+                        administration.count_as_lost,
+                        journals=lost,
+                        datasets=gone,
+                        by=by,
+                        reason=reason,
+                    )
                 )
+                with engine.connect() as connection:
+                    high_water_mark.catch_up(connection)
             except BaseException:
                 # Nothing was accepted: the ledger must not open the next time.
                 high_water_mark.heads, high_water_mark.stored = seen
                 raise
-        return len(lost)
+        return len([journal_id for journal_id in lost if journal_id])
 
     def close(self) -> None:
         """Finish waiting jobs, and close the database."""
@@ -145,11 +161,13 @@ class Ledger(AbstractContextManager["Ledger"]):
         neighbours: Neighbours,
         allowance: Allowance | None = None,
         linked_to: str | None = None,
+        never_charged: str | None = None,
     ) -> None:
         """Register a data set, in the global tier.
 
         With an allowance of its own, or linked to a data set on the same people, whose accounts it
         then shares. ``fingerprint`` is a keyed hash of the content; the same content is refused.
+        ``never_charged`` is a declaration that is needed after registrations may have been lost.
         """
         if allowance is not None:
             _ = allowance.caps  # computed before the lock is taken
@@ -163,6 +181,7 @@ class Ledger(AbstractContextManager["Ledger"]):
             neighbours=neighbours,
             allowance=allowance,
             linked_to=linked_to,
+            never_charged=never_charged,
         )
         self._writer.run(work, journal_id=journal_id)
 
@@ -192,11 +211,14 @@ class Ledger(AbstractContextManager["Ledger"]):
             reason=reason,
         )
         self._writer.run(work, journal_id=self._journal(name))
+        about = {} if principal is None else {"account_of": principal}
+        security_event(SecurityEvent.BUDGET_SET, by, about=name, tier=tier.value, **about)
 
     def close_dataset(self, name: str, *, by: str, reason: str) -> None:
         """Refuse every further charge on a data set; its releases stay."""
         work = partial(administration.close_dataset, name=name, by=by, reason=reason)
         self._writer.run(work, journal_id=self._journal(name))
+        security_event(SecurityEvent.DATASET_CLOSED, by, about=name)
 
     def write(self, work: Callable[[LedgerTransaction], T], *, linked_to: str | None = None) -> T:
         """Run other writes of the server, which touch one journal at most.

@@ -20,6 +20,9 @@ from sqlalchemy import (
 
 from wattveil.server.ledger.amounts import MAX_AMOUNT, MEASURES
 
+UNKNOWN_DATASET = "?"
+"""Name and fingerprint in `lost_dataset` if any registration may have been lost; no valid name."""
+
 metadata = MetaData(
     naming_convention={
         "pk": "pk_%(table_name)s",
@@ -123,6 +126,18 @@ release = Table(
     Column("payload_sha256", Text),
     Column("stored_at", Text, nullable=False),
     ForeignKeyConstraint(["journal_id", "seq"], ["entry.journal_id", "entry.seq"]),
+)
+
+lost_dataset = Table(
+    "lost_dataset",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    # Registrations that the high-water mark knew and a restored database did not.
+    Column("name", Text, nullable=False),
+    Column("fingerprint", Text, nullable=False),
+    Column("at", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("reason", Text, nullable=False),
 )
 
 refusal = Table(

@@ -110,7 +110,9 @@ class Writer:
                 transaction = LedgerTransaction(connection, seen=self._high_water_mark.heads)
                 outcomes = _outcomes(transaction, jobs)
                 transaction.write_heads()
-            self._high_water_mark.record(transaction.heads, transaction.stored)
+            self._high_water_mark.record(
+                transaction.heads, transaction.stored, transaction.registered
+            )
         except Exception as error:  # noqa: BLE001 - it is raised to the callers
             outcomes = [_shown(error)] * len(jobs)
         for job, outcome in zip(jobs, outcomes, strict=True):
@@ -137,6 +139,7 @@ def _outcomes(transaction: LedgerTransaction, jobs: Sequence[_Job]) -> list[obje
 def _attempt(transaction: LedgerTransaction, work: Callable[[LedgerTransaction], object]) -> object:
     """Run one job in a savepoint: its refusal rolls back that job alone."""
     heads, stored = dict(transaction.heads), dict(transaction.stored)
+    registered = dict(transaction.registered)
     try:
         with transaction.connection.begin_nested():
             return work(transaction)
@@ -145,6 +148,8 @@ def _attempt(transaction: LedgerTransaction, work: Callable[[LedgerTransaction],
         transaction.heads.update(heads)
         transaction.stored.clear()
         transaction.stored.update(stored)
+        transaction.registered.clear()
+        transaction.registered.update(registered)
         return refusal
 
 

@@ -21,8 +21,11 @@ def public() -> PublicChoices:
     """Return bounds that hold them all."""
     return PublicChoices(
         n_clusters=4,
+        n_customers=400,
         low_kw=np.zeros(2),
         high_kw=np.full(2, 10.0),
         clip_kw=10.0,
         typical_kw=7.0,
+        centre_kw=np.full(2, 5.0),
+        spread_kw=12.0,
     )

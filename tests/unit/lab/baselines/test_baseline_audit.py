@@ -13,8 +13,13 @@ import pytest
 from tests.baseline_transcripts import Recorded
 from wattveil.arrays import Floats
 from wattveil.lab.baselines import non_lloyd_baselines
-from wattveil.lab.baselines.baseline_interface import Noise, PublicChoices, keep_chance
-from wattveil.lab.baselines.lloyd_baselines import GaussianLloyd, in_unit_ball, lap_lloyd
+from wattveil.lab.baselines.baseline_interface import (
+    Noise,
+    PublicChoices,
+    in_unit_ball,
+    keep_chance,
+)
+from wattveil.lab.baselines.lloyd_baselines import GaussianLloyd, lap_lloyd
 from wattveil.lab.baselines.non_lloyd_baselines import PrivateMean, UniformGrid
 
 

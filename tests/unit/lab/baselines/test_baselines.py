@@ -19,8 +19,16 @@ from wattveil.lab.baselines.baseline_interface import (
 from wattveil.privacy.guarantee import Neighbours, Tier
 
 PURE = ["blum-2005", "su-2016", "uniform-grid", "ren-2017", "xia-2020", "ni-2021"]
-GAUSSIAN = ["gaussian-lloyd", "mean"]
-SEEDED = [*PURE, *GAUSSIAN, "yu-2016", "balcan-2017", "lu-shen-2020"]
+GAUSSIAN = [
+    "gaussian-lloyd",
+    "mean",
+    "google-lsh",
+    "fast-lloyd",
+    "feddp-kmeans",
+    "pe-means",
+    "centred-lloyd",
+]
+SEEDED = [*PURE, *GAUSSIAN, "yu-2016", "balcan-2017", "lu-shen-2020", "dpm"]
 FIND_CLUSTERS = [name for name in SEEDED if name not in {"mean", "xia-2020"}]
 
 
@@ -73,6 +81,19 @@ def test_balcan_is_not_pure(blobs: Floats, public: PublicChoices) -> None:
     assert found.true is not None
     assert found.claimed.delta == 0.0
     assert found.true.delta == pytest.approx(delta)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 3.0])
+def test_dpm_adds_up(epsilon: float, blobs: Floats, public: PublicChoices) -> None:
+    """Counts and splits cost two fifths of epsilon, Gaussian means three fifths and delta."""
+    found = fitted("dpm", blobs, public, epsilon=epsilon)
+    pure = math.fsum(step.price for step in found.steps if step.pure)
+    assert pure <= 0.4 * epsilon * (1.0 + 1e-12)
+    (mu,) = (step.price for step in found.steps if not step.pure)
+    assert gaussian_delta(epsilon=0.6 * epsilon, s=mu) == pytest.approx(1e-6, rel=1e-6)
+    assert found.true is not None
+    assert found.true.epsilon == pytest.approx(pure + 0.6 * epsilon)
+    assert found.known_violations
 
 
 @pytest.mark.parametrize("name", ["yu-2016", "lu-shen-2020"])
@@ -128,10 +149,11 @@ def test_without_noise_they_find_clusters(name: str, blobs: Floats, public: Publ
         accuracy_loss(
             blobs, fitted(name, blobs, public, epsilon=1e4, seed=seed).centroids_kw, exact=exact
         )
-        for seed in range(6 if name != "uniform-grid" else 1)
+        for seed in range(1 if name in {"uniform-grid", "pe-means"} else 6)
     ]
-    # Centres of cells are a little beside the customers; five rounds may not fit 2 K pieces.
-    coarse = {"uniform-grid": 0.05, "ni-2021": 0.02}
+    # Centres of cells, and candidates, are a little beside the customers; five rounds may not fit
+    # 2 K pieces.
+    coarse = {"uniform-grid": 0.05, "ni-2021": 0.02, "pe-means": 0.02}
     assert -1e-9 < min(losses) < coarse.get(name, 0.002)
 
 

@@ -22,6 +22,7 @@ from wattveil.lab.baselines import baseline_comparison as comparing
 from wattveil.lab.baselines import diffprivlib_baseline
 from wattveil.lab.baselines.baseline_comparison import (
     COMPILING,
+    LIMITS,
     RUNNING,
     ComparisonSetting,
     MeasuredRun,
@@ -38,6 +39,7 @@ from wattveil.lab.baselines.baseline_interface import (
 from wattveil.lab.baselines.baseline_summary import (
     compare_medians,
     guarantee_text,
+    is_wild,
     keeps,
     summarise,
 )
@@ -200,7 +202,8 @@ def test_compiling_is_reported(homes: Floats, tmp_path: Path) -> None:
         advance=lambda what, done, total: said.append((what, done, total)),
     )
     assert said[0] == (COMPILING, 0, 4)
-    assert said[1:] == [(RUNNING, done, 4) for done in (1, 2, 3, 4)]
+    assert said[1:-1] == [(RUNNING, done, 4) for done in (1, 2, 3, 4)]
+    assert said[-1] == (LIMITS, 4, 4)
     rows = {row.mechanism: row for row in summarise(found)}
     assert rows["blum-2005"].labels is None
     assert rows["instance-white"].labels is not None
@@ -284,19 +287,30 @@ def test_table_page_and_files(
         "actual at ε = 20",
         "instance (20, 1e-06)",
         "DP (20, 1e-06)",
+        "limit A",
+        "limit B",
     ):
         assert words in result.output
     with (out / "comparison.csv").open() as file:
         table = list(csv.DictReader(file))
-    assert len(table) == 14 * 2
+    assert len(table) == 20 * 2
     by_name = {(row["mechanism"], row["epsilon"]): row for row in table}
     assert by_name["yu-2016", "1.0"]["true"] == "none"
     assert by_name["yu-2016", "1.0"]["labels_median"] == ""
     assert by_name["paper", "20.0"]["keeps_its_claim"] == "False"
     assert by_name["global", "20.0"]["keeps_its_claim"] == "True"
+    limits = {row["epsilon"]: row for row in table if row["mechanism"] == "mean"}
+    assert float(limits["1.0"]["one_draw"]) > float(limits["20.0"]["one_draw"]) > 0.0
+    for row in table:
+        against = (1.0 + float(row["nearest_median"])) / (
+            1.0 + float(row["no_small_clusters"])
+        ) - 1.0
+        assert float(row["against_b"]) == pytest.approx(against)
     page = (out / "comparison.html").read_text()
     assert "INTERNAL: exact figures" in page
     assert "Balcan et al. 2017" in page
+    assert "Limits of accuracy" in page
+    assert "A: one draw, clusters known" in page
     assert "Each customer at its released label" in page
     assert not re.search(r"<(script|link|img)[^>]+(src|href)=\"(?!data:)", page)
 
@@ -313,6 +327,15 @@ def test_json_and_going_on(profiles: str, tmp_path: Path) -> None:
     assert [row["mechanism"] for row in said["rows"]] == ["mean", "su-2016"]
     assert set(said["rows"][0]["nearest"]) == {"low", "median", "high"}
     assert said["setting"]["repeats"] == 3
+    (limit,) = said["limits"]
+    assert limit["bound"] < limit["first_order"]
+
+
+def test_wild_runs_are_those_far_above_the_median() -> None:
+    """Above 3 medians + 0.02; near zero the 0.02 alone decides."""
+    losses = np.array([0.1, 0.1, 0.1, 0.1, 0.31, 0.33])
+    assert is_wild(losses).tolist() == [False] * 5 + [True]
+    assert is_wild(np.array([0.0, 0.0, 0.019, 0.021, 0.0])).tolist() == [False] * 3 + [True, False]
 
 
 @pytest.mark.parametrize(

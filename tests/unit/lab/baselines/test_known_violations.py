@@ -146,10 +146,13 @@ def test_diffprivlib_spends_more_than_it_claims(n_slots: int, times: float) -> N
         return diffprivlib_baseline.overspending(
             PublicChoices(
                 n_clusters=2,
+                n_customers=100,
                 low_kw=np.full(n_slots, low),
                 high_kw=np.full(n_slots, high),
                 clip_kw=5.0,
                 typical_kw=1.0,
+                centre_kw=np.full(n_slots, low),
+                spread_kw=1.0,
             )
         )
 
@@ -170,10 +173,13 @@ def test_diffprivlib_shows_a_lone_customer() -> None:
     n_slots = 12
     public = PublicChoices(
         n_clusters=2,
+        n_customers=2000,
         low_kw=np.zeros(n_slots),
         high_kw=np.ones(n_slots),
         clip_kw=1.0,
         typical_kw=0.5,
+        centre_kw=np.zeros(n_slots),
+        spread_kw=1.0,
     )
     crowd, lone = np.zeros((2000, n_slots)), np.ones((1, n_slots))
 

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -199,11 +200,14 @@ def test_stage_goes_where_the_customers_are() -> None:
         return Statistics(counts=np.array([[500.0]]), counts_std=1e-9, sums=sums, sums_std=1e-6)
 
     initial = prior_population_mean(np.eye(3), size=0.5, customers=400.0, std=100.0)
-    found = population_mean_stage(query, initial, size=0.5, colour=np.ones(3), units=3_000_001)
+    radii = kmeans_tuning.POPULATION_MEAN_RADII
+    stage = partial(population_mean_stage, query, radii=radii, size=0.5, colour=np.ones(3))
+    found, is_wide = stage(initial, units=3_000_001, is_shape=False)
+    assert is_wide  # sizes differ
     assert found.counts[0] == pytest.approx(500.0)
     assert found.centres[0] == pytest.approx(target, abs=1e-6)
-    radii, units = zip(*queried, strict=True)
-    assert radii == pytest.approx([0.5 * radius for radius in kmeans_tuning.POPULATION_MEAN_RADII])
+    lengths, units = zip(*queried, strict=True)
+    assert lengths == pytest.approx([0.5 * radius for radius in radii])
     assert sum(map(sum, units)) == 3_000_001
     assert units[0][0] / sum(units[0]) == pytest.approx(kmeans_tuning.REFINE_COUNT_PART, rel=1e-4)
 

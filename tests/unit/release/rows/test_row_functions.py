@@ -26,7 +26,12 @@ from wattveil.numerics.synthesis.noisy_moments import margin_curves
 from wattveil.privacy.private_data import BoundRowFunction, RowFunction, row_function
 from wattveil.profiles import Split
 from wattveil.release import rows as package
-from wattveil.release.rows import day_features, load_features, synthesis_features
+from wattveil.release.rows import (
+    day_features,
+    load_features,
+    series_features,
+    synthesis_features,
+)
 
 Columns = tuple[NDArray[Any], ...]
 Example = tuple[Columns, dict[str, Any]]
@@ -69,6 +74,12 @@ WEEKS = YearCalendar(
 PARTS = {"parts": WEEKS.parts, "n_parts": WEEKS.n_parts}
 MARGINS = {"means": TO.centres, "deviations": _GENERATOR.uniform(0.1, 2.0, (3, SLOTS))}
 WAVES = margin_curves(SLOTS // 2, 2)
+SERIES_LEVELS = [(0, "area", ["south", "north"]), (1, "class", ["a"])]
+OFFSETS = {
+    "centres": _GENERATOR.normal(size=(2, SLOTS)),
+    "radii": np.array([0.3, 1.0]),
+    "curves": CURVES,
+}
 
 EXAMPLES: dict[RowFunction[..., Any], list[Example]] = {
     load_features.project_rows: [
@@ -123,6 +134,15 @@ EXAMPLES: dict[RowFunction[..., Any], list[Example]] = {
         ),
     ],
     load_features.of_group: [((LOAD, PLACES), {"place": 1})],
+    series_features.offset_length_cells: [
+        ((LOAD, AREAS), {"levels": SERIES_LEVELS[:1], **OFFSETS, "edges": _EDGES})
+    ],
+    series_features.group_offsets: [((LOAD, AREAS), {"levels": SERIES_LEVELS[:1], **OFFSETS})],
+    series_features.group_members: [
+        ((LOAD, AREAS, CLASSES), {"levels": SERIES_LEVELS}),
+        ((LOAD, AREAS, CLASSES), {"levels": ()}),
+    ],
+    series_features.series_groups: [((LOAD, AREAS, CLASSES), {"levels": SERIES_LEVELS[:1]})],
     synthesis_features.export_cells: [((LOAD, LABELS), {})],
     synthesis_features.scores: [
         ((LOAD, LABELS), {"rule": to.rule, "centres": to.centres, "weights": to.weights})

@@ -1,0 +1,244 @@
+"""Files of synthetic customers: profiles, CSV and Green Button, and the list of all formats.
+
+Synthetic customers are drawn from a released model: post-processing, at no privacy cost. The
+formats of planning tools are in `planner_files`.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import pyarrow as pa
+import pyarrow.csv as pc
+import pyarrow.parquet as pq
+
+from wattveil import checks
+from wattveil.bundle import planner_files
+from wattveil.bundle.bundle_files import read_manifest
+from wattveil.bundle.drawn_customers import FIRST_DAY, Batch, Drawn, read_buses, remove
+from wattveil.errors import InvalidParameterError, one_of
+from wattveil.numerics.synthesis.population_model import BATCH, n_batches
+from wattveil.products.synthesis import read_model
+from wattveil.profiles import Profiles, TimeGrid
+
+if TYPE_CHECKING:  # pyspark is an extra
+    from wattveil.engines.spark.spark_engine import SparkEngine
+
+_MAX_CUSTOMERS = 10**9
+_FIRST_SECOND = int(FIRST_DAY.timestamp())
+_ESPI, _ATOM = "http://naesb.org/espi", "http://www.w3.org/2005/Atom"
+
+
+def write_customers(
+    bundle: Path,
+    out: str | Path,
+    *,
+    customers: int,
+    seed: int,
+    kind: str | None = None,
+    buses: Path | None = None,
+    power_factor: float = planner_files.POWER_FACTOR,
+    engine: "SparkEngine | None" = None,
+    force: bool = False,
+) -> None:
+    """Write synthetic customers to a file or folder, which appears when it is complete.
+
+    Parameters
+    ----------
+    bundle
+        Folder of a release with a synthetic model.
+    out
+        New file, or new folder for a format of several files.
+    customers, seed
+        Number of customers, and the seed of their selection; unrelated to the privacy noise.
+    kind
+        Name of a format in `FORMATS`; by the ending of ``out`` if omitted.
+    buses
+        CSV file of buses, which makes loads of the customers (formats of planning tools).
+    power_factor
+        Of all customers, lagging; the model has active power only.
+    engine
+        Spark: executors write a folder of Parquet files.
+    force
+        Overwrite an existing file.
+    """
+    path = Path(out)
+    chosen = _chosen_format(out, kind, spark=engine is not None)
+    if engine is None:
+        checks.local_path("out", path)
+        if path.exists() and (not force or path.is_dir()):
+            rule = "a new folder" if path.is_dir() else "a new file unless --force is given"
+            raise InvalidParameterError("out", rule, str(out))
+    if buses is not None and not chosen.has_loads:
+        names = [name for name, one in FORMATS.items() if one.has_loads]
+        rule = f"omitted, unless --format is {one_of(names)}"
+        raise InvalidParameterError("buses", rule, str(buses))
+    checks.integer("customers", customers, minimum=1, maximum=_MAX_CUSTOMERS)
+    checks.integer("seed", seed, minimum=0)
+    if not 0.0 < checks.finite("power_factor", power_factor) <= 1.0:
+        raise InvalidParameterError("power_factor", "above 0 and at most 1", power_factor)
+    model, public = read_model(bundle), read_manifest(bundle)["profiles"]
+    grid, timezone = TimeGrid.from_json(public["grid"]), public["timezone"]
+
+    def batch(number: int) -> Batch:
+        load_kw, clusters = model.batch(number, customers, random_state=seed)
+        first = number * BATCH
+        return [f"S{place:09}" for place in range(first, first + len(load_kw))], clusters, load_kw
+
+    if engine is not None:
+        engine.write_profiles(
+            lambda number: _profiles(batch(number), grid, timezone),
+            n_batches(customers),
+            out,
+            force=force,
+        )
+        return
+    drawn = Drawn(
+        batches=map(batch, range(n_batches(customers))),
+        customers=customers,
+        grid=grid,
+        timezone=timezone,
+        power_factor=power_factor,
+        buses=None if buses is None else read_buses(buses),
+    )
+    part = path.with_name(path.name + ".part")
+    try:
+        chosen.write(part, drawn)
+        part.replace(path)
+    finally:
+        remove(part)
+
+
+class CustomerFormat(NamedTuple):
+    """A format of synthetic customers."""
+
+    write: Callable[[Path, Drawn], None]
+    ending: str
+    """Of the file; empty for a folder."""
+    has_loads: bool = False
+    """Whether customers become loads at buses."""
+
+
+def _chosen_format(out: str | Path, name: str | None, *, spark: bool) -> CustomerFormat:
+    """Return the format of a name, or of the ending of a path."""
+    ending = Path(out).suffix
+    if spark and (ending != ".parquet" or name not in (None, "parquet")):
+        rule = "a folder whose name ends in .parquet with --engine spark"
+        raise InvalidParameterError("out", rule, str(out))
+    if name is None:
+        endings = {one.ending: one for one in FORMATS.values() if one.ending}
+        if ending not in endings:
+            rule = f"a file whose name ends in {' or '.join(endings)}, or given with --format"
+            raise InvalidParameterError("out", rule, str(out))
+        return endings[ending]
+    if name not in FORMATS:
+        raise InvalidParameterError("format", one_of(FORMATS), name)
+    chosen = FORMATS[name]
+    if ending != chosen.ending:
+        rule = f"a file whose name ends in {chosen.ending}" if chosen.ending else "a folder"
+        raise InvalidParameterError("out", f"{rule} for the format {name}", str(out))
+    return chosen
+
+
+def _profiles(batch: Batch, grid: TimeGrid, timezone: str) -> Profiles:
+    """Return a batch as `Profiles`, so that it is accepted wherever profiles are."""
+    ids, clusters, load_kw = batch
+    return Profiles(
+        customer_ids=tuple(ids),
+        load_kw=load_kw,
+        grid=grid,
+        timezone=timezone,
+        attributes={"cluster": tuple(map(str, clusters.tolist()))},
+        rules={"synthetic": True},
+    )
+
+
+def write_parquet(path: Path, drawn: Drawn) -> None:
+    """Write profiles."""
+    writer: pq.ParquetWriter | None = None
+    try:
+        for batch in drawn.batches:
+            table = _profiles(batch, drawn.grid, drawn.timezone).to_arrow()
+            writer = writer or pq.ParquetWriter(path, table.schema, compression="zstd")
+            writer.write_table(table)
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def _write_csv(path: Path, drawn: Drawn) -> None:
+    """Write one row per customer and one column per slot."""
+    loads = [(label, pa.float64()) for label in drawn.grid.labels]
+    schema = pa.schema([("customer_id", pa.string()), ("cluster", pa.int64()), *loads])
+    with pc.CSVWriter(path, schema) as writer:
+        for ids, clusters, load_kw in drawn.batches:
+            arrays = [pa.array(ids), pa.array(clusters), *(pa.array(slot) for slot in load_kw.T)]
+            writer.write_table(pa.table(arrays, schema=schema))
+
+
+def _write_green_button(path: Path, drawn: Drawn) -> None:
+    """Write a Green Button feed: net energy in whole Wh, one usage point per customer."""
+    seconds, hours = 60 * drawn.grid.minutes, drawn.grid.minutes / 60.0
+    with path.open("w", encoding="utf-8") as file:
+        file.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<feed xmlns="{_ATOM}">\n')
+        # uom 72: Wh; flowDirection 4: net, delivered less received.
+        codes = f"<flowDirection>4</flowDirection><intervalLength>{seconds}</intervalLength>"
+        codes += "<powerOfTenMultiplier>0</powerOfTenMultiplier><uom>72</uom>"
+        file.write(
+            _entry("ReadingType/1", "", f'<ReadingType xmlns="{_ESPI}">{codes}</ReadingType>')
+        )
+        for name, row in drawn.rows():
+            file.write(_customer(name, [round(1000.0 * hours * kw) for kw in row], seconds))
+        file.write("</feed>\n")
+
+
+def _customer(name: str, watt_hours: list[int], seconds: int) -> str:
+    """Return a customer's entries: usage point, meter reading, one block of intervals."""
+    point = f"UsagePoint/{name}"
+    reading = f"{point}/MeterReading/1"
+    intervals = "".join(
+        f"<IntervalReading><timePeriod><duration>{seconds}</duration>"
+        f"<start>{_FIRST_SECOND + place * seconds}</start></timePeriod>"
+        f"<value>{value}</value></IntervalReading>"
+        for place, value in enumerate(watt_hours)
+    )
+    whole = f"<duration>{seconds * len(watt_hours)}</duration><start>{_FIRST_SECOND}</start>"
+    whole = f"<interval>{whole}</interval>"
+    service = "<ServiceCategory><kind>0</kind></ServiceCategory>"
+    return (
+        _entry(
+            point,
+            f'<link rel="related" href="{point}/MeterReading"/>',
+            f'<UsagePoint xmlns="{_ESPI}">{service}</UsagePoint>',
+        )
+        + _entry(
+            reading,
+            f'<link rel="up" href="{point}/MeterReading"/>'
+            f'<link rel="related" href="{reading}/IntervalBlock"/>'
+            '<link rel="related" href="ReadingType/1"/>',
+            f'<MeterReading xmlns="{_ESPI}"/>',
+        )
+        + _entry(
+            f"{reading}/IntervalBlock/1",
+            f'<link rel="up" href="{reading}/IntervalBlock"/>',
+            f'<IntervalBlock xmlns="{_ESPI}">{whole}{intervals}</IntervalBlock>',
+        )
+    )
+
+
+def _entry(link: str, links: str, content: str) -> str:
+    own = f'<link rel="self" href="{link}"/>'
+    return f"<entry>{own}{links}<content>{content}</content></entry>\n"
+
+
+FORMATS = {
+    "parquet": CustomerFormat(write_parquet, ".parquet"),
+    "csv": CustomerFormat(_write_csv, ".csv"),
+    "green-button": CustomerFormat(_write_green_button, ".xml"),
+    "opendss": CustomerFormat(planner_files.write_opendss, ".dss", has_loads=True),
+    "pandapower": CustomerFormat(planner_files.write_pandapower, "", has_loads=True),
+    "simbench": CustomerFormat(planner_files.write_simbench, "", has_loads=True),
+    "gridlabd": CustomerFormat(planner_files.write_gridlabd, "", has_loads=True),
+    "series": CustomerFormat(planner_files.write_series, "", has_loads=True),
+}
+"""Formats of `wattveil synthesize`, by name."""

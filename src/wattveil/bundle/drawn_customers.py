@@ -1,0 +1,158 @@
+"""Synthetic customers on their way to a file, and the buses at which they become loads."""
+
+import csv
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from wattveil import checks
+from wattveil.arrays import Floats, Ints
+from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.profiles import TimeGrid
+from wattveil.profiles.time_grid import Split
+
+FIRST_DAY = datetime(2001, 1, 1, tzinfo=UTC)
+"""A Monday. An average day has no date, and file formats with time stamps need one."""
+_MAX_IN_MEMORY = 100_000
+_MAX_PHASES = 3
+
+Batch = tuple[list[str], Ints, Floats]
+"""Ids, clusters and load of some customers."""
+Batches = Iterator[Batch]
+
+
+class Bus(NamedTuple):
+    """A bus with customers.
+
+    Attributes
+    ----------
+    name
+        As the planning tool names it.
+    kv
+        Nominal voltage of its loads: between phases for three of them, else of the one phase.
+    phases
+        1 or 3.
+    customers
+        Number of customers at the bus; 0 shares the remaining customers evenly.
+    """
+
+    name: str
+    kv: float
+    phases: int
+    customers: int
+
+
+def read_buses(path: Path) -> tuple[Bus, ...]:
+    """Read the buses of a feeder.
+
+    Parameters
+    ----------
+    path
+        CSV file with the columns ``bus`` and ``kv``, and optionally ``phases`` (1 if missing) and
+        ``customers`` (their number at the bus; without it, customers are distributed evenly).
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InvalidFileError(path, "file", "a CSV file in UTF-8", str(error)) from error
+    if not rows or not {"bus", "kv"} <= set(rows[0]):
+        found = None if not rows else ", ".join(map(str, rows[0]))
+        raise InvalidFileError(path, "header", "columns bus and kv, and a row per bus", found)
+    return tuple(_bus(path, line, row) for line, row in enumerate(rows, 2))
+
+
+def _bus(path: Path, line: int, row: dict[str, str | None]) -> Bus:
+    name = (row["bus"] or "").strip()
+    if not name or any(sign.isspace() or sign in "\"'(){}[]=;,!|" for sign in name):
+        rule = "a name without spaces, quotes, brackets or separators"
+        raise InvalidFileError(path, f"line {line}, bus", rule, row["bus"])
+    numbers = {}
+    for field, default, minimum in (("kv", "", 0.0), ("phases", "1", 1.0), ("customers", "0", 0.0)):
+        text = (row.get(field) or default).strip()
+        try:
+            numbers[field] = checks.non_negative(field, float(text))
+        except (ValueError, InvalidParameterError) as error:
+            raise InvalidFileError(path, f"line {line}, {field}", "a number", text) from error
+        if numbers[field] < minimum or (field == "kv" and not numbers[field]):
+            raise InvalidFileError(path, f"line {line}, {field}", "a positive number", text)
+    if numbers["phases"] not in (1.0, float(_MAX_PHASES)):
+        raise InvalidFileError(path, f"line {line}, phases", "1 or 3", row.get("phases"))
+    if not numbers["customers"].is_integer():
+        raise InvalidFileError(
+            path, f"line {line}, customers", "a whole number", row.get("customers")
+        )
+    return Bus(name, numbers["kv"], int(numbers["phases"]), int(numbers["customers"]))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Drawn:
+    """Synthetic customers in batches, and what their files state besides."""
+
+    batches: Batches
+    customers: int
+    grid: TimeGrid
+    timezone: str
+    power_factor: float
+    buses: tuple[Bus, ...] | None
+
+    @property
+    def kvar_per_kw(self) -> float:
+        """Reactive power per active power: tan(arccos(power factor))."""
+        return float(np.sqrt(1.0 / self.power_factor**2 - 1.0))
+
+    @property
+    def step(self) -> timedelta:
+        """Length of a slot."""
+        return timedelta(minutes=self.grid.minutes)
+
+    def times(self) -> list[datetime]:
+        """Return the nominal start of each slot; refuse profiles whose days are not consecutive."""
+        if self.grid.split not in (Split.DAY, Split.WEEK):
+            rule = "of one average day or of a week (--split day or week) for a time series"
+            raise InvalidParameterError("profiles", rule, self.grid.split.value)
+        return [FIRST_DAY + place * self.step for place in range(self.grid.cells)]
+
+    def rows(self) -> Iterator[tuple[str, Floats]]:
+        """Return the id and the load in kW of each customer, without a closing midnight."""
+        for ids, _, load_kw in self.batches:
+            yield from zip(ids, load_kw[:, : self.grid.cells], strict=True)
+
+    def in_memory(self) -> tuple[list[str], Floats]:
+        """Return all ids, and the load in kW with one row per customer."""
+        checks.integer("customers", self.customers, minimum=1, maximum=_MAX_IN_MEMORY)
+        ids, rows = zip(*self.rows(), strict=True)
+        return list(ids), np.array(rows)
+
+    def bus_of_each(self) -> Iterator[Bus | None]:
+        """Return the bus of each customer, in the order of the file; None without buses.
+
+        A bus with a stated number of customers receives it; those left are dealt out evenly to the
+        buses without one.
+        """
+        if self.buses is None:
+            yield from (None for _ in range(self.customers))
+            return
+        stated = sum(bus.customers for bus in self.buses)
+        others = [bus for bus in self.buses if not bus.customers]
+        left = self.customers - stated
+        if left < 0 or (left and not others):
+            rule = f"the sum of the customers of all buses, {stated:,}"
+            raise InvalidParameterError("customers", rule, self.customers)
+        share, more = divmod(left, len(others)) if others else (0, 0)
+        dealt = iter([share + (place < more) for place in range(len(others))])
+        for bus in self.buses:
+            yield from (bus for _ in range(bus.customers or next(dealt)))
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder, if there is one."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

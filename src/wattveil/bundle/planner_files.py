@@ -1,0 +1,179 @@
+"""Synthetic customers as files of planning tools.
+
+The model has active power; reactive power follows from one power factor. Time series start on a
+nominal Monday, 2001-01-01, in local time: an average day has no date. With a list of buses, the
+customers become loads at them; without it, the files contain profiles only.
+"""
+
+import csv
+import math
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import numpy as np
+
+from wattveil.arrays import Floats
+from wattveil.bundle.drawn_customers import Bus, Drawn
+
+POWER_FACTOR = 0.995
+"""Reactive power is 10 % of the active power, as in the feeder study of the paper."""
+_TEN_YEARS = timedelta(days=3650)
+_LOW_VOLTAGE, _MEDIUM_VOLTAGE = 7, 5
+"""SimBench's voltage levels."""
+
+
+def write_opendss(path: Path, drawn: Drawn) -> None:
+    """Write LoadShapes in kW, and a Load for each customer if there are buses.
+
+    ``useactual=yes``: the shape is the load in kW, whatever ``kw`` of the Load is; its power factor
+    gives the reactive power.
+    """
+    head = f"npts={drawn.grid.cells} interval={drawn.grid.minutes / 60:g} useactual=yes"
+    with path.open("w", encoding="utf-8") as file:
+        for (name, row), bus in zip(drawn.rows(), drawn.bus_of_each(), strict=True):
+            mult = " ".join(f"{value:.4f}" for value in row)
+            file.write(f"New LoadShape.{name} {head} mult=({mult})\n")
+            if bus is not None:
+                file.write(
+                    f"New Load.{name} bus1={bus.name} phases={bus.phases} kv={bus.kv:g}"
+                    f" kw={max(row.max(), 0.0):.4f} pf={drawn.power_factor:g}"
+                    f" daily={name} yearly={name}\n"
+                )
+
+
+def write_pandapower(path: Path, drawn: Drawn) -> None:
+    """Write `profiles.csv` (MW, two columns per customer) and, with buses, `load.csv`.
+
+    The first is what `pandapower.timeseries.DFData` takes; the second has the columns of
+    `pandapower.create_loads`, where buses are names that the user maps to indices.
+    """
+    ids, load_kw = drawn.in_memory()
+    q = drawn.kvar_per_kw
+    path.mkdir()
+    names = [f"{name}.{what}" for name in ids for what in ("p_mw", "q_mvar")]
+    _write_rows(path / "profiles.csv", names, _pairs(load_kw / 1000.0, q))
+    if drawn.buses is not None:
+        peak_mw = (load_kw.max(axis=1) / 1000.0).round(9).tolist()
+        rows = (
+            [name, bus.name, peak, round(peak * q, 9)]
+            for name, bus, peak in zip(ids, drawn.bus_of_each(), peak_mw, strict=True)
+            if bus is not None
+        )
+        _write_rows(path / "load.csv", ["name", "bus", "p_mw", "q_mvar"], rows)
+
+
+def write_simbench(path: Path, drawn: Drawn) -> None:
+    """Write `LoadProfile.csv` and, with buses, `Load.csv` in SimBench's format.
+
+    Profiles are relative to the largest absolute load of the customer, which is ``pLoad`` in MW.
+    """
+    times = drawn.times()
+    ids, load_kw = drawn.in_memory()
+    peak_kw = np.abs(load_kw).max(axis=1)
+    relative = load_kw / np.where(peak_kw > 0.0, peak_kw, 1.0)[:, None]
+    path.mkdir()
+    names = [f"{name}_{what}" for name in ids for what in ("pload", "qload")]
+    # Reactive power is relative to qLoad, its own peak, so that both columns are the same.
+    values = zip(times, _pairs(relative, 1.0), strict=True)
+    rows = ([f"{time:%d.%m.%Y %H:%M}", *row] for time, row in values)
+    _write_rows(path / "LoadProfile.csv", ["time", *names], rows, separator=";")
+    if drawn.buses is not None:
+        header = ["id", "node", "profile", "pLoad", "qLoad", "sR", "subnet", "voltLvl"]
+        factors = np.array([1.0, drawn.kvar_per_kw, 1.0 / drawn.power_factor]) / 1000.0
+        loads = (
+            [name, bus.name, name, *(peak * factors).round(9).tolist(), "wattveil", _level(bus)]
+            for name, bus, peak in zip(ids, drawn.bus_of_each(), peak_kw.tolist(), strict=True)
+            if bus is not None
+        )
+        _write_rows(path / "Load.csv", header, loads, separator=";")
+
+
+def _level(bus: Bus) -> int:
+    """Return SimBench's voltage level."""
+    return _LOW_VOLTAGE if bus.kv < 1.0 else _MEDIUM_VOLTAGE
+
+
+def write_gridlabd(path: Path, drawn: Drawn) -> None:
+    """Write a player file per customer, and `customers.glm`, which has an object for each.
+
+    A player repeats its profile for ten years. With buses, each customer is a load at the bus of
+    that name: a ``triplex_load`` for one phase, else a ``load`` on three.
+    """
+    times = drawn.times()
+    ids, load_kw = drawn.in_memory()
+    players = path / "players"
+    players.mkdir(parents=True)
+    seconds = int(drawn.step.total_seconds())
+    loops = _TEN_YEARS // (times[-1] + drawn.step - times[0])
+    blocks = ["module tape;\nclass player { complex value; }\n"]
+    for name, bus, row in zip(ids, drawn.bus_of_each(), load_kw, strict=True):
+        # In VA. The first line has a date and is skipped when the profile repeats; so its value
+        # stands again at the end, one slot after the last.
+        va = 1000.0 * np.append(row, row[0]) / (bus.phases if bus else 1)
+        stamps = [f"{times[0]:%Y-%m-%d %H:%M:%S}", *[f"+{seconds}s"] * row.size]
+        lines = (
+            f"{stamp},{one:.1f}{one * drawn.kvar_per_kw:+.1f}j\n"
+            for stamp, one in zip(stamps, va.tolist(), strict=True)
+        )
+        (players / f"{name}.csv").write_text("".join(lines), encoding="utf-8")
+        source = f'file "players/{name}.csv"; loop {loops};'
+        blocks.append(
+            f"object player {{ name {name}; {source} }}\n"
+            if bus is None
+            else _glm_load(name, bus, source)
+        )
+    (path / "customers.glm").write_text("".join(blocks), encoding="utf-8")
+
+
+def _glm_load(name: str, bus: Bus, source: str) -> str:
+    """Return a load whose players set its power; an expression would lose the reactive part."""
+    three = bus.phases > 1
+    kind, phases = ("load", "ABCN") if three else ("triplex_load", "AS")
+    volts = 1000.0 * bus.kv / (math.sqrt(3.0) if three else 2.0)  # a triplex load has two legs
+    players = "".join(
+        f" object player {{ property constant_power_{one}; {source} }};"
+        for one in ("ABC" if three else ("12",))
+    )
+    return (
+        f"object {kind} {{ name {name}; parent {bus.name}; phases {phases};"
+        f" nominal_voltage {volts:.2f};{players} }}\n"
+    )
+
+
+def write_series(path: Path, drawn: Drawn) -> None:
+    """Write `series.csv` (kW, a row per time and a column per customer) and `customers.csv`.
+
+    Plain tables for tools that import load curves from CSV, such as PSS SINCAL and CYME.
+    """
+    times = drawn.times()
+    ids, load_kw = drawn.in_memory()
+    path.mkdir()
+    values = zip(times, load_kw.T.round(4).tolist(), strict=True)
+    rows = ([f"{time:%Y-%m-%d %H:%M}", *row] for time, row in values)
+    _write_rows(path / "series.csv", ["time", *ids], rows)
+    header = ["customer", "bus", "kv", "phases", "peak_kw", "energy_kwh_per_day", "power_factor"]
+    energy_kwh = load_kw.mean(axis=1) * 24.0
+    sizes = np.column_stack([load_kw.max(axis=1), energy_kwh]).round(4).tolist()
+    listed = (
+        [name, *(bus[:3] if bus else ("", "", "")), *size, drawn.power_factor]
+        for name, bus, size in zip(ids, drawn.bus_of_each(), sizes, strict=True)
+    )
+    _write_rows(path / "customers.csv", header, listed)
+
+
+def _pairs(p: Floats, ratio: float) -> list[list[float]]:
+    """Return active and reactive power of each customer as neighbouring columns, one row a slot."""
+    pairs: list[list[float]] = (
+        np.stack([p, ratio * p], axis=1).reshape(-1, p.shape[1]).T.round(9).tolist()
+    )
+    return pairs
+
+
+def _write_rows(
+    path: Path, header: Sequence[str], rows: Iterable[Sequence[object]], *, separator: str = ","
+) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter=separator, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)

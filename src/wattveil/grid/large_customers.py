@@ -1,0 +1,79 @@
+"""Very large customers, which are set aside before customers are placed on a feeder. PRIVATE.
+
+Drawn by chance or not, a single factory among homes would be most of the sampling variability of a
+feeder, and hide any difference. In a study such customers are modelled one by one.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattveil.errors import InvalidParameterError
+from wattveil.profiles.profiles import Profiles
+from wattveil.web.formatting import format_share
+
+_VERY_LARGE = 20.0
+"""Of the median load: homes differ by less, a factory or a supermarket by more."""
+_FEW = 0.05
+"""If more of either file are that large, they are no exception, and nobody is set aside."""
+
+
+class SetAside(NamedTuple):
+    """Customers of which the mean load exceeds 20 times the median of the real customers.
+
+    They are not placed on the feeder.
+    """
+
+    real: int
+    synthetic: int
+    real_share: float
+    """Of the energy of all real customers."""
+    synthetic_share: float
+
+    @property
+    def sentence(self) -> str:
+        """In words, for a reader of the comparison."""
+        return (
+            f"{self.real:,} real and {self.synthetic:,} synthetic customers above"
+            f" {_VERY_LARGE:g} times the median load of the real ones, with"
+            f" {format_share(self.real_share)} and {format_share(self.synthetic_share)} of the"
+            " energy. Model such customers one by one."
+        )
+
+
+def usual_customers(real: Profiles, synthetic: Profiles) -> tuple[Profiles, Profiles, SetAside]:
+    """Return the customers without the very large ones, which are counted."""
+    for name, profiles in (("real", real), ("synthetic", synthetic)):
+        if not len(profiles):
+            raise InvalidParameterError(name, "at least one customer", 0)
+    median_kw = float(np.median(np.abs(real.load_kw).mean(axis=1)))
+    sizes = [np.abs(profiles.load_kw).mean(axis=1) for profiles in (real, synthetic)]
+    large = [size > _VERY_LARGE * median_kw for size in sizes]
+    if max(one.mean() for one in large) > _FEW:
+        return real, synthetic, SetAside(0, 0, 0.0, 0.0)
+    counts = [int(one.sum()) for one in large]
+    shares = [
+        float(size[one].sum() / max(size.sum(), np.finfo(float).tiny))
+        for size, one in zip(sizes, large, strict=True)
+    ]
+    kept = [
+        _selected(profiles, ~one) for profiles, one in zip((real, synthetic), large, strict=True)
+    ]
+    return kept[0], kept[1], SetAside(counts[0], counts[1], shares[0], shares[1])
+
+
+def _selected(profiles: Profiles, chosen: NDArray[np.bool_]) -> Profiles:
+    """Return some of the customers."""
+    if chosen.all():
+        return profiles
+    rows = np.flatnonzero(chosen).tolist()
+    return replace(
+        profiles,
+        customer_ids=tuple(profiles.customer_ids[row] for row in rows),
+        load_kw=profiles.load_kw[rows],
+        attributes={
+            name: tuple(values[row] for row in rows) for name, values in profiles.attributes.items()
+        },
+    )

@@ -1,0 +1,1 @@
+"""BLIND. Series of periods: strategy, filter over periods, trends, warm clusters, planning."""

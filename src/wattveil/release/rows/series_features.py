@@ -1,0 +1,82 @@
+"""Functions of private rows: offsets from the centres of a series, and who is a customer."""
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from wattveil.arrays import Bools, Floats, Ints, Texts
+from wattveil.privacy.private_data import row_function
+from wattveil.release.rows.load_features import (
+    Curves,
+    calendar_coordinates,
+    check_shapes,
+    row_lengths,
+    with_places,
+)
+
+Levels = Sequence[tuple[int, str, Sequence[Hashable]]]
+"""Place among the columns, name and public levels of each attribute that is used."""
+
+
+@row_function
+def offset_length_cells(
+    load_kw: Floats,
+    *values: Texts,
+    levels: Levels,
+    centres: Floats,
+    radii: Floats,
+    curves: Curves,
+    edges: Floats,
+) -> tuple[Ints]:
+    """Return the histogram cell of the length of each customer's offset, or `NO_DATA`."""
+    places, offsets = _offsets(load_kw, values, levels, (centres, radii, curves))
+    cells = np.searchsorted(edges, row_lengths(offsets), side="right")
+    return (np.where(places < 0, places, cells),)
+
+
+@row_function
+def group_offsets(
+    load_kw: Floats,
+    *values: Texts,
+    levels: Levels,
+    centres: Floats,
+    radii: Floats,
+    curves: Curves,
+) -> tuple[Ints, Floats]:
+    """Return each customer's group, and its offset from the group's centre in radii."""
+    return _offsets(load_kw, values, levels, (centres, radii, curves))
+
+
+@row_function
+def group_members(load_kw: Floats, *values: Texts, levels: Levels) -> tuple[Ints, Floats]:
+    """Return each customer's group, and 1: a customer with data and listed values is a member."""
+    places = _places(load_kw, values, levels)
+    return places, np.ones((len(places), 1))
+
+
+@row_function
+def series_groups(load_kw: Floats, *values: Texts, levels: Levels) -> tuple[Floats, Ints, Bools]:
+    """Return the load and the group of each customer; keep every customer."""
+    return load_kw, _places(load_kw, values, levels), np.ones(len(load_kw), dtype=np.bool_)
+
+
+def _offsets(
+    load_kw: Floats,
+    values: Sequence[Texts],
+    levels: Levels,
+    public: tuple[Floats, Floats, Curves],
+) -> tuple[Ints, Floats]:
+    """Return the group and (z - c) / R of each customer, with z in colour."""
+    centres, radii, curves = public
+    places = _places(load_kw, values, levels)
+    coordinates = calendar_coordinates(load_kw, curves)[0]
+    check_shapes((centres, (radii.size, coordinates.shape[1])))
+    own = np.clip(places, 0, radii.size - 1)  # `NO_DATA` adds nothing, whatever its centre
+    return places, (coordinates - centres[own]) / radii[own, None]
+
+
+def _places(load_kw: Floats, values: Sequence[Texts], levels: Levels) -> Ints:
+    """Return the place of each customer's values among the levels, or `NO_DATA`."""
+    own = [values[place] for place, _, _ in levels]
+    known = [(name, listed) for _, name, listed in levels]
+    return with_places(load_kw, *own, levels=known)[1]

@@ -1,0 +1,1 @@
+"""RELEASED. Backup and restore of a server: ledger, bundles and keys."""

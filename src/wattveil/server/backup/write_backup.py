@@ -1,0 +1,180 @@
+"""Backup of a server while it runs: the ledger at one instant, bundles, and keys.
+
+::
+
+    BACKUP/backup.json    what it contains, with hashes; written last
+    BACKUP/ledger.sqlite  every table, whichever database the server uses
+    BACKUP/releases/      the bundles that this ledger names
+    BACKUP/keys/          release.key, release.key.pub, fingerprint.key
+
+The profiles are not part of it: the data owner has them. Nor is the high-water mark: a backup
+cannot state that it is the newest.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import version as installed_version
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, select
+from sqlalchemy.engine import make_url
+
+from wattveil.errors import InvalidParameterError
+from wattveil.server.ledger.database import (
+    connect,
+    existing_database,
+    migrate,
+    newest_version,
+    version,
+    writing,
+)
+from wattveil.server.ledger.fulfilment import BUNDLES_FOLDER, folder_sha256
+from wattveil.server.ledger.journal import now
+from wattveil.server.ledger.ledger_audit import at_one_instant
+from wattveil.server.ledger.ledger_tables import journal, metadata, release
+from wattveil.server.server_state import FINGERPRINT_KEY, SIGNING_KEY
+
+MANIFEST = "backup.json"
+LEDGER = "ledger.sqlite"
+KEYS_FOLDER = "keys"
+FORMAT = 1
+KEYS = (SIGNING_KEY, f"{SIGNING_KEY}.pub", FINGERPRINT_KEY)
+
+_ROWS_AT_ONCE = 2_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackupSummary:
+    """What a backup contains."""
+
+    out: Path
+    entries: int
+    """Number of entries of the ledger."""
+    bundles: int
+    """Number of bundles."""
+    damaged: tuple[str, ...]
+    """Bundles that the ledger names and that are missing or changed; they are not contained."""
+
+
+def write_backup(folder: Path, database: str | None, out: Path) -> BackupSummary:
+    """Write a backup of the server of a data folder to a new folder; the server may run."""
+    if out.exists():
+        raise InvalidParameterError("out", "a new folder", str(out))
+    draft = out.with_name(f"{out.name}.partial")
+    shutil.rmtree(draft, ignore_errors=True)  # of a backup that was interrupted
+    draft.mkdir(mode=0o700)
+    with existing_database(folder, database) as engine:
+        found = version(engine)
+        if found != newest_version():
+            rule = f"of version {newest_version()}: start this version of the server once"
+            raise InvalidParameterError("database", rule, found)
+        with at_one_instant(engine) as source:
+            copy_to_file(source, draft / LEDGER)
+            columns = (journal.c.id, journal.c.head_seq, journal.c.head_sha256)
+            heads = {str(row[0]): [row[1], row[2]] for row in source.execute(select(*columns))}
+            named = select(release.c.payload_ref, release.c.payload_sha256)
+            rows = source.execute(named.where(release.c.payload_ref.is_not(None))).all()
+    # Bundles never change, and those that the ledger names are complete.
+    damaged = tuple(ref for ref, sha256 in rows if not _copy_bundle(folder, draft, ref, sha256))
+    (draft / KEYS_FOLDER).mkdir(mode=0o700)
+    for name in KEYS:
+        _copy_private(folder / name, draft / KEYS_FOLDER / name)
+    content = {
+        "format": FORMAT,
+        "wattveil": installed_version("wattveil"),
+        "made_at": now(),
+        "heads": heads,
+        "damaged_bundles": list(damaged),
+        "files": {name: sha256_of(draft / name) for name in sorted(_files(draft))},
+    }
+    (draft / MANIFEST).write_text(json.dumps(content, indent=2) + "\n")
+    os.sync()
+    draft.rename(out)
+    entries = sum(seq for seq, _ in heads.values())
+    return BackupSummary(
+        out=out, entries=entries, bundles=len(rows) - len(damaged), damaged=damaged
+    )
+
+
+def copy_to_file(source: Connection, path: Path) -> None:
+    """Copy every table to a new SQLite file."""
+    engine = connect(make_url(f"sqlite:///{path.absolute()}"))
+    try:
+        migrate(engine)
+        with writing(engine).begin() as target:
+            copy_tables(source, target)
+    finally:
+        engine.dispose()
+    path.chmod(0o600)
+
+
+def copy_tables(source: Connection, target: Connection) -> None:
+    """Copy the rows of every table, parents first."""
+    for table in metadata.sorted_tables:
+        rows = source.execute(select(table)).mappings()
+        for page in _pages(dict(row) for row in rows):
+            target.execute(table.insert(), page)
+
+
+def read_manifest(backup: Path) -> dict[str, Any]:
+    """Return the manifest of a backup; refuse one whose files are not as it states."""
+    try:
+        content: dict[str, Any] = json.loads((backup / MANIFEST).read_text())
+        stated = dict(content["files"])
+        known_format = content["format"] == FORMAT
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InvalidParameterError(
+            "backup", "a folder that `wattveil admin backup` has completed", str(backup)
+        ) from None
+    if not known_format:
+        raise InvalidParameterError("backup", f"of format {FORMAT}", content["format"])
+    present = {*_files(backup)} - {MANIFEST}
+    for name in sorted(present.symmetric_difference(stated)):
+        raise InvalidParameterError("backup", "complete and without other files", name)
+    for name, sha256 in stated.items():
+        if sha256_of(backup / name) != sha256:
+            raise InvalidParameterError("backup", "unchanged since it was made", name)
+    return content
+
+
+def sha256_of(path: Path) -> str:
+    """Return the hash of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _files(folder: Path) -> Iterator[str]:
+    """Yield the relative paths of all files of a folder."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            yield path.relative_to(folder).as_posix()
+
+
+def _copy_bundle(folder: Path, draft: Path, ref: str, sha256: str) -> bool:
+    """Copy a bundle; return whether it is whole."""
+    source, target = folder / BUNDLES_FOLDER / ref, draft / BUNDLES_FOLDER / ref
+    if not source.is_dir():
+        return False
+    shutil.copytree(source, target)
+    if folder_sha256(target) != sha256:
+        shutil.rmtree(target)
+        return False
+    return True
+
+
+def _copy_private(source: Path, target: Path) -> None:
+    """Copy a key, for its owner alone."""
+    handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(source.read_bytes())
+
+
+def _pages(rows: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    while page := list(islice(rows, _ROWS_AT_ONCE)):
+        yield page

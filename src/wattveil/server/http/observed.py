@@ -1,0 +1,113 @@
+"""Outermost middleware: identifier, log line, metrics and span of each request; operator routes."""
+
+import logging
+import time
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from wattveil.server.auth.access import Access
+from wattveil.server.auth.principals import Principal
+from wattveil.server.http.problems import Code, Problem, problem_responses
+from wattveil.server.http.responses import Health
+from wattveil.server.observe.request_record import begin_record
+from wattveil.server.observe.server_metrics import MEDIA_TYPE, ServerMetrics, is_timed
+from wattveil.server.observe.tracing import RequestTracer
+
+REQUEST_ID = "X-Request-Id"
+_NO_ROUTE = "-"
+
+_LOG = logging.getLogger("wattveil.server")
+
+
+class ObservedMiddleware:
+    """Counts, logs and traces every request."""
+
+    def __init__(
+        self, app: ASGIApp, metrics: ServerMetrics, tracer: RequestTracer | None = None
+    ) -> None:
+        self._app, self._metrics, self._tracer = app, metrics, tracer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Forward a request, and record it when it is answered."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers, client = Headers(scope=scope), scope.get("client")
+        record = begin_record(headers.get(REQUEST_ID, ""), client[0] if client else "")
+        started, started_ns, status = time.perf_counter(), time.time_ns(), 0
+
+        async def send_observed(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                MutableHeaders(scope=message)[REQUEST_ID] = record.id
+            await send(message)
+
+        await self._app(scope, receive, send_observed)
+        seconds = time.perf_counter() - started
+        # Route templates and statuses only: addresses as sent could contain secrets.
+        route = getattr(scope.get("route"), "path", _NO_ROUTE)
+        method = scope["method"][:7] if status else "-"
+        fields: dict[str, object] = {"method": method, "route": route, "status": status}
+        if record.problem is not None:
+            fields["problem"] = record.problem
+        if is_timed(route):
+            fields["seconds"] = round(seconds, 6)
+            if self._tracer is not None:
+                self._tracer.record(
+                    started_ns=started_ns,
+                    ended_ns=started_ns + round(seconds * 1e9),
+                    name=f"{method} {route}",
+                    parent=headers.get("traceparent"),
+                    status=status,
+                    attributes={
+                        "http.request.method": method,
+                        "http.route": route,
+                        "http.response.status_code": status,
+                        "wattveil.request_id": record.id,
+                    },
+                )
+        self._metrics.count(record, method, route, status, seconds)
+        _LOG.info("%s %s %s", method, route, status, extra={"fields": fields})
+
+
+def operator_routes(access: Access, metrics: ServerMetrics) -> APIRouter:
+    """Return the routes for supervisors: alive, ready, metrics."""
+    routes = APIRouter()
+    monitor = Depends(access.monitor)
+
+    @routes.get("/livez")
+    async def read_liveness() -> Health:
+        """Return whether the process answers; needs no token, and neither thread nor database."""
+        return Health(status="ok")
+
+    @routes.get("/readyz", responses=problem_responses(Code.UNAVAILABLE))
+    async def read_readiness() -> Health:
+        """Return whether database, disk, queue and key are ready; needs no token.
+
+        A problem names the components that are not.
+        """
+        if failing := await metrics.readiness.failing():
+            raise Problem(Code.UNAVAILABLE, failing=[one.value for one in failing])
+        return Health(status="ok")
+
+    @routes.get(
+        "/metrics",
+        response_class=Response,
+        responses={
+            200: {"description": "Metrics of Prometheus.", "content": {"text/plain": {}}},
+            **problem_responses(Code.UNAUTHORIZED, Code.FORBIDDEN, Code.BUSY),
+        },
+    )
+    async def read_metrics(_: Annotated[Principal, monitor]) -> Response:
+        """Return the metrics, for tokens of monitors and administrators."""
+        await metrics.readiness.failing()
+        content = await run_in_threadpool(metrics.text)
+        return Response(content, media_type=MEDIA_TYPE)
+
+    return routes

@@ -1,0 +1,96 @@
+"""What is known about the request that is being answered, for logs, metrics and traces.
+
+A record is carried by a context variable, also into the threads that answer requests. It is
+changed in place: a thread has a copy of the context, which holds the same record.
+"""
+
+import logging
+import re
+import uuid
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+_GIVEN_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
+"""Identifiers that are accepted from a client or a proxy; others could forge lines of a log."""
+
+_LOG = logging.getLogger("wattveil.security")
+
+
+@dataclass
+class RequestRecord:
+    """The request that is being answered."""
+
+    id: str
+    """Identifier in logs, in traces and in the response."""
+    address: str
+    """Address of the client, as the trusted proxy states it."""
+    problem: str | None = None
+    """Code of the problem that is sent or shown."""
+    events: list["SecurityEvent"] = field(default_factory=list)
+    """Security events of this request, for the metrics."""
+
+
+class SecurityEvent(StrEnum):
+    """Closed list of security events: who did what, who was refused."""
+
+    SIGNED_IN = "signed_in"
+    SIGNED_OUT = "signed_out"
+    SIGN_IN_REFUSED = "sign_in_refused"
+    TOKEN_REFUSED = "token_refused"  # noqa: S105 - no secret
+    TOO_MANY_REFUSED = "too_many_refused"
+    ROLE_REFUSED = "role_refused"
+    FORM_REFUSED = "form_refused"
+    PRINCIPAL_CREATED = "principal_created"
+    PRINCIPAL_DISABLED = "principal_disabled"
+    TOKEN_ISSUED = "token_issued"  # noqa: S105 - no secret
+    TOKENS_REVOKED = "tokens_revoked"
+    BUDGET_SET = "budget_set"
+    DATASET_REGISTERED = "dataset_registered"
+    DATASET_CLOSED = "dataset_closed"
+    RELEASE_SHARED = "release_shared"
+
+
+_REFUSED = {
+    SecurityEvent.SIGN_IN_REFUSED,
+    SecurityEvent.TOKEN_REFUSED,
+    SecurityEvent.TOO_MANY_REFUSED,
+    SecurityEvent.ROLE_REFUSED,
+    SecurityEvent.FORM_REFUSED,
+}
+
+_CURRENT: ContextVar[RequestRecord | None] = ContextVar("wattveil_request", default=None)
+
+
+def begin_record(given_id: str, address: str) -> RequestRecord:
+    """Begin the record of a request, with the identifier that was sent if it is acceptable."""
+    number = given_id if _GIVEN_ID.fullmatch(given_id) else uuid.uuid4().hex
+    record = RequestRecord(number, address)
+    _CURRENT.set(record)
+    return record
+
+
+def current_record() -> RequestRecord | None:
+    """Return the record of the request that is being answered; None outside of requests."""
+    return _CURRENT.get()
+
+
+def note_problem(code: str) -> None:
+    """Record the code of the problem that is sent or shown."""
+    record = _CURRENT.get()
+    if record is not None:
+        record.problem = code
+
+
+def security_event(event: SecurityEvent, principal: str | None, **about: str) -> None:
+    """Log a security event with its principal, and with the address and number of the request.
+
+    ``about`` holds checked names alone, such as those of data sets and principals: text of a client
+    that was not checked could forge a line or contain a secret.
+    """
+    record = _CURRENT.get()
+    if record is not None:
+        record.events.append(event)
+    fields = {"event": event.value, "principal": principal, **about}
+    level = logging.WARNING if event in _REFUSED else logging.INFO
+    _LOG.log(level, event.value, extra={"fields": fields})

@@ -1,0 +1,200 @@
+"""Metrics in the format of Prometheus.
+
+No figure depends on private rows. Labels are route templates, methods, statuses, codes of closed
+lists, and names of data sets: no principals, no releases, no addresses. Durations of requests that
+wait for a process which reads rows are not measured (`is_timed`); the length of the queue changes
+at the ticks at which releases appear.
+"""
+
+import time
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from importlib.metadata import version
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+from sqlalchemy import func, select
+
+from wattveil.server.datasets import all_datasets
+from wattveil.server.jobs.worker import MAX_WAITING_PER_PRINCIPAL
+from wattveil.server.ledger.accounts import ReleaseState, named_accounts
+from wattveil.server.ledger.amounts import Amounts
+from wattveil.server.ledger.ledger_tables import dataset, entry, release
+from wattveil.server.observe.readiness import Component, Readiness
+from wattveil.server.observe.request_record import RequestRecord
+from wattveil.server.server_state import ServerState
+
+MEDIA_TYPE = CONTENT_TYPE_LATEST
+
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0)
+_KEPT_SECONDS = 5.0
+"""Figures of the ledger are read at most this often, whoever asks."""
+
+_READING_ROWS = ("/v1/admin/datasets", "/admin/{action}")
+"""Routes that register a data set: they wait until a compute process has read its rows."""
+
+
+def is_timed(route: str) -> bool:
+    """Whether the duration of a request may be published: it does not depend on private rows."""
+    return route not in _READING_ROWS
+
+
+class ServerMetrics:
+    """Counters of a process, and figures of its ledger."""
+
+    def __init__(self, state: ServerState) -> None:
+        self.readiness = Readiness(state)
+        self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)  # of this process, which never reads rows
+        self._requests = Counter(
+            "wattveil_requests",
+            "Requests, by method, route template and status.",
+            ("method", "route", "status"),
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "wattveil_request_seconds",
+            "Duration of requests, by route template; not of registrations.",
+            ("route",),
+            buckets=_BUCKETS,
+            registry=self._registry,
+        )
+        self._refusals = Counter(
+            "wattveil_refusals",
+            "Problems that were sent or shown, by code.",
+            ("code",),
+            registry=self._registry,
+        )
+        self._events = Counter(
+            "wattveil_security_events",
+            "Security events, by kind.",
+            ("event",),
+            registry=self._registry,
+        )
+        self._registry.register(_ServerFigures(state, self.readiness))
+
+    def count(
+        self, record: RequestRecord, method: str, route: str, status: int, seconds: float
+    ) -> None:
+        """Count a request that was answered."""
+        known = method if method in _METHODS else "other"
+        self._requests.labels(known, route, str(status)).inc()
+        if is_timed(route):
+            self._seconds.labels(route).observe(seconds)
+        if record.problem is not None:
+            self._refusals.labels(record.problem).inc()
+        for event in record.events:
+            self._events.labels(event.value).inc()
+
+    def text(self) -> bytes:
+        """Return all metrics."""
+        return generate_latest(self._registry)
+
+
+class _ServerFigures(Collector):
+    """Figures that are read when they are asked for."""
+
+    def __init__(self, state: ServerState, readiness: Readiness) -> None:
+        self._state, self._readiness = state, readiness
+        self._ledger: tuple[float, list[Metric]] = (-_KEPT_SECONDS, [])
+
+    def describe(self) -> Iterable[Metric]:
+        """Describe nothing: the names are those of `collect`, which must not run at the start."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all figures; without those of the ledger while it cannot be read."""
+        build = GaugeMetricFamily("wattveil_build_info", "Version.", labels=("version",))
+        build.add_metric((version("wattveil"),), 1)
+        yield build
+        failing = self._readiness.last_failing
+        ready = GaugeMetricFamily(
+            "wattveil_ready",
+            "Whether a component is ready, as /readyz states.",
+            labels=["component"],
+        )
+        for one in Component:
+            ready.add_metric((one.value,), float(one not in failing))
+        yield ready
+        worker = self._state.worker
+        yield GaugeMetricFamily(
+            "wattveil_queue_length", "Charges whose release is not stored.", worker.queue_length
+        )
+        yield GaugeMetricFamily(
+            "wattveil_queue_limit",
+            "Waiting orders of one principal at which its further ones are refused as busy.",
+            MAX_WAITING_PER_PRINCIPAL,
+        )
+        if Component.DATABASE not in failing:
+            yield from self._ledger_figures()
+
+    def _ledger_figures(self) -> list[Metric]:
+        read_at, figures = self._ledger
+        if time.monotonic() - read_at > _KEPT_SECONDS:
+            figures = [*self._budgets(), self._releases()]
+            self._ledger = time.monotonic(), figures
+        return figures
+
+    def _budgets(self) -> list[Metric]:
+        """Return epsilons at the delta of each data set; linked data sets share one account."""
+        labels = ("dataset", "tier")
+        cap, spent, left = (
+            GaugeMetricFamily(f"wattveil_epsilon_{name}", text, labels=labels)
+            for name, text in (
+                ("cap", "Epsilon of the budget of a data set, at its delta."),
+                ("spent", "Epsilon of all that is charged to a data set, at its delta."),
+                ("left", "Epsilon of what is not charged yet; less than cap minus spent."),
+            )
+        )
+        ratio = GaugeMetricFamily(
+            "wattveil_budget_spent_ratio", "Spent share of the scarcest measure.", labels=labels
+        )
+        with self._state.ledger.reading() as connection:
+            for one in all_datasets(connection):
+                delta = one.public["delta"]
+                for tier, principal, account in named_accounts(connection, one.name):
+                    if principal is None:
+                        own = (one.name, tier.value)
+                        cap.add_metric(own, _epsilon(account.caps, delta))
+                        spent.add_metric(own, _epsilon(account.spent, delta))
+                        left.add_metric(own, _epsilon(account.left, delta))
+                        ratio.add_metric(own, account.share_spent)
+        return [cap, spent, left, ratio]
+
+    def _releases(self) -> Metric:
+        releases = GaugeMetricFamily(
+            "wattveil_releases", "Stored releases, by outcome.", labels=("dataset", "state")
+        )
+        with self._state.ledger.reading() as connection:
+            found = {(name, state): count for name, state, count in connection.execute(_RELEASES)}
+            for one in all_datasets(connection):
+                for state in ReleaseState:
+                    count = found.get((one.name, state.value), 0)
+                    releases.add_metric((one.name, state.value), count)
+        return releases
+
+
+@lru_cache(maxsize=10_000)
+def _epsilon(amounts: Amounts, delta: float) -> float:
+    return amounts.composition.epsilon(delta)
+
+
+_RELEASES = (
+    select(dataset.c.name, release.c.state, func.count())
+    .join_from(
+        release,
+        entry,
+        (entry.c.journal_id == release.c.journal_id) & (entry.c.seq == release.c.seq),
+    )
+    .join(dataset, dataset.c.id == entry.c.dataset_id)
+    .group_by(dataset.c.name, release.c.state)
+)

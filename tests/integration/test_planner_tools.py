@@ -1,0 +1,167 @@
+"""Files of synthetic customers, loaded by the planning tools themselves."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from dss import DSS
+
+from wattveil.arrays import Floats
+from wattveil.bundle.customer_files import FORMATS
+from wattveil.bundle.drawn_customers import Drawn, read_buses
+from wattveil.profiles import TimeGrid
+
+CUSTOMERS, STEPS, POWER_FACTOR = 7, 4, 0.9
+KVAR_PER_KW = np.tan(np.arccos(POWER_FACTOR))
+BUSES = "bus,kv,phases,customers\none,0.24,1,2\nthree,0.4,3,\nlast,0.24,,\n"
+RUN_GRIDLABD = """
+import gridlabd
+simulation = gridlabd.GridLabD()
+simulation.setup_before_load()
+assert simulation.load("model.glm") == 0
+simulation.setup_after_load()
+assert simulation.run() == 0
+simulation.finalize()
+"""
+PLACES = ("one", "one", "three", "three", "three", "last", "last")
+"""Two at the first bus, as stated; of five others, one more at the earlier bus."""
+
+
+LOAD_KW: Floats = np.random.default_rng(3).gamma(2.0, 0.4, (CUSTOMERS, 24)) - 0.3
+"""Some of it is negative, as with solar generation."""
+
+
+def written(kind: str, out: Path) -> Path:
+    """Write the customers with their buses."""
+    buses = out.with_name("buses.csv")
+    buses.write_text(BUSES)
+    ids = [f"S{number:09}" for number in range(CUSTOMERS)]
+    drawn = Drawn(
+        batches=iter([(ids, np.zeros(CUSTOMERS, np.int64), LOAD_KW)]),
+        customers=CUSTOMERS,
+        grid=TimeGrid(),
+        timezone="UTC",
+        power_factor=POWER_FACTOR,
+        buses=read_buses(buses),
+    )
+    FORMATS[kind].write(out, drawn)
+    return out
+
+
+def test_opendss_solves_the_loads(tmp_path: Path) -> None:
+    """In daily mode every Load has the active and reactive power of its hour, at its bus."""
+    path = written("opendss", tmp_path / "homes.dss")
+    run, circuit = DSS.Text.Commands, DSS.ActiveCircuit
+    run("clear\nnew circuit.c bus1=one pu=1 phases=3 basekv=0.4 r1=0 x1=1e-9 r0=0 x0=1e-9")
+    for bus in ("three", "last"):
+        run(f"new line.{bus} bus1=one bus2={bus} phases=3 length=1 r1=1e-6 x1=1e-6 r0=1e-6 x0=1e-6")
+    run(f"redirect {path}\nset voltagebases=[0.4]\ncalcvoltagebases")
+    run("set mode=daily stepsize=1h number=1")
+    for hour in range(24):
+        run("solve")
+        for number, place in enumerate(PLACES):
+            circuit.SetActiveElement(f"load.S{number:09}")
+            element = circuit.ActiveCktElement
+            assert element.BusNames[0].split(".")[0] == place
+            kw, kvar = element.TotalPowers
+            expected = LOAD_KW[number, hour]
+            assert abs(kw - expected) < 1e-3 + 1e-3 * abs(expected)
+            assert abs(kvar - expected * KVAR_PER_KW) < 1e-3 + 1e-3 * abs(expected)
+
+
+@pytest.mark.filterwarnings("ignore")  # of pandapower and its dependencies
+def test_pandapower_runs_the_time_series(tmp_path: Path) -> None:
+    """`DFData` and `ConstControl` take the profiles, `create_loads` the loads."""
+    import pandapower  # noqa: PLC0415 - takes seconds
+    from pandapower.control import ConstControl  # noqa: PLC0415 - takes seconds
+    from pandapower.timeseries import DFData, OutputWriter, run_timeseries  # noqa: PLC0415
+
+    folder = written("pandapower", tmp_path / "homes")
+    loads = pd.read_csv(folder / "load.csv")
+    assert loads["bus"].tolist() == list(PLACES)
+    assert np.allclose(loads["p_mw"], LOAD_KW.max(axis=1) / 1000.0, atol=1e-9)
+    net = pandapower.create_empty_network()
+    index = {name: pandapower.create_bus(net, 0.4) for name in ("one", "three", "last")}
+    pandapower.create_ext_grid(net, index["one"])
+    for name in ("three", "last"):
+        pandapower.create_line_from_parameters(
+            net, index["one"], index[name], 0.01, 0.1, 0.1, 0.0, 1.0
+        )
+    pandapower.create_loads(
+        net,
+        buses=loads["bus"].map(index),
+        p_mw=loads["p_mw"],
+        q_mvar=loads["q_mvar"],
+        name=loads["name"],
+    )
+    source = DFData(pd.read_csv(folder / "profiles.csv"))
+    for column in ("p_mw", "q_mvar"):
+        names = [f"{name}.{column}" for name in net.load["name"]]
+        ConstControl(net, "load", column, net.load.index, data_source=source, profile_name=names)
+    log = [("res_load", "p_mw"), ("res_load", "q_mvar")]
+    found = OutputWriter(net, time_steps=range(STEPS), output_path=None, log_variables=log)
+    run_timeseries(net, range(STEPS), verbose=False, numba=False)
+    megawatts = LOAD_KW.T[:STEPS] / 1000.0
+    assert np.allclose(found.output["res_load.p_mw"], megawatts, atol=1e-9)
+    assert np.allclose(found.output["res_load.q_mvar"], megawatts * KVAR_PER_KW, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore")  # of simbench and its dependencies
+def test_simbench_applies_the_profiles(tmp_path: Path) -> None:
+    """SimBench multiplies the relative profiles by the loads: that is the drawn power."""
+    import pandapower  # noqa: PLC0415 - takes seconds
+    import simbench  # noqa: PLC0415 - takes seconds
+
+    folder = written("simbench", tmp_path / "homes")
+    loads = pd.read_csv(folder / "Load.csv", sep=";")
+    profiles = pd.read_csv(folder / "LoadProfile.csv", sep=";")
+    net = pandapower.create_empty_network()
+    index = {name: pandapower.create_bus(net, 0.4) for name in ("one", "three", "last")}
+    pandapower.create_loads(
+        net, buses=loads["node"].map(index), p_mw=loads["pLoad"], q_mvar=loads["qLoad"]
+    )
+    net.load["profile"] = loads["profile"]
+    net["profiles"] = {"load": profiles}
+    for column, ratio in (("p_mw", 1.0), ("q_mvar", KVAR_PER_KW)):
+        found = simbench.get_absolute_profiles_from_relative_profiles(net, "load", column)
+        assert np.allclose(found, LOAD_KW.T / 1000.0 * ratio, atol=1e-8)
+    assert set(loads["voltLvl"]) == {7}
+
+
+def test_gridlabd_plays_the_profiles(tmp_path: Path) -> None:
+    """Over two days each load has the power of its hour: the profile repeats."""
+    folder = written("gridlabd", tmp_path / "homes")
+    # A triplex load has the power between its legs, one of three phases a third of it.
+    watched = {0: ("constant_power_12", 1.0), 2: ("constant_power_B", 3.0)}
+    recorders = "".join(
+        f"object recorder {{ parent S{number:09}; property {name}; interval 3600;"
+        f' file "seen{number}.csv"; }}\n'
+        for number, (name, _) in watched.items()
+    )
+    (folder / "model.glm").write_text(
+        "clock { timezone GMT0; starttime '2001-01-01 00:00:00';"
+        " stoptime '2001-01-03 00:00:00'; }\n"
+        'module powerflow { solver_method NR; };\n#include "customers.glm"\n'
+        "object node { name three; phases ABCN; nominal_voltage 230.94; bustype SWING; }\n"
+        "object triplex_node { name one; phases AS; nominal_voltage 120; bustype SWING; }\n"
+        "object triplex_node { name last; phases AS; nominal_voltage 120; bustype SWING; }\n"
+        + recorders
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", RUN_GRIDLABD],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    for number, (_, phases) in watched.items():
+        lines = (folder / f"seen{number}.csv").read_text().splitlines()
+        values = [line.split(",")[1] for line in lines if not line.startswith("#")]
+        seen = np.array([complex(value) for value in values])[:48]
+        expected = np.tile(LOAD_KW[number], 2) * 1000.0 / phases
+        assert np.abs(seen.real - expected).max() <= 0.051
+        assert np.abs(seen.imag - expected * KVAR_PER_KW).max() <= 0.051

@@ -1,0 +1,351 @@
+"""Backup and restore of a real server, on both databases: no charge is ever forgotten."""
+
+import json
+import shutil
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+from typer.testing import CliRunner
+
+from tests.integration.conftest import Place
+from tests.live_server import QUICK, Running, furnish, put_profiles, refused, registration, serving
+from tests.neighbouring_servers import InProcessCompute
+from tests.sample_bundles import some_profiles, without_plan_simulation
+from wattveil.cli import app
+from wattveil.errors import InvalidParameterError, LedgerBehindError
+from wattveil.privacy.guarantee import Tier
+from wattveil.server.backup.restore_backup import AcceptedLoss, restore_backup
+from wattveil.server.backup.write_backup import write_backup
+from wattveil.server.http.problems import Code
+from wattveil.server.jobs import planner, worker
+from wattveil.server.ledger.amounts import Amounts
+from wattveil.server.ledger.ledger import Ledger
+from wattveil.server.ledger.ledger_audit import audit_folder
+from wattveil.server.ledger.ledger_tables import entry
+
+LOSS = AcceptedLoss(by="owner", reason="the disk was lost")
+NewPlace = Callable[[], Place]
+
+
+@pytest.fixture
+def elsewhere(place: Place, tmp_path: Path, request: pytest.FixtureRequest) -> NewPlace:
+    """Return new, empty places on the database of the test."""
+
+    def make() -> Place:
+        folder = tmp_path / f"new-{uuid.uuid4().hex}"
+        if place.database is None:
+            return Place(folder, None)
+        import psycopg  # noqa: PLC0415 - the fixture of the server skips where it is missing
+
+        address = request.getfixturevalue("database")
+        schema = f"ledger_{uuid.uuid4().hex}"
+        with psycopg.connect(address) as connection:
+            connection.execute(f"CREATE SCHEMA {schema}")
+        return Place(folder, f"{address}&options=-csearch_path%3D{schema}")
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def _computing_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Compute in this process: what is computed is no subject of these tests."""
+    monkeypatch.setattr(worker, "ComputeProcess", InProcessCompute)
+    monkeypatch.setattr(planner, "ComputeProcess", InProcessCompute)
+    with without_plan_simulation():
+        yield
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Return the data folder, apart from backups."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    return folder
+
+
+def released(server: Running, key: str, *, dataset: str = "homes", epsilon: float = 0.1) -> str:
+    """Order a release, and wait for it."""
+    ordered = server.order(key, {**QUICK, "epsilon": epsilon}, dataset=dataset)
+    assert ordered.status in (200, 202), ordered.body
+    assert server.finished(ordered.json["id"])["state"] == "ok"
+    return str(ordered.json["id"])
+
+
+def put_back(old: Path, new: Path) -> None:
+    """Put back what the data owner has: the profiles."""
+    shutil.copytree(old / "profiles", new / "profiles", dirs_exist_ok=True)
+
+
+def left(place: Place, dataset: str, *, principal: str = "ann") -> list[Amounts]:
+    """Return what the data set, and a principal on it, have left."""
+    with place.open() as ledger:
+        accounts = ledger.accounts(dataset, principal, Tier.GLOBAL)
+    return [one.left for one in accounts if one is not None]
+
+
+def register_late(server: Running) -> None:
+    """Register another data set about other people, with one analyst."""
+    folder = server.state.folder
+    if not (folder / "profiles" / "late.parquet").exists():
+        put_profiles(folder, "late.parquet", some_profiles(customers=80))
+    made = server.send(
+        "POST",
+        "/v1/admin/datasets",
+        registration("late.parquet", "late", products=["load"], customer_list_file=None),
+    )
+    assert made.status == 201, made.body
+    allowance = {"epsilon": 3.0, "delta": 1e-6}
+    budget = {"allowance": allowance, "reason": "x", "principal": "ann"}
+    assert server.send("POST", "/v1/admin/datasets/late/budgets", budget).status == 200
+
+
+def test_disaster_drill(place: Place, elsewhere: NewPlace, data: Path, tmp_path: Path) -> None:
+    """A server is backed up while it runs, goes on, and is lost. What the mark knows and the backup
+    lacks is refused; accepted, it counts as spent, that of a data set registered later too, also
+    after the same backup is restored a second time.
+    """
+    backup = tmp_path / "backup"
+    with serving(data, place.database) as server:
+        furnish(server)
+        first = released(server, "first")
+        bundle = server.send("GET", f"/v1/releases/{first}/bundle.zip", as_="ann").body
+        stop = threading.Event()
+        refusals: list[int] = []
+
+        def go_on() -> None:
+            while not stop.is_set():
+                answer = server.send("POST", "/v1/datasets/homes/quotes", QUICK, as_="ann")
+                if answer.status != 200:
+                    refusals.append(answer.status)
+
+        thread = threading.Thread(target=go_on)
+        thread.start()
+        done = write_backup(data, place.database, backup)
+        stop.set()
+        thread.join()
+        assert (refusals, done.damaged, done.bundles) == ([], (), 1)
+        released(server, "second")
+        register_late(server)
+        released(server, "third", dataset="late")
+        tokens = dict(server.tokens)
+    mark = data / "ledger.heads"
+
+    new = elsewhere()
+    put_back(data, new.folder)
+    with pytest.raises(InvalidParameterError, match="high_water_mark"):
+        restore_backup(backup, new.folder, new.database)
+    with pytest.raises(LedgerBehindError, match="journal 1 had"):
+        restore_backup(backup, new.folder, new.database, mark=mark)
+    not_hers = AcceptedLoss(by="ann", reason="x")
+    with pytest.raises(InvalidParameterError, match="administrator"):
+        restore_backup(backup, new.folder, new.database, mark=mark, loss=not_hers)
+    assert not (new.folder / "ledger.heads").exists(), "nothing was written"
+
+    done_again = restore_backup(backup, new.folder, new.database, mark=mark, loss=LOSS)
+    assert done_again.journals_lost == 2
+    assert done_again.missing_profiles == ()
+    assert all(finding.holds for finding in audit_folder(new.folder, new.database))
+    assert left(new, "homes") == [Amounts(), Amounts()]
+    check_lost_dataset_is_spent(new, tokens, first, bundle)
+
+    # The same backup once more, beside the mark of the restored server.
+    again = elsewhere()
+    put_back(new.folder, again.folder)
+    shutil.copy(new.folder / "ledger.heads", again.folder)
+    with pytest.raises(LedgerBehindError):
+        restore_backup(backup, again.folder, again.database)
+    restore_backup(backup, again.folder, again.database, loss=LOSS)
+    check_lost_dataset_is_spent(again, tokens, first, bundle)
+
+
+def check_lost_dataset_is_spent(
+    place: Place, tokens: dict[str, str], first: str, bundle: bytes
+) -> None:
+    """Old tokens are refused, old releases are there, and the lost data set has no budget left."""
+    with serving(place.folder, place.database, tokens=tokens) as server:
+        refused(server.send("GET", "/v1/me", as_="ann"), Code.UNAUTHORIZED)
+        renew(place, server, "owner", "admin")
+        renew(place, server, "ann", "analyst")
+        answer = server.send("GET", f"/v1/releases/{first}/bundle.zip", as_="ann")
+        assert answer.body == bundle
+        order = {**QUICK, "epsilon": 0.1}
+        refused(server.order("new", {**order, "epsilon": 0.2}), Code.BUDGET_REFUSED)
+        register_late(server)
+        refused(server.order("late", order, dataset="late"), Code.BUDGET_REFUSED)
+        allowance = {"epsilon": 8.0, "delta": 1e-6, "label_epsilon": 1.0}
+        raised = {"allowance": allowance, "reason": "released 0.1 before the loss"}
+        assert server.send("POST", "/v1/admin/datasets/late/budgets", raised).status == 200
+        released(server, "late-again", dataset="late")
+
+
+def renew(place: Place, server: Running, name: str, role: str) -> None:
+    """Issue a token as an operator with file access does."""
+    arguments = ["admin", "token", "--data", str(place.folder), "--name", name, "--role", role]
+    if place.database is not None:
+        arguments += ["--database", place.database]
+    result = CliRunner().invoke(app, [*arguments, "--json"])
+    assert result.exit_code == 0, result.output
+    server.tokens[name] = json.loads(result.output)["token"]
+
+
+def test_without_a_mark_nothing_is_left_and_registrations_need_a_declaration(
+    place: Place, elsewhere: NewPlace, data: Path, tmp_path: Path
+) -> None:
+    """The machine is lost with its mark: what was charged or registered is unknown."""
+    backup, new = tmp_path / "backup", elsewhere()
+    with serving(data, place.database) as server:
+        furnish(server)
+        write_backup(data, place.database, backup)
+        register_late(server)
+    put_back(data, new.folder)
+    restore_backup(backup, new.folder, new.database, loss=LOSS)
+    assert left(new, "homes") == [Amounts(), Amounts()]
+    late = registration("late.parquet", "other-name", products=["load"], customer_list_file=None)
+    for _ in range(2):  # the second time, the same backup is restored beside the new mark
+        with serving(new.folder, new.database) as server:
+            renew(new, server, "owner", "admin")
+            answer = server.send("POST", "/v1/admin/datasets", late)
+            refused(answer, Code.INVALID_REQUEST)
+            assert answer.json["errors"][0]["field"] == "never_charged"
+        again = elsewhere()
+        put_back(new.folder, again.folder)
+        shutil.copy(new.folder / "ledger.heads", again.folder)
+        restore_backup(backup, again.folder, again.database, loss=LOSS)
+        new = again
+    with serving(new.folder, new.database) as server:
+        renew(new, server, "owner", "admin")
+        declared = {**late, "never_charged": "collected last week"}
+        assert server.send("POST", "/v1/admin/datasets", declared).status == 201
+        found = server.send("GET", "/v1/admin/ledger?journal=2").json["entries"][0]
+        assert json.loads(found["detail"])["never_charged"] == "collected last week"
+
+
+def test_a_linked_data_set_that_was_lost_has_no_budget_of_its_own(
+    place: Place, elsewhere: NewPlace, data: Path, tmp_path: Path
+) -> None:
+    """Registered again without the link, it would have a whole new budget."""
+    backup, new = tmp_path / "backup", elsewhere()
+    with serving(data, place.database) as server:
+        furnish(server)
+        write_backup(data, place.database, backup)
+        put_profiles(data, "more.parquet", some_profiles(customers=70))
+        linked = registration("more.parquet", "more", products=["load"], customer_list_file=None)
+        joined = {**linked, "linked_to": "homes", "allowance": None}
+        assert server.send("POST", "/v1/admin/datasets", joined).status == 201
+    put_back(data, new.folder)
+    mark = data / "ledger.heads"
+    restore_backup(backup, new.folder, new.database, mark=mark, loss=LOSS)
+    with serving(new.folder, new.database) as server:
+        renew(new, server, "owner", "admin")
+        assert server.send("POST", "/v1/admin/datasets", linked).status == 201
+    assert left(new, "more", principal="owner") == [Amounts()]
+
+
+def test_nothing_is_lost_if_the_backup_is_the_newest(
+    place: Place, elsewhere: NewPlace, data: Path, tmp_path: Path
+) -> None:
+    """A server moves: budgets, releases and entries are the same, and further ones follow."""
+    backup, new = tmp_path / "backup", elsewhere()
+    with serving(data, place.database) as server:
+        furnish(server)
+        released(server, "first")
+    write_backup(data, place.database, backup)
+    before = left(Place(data, place.database), "homes")
+    done = restore_backup(backup, new.folder, new.database, mark=data / "ledger.heads")
+    assert (done.journals_lost, set(done.missing_profiles)) == (
+        0,
+        {"homes.parquet", "customers.txt"},
+    )
+    assert left(new, "homes") == before
+    put_back(data, new.folder)
+    with serving(new.folder, new.database) as server:
+        renew(new, server, "owner", "admin")
+        renew(new, server, "ann", "analyst")
+        released(server, "second")
+        register_late(server)
+    assert all(finding.holds for finding in audit_folder(new.folder, new.database))
+
+
+def test_a_backup_moves_a_ledger_to_the_other_database(
+    data: Path, tmp_path: Path, database: str
+) -> None:
+    """The file of a backup has the tables of both."""
+    import psycopg  # noqa: PLC0415 - the fixture of the server skips where it is missing
+
+    schema = f"ledger_{uuid.uuid4().hex}"
+    with psycopg.connect(database) as connection:
+        connection.execute(f"CREATE SCHEMA {schema}")
+    address = f"{database}&options=-csearch_path%3D{schema}"
+    with serving(data) as server:
+        furnish(server)
+        released(server, "first")
+    write_backup(data, None, tmp_path / "backup")
+    target = tmp_path / "target"
+    restore_backup(tmp_path / "backup", target, address, mark=data / "ledger.heads")
+    assert left(Place(target, address), "homes") == left(Place(data, None), "homes")
+    with Ledger.open(target, address) as ledger, ledger.reading() as connection:
+        entries = connection.execute(select(func.count()).select_from(entry)).scalar_one()
+    with Ledger.open(data) as ledger, ledger.reading() as connection:
+        assert connection.execute(select(func.count()).select_from(entry)).scalar_one() == entries
+
+
+def test_a_backup_that_was_changed_is_refused(tmp_path: Path, data: Path) -> None:
+    """Files that differ, are missing or were added; and nothing is overwritten."""
+    with serving(data) as server:
+        furnish(server)
+        released(server, "first")
+    backup = tmp_path / "backup"
+    write_backup(data, None, backup)
+    with pytest.raises(InvalidParameterError, match="new folder"):
+        write_backup(data, None, backup)
+    mark = data / "ledger.heads"
+
+    def refuses(rule: str, folder: Path = tmp_path / "new") -> None:
+        with pytest.raises(InvalidParameterError, match=rule):
+            restore_backup(backup, folder, None, mark=None if folder == data else mark)
+
+    refuses("without ledger.sqlite", data)
+    key = backup / "keys" / "release.key"
+    kept = key.read_bytes()
+    key.write_bytes(b"other")
+    refuses("unchanged")
+    key.unlink()
+    refuses("complete")
+    key.write_bytes(kept)
+    (backup / "extra").touch()
+    refuses("without other files")
+    (backup / "extra").unlink()
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "fingerprint.key").write_bytes(b"another key")
+    refuses("fingerprint.key", other)
+    with serving(data):
+        refuses("no other server", data)
+    (backup / "backup.json").unlink()
+    refuses("completed")
+
+
+def test_a_missing_bundle_is_reported_and_the_rest_is_saved(tmp_path: Path, data: Path) -> None:
+    """The command exits with 1, so that a timer notices."""
+    with serving(data) as server:
+        furnish(server)
+        released(server, "first")
+    (bundle,) = (data / "releases").iterdir()
+    bundle.rename(tmp_path / "away")
+    arguments = ["admin", "backup", "--data", str(data), "--out", str(tmp_path / "backup")]
+    result = CliRunner().invoke(app, [*arguments, "--json"])
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["damaged"] == [bundle.name]
+    restored = CliRunner().invoke(
+        app,
+        [
+            *("admin", "restore", str(tmp_path / "backup"), "--data", str(tmp_path / "new")),
+            *("--high-water-mark", str(data / "ledger.heads"), "--json"),
+        ],
+    )
+    assert restored.exit_code == 0, restored.output
+    assert json.loads(restored.stdout)["missing_bundles"] == [bundle.name]

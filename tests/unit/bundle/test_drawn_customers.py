@@ -1,0 +1,149 @@
+"""Synthetic customers at buses, the choice of a format, and what is refused."""
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv as pc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wattveil.bundle.customer_files import write_customers
+from wattveil.bundle.drawn_customers import Bus, Drawn, read_buses
+from wattveil.bundle.planner_files import write_gridlabd, write_opendss, write_series
+from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.profiles import TimeGrid
+from wattveil.profiles.time_grid import Split
+
+
+def drawn(
+    customers: int, *, buses: tuple[Bus, ...] | None = None, split: Split = Split.DAY
+) -> Drawn:
+    """Return customers of a constant load, each of its own."""
+    grid = TimeGrid(split=split)
+    load_kw = np.ones((customers, grid.columns)) * np.arange(1, customers + 1)[:, None]
+    ids = [f"S{number}" for number in range(customers)]
+    return Drawn(
+        batches=iter([(ids, np.zeros(customers, np.int64), load_kw)]),
+        customers=customers,
+        grid=grid,
+        timezone="UTC",
+        power_factor=0.8,
+        buses=buses,
+    )
+
+
+@given(stated=st.lists(st.integers(0, 5), min_size=1, max_size=6), more=st.integers(0, 20))
+def test_every_customer_has_a_bus(stated: list[int], more: int) -> None:
+    """Stated numbers are kept; the others differ by at most one."""
+    buses = tuple(Bus(f"b{place}", 0.4, 1, count) for place, count in enumerate(stated))
+    others = [bus.name for bus in buses if not bus.customers]
+    customers = sum(stated) + (more if others else 0)
+    found = Counter(bus.name for bus in drawn(customers, buses=buses).bus_of_each() if bus)
+    assert sum(found.values()) == customers
+    assert all(found[bus.name] == bus.customers for bus in buses if bus.customers)
+    shares = [found[name] for name in others]
+    assert not shares or max(shares) - min(shares) <= 1
+
+
+@pytest.mark.parametrize("customers", [1, 4])
+def test_numbers_that_do_not_add_up_are_refused(customers: int) -> None:
+    """More or fewer customers than the buses state, with no bus for the rest."""
+    buses = (Bus("a", 0.4, 1, 2), Bus("b", 0.4, 1, 1))
+    with pytest.raises(InvalidParameterError, match="sum of the customers of all buses, 3"):
+        list(drawn(customers, buses=buses).bus_of_each())
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("", "header"),
+        ("bus,volt\na,1\n", "header"),
+        ("bus,kv\n,0.4\n", "line 2, bus"),
+        ("bus,kv\na b,0.4\n", "line 2, bus"),
+        ("bus,kv\na;new circuit,0.4\n", "line 2, bus"),
+        ("bus,kv\na,0\n", "line 2, kv"),
+        ("bus,kv\na,nan\n", "line 2, kv"),
+        ("bus,kv\na,0.4\nb,high\n", "line 3, kv"),
+        ("bus,kv,phases\na,0.4,2\n", "line 2, phases"),
+        ("bus,kv,customers\na,0.4,1.5\n", "line 2, customers"),
+        ("bus,kv,customers\na,0.4,-1\n", "line 2, customers"),
+    ],
+)
+def test_a_broken_list_of_buses_is_refused(tmp_path: Path, text: str, where: str) -> None:
+    """The place in the file is named; a name cannot carry a command of a planning tool."""
+    path = tmp_path / "buses.csv"
+    path.write_text(text)
+    with pytest.raises(InvalidFileError) as refused:
+        read_buses(path)
+    assert refused.value.where == where
+
+
+def test_a_missing_list_of_buses_is_refused(tmp_path: Path) -> None:
+    """The file is named."""
+    with pytest.raises(InvalidFileError, match=r"none\.csv"):
+        read_buses(tmp_path / "none.csv")
+
+
+def test_days_that_do_not_follow_each_other_have_no_time_series(tmp_path: Path) -> None:
+    """A week does; seasons are refused, and nothing is written."""
+    write_series(tmp_path / "week", drawn(2, split=Split.WEEK))
+    table = pc.read_csv(tmp_path / "week" / "series.csv")
+    assert table.num_rows == 168
+    assert str(table["time"][-1]) == "2001-01-07 23:00:00"
+    with pytest.raises(InvalidParameterError, match="season"):
+        write_series(tmp_path / "seasons", drawn(2, split=Split.SEASON))
+    assert not (tmp_path / "seasons").exists()
+
+
+def test_without_buses_there_are_no_loads(tmp_path: Path) -> None:
+    """Profiles alone: the planner connects them."""
+    write_opendss(tmp_path / "some.dss", drawn(2))
+    lines = (tmp_path / "some.dss").read_text().splitlines()
+    assert [line.split(".")[0] for line in lines] == ["New LoadShape"] * 2
+    write_gridlabd(tmp_path / "players", drawn(2))
+    model = (tmp_path / "players" / "customers.glm").read_text()
+    assert model.count("object player") == 2
+    assert "load" not in model
+    first = (tmp_path / "players" / "players" / "S1.csv").read_text().splitlines()[0]
+    assert first == "2001-01-01 00:00:00,2000.0+1500.0j"  # 3-4-5: power factor 0.8
+
+
+def test_the_table_of_customers(tmp_path: Path) -> None:
+    """Peak and daily energy of each, beside its bus."""
+    write_series(tmp_path / "some", drawn(2, buses=(Bus("a", 0.4, 3, 0),)))
+    table = pc.read_csv(tmp_path / "some" / "customers.csv").to_pydict()
+    assert table["bus"] == ["a", "a"]
+    assert table["peak_kw"] == [1.0, 2.0]
+    assert table["energy_kwh_per_day"] == [24.0, 48.0]
+
+
+@pytest.mark.parametrize(
+    ("out", "options", "field"),
+    [
+        ("some.csv", {"kind": "pandapower"}, "out"),
+        ("some", {"kind": "opendss"}, "out"),
+        ("some", {"kind": "excel"}, "format"),
+        ("some", {}, "out"),
+        ("some.csv", {"buses": Path("buses.csv")}, "buses"),
+        ("some.dss", {"power_factor": 0.0}, "power_factor"),
+        ("some.dss", {"power_factor": 1.1}, "power_factor"),
+    ],
+)
+def test_what_does_not_fit_the_format_is_refused(
+    whole: Path, tmp_path: Path, out: str, options: dict[str, object], field: str
+) -> None:
+    """The field is named, and nothing is left behind."""
+    with pytest.raises(InvalidParameterError) as refused:
+        write_customers(whole, tmp_path / out, customers=1, seed=1, **options)  # type: ignore[arg-type]
+    assert refused.value.field == field
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_is_never_replaced(whole: Path, tmp_path: Path) -> None:
+    """Even with force: it may hold other files."""
+    out = tmp_path / "homes"
+    write_customers(whole, out, customers=2, seed=1, kind="series")
+    with pytest.raises(InvalidParameterError, match="a new folder"):
+        write_customers(whole, out, customers=2, seed=1, kind="series", force=True)
