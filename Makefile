@@ -111,7 +111,7 @@ pins: $(VENV)/.python ## Resolve the dependencies into requirements/
 	@rm -rf $(VENV)/pins && $(PYTHON) -m venv $(VENV)/pins
 	@$(VENV)/pins/bin/python -m pip --quiet install '.[release]'
 	@$(call freeze,Runtime) > requirements/base.txt
-	@$(VENV)/pins/bin/python -m pip --quiet install --constraint requirements/base.txt '.[excel,grid,opf,otel,pandas,postgres,serve,spark,word,docs,dev]'
+	@$(VENV)/pins/bin/python -m pip --quiet install --constraint requirements/base.txt '.[excel,grid,oidc,opf,otel,pandas,postgres,serve,spark,word,docs,dev]'
 	@$(call freeze,Runtime and the extras that the tests use) > requirements/dev.txt
 	@rm -rf $(VENV)/pins && wc -l requirements/*.txt
 

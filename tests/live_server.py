@@ -20,6 +20,7 @@ from wattveil import Profiles
 from wattveil.privacy.guarantee import Tier
 from wattveil.products.registry import products_of
 from wattveil.server.auth.access import Limits, Rate
+from wattveil.server.auth.identity_provider import IdentityProvider
 from wattveil.server.http.app import make_app
 from wattveil.server.http.problems import MEDIA_TYPE, Code
 from wattveil.server.observe.tracing import RequestTracer
@@ -122,6 +123,7 @@ def serving(
     behind_proxy: str | None = None,
     compute_processes: int = 1,
     tracer: RequestTracer | None = None,
+    provider: IdentityProvider | None = None,
 ) -> Iterator[Running]:
     """Serve a folder until the block ends; ``tokens`` are those of an earlier start."""
     with ServerState.open(
@@ -132,7 +134,7 @@ def serving(
             known["owner"] = state.first_admin_token
         listener = socket.create_server(("127.0.0.1", 0))
         way = transport(tls, behind_proxy)
-        server = uvicorn.Server(configured(make_app(state, limits, tracer), **way))
+        server = uvicorn.Server(configured(make_app(state, limits, tracer, provider), **way))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         try:

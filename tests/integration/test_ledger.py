@@ -440,7 +440,14 @@ def test_tables_of_older_software_are_brought_up_to_date(place: Place) -> None:
         populate(ledger)
         paid = ledger.charge(order("a"))
         with writing(ledger.engine).begin() as connection:
-            for table in ("lost_dataset", "share", "principal_event", "registration", "token"):
+            for table in (
+                "identity",
+                "lost_dataset",
+                "share",
+                "principal_event",
+                "registration",
+                "token",
+            ):
                 connection.execute(text(f"DROP TABLE {table}"))
             if connection.dialect.name == "postgresql":
                 for name in (

@@ -86,7 +86,8 @@ class _Unloaded(TyperCommand):
 def _add(group: typer.Typer, name: str, module: str, summary: str) -> None:
     """Add the function `name` of a module; `-` stands for `_`.
 
-    Its epilog, an example, is in the `EPILOGS` of the module.
+    Its epilog, an example, is in the `EPILOGS` of the module; the prefix of variables that its
+    options are read from, if there is one, in `VARIABLES`.
     """
 
     def load() -> object:
@@ -96,7 +97,9 @@ def _add(group: typer.Typer, name: str, module: str, summary: str) -> None:
         code = import_module(f"wattveil.{module}")
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         function = getattr(code, name.replace("-", "_"))
-        alone.command(name, epilog=code.EPILOGS[name])(function)
+        prefix = getattr(code, "VARIABLES", {}).get(name)
+        settings = {} if prefix is None else {"auto_envvar_prefix": prefix}
+        alone.command(name, epilog=code.EPILOGS[name], context_settings=settings)(function)
         return typer.main.get_command(alone)
 
     group.command(name, cls=_Unloaded, short_help=summary)(load)
@@ -156,7 +159,8 @@ _add(admin_app, "token", "cli.admin", "Issue a token, with access to the data fo
 _add(admin_app, "profiles", "cli.admin", "Write files or a query to one profile file of a server.")
 _add(admin_app, "dataset", "cli.admin_dataset", "Register a data set.")
 _add(admin_app, "analyst", "cli.admin", "Create an analyst.")
-_add(admin_app, "revoke", "cli.admin", "Revoke every token of a principal.")
+_add(admin_app, "tokens", "cli.admin", "List the valid tokens of a principal.")
+_add(admin_app, "revoke", "cli.admin", "Revoke one or every token of a principal.")
 _add(admin_app, "disable", "cli.admin", "Disable a principal permanently.")
 _add(admin_app, "budget", "cli.admin_dataset", "Set the budget of a data set or of an analyst.")
 _add(admin_app, "close", "cli.admin", "Close a data set permanently.")

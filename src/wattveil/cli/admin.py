@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -18,10 +18,14 @@ from wattveil.errors import InvalidParameterError, MissingExtraError
 from wattveil.terminal import plain, refusals
 from wattveil.web.formatting import format_count
 
+if TYPE_CHECKING:
+    from wattveil.server.client import Transport
+
 EPILOGS = {
     "token": "Example: wattveil admin token --data server --name owner --role admin",
     "profiles": "Example: wattveil admin profiles regions/ --data server --name homes",
     "analyst": "Example: wattveil admin analyst --name ann",
+    "tokens": "Example: wattveil admin tokens --name ann",
     "revoke": "Example: wattveil admin revoke --name ann",
     "disable": "Example: wattveil admin disable --name ann",
     "close": "Example: wattveil admin close --dataset homes --reason 'replaced by homes-2025'",
@@ -85,12 +89,33 @@ def analyst(
 def revoke(
     *,
     name: Annotated[str, typer.Option(help="Name of the principal.")],
+    token: Annotated[
+        int | None, typer.Option(help="Number of one token, as `tokens` lists it; default: all.")
+    ] = None,
     url: Url = LOCAL_SERVER,
     as_json: AsJson = False,
 ) -> None:
-    """Revoke every token of a principal; a new one may be issued."""
-    response = post(url, ("principals", name, "revoke"), {})
-    print_result(response, f"{name} has no valid token.", as_json=as_json)
+    """Revoke every token of a principal, or one of them, and end their sessions."""
+    one = () if token is None else ("tokens", str(token))
+    response = post(url, ("principals", name, *one, "revoke"), {})
+    text = f"{name} has no valid token." if token is None else f"Token {token} is revoked."
+    print_result(response, text, as_json=as_json)
+
+
+def tokens(
+    *,
+    name: Annotated[str, typer.Option(help="Name of the principal.")],
+    url: Url = LOCAL_SERVER,
+    as_json: AsJson = False,
+) -> None:
+    """List the valid tokens of a principal by number; their texts are not stored."""
+    with refusals():
+        found = _transport(url).get(_address("principals", name, "tokens"))
+    lines = [
+        f"{one['id']}: issued {one['made_at'][:19]}, valid until {one['expires_at'][:19]}"
+        for one in found["tokens"]
+    ]
+    print_result(found, "\n".join(lines) or f"{name} has no valid token.", as_json=as_json)
 
 
 def disable(
@@ -107,14 +132,24 @@ def disable(
 def post(url: str, path: tuple[str, ...], body: Mapping[str, Any]) -> dict[str, Any]:
     """Send a request of an administrator; a refusal is printed, and ends the command."""
     with refusals():
-        token = os.environ.get(TOKEN_VARIABLE, "")
-        if not token:  # other processes can read secrets on a command line
-            rule = "set to the token of an administrator: `wattveil admin token` issues one"
-            raise InvalidParameterError(TOKEN_VARIABLE, rule, None)
-        from wattveil.server.client import Transport  # noqa: PLC0415 - with the network
+        return _transport(url).post(_address(*path), body)
 
-        address = "/".join(Transport.quoted(part) for part in path)
-        return Transport(url, token).post(f"/v1/admin/{address}", body)
+
+def _transport(url: str) -> "Transport":
+    """Return the connection of an administrator to a server."""
+    token = os.environ.get(TOKEN_VARIABLE, "")
+    if not token:  # other processes can read secrets on a command line
+        rule = "set to the token of an administrator: `wattveil admin token` issues one"
+        raise InvalidParameterError(TOKEN_VARIABLE, rule, None)
+    from wattveil.server.client import Transport  # noqa: PLC0415 - with the network
+
+    return Transport(url, token)
+
+
+def _address(*path: str) -> str:
+    from wattveil.server.client import Transport  # noqa: PLC0415 - with the network
+
+    return "/v1/admin/" + "/".join(Transport.quoted(part) for part in path)
 
 
 def print_result(result: Mapping[str, Any], text: str, *, as_json: bool) -> None:

@@ -1,17 +1,30 @@
 """The command `serve`: start the server."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from wattveil.cli.admin import Database, ledger_refusals
+from wattveil.errors import InvalidParameterError
 from wattveil.terminal import plain
 
-EPILOGS = {"serve": "Example: wattveil serve --data server"}
+if TYPE_CHECKING:
+    from wattveil.server.auth.identity_provider import OpenIdSettings
+
+EPILOGS = {
+    "serve": (
+        "Example: wattveil serve --data server. Every option can be given as a variable instead:"
+        " --behind-proxy as WATTVEIL_SERVE_BEHIND_PROXY; values of a repeated one are separated by"
+        " spaces."
+    )
+}
+VARIABLES = {"serve": "WATTVEIL_SERVE"}
+"""Prefix of the environment variables from which the options of a command are read."""
 
 _TLS = "TLS and proxies"
+_OIDC = "Sign-in by an OpenID Connect provider"
 _HOST_HELP = "Address to listen on; other than loopback only with TLS or behind a proxy."
 
 
@@ -39,6 +52,38 @@ def serve(
             help="Address of a proxy whose X-Forwarded headers are trusted.", rich_help_panel=_TLS
         ),
     ] = None,
+    oidc_issuer: Annotated[
+        str | None,
+        typer.Option(help="Issuer, as its description states it.", rich_help_panel=_OIDC),
+    ] = None,
+    oidc_client_id: Annotated[
+        str | None, typer.Option(help="This server at the provider.", rich_help_panel=_OIDC)
+    ] = None,
+    oidc_client_secret_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="File with the secret of the client; none for a public client.",
+            rich_help_panel=_OIDC,
+        ),
+    ] = None,
+    oidc_audience: Annotated[
+        str | None,
+        typer.Option(
+            help="Audience of JWTs that the API accepts beside tokens; default: none are.",
+            rich_help_panel=_OIDC,
+        ),
+    ] = None,
+    oidc_groups_claim: Annotated[
+        str, typer.Option(help="Claim that lists the groups.", rich_help_panel=_OIDC)
+    ] = "groups",
+    oidc_admin_group: Annotated[
+        list[str] | None,
+        typer.Option(help="Group of administrators; may be repeated.", rich_help_panel=_OIDC),
+    ] = None,
+    oidc_analyst_group: Annotated[
+        list[str] | None,
+        typer.Option(help="Group of analysts; may be repeated.", rich_help_panel=_OIDC),
+    ] = None,
 ) -> None:
     """Serve releases to analysts, within budgets, until Ctrl-C. The first start prints a token."""
     console = Console(soft_wrap=True)
@@ -54,4 +99,44 @@ def serve(
             behind_proxy=behind_proxy,
             compute_processes=compute_processes,
             echo=lambda text: console.print(plain(text), highlight=False),
+            openid=_openid(
+                oidc_issuer,
+                oidc_client_id,
+                secret_file=oidc_client_secret_file,
+                audience=oidc_audience,
+                groups_claim=oidc_groups_claim,
+                admin_groups=oidc_admin_group or [],
+                analyst_groups=oidc_analyst_group or [],
+            ),
         )
+
+
+def _openid(
+    issuer: str | None,
+    client_id: str | None,
+    *,
+    secret_file: Path | None,
+    audience: str | None,
+    groups_claim: str,
+    admin_groups: list[str],
+    analyst_groups: list[str],
+) -> "OpenIdSettings | None":
+    """Return the settings of the provider; None without one."""
+    from wattveil.server.auth.identity_provider import OpenIdSettings  # noqa: PLC0415 - the extra
+
+    if issuer is None or client_id is None:
+        if any((issuer, client_id, secret_file, audience, admin_groups, analyst_groups)):
+            rule = "given together, with any other option of the provider"
+            raise InvalidParameterError("oidc_issuer, oidc_client_id", rule, issuer or client_id)
+        return None
+    if secret_file is not None and not secret_file.is_file():
+        raise InvalidParameterError("oidc_client_secret_file", "a file", str(secret_file))
+    return OpenIdSettings(
+        issuer=issuer,
+        client_id=client_id,
+        client_secret=None if secret_file is None else secret_file.read_text().strip(),
+        audience=audience,
+        groups_claim=groups_claim,
+        admin_groups=frozenset(admin_groups),
+        analyst_groups=frozenset(analyst_groups),
+    )

@@ -14,7 +14,8 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidParameterError, MissingExtraError
+from wattveil.server.auth.identity_provider import IdentityProvider, OpenIdSettings
 from wattveil.server.auth.principals import FIRST_ADMIN
 from wattveil.server.http.app import make_app
 from wattveil.server.http.connections import ServerLoop, TimeoutProtocol, raise_descriptor_limit
@@ -39,10 +40,12 @@ def run(
     behind_proxy: str | None,
     compute_processes: int = 1,
     echo: Callable[[str], None],
+    openid: OpenIdSettings | None = None,
 ) -> None:
     """Serve a data folder. Returns when the server was stopped and has closed everything."""
     way = transport(tls, behind_proxy)
     check_host(host, protected=tls != (None, None) or behind_proxy is not None)
+    provider = None if openid is None else _provider(openid)
     set_up_logs()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a memory dump would contain tokens
     raise_descriptor_limit()
@@ -59,8 +62,16 @@ def run(
             echo(f"Token of {FIRST_ADMIN}, shown this once: {state.first_admin_token}")
         scheme = "http" if tls == (None, None) else "https"
         echo(f"Serving {data} at {scheme}://{host}:{listener.getsockname()[1]}")
-        config = configured(make_app(state, tracer=tracer), **way)
+        config = configured(make_app(state, tracer=tracer, provider=provider), **way)
         uvicorn.Server(config).run(sockets=[listener])
+
+
+def _provider(settings: OpenIdSettings) -> IdentityProvider:
+    try:
+        from wattveil.server.auth.openid import OpenIdProvider  # noqa: PLC0415 - needs the extra
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("sign-in by OpenID Connect", "oidc") from error
+    return OpenIdProvider(settings)
 
 
 def transport(tls: tuple[Path | None, Path | None], behind_proxy: str | None) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Authentication, rate limits and authorisation: what is not permitted here is refused."""
 
+import re
 import threading
 import time
 from collections import OrderedDict
@@ -8,6 +9,8 @@ from dataclasses import dataclass
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
+from wattveil.server.auth.identities import principal_of
+from wattveil.server.auth.identity_provider import IdentityProvider, ProviderError
 from wattveil.server.auth.known_tokens import KnownTokens
 from wattveil.server.auth.principals import Principal
 from wattveil.server.datasets import Dataset, admitted_to, all_datasets, find_dataset
@@ -18,6 +21,8 @@ from wattveil.server.ordered_releases import ANY_PRINCIPAL, OrderedRelease, find
 from wattveil.server.server_state import ServerState
 
 _REMEMBERED = 10_000
+_JWT = re.compile(r"[\w-]{10,4000}\.[\w-]{10,8000}\.[\w-]{10,4000}", re.ASCII)
+"""Form of a signed JWT; a token of this server has no dots."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +69,10 @@ class Limits:
 class Access:
     """Authenticates requests, and finds what a principal may read."""
 
-    def __init__(self, state: ServerState, limits: Limits) -> None:
-        self._state = state
+    def __init__(
+        self, state: ServerState, limits: Limits, provider: IdentityProvider | None = None
+    ) -> None:
+        self._state, self.provider = state, provider
         self._tokens = KnownTokens(state.ledger)
         self._requests = Limiter(limits.requests)
         self._failed_tokens = Limiter(limits.failed_tokens)
@@ -76,7 +83,7 @@ class Access:
 
     def _authenticated(self, text: str, address: str) -> Principal:
         """Return the principal of a token; refuse invalid tokens, and addresses that try many."""
-        principal = self._tokens.find(text)
+        principal = self._find(text)
         if principal is None:
             if self._failed_tokens.admits(address):
                 if text:  # a request without a token is no attempt
@@ -94,7 +101,17 @@ class Access:
 
     def identify(self, request: Request) -> Principal | None:
         """Return the principal of a request, without counting it; None if the token is invalid."""
-        return self._tokens.find(_bearer(request))
+        return self._find(_bearer(request))
+
+    def _find(self, text: str) -> Principal | None:
+        """Return the principal of a token of this server, or of a JWT of the provider."""
+        if self.provider is not None and _JWT.fullmatch(text):
+            try:
+                person = self.provider.identify(text)
+            except ProviderError:
+                return None
+            return None if person is None else principal_of(self._state.ledger, person)
+        return self._tokens.find(text)
 
     def principal(self, request: Request) -> Principal:
         """Return the principal of a request."""

@@ -138,6 +138,8 @@ class PrincipalAction(StrEnum):
     CREATED = "created"
     TOKEN = "token issued"  # noqa: S105 - no secret
     REVOKED = "tokens revoked"
+    TOKEN_REVOKED = "token revoked"  # noqa: S105 - no secret
+    ROLE = "role changed"
     DISABLED = "disabled"
 
 
@@ -183,7 +185,7 @@ def revoke_tokens(ledger: Ledger, name: str, *, by: str) -> int:
 
     def write(transaction: LedgerTransaction) -> int:
         revoked = _revoke_all(transaction, name)
-        _record(transaction, PrincipalAction.REVOKED, name, by=by)
+        record_event(transaction, PrincipalAction.REVOKED, name, by=by)
         return revoked
 
     revoked = ledger.write(write)
@@ -191,12 +193,34 @@ def revoke_tokens(ledger: Ledger, name: str, *, by: str) -> int:
     return revoked
 
 
+def revoke_token(ledger: Ledger, name: str, number: int, *, by: str) -> None:
+    """Revoke one token of a principal, and end its sessions."""
+
+    def write(transaction: LedgerTransaction) -> None:
+        mine = token.c.principal_id == principal_id(transaction.connection, name)
+        row = update(token).where(mine, token.c.id == number, token.c.revoked_at.is_(None))
+        if transaction.connection.execute(row.values(revoked_at=now())).rowcount != 1:
+            raise InvalidParameterError("token", f"a valid token of {name}", number)
+        record_event(transaction, PrincipalAction.TOKEN_REVOKED, name, by=by)
+
+    ledger.write(write)
+    security_event(SecurityEvent.TOKEN_REVOKED, by, about=name, token=str(number))
+
+
+def valid_tokens(connection: Connection, name: str) -> list[dict[str, Any]]:
+    """Return number and times of the valid tokens of a principal, the newest first."""
+    columns = (token.c.id, token.c.made_at, token.c.expires_at)
+    mine = token.c.principal_id == principal_id(connection, name)
+    found = select(*columns).where(mine, token.c.revoked_at.is_(None), token.c.expires_at > now())
+    return [dict(row) for row in connection.execute(found.order_by(token.c.id.desc())).mappings()]
+
+
 def disable(ledger: Ledger, name: str, *, by: str) -> None:
     """Disable a principal; its releases stay readable to administrators."""
 
     def write(transaction: LedgerTransaction) -> None:
         disable_principal(transaction, name)
-        _record(transaction, PrincipalAction.DISABLED, name, by=by)
+        record_event(transaction, PrincipalAction.DISABLED, name, by=by)
 
     ledger.write(write)
     security_event(SecurityEvent.PRINCIPAL_DISABLED, by, about=name)
@@ -241,17 +265,20 @@ def _admitted(
     days: int = DEFAULT_TOKEN_DAYS,
 ) -> str:
     add_principal(transaction, name, kind)
-    _record(transaction, PrincipalAction.CREATED, name, by=by)
+    record_event(transaction, PrincipalAction.CREATED, name, by=by)
     return _issued(transaction, name, by=by, days=days)
 
 
 def _issued(transaction: LedgerTransaction, name: str, *, by: str, days: int) -> str:
     text = _issue(transaction, name, days=days)
-    _record(transaction, PrincipalAction.TOKEN, name, by=by)
+    record_event(transaction, PrincipalAction.TOKEN, name, by=by)
     return text
 
 
-def _record(transaction: LedgerTransaction, action: PrincipalAction, name: str, *, by: str) -> None:
+def record_event(
+    transaction: LedgerTransaction, action: PrincipalAction, name: str, *, by: str
+) -> None:
+    """Record an administrative action on a principal."""
     row = insert(principal_event).values(
         at=now(),
         by=by,

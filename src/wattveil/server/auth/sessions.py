@@ -8,7 +8,9 @@ of the same token, never those of other tokens.
 import hmac
 import threading
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from operator import xor
 
 from starlette.requests import Request
@@ -27,6 +29,8 @@ _COOKIE_SECONDS = 3 * _SECONDS
 _MAX_PER_TOKEN = 20
 """Sessions of one token; the oldest ends when a further one begins."""
 COOKIE = "wattveil_session"
+_SHORT = 16
+"""Length of the short name of a session: a part of the hash of its cookie."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,10 @@ class Session:
     csrf_token: str
     """Sent with every form: another site can submit a form, but does not have the token."""
     until: float
+    begun_at: str
+    """Time of the sign-in, for people."""
+    address: str
+    """Address of the browser at the sign-in."""
     orders: ReviewedOrders = field(default_factory=ReviewedOrders)
     """What its user has reviewed and not ordered yet."""
 
@@ -53,7 +61,14 @@ class Sessions:
         """Begin a session, and set its cookie."""
         name = principals.random_secret()
         now = time.monotonic()
-        opened = Session(principal.token_id, principals.random_secret(), now + _SECONDS)
+        address = "" if request.client is None else request.client.host
+        opened = Session(
+            principal.token_id,
+            principals.random_secret(),
+            now + _SECONDS,
+            begun_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            address=address,
+        )
         with self._lock:
             self._open = {key: one for key, one in self._open.items() if one.until > now}
             own = [key for key, one in self._open.items() if one.token_id == principal.token_id]
@@ -74,6 +89,25 @@ class Sessions:
         with self._lock:
             self._open.pop(self._name(request), None)
         response.delete_cookie(COOKIE)
+
+    def of_tokens(self, token_ids: Collection[int]) -> list[tuple[str, Session]]:
+        """Return the sessions of tokens, each with a short name, the newest first."""
+        now = time.monotonic()
+        with self._lock:
+            return [
+                (key[:_SHORT], one)
+                for key, one in reversed(self._open.items())
+                if one.token_id in token_ids and one.until > now
+            ]
+
+    def end_one(self, short: str, token_ids: Collection[int]) -> bool:
+        """End a session of one of these tokens by its short name; return whether there was one."""
+        with self._lock:
+            own = [key for key, one in self._open.items() if one.token_id in token_ids]
+            ended = [key for key in own if key[:_SHORT] == short]
+            for key in ended:
+                del self._open[key]
+        return bool(ended)
 
     def find(self, request: Request) -> tuple[Session, Principal] | None:
         """Return session and principal of a request; None without a valid session."""

@@ -5,7 +5,7 @@ Every administrative action on a budget is an entry of the ledger, in the name o
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Header, Query
+from fastapi import APIRouter, Body, Depends, Header, Path, Query
 from sqlalchemy import select
 from starlette.responses import Response
 
@@ -319,6 +319,23 @@ def principal_routes(state: ServerState, access: Access) -> APIRouter:
         """Issue a further token of a principal; it is shown once."""
         token = principals.issue_token(ledger, name, by=admin.name, days=body.days)
         return responses.NewToken(name=name, token=token)
+
+    @routes.get("/principals/{name}/tokens", responses=_ACTION)
+    def list_tokens(name: str, _: Annotated[Principal, administrator]) -> responses.Tokens:
+        """List the valid tokens of a principal."""
+        with ledger.reading() as connection:
+            found = principals.valid_tokens(connection, name)
+        return responses.Tokens(tokens=[responses.TokenRecord(**one) for one in found])
+
+    @routes.post("/principals/{name}/tokens/{token}/revoke", responses=_ACTION)
+    def revoke_token(
+        name: str,
+        token: Annotated[int, Path(ge=1, le=2**31 - 1)],
+        admin: Annotated[Principal, administrator],
+    ) -> responses.Revoked:
+        """Revoke one token of a principal, and end its sessions."""
+        principals.revoke_token(ledger, name, token, by=admin.name)
+        return responses.Revoked(name=name, revoked=1)
 
     @routes.post("/principals/{name}/revoke", responses=_ACTION)
     def revoke_tokens(name: str, admin: Annotated[Principal, administrator]) -> responses.Revoked:

@@ -13,6 +13,7 @@ from starlette.routing import Match
 
 from wattveil.errors import WattveilError
 from wattveil.server.auth.access import Access, Limits
+from wattveil.server.auth.identity_provider import IdentityProvider
 from wattveil.server.auth.sessions import Sessions
 from wattveil.server.http.api import (
     admin_routes,
@@ -31,6 +32,7 @@ from wattveil.server.http.pages_analyst import (
     release_pages,
     verify_pages,
 )
+from wattveil.server.http.pages_identity import provider_pages, session_pages
 from wattveil.server.http.pages_order import confirmation_pages, order_pages
 from wattveil.server.http.problems import (
     Code,
@@ -61,14 +63,19 @@ _PAGES = (
     verify_pages,
     admin_pages,
     ledger_pages,
+    provider_pages,
+    session_pages,
 )
 
 
 def make_app(
-    state: ServerState, limits: Limits | None = None, tracer: RequestTracer | None = None
+    state: ServerState,
+    limits: Limits | None = None,
+    tracer: RequestTracer | None = None,
+    provider: IdentityProvider | None = None,
 ) -> ObservedMiddleware:
     """Return the application of a server."""
-    access, sessions = Access(state, limits or Limits()), Sessions(state)
+    access, sessions = Access(state, limits or Limits(), provider), Sessions(state)
     identify = partial(_identify_sender, access, sessions)
     metrics = ServerMetrics(state)
     api = make_api(state, access, sessions, metrics)

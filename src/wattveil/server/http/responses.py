@@ -375,6 +375,24 @@ class NewToken(_Response):
     """Shown once."""
 
 
+class TokenRecord(_Response):
+    """Valid token of a principal; its text is not stored."""
+
+    id: int
+    """Number of the token."""
+    made_at: str
+    """Time at which it was issued, in UTC."""
+    expires_at: str
+    """Time until which it is valid, in UTC."""
+
+
+class Tokens(_Response):
+    """Valid tokens of a principal."""
+
+    tokens: list[TokenRecord]
+    """The newest first. Those of 8 hours are sessions of an identity provider."""
+
+
 class Revoked(_Response):
     """Principal whose tokens were revoked."""
 

@@ -294,6 +294,19 @@ def local_page(path: str) -> str:
     return path if _LOCAL_PAGE.fullmatch(path) else "/"
 
 
+def sign_in_page(
+    access: Access,
+    *,
+    to: str,
+    ended: bool = False,
+    refusal: str | None = None,
+    status: int = 200,
+) -> HTMLResponse:
+    """Return the page of signing in, with the way to the identity provider if there is one."""
+    known = access.provider is not None
+    return page("sign_in.html", status, provider=known, to=to, ended=ended, refusal=refusal)
+
+
 def sign_in_pages(access: Access, sessions: Sessions) -> APIRouter:
     """Return the pages for signing in and out, and the static files."""
     routes = APIRouter(include_in_schema=False)
@@ -301,7 +314,7 @@ def sign_in_pages(access: Access, sessions: Sessions) -> APIRouter:
 
     @routes.get("/sign-in")
     def show_sign_in(ended: str = "", to: str = "/") -> HTMLResponse:
-        return page("sign_in.html", refusal=None, ended=bool(ended), to=local_page(to))
+        return sign_in_page(access, to=local_page(to), ended=bool(ended))
 
     @routes.post("/sign-in")
     def sign_in(request: Request, form: SentForm) -> Response:
@@ -318,7 +331,7 @@ def sign_in_pages(access: Access, sessions: Sessions) -> APIRouter:
             known = problem.code is Code.UNAUTHORIZED
             refusal = "The token is unknown, expired or revoked." if known else error_text(problem)
             status = problem.code.status
-            return page("sign_in.html", status, refusal=refusal, ended=False, to=to)
+            return sign_in_page(access, to=to, refusal=refusal, status=status)
         response = RedirectResponse(to, 303)
         sessions.begin(principal, request, response)
         security_event(SecurityEvent.SIGNED_IN, principal.name)

@@ -165,6 +165,17 @@ token = Table(
     Column("revoked_at", Text),
 )
 
+identity = Table(
+    "identity",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    # Of an OpenID Connect provider: together they name a person, and are never given to another.
+    Column("issuer", Text, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("principal_id", Integer, ForeignKey("principal.id"), nullable=False),
+    UniqueConstraint("issuer", "subject"),
+)
+
 registration = Table(
     "registration",
     metadata,

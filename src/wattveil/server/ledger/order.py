@@ -67,9 +67,14 @@ class Order:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
+def is_name(name: str) -> bool:
+    """Whether a text is a name of a data set or principal."""
+    return _NAME.fullmatch(name) is not None
+
+
 def check_name(field: str, name: str) -> str:
     """Accept a name of a data set or principal."""
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         rule = "1 to 63 of a-z, 0-9, dot, dash and underscore, beginning with a letter or digit"
         raise InvalidParameterError(field, rule, name)
     return name

@@ -45,6 +45,10 @@ class SecurityEvent(StrEnum):
     PRINCIPAL_DISABLED = "principal_disabled"
     TOKEN_ISSUED = "token_issued"  # noqa: S105 - no secret
     TOKENS_REVOKED = "tokens_revoked"
+    TOKEN_REVOKED = "token_revoked"  # noqa: S105 - no secret
+    SESSION_ENDED = "session_ended"
+    ROLE_CHANGED = "role_changed"
+    IDENTITY_REFUSED = "identity_refused"
     BUDGET_SET = "budget_set"
     DATASET_REGISTERED = "dataset_registered"
     DATASET_CLOSED = "dataset_closed"
@@ -57,6 +61,7 @@ _REFUSED = {
     SecurityEvent.TOO_MANY_REFUSED,
     SecurityEvent.ROLE_REFUSED,
     SecurityEvent.FORM_REFUSED,
+    SecurityEvent.IDENTITY_REFUSED,
 }
 
 _CURRENT: ContextVar[RequestRecord | None] = ContextVar("wattveil_request", default=None)

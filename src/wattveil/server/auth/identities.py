@@ -1,0 +1,108 @@
+"""Principals of people who sign in at a provider: created at their first sign-in.
+
+A person is known by issuer and subject, never by name: a name can be chosen, and must not lead to
+the account of somebody else.
+"""
+
+import hashlib
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection, Row, insert, select, update
+
+from wattveil.server.auth.identity_provider import Identity
+from wattveil.server.auth.principals import (
+    Principal,
+    PrincipalAction,
+    random_secret,
+    record_event,
+    sha256,
+)
+from wattveil.server.ledger.administration import PrincipalKind, add_principal
+from wattveil.server.ledger.journal import LedgerTransaction, now
+from wattveil.server.ledger.ledger import Ledger
+from wattveil.server.ledger.ledger_tables import identity, principal, token
+from wattveil.server.ledger.order import is_name
+from wattveil.server.observe.request_record import SecurityEvent, security_event
+
+PROVIDER = "(identity provider)"
+"""Actor of what follows from a sign-in. Names of principals have no parentheses."""
+
+_SESSION_HOURS = 8
+
+
+def principal_of(ledger: Ledger, person: Identity) -> Principal | None:
+    """Return the principal of a person, with the role of its groups; None if it is disabled.
+
+    It is created for a person who is new, and its role is changed if the groups have changed.
+    """
+    with ledger.reading() as connection:
+        row = _find(connection, person)
+    if row is None or row.kind != person.role.value:
+        name = ledger.write(lambda transaction: _admit(transaction, person))
+        event = SecurityEvent.PRINCIPAL_CREATED if row is None else SecurityEvent.ROLE_CHANGED
+        security_event(event, PROVIDER, about=name, role=person.role.value)
+        with ledger.reading() as connection:
+            row = _find(connection, person)
+    if row is None or row.disabled_at is not None:
+        return None
+    return Principal(row.name, PrincipalKind(row.kind), token_id=0)
+
+
+def session_token(ledger: Ledger, signed_in: Principal) -> Principal:
+    """Return the principal with a token of its own for one session, which nobody can send.
+
+    So sessions of all principals are ended in the same way: by revoking their token.
+    """
+
+    def write(transaction: LedgerTransaction) -> int:
+        owner = select(principal.c.id).where(principal.c.name == signed_in.name)
+        until = datetime.now(UTC) + timedelta(hours=_SESSION_HOURS)
+        row = insert(token).values(
+            principal_id=transaction.connection.execute(owner).scalar_one(),
+            sha256=sha256(random_secret()),
+            made_at=now(),
+            expires_at=until.isoformat(timespec="microseconds"),
+        )
+        return int(transaction.connection.execute(row.returning(token.c.id)).scalar_one())
+
+    return Principal(signed_in.name, signed_in.kind, ledger.write(write))
+
+
+def _admit(transaction: LedgerTransaction, person: Identity) -> str:
+    """Create the principal of a person, or change its role; return its name."""
+    connection = transaction.connection
+    row = _find(connection, person)
+    if row is None:
+        name = _free_name(connection, person)
+        number = add_principal(transaction, name, person.role)
+        own = {"issuer": person.issuer, "subject": person.subject, "principal_id": number}
+        connection.execute(insert(identity), own)
+        record_event(transaction, PrincipalAction.CREATED, name, by=PROVIDER)
+        return name
+    name = str(row.name)
+    change = update(principal).where(principal.c.name == name).values(kind=person.role.value)
+    connection.execute(change)
+    record_event(transaction, PrincipalAction.ROLE, name, by=PROVIDER)
+    return name
+
+
+def _free_name(connection: Connection, person: Identity) -> str:
+    """Return the preferred name if it is valid and free; otherwise one with a hash of the person.
+
+    A name that is taken belongs to somebody else, whatever the provider states.
+    """
+    digest = hashlib.sha256(f"{person.issuer}\n{person.subject}".encode()).hexdigest()
+    wanted = person.name.lower()
+    taken = select(principal.c.id).where(principal.c.name == wanted)
+    if is_name(wanted) and connection.execute(taken).first() is None:
+        return wanted
+    return f"person-{digest[:24]}"
+
+
+def _find(connection: Connection, person: Identity) -> Row[Any, Any, Any] | None:
+    return connection.execute(
+        select(principal.c.name, principal.c.kind, principal.c.disabled_at)
+        .join(identity, identity.c.principal_id == principal.c.id)
+        .where(identity.c.issuer == person.issuer, identity.c.subject == person.subject)
+    ).one_or_none()
