@@ -187,6 +187,9 @@ def _by_method(cells: Sequence[Cell], titles: Mapping[str, str]) -> str:
             geometric_mean([cell.ratio_to(name) for cell in held_out]),
         ),
     )
+    best = [[cell.ratio for cell in group] for _, _, group in groups]
+    shown = (f"**{geometric_mean(group):.2f}** ({min(group):.2f})" for group in best)
+    lines.append(f"| best peer of each cell | {' | '.join(shown)} |")
     for name in names:
         ratios = [[cell.ratio_to(name) for cell in group] for _, _, group in groups]
         title = titles[name] + (" (oracle, no peer)" if roles[name] == "oracle" else "")

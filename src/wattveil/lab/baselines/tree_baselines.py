@@ -67,7 +67,8 @@ def weighted_means(
         counts = members.sum(axis=1)[:, :, None]
         means = members.transpose(0, 2, 1) @ points / np.maximum(counts, 1e-12)
         centroids = np.where(counts > 0.0, means, centroids)
-    return centroids[losses.argmin()]
+    best: Floats = centroids[losses.argmin()]
+    return best
 
 
 _LSH_DEPTH = 4

@@ -241,6 +241,7 @@ def test_weighted_means_are_those_of_scikit_learn() -> None:
         found = weighted_means(points, weights, 4, generator)
         apart = np.square(points[:, None] - found).sum(axis=2).min(axis=1)
         assert apart @ weights < 1.05 * peer.inertia_
+    points, weights = generator.standard_normal((50, 5)), np.ones(50)
     weights[7] = 1e9
     found = weighted_means(points, weights, 4, generator)
     assert np.abs(found - points[7]).max(axis=1).min() < 1e-4
