@@ -8,7 +8,7 @@ LAZY := --no-compile # Python compiles what it imports; pip would compile three 
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-fast bench soak cluster check lint types format seal docs docs-serve figures reproduction notebooks mutation pins clean
+.PHONY: help demo test test-fast bench leaderboard soak cluster check lint types format seal docs docs-serve figures reproduction notebooks mutation pins clean
 # Where this is set, each of the many processes of the tests would compile every module that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 # Two cores: pip beside the distribution's packages, mypy beside the other checks.
@@ -38,6 +38,9 @@ test-fast: $(VENV)/.machine-code ## Quick unit and property tests with few examp
 
 bench: $(VENV)/.dev ## Measure speed against named peers, as ratios in one run (long)
 	@for script in benchmarks/bench_*.py; do echo "==> $$script"; PYTHONPATH=. $(BIN)/python $$script || exit 1; done
+
+leaderboard: $(VENV)/.dev ## Compare private K-means methods on all families; resumes; add one with METHOD=file.py (half an hour)
+	@OMP_NUM_THREADS=1 PYTHONPATH=. $(BIN)/python benchmarks/leaderboard.py $(if $(METHOD),--method $(METHOD)) $(FLAGS)
 
 soak: $(VENV)/.dev ## Statistical tests on twenty times the samples, ten times the examples of properties, 10,000 mutated files per reader, 1,000 kills, 20 clusters, 1,000,000 requests (long)
 	@WATTVEIL_SOAK=20 $(BIN)/pytest -n 2 --timeout=0 tests/statistical

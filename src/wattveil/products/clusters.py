@@ -104,12 +104,12 @@ class Clusters(Product):
     def draws(self, tags: Sequence[str], choice: Choice) -> Mapping[str, int]:
         """Return the draws of a fit: further steps and the selection of a merge may be among them.
 
-        With a small signal the population mean is queried in three steps; a single cluster is then
-        that mean, for which no cells are counted.
+        Unless the signal is strong the population mean is queried, in two or three steps; a single
+        cluster is then that mean, for which no cells are counted.
         """
         steps = {
             "refining": 1,
-            "population mean": 3 if any("population mean" in tag for tag in tags) else 0,
+            "population mean": 2 if any("population mean" in tag for tag in tags) else 0,
         }
         steps["coarse"] = 0 if steps["population mean"] and choice.request.n_clusters == 1 else 1
         due = [

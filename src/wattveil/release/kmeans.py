@@ -11,6 +11,7 @@ The constants that were chosen by measurement are in `numerics.kmeans.kmeans_tun
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Literal, Self
 
@@ -24,8 +25,8 @@ from wattveil import checks
 from wattveil.arrays import Floats, Ints
 from wattveil.engines.local import Load, Values, as_rows, estimator_rows, load_rows
 from wattveil.errors import InvalidParameterError
+from wattveil.numerics.kmeans import codebooks, kmeans_tuning
 from wattveil.numerics.kmeans import kmeans_stages as stages
-from wattveil.numerics.kmeans import kmeans_tuning
 from wattveil.numerics.kmeans.cluster_merge import local_optima, select_merge
 from wattveil.numerics.kmeans.rough_coordinates import dropped_variance, pool_rough
 from wattveil.numerics.load_basis import checked_library, row_basis, tiled_library, whole_days
@@ -269,7 +270,7 @@ class PrivateKMeans(PrivateEstimator, ClusterMixin, BaseEstimator):  # type: ign
         # 2. Sizes, and the public shapes in the working coordinates.
         sizes = self._sizes(queries, granted, n_slots=n_slots, customers=customers, mu=mu)
         size = math.exp(sizes.log_median)
-        further = max(max(stages.shapes_per_level(tuning, sizes)) - len(library), 0)
+        further = max(max(codebooks.shapes_per_level(tuning, sizes)) - len(library), 0)
         library = np.vstack([library, tiled_library(n_slots, n_days, further)])
         queries.keep_coordinates(tuning.coordinates)
         shapes = library @ basis[: tuning.coordinates].T
@@ -279,7 +280,7 @@ class PrivateKMeans(PrivateEstimator, ClusterMixin, BaseEstimator):  # type: ign
         mean_share, radii = kmeans_tuning.mean_steps(
             signal, n_clusters=self.n_clusters, is_shape=self.normalise
         )
-        mean, is_wide = None, True
+        mean, is_wide = None, False
         if mean_share:
             prior = stages.prior_population_mean(
                 shapes, size=size, customers=customers, std=customers_std
@@ -299,11 +300,13 @@ class PrivateKMeans(PrivateEstimator, ClusterMixin, BaseEstimator):  # type: ign
         else:
             # 4. Coarse stage on the codebook, then one of its merges to K clusters.
             rest = share * (1.0 - mean_share)
-            codebook = (
-                stages.make_codebook(shapes, sizes, tuning)
-                if mean is None or is_wide
-                else stages.centred_codebook(shapes, mean, sizes, self.n_clusters)
-            )
+            if mean is None or is_wide:
+                codebook = codebooks.make_codebook(shapes, sizes, tuning)
+                if is_wide and tuning.pools_rough:
+                    tuning = replace(tuning, coarse_steps=kmeans_tuning.WIDE_COARSE_STEPS)
+            else:
+                centred = codebooks.shape_codebook if self.normalise else codebooks.load_codebook
+                codebook = centred(shapes, mean, sizes, self.n_clusters)
             units = budget.share(rest * kmeans_tuning.COARSE_SHARE)
             coarse = stages.coarse_stage(
                 queries.step, codebook.cells, colour=colour, tuning=tuning, units=units

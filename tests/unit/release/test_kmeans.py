@@ -212,7 +212,8 @@ def test_choice_of_merge_is_queried_and_charged_where_it_is_open(
         queried = [one for one in model.fit(load_kw).spends_ if one.tag == "merge selection"]
         assert len(queried) == (share is not None)
         if share is not None:
-            assert queried[0].rho_units == budget.share(share * kmeans_tuning.SELECTION_SHARE)
+            rest = share * (1.0 - kmeans_tuning.LOAD_MEAN_SHARE)
+            assert queried[0].rho_units == budget.share(rest * kmeans_tuning.SELECTION_SHARE)
             rho = queried[0].rho_units / accounting.RHO_UNITS
             assert 1.0 / (2.0 * foreseen[-1] ** 2) == pytest.approx(rho)
 

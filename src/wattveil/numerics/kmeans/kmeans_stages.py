@@ -2,7 +2,7 @@
 
 Post-processing of released numbers, in the order of the algorithm:
 
-1. `make_codebook`: cells at public shapes and released size levels;
+1. `codebooks`: cells at public shapes and released size levels;
 2. `coarse_stage`: counts and centres of these cells, filtered over a few queries;
 3. `population_mean_stage`: with little signal, the mean of all customers as one more cluster;
 4. `refining_stage`: private Lloyd steps around the K merged clusters (`cluster_merge`);
@@ -32,7 +32,6 @@ from wattveil.numerics.kmeans import kmeans_tuning
 from wattveil.numerics.kmeans.kmeans_tuning import Tuning
 from wattveil.numerics.load_basis import harmonics
 from wattveil.numerics.segment_support import distinguishable_curves
-from wattveil.numerics.size_distribution import SizeLevels
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -152,32 +151,6 @@ def _shell_quantile(counts: Floats, shells: tuple[float, ...], quantile: float) 
 
 _SHORTEST = 0.3
 """Minimum norm, in the working coordinates, of a shape that is scaled to unit norm."""
-_CONFIRM_ABOVE = 1.8
-"""Log standard deviations above the median from which the coarse stage must confirm a level."""
-_CONFIRMED = 2.5
-"""Standard deviations of a count that confirm it."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Codebook:
-    """Coarse cells, and the size level of each."""
-
-    cells: Cells
-    level: Floats
-    unconfirmed: Floats
-    """Size levels that the coarse stage must confirm."""
-
-    def confirmed(self, observed: Cells) -> Cells:
-        """Return the cells after the coarse stage, those of unconfirmed levels emptied.
-
-        An empty level far above the bulk would occupy a cluster of its own.
-        """
-        counts = observed.counts.copy()
-        for level in self.unconfirmed:
-            here = self.level == level
-            if counts[here].sum() < _CONFIRMED * np.sqrt(observed.counts_variance[here].sum()):
-                counts[here] = 0.0
-        return replace(observed, counts=counts)
 
 
 def full_length(shapes: Floats) -> Floats:
@@ -185,62 +158,6 @@ def full_length(shapes: Floats) -> Floats:
     lengths = np.linalg.norm(shapes, axis=1, keepdims=True)
     scaled: Floats = shapes / np.maximum(lengths, _SHORTEST)
     return scaled
-
-
-def shapes_per_level(tuning: Tuning, sizes: SizeLevels) -> list[int]:
-    """Return the number of library shapes at each size level, from small to large."""
-    if sizes.levels.size == 1:
-        return [tuning.cells_normalised]
-    low, inner, top = tuning.cells_per_level
-    return [low, *[inner] * (sizes.levels.size - 2), top]
-
-
-def make_codebook(shapes: Floats, sizes: SizeLevels, tuning: Tuning) -> Codebook:
-    """Return one cell for each shape (in working coordinates) and size level.
-
-    The prior distributes the customers of a level evenly over its shapes.
-    """
-    shapes = full_length(shapes)
-    numbers = np.minimum(shapes_per_level(tuning, sizes), len(shapes))
-    level = np.repeat(sizes.levels, numbers)
-    expected = np.repeat(sizes.customers / numbers, numbers)
-    return Codebook(
-        cells=start_cells(
-            level[:, None] * np.concatenate([shapes[:number] for number in numbers]),
-            kmeans_tuning.CELL_RADIUS * level,
-            expected,
-            counts_std=kmeans_tuning.COUNT_PRIOR * expected,
-            spread=kmeans_tuning.LIBRARY_SPREAD,
-        ),
-        level=level,
-        unconfirmed=sizes.levels[1:][
-            sizes.levels[1:] > np.exp(sizes.log_median + _CONFIRM_ABOVE * sizes.log_std)
-        ],
-    )
-
-
-def centred_codebook(shapes: Floats, mean: Cells, sizes: SizeLevels, n_clusters: int) -> Codebook:
-    """Return cells around the population mean of shapes that are alike, and at library shapes.
-
-    With m the mean, l_i the library shapes and l their mean, the cells are m, m + s (l_i - l) and
-    l_i: offsets that are typical of load, at the scale s by which alike customers differ.
-    """
-    (size,) = sizes.levels
-    number = max(kmeans_tuning.CENTRED_SHAPES, n_clusters)
-    library = size * full_length(shapes[:number])
-    around = kmeans_tuning.CENTRED_SCALE * (library - library.mean(axis=0))
-    centres = np.vstack([mean.centres, mean.centres + around, library])
-    radii = np.full(len(centres), kmeans_tuning.CENTRED_RADIUS * size)
-    radii[-len(library) :] = kmeans_tuning.LIBRARY_RADIUS * size
-    expected = np.full(len(centres), sizes.total / len(centres))
-    cells = start_cells(
-        centres,
-        radii,
-        expected,
-        counts_std=kmeans_tuning.COUNT_PRIOR * expected,
-        spread=kmeans_tuning.LIBRARY_SPREAD,
-    )
-    return Codebook(cells=cells, level=np.full(len(centres), size), unconfirmed=np.empty(0))
 
 
 _COMMON_SHAPES = 12
@@ -368,12 +285,12 @@ def population_mean_stage(
     units: int,
     is_shape: bool,
 ) -> tuple[Cells, bool]:
-    """Return the cell of all customers around their mean, and whether they differ widely.
+    """Return the cell of all customers around their mean, and whether their shapes differ widely.
 
     The radii of the queries decrease. Of shapes, the last one counts the customers far from the
-    mean; sizes always differ widely.
+    mean.
     """
-    is_wide = not is_shape
+    is_wide = False
     for step, of_step in enumerate(kmeans_tuning.split_units(units, len(radii))):
         radius = radii[step] * size
         mean = replace(mean, radii=np.array([radius]))

@@ -56,7 +56,8 @@ def dropped_variance(cells: Cells, n_slots: int, *, is_shape: bool) -> Floats:
 
 
 def _lengths(cells: Cells) -> Floats:
-    return np.maximum(np.linalg.norm(cells.centres, axis=1, keepdims=True), 1e-12)
+    lengths: Floats = np.maximum(np.linalg.norm(cells.centres, axis=1, keepdims=True), 1e-12)
+    return lengths
 
 
 def _prior(n_coordinates: int, *, is_shape: bool) -> tuple[Floats, Floats]:

@@ -46,7 +46,8 @@ def principal_of(ledger: Ledger, person: Identity) -> Principal | None:
             row = _find(connection, person)
     if row is None or row.disabled_at is not None:
         return None
-    return Principal(row.name, PrincipalKind(row.kind), token_id=0)
+    # A JWT is checked with each request, and never known without a query.
+    return Principal(row.name, PrincipalKind(row.kind), token_id=0, expires_at=datetime.now(UTC))
 
 
 def session_token(ledger: Ledger, signed_in: Principal) -> Principal:
@@ -55,9 +56,10 @@ def session_token(ledger: Ledger, signed_in: Principal) -> Principal:
     So sessions of all principals are ended in the same way: by revoking their token.
     """
 
+    until = datetime.now(UTC) + timedelta(hours=_SESSION_HOURS)
+
     def write(transaction: LedgerTransaction) -> int:
         owner = select(principal.c.id).where(principal.c.name == signed_in.name)
-        until = datetime.now(UTC) + timedelta(hours=_SESSION_HOURS)
         row = insert(token).values(
             principal_id=transaction.connection.execute(owner).scalar_one(),
             sha256=sha256(random_secret()),
@@ -66,7 +68,7 @@ def session_token(ledger: Ledger, signed_in: Principal) -> Principal:
         )
         return int(transaction.connection.execute(row.returning(token.c.id)).scalar_one())
 
-    return Principal(signed_in.name, signed_in.kind, ledger.write(write))
+    return Principal(signed_in.name, signed_in.kind, ledger.write(write), until)
 
 
 def _admit(transaction: LedgerTransaction, person: Identity) -> str:

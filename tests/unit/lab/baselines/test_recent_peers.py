@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.cluster import KMeans
 
 from tests.baseline_transcripts import Recorded
 from wattveil.arrays import Floats
@@ -229,6 +230,21 @@ def test_weighted_means_repeat_what_is_there() -> None:
     many = np.array([[0.0], [0.1], [5.0], [5.1]])
     found = np.sort(weighted_means(many, np.array([3.0, 1.0, 1.0, 1.0]), 2, generator).ravel())
     assert found == pytest.approx([0.025, 5.05])
+
+
+def test_weighted_means_are_those_of_scikit_learn() -> None:
+    """The weighted cost is that of scikit-learn's K-means; a heavy point is a centroid's place."""
+    generator = np.random.default_rng(0)
+    for size in (8, 40, 200):
+        points, weights = generator.standard_normal((size, 5)), generator.exponential(size=size)
+        peer = KMeans(4, n_init=10, random_state=0).fit(points, sample_weight=weights)
+        found = weighted_means(points, weights, 4, generator)
+        apart = np.square(points[:, None] - found).sum(axis=2).min(axis=1)
+        assert apart @ weights < 1.05 * peer.inertia_
+    points, weights = generator.standard_normal((50, 5)), np.ones(50)
+    weights[7] = 1e9
+    found = weighted_means(points, weights, 4, generator)
+    assert np.abs(found - points[7]).max(axis=1).min() < 1e-4
 
 
 def test_a_split_has_its_sensitivity() -> None:

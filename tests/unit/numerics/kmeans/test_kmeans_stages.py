@@ -10,12 +10,11 @@ from scipy import stats
 from wattveil.numerics.kmeans import kmeans_stages as filtering
 from wattveil.numerics.kmeans import kmeans_tuning
 from wattveil.numerics.kmeans.cluster_merge import local_optima
+from wattveil.numerics.kmeans.codebooks import make_codebook, shapes_per_level
 from wattveil.numerics.kmeans.kmeans_stages import (
     Cells,
     Statistics,
     count_distinguishable,
-    make_codebook,
-    shapes_per_level,
     shrink_together,
     start_cells,
     update,

@@ -172,8 +172,9 @@ def test_steps_are_charged_where_there_is_little_signal(epsilon: float) -> None:
     before = [one.rho_units for one in km.spends_ if one.tag in {"number of customers", "sizes"}]
     left = sum(one.rho_units for one in km.spends_) - sum(before)
     counted = max(float(draws[0].noisy[0]) * STEP, 1.0)
-    share = kmeans_tuning.population_mean_share(counted * gaussian_s(epsilon=epsilon, delta=1e-6))
-    assert len(of_middle) == (2 * 3 if share > 0.0 else 0)
+    signal = counted * gaussian_s(epsilon=epsilon, delta=1e-6)
+    share, radii = kmeans_tuning.mean_steps(signal, n_clusters=3, is_shape=False)
+    assert len(of_middle) == (2 * len(radii) if share > 0.0 else 0)
     assert sum(of_middle) / left == pytest.approx(share, rel=0.01)
     assert len(km.cluster_centers_) == 3
 
@@ -203,7 +204,7 @@ def test_stage_goes_where_the_customers_are() -> None:
     radii = kmeans_tuning.POPULATION_MEAN_RADII
     stage = partial(population_mean_stage, query, radii=radii, size=0.5, colour=np.ones(3))
     found, is_wide = stage(initial, units=3_000_001, is_shape=False)
-    assert is_wide  # sizes differ
+    assert not is_wide  # of shapes alone
     assert found.counts[0] == pytest.approx(500.0)
     assert found.centres[0] == pytest.approx(target, abs=1e-6)
     lengths, units = zip(*queried, strict=True)

@@ -8,18 +8,18 @@ import pytest
 
 from wattveil.arrays import Floats
 from wattveil.numerics.kmeans import kmeans_tuning
+from wattveil.numerics.kmeans.codebooks import load_codebook, shape_codebook
 from wattveil.numerics.kmeans.kmeans_stages import (
     Cells,
     Statistics,
     Steps,
-    centred_codebook,
     population_mean_stage,
     prior_population_mean,
     start_cells,
 )
 from wattveil.numerics.kmeans.rough_coordinates import dropped_variance, pool_rough
 from wattveil.numerics.load_basis import public_basis, shape_library
-from wattveil.numerics.size_distribution import one_level
+from wattveil.numerics.size_distribution import SizeLevels, one_level
 from wattveil.release.kmeans import PrivateKMeans
 
 R, K = 13, 4
@@ -41,7 +41,7 @@ def mean_of_shapes() -> Cells:
 def test_centred_codebook_has_the_mean_and_offsets_around_it(n_clusters: int) -> None:
     """Then library shapes, each half of the same number."""
     mean, number = mean_of_shapes(), max(kmeans_tuning.CENTRED_SHAPES, n_clusters)
-    cells = centred_codebook(shapes(), mean, one_level(0.97, 500.0), n_clusters).cells
+    cells = shape_codebook(shapes(), mean, one_level(0.97, 500.0), n_clusters).cells
     assert len(cells.centres) == 2 * number + 1
     assert cells.centres[0] == pytest.approx(mean.centres[0])
     around, library = cells.centres[1 : number + 1], cells.centres[number + 1 :]
@@ -53,6 +53,33 @@ def test_centred_codebook_has_the_mean_and_offsets_around_it(n_clusters: int) ->
     assert set(cells.radii[: number + 1]) == {kmeans_tuning.CENTRED_RADIUS * 0.97}
     assert set(cells.radii[number + 1 :]) == {kmeans_tuning.LIBRARY_RADIUS * 0.97}
     assert cells.counts.sum() == pytest.approx(500.0)
+
+
+def test_load_codebook_repeats_the_direction_of_the_mean_at_every_size() -> None:
+    """Beside library shapes and offsets, each level with its own number."""
+    mean, levels = mean_of_shapes(), np.array([1.0, 2.0, 4.0])
+    sizes = SizeLevels(
+        levels=levels,
+        customers=np.array([200.0, 200.0, 100.0]),
+        log_median=0.0,
+        log_std=0.4,
+        total=500.0,
+    )
+    codebook = load_codebook(shapes(), mean, sizes, 6)
+    library, offsets = kmeans_tuning.centred_load_cells(6)
+    direction = mean.centres[0] / np.linalg.norm(mean.centres[0])
+    for place, level in enumerate(levels):
+        here = codebook.cells.centres[codebook.level == level]
+        assert len(here) == library[place] + 1 + offsets[place]
+        assert here[library[place]] == pytest.approx(level * direction)
+        apart = here[-1] - here[-2]
+        unit = shapes() / np.linalg.norm(shapes(), axis=1, keepdims=True)
+        between = unit[offsets[place] - 1] - unit[offsets[place] - 2]
+        assert apart == pytest.approx(kmeans_tuning.LOAD_SCALE * level * between)
+        counts = codebook.cells.counts[codebook.level == level]
+        assert counts.sum() == pytest.approx(sizes.customers[place])
+    assert codebook.cells.radii == pytest.approx(kmeans_tuning.LOAD_RADIUS * codebook.level)
+    assert codebook.unconfirmed.tolist() == [4.0]  # above exp(1.8 * 0.4)
 
 
 @pytest.mark.parametrize(("far", "is_wide"), [(20.0, False), (85.0, False), (95.0, True)])
