@@ -24,6 +24,7 @@ from wattveil.numerics.series.period_filter import (
     Observed,
     Posterior,
     filter_periods,
+    joined,
 )
 from wattveil.numerics.series.strategy import Strategy, has_trend, slope_weights
 
@@ -113,7 +114,7 @@ def smooth_counts(
         periods_per_year=counts.periods_per_year,
         changes=COUNT_CHANGES,
     )
-    return _joined(found)
+    return joined(found)
 
 
 class PeriodMeans(NamedTuple):
@@ -163,18 +164,11 @@ def smooth_means(
         for part in coordinates
     ]
     seen = np.pad(series.released, (0, ahead))
-    return _joined(filter_periods(blocks, seen=seen, periods_per_year=series.periods_per_year))
+    return joined(filter_periods(blocks, seen=seen, periods_per_year=series.periods_per_year))
 
 
 def _relative(variance: Floats, scale: Floats) -> float:
     return float(variance.mean() / np.square(scale).mean())
-
-
-def _joined(parts: list[Posterior]) -> Posterior:
-    return Posterior(
-        mean=np.concatenate([part.mean for part in parts]),
-        covariance=np.concatenate([part.covariance for part in parts]),
-    )
 
 
 class Levels(NamedTuple):
