@@ -17,6 +17,8 @@ import argparse
 import math
 import warnings
 from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -81,10 +83,10 @@ def main() -> None:
     measure = segments_run if options.what == "segments" else load_run
     found: dict[float, Figures] = {epsilon: defaultdict(list) for epsilon in options.epsilon}
     for run in range(options.runs):
-        load_kw, groups, per_year = population(homes, options, run)
+        data = population(homes, options, run)
         for epsilon, figures in found.items():
             rng = np.random.default_rng([202, run])
-            measure((load_kw, groups, per_year), epsilon, rng, figures)
+            measure(data, epsilon, rng, figures)
             report = segment_line if options.what == "segments" else load_line
             cell = f"{options.what} {options.customers or 'London'} epsilon {epsilon:g}"
             print(f"{cell} runs {run + 1}: {report(figures)}", flush=True)  # noqa: T201
@@ -99,13 +101,26 @@ def stored_homes(path: Path) -> HomeMonths:
         return HomeMonths(**{name: stored[name] for name in stored.files})
 
 
-def population(
-    homes: HomeMonths | None, options: argparse.Namespace, run: int
-) -> tuple[Floats, Ints, int]:
-    """Return load (customers, periods, 24), groups, and periods per year."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Population:
+    """Customers over periods."""
+
+    load_kw: Floats
+    """(customers, periods, 24)"""
+    groups: Ints
+    per_year: int
+
+    @cached_property
+    def exact(self) -> list[tuple[float, Floats]]:
+        """Exact K-means of each period, the same for every epsilon."""
+        return exact_clusters(self.load_kw)
+
+
+def population(homes: HomeMonths | None, options: argparse.Namespace, run: int) -> Population:
+    """Return the customers of a run."""
     if homes is None:
         months = london_home_months()
-        return months, np.zeros(len(months), dtype=np.int64), 12
+        return Population(load_kw=months, groups=np.zeros(len(months), dtype=np.int64), per_year=12)
     drawn = simulate_series(
         homes,
         customers=options.customers,
@@ -116,7 +131,11 @@ def population(
     # Two per cent work at night: too few for a group of their own among 1,400.
     names = [name for name in drawn.levels if name != "night_shift"]
     place = [names.index(name if name in names else "retired") for name in drawn.levels]
-    return drawn.load_kw, np.array(place)[drawn.groups], drawn.periods_per_year
+    return Population(
+        load_kw=drawn.load_kw,
+        groups=np.array(place)[drawn.groups],
+        per_year=drawn.periods_per_year,
+    )
 
 
 def rho_of(epsilon: float) -> float:
@@ -221,11 +240,9 @@ class LoadRun:
         )
 
 
-def load_run(
-    data: tuple[Floats, Ints, int], epsilon: float, rng: np.random.Generator, figures: Figures
-) -> None:
+def load_run(data: Population, epsilon: float, rng: np.random.Generator, figures: Figures) -> None:
     """Add the figures of one run."""
-    load_kw, groups, per_year = data
+    load_kw, groups, per_year = data.load_kw, data.groups, data.per_year
     n_groups, horizon, rho = int(groups.max()) + 1, load_kw.shape[1], rho_of(epsilon)
     truth = np.array([np.nanmean(load_kw[groups == group], axis=0) for group in range(n_groups)])
     numbers = np.array(
@@ -352,13 +369,13 @@ def load_line(figures: Figures) -> str:
 
 
 def segments_run(
-    data: tuple[Floats, Ints, int], epsilon: float, rng: np.random.Generator, figures: Figures
+    data: Population, epsilon: float, rng: np.random.Generator, figures: Figures
 ) -> None:
     """Add the figures of one run."""
-    load_kw, _, per_year = data
+    load_kw, per_year = data.load_kw, data.per_year
     horizon, rho = load_kw.shape[1], rho_of(epsilon)
     here = np.isfinite(load_kw[:, :, 0])
-    exact = exact_clusters(load_kw)
+    exact = data.exact
     shapes = [unit_rows(load_kw[here[:, t], t]) for t in range(horizon)]
     private = {"n_clusters": N_CLUSTERS, "delta": DELTA, "normalise": True}
     alone = [

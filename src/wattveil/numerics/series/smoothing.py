@@ -34,7 +34,7 @@ _PRIOR_VARIANCE = 4.0
 """Factor of the variance of the first estimate: its errors stay in every later period."""
 _FEWEST = 3.0
 """Smallest number of customers that a mean is divided by."""
-_WIDTH = 1.1
+_WIDTH = 1.2
 """Factor of the filter's standard errors, for what is chosen by noisy numbers: radii, changes."""
 _CORRECTED = 0.5
 """Mean of what clipping takes from a level, in its standard deviations around 0."""
