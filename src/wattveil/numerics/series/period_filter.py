@@ -144,6 +144,14 @@ def filter_periods(
     return parts
 
 
+def joined(parts: Sequence[Posterior]) -> Posterior:
+    """Return the numbers of several posteriors as one."""
+    return Posterior(
+        mean=np.concatenate([part.mean for part in parts]),
+        covariance=np.concatenate([part.covariance for part in parts]),
+    )
+
+
 class _Diagonal(NamedTuple):
     """A block in the coordinates in which observations are independent, for each candidate."""
 

@@ -24,6 +24,7 @@ from wattveil.numerics.series.period_filter import (
     Observed,
     Posterior,
     filter_periods,
+    joined,
 )
 from wattveil.numerics.series.strategy import Strategy, has_trend, slope_weights
 
@@ -36,7 +37,7 @@ _FEWEST = 3.0
 _CORRECTED = 0.5
 """Mean of what clipping takes from a level, in its standard deviations around 0."""
 _BAND = 1.96
-_POWER = 1.96 + 0.84
+VISIBLE = 1.96 + 0.84
 """Standard errors of a change that is found in 80 % of all releases, at 5 % false positives."""
 
 
@@ -113,7 +114,7 @@ def smooth_counts(
         periods_per_year=counts.periods_per_year,
         changes=COUNT_CHANGES,
     )
-    return _joined(found)
+    return joined(found)
 
 
 class PeriodMeans(NamedTuple):
@@ -148,7 +149,7 @@ def smooth_means(
     The level of a group, coordinate 0, has a prior variance of its own.
     """
     observed = period_means(series, customers=customers)
-    scale = _SIZE * np.outer(first.typical_kw, calendar.spectrum / calendar.colour)
+    scale = coordinate_sizes(first.typical_kw, calendar)
     coordinates = [slice(0, 1), slice(1, None)]
     blocks = [
         Observed(
@@ -163,18 +164,16 @@ def smooth_means(
         for part in coordinates
     ]
     seen = np.pad(series.released, (0, ahead))
-    return _joined(filter_periods(blocks, seen=seen, periods_per_year=series.periods_per_year))
+    return joined(filter_periods(blocks, seen=seen, periods_per_year=series.periods_per_year))
+
+
+def coordinate_sizes(typical_kw: Floats, calendar: Calendar) -> Floats:
+    """Return the public size (G, r) of each coordinate of the mean curves, in colour."""
+    return _SIZE * np.outer(typical_kw, calendar.spectrum / calendar.colour)
 
 
 def _relative(variance: Floats, scale: Floats) -> float:
     return float(variance.mean() / np.square(scale).mean())
-
-
-def _joined(parts: list[Posterior]) -> Posterior:
-    return Posterior(
-        mean=np.concatenate([part.mean for part in parts]),
-        covariance=np.concatenate([part.covariance for part in parts]),
-    )
 
 
 class Levels(NamedTuple):
@@ -215,7 +214,7 @@ class Trend(NamedTuple):
     @property
     def smallest_visible(self) -> Floats:
         """(G,): change per year that is found in 80 % of all releases, at 5 % false positives."""
-        return _POWER * self.std
+        return VISIBLE * self.std
 
 
 def trend(
