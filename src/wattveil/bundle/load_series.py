@@ -1,14 +1,12 @@
 """Series of periods in Python: begin, plan, add a period, read the result, erase, close, verify."""
 
 import json
-import math
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from wattveil.bundle.series_bundle import (
@@ -27,17 +25,14 @@ from wattveil.declaration import to_plain
 from wattveil.engines.series_folder import DECLARATION, SeriesFolder, period_folder
 from wattveil.engines.series_rows import customer_names, without_records
 from wattveil.errors import InvalidFileError, InvalidParameterError
-from wattveil.numerics.series.strategy import has_trend, slope_weights
+from wattveil.numerics.series.planning import plan_load, sums_rho
 from wattveil.privacy.accounting import RHO_UNITS
 from wattveil.profiles import Profiles, Split
-from wattveil.release.load_series import LOAD, ReleasedSeries, release_load_period
+from wattveil.release.load_series import LOAD, ReleasedSeries, day_calendar, release_load_period
 from wattveil.web.results import Result, ResultTable
 
 CLOSED = "closed.json"
-_RADIUS = 2.0
-"""Expected radius in typical sizes of a customer."""
-_VISIBLE = 2.8
-"""Standard errors of a change that is found in 80 % of all releases."""
+_PLANNED_SLOTS = 24
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,15 +40,15 @@ class SeriesPlan(Result):
     """Expected accuracy of a series, from public numbers. It uses no data and costs nothing."""
 
     customers: tuple[int, ...]
-    level_std_kw: tuple[float, ...]
-    """Standard error of the mean load of a group of so many customers, by noise, unfiltered."""
+    level_error: tuple[float, ...]
+    """Relative error of the mean day of a group of so many customers, in the last period."""
     visible_kw_per_year: tuple[float, ...]
-    """Change per year that would be found in 80 % of all series; NaN below two years."""
+    """Change per year that would be found in 80 % of all series; infinite below two years."""
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         columns = {
             "customers": self.customers,
-            "level_std_kw": self.level_std_kw,
+            "level_error": self.level_error,
             "visible_kw_per_year": self.visible_kw_per_year,
         }
         return {"plan": lambda: ResultTable(columns, ("customers",))}
@@ -148,19 +143,22 @@ class LoadSeries:
         """Return the expected accuracy for groups of so many customers; nothing is spent."""
         design = self.request.design
         groups = customers or (max(self.request.customers // len(design.groups), 1),)
-        rho = design.rho_units[LOAD] / RHO_UNITS
-        feedback = design.loads.feedback
-        in_radii = np.sqrt(np.square(feedback).sum(axis=1).mean() / (2.0 * rho))
-        slope = math.nan
-        span = {"horizon": design.horizon, "periods_per_year": design.periods_per_year}
-        if has_trend(**span):
-            of_slope = slope_weights(**span) @ feedback
-            slope = float(np.linalg.norm(of_slope)) / math.sqrt(2.0 * rho)
-        radius = _RADIUS * self.request.typical_kw
+        rho = design.rho_units[LOAD] / RHO_UNITS / sums_rho(1.0)
+        found = [
+            plan_load(
+                strategy=design.loads,
+                periods_per_year=design.periods_per_year,
+                rho=rho,
+                customers=one,
+                typical_kw=self.request.typical_kw,
+                calendar=day_calendar(_PLANNED_SLOTS),
+            )
+            for one in groups
+        ]
         return SeriesPlan(
             customers=groups,
-            level_std_kw=tuple(float(radius * in_radii / one) for one in groups),
-            visible_kw_per_year=tuple(_VISIBLE * radius * slope / one for one in groups),
+            level_error=tuple(float(one.level_error[-1]) for one in found),
+            visible_kw_per_year=tuple(one.smallest_visible_kw for one in found),
         )
 
     def add(

@@ -1,6 +1,7 @@
 """The commands of `wattveil series`: months or quarters under one budget."""
 
 import json
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -196,14 +197,13 @@ def verify(
 
 
 def _show_plan(console: Console, found: SeriesPlan) -> None:
-    head = ("customers of a group", "standard error of its mean", "smallest visible change")
+    head = ("customers of a group", "error of its mean day", "smallest visible change")
     table = Table(*head, title="Expected, from public numbers", title_justify="left")
     for row in found.to_arrow().to_pylist():
         slope = row["visible_kw_per_year"]
-        seen = "no trend below two years" if slope != slope else f"{slope:.4f} kW per year"  # noqa: PLR0124 - NaN
-        table.add_row(f"{row['customers']:,}", f"{row['level_std_kw']:.4f} kW", seen)
+        seen = f"{slope:.4f} kW per year" if math.isfinite(slope) else "no trend below two years"
+        table.add_row(f"{row['customers']:,}", f"{100.0 * row['level_error']:.1f} %", seen)
     console.print(table)
-    console.print("By noise alone: the filter over periods lowers it, clipping adds to it.")
 
 
 def _show_result(console: Console, result: SeriesResult) -> None:
