@@ -53,7 +53,7 @@ def london_months() -> Floats:
 
 def london_home_months(*, min_days: int = 15) -> Floats:
     """Return the mean day (homes, 12, 24) of 2013; NaN where a month has too few complete days."""
-    days, homes, dates = _days(LONDON)
+    days, homes, dates = complete_days(LONDON)
     _, home = np.unique(homes, return_inverse=True)
     month = dates.astype("datetime64[M]").astype(np.int64) % 12
     sums, counts = np.zeros((home.max() + 1, 12, N_HOURS)), np.zeros((home.max() + 1, 12, 1))

@@ -118,6 +118,7 @@ NOT_RELEASED = {"predict", "fit_predict", "comparable"}
 """Methods that return exact values, private to the caller."""
 
 EXITS = (
+    "wattveil.bundle.load_series.LoadSeries.add",
     "wattveil.bundle.produce.release_bundle",
     "wattveil.bundle.produce.release_products",
     "wattveil.products.product.PublicFacts.of",

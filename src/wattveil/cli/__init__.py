@@ -54,6 +54,11 @@ attack_app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Demonstrate attacks on your own profiles or on simulated homes.",
 )
+series_app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Publish every month or quarter under one privacy budget.",
+)
 
 
 _WITHOUT_RELEASES = (
@@ -153,6 +158,13 @@ _add(attack_app, "fifteen-fifteen", "cli.attack", "Recover one customer from two
 _add(attack_app, "filter", "cli.attack", "Filter white and coloured noise.")
 _add(attack_app, "copy", "cli.attack", "Search synthetic customers for real ones.")
 _add(attack_app, "solar", "cli.attack", "Find a home with solar panels.")
+_add(series_app, "init", "cli.series", "Begin a series: horizon, groups and one budget.")
+_add(series_app, "plan", "cli.series", "Show expected errors before anything is spent.")
+_add(series_app, "add", "cli.series", "Release the next period.")
+_add(series_app, "show", "cli.series", "Show levels, trends with bands, and what is left.")
+_add(series_app, "erase", "cli.series", "Delete customers from the private state.")
+_add(series_app, "close", "cli.series", "End a series and delete its private state.")
+_add(series_app, "verify", "cli.series", "Check all periods of a series, without the data.")
 _add(app, "reproduce", "cli.reproduce", "Reproduce the figures of the paper.")
 _add(app, "serve", "cli.serve", "Serve releases to analysts over HTTP, within budgets.")
 _add(admin_app, "token", "cli.admin", "Issue a token, with access to the data folder.")
@@ -172,4 +184,5 @@ _add(ledger_app, "export", "cli.admin", "Write every entry to a file that can be
 _add(ledger_app, "accept", "cli.admin", "Accept a database that has lost entries.")
 admin_app.add_typer(ledger_app, name="ledger")
 app.add_typer(attack_app, name="attack")
+app.add_typer(series_app, name="series")
 app.add_typer(admin_app, name="admin")

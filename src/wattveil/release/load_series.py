@@ -209,7 +209,7 @@ class ReleasedSeries:
 
     def counts(self, name: str, *, ahead: int = 0) -> Posterior:
         """Return the filtered numbers of customers by group over periods; post-processing."""
-        first = self._begun()
+        first = self.begun()
         prior, prior_std = first.estimate.customers, first.estimate.customers_std
         if name != MEMBERS:  # of a property nothing is known in advance
             prior, prior_std = 0.1 * prior, 0.3 * prior
@@ -232,12 +232,12 @@ class ReleasedSeries:
             sums=self._spread(np.array([one.sums for one in self.periods])),
             sums_std=self.periods[-1].sums_std,
             centres=self._spread(np.array([one.centres for one in self.periods])),
-            radii_kw=self._begun().radii.radii_kw,
+            radii_kw=self.begun().radii.radii_kw,
         )
 
     def means(self, *, ahead: int = 0) -> Posterior:
         """Return the filtered means of all groups and coordinates over periods."""
-        first = self._begun()
+        first = self.begun()
         customers = self.counts(MEMBERS, ahead=ahead).mean
         return smooth_means(
             self.sums(),
@@ -264,7 +264,8 @@ class ReleasedSeries:
         found[self.mask] = values
         return found
 
-    def _begun(self) -> FirstRelease:
+    def begun(self) -> FirstRelease:
+        """Return what period 1 released; refuse a series without one."""
         if self.first is None:
             raise InvalidParameterError("series", "with at least one released period", "none")
         return self.first

@@ -55,7 +55,6 @@ def session_token(ledger: Ledger, signed_in: Principal) -> Principal:
 
     So sessions of all principals are ended in the same way: by revoking their token.
     """
-
     until = datetime.now(UTC) + timedelta(hours=_SESSION_HOURS)
 
     def write(transaction: LedgerTransaction) -> int:

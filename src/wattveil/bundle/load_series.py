@@ -1,0 +1,263 @@
+"""Series of periods in Python: begin, plan, add a period, read the result, erase, close, verify."""
+
+import json
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from wattveil.bundle.series_bundle import (
+    Manifest,
+    build_manifest,
+    bundle_files,
+    manifest_sha256,
+    read_chain,
+    write_period,
+)
+from wattveil.bundle.series_request import SeriesRequest
+from wattveil.bundle.series_result import SeriesResult
+from wattveil.bundle.series_verify import verify_chain
+from wattveil.bundle.verify.verify_bundle import VerificationReport
+from wattveil.declaration import to_plain
+from wattveil.engines.series_folder import DECLARATION, SeriesFolder, period_folder
+from wattveil.engines.series_rows import customer_names, without_records
+from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.numerics.series.planning import plan_load, sums_rho
+from wattveil.privacy.accounting import RHO_UNITS
+from wattveil.profiles import Profiles, Split
+from wattveil.release.load_series import LOAD, ReleasedSeries, day_calendar, release_load_period
+from wattveil.web.results import Result, ResultTable
+
+CLOSED = "closed.json"
+_PLANNED_SLOTS = 24
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SeriesPlan(Result):
+    """Expected accuracy of a series, from public numbers. It uses no data and costs nothing."""
+
+    customers: tuple[int, ...]
+    level_error: tuple[float, ...]
+    """Relative error of the mean day of a group of so many customers, in the last period."""
+    visible_kw_per_year: tuple[float, ...]
+    """Change per year that would be found in 80 % of all series; infinite below two years."""
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        columns = {
+            "customers": self.customers,
+            "level_error": self.level_error,
+            "visible_kw_per_year": self.visible_kw_per_year,
+        }
+        return {"plan": lambda: ResultTable(columns, ("customers",))}
+
+
+class LoadSeries:
+    """Load by group, published every month or quarter under one privacy budget.
+
+    Parameters
+    ----------
+    folder : path
+        Folder of the series, which `begin` made.
+    secrets : path or None
+        Folder with the key and the high-water mark; None is the folder's name with ``.secrets``
+        added. Keep it apart from copies of the folder.
+
+    Examples
+    --------
+    >>> LoadSeries.begin(
+    ...     "series",
+    ...     epsilon=2.0,
+    ...     delta=1e-6,
+    ...     periods=20,
+    ...     first="2026-Q1",
+    ...     by="class",
+    ...     levels=("home", "shop"),
+    ... )  # doctest: +SKIP
+    >>> LoadSeries("series").add(profiles)  # doctest: +SKIP
+    """
+
+    def __init__(self, folder: str | Path, *, secrets: str | Path | None = None) -> None:
+        self.folder = Path(folder)
+        self.secrets = _secrets(self.folder, secrets)
+        path = self.folder / DECLARATION
+        try:
+            record = json.loads(path.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            expected = "a folder of `wattveil series init`"
+            raise InvalidFileError(self.folder, "folder", expected, None) from error
+        self.series_id = str(record["series"])
+        self.request = SeriesRequest.parse(record["request"])
+
+    @classmethod
+    def begin(
+        cls,
+        folder: str | Path,
+        request: SeriesRequest | None = None,
+        *,
+        secrets: str | Path | None = None,
+        encrypt: bool = False,
+        **choices: object,
+    ) -> "LoadSeries":
+        """Begin a series in a new folder; nothing is released.
+
+        Parameters
+        ----------
+        folder : path
+            New folder for declaration, periods and private state.
+        request : SeriesRequest or None
+            Public choices; or its fields as keywords.
+        secrets : path or None
+            New folder for the key and the high-water mark.
+        encrypt : bool
+            Encrypt the private state on disk.
+        """
+        own = SeriesRequest.model_validate(choices) if request is None else request
+        series = str(uuid.uuid4())
+        record = {"series": series, "request": to_plain(own)}
+        SeriesFolder.create(
+            Path(folder),
+            _secrets(Path(folder), secrets),
+            (json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode(),
+            series=series,
+            declaration_sha256=own.sha256,
+            manifest_sha256=own.sha256,
+            encrypted=encrypt,
+        )
+        return cls(folder, secrets=secrets)
+
+    @property
+    def bundles(self) -> tuple[Path, ...]:
+        """The bundles of the released periods, in order: for publication."""
+        return tuple(sorted((self.folder / "periods").iterdir()))
+
+    @property
+    def closed(self) -> str | None:
+        """Why the series was closed; None while it is open."""
+        path = self.folder / CLOSED
+        return str(json.loads(path.read_text("utf-8"))["reason"]) if path.exists() else None
+
+    def plan(self, *customers: int) -> SeriesPlan:
+        """Return the expected accuracy for groups of so many customers; nothing is spent."""
+        design = self.request.design
+        groups = customers or (max(self.request.customers // len(design.groups), 1),)
+        rho = design.rho_units[LOAD] / RHO_UNITS / sums_rho(1.0)
+        found = [
+            plan_load(
+                strategy=design.loads,
+                periods_per_year=design.periods_per_year,
+                rho=rho,
+                customers=one,
+                typical_kw=self.request.typical_kw,
+                calendar=day_calendar(_PLANNED_SLOTS),
+            )
+            for one in groups
+        ]
+        return SeriesPlan(
+            customers=groups,
+            level_error=tuple(float(one.level_error[-1]) for one in found),
+            visible_kw_per_year=tuple(one.smallest_visible_kw for one in found),
+        )
+
+    def add(
+        self,
+        profiles: Profiles,
+        *,
+        period: str | None = None,
+        key: Ed25519PrivateKey | None = None,
+    ) -> Path:
+        """Release the next period from the profiles of its customers; return its bundle.
+
+        Parameters
+        ----------
+        profiles : Profiles
+            Average day of each customer in this period, with the attributes that the series names.
+        period : str or None
+            Name of the period, such as 2026-Q3; None is the one after the last. Periods between are
+            skipped, which is a public decision.
+        key : private key or None
+            Signs the manifest.
+        """
+        self._check_open()
+        if profiles.grid.split is not Split.DAY or profiles.grid.closing_midnight:
+            raise InvalidParameterError("profiles", "of one average day", profiles.grid.split.value)
+        with SeriesFolder.open(self.folder, self.secrets) as folder:
+            manifests, past = self._past(folder)
+            last = past.released[-1] if past.periods else -1
+            place = last + 1 if period is None else self.request.period_of(period)
+            self.request.check_period(place, after=last)
+            pending = folder.begin()
+            released = release_load_period(
+                profiles.load_kw,
+                groups=profiles.attributes,
+                customer_ids=profiles.customer_ids,
+                past=past,
+                period=place,
+                state=pending,
+            )
+            previous = manifest_sha256(manifests[-1]) if manifests else self.request.sha256
+            manifest = build_manifest(
+                self.request, released, series=self.series_id, previous=previous
+            )
+            files = bundle_files(self.request, released, manifest)
+            written = write_period(pending.bundle, manifest, files, key=key)
+            pending.commit(period=place, manifest_sha256=manifest_sha256(written))
+        return period_folder(self.folder, place)
+
+    def result(self) -> SeriesResult:
+        """Return load, numbers of customers and trends over the released periods."""
+        released = read_chain(self.bundles)[1]
+        if released is None:
+            raise InvalidParameterError("series", "with at least one released period", "none")
+        return SeriesResult(request=self.request, released=released)
+
+    def erase(self, customer_ids: Iterable[str]) -> None:
+        """Delete what the state holds of these customers, except the odometers of their hashes.
+
+        A customer that returns under the same id does not start afresh.
+        """
+        self._check_open()
+        with SeriesFolder.open(self.folder, self.secrets) as folder:
+            names = customer_names(customer_ids, key=folder.key.names)
+            pending = folder.begin()
+            for kind in folder.head.files:
+                with pending.keeping(kind) as keep:
+                    for block in pending.blocks(kind):
+                        keep(without_records(block, names))
+            pending.commit(period=None, manifest_sha256=folder.head.manifest_sha256)
+
+    def close(self, reason: str) -> None:
+        """End the series and delete its private state; it can never be continued.
+
+        It needs neither the state nor the secrets: this is the way out when they are lost.
+        """
+        self._check_open()
+        record = {"series": self.series_id, "reason": reason, "periods": len(self.bundles)}
+        (self.folder / CLOSED).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        shutil.rmtree(self.folder / "private", ignore_errors=True)
+        shutil.rmtree(self.secrets, ignore_errors=True)
+
+    def verify(self, *, trusted: Ed25519PublicKey | None = None) -> VerificationReport:
+        """Check all bundles of the series, without the data."""
+        return verify_chain(self.bundles, trusted=trusted)
+
+    def _check_open(self) -> None:
+        if self.closed is not None:
+            raise InvalidParameterError("series", "open", f"closed: {self.closed}")
+
+    def _past(self, folder: SeriesFolder) -> tuple[list[Manifest], ReleasedSeries]:
+        """Return what was released before, which must be what the state belongs to."""
+        manifests, past = read_chain(self.bundles)
+        last = manifest_sha256(manifests[-1]) if manifests else self.request.sha256
+        if past is None:
+            past = ReleasedSeries(design=self.request.design)
+        if (past.released, last) != (folder.head.released, folder.head.manifest_sha256):
+            rule = "the bundles of all released periods, unchanged"
+            raise InvalidParameterError("periods", rule, "others")
+        return manifests, past
+
+
+def _secrets(folder: Path, secrets: str | Path | None) -> Path:
+    return folder.with_name(f"{folder.name}.secrets") if secrets is None else Path(secrets)

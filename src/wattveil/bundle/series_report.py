@@ -1,0 +1,124 @@
+"""Report of a series: small multiples over time, trends with bands, and what is left."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from wattveil.bundle.series_result import SeriesResult
+from wattveil.web.charts import TWO_SIDED_95, ReportFigure, add_band, colour, new_figure
+from wattveil.web.formatting import format_share
+from wattveil.web.pages import PageTable, render_file
+
+_MEAN = (
+    "Mean load of a customer by period, with 95 % bands of noise, clipping and the filter over"
+    " periods. The last point is new; earlier ones are revised by what was released since."
+)
+_DAY = (
+    "Mean day of the newest period and, thin, of the same period a year before where there is one."
+)
+
+
+def series_report(manifest: Mapping[str, Any], result: SeriesResult) -> str:
+    """Return the report of the newest period as a standalone page."""
+    accrued = manifest["accrued"]
+    share = int(accrued["rho_units"]) / int(accrued["of_rho_units"])
+    guarantee = manifest["guarantee"]
+    return render_file(
+        "series_report.html",
+        manifest=manifest,
+        facts=[
+            (f"{manifest['period']} of {manifest['periods']}", f"period {manifest['label']}"),
+            (guarantee["epsilon"], f"epsilon of all periods, at delta {guarantee['delta']}"),
+            (f"{float(accrued['epsilon']):.3g}", "epsilon of the periods so far"),
+            (format_share(1.0 - share, 0), "of the privacy cost (rho) left for later periods"),
+        ],
+        levels=[*_levels(result)],
+        days=[*_days(result)],
+        counts=[*_counts(result)],
+        trends=_trend_table(result),
+        has_trend=result.has_trend,
+        per_year=result.released.design.periods_per_year,
+    )
+
+
+def _levels(result: SeriesResult) -> Iterator[ReportFigure]:
+    """Yield the mean load of each group over periods."""
+    mean = result.load_kw.mean(axis=2)
+    std = np.sqrt(np.square(result.std_kw).mean(axis=2))
+    for place, group in enumerate(result.released.design.groups):
+        yield _over_periods(result, str(group), mean[place], std[place], place, "kW", _MEAN)
+
+
+def _counts(result: SeriesResult) -> Iterator[ReportFigure]:
+    """Yield the numbers of customers of each group over periods."""
+    for name in result.released.design.counted:
+        mean, std = result.customers(name)
+        for place, group in enumerate(result.released.design.groups):
+            title = f"{group}: {name}"
+            caption = "Numbers of customers with 95 % bands."
+            yield _over_periods(result, title, mean[place], std[place], place, "", caption)
+
+
+def _over_periods(  # noqa: PLR0917 - one chart
+    result: SeriesResult,
+    title: str,
+    mean: Any,  # noqa: ANN401 - arrays
+    std: Any,  # noqa: ANN401 - arrays
+    place: int,
+    unit: str,
+    caption: str,
+) -> ReportFigure:
+    figure = new_figure(height=180, legend=False)
+    along = list(range(mean.size))
+    low, high = mean - TWO_SIDED_95 * std, mean + TWO_SIDED_95 * std
+    add_band(figure, along, low, high, colour=colour(place))
+    style = {"color": colour(place)}
+    figure.add_scatter(x=along, y=mean, mode="lines+markers", line=style, name=title)
+    step = max(mean.size // 4, 1)
+    figure.update_xaxes(
+        tickvals=along[::step],
+        ticktext=list(result.periods[::step]),
+        range=[-0.2, max(mean.size - 1, 1) + 0.2],
+    )
+    figure.update_yaxes(title_text=unit)
+    last = f"{mean[-1]:.3g} ± {TWO_SIDED_95 * std[-1]:.2g} {unit}".rstrip()
+    return ReportFigure(title, figure, caption, alt=f"{title}, newest period: {last}")
+
+
+def _days(result: SeriesResult) -> Iterator[ReportFigure]:
+    """Yield the mean day of each group in the newest period."""
+    per_year = result.released.design.periods_per_year
+    for place, group in enumerate(result.released.design.groups):
+        figure = new_figure(height=180, legend=False)
+        curves, errors = result.load_kw[place], result.std_kw[place]
+        along = list(range(curves.shape[1]))
+        low = curves[-1] - TWO_SIDED_95 * errors[-1]
+        add_band(figure, along, low, curves[-1] + TWO_SIDED_95 * errors[-1], colour=colour(place))
+        figure.add_scatter(
+            x=along, y=curves[-1], mode="lines", line={"color": colour(place)}, name="newest"
+        )
+        if len(curves) > per_year:
+            style = {"color": colour(place), "dash": "dash", "width": 1}
+            figure.add_scatter(
+                x=along, y=curves[-1 - per_year], mode="lines", line=style, name="a year before"
+            )
+        figure.update_yaxes(title_text="kW")
+        figure.update_xaxes(title_text="slot of the day")
+        yield ReportFigure(str(group), figure, _DAY)
+
+
+def _trend_table(result: SeriesResult) -> PageTable:
+    """Return the change per year of each group, with its band and the smallest visible change."""
+    rows = []
+    for quantity, found in result.trends().items():
+        low, high = found.band
+        for place, group in enumerate(result.released.design.groups):
+            seen = (
+                "change" if low[place] > 0.0 or high[place] < 0.0 else "not distinguishable from 0"
+            )
+            band = f"{low[place]:+.4f} to {high[place]:+.4f}"
+            visible = f"{found.smallest_visible[place]:.4f}"
+            rows.append((quantity, str(group), f"{found.slope[place]:+.4f}", band, visible, seen))
+    head = ("load", "group", "kW per year", "95 % band", "smallest change that could be seen", "")
+    return PageTable("", head, rows, text_columns=(0, 1, 3, 5))

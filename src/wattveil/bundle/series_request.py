@@ -1,0 +1,131 @@
+"""Public choices of a series of periods, declared once."""
+
+import hashlib
+import re
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from wattveil import checks
+from wattveil.bundle.keys import canonical
+from wattveil.declaration import CommandLine, Declaration, Rule, to_plain
+from wattveil.errors import InvalidParameterError
+from wattveil.privacy.guarantee import global_guarantee
+from wattveil.products.public_estimate import rounded_customers, rounded_kw
+from wattveil.products.request import Delta, Epsilon, GroupName, Line
+from wattveil.release.load_series import MAX_PROPERTIES, SeriesDesign
+
+_PROPERTY = re.compile(r"[^=]+=.+")
+
+
+class Calendar(StrEnum):
+    """Length of a period."""
+
+    MONTH = "month"
+    QUARTER = "quarter"
+    YEAR = "year"
+
+    @property
+    def periods_per_year(self) -> int:
+        """Number of periods in a year."""
+        return {"month": 12, "quarter": 4, "year": 1}[self.value]
+
+
+def _property(text: str) -> str:
+    if not _PROPERTY.fullmatch(text):
+        raise ValueError(text)
+    return text
+
+
+class SeriesRequest(Declaration):
+    """What a series publishes in every period, and its privacy budget for all of them."""
+
+    epsilon: Epsilon
+    """Privacy loss of a customer over all periods together."""
+    delta: Delta
+    """Probability of a larger loss, over all periods together; far below 1/customers."""
+    periods: Annotated[int, Field(ge=2, le=240)]
+    """Number of periods of the horizon, T; it cannot be changed later."""
+    every: Calendar = Calendar.QUARTER
+    """Length of a period: month, quarter or year."""
+    first: str
+    """First period: 2026-01 for a month, 2026-Q1 for a quarter, 2026 for a year."""
+    by: Line | None = None
+    """Public attribute that divides customers into groups; None: one group of all customers."""
+    levels: tuple[GroupName, ...] = ()
+    """Public list of the groups to publish."""
+    counts: Annotated[
+        tuple[
+            Annotated[Line, AfterValidator(_property), Rule("attribute=value, such as car=yes")],
+            ...,
+        ],
+        Field(max_length=MAX_PROPERTIES),
+    ] = ()
+    """Properties, as attribute=value, whose customers are counted by group in every period."""
+    customers: Annotated[int, Field(ge=1, le=10**12), AfterValidator(rounded_customers)] = 1000
+    """Public estimate of the number of customers, for the plan; it is rounded."""
+    typical_kw: Annotated[float, Field(gt=0.0, le=1e6), AfterValidator(rounded_kw)] = 0.5
+    """Public estimate of the mean load of a customer in kW, for the plan; it is rounded."""
+    title: Annotated[Line, CommandLine(group="Texts")] = "Load by group over time"
+    """Title of the series."""
+    curator: Annotated[Line, CommandLine(group="Texts")] = "not stated"
+    """Organisation that holds the data and publishes the series."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        """Check the rules between fields."""
+        pattern = {"month": r"\d{4}-(0[1-9]|1[0-2])", "quarter": r"\d{4}-Q[1-4]", "year": r"\d{4}"}
+        if not re.fullmatch(pattern[self.every], self.first):
+            form = {"month": "2026-01", "quarter": "2026-Q1", "year": "2026"}[self.every]
+            raise InvalidParameterError("first", f"a {self.every} such as {form}", self.first)
+        if (self.by is None) != (not self.levels) or len(set(self.levels)) < len(self.levels):
+            rule = "given together with by, each level once"
+            raise InvalidParameterError("levels", rule, self.levels)
+        if len(set(self.counts)) < len(self.counts):
+            raise InvalidParameterError("counts", "given once each", self.counts)
+        return self
+
+    @property
+    def design(self) -> SeriesDesign:
+        """The design of the series that follows from the choices."""
+        pairs = (text.partition("=") for text in self.counts)
+        return SeriesDesign(
+            horizon=self.periods,
+            periods_per_year=self.every.periods_per_year,
+            guarantee=global_guarantee(epsilon=self.epsilon, delta=self.delta),
+            levels={} if self.by is None else {self.by: self.levels},
+            properties=tuple((attribute, value) for attribute, _, value in pairs),
+        )
+
+    @property
+    def sha256(self) -> str:
+        """Hash of all choices."""
+        return hashlib.sha256(canonical(to_plain(self))).hexdigest()
+
+    def label(self, period: int) -> str:
+        """Return the name of a period, counted from 0, such as 2026-Q1."""
+        per_year = self.every.periods_per_year
+        year, within = int(self.first[:4]), self.first[5:].removeprefix("Q")
+        place = year * per_year + (int(within) - 1 if within else 0) + period
+        year, part = divmod(place, per_year)
+        form = {"month": f"-{part + 1:02}", "quarter": f"-Q{part + 1}", "year": ""}[self.every]
+        return f"{year:04}{form}"
+
+    def period_of(self, label: str) -> int:
+        """Return the period with this name."""
+        names = [self.label(period) for period in range(self.periods)]
+        if label not in names:
+            rule = f"a period of the series, {names[0]} to {names[-1]}"
+            raise InvalidParameterError("period", rule, label)
+        return names.index(label)
+
+    def check_period(self, period: int, *, after: int) -> int:
+        """Accept a period within the horizon, later than the last released one."""
+        if period >= self.periods:
+            rule = f"within the horizon, which ended with {self.label(self.periods - 1)}"
+            raise InvalidParameterError("period", rule, self.label(period))
+        if period <= after:
+            rule = f"after {self.label(after)}, the last one that was released"
+            raise InvalidParameterError("period", rule, self.label(period))
+        return checks.integer("period", period, minimum=0)

@@ -1,0 +1,260 @@
+"""Tables of a series: levels with the revised past, numbers of customers, trends, and raw sums.
+
+Everything is computed from released numbers and public choices, so a reader of the bundles obtains
+the same tables.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from wattveil.arrays import Floats
+from wattveil.bundle.series_request import SeriesRequest
+from wattveil.numerics.series.smoothing import FirstEstimate, Trend, levels, period_means, trend
+from wattveil.numerics.series.strategy import has_trend
+from wattveil.privacy.guarantee import Guarantee, Spend
+from wattveil.release.load_series import (
+    LOAD,
+    MEMBERS,
+    FirstRelease,
+    LoadPeriod,
+    ReleasedSeries,
+    first_radii,
+)
+from wattveil.web.results import Result, ResultTable
+
+EVENING = (17, 21)
+"""Hours of the quantity `evening` of the trends."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SeriesResult(Result):
+    """Load by group over the periods released so far. Everything in it may be published."""
+
+    request: SeriesRequest
+    released: ReleasedSeries
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee of the whole series."""
+        return self.released.guarantee
+
+    @property
+    def periods(self) -> tuple[str, ...]:
+        """Names of all periods up to the last released one; skipped ones are interpolated."""
+        return tuple(self.request.label(place) for place in range(self.released.mask.size))
+
+    @cached_property
+    def _levels(self) -> tuple[Floats, Floats]:
+        first = self.released.begun()
+        found = levels(
+            self.released.means(), calendar=first.calendar, clipping=first.radii.level_clipping
+        )
+        return found.mean_kw, found.std_kw
+
+    @property
+    def load_kw(self) -> Floats:
+        """(groups, periods, slots): mean load; the past is revised by later periods."""
+        return self._levels[0]
+
+    @property
+    def std_kw(self) -> Floats:
+        """(groups, periods, slots): standard error."""
+        return self._levels[1]
+
+    def customers(self, name: str = MEMBERS) -> tuple[Floats, Floats]:
+        """Return numbers of customers, or of those with a property, and their standard errors."""
+        found = self.released.counts(name)
+        return found.mean, found.std
+
+    @property
+    def has_trend(self) -> bool:
+        """Whether there are two years of periods."""
+        design = self.released.design
+        horizon = self.released.mask.size
+        return has_trend(horizon=horizon, periods_per_year=design.periods_per_year)
+
+    def trends(self) -> Mapping[str, Trend]:
+        """Return the change per year of the mean load and of that of the evening, in kW.
+
+        Below two years there is none: it may be season.
+        """
+        if not self.has_trend:
+            return {}
+        first = self.released.begun()
+        customers = self.customers()[0]
+        means = period_means(self.released.sums(), customers=customers)
+        calendar = first.calendar
+        slots = np.arange(calendar.n_slots) * 24 / calendar.n_slots
+        evening = (slots >= EVENING[0]) & (slots < EVENING[1])
+        quantities = {"mean": np.ones(slots.size, dtype=np.bool_), "evening": evening}
+        curves = calendar.colour[:, None] * calendar.weights
+        return {
+            name: trend(
+                means,
+                released=self.released.mask,
+                periods_per_year=self.released.design.periods_per_year,
+                weights=curves[:, chosen].mean(axis=1),
+                clipping_kw=first.radii.trend_clipping_kw(customers[:, -1]),
+            )
+            for name, chosen in quantities.items()
+        }
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"load": self._load, "customers": self._customers, "trends": self._trends}
+
+    def _load(self) -> ResultTable:
+        groups = self.released.design.groups
+        shape = self.load_kw.shape
+        group, period, slot = (part.ravel() for part in np.indices(shape))
+        columns = {
+            "group": [groups[place] for place in group],
+            "period": [self.periods[place] for place in period],
+            "slot": slot,
+            "load_kw": self.load_kw.ravel(),
+            "std_kw": self.std_kw.ravel(),
+            "state": [self._state(int(place)) for place in period],
+        }
+        return ResultTable(columns, ("group", "period", "slot"))
+
+    def _state(self, period: int) -> str:
+        """Return how a period was obtained: new, revised by later ones, or skipped."""
+        if not self.released.mask[period]:
+            return "skipped"
+        return "new" if period == self.released.mask.size - 1 else "revised"
+
+    def _customers(self) -> ResultTable:
+        groups = self.released.design.groups
+        parts: list[dict[str, list[Any]]] = []
+        for name in self.released.design.counted:
+            mean, std = self.customers(name)
+            group, period = (part.ravel() for part in np.indices(mean.shape))
+            parts.append(
+                {
+                    "counted": [name] * mean.size,
+                    "group": [groups[place] for place in group],
+                    "period": [self.periods[place] for place in period],
+                    "customers": mean.ravel().tolist(),
+                    "customers_std": std.ravel().tolist(),
+                }
+            )
+        columns = {key: [one for part in parts for one in part[key]] for key in parts[0]}
+        return ResultTable(columns, ("counted", "group", "period"))
+
+    def _trends(self) -> ResultTable:
+        groups = self.released.design.groups
+        names = ("quantity", "group", "kw_per_year", "std", "smallest_visible_kw_per_year")
+        rows = [
+            (name, group, slope, std, visible)
+            for name, found in self.trends().items()
+            for group, slope, std, visible in zip(
+                groups, found.slope, found.std, found.smallest_visible, strict=True
+            )
+        ]
+        types: Sequence[Any] = (str, str, float, float, float)
+        columns = {
+            name: pa.array(
+                [row[place] for row in rows], pa.string() if kind is str else pa.float64()
+            )
+            for place, (name, kind) in enumerate(zip(names, types, strict=True))
+        }
+        return ResultTable(pa.table(columns), ("quantity", "group"))
+
+
+def raw_tables(released: ReleasedSeries) -> dict[str, pa.Table]:
+    """Return what the last period released, as drawn: from these all tables follow."""
+    last, first = released.periods[-1], released.begun()
+    groups = [str(one) for one in released.design.groups]
+    found = {
+        "sums": pa.table(
+            {
+                "group": np.repeat(groups, last.sums.shape[1]),
+                "coordinate": np.tile(np.arange(last.sums.shape[1]), len(groups)),
+                "centre_kw": last.centres.ravel(),
+                "sum": last.sums.ravel(),
+            }
+        ),
+        "counts": pa.table(
+            {
+                "counted": np.repeat([*last.members], len(groups)),
+                "group": np.tile(groups, len(last.members)),
+                "sum": np.concatenate([*last.members.values()]),
+            }
+        ),
+    }
+    if len(released.periods) > 1:
+        return found
+    estimate = first.estimate
+    by_group = {name: getattr(estimate, name) for name in _BY_GROUP}
+    return {
+        **found,
+        "first_means": pa.table(
+            {
+                "group": np.repeat(groups, estimate.mean.shape[1]),
+                "coordinate": np.tile(np.arange(estimate.mean.shape[1]), len(groups)),
+                "mean_kw": estimate.mean.ravel(),
+                "variance": estimate.variance.ravel(),
+            }
+        ),
+        "first_groups": pa.table({"group": groups, **by_group}),
+        "first_lengths": pa.table(
+            {"cell": np.arange(first.lengths.size), "customers": first.lengths}
+        ),
+    }
+
+
+_BY_GROUP = ("typical_kw", "customers", "customers_std")
+
+
+def read_period(
+    past: ReleasedSeries,
+    tables: Mapping[str, pa.Table],
+    *,
+    period: int,
+    spends: tuple[Spend, ...],
+) -> ReleasedSeries:
+    """Return the series with one more period, from its raw tables and charges."""
+    design = past.design
+    n_groups = len(design.groups)
+    sums = _column(tables["sums"], "sum").reshape(n_groups, -1)
+    counted = _column(tables["counts"], "sum").reshape(-1, n_groups)
+    std = {spend.tag: spend.drawn["scale"] * spend.drawn["step"] for spend in spends if spend.drawn}
+    released = LoadPeriod(
+        period=period,
+        centres=_column(tables["sums"], "centre_kw").reshape(n_groups, -1),
+        sums=sums,
+        sums_std=std[LOAD],
+        members=dict(zip(design.counted, counted, strict=True)),
+        members_std={name: std[name] for name in design.counted},
+        guarantee=design.guarantee,
+        spends=spends,
+    )
+    first = past.first or _read_first(past, tables, sums.shape[1], std["lengths of offsets"])
+    return ReleasedSeries(design=design, first=first, periods=(*past.periods, released))
+
+
+def _read_first(
+    past: ReleasedSeries, tables: Mapping[str, pa.Table], n_slots: int, lengths_std: float
+) -> FirstRelease:
+    n_groups = len(past.design.groups)
+    estimate = FirstEstimate(
+        mean=_column(tables["first_means"], "mean_kw").reshape(n_groups, -1),
+        variance=_column(tables["first_means"], "variance").reshape(n_groups, -1),
+        **{name: _column(tables["first_groups"], name) for name in _BY_GROUP},
+    )
+    lengths = _column(tables["first_lengths"], "customers")
+    return FirstRelease(
+        estimate=estimate,
+        n_slots=n_slots,
+        lengths=lengths,
+        lengths_std=lengths_std,
+        radii=first_radii(past.design, estimate, (lengths, lengths_std)),
+    )
+
+
+def _column(table: pa.Table, name: str) -> Floats:
+    return np.array(table[name].to_numpy(), dtype=np.float64)

@@ -1,0 +1,226 @@
+"""The commands of `wattveil series`: months or quarters under one budget."""
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from wattveil.bundle import keys
+from wattveil.bundle.load_series import LoadSeries, SeriesPlan
+from wattveil.bundle.series_request import SeriesRequest
+from wattveil.bundle.series_result import SeriesResult
+from wattveil.bundle.series_verify import verify_chain
+from wattveil.cli.bundles import show_report
+from wattveil.cli.model_options import model_options
+from wattveil.errors import InvalidParameterError
+from wattveil.profiles import Profiles
+from wattveil.terminal import plain, refusals, working
+from wattveil.web.charts import TWO_SIDED_95
+
+EPILOGS = {
+    "init": (
+        "Example: wattveil series init quarters --periods 20 --first 2026-Q1 --epsilon 2"
+        " --delta 1e-6 --by class --levels home,shop"
+    ),
+    "plan": "Example: wattveil series plan quarters --group-customers 10000",
+    "add": "Example: wattveil series add quarters profiles-2026-Q1.parquet",
+    "show": "Example: wattveil series show quarters",
+    "erase": "Example: wattveil series erase quarters ids.txt",
+    "close": "Example: wattveil series close quarters --reason 'end of the programme'",
+    "verify": "Example: wattveil series verify quarters/periods --key utility.key.pub",
+}
+
+Folder = Annotated[Path, typer.Argument(help="Folder of the series.")]
+Secrets = Annotated[
+    Path | None,
+    typer.Option(help="Folder with key and high-water mark; default: the folder's name.secrets."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+@model_options(common=("epsilon", "delta", "periods", "first"))
+def init(
+    context: typer.Context,
+    folder: Annotated[Path, typer.Argument(help="New folder for the series.")],
+    *,
+    request: SeriesRequest,
+    secrets: Secrets = None,
+    encrypt: Annotated[
+        bool, typer.Option("--encrypt", help="Encrypt the private state on disk.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Begin a series: fix horizon, calendar, groups and budget. Nothing is released."""
+    with refusals(context):
+        series = LoadSeries.begin(folder, request, secrets=secrets, encrypt=encrypt)
+    if as_json:
+        typer.echo(json.dumps({"series": series.series_id, "folder": str(folder)}))
+        return
+    console = Console()
+    console.print(f"Series of {request.periods} periods from {plain(request.first)} in {folder}.")
+    console.print(f"Keep {plain(str(series.secrets))} apart from copies of the folder.")
+    _show_plan(console, series.plan())
+
+
+def plan(
+    context: typer.Context,
+    folder: Folder,
+    *,
+    group_customers: Annotated[
+        list[int] | None, typer.Option(help="Public number of customers of a group; repeatable.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the expected error and the smallest change that could be seen; nothing is spent."""
+    with refusals(context):
+        found = LoadSeries(folder).plan(*(group_customers or ()))
+    if as_json:
+        typer.echo(json.dumps(found.to_arrow().to_pylist()))
+    else:
+        _show_plan(Console(), found)
+
+
+def add(
+    context: typer.Context,
+    folder: Folder,
+    profiles: Annotated[
+        str, typer.Argument(help="Parquet file of `wattveil profiles` for the period; private.")
+    ],
+    *,
+    period: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of the period, such as 2026-Q3; default: the one after the last. Periods"
+            " between are skipped."
+        ),
+    ] = None,
+    secrets: Secrets = None,
+    key: Annotated[
+        Path | None, typer.Option(help="Private key to sign with: `wattveil admin key`.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Release the next period: one bundle, whose privacy cost the series has reserved."""
+    console = Console(stderr=True)
+    with refusals(context), working(console) as started:
+        series = LoadSeries(folder, secrets=secrets)
+        signing = None if key is None else keys.read_key(key)
+        started("reading the profiles")
+        customers = Profiles.read_parquet(profiles)
+        started("releasing the period")
+        bundle = series.add(customers, period=period, key=signing)
+        result = series.result()
+    if as_json:
+        typer.echo(json.dumps({"bundle": str(bundle), "period": result.periods[-1]}))
+    else:
+        _show_result(Console(), result)
+        Console().print(f"Published: {plain(str(bundle))}")
+
+
+def show(context: typer.Context, folder: Folder, *, as_json: AsJson = False) -> None:
+    """Show the newest level of each group, trends with bands, and what is left."""
+    with refusals(context):
+        series = LoadSeries(folder)
+        result = series.result()
+    if as_json:
+        found = {name: result.to_arrow(name).to_pylist() for name in result.tables}
+        typer.echo(json.dumps(found))
+        return
+    _show_result(Console(), result)
+    if series.closed is not None:
+        Console().print(f"[yellow]Closed:[/] {plain(series.closed)}")
+
+
+def erase(
+    context: typer.Context,
+    folder: Folder,
+    ids: Annotated[Path, typer.Argument(help="Customer ids, one per line.")],
+    *,
+    secrets: Secrets = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete customers from the private state; keyed hashes and odometers stay."""
+    with refusals(context):
+        listed = [line.strip() for line in ids.read_text("utf-8").splitlines() if line.strip()]
+        LoadSeries(folder, secrets=secrets).erase(listed)
+    # How many of them were customers is private.
+    typer.echo(json.dumps({"erased": True}) if as_json else "Erased, where they were customers.")
+
+
+def close(
+    context: typer.Context,
+    folder: Folder,
+    *,
+    reason: Annotated[str, typer.Option(help="Public reason.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation prompt.")] = False,
+    secrets: Secrets = None,
+    as_json: AsJson = False,
+) -> None:
+    """End the series and delete its private state and secrets; it can never be continued."""
+    with refusals(context):
+        series = LoadSeries(folder, secrets=secrets)
+        if not yes:
+            typer.confirm("Delete the private state for ever?", abort=True)
+        series.close(reason)
+    typer.echo(json.dumps({"closed": reason}) if as_json else f"Closed: {plain(reason)}")
+
+
+def verify(
+    context: typer.Context,
+    bundles: Annotated[
+        Path, typer.Argument(help="Folder with the bundles of all periods, or of a series.")
+    ],
+    *,
+    key: Annotated[Path | None, typer.Option(help="Public key that must have signed.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check all periods of a series without the data: costs, chain, centres and every table."""
+    with refusals(context), working(Console(stderr=True)) as started:
+        trusted = None if key is None else keys.read_public_key(key)
+        within = bundles / "periods" if (bundles / "periods").is_dir() else bundles
+        if not within.is_dir():
+            raise InvalidParameterError("bundles", "a folder of bundles", str(bundles))
+        started("verifying")
+        report = verify_chain(
+            sorted(path for path in within.iterdir() if path.is_dir()), trusted=trusted
+        )
+    if as_json:
+        typer.echo(json.dumps(report.to_json(), indent=2))
+    else:
+        show_report(Console(), report)
+    if not report.accepted:
+        raise typer.Exit(1)
+
+
+def _show_plan(console: Console, found: SeriesPlan) -> None:
+    head = ("customers of a group", "error of its mean day", "smallest visible change")
+    table = Table(*head, title="Expected, from public numbers", title_justify="left")
+    for row in found.to_arrow().to_pylist():
+        slope = row["visible_kw_per_year"]
+        seen = f"{slope:.4f} kW per year" if math.isfinite(slope) else "no trend below two years"
+        table.add_row(f"{row['customers']:,}", f"{100.0 * row['level_error']:.1f} %", seen)
+    console.print(table)
+
+
+def _show_result(console: Console, result: SeriesResult) -> None:
+    design = result.released.design
+    label = result.periods[-1]
+    table = Table("group", "mean load", "customers", "change per year", title_justify="left")
+    table.title = f"{label}, period {len(result.periods)} of {design.horizon}"
+    mean, std = result.load_kw[:, -1].mean(axis=1), result.std_kw[:, -1]
+    customers, errors = result.customers()
+    trends = result.trends().get("mean")
+    for place, group in enumerate(design.groups):
+        error = TWO_SIDED_95 * float((std[place] ** 2).mean() ** 0.5)
+        change = "after two years"
+        if trends is not None:
+            change = f"{trends.slope[place]:+.4f} ± {TWO_SIDED_95 * trends.std[place]:.4f} kW"
+        number = f"{customers[place, -1]:.0f} ± {TWO_SIDED_95 * errors[place, -1]:.0f}"
+        table.add_row(plain(str(group)), f"{mean[place]:.3f} ± {error:.3f} kW", number, change)
+    console.print(table)
+    left = 1.0 - design.accrued_units(result.released.released[-1]) / sum(design.rho_units.values())
+    console.print(f"Left for later periods: {100.0 * left:.0f} % of the privacy cost (rho).")

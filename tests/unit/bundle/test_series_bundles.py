@@ -1,0 +1,304 @@
+"""Series on disk: bundles that chain, verification, results, refusals, closing."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.series_bundles import CHOICES, quarter, some_series
+from wattveil.bundle import keys
+from wattveil.bundle.load_series import LoadSeries
+from wattveil.bundle.series_bundle import manifest_sha256, read_manifest
+from wattveil.bundle.series_request import Calendar, SeriesRequest
+from wattveil.bundle.series_verify import verify_chain, verify_period
+from wattveil.engines.series_folder import SeriesFolder
+from wattveil.errors import InvalidFileError, InvalidParameterError, SeriesStateError
+from wattveil.profiles import Profiles, Split, TimeGrid
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> LoadSeries:
+    """Return a series of eight released quarters, one of nine skipped."""
+    return some_series(tmp_path_factory.mktemp("made"), 0, 1, 2, 4, 5, 6, 7, 8)
+
+
+@pytest.fixture
+def copy(made: LoadSeries, tmp_path: Path) -> list[Path]:
+    """Return copies of the first three bundles, to be changed."""
+    return [shutil.copytree(bundle, tmp_path / bundle.name) for bundle in made.bundles[:3]]
+
+
+def test_a_whole_chain_is_accepted(made: LoadSeries) -> None:
+    """All periods, and each by itself."""
+    report = made.verify()
+    assert report.accepted, [one for one in report.findings if not one.holds]
+    assert len(made.bundles) == 8
+    assert verify_period(made.bundles[2]).accepted
+    assert made.closed is None
+
+
+def test_manifests_form_a_chain(made: LoadSeries) -> None:
+    """Each names series, period, predecessor, accrued cost, promised total and strategies."""
+    manifests = [read_manifest(bundle) for bundle in made.bundles]
+    previous = made.request.sha256
+    spent = 0
+    for manifest in manifests:
+        assert manifest["previous_sha256"] == previous
+        assert manifest["series"] == made.series_id
+        assert manifest["periods"] == 9
+        assert spent < int(manifest["accrued"]["rho_units"])
+        assert manifest["strategies"] == manifests[0]["strategies"]
+        assert float(manifest["accrued"]["epsilon"]) <= 4.0
+        spent = int(manifest["accrued"]["rho_units"])
+        previous = manifest_sha256(manifest)
+    assert spent == int(manifests[-1]["accrued"]["of_rho_units"])
+    assert manifests[-1]["skipped"] == ["2026-Q4"]
+
+
+def test_results_are_near_the_customers(made: LoadSeries) -> None:
+    """Levels, numbers and trends of a series with much budget for its few customers."""
+    result = made.result()
+    assert result.load_kw.shape == (2, 9, 24)
+    load = result.to_arrow("load").to_pylist()
+    assert {row["state"] for row in load} == {"new", "revised", "skipped"}
+    homes = quarter(8)
+    own = homes.load_kw[np.array(homes.attributes["class"]) == "home"]
+    error = abs(result.load_kw[0, -1].mean() - own.mean())
+    assert error < 5.0 * float(np.sqrt((result.std_kw[0, -1] ** 2).mean()))
+    assert result.has_trend
+    assert len(result.to_arrow("trends")) == 4
+    assert {row["counted"] for row in result.to_arrow("customers").to_pylist()} == {
+        "customers",
+        "car=yes",
+    }
+    assert "differentially private" in result._repr_html_()
+
+
+def test_reports_are_standalone_pages(made: LoadSeries) -> None:
+    """Small multiples, trends after two years, skipped periods; no script."""
+    first, last = (bundle / "report.html" for bundle in (made.bundles[0], made.bundles[-1]))
+    assert "No trend is stated before two years" in first.read_text()
+    text = last.read_text()
+    assert "smallest change that could be seen" in text
+    assert "Skipped periods:" in text
+    assert "<script" not in text
+    assert "household" not in text
+
+
+def changed_manifest(bundle: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change a manifest on disk."""
+    path = bundle / "manifest.json"
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record))
+
+
+def changed_table(bundle: Path, name: str, column: str) -> None:
+    """Change one number of a table, and the hash that the manifest has of it."""
+    path = bundle / "tables" / f"{name}.parquet"
+    table = pq.read_table(path)
+    values = np.array(table[column].to_numpy())
+    values[0] += 1.0
+    place = table.column_names.index(column)
+    pq.write_table(table.set_column(place, column, pa.array(values)), path)
+    body = path.read_bytes()
+
+    def change(record: dict[str, Any]) -> None:
+        for entry in record["payload"]:
+            if entry["path"] == f"tables/{name}.parquet":
+                entry["sha256"] = hashlib.sha256(body).hexdigest()
+
+    changed_manifest(bundle, change)
+
+
+def halve_noise(record: dict[str, Any]) -> None:
+    """State half the noise."""
+    for one in record["mechanisms"]:
+        one["noise_scale_steps"] = repr(float(one["noise_scale_steps"]) / 2)
+
+
+TAMPERED: dict[str, Callable[[list[Path]], object]] = {
+    "half the noise": lambda own: changed_manifest(own[0], halve_noise),
+    "another epsilon": lambda own: changed_manifest(
+        own[1], lambda record: record["request"].update(epsilon=8.0)
+    ),
+    "less accrued": lambda own: changed_manifest(
+        own[1], lambda record: record["accrued"].update(rho_units="1")
+    ),
+    "another strategy": lambda own: changed_manifest(
+        own[1], lambda record: record["strategies"].update(load="0" * 64)
+    ),
+    "a charge too many": lambda own: changed_manifest(
+        own[1], lambda record: record["mechanisms"].append(record["mechanisms"][0] | {"tag": "x"})
+    ),
+    "a larger charge": lambda own: changed_manifest(
+        own[0], lambda record: record["mechanisms"][-1].update(rho_units=str(10**18))
+    ),
+    "another text": lambda own: changed_manifest(
+        own[2], lambda record: record.update(guarantee_text="perfectly private")
+    ),
+    "a field missing": lambda own: changed_manifest(own[0], lambda record: record.pop("accrued")),
+    "a period missing": lambda own: shutil.rmtree(own.pop(1)),
+    "a period twice": lambda own: own.append(shutil.copytree(own[1], own[1].with_name("again"))),
+    "a file changed": lambda own: (own[0] / "report.html").write_text("other"),
+    "a file too many": lambda own: (own[0] / "notes.txt").write_text("other"),
+    "a sum changed": lambda own: changed_table(own[0], "sums", "sum"),
+    "a centre changed": lambda own: changed_table(own[1], "sums", "centre_kw"),
+    "a level changed": lambda own: changed_table(own[1], "load", "load_kw"),
+    "nothing left": lambda own: own.clear(),
+}
+
+
+@pytest.mark.parametrize("name", TAMPERED)
+def test_a_changed_chain_is_rejected(copy: list[Path], name: str) -> None:
+    """Whatever was changed after publication, or left out."""
+    assert verify_chain(copy).accepted
+    TAMPERED[name](copy)
+    assert not verify_chain(copy).accepted
+
+
+def test_signatures(tmp_path: Path) -> None:
+    """Signed periods are accepted with their key, and refused with another one or none."""
+    series = some_series(tmp_path)
+    key, other = keys.new_key(), keys.new_key()
+    series.add(quarter(0), key=key)
+    assert series.verify(trusted=key.public_key()).accepted
+    assert series.verify().accepted
+    assert not series.verify(trusted=other.public_key()).accepted
+    changed_manifest(series.bundles[0], lambda record: record.pop("signature"))
+    assert not series.verify(trusted=key.public_key()).accepted
+
+
+def test_periods_are_added_in_order(tmp_path: Path) -> None:
+    """Names outside of the horizon, earlier periods and other grids are refused."""
+    series = some_series(tmp_path, 1)
+    for period, rule in (
+        ("2026-Q2", "after 2026-Q2"),
+        ("2026-Q1", "after 2026-Q2"),
+        ("2030-Q1", "a period of the series"),
+    ):
+        with pytest.raises(InvalidParameterError, match=rule):
+            series.add(quarter(1), period=period)
+    half_hours = TimeGrid(minutes=30)
+    other = Profiles(
+        customer_ids=("a",),
+        load_kw=np.ones((1, 48)),
+        grid=half_hours,
+        timezone="UTC",
+        attributes={"class": ("home",), "car": ("no",)},
+    )
+    with pytest.raises(InvalidParameterError, match="load_kw must be of 24 columns"):
+        series.add(other)
+    week = TimeGrid(split=Split.WEEKDAY_WEEKEND)
+    both = Profiles(
+        customer_ids=("a",), load_kw=np.ones((1, 48)), grid=week, timezone="UTC", attributes={}
+    )
+    with pytest.raises(InvalidParameterError, match="profiles must be of one average day"):
+        series.add(both)
+    series.add(quarter(2), period="2028-Q1")
+    with pytest.raises(InvalidParameterError, match="within the horizon"):
+        series.add(quarter(2))
+
+
+def test_a_bundle_that_was_replaced_stops_the_series(tmp_path: Path) -> None:
+    """The state belongs to one chain of manifests."""
+    series = some_series(tmp_path, 0)
+    changed_manifest(series.bundles[0], lambda record: record.update(title="another"))
+    with pytest.raises(InvalidParameterError, match="periods must be the bundles"):
+        series.add(quarter(1))
+
+
+def test_a_series_that_is_rolled_back_is_refused_and_can_be_closed(tmp_path: Path) -> None:
+    """Folder and bundles restored from a copy: the mark has seen a later period."""
+    series = some_series(tmp_path, 0)
+    shutil.copytree(series.folder, tmp_path / "copy")
+    series.add(quarter(1))
+    shutil.rmtree(series.folder)
+    shutil.copytree(tmp_path / "copy", series.folder)
+    with pytest.raises(SeriesStateError, match="close the series"):
+        series.add(quarter(1))
+    series.close("the state was lost")
+    assert series.closed == "the state was lost"
+    assert not series.secrets.exists()
+    assert series.verify().accepted
+    with pytest.raises(InvalidParameterError, match="series must be open"):
+        series.add(quarter(1))
+
+
+def test_an_erased_customer_keeps_its_odometer(tmp_path: Path) -> None:
+    """Contributions go; the next period is released as before."""
+    series = some_series(tmp_path, 0, encrypt=True)
+    with SeriesFolder.open(series.folder, series.secrets) as folder:
+        (before,) = folder.state("load")
+    series.erase(["household 1", "nobody"])
+    with SeriesFolder.open(series.folder, series.secrets) as folder:
+        (after,) = folder.state("load")
+    assert (after.used == before.used).all()
+    assert after.owners.size == before.owners.size - 1
+    series.add(quarter(1))
+    assert series.verify().accepted
+
+
+def test_plans_cost_nothing(tmp_path: Path) -> None:
+    """Errors fall with the number of customers; below two years there is no trend."""
+    series = some_series(tmp_path)
+    plan = series.plan(1000, 10_000)
+    assert plan.level_error[0] > plan.level_error[1] > 0.0
+    assert plan.visible_kw_per_year[0] > plan.visible_kw_per_year[1] > 0.0
+    assert series.plan().customers == (500,)
+    short = LoadSeries.begin(tmp_path / "short", **{**CHOICES, "periods": 4})
+    assert np.isinf(short.plan().visible_kw_per_year[0])
+    with pytest.raises(InvalidParameterError, match="at least one released period"):
+        series.result()
+    assert not series.bundles
+
+
+def test_folders_without_a_series_are_refused(tmp_path: Path) -> None:
+    """With what was expected there."""
+    with pytest.raises(InvalidFileError, match="series init"):
+        LoadSeries(tmp_path)
+    for text in ("{", "[]", '{"manifest_version": "2"}'):
+        (tmp_path / "manifest.json").write_text(text)
+        assert not verify_period(tmp_path).accepted
+    assert not verify_period(tmp_path / "none").accepted
+
+
+@pytest.mark.parametrize(
+    ("every", "first", "labels"),
+    [
+        ("month", "2026-11", ["2026-11", "2026-12", "2027-01"]),
+        ("quarter", "2026-Q3", ["2026-Q3", "2026-Q4", "2027-Q1"]),
+        ("year", "2026", ["2026", "2027", "2028"]),
+    ],
+)
+def test_names_of_periods(every: str, first: str, labels: list[str]) -> None:
+    """Months, quarters and years follow each other."""
+    request = SeriesRequest(**{**CHOICES, "every": Calendar(every), "first": first})
+    assert [request.label(place) for place in range(3)] == labels
+    assert [request.period_of(label) for label in labels] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("changed", "field"),
+    [
+        ({"first": "2026"}, "first"),
+        ({"first": "2026-Q5"}, "first"),
+        ({"periods": 1}, "periods"),
+        ({"by": None}, "levels"),
+        ({"levels": ("home", "home")}, "levels"),
+        ({"counts": ("car",)}, "counts"),
+        ({"counts": ("car=yes", "car=yes")}, "counts"),
+        ({"epsilon": 0.0}, "epsilon"),
+    ],
+)
+def test_bad_choices_are_refused(changed: dict[str, Any], field: str) -> None:
+    """Field and rule are named."""
+    with pytest.raises(InvalidParameterError, match=f"^{field}"):
+        SeriesRequest(**{**CHOICES, **changed})

@@ -1,0 +1,76 @@
+"""The commands of `wattveil series`."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.series_bundles import quarter
+from wattveil.cli import app
+
+BUDGET = ("--epsilon", "4", "--delta", "1e-6", "--periods", "9", "--first", "2026-Q1")
+GROUPS = ("--by", "class", "--levels", "home,shop", "--counts", "car=yes")
+
+
+def run(*arguments: object, code: int = 0) -> str:
+    """Run a command; return what it prints."""
+    result = CliRunner().invoke(app, [str(one) for one in ("series", *arguments)])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def run_json(*arguments: object) -> Any:  # noqa: ANN401 - whatever a command prints
+    """Run a command with --json."""
+    result = CliRunner().invoke(app, [str(one) for one in ("series", *arguments, "--json")])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a series and the profiles of two periods."""
+    folder = tmp_path_factory.mktemp("commands")
+    run("init", folder / "s", *BUDGET, *GROUPS)
+    for number in range(2):
+        quarter(number).write_parquet(folder / f"{number}.parquet")
+    run("add", folder / "s", folder / "0.parquet")
+    return folder
+
+
+def test_a_series_from_beginning_to_end(place: Path) -> None:
+    """Begin, plan, add, show, erase, verify, close."""
+    series = place / "s"
+    assert "smallest visible change" in run("plan", series, "--group-customers", 1000)
+    assert run_json("plan", series)[0]["customers"] == 500
+    added = run_json("add", series, place / "1.parquet", "--period", "2026-Q3")
+    assert added["period"] == "2026-Q3"
+    shown = run("show", series)
+    assert "home" in shown
+    assert "after two years" in shown
+    assert {*run_json("show", series)} == {"load", "customers", "trends"}
+    (place / "ids.txt").write_text("household 1\n\n")
+    assert "Erased" in run("erase", series, place / "ids.txt")
+    assert run_json("erase", series, place / "ids.txt") == {"erased": True}
+    assert "passed" in run("verify", series)
+    assert run_json("verify", series / "periods")["accepted"]
+    single = CliRunner().invoke(app, ["verify", str(series / "periods" / "001")])
+    assert single.exit_code == 0, single.output
+    (series / "periods" / "001" / "report.html").write_text("other")
+    run("verify", series, code=1)
+    assert "Delete the private state" in run("close", series, "--reason", "the end", code=1)
+    assert run_json("close", series, "--reason", "the end", "--yes") == {"closed": "the end"}
+    assert "Closed:" in run("show", series)
+    assert "must be open" in run("add", series, place / "1.parquet", code=2)
+
+
+def test_mistakes_are_explained(tmp_path: Path) -> None:
+    """Field, rule and value; nothing is created."""
+    assert "--first" in run("init", tmp_path / "s", *BUDGET[:-1], "soon", code=2)
+    assert not (tmp_path / "s").exists()
+    assert "series init" in run("show", tmp_path, code=1)
+    assert "a folder of bundles" in run("verify", tmp_path / "none", code=2)
+    made = run_json("init", tmp_path / "s", *BUDGET, "--encrypt", "--secrets", tmp_path / "keys")
+    assert made["folder"].endswith("s")
+    assert (tmp_path / "keys" / "series.key").is_file()
