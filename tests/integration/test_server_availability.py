@@ -474,7 +474,9 @@ def test_releases_are_listed_in_pages_and_one_query(server: Running) -> None:
     statements: list[str] = []
 
     def count(_: object, __: object, statement: str, *___: object) -> None:
-        statements.append(statement)
+        of_request = threading.current_thread().name not in ("worker", "ledger-writer")
+        if of_request and "FROM token" not in statement:  # tokens are read once in a second
+            statements.append(statement)
 
     event.listen(server.state.ledger.engine, "before_cursor_execute", count)
     try:
