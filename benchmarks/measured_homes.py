@@ -51,6 +51,17 @@ def london_months() -> Floats:
     return _means(days, homes, np.array([date[:7] for date in dates.tolist()]))
 
 
+def london_home_months(*, min_days: int = 15) -> Floats:
+    """Return the mean day (homes, 12, 24) of 2013; NaN where a month has too few complete days."""
+    days, homes, dates = _days(LONDON)
+    _, home = np.unique(homes, return_inverse=True)
+    month = dates.astype("datetime64[M]").astype(np.int64) % 12
+    sums, counts = np.zeros((home.max() + 1, 12, N_HOURS)), np.zeros((home.max() + 1, 12, 1))
+    np.add.at(sums, (home, month), days)
+    np.add.at(counts, (home, month), 1.0)
+    return np.where(counts >= min_days, sums / np.maximum(counts, 1.0), np.nan)
+
+
 def london_days() -> Floats:
     """Return 100,000 single days of homes."""
     days, _, _ = _days(LONDON)

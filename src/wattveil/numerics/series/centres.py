@@ -28,8 +28,9 @@ _LOST = 6.0
 _WIDER = (60.0, 0.15)
 """With more than this signal, customers over the standard deviation of a sum, the radius grows by
 this share for each doubling: noise falls as 1 / n, what clipping does to a trend as n^-1/2."""
-_LEVEL_CLIPPING = (0.03, 0.35)
-"""Relative standard deviation of levels by clipping: a + b exp(-R / typical size)."""
+_LEVEL_CLIPPING = (0.02, 5.0, 0.15)
+"""Relative standard deviation of levels by clipping: a + b exp(-R / typical size) n^-1/2, at most
+the last number."""
 _TREND_CLIPPING = (0.8, 0.6)
 """Of slopes per year, of one customer in typical sizes: a exp(-b R / typical size). Changes of
 single customers are clipped, so it falls with the root of their number."""
@@ -45,12 +46,15 @@ class SeriesRadii:
     """(G,): length of an offset, in colour, that uses the allowance of a customer."""
     typical_kw: Floats
     """(G,): typical size of a customer."""
+    customers: Floats
+    """(G,): released number of customers in period 1, at least 1."""
 
     @property
     def level_clipping(self) -> Floats:
         """(G,): relative standard deviation of the levels by clipping."""
-        floor, narrow = _LEVEL_CLIPPING
-        return floor + narrow * np.exp(-self.radii_kw / self.typical_kw)
+        floor, narrow, highest = _LEVEL_CLIPPING
+        beyond = np.exp(-self.radii_kw / self.typical_kw) / np.sqrt(self.customers)
+        return np.minimum(floor + narrow * beyond, highest)
 
     def trend_clipping_kw(self, customers: Floats) -> Floats:
         """(G,): standard deviation of slopes per year by clipping, in kW."""
@@ -88,9 +92,17 @@ def choose_radii(
     chosen = (_FILTERED * np.square(noise) + np.square(_LOST * excess)).argmin(axis=1)
     common = np.average(typical_kw, weights=np.maximum(customers, 1.0))
     size = (1.0 - _COMMON) * typical_kw + _COMMON * np.maximum(common, typical_kw)
+    return SeriesRadii(
+        radii_kw=size * LENGTH_EDGES[chosen] * widening(customers, level_std),
+        typical_kw=typical_kw,
+        customers=np.maximum(customers, 1.0),
+    )
+
+
+def widening(customers: Floats, level_std: float) -> Floats:
+    """Return the factor by which radii grow with the signal."""
     signal, growth = _WIDER
-    wider = 1.0 + growth * np.log2(np.maximum(customers / (signal * level_std), 1.0))
-    return SeriesRadii(radii_kw=size * LENGTH_EDGES[chosen] * wider, typical_kw=typical_kw)
+    return 1.0 + growth * np.log2(np.maximum(customers / (signal * level_std), 1.0))
 
 
 def _expected_excess(lengths: Floats, lengths_std: float) -> Floats:

@@ -14,14 +14,11 @@ import numpy as np
 from wattveil import checks
 from wattveil.arrays import Floats
 from wattveil.numerics.load_basis import Calendar
-from wattveil.numerics.series.centres import SeriesRadii
+from wattveil.numerics.series.centres import SeriesRadii, widening
 from wattveil.numerics.series.period_filter import Change, Observed, filter_periods
 from wattveil.numerics.series.smoothing import VISIBLE, coordinate_sizes
 from wattveil.numerics.series.strategy import Strategy, has_trend, slope_weights
 
-FIRST_SHARE, LENGTH_SHARE, COUNT_SHARE = 0.15, 0.02, 0.06
-"""Of the budget of load by group: for the estimate of period 1 and for the lengths of offsets; and
-of the rest, for the numbers of customers."""
 EXPECTED_CHANGE = Change(walk=0.03, season=0.15, slope=0.05, white=0.01)
 _EXPECTED_RADIUS = 2.0
 """Radius in typical sizes."""
@@ -42,11 +39,6 @@ class SeriesPlan:
     """Change per year that is found in 80 % of all releases, at 5 % false positives."""
 
 
-def sums_rho(rho: float) -> float:
-    """Return the part of the budget of load by group that the series of sums gets."""
-    return rho * (1.0 - FIRST_SHARE - LENGTH_SHARE) * (1.0 - COUNT_SHARE)
-
-
 def plan_load(
     *,
     strategy: Strategy,
@@ -58,16 +50,19 @@ def plan_load(
 ) -> SeriesPlan:
     """Return the expected errors of a group of so many customers of a typical size.
 
-    ``rho`` is the budget of load by group over the whole horizon, shares for the first period,
-    lengths and counts included.
+    ``rho`` is the budget of the sums of load over the whole horizon.
     """
     checks.positive("rho", rho)
     checks.positive("customers", customers)
     checks.positive("typical_kw", typical_kw)
+    unit = math.sqrt(strategy.allowances[-1] / (2.0 * rho))
+    level_std = unit * math.sqrt(np.square(strategy.feedback).sum(axis=1).mean())
+    number = np.array([customers])
     radii = SeriesRadii(
-        radii_kw=np.array([_EXPECTED_RADIUS * typical_kw]), typical_kw=np.array([typical_kw])
+        radii_kw=_EXPECTED_RADIUS * typical_kw * widening(number, level_std),
+        typical_kw=np.array([typical_kw]),
+        customers=number,
     )
-    unit = math.sqrt(strategy.allowances[-1] / (2.0 * sums_rho(rho)))
     factor = unit * float(radii.radii_kw[0]) / customers * strategy.feedback
     sizes = coordinate_sizes(np.array([typical_kw]), calendar)[0]
     weights = np.square(calendar.colour[:, None] * calendar.weights).mean(axis=1)
@@ -79,7 +74,7 @@ def plan_load(
     trend = math.inf
     if has_trend(horizon=strategy.horizon, periods_per_year=periods_per_year):
         slope = slope_weights(horizon=strategy.horizon, periods_per_year=periods_per_year)
-        of_clipping = float(radii.trend_clipping_kw(np.array([customers]))[0])
+        of_clipping = float(radii.trend_clipping_kw(number)[0])
         trend = math.hypot(float(np.linalg.norm(slope @ factor)), of_clipping)
     return SeriesPlan(
         level_error=np.hypot(errors, clipping),

@@ -34,6 +34,8 @@ _PRIOR_VARIANCE = 4.0
 """Factor of the variance of the first estimate: its errors stay in every later period."""
 _FEWEST = 3.0
 """Smallest number of customers that a mean is divided by."""
+_WIDTH = 1.2
+"""Factor of the filter's standard errors, for what is chosen by noisy numbers: radii, changes."""
 _CORRECTED = 0.5
 """Mean of what clipping takes from a level, in its standard deviations around 0."""
 _BAND = 1.96
@@ -195,7 +197,9 @@ def levels(means: Posterior, *, calendar: Calendar, clipping: Floats) -> Levels:
     variance = np.einsum("grt,rh->gth", np.square(means.std).reshape(shape), np.square(weights))
     share = clipping[:, None, None]
     size = np.abs(mean).mean(axis=2, keepdims=True)
-    return Levels(mean * (1.0 + _CORRECTED * share), np.sqrt(variance + np.square(share * size)))
+    return Levels(
+        mean * (1.0 + _CORRECTED * share), np.sqrt(_WIDTH**2 * variance + np.square(share * size))
+    )
 
 
 class Trend(NamedTuple):

@@ -9,7 +9,7 @@ from wattveil.arrays import Floats
 from wattveil.errors import InvalidParameterError
 from wattveil.numerics.load_basis import Calendar
 from wattveil.numerics.series.centres import LENGTH_EDGES, SeriesRadii, choose_radii
-from wattveil.numerics.series.planning import SeriesPlan, plan_load, sums_rho
+from wattveil.numerics.series.planning import SeriesPlan, plan_load
 from wattveil.numerics.series.strategy import design_strategy, slope_weights
 
 CALENDAR = Calendar(n_days=1, n_slots=24, n_coordinates=24)
@@ -46,12 +46,14 @@ def test_the_planned_trend_is_the_slope_of_the_noise() -> None:
     strategy = design_strategy(horizon=12, periods_per_year=4)
     slope = slope_weights(horizon=12, periods_per_year=4)
     rng = np.random.default_rng(1)
-    sigma = math.sqrt(1.0 / (2.0 * sums_rho(0.5)))
+    sigma = math.sqrt(1.0 / (2.0 * 0.5))
     noise = rng.normal(0.0, sigma, (20_000, 12)) @ strategy.feedback.T
-    drawn = float((noise @ slope).std()) * 1.0 / 300  # a radius of twice 0.5 kW
-    clipping = SeriesRadii(radii_kw=np.array([1.0]), typical_kw=np.array([0.5]))
-    expected = math.hypot(drawn, float(clipping.trend_clipping_kw(np.array([300.0]))[0]))
-    assert planned(customers=300, horizon=12).trend_error_kw == pytest.approx(expected, rel=0.02)
+    drawn = float((noise @ slope).std()) * 1.0 / 100  # a radius of twice 0.5 kW
+    clipping = SeriesRadii(
+        radii_kw=np.array([1.0]), typical_kw=np.array([0.5]), customers=np.array([100.0])
+    )
+    expected = math.hypot(drawn, float(clipping.trend_clipping_kw(np.array([100.0]))[0]))
+    assert planned(customers=100, horizon=12).trend_error_kw == pytest.approx(expected, rel=0.02)
 
 
 def test_below_two_years_no_trend_is_planned() -> None:
