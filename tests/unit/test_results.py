@@ -25,6 +25,7 @@ import wattveil
 from tests.sample_bundles import EVERYTHING, make_bundle, only, without_plan_simulation
 from wattveil import Profiles
 from wattveil.bundle.plan import ReleasePlan, plan_release
+from wattveil.bundle.series_request import Calendar
 from wattveil.declaration import Declaration
 from wattveil.errors import InvalidParameterError, MissingExtraError
 from wattveil.grid import Feeder, Flow, GridComparison, OptimalFlow
@@ -52,6 +53,9 @@ API_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
 ID, PLANTED_KW = "PLANTED-ID-{:03}", 7.654321
 PLANTED = ("PLANTED-ID", "7.65")
 NOT_RESULTS = {
+    "LoadSeries": "a series on disk; its method result returns the tables",
+    "SeriesDesign": "public choices",
+    "Trend": "a part of SeriesResult, which has it as a table",
     "Guarantee": "a value of the kernel; its sentence is its text",
     "Connection": "a handle: what it returns are results",
     "RemoteDataset": "a handle, as above",
@@ -354,7 +358,28 @@ def plan() -> ReleasePlan:
 
 LOAD: dict[str, Any] = {"epsilon": 2.0, "delta": 1e-6}
 BY: dict[str, Any] = {"groups": ["a", "b"] * 30, "levels": ["a", "b", "ü <c>"]}
+
+
+@cache
+def two_years(folder: Path) -> wattveil.LoadSeries:
+    """Return a series of two years with a period each."""
+    series = wattveil.LoadSeries.begin(
+        folder / "series",
+        **LOAD,
+        periods=2,
+        every=Calendar.YEAR,
+        first="2026",
+        by="class",
+        levels=("a", "b", "ü <c>"),
+    )
+    for _ in range(2):
+        series.add(profiles())
+    return series
+
+
 MAKERS: dict[str, Callable[[Path], Any]] = {
+    "SeriesPlan": lambda folder: two_years(folder).plan(),
+    "SeriesResult": lambda folder: two_years(folder).result(),
     "AuditReport": lambda _: audit_release(
         EVERYTHING.replace(weights=only("load"), label_epsilon=None, by=None, levels=()),
         profiles(),

@@ -25,7 +25,7 @@ from wattveil.declaration import to_plain
 from wattveil.engines.series_folder import DECLARATION, SeriesFolder, period_folder
 from wattveil.engines.series_rows import customer_names, without_records
 from wattveil.errors import InvalidFileError, InvalidParameterError
-from wattveil.numerics.series.planning import plan_load, sums_rho
+from wattveil.numerics.series.planning import plan_load
 from wattveil.privacy.accounting import RHO_UNITS
 from wattveil.profiles import Profiles, Split
 from wattveil.release.load_series import LOAD, ReleasedSeries, day_calendar, release_load_period
@@ -143,7 +143,7 @@ class LoadSeries:
         """Return the expected accuracy for groups of so many customers; nothing is spent."""
         design = self.request.design
         groups = customers or (max(self.request.customers // len(design.groups), 1),)
-        rho = design.rho_units[LOAD] / RHO_UNITS / sums_rho(1.0)
+        rho = design.rho_units[LOAD] / RHO_UNITS
         found = [
             plan_load(
                 strategy=design.loads,

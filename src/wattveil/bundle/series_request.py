@@ -17,6 +17,8 @@ from wattveil.products.request import Delta, Epsilon, GroupName, Line
 from wattveil.release.load_series import MAX_PROPERTIES, SeriesDesign
 
 _PROPERTY = re.compile(r"[^=]+=.+")
+_GROUPS = CommandLine(group="Groups and counts")
+_ESTIMATES = CommandLine(group="Public estimates")
 
 
 class Calendar(StrEnum):
@@ -51,9 +53,9 @@ class SeriesRequest(Declaration):
     """Length of a period: month, quarter or year."""
     first: str
     """First period: 2026-01 for a month, 2026-Q1 for a quarter, 2026 for a year."""
-    by: Line | None = None
+    by: Annotated[Line | None, _GROUPS] = None
     """Public attribute that divides customers into groups; None: one group of all customers."""
-    levels: tuple[GroupName, ...] = ()
+    levels: Annotated[tuple[GroupName, ...], _GROUPS] = ()
     """Public list of the groups to publish."""
     counts: Annotated[
         tuple[
@@ -61,11 +63,16 @@ class SeriesRequest(Declaration):
             ...,
         ],
         Field(max_length=MAX_PROPERTIES),
+        _GROUPS,
     ] = ()
     """Properties, as attribute=value, whose customers are counted by group in every period."""
-    customers: Annotated[int, Field(ge=1, le=10**12), AfterValidator(rounded_customers)] = 1000
+    customers: Annotated[
+        int, Field(ge=1, le=10**12), AfterValidator(rounded_customers), _ESTIMATES
+    ] = 1000
     """Public estimate of the number of customers, for the plan; it is rounded."""
-    typical_kw: Annotated[float, Field(gt=0.0, le=1e6), AfterValidator(rounded_kw)] = 0.5
+    typical_kw: Annotated[float, Field(gt=0.0, le=1e6), AfterValidator(rounded_kw), _ESTIMATES] = (
+        0.5
+    )
     """Public estimate of the mean load of a customer in kW, for the plan; it is rounded."""
     title: Annotated[Line, CommandLine(group="Texts")] = "Load by group over time"
     """Title of the series."""

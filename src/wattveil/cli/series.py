@@ -16,6 +16,7 @@ from wattveil.bundle.series_result import SeriesResult
 from wattveil.bundle.series_verify import verify_chain
 from wattveil.cli.bundles import show_report
 from wattveil.cli.model_options import model_options
+from wattveil.cli.option_groups import EXECUTION
 from wattveil.errors import InvalidParameterError
 from wattveil.profiles import Profiles
 from wattveil.terminal import plain, refusals, working
@@ -37,9 +38,14 @@ EPILOGS = {
 Folder = Annotated[Path, typer.Argument(help="Folder of the series.")]
 Secrets = Annotated[
     Path | None,
-    typer.Option(help="Folder with key and high-water mark; default: the folder's name.secrets."),
+    typer.Option(
+        help="Folder with key and high-water mark; default: the folder's name.secrets.",
+        rich_help_panel=EXECUTION,
+    ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="Print the result as JSON.", rich_help_panel=EXECUTION)
+]
 
 
 @model_options(common=("epsilon", "delta", "periods", "first"))
@@ -50,7 +56,10 @@ def init(
     request: SeriesRequest,
     secrets: Secrets = None,
     encrypt: Annotated[
-        bool, typer.Option("--encrypt", help="Encrypt the private state on disk.")
+        bool,
+        typer.Option(
+            "--encrypt", help="Encrypt the private state on disk.", rich_help_panel=EXECUTION
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:

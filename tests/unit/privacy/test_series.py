@@ -446,3 +446,11 @@ def test_a_private_period_charges_its_budget(series: Series) -> None:
     assert std == series.budget.spends[0].drawn["scale"] * STEP
     with pytest.raises(TypeError, match="Budget only"):
         PrivatePeriod(rows, object())  # type: ignore[arg-type]
+
+
+def test_an_empty_block_adds_nothing(series: Series) -> None:
+    """An engine may hand over a block without customers."""
+    sums = PeriodSums(series.query(0), given_features.bind())
+    nothing = np.zeros(0, dtype="S32"), np.zeros((0, 2)), np.zeros(0, dtype=np.int64)
+    assert sums(sums.empty(), *nothing).names.size == 0
+    assert not sums.total().any()
