@@ -1,8 +1,10 @@
 """The invariants of the ledger, one by one, on both databases. Names follow docs/ledger.md."""
 
 import json
+import shutil
 import threading
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -545,3 +547,47 @@ def _drop_guards(ledger: Ledger) -> None:
 def _broken_within(connection: Connection) -> list[str]:
     """Audit inside a transaction that is not committed."""
     return [finding.check for finding in audit_connection(connection) if not finding.holds]
+
+
+def test_a_loss_counts_under_every_budget_that_is_given_again(tmp_path: Path) -> None:
+    """A cap raised after the backup, a tier opened after it: what was charged under them is lost.
+
+    Raising the cap again needs a declaration, which counts as spent; the audit agrees.
+    """
+    folder, file = tmp_path / "data", tmp_path / "data" / "ledger.sqlite"
+    folder.mkdir()
+    with Ledger.open(folder) as ledger:
+        populate(ledger)
+    shutil.copy(file, tmp_path / "old.sqlite")
+    with Ledger.open(folder) as ledger:
+        ledger.set_budget("homes", LARGER, by="owner", reason="more")
+        ledger.set_budget("homes", ALLOWANCE, by="owner", reason="x", tier=Tier.INSTANCE)
+    shutil.copy(tmp_path / "old.sqlite", file)
+    Ledger.accept(folder, by="owner", reason="disk lost")
+    too_much = replace(LARGER, epsilon=2.0 * LARGER.epsilon)
+    with Ledger.open(folder) as ledger:
+        assert whole(ledger).left == Amounts()
+        for tier in Tier:
+            again = partial(
+                ledger.set_budget, "homes", LARGER, by="owner", reason="again", tier=tier
+            )
+            with pytest.raises(InvalidParameterError, match="lost_epsilon must be given"):
+                again()
+            with pytest.raises(InvalidParameterError, match="at most the budget"):
+                again(lost=too_much)
+            again(lost=LARGER)
+            found, _ = ledger.accounts("homes", "ann", tier)
+            assert found is not None
+            assert found.left == Amounts()
+        with ledger.reading() as connection:
+            assert all(finding.holds for finding in audit_connection(connection))
+
+
+def test_a_declaration_of_a_loss_needs_a_loss(ledger: Ledger) -> None:
+    """Nothing was lost: there is nothing to declare."""
+    with pytest.raises(InvalidParameterError, match="no entries were lost"):
+        ledger.set_budget("homes", LARGER, by="owner", reason="more", lost=ALLOWANCE)
+    with pytest.raises(InvalidParameterError, match="unless a budget is raised"):
+        ledger.set_budget(
+            "homes", ALLOWANCE, by="owner", reason="x", principal="ann", lost=ALLOWANCE
+        )

@@ -178,7 +178,11 @@ def check_lost_dataset_is_spent(
         refused(server.order("late", order, dataset="late"), Code.BUDGET_REFUSED)
         allowance = {"epsilon": 8.0, "delta": 1e-6, "label_epsilon": 1.0}
         raised = {"allowance": allowance, "reason": "released 0.1 before the loss"}
-        assert server.send("POST", "/v1/admin/datasets/late/budgets", raised).status == 200
+        address = "/v1/admin/datasets/late/budgets"
+        answer = refused(server.send("POST", address, raised), Code.INVALID_REQUEST)
+        assert answer.json["errors"][0]["field"] == "lost_epsilon"
+        declared = {**raised, "lost_epsilon": 0.2}
+        assert server.send("POST", address, declared).status == 200
         released(server, "late-again", dataset="late")
 
 
@@ -334,7 +338,7 @@ def test_a_missing_bundle_is_reported_and_the_rest_is_saved(tmp_path: Path, data
     with serving(data) as server:
         furnish(server)
         released(server, "first")
-    (bundle,) = (data / "releases").iterdir()
+    (bundle,) = (one for one in (data / "releases").iterdir() if one.is_dir())
     bundle.rename(tmp_path / "away")
     arguments = ["admin", "backup", "--data", str(data), "--out", str(tmp_path / "backup")]
     result = CliRunner().invoke(app, [*arguments, "--json"])

@@ -73,6 +73,13 @@ def budget(
     tier: Annotated[
         str, typer.Option(help="global, or instance: the first budget opens that tier.")
     ] = "global",
+    lost_epsilon: Annotated[
+        float | None,
+        typer.Option(help="After a lossy restore: largest epsilon that can have been charged."),
+    ] = None,
+    lost_label_epsilon: Annotated[
+        float, typer.Option(help="The part of it for randomised labels.")
+    ] = 0.0,
     url: Url = LOCAL_SERVER,
     as_json: AsJson = False,
 ) -> None:
@@ -82,6 +89,8 @@ def budget(
         "reason": reason,
         "principal": principal,
         "tier": tier,
+        "lost_epsilon": lost_epsilon,
+        "lost_label_epsilon": lost_label_epsilon,
     }
     response = post(url, ("datasets", dataset, "budgets"), body)
     print_result(response, "The budget is set.", as_json=as_json)

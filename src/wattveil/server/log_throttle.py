@@ -7,6 +7,8 @@ import logging
 import time
 from dataclasses import dataclass
 
+from wattveil.server.observe.request_record import SECURITY_LOGGER, current_record
+
 _KEPT = 5
 _WINDOW_SECONDS = 10.0
 _REMEMBERED = 1000
@@ -21,19 +23,21 @@ class _Repeats:
 class LogThrottle(logging.Filter):
     """Writes at most five warnings or errors of a kind in ten seconds.
 
-    A kind is a logger with a message before its values are filled in. The first line of the next
-    period states how many were left out. Lines below a warning are written in any case.
+    A kind is a logger with a message before its values are filled in; for security events also the
+    address of the client, so that the noise of one address hides no event of another. The first
+    line of the next period states how many were left out. Lines below a warning are written in any
+    case.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._kinds: dict[tuple[str, str], _Repeats] = {}
+        self._kinds: dict[tuple[str, str, str], _Repeats] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a line is written."""
         if record.levelno < logging.WARNING:
             return True
-        now, kind = time.monotonic(), (record.name, str(record.msg))
+        now, kind = time.monotonic(), (record.name, str(record.msg), _address(record))
         if len(self._kinds) > _REMEMBERED:
             self._kinds.clear()
         repeats = self._kinds.setdefault(kind, _Repeats(now))
@@ -45,3 +49,8 @@ class LogThrottle(logging.Filter):
             repeats.since, repeats.seen = now, 0
         repeats.seen += 1
         return repeats.seen <= _KEPT
+
+
+def _address(record: logging.LogRecord) -> str:
+    request = current_record() if record.name == SECURITY_LOGGER else None
+    return "" if request is None else request.address

@@ -164,6 +164,10 @@ class ReleaseService:
         except (InvalidFileError, OSError, ValueError, LookupError):
             raise Problem(Code.BUNDLE_MISSING) from None
 
+    def content_hash(self, ordered: OrderedRelease) -> str:
+        """Return the hash of the content of a bundle; numbers recur after entries were lost."""
+        return str(self._stored(ordered).payload_sha256)
+
     def archive(self, ordered: OrderedRelease) -> tuple[Path, str]:
         """Return the archive of a bundle, and the hash of its content; it is written once."""
         stored = self._stored(ordered)

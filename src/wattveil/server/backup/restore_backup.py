@@ -161,9 +161,12 @@ def _opened_copy(ledger: Path, scratch: Path) -> Iterator[Connection]:
 def _check_new(folder: Path, database: str | None) -> None:
     """Refuse to overwrite a ledger: it may be the only one with the last charges."""
     if database is None:
-        if (folder / FILE).exists():
-            rule = f"a folder without {FILE}: move it away, it may have charges that no backup has"
-            raise InvalidParameterError("data", rule, str(folder))
+        # SQLite would apply the log of an earlier database to the restored one.
+        for name in (FILE, *(FILE + ending for ending in ("-wal", "-shm", "-journal"))):
+            if (folder / name).exists():
+                rule = f"a folder without {name}: move {FILE} and all files beside it whose names"
+                rule += " begin so away together, they may have charges that no backup has"
+                raise InvalidParameterError("data", rule, str(folder))
         return
     engine = connect(database_url(folder, database))
     try:

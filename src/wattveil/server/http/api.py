@@ -241,6 +241,7 @@ def admin_routes(state: ServerState, access: Access) -> APIRouter:
             reason=body.reason,
             tier=body.tier,
             principal=body.principal,
+            lost=body.lost(),
         )
         return responses.BudgetSet(dataset=name, tier=body.tier, principal=body.principal)
 

@@ -51,7 +51,8 @@ class BundleFiles:
         )
         media_type = bundle_archives.MEDIA_TYPES[kind]
         if kind != "json":
-            return self._file(reader, path, media_type, etag=f"{ordered.id}-{name}")
+            etag = f"{self._service.content_hash(ordered)}-{name}"
+            return self._file(reader, path, media_type, etag=etag)
         with self._downloads.place(reader.name):
             content = self._service.read_bundle(
                 ordered, lambda one: bundle_archives.table_json(one, table)

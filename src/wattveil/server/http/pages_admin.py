@@ -125,6 +125,7 @@ class _FormActions:
             reason=body.reason,
             tier=body.tier,
             principal=body.principal,
+            lost=body.lost(),
         )
         return {"message": "The budget is set."}
 

@@ -21,6 +21,7 @@ from wattveil.server.dataset_choices import (
     derived_field,
 )
 from wattveil.server.ledger.administration import PrincipalKind
+from wattveil.server.ledger.amounts import Allowance
 
 MAX_CLUSTERS = 100
 """Of a request to a server: a thousand would occupy it for minutes."""
@@ -80,6 +81,21 @@ class BudgetBody(_Body):
     """Privacy guarantee that it is about."""
     principal: Name | None = None
     """None: the budget of all principals together."""
+    lost_epsilon: Annotated[float, Field(gt=0.0)] | None = None
+    """Only after entries of the ledger were lost: the largest epsilon, at this delta, that can have
+    been charged in this tier. It counts as spent. Needed to raise a budget or to open a tier."""
+    lost_label_epsilon: Annotated[float, Field(ge=0.0)] = 0.0
+    """The part of it for randomised labels."""
+
+    def lost(self) -> Allowance | None:
+        """Return the declared total of lost charges."""
+        if self.lost_epsilon is None:
+            return None
+        return Allowance(
+            epsilon=self.lost_epsilon,
+            delta=self.allowance.delta,
+            label_epsilon=self.lost_label_epsilon,
+        )
 
 
 class PrincipalBody(_Body):

@@ -16,12 +16,13 @@ from wattveil.server.ledger.accounts import (
     read_pending,
     store,
 )
-from wattveil.server.ledger.amounts import Allowance
+from wattveil.server.ledger.amounts import Allowance, Amounts
 from wattveil.server.ledger.journal import START, EntryKind, LedgerTransaction, now
 from wattveil.server.ledger.ledger_tables import (
     UNKNOWN_DATASET,
     account,
     dataset,
+    entry,
     journal,
     lost_dataset,
     principal,
@@ -141,8 +142,14 @@ def set_budget(
     tier: Tier,
     principal: str | None,
     reason: str,
+    lost: Allowance | None = None,
 ) -> None:
-    """Set the cap of an account, of the data set or of one principal; the first opens it."""
+    """Set the cap of an account, of the data set or of one principal; the first opens it.
+
+    If entries of the journal were lost, so may be charges under a larger cap than the one that is
+    known. A data set's account is then raised, or a tier opened, only with a declaration of what
+    was charged at most (``lost``), which counts as spent.
+    """
     connection = transaction.connection
     actor, journal_id = admin_id(connection, by), _journal_of(connection, name)
     _check_reason(reason)
@@ -153,6 +160,11 @@ def set_budget(
     found = accounts.get((tier, owner))
     if (tier, None) not in accounts and owner is not None:
         raise InvalidParameterError("tier", "open for the data set first", tier.value)
+    declared = Amounts()
+    if owner is None and (found is None or not caps.fits(found.caps)):
+        declared = _declared_lost(connection, journal_id, lost, caps)
+    elif lost is not None:
+        raise InvalidParameterError("lost_epsilon", "omitted, unless a budget is raised", lost)
     if found is None:
         values = {"journal_id": journal_id, "principal_id": owner, "tier": tier.value}
         limits = dict(zip(CAPS, caps.values, strict=True))
@@ -178,6 +190,41 @@ def set_budget(
         amounts=caps,
         detail=canonical_text("detail", detail),
     )
+    spent = Amounts() if found is None else found.spent
+    more = Amounts(*map(max, declared.values, spent.values)) - spent
+    if any(more.values):
+        counted = dict(zip(SPENT, (spent + more).values, strict=True))
+        connection.execute(update(account).where(account.c.id == account_id).values(**counted))
+        detail = {"reason": reason, "tier": tier.value}
+        transaction.append(
+            journal_id,
+            EntryKind.LOST,
+            principal_id=actor,
+            account_id=account_id,
+            amounts=more,
+            detail=canonical_text("detail", detail),
+        )
+
+
+def _declared_lost(
+    connection: Connection, journal_id: int, lost: Allowance | None, caps: Amounts
+) -> Amounts:
+    """Return what counts as spent by a declaration; refuse a missing one."""
+    kinds = (entry.c.journal_id == journal_id, entry.c.kind == EntryKind.LOST.value)
+    if connection.execute(select(entry.c.seq).where(*kinds).limit(1)).first() is None:
+        if lost is not None:
+            raise InvalidParameterError("lost_epsilon", "omitted: no entries were lost", lost)
+        return Amounts()
+    if lost is None:
+        rule = (
+            "given: entries of this ledger were lost, and with them perhaps charges under a larger"
+            " budget. State the largest epsilon that can have been spent in this tier; it counts"
+            " as spent"
+        )
+        raise InvalidParameterError("lost_epsilon", rule, None)
+    if not lost.caps.fits(caps):
+        raise InvalidParameterError("lost_epsilon", "at most the budget", lost)
+    return lost.caps
 
 
 def close_dataset(transaction: LedgerTransaction, name: str, *, by: str, reason: str) -> None:

@@ -8,8 +8,8 @@ sets are written to this file, which is no part of the database or its backups, 
 has fallen behind it does not start. Fingerprints are never removed: after a second restore of the
 same backup they are still known.
 
-The file is not forced to disk each time. A power failure may remove its last lines; it never states
-more than was durable.
+The file is forced to disk each time, after the database: it never states more than was durable, and
+a charge is confirmed when both have it.
 """
 
 import os
@@ -109,6 +109,8 @@ class HighWaterMark:
         if changed or counts or added:
             with _open_for_owner(self.path, os.O_APPEND) as file:
                 file.write(_lines(changed, counts, added))
+                file.flush()
+                os.fsync(file.fileno())  # before the charge is confirmed
             self.heads.update(changed)
             self.stored.update(counts)
             self.datasets.update(added)

@@ -99,9 +99,11 @@ class Ledger(AbstractContextManager["Ledger"]):
         """Accept a database that has lost entries.
 
         All remaining amounts of the journals concerned count as spent, since the lost charges are
-        unknown. Data sets whose registration was lost are remembered: whatever budget they are
-        given again counts as spent. Without a high-water mark they are unknown: then a data set is
-        registered only with a declaration. Returns the number of journals concerned.
+        unknown. Data sets whose registration was lost are remembered: the budget that they are
+        given first counts as spent. A budget is raised later only with a declaration of the largest
+        total that can have been charged (`set_budget`). Without a high-water mark it is unknown
+        which registrations were lost: then a data set is registered only with a declaration.
+        Returns the number of journals concerned.
         """
         engine, high_water_mark = _open(folder, database)
         with engine.connect() as connection:
@@ -194,13 +196,15 @@ class Ledger(AbstractContextManager["Ledger"]):
         reason: str,
         tier: Tier = Tier.GLOBAL,
         principal: str | None = None,
+        lost: Allowance | None = None,
     ) -> None:
         """Set the budget of a data set, or of one principal on it.
 
         The first budget of a principal admits it; the first one of the instance tier opens that
-        tier. A budget below what is spent is refused.
+        tier. A budget below what is spent is refused. After entries were lost, ``lost`` declares
+        the largest total that can have been charged before, and counts as spent.
         """
-        _ = allowance.caps
+        _ = allowance.caps, lost and lost.caps
         work = partial(
             administration.set_budget,
             name=name,
@@ -209,6 +213,7 @@ class Ledger(AbstractContextManager["Ledger"]):
             tier=tier,
             principal=principal,
             reason=reason,
+            lost=lost,
         )
         self._writer.run(work, journal_id=self._journal(name))
         about = {} if principal is None else {"account_of": principal}

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import IO
 
 from wattveil.server.log_throttle import LogThrottle
-from wattveil.server.observe.request_record import current_record
+from wattveil.server.observe.request_record import SECURITY_LOGGER, current_record
 
 
 class JsonFormatter(logging.Formatter):
@@ -27,7 +27,8 @@ class JsonFormatter(logging.Formatter):
         }
         if (request := current_record()) is not None:
             line["request_id"] = request.id
-            line["address"] = request.address
+            if record.name == SECURITY_LOGGER:
+                line["address"] = request.address
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = record.exc_info[0].__name__
         line.update(getattr(record, "fields", {}))

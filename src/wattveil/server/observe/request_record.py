@@ -14,7 +14,8 @@ from enum import StrEnum
 _GIVEN_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")
 """Identifiers that are accepted from a client or a proxy; others could forge lines of a log."""
 
-_LOG = logging.getLogger("wattveil.security")
+SECURITY_LOGGER = "wattveil.security"
+_LOG = logging.getLogger(SECURITY_LOGGER)
 
 
 @dataclass
