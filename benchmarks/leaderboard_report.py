@@ -228,7 +228,7 @@ def _number(loss: float) -> str:
 
 # --- chart ----------------------------------------------------------------------------------------
 
-_LEFT, _TOP, _ROW, _PANEL, _GAP = 190, 62, 20, 210, 24
+_LEFT, _TOP, _ROW, _PANEL, _GAP = 190, 62, 20, 205, 46
 _LOWEST, _HIGHEST = 1e-3, 20.0
 _INK, _BLUE, _ORANGE, _GREY = "#22303c", "#1f6fb2", "#d9730d", "#8a97a3"
 

@@ -77,7 +77,12 @@ def walk_few_steps(patch: pytest.MonkeyPatch) -> None:
 def without_plan_simulation() -> Iterator[None]:
     """Replace the simulations of plans, which take seconds and have tests of their own."""
     quick = KMeansPlan(
-        queries={}, signal=1.0, expected_loss=0.1, expected_error=0.05, distinguishable_clusters=3
+        queries={},
+        signal=1.0,
+        expected_loss=0.1,
+        expected_error=0.05,
+        supported_clusters=3,
+        distinguishable_clusters=3,
     )
     like = SyntheticPlan(slot_distance=0.2, correlation_error=0.1)
     with pytest.MonkeyPatch.context() as patch:

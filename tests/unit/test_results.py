@@ -413,6 +413,7 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
         signal=10.0,
         expected_loss=0.1,
         expected_error=0.1,
+        supported_clusters=2,
         distinguishable_clusters=2,
     ),
     "LabelPlan": lambda _: plan_labels(n_clusters=3, epsilon=1.0, n_customers=100),

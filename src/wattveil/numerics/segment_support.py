@@ -22,6 +22,11 @@ class SegmentSupport(NamedTuple):
     size: Bools
     """Whether the number of customers exceeds 2 standard errors."""
 
+    @property
+    def supported(self) -> Bools:
+        """Whether both hold: noise explains neither the curve nor the size."""
+        return self.curve & self.size
+
 
 def segment_support(
     curves: Floats, curves_std: Floats, counts: Floats, counts_std: Floats

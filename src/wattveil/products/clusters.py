@@ -27,7 +27,7 @@ from wattveil.products.product import (
 )
 from wattveil.products.request import ReleaseRequest
 from wattveil.products.segment_figures import segment_figures, segment_headline
-from wattveil.products.segments import DISTINGUISHABLE, achieved_support
+from wattveil.products.segments import DISTINGUISHABLE, SUPPORTED, achieved_support
 from wattveil.products.tables import (
     CLUSTER,
     CUSTOMERS,
@@ -135,6 +135,7 @@ class Clusters(Product):
         apart = f"of {request.n_clusters}"
         return (
             Expectation("error of a load curve", plan.expected_error, unit),
+            Expectation(SUPPORTED, plan.supported_clusters, apart),
             Expectation(DISTINGUISHABLE, plan.distinguishable_clusters, apart),
         )
 
@@ -177,7 +178,7 @@ class Clusters(Product):
         )
 
     def achieved(self, tables: Mapping[str, Table]) -> tuple[Achievement, ...]:
-        """Return the number of distinguishable clusters, and of those with a size above noise."""
+        """Return the number of supported clusters, and of those that one of the flags counts."""
         if not {"centroids", "cluster_sizes"} <= set(tables):
             return ()
         return achieved_support(tables["centroids"], tables["cluster_sizes"])
@@ -251,11 +252,19 @@ class KMeansPlan(Result):
     """Median accuracy loss (r(private) - r(exact)) / r(exact); infinite if r(exact) = 0."""
     expected_error: float
     """Median of `centroid_error`: in kW, with ``normalise`` relative to unit L2 norm."""
+    supported_clusters: int
+    """Median number of ``supported_`` clusters: request no more than this."""
     distinguishable_clusters: int
-    """Median of ``n_distinguishable_``: request no more clusters than this."""
+    """Median of ``n_distinguishable_``."""
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
-        names = ("signal", "expected_loss", "expected_error", "distinguishable_clusters")
+        names = (
+            "signal",
+            "expected_loss",
+            "expected_error",
+            "supported_clusters",
+            "distinguishable_clusters",
+        )
         queries = [{"query": name, "share": share} for name, share in self.queries.items()]
         return {
             "plan": lambda: records_table([{name: getattr(self, name) for name in names}]),
@@ -310,6 +319,7 @@ def plan_kmeans(
         signal=n_customers * _signal(estimator) / estimator.n_clusters,
         expected_loss=float(np.median(losses)),
         expected_error=float(np.median(errors)),
+        supported_clusters=int(np.median([run.supported_.sum() for run in runs])),
         distinguishable_clusters=int(np.median([run.n_distinguishable_ for run in runs])),
     )
 

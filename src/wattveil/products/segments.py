@@ -14,6 +14,8 @@ MAX_DRAWN = 24
 """Maximum number of segments that a report draws: the largest ones."""
 DISTINGUISHABLE = "distinguishable clusters"
 """Expected and achieved number: the same measure, under the same name."""
+SUPPORTED = "supported clusters"
+"""Both: distinguishable, and a size above 2 standard errors."""
 SIZED = "clusters with size above 2 standard errors"
 
 
@@ -75,7 +77,9 @@ def cluster_names(groups: Sequence[str], clusters: Sequence[int]) -> list[str]:
 
 
 def segments(centroids: Table, sizes: Table | None) -> list[Segment]:
-    """Return the segments, the largest of each group first, groups in the order of the tables.
+    """Return the segments: of each group the supported ones first, then by size.
+
+    Groups are in the order of the tables.
 
     Parameters
     ----------
@@ -111,7 +115,7 @@ def largest_segments(found: Sequence[Segment]) -> tuple[list[Segment], str]:
 
 
 def _by_size(found: list[Segment]) -> list[Segment]:
-    return sorted(found, key=lambda one: -(one.customers or 0.0))
+    return sorted(found, key=lambda one: (not one.is_supported, -(one.customers or 0.0)))
 
 
 def _with_support(found: list[Segment]) -> list[Segment]:
@@ -142,6 +146,7 @@ def achieved_support(centroids: Table, sizes: Table) -> tuple[Achievement, ...]:
         Achievement(quantity=quantity, group=group, count=flags.count(True), of=len(flags))
         for group, found in by_group.items()
         for quantity, flags in (
+            (SUPPORTED, [one.distinguishable and one.sized for one in found]),
             (DISTINGUISHABLE, [one.distinguishable for one in found]),
             (SIZED, [one.sized for one in found]),
         )

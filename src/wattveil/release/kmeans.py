@@ -27,9 +27,11 @@ from wattveil.engines.local import Load, Values, as_rows, estimator_rows, load_r
 from wattveil.errors import InvalidParameterError
 from wattveil.numerics.kmeans import codebooks, kmeans_tuning
 from wattveil.numerics.kmeans import kmeans_stages as stages
+from wattveil.numerics.kmeans.band_calibration import band_factors
 from wattveil.numerics.kmeans.cluster_merge import local_optima, select_merge
 from wattveil.numerics.kmeans.rough_coordinates import dropped_variance, pool_rough
 from wattveil.numerics.load_basis import checked_library, row_basis, tiled_library, whole_days
+from wattveil.numerics.segment_support import segment_support
 from wattveil.numerics.size_distribution import (
     SizeLevels,
     checked_range,
@@ -90,6 +92,9 @@ class PrivateKMeans(PrivateEstimator, ClusterMixin, BaseEstimator):  # type: ign
         Standard error of each number, from the known noise and the public prior.
     cluster_sizes_, cluster_sizes_std_ : (K,)
         Released customers in each cluster, noisy, and their standard errors.
+    supported_ : (K,)
+        Whether the noise supports each cluster: more customers than 2 standard errors, and a curve
+        that differs from those of the others by more than 2. Supported clusters come first.
     n_distinguishable_ : int
         Number of clusters that differ pairwise by more than their noise; below K the budget did not
         support K clusters.
@@ -351,12 +356,17 @@ class PrivateKMeans(PrivateEstimator, ClusterMixin, BaseEstimator):  # type: ign
         """
         n_slots, used = len(basis), cells.centres.shape[1]
         dropped = dropped_variance(cells, n_slots, is_shape=self.normalise)
-        self.cluster_centers_ = cells.centres @ basis[:used]
+        centres, counts = cells.centres @ basis[:used], np.maximum(cells.counts, 0.0)
+        counts_std = np.sqrt(cells.counts_variance)
         variance = np.hstack([cells.variance, dropped])
-        self.cluster_centers_std_ = np.sqrt(variance @ np.square(basis))
-        self.cluster_sizes_ = np.maximum(cells.counts, 0.0)
-        self.cluster_sizes_std_ = np.sqrt(cells.counts_variance)
-        self.n_distinguishable_ = stages.count_distinguishable(cells)
+        factors = band_factors(counts, counts_std, is_shape=self.normalise)
+        std = factors[:, None] * np.sqrt(variance @ np.square(basis))
+        support = segment_support(centres, std, counts, counts_std)
+        order = np.lexsort((-counts, ~support.supported))  # supported first, then by size
+        self.cluster_centers_, self.cluster_centers_std_ = centres[order], std[order]
+        self.cluster_sizes_, self.cluster_sizes_std_ = counts[order], counts_std[order]
+        self.supported_ = support.supported[order]
+        self.n_distinguishable_ = int(support.curve.sum())
         self.size_scale_ = (
             None
             if self.normalise

@@ -130,7 +130,13 @@ class LoadSynthesizer(PrivateKMeans):
             if given.shape != shape:
                 raise InvalidParameterError("centroids", f"of shape {shape}", given.shape)
             self.cluster_centers_ = checked_points(given, field="centroids")
-            for name in ("cluster_centers_std_", "n_distinguishable_", "size_scale_"):
+            of_clusters = (
+                "cluster_centers_std_",
+                "supported_",
+                "n_distinguishable_",
+                "size_scale_",
+            )
+            for name in of_clusters:
                 self.__dict__.pop(name, None)  # of an earlier fit without given centroids
         to = Coordinates(
             centroids=self.cluster_centers_,

@@ -159,6 +159,7 @@ def test_a_plan_for_a_target_meets_it_and_varies_little(monkeypatch: pytest.Monk
             signal=1.0,
             expected_loss=0.1,
             expected_error=error,
+            supported_clusters=3,
             distinguishable_clusters=3,
         )
 
@@ -184,6 +185,7 @@ def test_targets_at_the_edge_of_reach(slope: float, monkeypatch: pytest.MonkeyPa
             signal=1.0,
             expected_loss=0.1,
             expected_error=next(errors),
+            supported_clusters=3,
             distinguishable_clusters=3,
         ),
     )

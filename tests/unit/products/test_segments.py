@@ -100,7 +100,8 @@ def test_achieved_counts_equal_flags(three: tuple[Table, Table]) -> None:
         sizes.column("customers"),
         sizes.column("customers_std"),
     )
-    distinguishable, sized = achieved_support(centroids, sizes)
+    supported, distinguishable, sized = achieved_support(centroids, sizes)
+    assert (supported.count, supported.of) == (int((flags.curve & flags.size).sum()), 3)
     assert (distinguishable.count, distinguishable.of) == (int(flags.curve.sum()), 3)
     assert (sized.count, sized.of) == (int(flags.size.sum()), 3)
     assert {one.group for one in (distinguishable, sized)} == {*ALL_CUSTOMERS}
@@ -144,6 +145,9 @@ def test_the_tables_give_the_number_that_the_estimator_counts() -> None:
         fit.cluster_sizes_std_,
     )
     assert counted.curve.sum() == fit.n_distinguishable_
+    assert np.array_equal(counted.supported, fit.supported_)
+    order = [(not one, -size) for one, size in zip(fit.supported_, fit.cluster_sizes_, strict=True)]
+    assert order == sorted(order)
 
 
 def test_a_report_of_many_segments_stays_small() -> None:

@@ -307,5 +307,5 @@ def test_nothing_of_an_earlier_fit_remains(load_kw: Floats) -> None:
     assert hasattr(synthesizer, "cluster_centers_std_")
     synthesizer.set_params(centroids=found + 1.0).fit(load_kw)
     assert np.array_equal(synthesizer.cluster_centers_, found + 1.0)
-    for name in ("cluster_centers_std_", "n_distinguishable_", "size_scale_"):
+    for name in ("cluster_centers_std_", "supported_", "n_distinguishable_", "size_scale_"):
         assert not hasattr(synthesizer, name)

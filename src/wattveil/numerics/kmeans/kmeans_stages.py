@@ -31,7 +31,6 @@ from wattveil.arrays import Floats
 from wattveil.numerics.kmeans import kmeans_tuning
 from wattveil.numerics.kmeans.kmeans_tuning import Tuning
 from wattveil.numerics.load_basis import harmonics
-from wattveil.numerics.segment_support import distinguishable_curves
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -365,9 +364,3 @@ def shrink_together(cells: Cells) -> Cells:
     noise = float(weights @ cells.variance.sum(axis=1))
     kept = max(0.0, 1.0 - noise / spread) if spread > 0.0 else 0.0
     return replace(cells, centres=mean + kept * (cells.centres - mean))
-
-
-def count_distinguishable(cells: Cells) -> int:
-    """Return the number of clusters that differ pairwise by more than noise."""
-    variance, std = cells.variance.sum(axis=1), np.sqrt(cells.counts_variance)
-    return int(distinguishable_curves(cells.centres, variance, cells.counts, std).sum())

@@ -152,6 +152,15 @@ PLAUSIBLE = 2.0
 """Maximum number of local optima that are compared, and maximum distance of their predicted cost
 from the cheapest, in standard deviations."""
 
+BAND_COUNTS = (1.0, 2.0, 3.0, 6.0, 12.0)
+SHAPE_BAND_FACTORS = (1.65, 1.6, 1.05, 0.95, 0.85)
+LOAD_BAND_FACTORS = (1.6, 1.5, 1.42, 1.1, 0.88)
+SHAPE_BIAS_AT = 60.0
+LOAD_BIAS_AT = 40.0
+"""Factors of the standard errors of centroids, by the count of a cluster in standard errors, and
+the count at which bias equals noise (`band_calibration`). 57 cells of the tuning families with 5
+runs, and 12 cells of 5,772 and 10,000 customers with 3 runs."""
+
 LEVEL_RATIO = 1.8
 """Between neighbouring size levels of the codebook."""
 

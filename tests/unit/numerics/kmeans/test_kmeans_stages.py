@@ -14,7 +14,6 @@ from wattveil.numerics.kmeans.codebooks import make_codebook, shapes_per_level
 from wattveil.numerics.kmeans.kmeans_stages import (
     Cells,
     Statistics,
-    count_distinguishable,
     shrink_together,
     start_cells,
     update,
@@ -26,7 +25,14 @@ from wattveil.numerics.load_basis import (
     public_basis,
     shape_library,
 )
+from wattveil.numerics.segment_support import distinguishable_curves
 from wattveil.numerics.size_distribution import one_level, size_edges, size_levels
+
+
+def count_distinguishable(cells: Cells) -> int:
+    """Return the number of clusters that differ pairwise by more than noise."""
+    variance, std = cells.variance.sum(axis=1), np.sqrt(cells.counts_variance)
+    return int(distinguishable_curves(cells.centres, variance, cells.counts, std).sum())
 
 
 def some_cells(centres: object, counts: object, spread: float = 0.1) -> Cells:

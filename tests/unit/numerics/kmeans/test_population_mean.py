@@ -21,18 +21,24 @@ from wattveil.numerics.kmeans.kmeans_stages import (
     Statistics,
     add_population_mean,
     as_only_cluster,
-    count_distinguishable,
     finish_clusters,
     population_mean_stage,
     prior_population_mean,
     widen_population_mean,
 )
 from wattveil.numerics.load_basis import public_basis, shape_library
+from wattveil.numerics.segment_support import distinguishable_curves
 from wattveil.privacy.guarantee import Budget
 from wattveil.privacy.mechanisms.contributions import STEP
 from wattveil.release.kmeans import PrivateKMeans
 
 GUARANTEE: dict[str, Any] = {"epsilon": 0.3, "delta": 1e-6}
+
+
+def count_distinguishable(cells: Cells) -> int:
+    """Return the number of clusters that differ pairwise by more than noise."""
+    variance, std = cells.variance.sum(axis=1), np.sqrt(cells.counts_variance)
+    return int(distinguishable_curves(cells.centres, variance, cells.counts, std).sum())
 
 
 def around_one_shape(n_customers: int) -> Floats:
