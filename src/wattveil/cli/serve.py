@@ -13,13 +13,7 @@ from wattveil.terminal import plain
 if TYPE_CHECKING:
     from wattveil.server.auth.identity_provider import OpenIdSettings
 
-EPILOGS = {
-    "serve": (
-        "Example: wattveil serve --data server. Every option can be given as a variable instead:"
-        " --behind-proxy as WATTVEIL_SERVE_BEHIND_PROXY; values of a repeated one are separated by"
-        " spaces."
-    )
-}
+EPILOGS = {"serve": "Example: wattveil serve --data server"}
 VARIABLES = {"serve": "WATTVEIL_SERVE"}
 """Prefix of the environment variables from which the options of a command are read."""
 
@@ -85,7 +79,11 @@ def serve(
         typer.Option(help="Group of analysts; may be repeated.", rich_help_panel=_OIDC),
     ] = None,
 ) -> None:
-    """Serve releases to analysts, within budgets, until Ctrl-C. The first start prints a token."""
+    """Serve releases to analysts, within budgets, until Ctrl-C. The first start prints a token.
+
+    Every option can be given as an environment variable instead, --tls-key as
+    WATTVEIL_SERVE_TLS_KEY; values of a repeated one are separated by spaces.
+    """
     console = Console(soft_wrap=True)
     with ledger_refusals(context):
         from wattveil.server.run import run  # noqa: PLC0415 - needs the extra

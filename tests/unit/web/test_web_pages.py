@@ -119,7 +119,8 @@ def test_a_file_makes_no_request(tmp_path: Path) -> None:
 
 def test_a_served_page_links_to_its_files() -> None:
     """The server's pages hold no script, and name files that exist."""
-    page = render("server/sign_in.html", principal=None, refusal=None, ended=False, to="/")
+    shown = {"principal": None, "refusal": None, "ended": False, "provider": False, "to": "/"}
+    page = render("server/sign_in.html", **shown)
     assert "<style" not in page
     assert "<script>" not in page
     assert f'href="{static_address("wattveil.css")}"' in page

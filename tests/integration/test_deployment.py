@@ -1,0 +1,335 @@
+"""Files for deployment: parsed, compared with the server, and run step by step where possible.
+
+No container is built and no chart is installed here. What the files state is executed in a plain
+folder: the package is built from exactly what the Containerfile copies, and started as it says.
+"""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from tests.process_guard import guarded
+from wattveil.cli.serve import VARIABLES, serve
+from wattveil.server.ledger.ledger import Ledger
+
+REPOSITORY = Path(__file__).parents[2]
+DEPLOY = REPOSITORY / "deploy"
+_ANALYZE = shutil.which("systemd-analyze") or ""
+_SITE = Path(yaml.__file__).parents[1]
+
+
+def variables_of_the_server() -> set[str]:
+    """Return every variable that `wattveil serve` reads its options from."""
+    alone = typer.Typer()
+    alone.command()(serve)
+    command = typer.main.get_command(alone)
+    prefix = VARIABLES["serve"]
+    return {f"{prefix}_{one.name.upper()}" for one in command.params if one.name}
+
+
+# --- Containerfile --------------------------------------------------------------------------------
+
+Instruction = tuple[str, str]
+
+
+def instructions() -> list[Instruction]:
+    """Return the instructions of the Containerfile, in order."""
+    lines = (DEPLOY / "container" / "Containerfile").read_text().splitlines()
+    found = [line for line in lines if line and not line.startswith("#")]
+    assert not any(line.endswith("\\") for line in found)
+    pairs = [line.split(" ", 1) for line in found]
+    return [(name, rest) for name, rest in pairs]
+
+
+def stages() -> list[list[Instruction]]:
+    """Return the instructions of each stage."""
+    found: list[list[Instruction]] = []
+    for one in instructions():
+        if one[0] == "FROM":
+            found.append([])
+        found[-1].append(one)
+    return found
+
+
+def values(stage: list[Instruction], name: str) -> list[str]:
+    """Return what follows an instruction, each time."""
+    return [rest for own, rest in stage if own == name]
+
+
+def test_containerfile_is_safe() -> None:
+    """Two stages, pinned images, no root, a health check, no secrets, forms without a shell."""
+    known = {
+        *("FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "VOLUME", "EXPOSE"),
+        *("STOPSIGNAL", "HEALTHCHECK", "ENTRYPOINT", "CMD"),
+    }
+    assert {name for name, _ in instructions()} == known
+    build, final = stages()
+    for stage in (build, final):
+        image = values(stage, "FROM")[0].split()[0]
+        assert re.fullmatch(r"docker\.io/library/python:3\.\d+-slim-\w+", image), image
+    assert values(build, "FROM")[0].endswith(" AS build")
+    assert values(final, "COPY") == ["--from=build /opt/wattveil /opt/wattveil"]
+    assert values(final, "USER") == ["10001:10001"]
+    names = [name for name, _ in final]
+    assert names.index("USER") > max(place for place, one in enumerate(names) if one == "RUN")
+    assert json.loads(values(final, "ENTRYPOINT")[0]) == ["wattveil"]
+    assert json.loads(values(final, "CMD")[0]) == ["serve"]
+    text = " ".join(rest for _, rest in instructions()).lower()
+    assert not re.search(r"password|secret|token|curl|wget|sudo|latest", text)
+
+
+def test_sources_of_the_image_exist_and_are_enough(tmp_path: Path) -> None:
+    """The server is built from what is copied, and runs as the file says until it is stopped."""
+    build, final = stages()
+    work = tmp_path / "build"
+    work.mkdir()
+    for line in values(build, "COPY"):
+        *sources, target = line.split()
+        for name in sources:
+            source = REPOSITORY / name
+            assert source.exists(), name
+            if source.is_dir():
+                shutil.copytree(source, work / target, ignore=shutil.ignore_patterns("__pycache__"))
+            else:
+                shutil.copy(source, work / target)
+    install = shlex.split(values(build, "RUN")[-1])
+    assert install[:2] == ["/opt/wattveil/bin/pip", "install"]
+    assert (work / install[install.index("--constraint") + 1]).is_file()
+    extras = re.fullmatch(r"\.\[([a-z,]+)\]", install[-1])
+    assert extras is not None
+    assert {*extras[1].split(",")} == {"serve", "postgres", "oidc", "otel"}
+    # The dependencies are those of this environment: fetching them takes minutes.
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+    opt = tmp_path / "opt"
+    subprocess.run([*pip, "--target", str(opt), "."], cwd=work, check=True, capture_output=True)
+    variables = dict(line.split("=", 1) for line in values(final, "ENV"))
+    assert {name for name in variables if name.startswith("WATTVEIL_")} <= variables_of_the_server()
+    data = tmp_path / "data"
+    data.mkdir(mode=0o700)
+    changed = {"WATTVEIL_SERVE_DATA": str(data), "WATTVEIL_SERVE_PORT": "0"}
+    environment = {
+        **{name: value for name, value in os.environ.items() if "WATTVEIL" not in name},
+        **{name: value for name, value in variables.items() if name != "PATH"},
+        **changed,
+        "WATTVEIL_SERVE_BEHIND_PROXY": "127.0.0.1",
+        "PYTHONPATH": os.pathsep.join([str(opt), str(_SITE)]),
+        "NUMBA_CACHE_DIR": str(tmp_path / "numba"),
+    }
+    command = [sys.executable, "-m", "wattveil", *json.loads(values(final, "CMD")[0])]
+    with (
+        subprocess.Popen(
+            command,
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        ) as process,
+        guarded(process),
+    ):
+        assert process.stdout is not None
+        printed = [process.stdout.readline(), process.stdout.readline()]
+        found = re.search(r":(\d+)$", printed[1].strip())
+        assert found is not None, printed
+        check = values(final, "HEALTHCHECK")[0].partition("CMD ")[2]
+        _, *arguments = json.loads(check.replace("8400", found[1]))
+        assert subprocess.run([sys.executable, *arguments], check=False).returncode == 0
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=60) == 0
+        wrong = check.replace("8400", "9")
+        failed = subprocess.run(
+            [sys.executable, *json.loads(wrong)[1:]], check=False, capture_output=True
+        )
+        assert failed.returncode != 0
+
+
+# --- Compose --------------------------------------------------------------------------------------
+
+
+def test_compose_file_states_what_the_server_needs() -> None:
+    """Read-only, without rights, not published; variables are options, and mounts exist."""
+    folder = DEPLOY / "compose"
+    compose: dict[str, Any] = yaml.safe_load((folder / "compose.yaml").read_text())
+    services = compose["services"]
+    server, proxy, database = (services[name] for name in ("server", "proxy", "database"))
+    assert (folder / server["build"]["context"]).resolve() == REPOSITORY
+    assert (REPOSITORY / server["build"]["dockerfile"]).is_file()
+    ours = {name for name in server["environment"] if name.startswith("WATTVEIL_")}
+    assert ours <= variables_of_the_server()
+    for one in (server, proxy):
+        assert one["read_only"] is True
+        assert one["cap_drop"] == ["ALL"]
+    for one in services.values():
+        assert "no-new-privileges:true" in one["security_opt"]
+        assert not one["image"].endswith(":latest")
+        assert one["logging"]["options"]["max-size"]
+    assert "ports" not in server
+    assert "ports" not in database
+    assert compose["networks"]["inside"]["internal"] is True
+    assert database["networks"] == ["inside"]
+    address = server["environment"]["WATTVEIL_SERVE_BEHIND_PROXY"]
+    assert proxy["networks"]["front"]["ipv4_address"] == address
+    volumes = set(compose["volumes"])
+    for one in services.values():
+        for mount in one["volumes"]:
+            source = mount.split(":")[0]
+            assert source in volumes or source == "./profiles" or (folder / source).is_file()
+        assert set(one.get("secrets", [])) <= set(compose["secrets"])
+    assert "reverse_proxy server:8400" in (folder / "Caddyfile").read_text()
+
+
+def test_a_service_file_of_postgresql_is_enough(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The address names the database alone; host, user and password are in the file of a secret,
+    which others may read: PostgreSQL refuses that of a password file.
+    """
+    import psycopg  # noqa: PLC0415 - the fixture of the server skips where it is missing
+
+    name = f"wattveil_{uuid.uuid4().hex}"
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    host = database.partition("host=")[2]
+    file = tmp_path / "pg_service.conf"
+    file.write_text(f"[wattveil]\nhost={host}\nuser=tester\ndbname={name}\npassword=x\n")
+    file.chmod(0o444)
+    monkeypatch.setenv("PGSERVICEFILE", str(file))
+    monkeypatch.setenv("PGSERVICE", "wattveil")
+    compose = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
+    address = compose["services"]["server"]["environment"]["WATTVEIL_SERVE_DATABASE"]
+    data = tmp_path / "data"
+    data.mkdir()
+    with Ledger.open(data, address.replace("/wattveil", f"/{name}")) as ledger:
+        assert ledger.pending() == []
+
+
+# --- systemd --------------------------------------------------------------------------------------
+
+
+def unit() -> str:
+    """Return the unit file."""
+    return (DEPLOY / "systemd" / "wattveil.service").read_text()
+
+
+def test_settings_of_the_unit_are_options() -> None:
+    """Those of the file of variables too, also where they are commented out."""
+    text = unit() + (DEPLOY / "systemd" / "wattveil.env").read_text()
+    named = set(re.findall(r"WATTVEIL_[A-Z_]+", text))
+    assert named
+    assert named <= variables_of_the_server()
+    assert re.search(r"^ExecStart=/opt/wattveil/bin/wattveil serve$", unit(), re.MULTILINE)
+
+
+@pytest.mark.skipif(not _ANALYZE, reason="looks at processes as Linux does: no systemd")
+def test_systemd_accepts_the_unit_and_finds_it_hardened(tmp_path: Path) -> None:
+    """An unknown or misspelt setting is a warning; exposure is 1.5 of 10 with version 252."""
+    file = tmp_path / "wattveil.service"
+    file.write_text(unit().replace("/opt/wattveil/bin/wattveil", "/bin/true"))
+    checked = subprocess.run(
+        [_ANALYZE, "verify", str(file)], capture_output=True, text=True, check=False
+    )
+    assert (checked.returncode, checked.stderr) == (0, "")
+    exposure = subprocess.run(
+        [_ANALYZE, "security", "--offline=true", "--threshold=20", str(file)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert exposure.returncode == 0, exposure.stdout[-200:]
+    file.write_text(unit().replace("NoNewPrivileges", "NoNewPrivilege"))
+    checked = subprocess.run(
+        [_ANALYZE, "verify", str(file)], capture_output=True, text=True, check=False
+    )
+    assert "NoNewPrivilege" in checked.stderr, "a mistake is found"
+
+
+# --- Helm -----------------------------------------------------------------------------------------
+
+_TAG = re.compile(r"\{\{-? *(.*?) *-?\}\}")
+
+
+def rendered(name: str, given: dict[str, Any]) -> list[dict[str, Any]]:
+    """Render a template of the chart: values, `if` and one `range`; any other tag is an error."""
+    lines: list[str] = []
+    showing, looping = [True], False
+    loop: list[str] = []
+    pairs: list[tuple[str, str]] = []
+    for line in (DEPLOY / "helm/wattveil/templates" / name).read_text().splitlines():
+        tag = _TAG.fullmatch(line.strip())
+        words = tag[1].split() if tag else [""]
+        if words[0] == "if":
+            showing.append(bool(looked_up(words[1], given)))
+        elif words[0] == "range":
+            looping, loop = True, []
+            pairs = list(looked_up(words[-1], given).items())
+        elif words[0] == "end" and looping:
+            looping = False
+            for key, value in pairs:
+                for one in loop:
+                    named = one.replace("{{ $name }}", key)
+                    lines.append(named.replace('{{ printf "%q" $value }}', json.dumps(value)))
+        elif words[0] == "end":
+            showing.pop()
+        elif looping:
+            loop.append(line)
+        elif all(showing):
+            lines.append(_TAG.sub(lambda found: str(looked_up(found[1], given)), line))
+    assert (showing, looping) == ([True], False)
+    text = "\n".join(lines)
+    assert "{{" not in text
+    return [one for one in yaml.safe_load_all(text) if one is not None]
+
+
+def looked_up(path: str, given: dict[str, Any]) -> Any:  # noqa: ANN401 - any value
+    """Return a value by its path, such as `.Values.image.tag`."""
+    assert re.fullmatch(r"(\.\w+)+", path), path
+    found: Any = given
+    for part in path.split(".")[1:]:
+        found = found[part]
+    return found
+
+
+@pytest.mark.parametrize("oidc", ["", "wattveil-oidc"])
+def test_chart_states_what_the_server_needs(oidc: str) -> None:
+    """One pod without rights, replaced as a whole; probes, variables and mounts are right."""
+    chart = DEPLOY / "helm" / "wattveil"
+    given = {
+        "Values": {**yaml.safe_load((chart / "values.yaml").read_text()), "oidcSecret": oidc},
+        "Release": {"Name": "town"},
+    }
+    assert yaml.safe_load((chart / "Chart.yaml").read_text())["apiVersion"] == "v2"
+    (deployment,) = rendered("deployment.yaml", given)
+    service, claim = rendered("service.yaml", given)
+    (ingress,) = rendered("ingress.yaml", given)
+    spec = deployment["spec"]
+    assert (spec["replicas"], spec["strategy"]["type"]) == (1, "Recreate")
+    pod = spec["template"]["spec"]
+    (container,) = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    probes = [container[f"{kind}Probe"]["httpGet"]["path"] for kind in ("liveness", "readiness")]
+    assert probes == ["/livez", "/readyz"]
+    variables = {one["name"] for one in container["env"]}
+    assert {one for one in variables if one.startswith("WATTVEIL_")} <= variables_of_the_server()
+    mounts = {one["name"] for one in container["volumeMounts"]}
+    assert mounts == {one["name"] for one in pod["volumes"]}
+    assert ("oidc" in mounts) == bool(oidc)
+    labels = spec["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
+    assert claim["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    backend = ingress["spec"]["rules"][0]["http"]["paths"][0]["backend"]["service"]
+    assert backend["name"] == service["metadata"]["name"]
