@@ -236,6 +236,9 @@ class SynthesisQueries:
         return self._table.release(work, query)[0]
 
 
+_FIGURES = ("spreads of shapes", "spreads of levels", "base loads", "peaks")
+
+
 class YearQueries:
     """The queries for the days of a year, in addition to those for its typical days.
 
@@ -263,14 +266,19 @@ class YearQueries:
         work = load_features.size_cells.bind(edges=lengths, coordinates=typical.width)
         return typical.release(work, query)[0]
 
-    def days(self, edges: Floats, *, rho_units: int, spread_units: int) -> list[Noisy]:
-        """Release sums of day features, and histograms of the spreads of shapes and levels."""
-        n_slots = self._calendar.n_slots
+    def days(
+        self, edges: tuple[Floats, ...], *, rho_units: int, level_units: int, figure_units: int
+    ) -> list[Noisy]:
+        """Release sums of day features and of daily levels, and histograms of four figures."""
+        n_slots, n_days = self._calendar.n_slots, self._calendar.n_days
         width = day_width(n_slots)
-        queries = [Query(tag="days", rho_units=rho_units, n_cells=1, n_features=width)] + [
-            Query(tag=f"spreads of {what}", rho_units=spread_units, n_cells=edges.size + 1)
-            for what in ("shapes", "levels")
+        queries = [
+            Query(tag="days", rho_units=rho_units, n_cells=1, n_features=width),
+            Query(tag="levels of days", rho_units=level_units, n_cells=1, n_features=n_days),
+        ] + [
+            Query(tag=tag, rho_units=figure_units, n_cells=own.size + 1)
+            for tag, own in zip(_FIGURES, edges, strict=True)
         ]
-        bases, gains = self._calendar.day_bases, day_gains(n_slots)
+        bases, gains = self._calendar.day_bases, day_gains(n_slots, n_days)
         work = day_rows.day_features.bind(**self._parts, bases=bases, gains=gains, edges=edges)
         return self._hours.release(work, *queries)

@@ -5,9 +5,10 @@ its nearest cluster: the numbers of customers without and with export; the dista
 centroids; first and second moments of the offsets; and the margins of the slots.
 
 `YearSynthesizer` releases such a model of the typical days of the customers (season, weekday and
-weekend). Four more queries, over all customers together, are for their sizes; for the deviations
-of their days from the typical ones, as averages over the days of each customer; and for the spread
-of these deviations in shape and in level.
+weekend). Seven more queries, over all customers together, are for their sizes; for the level of
+each day that they have in common; for the deviations of their days from the typical ones, as
+averages over the days of each customer; and for the spread of these deviations in shape and in
+level, base loads and peaks.
 
 `release.rows.synthesis_features` and `release.rows.day_features` have the contributions of a
 customer, `numerics.synthesis` reads the noisy sums; sampling from a released model is
@@ -33,9 +34,10 @@ from wattveil.numerics.load_basis import whole_days
 from wattveil.numerics.synthesis import day_deviations, population_model, synthesis_tuning
 from wattveil.numerics.synthesis.coordinates import Coordinates, TransformName
 from wattveil.numerics.synthesis.day_deviations import YearCalendar, fitting_calendar
+from wattveil.numerics.synthesis.figure_maps import peak_edges, year_size_edges
 from wattveil.numerics.synthesis.population_model import SyntheticModel
 from wattveil.numerics.synthesis.synthetic_customers import SyntheticCustomers
-from wattveil.numerics.synthesis.year_model import make_year_model, year_size_edges
+from wattveil.numerics.synthesis.year_model import make_year_model
 from wattveil.privacy.guarantee import Budget, Guarantee
 from wattveil.privacy.mechanisms.gaussian import PrivateTable
 from wattveil.privacy.private_data import Rows
@@ -213,9 +215,9 @@ class YearSynthesizer(LoadSynthesizer):
     attributes of `LoadSynthesizer` are those of the typical days.
 
     **Formal guarantee.** (epsilon, delta)-DP for zero-out of one customer with all its days, for
-    any data: what `LoadSynthesizer` queries of the typical days, three histograms and one sum,
+    any data: what `LoadSynthesizer` queries of the typical days, five histograms and two sums,
     under one budget. A customer is in one cell of each histogram and adds one vector of length at
-    most 1 to the sum, whatever the number of its days. Proof: docs/proofs/adaptive-transcript.md.
+    most 1 to each sum, whatever the number of its days. Proof: docs/proofs/adaptive-transcript.md.
     """
 
     def __init__(
@@ -286,20 +288,30 @@ class YearSynthesizer(LoadSynthesizer):
         )
 
     def _find_days(self, queries: YearQueries, calendar: YearCalendar, budget: Budget) -> None:
-        """Query sizes, days and spreads with the remaining budget."""
-        size_units, spread_units = map(
-            budget.share, (synthesis_tuning.SIZE_SHARE, synthesis_tuning.SPREAD_SHARE)
+        """Query sizes, levels, days and their figures with the remaining budget."""
+        size_units, figure_units, level_units = map(
+            budget.share,
+            (
+                synthesis_tuning.SIZE_SHARE,
+                synthesis_tuning.FIGURE_SHARE,
+                synthesis_tuning.LEVEL_SHARE,
+            ),
         )
         edges = year_size_edges(self.plausible_kw)
         sizes = queries.sizes(edges, rho_units=size_units)
-        units = budget.remaining_rho_units - 2 * spread_units
-        (sums, std), shapes, levels = queries.days(
-            day_deviations.spread_edges(), rho_units=units, spread_units=spread_units
+        peaks, spreads = peak_edges(self.plausible_kw), day_deviations.spread_edges()
+        moments, levels, *counts = queries.days(
+            (spreads, spreads, day_deviations.base_edges(), peaks),
+            rho_units=budget.remaining_rho_units - level_units - 4 * figure_units,
+            level_units=level_units,
+            figure_units=figure_units,
         )
         self.year_model_ = make_year_model(
             self.model_,
             calendar,
             sizes=(*sizes, edges),
-            moments=(sums[0], std),
-            spreads=(shapes, levels),
+            levels=(levels[0][0], levels[1]),
+            moments=(moments[0][0], moments[1]),
+            figures=counts[:3],
+            peaks=(*counts[3], peaks),
         )

@@ -78,12 +78,13 @@ def test_annual_spread_and_autocorrelation_survive(
 def test_spends_are_the_grant_to_the_last_unit(fitted: YearSynthesizer) -> None:
     """What the days cost is on the list, and the list adds up."""
     tags = [spend.tag for spend in fitted.spends_]
-    last = ["sizes of customers", "days", "spreads of shapes", "spreads of levels"]
-    assert tags[-4:] == last
+    last = ["sizes of customers", "days", "levels of days"]
+    last += ["spreads of shapes", "spreads of levels", "base loads", "peaks"]
+    assert tags[-7:] == last
     budget = Budget(fitted.guarantee())
     assert sum(spend.rho_units for spend in fitted.spends_) == budget.rho_units
-    share = sum(spend.rho_units for spend in fitted.spends_[-4:]) / budget.rho_units
-    assert share == pytest.approx(0.18, abs=1e-9)
+    share = sum(spend.rho_units for spend in fitted.spends_[-7:]) / budget.rho_units
+    assert share == pytest.approx(0.3, abs=1e-9)
 
 
 @pytest.mark.parametrize("value", [1e300, -1e9, 0.0, np.nan, 7.0])

@@ -28,6 +28,7 @@ from wattveil.lab.evaluation.fidelity_metrics import (
     FidelityMetric,
 )
 from wattveil.lab.evaluation.utility_metrics import UTILITY_METRICS
+from wattveil.lab.evaluation.year_metrics import YEAR_METRICS
 from wattveil.lab.seeded_draws import (
     shuffled_rows,
 )
@@ -38,7 +39,7 @@ from wattveil.web.results import PrivateResult, ResultTable, records_table
 
 METRICS: tuple[FidelityMetric, ...] = tuple(
     sorted(
-        (*SLOT_METRICS, *CUSTOMER_METRICS, *JOINT_METRICS, *UTILITY_METRICS),
+        (*SLOT_METRICS, *CUSTOMER_METRICS, *JOINT_METRICS, *YEAR_METRICS, *UTILITY_METRICS),
         key=lambda metric: metric.number,
     )
 )

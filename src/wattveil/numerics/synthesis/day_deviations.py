@@ -1,18 +1,20 @@
 """Deviations of days from the typical days of a customer: calendar, public bases, noisy moments.
 
-A slot of a day is compared with the typical load m of the same customer::
+A slot of a day is compared with the base load b of the same customer, a low quantile of its load,
+or its lowest load if it exports. With r its root-mean-square load::
 
-    e = asinh(x / s) - its mean over the days of that part of the year
-    s = 1/4 sqrt(m^2 + (r / 10)^2),  r the root-mean-square typical load of the customer
+    e = cbrt((x - b) / r) - its mean over the days of that part of the year
 
-so that days of small and large customers, and of quiet and busy hours, are alike. z are the
+and below b the root is linear. Load above the base load is close to a gamma distribution whose
+variance grows with its mean: its cube root is almost normal (Wilson and Hilferty), and varies
+equally in quiet and busy hours, of small and large customers. z are the
 coordinates of a day in which the public prior covariance is the identity; the first is the level of
 the day, the others its shape. Customers differ in how much their days vary, so z is divided by the
 root mean square of the customer: of the level, and of the shape. A customer contributes averages
 over its own days, whatever their number: z z', the products of z_j with those of the next day and a
 week later, and the cosine coefficients of e over its own standard deviation (`noisy_moments`). The
-spread of its shapes, and the ratio of the spread of its levels to it, are counted in two
-histograms.
+spread of its shapes, the ratio of the spread of its levels to it, its base load and its largest
+load are counted in histograms.
 """
 
 import datetime as dt
@@ -38,15 +40,16 @@ from wattveil.numerics.synthesis.noisy_moments import (
     towards_identity,
     waves,
 )
+from wattveil.numerics.synthesis.synthesis_tuning import BELOW_BASE, LOWEST_ROOT
 from wattveil.profiles.time_grid import Split, TimeGrid
 from wattveil.readings.timestamps import DAY_US
 
 _ROOT_TWO = math.sqrt(2.0)
 LAGS = (1, 7)
-_SPREADS = (0.1, 4.0)
+_SPREADS = (0.03, 4.0)
 """Range of the cells for the spread of shapes, and for that of levels relative to it."""
 _SPREAD_RATIO = 1.25
-_MAX_DECAY = 0.98
+_MAX_DECAY, _LEAST_FIRST = 0.985, 0.15
 _MIN_SLOW, _MAX_SLOW = 0.05, 0.98
 
 
@@ -77,6 +80,8 @@ class DayToDay:
     """(cosines, waves)"""
     spreads: Floats
     """(2, 2): mean and standard deviation of log d_1, and of log(d_0 / d_1)."""
+    base: Floats
+    """(2, points): quantiles of base loads over root-mean-square loads, without and with export."""
 
     @cached_property
     def fast_level(self) -> float:
@@ -104,12 +109,13 @@ def read_days(
     counts: Sequence[tuple[Floats, float]],
     *,
     customers: float,
-    n_slots: int,
+    calendar: "YearCalendar",
 ) -> DayToDay:
-    """Read the noisy sums of `day_features` and the noisy histograms of both spreads."""
+    """Read the noisy sums of `day_features` and the noisy histograms of spreads and base loads."""
     total, std = sums
+    n_slots = calendar.n_slots
     n = max(customers, 10.0)
-    for_moments, for_lags, for_margins = day_gains(n_slots)
+    for_moments, for_lags, for_margins, _ = day_gains(n_slots, calendar.n_days)
     n_moments = n_slots * (n_slots + 1) // 2
     first, second = np.triu_indices(n_slots)
     # Of each customer the trace is 1; times the number of slots the prior is the identity.
@@ -131,13 +137,15 @@ def read_days(
     )
     variance = np.square(std * n_slots / (n * for_lags)) + 1.0 / n
     weight = synthesis_tuning.DAY_LAG_SPREAD**2 / (synthesis_tuning.DAY_LAG_SPREAD**2 + variance)
-    slow, decay = _slow_and_decay(*(weight * lags + (1.0 - weight) * expected))
+    next_day, next_week = weight * lags + (1.0 - weight) * expected
+    slow, decay = _slow_and_decay(next_day, next_week, calendar.parts)
 
     values, vectors = day_axes(n_slots)
     curves = np.sqrt(values)[:, None] * vectors
     own, axes = np.linalg.eigh(matrix)
     root = (axes * np.sqrt(own)) @ axes.T  # nearest to the identity: coordinates keep their lags
-    fits = [fit_log_normal(seen, np.log(spread_edges()), noise) for seen, noise in counts]
+    edges = np.log(spread_edges())
+    fits = [fit_log_normal(seen, edges, noise) for seen, noise in counts[:2]]
     return DayToDay(
         factors=np.array([curves[1:].T @ root[1:], np.outer(curves[0], root[0])]),
         slow=slow,
@@ -149,29 +157,94 @@ def read_days(
             n_slots=n_slots,
         ),
         spreads=np.array([fit[:2] for fit in fits]),
+        base=_base_quantiles(*counts[2]),
     )
 
 
-def _slow_and_decay(next_day: Floats, next_week: Floats) -> tuple[Floats, Floats]:
-    """Return p and phi with p phi = r_1 and p phi^7 = r_7, as near as 0 <= p, phi < 1 allow."""
+_EXPORTING = 13
+"""Cells of base loads below 0."""
+
+
+def base_edges() -> Floats:
+    """Return the bounds of the cells in which base loads are counted, over the size of a customer.
+
+    Those below 0 are of customers that export.
+    """
+    return np.concatenate([-np.geomspace(8.0, 0.1, _EXPORTING - 1), np.arange(0.0, 0.76, 0.05)])
+
+
+def _base_quantiles(counts: Floats, std: float) -> Floats:
+    """Return quantiles of base loads without and with export, by counts shrunk to public ones."""
+    edges = base_edges()
+    ends = np.concatenate([[1.3 * edges[0]], edges, [1.1 * edges[-1]]])
+    middles = 0.5 * (ends[1:] + ends[:-1])
+    found = np.empty((2, 101))
+    for which, own in enumerate((slice(_EXPORTING, None), slice(_EXPORTING))):
+        usual, size = (0.25, 0.15) if which == 0 else (-1.0, 0.7)
+        curve = np.exp(-0.5 * np.square((middles[own] - usual) / size))
+        prior = curve / curve.sum() * max(float(counts[own].sum()), 10.0)
+        weight = np.square(prior) / (np.square(prior) + std**2 + prior)
+        shares = np.maximum(weight * counts[own] + (1.0 - weight) * prior, 0.0)
+        below = np.concatenate([[0.0], np.cumsum(shares) / max(shares.sum(), 1e-9)])
+        ends_own = ends[own.start or 0 :][: below.size]
+        found[which] = np.interp(np.linspace(0.0, 1.0, found.shape[1]), below, ends_own)
+    return found
+
+
+_DECAYS = np.concatenate([np.arange(0.3, 0.9, 0.05), np.arange(0.9, _MAX_DECAY, 0.005)])
+
+
+def _slow_and_decay(next_day: Floats, next_week: Floats, parts: Ints) -> tuple[Floats, Floats]:
+    """Return p and phi by which the products with the next day and week are r_1 and r_7.
+
+    Days are compared with the mean of their part of the year. With v(phi) the variance of such a
+    mean, r_k = p (phi^k - v) / (1 - v).
+    """
+    lost = lost_shares(_DECAYS, parts)
+    first, seventh = (_DECAYS - lost) / (1.0 - lost), (_DECAYS**7 - lost) / (1.0 - lost)
     next_day = np.clip(next_day, 0.01, 0.95)
-    next_week = np.clip(next_week, 1e-4, next_day)
-    decay = np.clip((next_week / next_day) ** (1.0 / 6.0), 0.3, _MAX_DECAY)
-    return np.minimum(next_day / decay, 1.0), decay
+    misfit = np.abs(next_week[:, None] / next_day[:, None] - seventh / np.maximum(first, 0.05))
+    best = np.where(first > _LEAST_FIRST, misfit, np.inf).argmin(axis=1)
+    return np.minimum(next_day / first[best], 1.0), _DECAYS[best]
 
 
-def day_gains(n_slots: int) -> tuple[float, float, float]:
-    """Return the factors of covariance, products and margins: sqrt(part) / radius."""
+def lost_shares(decays: Floats, parts: Ints) -> Floats:
+    """Return the variance of the mean over the days of a part, of a process of variance 1.
+
+    Mean over days t of the mean over days u of the same part of phi^|t - u|.
+    """
+    pairs = np.zeros(parts.size)
+    for part in np.unique(parts):
+        own = np.fft.rfft(parts == part, 2 * parts.size)
+        together = np.fft.irfft(np.square(np.abs(own)), 2 * parts.size)[: parts.size]
+        pairs += together / np.count_nonzero(parts == part)
+    pairs[1:] *= 2.0
+    return np.asarray(decays[:, None] ** np.arange(parts.size) @ pairs / parts.size)
+
+
+def day_gains(n_slots: int, n_days: int) -> tuple[float, float, float, float]:
+    """Return sqrt(part) / radius of covariance, products and margins, and 1 / radius of levels."""
     roots = [math.sqrt(part) for part in synthesis_tuning.DAY_PARTS]
     moments, lags, margins = synthesis_tuning.DAY_RADII
     narrow = 1.0 / math.sqrt(n_slots)
-    return roots[0] / (moments * narrow), roots[1] / (lags * narrow), roots[2] / margins
+    for_levels = 1.0 / (synthesis_tuning.LEVEL_RADIUS * math.sqrt(n_days))
+    return roots[0] / (moments * narrow), roots[1] / (lags * narrow), roots[2] / margins, for_levels
 
 
 @compiled
-def slot_scale(typical: float, part: float, floor: float) -> float:
-    """Return the scale of asinh where the typical load is this; never 0."""
-    return max(part * math.sqrt(typical * typical + floor * floor), 1e-9)
+def load_root(load: float, base: float, scale: float) -> float:
+    """Return the root of a load: cubic above the base load, linear below it."""
+    if load >= base:
+        return float(np.cbrt((load - base) / scale))
+    return max((load - base) / max(BELOW_BASE * abs(base), 1e-9), -LOWEST_ROOT)
+
+
+@compiled
+def load_of_root(root: float, base: float, scale: float) -> float:
+    """Return the load of a root; none is below the base load of a customer that exports."""
+    if root >= 0.0:
+        return base + scale * root * root * root
+    return base + max(root, -LOWEST_ROOT) * BELOW_BASE * max(base, 0.0)
 
 
 def day_prior(n_slots: int) -> Floats:

@@ -1,20 +1,12 @@
 """Model of synthetic customers over years: persistent typical days, and days around them.
 
-A customer has typical days for every part of the year, drawn once from the model of typical days,
-and spreads d_1, d_0 of the shapes and levels of its days. On a day, slot h has load
-``x = s sinh(b + sigma_h u_h(z_h))``: z has the released correlations within a day and sigma the
-spreads, and of each coordinate of a day a share persists over days and decays::
-
-    coordinate on day t = sqrt(p) g_t + sqrt(1 - p) w_t,    g_t = phi g_(t-1) + sqrt(1 - phi^2) w'_t
-
-b is such that the mean over days is the typical load m, with M+- = E exp(+-sigma u):
-E sinh(b + sigma u) = (e^b M+ - e^-b M-) / 2 = m / s gives
-e^b = (m / s + sqrt((m / s)^2 + M+ M-)) / M+.
-
-Sizes: the model of typical days has the spread of sizes only as accurately as its clusters. A
-histogram of the root-mean-square load of the customers is a low-noise query; synthetic customers
-are scaled so that their sizes follow it. Where counts are noisy, the prior estimate is the mean of
-a log-normal curve and the distribution of the model.
+A customer has typical days for every part of the year, drawn once from the model of typical days
+and scaled to the released sizes (`figure_maps`); a base load; spreads d_1, d_0 of the shapes and
+levels of its days; and habits: how rough its days are, and how much of their shape lasts.
+`year_paths` draws its slots. All customers share the level of each day (`day_levels`), each with a
+loading: a home whose load rises more than others' in winter also rises more on a cold day. Last,
+load above half of the largest load of the year is stretched, so that peaks follow the released
+ones.
 """
 
 import datetime as dt
@@ -25,37 +17,43 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import ndtr
 
 from wattveil import checks
 from wattveil.arrays import Floats, Ints
-from wattveil.compiled import compiled, over_spans
+from wattveil.compiled import over_spans
 from wattveil.errors import InvalidParameterError
-from wattveil.numerics.size_distribution import fit_log_normal
 from wattveil.numerics.synthesis import synthesis_tuning
 from wattveil.numerics.synthesis.day_deviations import (
     DayToDay,
     YearCalendar,
+    lost_shares,
     read_days,
-    slot_scale,
     slow_levels,
 )
-from wattveil.numerics.synthesis.noisy_moments import quantile_maps
+from wattveil.numerics.synthesis.day_levels import levels_of, read_levels
+from wattveil.numerics.synthesis.figure_maps import (
+    customer_sizes,
+    figure_map,
+    mapped_sizes,
+    size_map,
+)
 from wattveil.numerics.synthesis.population_model import SyntheticModel, known_random_state
 from wattveil.numerics.synthesis.synthetic_customers import (
     SyntheticCustomers,
     model_chart,
     model_tables,
 )
+from wattveil.numerics.synthesis.year_paths import draw_span, fit_peaks, score_tables
 from wattveil.profiles.time_grid import Split
 from wattveil.web.curves import Chart
 from wattveil.web.results import ChartedResult, ResultTable
 
 _BATCH = 512
 """Customers that share a random stream: the sample does not depend on how it is taken."""
-_POINTS = 1401
-_MAX_SPREAD, _SPREAD_POINTS = 3.0, 121
-"""M+ and M- are tabulated for sigma up to 3; a larger one is held there."""
+_YEARS, _PATTERNS, _DAYS = 512, 2000, 10_000
+"""Customers drawn to compare peaks with the released ones, and for the mean pattern of a year; days
+drawn for the distribution of scores."""
+_MAX_LOADING = 3.0
 _MAX_SPREAD_SCORE = 2.5
 """Log spreads of customers are clipped at this many standard deviations."""
 
@@ -69,6 +67,10 @@ class YearModel(ChartedResult):
     sizes: Floats
     """(2, points): root-mean-square loads of its customers before and after the size correction."""
     days: DayToDay
+    levels: Floats
+    """(n_days,): the level of each day that all customers share, relative to their typical days."""
+    peaks: Floats
+    """(2, points): largest loads of its customers before and after the correction of peaks."""
     calendar: YearCalendar
     """Of the data, and of a sample for which no other is named."""
 
@@ -147,6 +149,8 @@ class YearModel(ChartedResult):
             "typical": self.typical.to_dict(),
             "sizes": self.sizes.tolist(),
             "days": days,
+            "levels": self.levels.tolist(),
+            "peaks": self.peaks.tolist(),
             "calendar": {
                 "first_day": self.calendar.first_day.isoformat(),
                 "n_days": self.calendar.n_days,
@@ -173,8 +177,12 @@ class YearModel(ChartedResult):
         if days.factors.shape != (2, n_slots, n_slots):
             rule = f"of shape {(2, n_slots, n_slots)}"
             raise InvalidParameterError("days.factors", rule, days.factors.shape)
+        maps = {name: checks.numbers(name, found[name]) for name in ("sizes", "levels", "peaks")}
+        if maps["levels"].shape != (calendar.n_days,):
+            rule = f"of shape {(calendar.n_days,)}"
+            raise InvalidParameterError("levels", rule, maps["levels"].shape)
         typical = SyntheticModel.from_dict(found["typical"])
-        return cls(typical=typical, sizes=np.array(found["sizes"]), days=days, calendar=calendar)
+        return cls(typical=typical, days=days, calendar=calendar, **maps)
 
     def _calendar(self, first_day: dt.date | None, n_days: int | None) -> YearCalendar:
         own = self.calendar
@@ -186,20 +194,9 @@ class YearModel(ChartedResult):
 
     @cached_property
     def _tables(self) -> tuple[Floats, Floats]:
-        """Where scores go, (slots, points); M+ and M-, (2, slots, points)."""
-        farthest = synthesis_tuning.DAY_FARTHEST
-        z = np.linspace(-farthest, farthest, _POINTS)
-        weight = np.exp(-0.5 * z**2)
-        weight /= weight.sum()
-        maps = quantile_maps(self.days.margins, self.calendar.n_slots, z)
-        maps -= (maps @ weight)[:, None]
-        maps /= np.sqrt(np.square(maps) @ weight)[:, None]
-        spreads = np.linspace(0.0, _MAX_SPREAD, _SPREAD_POINTS)
-        means = np.empty((2, len(maps), _SPREAD_POINTS))
-        for which, sign in enumerate((1.0, -1.0)):
-            for slot, values in enumerate(maps):
-                means[which, slot] = np.exp(sign * np.outer(spreads, values)) @ weight
-        return maps, means
+        """What `draw_span` reads between points."""
+        generator = np.random.default_rng(0)  # of a released model: any number would do
+        return score_tables(self.days, generator.standard_normal((2, _DAYS, self.calendar.n_slots)))
 
     def _draw(
         self,
@@ -212,23 +209,94 @@ class YearModel(ChartedResult):
         n_customers, n_slots = len(clusters), calendar.n_slots
         shapes, ratios = self._spreads(n_customers, generator)
         slow = slow_levels(ratios, self.days.fast_level)
-        spreads = np.column_stack([shapes, shapes * ratios, np.sqrt(slow), np.sqrt(1.0 - slow)])
         exports = self.typical.exports[clusters]
         min_kw = synthesis_tuning.TYPICAL_FLOOR * customer_sizes(typical_kw)
         floor = np.where(exports, -np.inf, min_kw)
         typical_kw = np.maximum(typical_kw, floor[:, None])
+        base_kw, scale, loading = self._bases(typical_kw, exports, generator)
+        spreads = np.column_stack(
+            [
+                shapes,
+                shapes * ratios,
+                np.sqrt(slow),
+                base_kw,
+                scale,
+                loading,
+                *self._habits(n_customers, generator),
+            ]
+        )
+        levels = levels_of(
+            self.levels,
+            self.calendar.first_day,
+            first_day=calendar.first_day,
+            n_days=calendar.n_days,
+        )
         normal = generator.standard_normal((n_customers, calendar.n_days, 2, n_slots))
         load_kw = np.empty((n_customers, calendar.n_days * n_slots))
-        process = (np.sqrt(self.days.slow), np.sqrt(1.0 - self.days.slow), self.days.decay)
+        whole = calendar.n_days >= self.calendar.n_days  # a shorter sample keeps its own means
+        lost = lost_shares(self.days.decay, calendar.parts) if whole else np.zeros(n_slots)
+        process = (np.sqrt(self.days.slow), self.days.decay, lost)
         data = (typical_kw, spreads, normal, exports)
         model = (self.days.factors, process, self._tables)
-        limits = (synthesis_tuning.DAY_FARTHEST, _MAX_SPREAD, self.typical.max_kw)
-        how = (limits, (synthesis_tuning.DAY_SCALE, synthesis_tuning.DAY_FLOOR))
+        max_kw = self.typical.max_kw
         over_spans(
             n_customers,
-            lambda _, *span: _draw_span(data, (span, calendar.parts), model, how, load_kw),
+            lambda _, *span: draw_span(
+                data, (span, calendar.parts, levels), model, max_kw, load_kw
+            ),
         )
+        peaks = load_kw.max(axis=1)
+        targets = np.minimum(peaks * mapped_sizes(peaks, self.peaks), max_kw)
+        over_spans(n_customers, lambda _, *span: fit_peaks(load_kw, peaks, targets, span))
         return load_kw
+
+    def _habits(self, n: int, generator: np.random.Generator) -> tuple[Floats, Floats]:
+        """Draw how rough the days of customers are, and how persistent their shapes."""
+        scores = generator.standard_normal((2, n)).clip(-_MAX_SPREAD_SCORE, _MAX_SPREAD_SCORE)
+        return (
+            synthesis_tuning.ROUGHNESS + synthesis_tuning.ROUGHNESS_SPREAD * scores[0],
+            np.exp(synthesis_tuning.HABIT + synthesis_tuning.HABIT_SPREAD * scores[1]),
+        )
+
+    def _bases(
+        self, typical_kw: Floats, exports: Ints, generator: np.random.Generator
+    ) -> tuple[Floats, Floats, Floats]:
+        """Draw base loads; return them, sizes, and the loading of common levels."""
+        n = len(typical_kw)
+        chances = np.linspace(0.0, 1.0, self.days.base.shape[1])
+        usual, below = (np.interp(generator.random(n), chances, own) for own in self.days.base)
+        sizes = np.maximum(customer_sizes(typical_kw), 1e-9)
+        lowest = typical_kw.reshape(n, -1, self.calendar.n_slots).mean(axis=1).min(axis=1)
+        highest = synthesis_tuning.HIGHEST_BASE * np.maximum(lowest, 0.0)
+        base_kw = np.where(
+            exports, np.minimum(below * sizes, lowest), np.clip(usual * sizes, 0.0, highest)
+        )
+        mean = typical_kw.mean(axis=1)
+        raised = np.clip(mean / np.maximum(mean - base_kw, 1e-9), 1.0, _MAX_LOADING)
+        return base_kw, sizes, raised * self._loadings(typical_kw)
+
+    def _loadings(self, typical_kw: Floats) -> Floats:
+        """Return how strongly customers follow the common level of days; 1 on average.
+
+        By the slope of a customer's typical energies on those of all: a home that needs more in
+        winter than others also needs more on a cold day.
+        """
+        parts = typical_kw.reshape(len(typical_kw), -1, self.calendar.n_slots).mean(axis=2)
+        means = np.maximum(parts.mean(axis=1, keepdims=True), 1e-9)
+        pattern = self._pattern
+        steady = synthesis_tuning.STEADY_PATTERN**2 * pattern.size
+        slope = ((parts / means - 1.0) @ pattern + steady) / (pattern @ pattern + steady)
+        follows = synthesis_tuning.LEVEL_FOLLOWS
+        return np.asarray(np.clip(1.0 - follows + follows * slope, 0.0, _MAX_LOADING))
+
+    @cached_property
+    def _pattern(self) -> Floats:
+        """(parts,): mean over customers of typical energies over their mean, less 1."""
+        drawn = self.typical.sample(_PATTERNS, random_state=0)[0]
+        parts = drawn.reshape(_PATTERNS, -1, self.calendar.n_slots).mean(axis=2)
+        means = parts.mean(axis=1, keepdims=True)
+        usual = means[:, 0] > 0.1 * means.mean()
+        return np.asarray((parts[usual] / means[usual]).mean(axis=0) - 1.0)
 
     def _spreads(self, n: int, generator: np.random.Generator) -> tuple[Floats, Floats]:
         """Draw d_1 and d_0 / d_1 of ``n`` customers."""
@@ -244,183 +312,31 @@ def make_year_model(
     calendar: YearCalendar,
     *,
     sizes: tuple[Floats, float, Floats],
+    levels: tuple[Floats, float],
     moments: tuple[Floats, float],
-    spreads: Sequence[tuple[Floats, float]],
+    figures: Sequence[tuple[Floats, float]],
+    peaks: tuple[Floats, float, Floats],
 ) -> YearModel:
     """Return the model of years from that of typical days and noisy answers.
 
-    ``sizes`` are counts, their standard deviation and the bounds of their cells; ``moments`` the
-    sums of `days.day_features`; ``spreads`` the two histograms of the spreads of days.
+    ``sizes`` and ``peaks`` are counts, their standard deviation and the bounds of their cells;
+    ``moments`` and ``levels`` the sums of `day_features`; ``figures`` histograms of the spreads of
+    shapes and of levels, and of base loads.
     """
     customers = float(typical.customers.sum())
-    return YearModel(
+    model = YearModel(
         typical=typical,
         sizes=size_map(sizes[:2], sizes[2], typical),
-        days=read_days(moments, spreads, customers=customers, n_slots=calendar.n_slots),
+        days=read_days(moments, figures, customers=customers, calendar=calendar),
+        levels=read_levels(
+            *levels,
+            customers=customers,
+            parts=calendar.parts,
+            fresh=np.random.default_rng(0).standard_normal(calendar.n_days),
+        ),
+        peaks=np.ones((2, 1)),
         calendar=calendar,
     )
-
-
-@compiled
-def _draw_span(
-    data: tuple[Floats, Floats, Floats, Ints],
-    where: tuple[tuple[int, int], Ints],
-    model: tuple[Floats, tuple[Floats, Floats, Floats], tuple[Floats, Floats]],
-    how: tuple[tuple[float, float, float], tuple[float, float]],
-    load_kw: Floats,
-) -> None:
-    """Fill the load of the customers of a span, day by day."""
-    typical_kw, spreads, normal, exports = data
-    span, parts = where
-    factors, process, (maps, means) = model
-    (farthest, max_spread, max_kw), scale = how
-    n_slots = maps.shape[0]
-    steps = (maps.shape[1] - 1) / (2.0 * farthest)
-    lasting, coordinates = np.empty(n_slots), np.empty(n_slots)
-    factor, sigma = np.empty((n_slots, n_slots)), np.empty(n_slots)
-    scales, bases = np.empty(typical_kw.shape[1]), np.empty(typical_kw.shape[1])
-    for i in range(span[0], span[1]):
-        _own_factor(factors, spreads[i], max_spread, factor, sigma)
-        _own_bases(typical_kw[i], sigma, (means, max_spread), scale, (scales, bases))
-        min_kw = -max_kw if exports[i] else 0.0
-        for t in range(parts.size):
-            _next_day(normal[i, t], t, process[2], lasting)
-            _coordinates(normal[i, t], process, spreads[i], lasting, coordinates)
-            for h in range(n_slots):
-                z = 0.0
-                for j in range(n_slots):
-                    z += factor[h, j] * coordinates[j]
-                place = (min(max(z, -farthest), farthest) + farthest) * steps
-                column = parts[t] * n_slots + h
-                away = sigma[h] * _between(maps[h], place)
-                load = scales[column] * math.sinh(bases[column] + away)
-                load_kw[i, t * n_slots + h] = min(max(load, min_kw), max_kw)
-
-
-@compiled
-def _between(table: Floats, place: float) -> float:
-    """Read a table between two of its points."""
-    cell = min(int(place), table.size - 2)
-    share = place - cell
-    return float((1.0 - share) * table[cell] + share * table[cell + 1])
-
-
-@compiled
-def _own_factor(
-    factors: Floats, spreads: Floats, max_spread: float, factor: Floats, sigma: Floats
-) -> None:
-    """Fill a customer's sigma, and the factor from coordinates to its normal scores z."""
-    for h in range(sigma.size):
-        variance = 0.0
-        for j in range(sigma.size):
-            factor[h, j] = spreads[0] * factors[0, h, j] + spreads[1] * factors[1, h, j]
-            variance += factor[h, j] * factor[h, j]
-        for j in range(sigma.size):
-            factor[h, j] /= math.sqrt(variance)
-        sigma[h] = min(math.sqrt(variance), max_spread)
-
-
-@compiled
-def _own_bases(
-    typical_kw: Floats,
-    sigma: Floats,
-    table: tuple[Floats, float],
-    scale: tuple[float, float],
-    found: tuple[Floats, Floats],
-) -> None:
-    """Fill a customer's scales s and bases b."""
-    means, max_spread = table
-    scales, bases = found
-    squares = 0.0
-    for column in range(typical_kw.size):
-        squares += typical_kw[column] * typical_kw[column]
-    floor = scale[1] * math.sqrt(squares / typical_kw.size)
-    for column in range(typical_kw.size):
-        h = column % sigma.size
-        place = sigma[h] / max_spread * (means.shape[2] - 1)
-        up, down = _between(means[0, h], place), _between(means[1, h], place)
-        scales[column] = slot_scale(typical_kw[column], scale[0], floor)
-        mean = typical_kw[column] / scales[column]
-        root = math.sqrt(mean * mean + up * down)
-        # The same number twice; the second way does not cancel where the mean is negative.
-        bases[column] = math.log((mean + root) / up if mean >= 0.0 else down / (root - mean))
-
-
-@compiled
-def _coordinates(
-    normal: Floats,
-    process: tuple[Floats, Floats, Floats],
-    spreads: Floats,
-    lasting: Floats,
-    coordinates: Floats,
-) -> None:
-    """Fill the coordinates of a day; of the level the customer's own share lasts."""
-    slow, fast, _ = process
-    coordinates[0] = spreads[2] * lasting[0] + spreads[3] * normal[1, 0]
-    for j in range(1, lasting.size):
-        coordinates[j] = slow[j] * lasting[j] + fast[j] * normal[1, j]
-
-
-@compiled
-def _next_day(normal: Floats, day: int, decay: Floats, lasting: Floats) -> None:
-    """Advance the persistent part of each coordinate by one day."""
-    for j in range(lasting.size):
-        if day == 0:
-            lasting[j] = normal[0, j]
-        else:
-            renewed = math.sqrt(1.0 - decay[j] * decay[j])
-            lasting[j] = decay[j] * lasting[j] + renewed * normal[0, j]
-
-
-_RATIO = 1.25
-_SAMPLE = 20_000
-_CHANCES = np.concatenate([[1e-3, 3e-3], np.linspace(0.01, 0.99, 99), [0.997, 0.999]])
-
-
-def year_size_edges(plausible_kw: tuple[float, float]) -> Floats:
-    """Return the bounds of the cells in which customers' root-mean-square loads are counted."""
-    min_kw, max_kw = plausible_kw
-    return np.asarray(np.exp(np.arange(math.log(min_kw), math.log(max_kw), math.log(_RATIO))))
-
-
-def customer_sizes(typical_kw: Floats) -> Floats:
-    """Return the root-mean-square load of each synthetic customer."""
-    return np.asarray(np.sqrt(np.square(typical_kw).mean(axis=1)))
-
-
-def size_map(counts: tuple[Floats, float], edges: Floats, model: SyntheticModel) -> Floats:
-    """Return (2, points): sizes of the model's customers before and after the correction."""
-    drawn = model.sample(_SAMPLE, random_state=0)[0]
-    sizes = np.maximum(customer_sizes(drawn), 1e-9)
-    cells = np.searchsorted(edges, sizes, side="right")
-    own_shares = np.bincount(cells, minlength=edges.size + 1) / _SAMPLE
-    shares = _shares(*counts, edges, own_shares)
-    return np.array([np.quantile(sizes, _CHANCES), _quantiles(shares, edges, _CHANCES)])
-
-
-def mapped_sizes(sizes: Floats, table: Floats) -> Floats:
-    """Return the factors that bring customers of these sizes to their new ones."""
-    own, target = np.log(table)
-    logs = np.log(np.maximum(sizes, 1e-9))
-    return np.asarray(np.exp(np.interp(logs, own, target - own)))
-
-
-def _shares(counts: Floats, std: float, edges: Floats, own_shares: Floats) -> Floats:
-    """Return the share of each cell: the count, shrunk towards its prior estimate by the noise."""
-    median, spread, total = fit_log_normal(counts, np.log(edges), std)
-    below = ndtr((np.log(edges) - median) / spread)
-    curve = np.diff(below, prepend=0.0, append=1.0)
-    prior = 0.5 * total * (curve + own_shares)
-    expected = np.square(synthesis_tuning.SIZE_GUESS_ERROR * prior)
-    weight = expected / (expected + std**2 + prior + 1e-12)
-    shares = np.maximum(weight * counts + (1.0 - weight) * prior, 1e-9 * total)
-    return np.asarray(shares / shares.sum())
-
-
-def _quantiles(shares: Floats, edges: Floats, chances: Floats) -> Floats:
-    """Return quantiles of a histogram; sizes are log-uniform within a cell."""
-    logs = np.log(edges)
-    step = math.log(_RATIO)
-    ends = np.concatenate([[logs[0] - step], logs, [logs[-1] + step]])
-    below = np.concatenate([[0.0], np.cumsum(shares)])
-    return np.asarray(np.exp(np.interp(chances, below, ends)))
+    drawn = model.sample(_YEARS, random_state=0)[0]
+    own = np.maximum(drawn.max(axis=1), 1e-9)
+    return replace(model, peaks=figure_map(peaks[:2], peaks[2], own, trust=0.0))

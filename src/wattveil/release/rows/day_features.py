@@ -9,8 +9,8 @@ import numpy as np
 
 from wattveil.arrays import Bools, Floats, Ints
 from wattveil.compiled import compiled
-from wattveil.numerics.synthesis.day_deviations import LAGS, slot_scale
-from wattveil.numerics.synthesis.synthesis_tuning import DAY_FLOOR, DAY_PARTS, DAY_SCALE
+from wattveil.numerics.synthesis.day_deviations import LAGS, load_root
+from wattveil.numerics.synthesis.synthesis_tuning import BASE_CHANCE, DAY_PARTS, LEVEL_LIMIT
 from wattveil.privacy.mechanisms.contributions import NO_DATA
 from wattveil.privacy.private_data import row_function
 from wattveil.release.rows.load_features import check_shapes, check_width, row_lengths
@@ -18,11 +18,13 @@ from wattveil.release.rows.synthesis_features import add_cosines
 
 Bases = tuple[Floats, Floats, Floats]
 """Public: the whitening matrix of a day, and the curves and weights of its margins."""
-Gains = tuple[float, float, float]
-"""Public: factors of the covariance, the products and the margins."""
+Gains = tuple[float, float, float, float]
+"""Public: factors of the covariance, the products, the margins and the levels."""
+Edges = tuple[Floats, Floats, Floats, Floats]
+"""Public: bounds of the cells of both spreads, base loads and peaks."""
+Features = tuple[Ints, Floats, Ints, Floats, Ints, Ints, Ints, Ints]
 
-_ROOT_TWO = math.sqrt(2.0)
-_LARGEST = 1e9
+_LARGEST, _SMALLEST = 1e9, 1e-9
 """Values saturate here, in kW: no customer can overflow a sum of squares."""
 
 
@@ -45,22 +47,54 @@ def typical_days(hours_kw: Floats, *, parts: Ints, n_parts: int) -> tuple[Floats
 
 @row_function
 def day_features(
-    hours_kw: Floats,
-    *,
-    parts: Ints,
-    n_parts: int,
-    bases: Bases,
-    gains: Gains,
-    edges: Floats,
-) -> tuple[Ints, Floats, Ints, Ints]:
-    """Return cell 0 and the features of each customer's days, and the cells of both spreads."""
+    hours_kw: Floats, *, parts: Ints, n_parts: int, bases: Bases, gains: Gains, edges: Edges
+) -> Features:
+    """Return what each customer adds to the queries of its days.
+
+    Cell 0 and the features of its days; cell 0 and the levels of its days; and the cells of the
+    spreads of its shapes and levels, of its base load over its root-mean-square load, and of its
+    largest load in kW.
+    """
     (typical,) = typical_days(hours_kw, parts=parts, n_parts=n_parts)
     has_data = np.isfinite(typical).all(axis=1)
     typical[~has_data] = 0.0
-    features, spreads = day_moments(hours_kw, typical, parts=parts, bases=bases, gains=gains)
-    shapes, levels = np.searchsorted(edges, spreads.T, side="right")
+    days_kw, whole = whole_days(hours_kw, parts.size)
+    sizes = np.maximum(row_lengths(typical) / math.sqrt(typical.shape[1]), _SMALLEST)
+    base_kw = base_loads(days_kw, whole)
+    features, spreads = day_moments(
+        days_kw, whole, (base_kw, sizes), parts=parts, n_parts=n_parts, bases=bases, gains=gains
+    )
+    usual = np.cumsum(typical.reshape(len(typical), n_parts, days_kw.shape[2]), axis=2)[
+        :, parts, -1
+    ]
+    figures = (*spreads.T, base_kw / sizes, days_kw.max(axis=(1, 2)))
     cells = np.where(has_data, 0, NO_DATA)
-    return cells, features, np.where(has_data, shapes, cells), np.where(has_data, levels, cells)
+    shapes, levels, base, peaks = (
+        np.where(has_data, np.searchsorted(own, figure, side="right"), cells)
+        for own, figure in zip(edges, figures, strict=True)
+    )
+    common = daily_levels(days_kw, whole, usual, gain=gains[3])
+    return cells, features, cells, common, shapes, levels, base, peaks
+
+
+def daily_levels(days_kw: Floats, whole: Bools, usual: Floats, *, gain: float) -> Floats:
+    """Return the energy of each day over the usual energy, less 1: limited, of length at most 1."""
+    ratios = np.cumsum(days_kw, axis=2)[:, :, -1] / np.maximum(usual, _SMALLEST)
+    levels = np.where(whole & (usual > 0.0), ratios - 1.0, 0.0)
+    levels = np.clip(levels, -LEVEL_LIMIT, LEVEL_LIMIT) * gain
+    return np.asarray(levels / np.maximum(row_lengths(levels), 1.0)[:, None])
+
+
+def base_loads(days_kw: Floats, whole: Bools) -> Floats:
+    """Return the base load of each customer, over its whole days.
+
+    A low quantile of its slots, or the lowest where that is negative; 0 without any day.
+    """
+    known = np.where(whole[:, :, None], days_kw, math.inf)
+    known = np.sort(known.reshape(len(known), known.shape[1] * known.shape[2]), axis=1)
+    places = (BASE_CHANCE * days_kw.shape[2] * whole.sum(axis=1)).astype(np.int64)
+    base = np.where(known[:, 0] < 0.0, known[:, 0], known[np.arange(len(known)), places])
+    return np.where(np.isfinite(base), base, 0.0)
 
 
 def whole_days(hours_kw: Floats, n_days: int) -> tuple[Floats, Bools]:
@@ -77,134 +111,95 @@ def whole_days(hours_kw: Floats, n_days: int) -> tuple[Floats, Bools]:
 
 
 def day_moments(
-    hours_kw: Floats, typical_kw: Floats, *, parts: Ints, bases: Bases, gains: Gains
+    days_kw: Floats,
+    whole: Bools,
+    own: tuple[Floats, Floats],
+    *,
+    parts: Ints,
+    n_parts: int,
+    bases: Bases,
+    gains: Gains,
 ) -> tuple[Floats, Floats]:
     """Return the features of each customer, of L2 norm at most 1, and the spreads of its days.
 
-    Spreads are (customers, 2): of shapes, and of levels relative to them; 0 for identical days.
+    ``own`` are base loads and sizes. Spreads are (customers, 2): of shapes, and of levels relative
+    to them; 0 for identical days.
     """
     whiten, curves, weights = bases
-    n_slots = len(whiten)
-    check_width(hours_kw, parts.size * n_slots)
+    n_slots = days_kw.shape[2]
     check_shapes((whiten, (n_slots, n_slots)), (curves, (weights.shape[1], n_slots)))
-    days_kw, whole = whole_days(hours_kw, parts.size)
-    n_parts = typical_kw.shape[1] // n_slots
-    typical = typical_kw.reshape(len(days_kw), n_parts, n_slots)
-    width = n_slots * (n_slots + 1) // 2 + len(LAGS) * n_slots + weights.size
-    features, spreads = np.zeros((len(days_kw), width)), np.zeros((len(days_kw), 2))
-    floors = DAY_FLOOR * row_lengths(typical_kw) / math.sqrt(typical_kw.shape[1])
-    for i in range(len(days_kw)):
-        days = _offsets(days_kw[i], whole[i], typical[i], parts, floors[i]), whole[i]
-        spreads[i] = _fill_moments(days, n_parts, whiten, gains, features[i])
-        if spreads[i, 0] > 0.0:
-            _fill_margins(days, (curves, weights), gains[2], features[i])
-    n_moments = n_slots * (n_slots + 1) // 2
-    ends = [n_moments, n_moments + len(LAGS) * n_slots]
-    for part, max_squared in zip(np.split(features, ends, axis=1), DAY_PARTS, strict=True):
-        longest = math.sqrt(max_squared)  # clipped in place, each part to its squared length
-        np.multiply(part, (longest / np.maximum(row_lengths(part), longest))[:, None], out=part)
-    return features, spreads
-
-
-@compiled
-def _offsets(days_kw: Floats, whole: Bools, typical: Floats, parts: Ints, floor: float) -> Floats:
-    """Return the offsets e, (days, slots): 0 for a day that is not whole."""
-    offsets = np.zeros(days_kw.shape)
-    means = np.zeros(typical.shape)
-    counts = np.zeros(len(typical))
-    for t in range(parts.size):
-        if whole[t]:
-            counts[parts[t]] += 1.0
-            for h in range(days_kw.shape[1]):
-                scale = slot_scale(typical[parts[t], h], DAY_SCALE, floor)
-                offsets[t, h] = math.asinh(days_kw[t, h] / scale)
-                means[parts[t], h] += offsets[t, h]
-    for t in range(parts.size):
-        if whole[t]:
-            for h in range(days_kw.shape[1]):
-                offsets[t, h] -= means[parts[t], h] / counts[parts[t]]
-    return offsets
-
-
-@compiled
-def _fill_moments(
-    days: tuple[Floats, Bools],
-    n_parts: int,
-    whiten: Floats,
-    gains: Gains,
-    found: Floats,
-) -> tuple[float, float]:
-    """Fill covariance and products; return both spreads, 0 if all days are identical."""
-    offsets, whole = days
-    n_days, n_slots = offsets.shape
-    z = np.zeros((n_days, n_slots))
-    squares = np.zeros(2)
-    for t in range(n_days):
-        for j in range(n_slots):
-            for h in range(n_slots):
-                z[t, j] += whiten[j, h] * offsets[t, h]
-            squares[0 if j else 1] += z[t, j] * z[t, j]
-    if squares.min() <= 0.0:
-        return 0.0, 0.0
-    n_whole = float(whole.sum())
-    shape = math.sqrt(squares[0] / (n_slots - 1) / n_whole)
-    level = math.sqrt(squares[1] / n_whole)
-    z[:, 0] /= level
-    z[:, 1:] /= shape
-    place = 0
-    for j in range(n_slots):
-        for m in range(j, n_slots):
-            weight = 1.0 if j == m else _ROOT_TWO
-            total = _product(z, whole, (j, m), 0)[0]
-            found[place] = weight * total / n_whole / n_slots * gains[0]
-            place += 1
-    for lag in LAGS:
-        for j in range(n_slots):
-            total, pairs = _product(z, whole, (j, j), lag)
-            found[place] = total / max(pairs, 1.0) / n_slots * gains[1]
-            place += 1
+    offsets, margins = np.zeros(days_kw.shape), np.zeros((len(days_kw), *weights.shape))
+    _fill_offsets((days_kw, whole), np.column_stack(own), parts, n_parts, offsets)
+    _fill_margins(offsets, whole, curves, margins)
+    z = np.zeros(days_kw.shape)
+    for h in range(n_slots):
+        z += offsets[:, :, h, None] * whiten[:, h]
+    n_whole = np.maximum(whole.sum(axis=1), 1).astype(np.float64)
+    squares = np.cumsum(np.square(z), axis=1)[:, -1] / n_whole[:, None]
+    level = np.sqrt(squares[:, 0])
+    shape = np.sqrt(np.cumsum(squares[:, 1:], axis=1)[:, -1] / (n_slots - 1))
+    varied = (level > 0.0) & (shape > 0.0)
+    level, shape = np.where(varied, level, 1.0), np.where(varied, shape, 1.0)
+    z *= varied[:, None, None]
+    z[:, :, 0] /= level[:, None]
+    z[:, :, 1:] /= shape[:, None, None]
+    seconds = [
+        np.cumsum(z[:, :, j, None] * z[:, :, j:], axis=1)[:, -1]
+        / n_whole[:, None]
+        * np.where(np.arange(j, n_slots) == j, 1.0, math.sqrt(2.0))
+        for j in range(n_slots)
+    ]
+    lags = [
+        np.cumsum(z[:, lag:] * z[:, :-lag], axis=1)[:, -1]
+        / np.maximum((whole[:, lag:] & whole[:, :-lag]).sum(axis=1), 1)[:, None]
+        for lag in LAGS
+    ]
+    cosines = (margins * weights / n_whole[:, None, None]).reshape(len(z), weights.size)
+    cosines *= varied[:, None]
+    found = []
+    for part, gain, most in zip(
+        (np.hstack(seconds) / n_slots, np.hstack(lags) / n_slots, cosines),
+        gains,
+        DAY_PARTS,
+        strict=False,
+    ):  # each part is clipped to its squared length
+        longest = math.sqrt(most) / np.maximum(row_lengths(part * gain), math.sqrt(most))
+        found.append(part * gain * longest[:, None])
     # Degrees of freedom: the means of the parts were estimated from the same days.
-    return shape * math.sqrt(n_whole / max(n_whole - n_parts, 1.0)), level / shape
+    free = np.sqrt(n_whole / np.maximum(n_whole - n_parts, 1.0))
+    spreads = np.column_stack([shape * free, level / shape]) * varied[:, None]
+    return np.hstack(found), spreads
 
 
 @compiled
-def _product(
-    z: Floats, whole: Bools, coordinates: tuple[int, int], lag: int
-) -> tuple[float, float]:
-    """Return the sum of products of two coordinates at a lag in days, and the number of pairs."""
-    j, m = coordinates
-    total, pairs = 0.0, 0.0
-    for t in range(lag, whole.size):
-        if whole[t] and whole[t - lag]:
-            total += z[t, j] * z[t - lag, m]
-            pairs += 1.0
-    return total, pairs
-
-
-@compiled
-def _fill_margins(
-    days: tuple[Floats, Bools],
-    margins: tuple[Floats, Floats],
-    gain: float,
-    found: Floats,
+def _fill_offsets(
+    days: tuple[Floats, Bools], own: Floats, parts: Ints, n_parts: int, offsets: Floats
 ) -> None:
-    """Fill the mean over days of w_jw / sqrt(d) sum_h b_w(h) sqrt(2) cos(pi j v_h)."""
-    offsets, whole = days
-    curves, weights = margins
-    n_whole = float(whole.sum())
-    n_cosines, n_waves = weights.shape
-    own = np.zeros((n_cosines, n_waves))
-    for h in range(offsets.shape[1]):
-        squares = 0.0
-        for t in range(whole.size):
-            squares += offsets[t, h] * offsets[t, h]
-        deviation = math.sqrt(squares / n_whole)
-        if deviation > 0.0:
-            for t in range(whole.size):
-                if whole[t]:
-                    add_cosines(offsets[t, h] / deviation, curves[:, h], own)
-    place = found.size - own.size
-    for j in range(n_cosines):
-        for w in range(n_waves):
-            found[place] = own[j, w] * weights[j, w] / n_whole * gain
-            place += 1
+    """Fill the offsets e, (customers, days, slots): 0 for a day that is not whole."""
+    days_kw, whole = days
+    for i in range(len(days_kw)):
+        means, counts = np.zeros((n_parts, days_kw.shape[2])), np.zeros(n_parts)
+        for t in range(parts.size):
+            if whole[i, t]:
+                counts[parts[t]] += 1.0
+                for h in range(days_kw.shape[2]):
+                    offsets[i, t, h] = load_root(days_kw[i, t, h], own[i, 0], own[i, 1])
+                    means[parts[t], h] += offsets[i, t, h]
+        for t in range(parts.size):
+            if whole[i, t]:
+                offsets[i, t] -= means[parts[t]] / counts[parts[t]]
+
+
+@compiled
+def _fill_margins(offsets: Floats, whole: Bools, curves: Floats, margins: Floats) -> None:
+    """Fill the sums over days of b_w(h) sqrt(2) cos(pi j v_h), (customers, cosines, waves)."""
+    for i in range(len(offsets)):
+        for h in range(offsets.shape[2]):
+            squares = 0.0
+            for t in range(whole.shape[1]):
+                squares += offsets[i, t, h] * offsets[i, t, h]
+            deviation = math.sqrt(squares / max(whole[i].sum(), 1))
+            if deviation > 0.0:
+                for t in range(whole.shape[1]):
+                    if whole[i, t]:
+                        add_cosines(offsets[i, t, h] / deviation, curves[:, h], margins[i])

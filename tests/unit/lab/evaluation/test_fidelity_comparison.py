@@ -69,7 +69,7 @@ def test_metrics_that_a_single_day_does_not_define(other_homes: Evaluation) -> N
     assert next(iter(rows)).startswith("F1 ")
     assert list(rows)[-1].startswith("U3 ")
     numbers = {metric.split()[0] for metric in rows}
-    assert numbers == {f"F{n}" for n in range(1, 19)} | {"U1", "U2", "U3"}
+    assert numbers == {f"F{n}" for n in range(1, 19)} | {"F20", "U1", "U2", "U3"}
 
 
 def test_another_size_is_found(

@@ -17,17 +17,25 @@ from wattveil.numerics.synthesis.day_deviations import (
     day_axes,
     fitting_calendar,
 )
-from wattveil.numerics.synthesis.noisy_moments import waves
-from wattveil.numerics.synthesis.population_model import SyntheticModel
-from wattveil.numerics.synthesis.year_model import (
-    YearModel,
+from wattveil.numerics.synthesis.day_levels import levels_of, read_levels
+from wattveil.numerics.synthesis.figure_maps import (
     customer_sizes,
+    figure_map,
     mapped_sizes,
+    peak_edges,
     size_map,
     year_size_edges,
 )
+from wattveil.numerics.synthesis.noisy_moments import waves
+from wattveil.numerics.synthesis.population_model import SyntheticModel
+from wattveil.numerics.synthesis.year_model import YearModel
 from wattveil.profiles import Split
-from wattveil.release.rows.day_features import day_moments, typical_days
+from wattveil.release.rows.day_features import (
+    base_loads,
+    day_moments,
+    typical_days,
+    whole_days,
+)
 
 SLOTS = 4
 NEW_YEAR = dt.date(2013, 1, 1)
@@ -70,7 +78,10 @@ def year_model(
             decay=np.full(SLOTS, decay),
             margins=np.zeros((synthesis_tuning.COSINES, len(waves(SLOTS)))),
             spreads=np.array([[spread, 0.1], [0.0, 0.1]]),
+            base=np.array([[0.1, 0.3], [-2.0, -1.0]]),
         ),
+        levels=np.zeros(calendar.n_days),
+        peaks=np.ones((2, 1)),
         calendar=calendar,
     )
 
@@ -102,28 +113,42 @@ def test_calendars_that_do_not_fit_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("slow", "decay"), [(0.3, 0.7), (0.4, 0.9)])
-def test_what_was_planted_is_read(slow: float, decay: float) -> None:
-    """Days sampled from a model, summed without noise and read, give the model again."""
+def test_what_was_planted_is_read(
+    slow: float, decay: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Days sampled from a model, summed without noise and read, give the model again.
+
+    Of customers with equal habits. The level lasts longer than planted: midnight does not end it.
+    """
+    for name in ("ROUGHNESS", "ROUGHNESS_SPREAD", "HABIT", "HABIT_SPREAD"):
+        monkeypatch.setattr(synthesis_tuning, name, 0.0)
     model = year_model(slow=slow, decay=decay)
     rows = model.sample(400, random_state=2, by=[1, 0])[0]
     calendar = model.calendar
+    days_kw, whole = whole_days(rows, calendar.n_days)
+    sizes = np.sqrt(np.square(typical(rows, calendar)).mean(axis=1))
     features, spreads = day_moments(
-        rows,
-        typical(rows, calendar),
+        days_kw,
+        whole,
+        (base_loads(days_kw, whole), sizes),
         parts=calendar.parts,
+        n_parts=calendar.n_parts,
         bases=calendar.day_bases,
-        gains=day_deviations.day_gains(SLOTS),
+        gains=day_deviations.day_gains(SLOTS, calendar.n_days),
     )
     edges = day_deviations.spread_edges()
     counts = [
         (np.bincount(np.searchsorted(edges, one), minlength=edges.size + 1).astype(float), 1.0)
         for one in spreads.T
     ]
+    base = (np.ones(day_deviations.base_edges().size + 1), 1.0)
     found = day_deviations.read_days(
-        (features.sum(axis=0), 1e-6), counts, customers=400.0, n_slots=SLOTS
+        (features.sum(axis=0), 1e-6), [*counts, base], customers=400.0, calendar=calendar
     )
-    assert found.slow * found.decay == pytest.approx(np.full(SLOTS, slow * decay), abs=0.08)
-    assert found.slow * found.decay**7 == pytest.approx(np.full(SLOTS, slow * decay**7), abs=0.08)
+    next_day, next_week = found.slow * found.decay, found.slow * found.decay**7
+    assert next_day[1:] == pytest.approx(np.full(SLOTS - 1, slow * decay), abs=0.08)
+    assert next_week == pytest.approx(np.full(SLOTS, slow * decay**7), abs=0.08)
+    assert slow * decay - 0.05 < next_day[0] < slow * decay + 0.25
     planted, read = (
         np.sqrt(np.square(one.factors.sum(axis=0)).sum(axis=1)) for one in (model.days, found)
     )
@@ -136,8 +161,17 @@ def test_noise_alone_reads_as_a_valid_model() -> None:
     generator = np.random.default_rng(5)
     sums = 1e3 * generator.normal(size=day_deviations.day_width(SLOTS))
     counts = [(1e3 * generator.normal(size=day_deviations.spread_edges().size + 1), 1e3)] * 2
-    found = day_deviations.read_days((sums, 1e3), counts, customers=-50.0, n_slots=SLOTS)
-    load_kw = replace(year_model(), days=found).sample(20, random_state=0)[0]
+    counts += [(1e3 * generator.normal(size=day_deviations.base_edges().size + 1), 1e3)]
+    model = year_model()
+    found = day_deviations.read_days((sums, 1e3), counts, customers=-50.0, calendar=model.calendar)
+    levels = read_levels(
+        1e3 * generator.normal(size=365),
+        1e3,
+        customers=-50.0,
+        parts=model.calendar.parts,
+        fresh=generator.normal(size=365),
+    )
+    load_kw = replace(model, days=found, levels=levels).sample(20, random_state=0)[0]
     assert np.isfinite(load_kw).all()
     assert np.abs(load_kw).max() <= 20.0
 
@@ -212,3 +246,74 @@ def test_sizes_follow_the_counts() -> None:
     ratios = mapped_sizes(sizes, table)
     assert np.median(ratios) == pytest.approx(2.0, rel=0.03)
     assert np.quantile(ratios, [0.02, 0.98]) == pytest.approx([2.0, 2.0], rel=0.15)
+
+
+def test_peaks_follow_the_counts() -> None:
+    """With counts of peaks twice as large as the model's, peaks double, and energy stays."""
+    model = year_model()
+    before = model.sample(400, random_state=9, by=[1, 0])[0]
+    edges = peak_edges((0.04, 40.0))
+    counts = np.bincount(np.searchsorted(edges, 2.0 * before.max(axis=1)), minlength=edges.size + 1)
+    peaks = figure_map((counts.astype(float), 0.5), edges, before.max(axis=1), trust=0.0)
+    after = replace(model, peaks=peaks).sample(400, random_state=9, by=[1, 0])[0]
+    assert np.median(after.max(axis=1) / before.max(axis=1)) == pytest.approx(2.0, rel=0.05)
+    assert before.mean() < after.mean() < 1.1 * before.mean()
+    low = before < 0.5 * before.max(axis=1, keepdims=True)
+    assert np.array_equal(after[low], before[low])
+
+
+def days_in_common(n_days: int) -> Floats:
+    """Return levels as of weather: they last for some days."""
+    generator = np.random.default_rng(2)
+    levels = np.zeros(n_days)
+    for day in range(1, n_days):
+        levels[day] = 0.9 * levels[day - 1] + 0.03 * generator.normal()
+    return levels
+
+
+@pytest.mark.parametrize("std", [1.0, 60.0])
+def test_common_levels_are_read(std: float) -> None:
+    """With little noise the planted levels; with more than the levels themselves, their size."""
+    parts = calendar_of(364, Split.DAY).parts
+    planted = days_in_common(364)
+    planted -= planted.mean()
+    generator = np.random.default_rng(3)
+    radius = synthesis_tuning.LEVEL_RADIUS * np.sqrt(364.0)
+    sums = 1000.0 * planted / synthesis_tuning.LEVEL_LOADING + std * generator.normal(size=364)
+    fresh = generator.normal(size=364)
+    found = read_levels(sums / radius, std / radius, customers=1000.0, parts=parts, fresh=fresh)
+    assert found.std() == pytest.approx(planted.std(), rel=0.25)
+    assert found.mean() == pytest.approx(0.0, abs=1e-12)
+    assert np.corrcoef(found, planted)[0, 1] > (0.95 if std == 1.0 else 0.5)
+    if std > 1.0:  # the noisy levels themselves vary more
+        assert (sums / 1000.0).std() > 1.2 * planted.std()
+
+
+def test_customers_share_the_level_of_a_day() -> None:
+    """On a day of level 0.3 all need 30 % more; a calendar of another year has the same days."""
+    model = year_model(spread=-1.5, split=Split.WEEKDAY_WEEKEND)
+    levels = np.zeros(365)
+    levels[100:110] = 0.3
+    raised = replace(model, levels=levels)
+    usual, more = (
+        one.sample(400, random_state=1, by=[1, 0])[0].reshape(400, 365, SLOTS).sum(axis=(0, 2))
+        for one in (model, raised)
+    )
+    ratio = more / usual
+    assert ratio[100:110] == pytest.approx(np.full(10, 1.3), abs=0.05)
+    assert np.delete(ratio, range(100, 110)) == pytest.approx(np.ones(355), abs=5e-3)
+    next_year = levels_of(levels, NEW_YEAR, first_day=dt.date(2013, 12, 31), n_days=200)
+    assert next_year[0] == 0.0
+    assert np.flatnonzero(next_year).tolist() == list(range(100, 110))
+    short = levels_of(levels[:20], NEW_YEAR, first_day=NEW_YEAR, n_days=40)
+    assert short.tolist() == [0.0] * 40
+
+
+def test_midnight_is_an_hour_like_others() -> None:
+    """The last slot of a day is more like the first of the next day than that of other days."""
+    model = year_model(spread=-1.0, slow=0.1)
+    roots = np.cbrt(model.sample(300, random_state=5, by=[1, 0])[0]).reshape(300, 365, SLOTS)
+    roots = (roots - roots.mean(axis=1, keepdims=True)) / roots.std(axis=1, keepdims=True)
+    next_day = (roots[:, :-1, -1] * roots[:, 1:, 0]).mean()
+    day_after = (roots[:, :-2, -1] * roots[:, 2:, 0]).mean()
+    assert next_day > day_after + 0.1

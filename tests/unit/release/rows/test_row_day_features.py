@@ -13,8 +13,10 @@ from hypothesis.extra.numpy import arrays
 
 from wattveil.arrays import Floats
 from wattveil.errors import InvalidParameterError
+from wattveil.numerics.synthesis import synthesis_tuning
 from wattveil.numerics.synthesis.day_deviations import (
     YearCalendar,
+    base_edges,
     day_axes,
     day_gains,
     day_width,
@@ -23,13 +25,17 @@ from wattveil.numerics.synthesis.day_deviations import (
 from wattveil.privacy.mechanisms.contributions import NO_DATA
 from wattveil.profiles import Split
 from wattveil.release.rows.day_features import (
+    base_loads,
+    daily_levels,
     day_features,
     day_moments,
     typical_days,
+    whole_days,
 )
-from wattveil.release.rows.load_features import size_cells
+from wattveil.release.rows.load_features import row_lengths, size_cells
 
 SLOTS = 4
+EDGES = (spread_edges(), spread_edges(), base_edges(), np.array([0.5, 1.0, 2.0, 5.0]))
 
 
 def calendar_of(n_days: int) -> YearCalendar:
@@ -51,9 +57,15 @@ def typical(rows: Floats, calendar: YearCalendar) -> Floats:
 
 def moments(rows: Floats, typical_kw: Floats, calendar: YearCalendar) -> tuple[Floats, Floats]:
     """Return features and spreads of the days of customers."""
-    gains = day_gains(calendar.n_slots)
+    days_kw, whole = whole_days(rows, calendar.n_days)
+    sizes = row_lengths(typical_kw) / math.sqrt(typical_kw.shape[1])
     return day_moments(
-        rows, typical_kw, parts=calendar.parts, bases=calendar.day_bases, gains=gains
+        days_kw,
+        whole,
+        (base_loads(days_kw, whole), np.maximum(sizes, 1e-9)),
+        **parts_of(calendar),
+        bases=calendar.day_bases,
+        gains=day_gains(SLOTS, calendar.n_days),
     )
 
 
@@ -115,8 +127,11 @@ def test_day_moments_by_numpy() -> None:
         by_day = row.reshape(60, SLOTS).copy()
         whole = np.isfinite(by_day).all(axis=1)
         by_day[~whole] = np.nan
-        scale = 0.25 * np.sqrt(mean**2 + 0.01 * np.square(mean).mean())
-        y = np.arcsinh(by_day / scale[calendar.parts])
+        known = np.sort(by_day[whole].ravel())
+        base = known[int(synthesis_tuning.BASE_CHANCE * known.size)]
+        above = np.cbrt(np.maximum(by_day - base, 0.0) / np.sqrt(np.square(mean).mean()))
+        below = np.minimum(by_day - base, 0.0) / (synthesis_tuning.BELOW_BASE * base)
+        y = above + np.maximum(below, -synthesis_tuning.LOWEST_ROOT)
         for part in (0, 1):
             y[calendar.parts == part] -= np.nanmean(y[calendar.parts == part], axis=0)
         z = y @ (vectors / np.sqrt(values)[:, None]).T
@@ -136,16 +151,17 @@ def test_day_moments_by_numpy() -> None:
 
 def test_day_features_are_moments_and_cells_of_spreads() -> None:
     """Features of customers with data, and between which bounds their two spreads lie."""
-    calendar, edges = calendar_of(28), spread_edges()
+    calendar = calendar_of(28)
     rows = varied_days(40, 28)
     rows[3] = np.nan
     rows[5] = 0.0  # days that are all alike: spread 0
-    cells, features, shapes, levels = day_features(
+    rows[6] -= 0.6  # export
+    cells, features, again, common, shapes, levels, base, peaks = day_features(
         rows,
         **parts_of(calendar),
         bases=calendar.day_bases,
-        gains=day_gains(SLOTS),
-        edges=edges,
+        gains=day_gains(SLOTS, 28),
+        edges=EDGES,
     )
     assert cells.tolist() == [NO_DATA if place == 3 else 0 for place in range(40)]
     with_data = cells == 0
@@ -153,10 +169,46 @@ def test_day_features_are_moments_and_cells_of_spreads() -> None:
     expected, spreads = moments(kept, typical(kept, calendar), calendar)
     assert features[with_data].tobytes() == expected.tobytes()
     for found, spread in zip((shapes, levels), spreads.T, strict=True):
-        assert found[with_data].tolist() == np.digitize(spread, edges).tolist()
+        assert found[with_data].tolist() == np.digitize(spread, EDGES[0]).tolist()
         assert found[3] == NO_DATA
         assert found[5] == 0
         assert found.dtype == np.int64
+    assert peaks[with_data].tolist() == np.digitize(kept.max(axis=1), EDGES[3]).tolist()
+    means = typical(kept, calendar)
+    exports = kept.min(axis=1) < 0.0
+    low = np.sort(kept, axis=1)[:, int(0.1 * kept.shape[1])]
+    relative = np.where(exports, kept.min(axis=1), low) / np.maximum(
+        np.sqrt(np.square(means).mean(axis=1)), 1e-9
+    )
+    assert base[with_data].tolist() == np.digitize(relative, EDGES[2]).tolist()
+    assert (base[3], peaks[3]) == (NO_DATA, NO_DATA)
+    assert exports.sum() == 1
+    assert again.tolist() == cells.tolist()
+    days_kw, whole = whole_days(kept, 28)
+    usual = means.reshape(len(kept), 2, SLOTS).sum(axis=2)[:, calendar.parts]
+    gain = day_gains(SLOTS, 28)[3]
+    assert np.allclose(common[with_data], daily_levels(days_kw, whole, usual, gain=gain))
+
+
+def test_daily_levels_by_numpy() -> None:
+    """Energy of a day over that of its typical day, less 1; limited, clipped, 0 without a day."""
+    calendar = calendar_of(28)
+    rows = varied_days(4, 28)
+    rows[1, 3 * SLOTS] = np.nan
+    rows[2, : 2 * SLOTS] *= 100.0
+    rows[3] -= 5.0  # the mean is negative: no level
+    days_kw, whole = whole_days(rows, 28)
+    usual_kw = typical(rows, calendar).reshape(4, 2, SLOTS).sum(axis=2)[:, calendar.parts]
+    levels = daily_levels(days_kw, whole, usual_kw, gain=0.5)
+    for place in (0, 1, 2):
+        days = rows[place].reshape(28, SLOTS).sum(axis=1)
+        usual = np.array([np.nanmean(days[calendar.parts == part]) for part in (0, 1)])
+        own = np.nan_to_num(days / usual[calendar.parts] - 1.0)
+        own = np.clip(own, -synthesis_tuning.LEVEL_LIMIT, synthesis_tuning.LEVEL_LIMIT) / 2.0
+        assert np.allclose(levels[place], own / max(np.linalg.norm(own), 1.0))
+    assert np.linalg.norm(levels[2]) == pytest.approx(1.0)
+    assert levels[1, 3] == 0.0
+    assert not levels[3].any()
 
 
 @settings(max_examples=25, deadline=None)
@@ -185,10 +237,10 @@ def test_day_moments_have_length_1_at_most_and_depend_on_their_own_row(rows: Flo
 
 def test_bases_of_a_day_are_sent_with_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bound function has its bases: the process that receives it computes no eigenvectors."""
-    calendar, edges = calendar_of(14), spread_edges()
+    calendar = calendar_of(14)
     rows = np.random.default_rng(5).lognormal(size=(2, 14 * SLOTS))
-    public = {**parts_of(calendar), "bases": calendar.day_bases, "gains": day_gains(SLOTS)}
-    work = day_features.bind(**public, edges=edges)
+    public = {**parts_of(calendar), "bases": calendar.day_bases, "gains": day_gains(SLOTS, 14)}
+    work = day_features.bind(**public, edges=EDGES)
     sent = pickle.loads(pickle.dumps(work))  # noqa: S301 - our own
     monkeypatch.setattr(np.linalg, "eigh", None)
     found = sent(rows)

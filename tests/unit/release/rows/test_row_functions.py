@@ -21,7 +21,12 @@ from wattveil.engines.local import value_column
 from wattveil.errors import InvalidParameterError
 from wattveil.numerics.load_basis import Calendar, public_basis
 from wattveil.numerics.synthesis.coordinates import Coordinates
-from wattveil.numerics.synthesis.day_deviations import YearCalendar, day_gains, spread_edges
+from wattveil.numerics.synthesis.day_deviations import (
+    YearCalendar,
+    base_edges,
+    day_gains,
+    spread_edges,
+)
 from wattveil.numerics.synthesis.noisy_moments import margin_curves
 from wattveil.privacy.private_data import BoundRowFunction, RowFunction, row_function
 from wattveil.profiles import Split
@@ -159,8 +164,8 @@ EXAMPLES: dict[RowFunction[..., Any], list[Example]] = {
             {
                 **PARTS,
                 "bases": WEEKS.day_bases,
-                "gains": day_gains(SLOTS),
-                "edges": spread_edges(),
+                "gains": day_gains(SLOTS, DAYS),
+                "edges": (spread_edges(), spread_edges(), base_edges(), _EDGES),
             },
         )
     ],

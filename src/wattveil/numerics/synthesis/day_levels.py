@@ -1,0 +1,88 @@
+"""The level of each day that all customers have in common, from noisy sums.
+
+A cold week raises the energy of every home. The sum over customers of their daily energies relative
+to their typical days, less 1, has noise of known variance v. The level is a stationary process with
+a part that lasts and a part that does not::
+
+    Cov(c_t, c_u) = a phi^|t - u| + w 1{t = u}
+
+a, phi and w are those of the largest likelihood of the noisy levels (in Fourier coordinates, where
+days are almost independent: Whittle's approximation), with a public prior of a and w. What the
+model contains is one draw from the distribution of the levels given the noisy ones. Their mean
+would be smoother than the truth: the larger the noise, the less synthetic load would vary from day
+to day.
+"""
+
+import datetime as dt
+import math
+
+import numpy as np
+
+from wattveil.arrays import Floats, Ints
+from wattveil.numerics.synthesis import synthesis_tuning
+
+_LASTING = np.array([0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98])
+_SIZES = np.exp(np.linspace(math.log(0.003), math.log(0.3), 31))
+"""Values of phi, and of the square roots of a and w, that are compared."""
+_EXPECTED, _EXPECTED_SPREAD = (0.06, 0.02), 0.7
+"""Public prior: medians of the square roots of a and w, and standard deviation of their logs."""
+_LARGEST = 0.6
+_WEEKS_OF_YEAR = 364
+
+
+def read_levels(
+    sums: Floats, std: float, *, customers: float, parts: Ints, fresh: Floats
+) -> Floats:
+    """Return the level of each day: 0 on average over the days of each part of the year.
+
+    ``sums`` are those of `day_features`, over their clip radius, with noise of standard deviation
+    ``std``; ``fresh`` are normal numbers, one for each day.
+    """
+    n = max(customers, 10.0)
+    radius = synthesis_tuning.LEVEL_RADIUS * math.sqrt(sums.size)
+    unit = synthesis_tuning.LEVEL_LOADING * radius / n
+    # Besides the noise, customers' own days do not cancel.
+    variance = np.square(unit * std) + np.square(synthesis_tuning.LEVEL_RADIUS) / n
+    seen = np.fft.rfft(unit * sums, norm="ortho")
+    spectrum = _spectrum(np.square(np.abs(seen)), variance, sums.size)
+    kept = spectrum / (spectrum + variance)
+    spare = np.fft.rfft(fresh, norm="ortho")
+    levels = np.fft.irfft(kept * seen + np.sqrt(kept * variance) * spare, sums.size, norm="ortho")
+    levels = np.clip(levels, -_LARGEST, _LARGEST)
+    for part in np.unique(parts):
+        levels[parts == part] -= levels[parts == part].mean()
+    return levels
+
+
+def _spectrum(seen: Floats, variance: float, n_days: int) -> Floats:
+    """Return the variance of each Fourier coordinate of the levels."""
+    waves = np.cos(2.0 * math.pi * np.arange(seen.size) / n_days)
+    # sum_k phi^|k| cos(k w) = (1 - phi^2) / (1 - 2 phi cos w + phi^2)
+    lasting = (1.0 - _LASTING**2)[:, None] / (
+        1.0 - 2.0 * _LASTING[:, None] * waves + _LASTING[:, None] ** 2
+    )
+    best, found = math.inf, np.zeros(seen.size)
+    for curve in lasting:
+        for size in _SIZES:
+            spectra = size**2 * curve + np.square(_SIZES)[:, None]
+            total = spectra + variance
+            misfit = (np.log(total) + seen / total)[:, 1:].sum(axis=1)
+            for sizes, expected in ((size, _EXPECTED[0]), (_SIZES, _EXPECTED[1])):
+                misfit = misfit + 0.5 * np.square(np.log(sizes / expected) / _EXPECTED_SPREAD)
+            at = int(misfit.argmin())
+            if misfit[at] < best:
+                best, found = float(misfit[at]), spectra[at]
+    return found
+
+
+def levels_of(levels: Floats, own_first: dt.date, *, first_day: dt.date, n_days: int) -> Floats:
+    """Return the levels of a calendar: of the same day, or of one whole years of weeks away.
+
+    A day for which no such day is among the data has level 0.
+    """
+    places = (first_day - own_first).days + np.arange(n_days)
+    places = np.where(
+        (places >= 0) & (places < levels.size), places, np.mod(places, _WEEKS_OF_YEAR)
+    )
+    inside = places < levels.size
+    return np.where(inside, levels[np.minimum(places, levels.size - 1)], 0.0)
