@@ -292,6 +292,8 @@ def _charge_period(query: PeriodQuery, budget: Budget) -> tuple[float, Spend]:
     if units < 1 or len(own) != query.feedback.size - 1:
         rule = "after the periods that were released before, each once"
         raise InvalidParameterError("period", rule, query.period)
+    if any(one.drawn["scale"] != sigma for one in own):  # one rho for all periods of a tag
+        raise InvalidParameterError("rho_units", "that of the earlier periods", query.rho_units)
     numbers = query.n_cells * query.n_features
     eta = accounting.discretisation_eta(numbers=numbers, sigma=sigma, s=UNIT / sigma)
     drawn = {"numbers": numbers, "squared": UNIT**2, "scale": sigma, "step": STEP}
