@@ -145,7 +145,8 @@ def customer_names(ids: Iterable[object], *, key: bytes) -> Names:
 
 def _id_text(customer: object) -> str:
     if not isinstance(customer, str):
-        raise InvalidParameterError("customer_ids", "text", type(customer).__name__)
+        kind = type(customer).__name__
+        raise InvalidDataError(f"customer_ids that are text, not {kind}", [])
     return customer.strip()
 
 

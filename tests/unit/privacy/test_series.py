@@ -334,7 +334,7 @@ def test_a_customer_is_processed_once(series: Series) -> None:
 @pytest.mark.parametrize("customer", [1001, 1001.0, b"text", None])
 def test_ids_are_text(customer: object) -> None:
     """The same customer as a number may be written in two ways."""
-    with pytest.raises(InvalidParameterError, match="customer_ids must be text"):
+    with pytest.raises(InvalidDataError, match="customer_ids that are text, not"):
         series_rows.customer_names([customer], key=KEY)
 
 
