@@ -22,7 +22,8 @@
     WattveilWarning
     ├── WeakGuaranteeWarning    the requested parameters protect less than they claim
     ├── UnprotectedStepWarning  a Pipeline step learns from private rows without noise
-    └── AssumedTimeZoneWarning  time stamps are local time of an unknown zone, read as UTC
+    ├── AssumedTimeZoneWarning  time stamps are local time of an unknown zone, read as UTC
+    └── UnknownCustomersWarning  most ids of a period are new to its series: internal
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -245,6 +246,10 @@ class UnprotectedStepWarning(WattveilWarning):
 
 class AssumedTimeZoneWarning(WattveilWarning):
     """Time stamps have no offset, no time zone is given, and they are read as UTC."""
+
+
+class UnknownCustomersWarning(WattveilWarning):
+    """Most customer ids of a period are new to its series. For the data holder only."""
 
 
 def __dir__() -> list[str]:

@@ -19,12 +19,12 @@ from wattveil.bundle.series_bundle import (
 )
 from wattveil.bundle.series_request import SeriesRequest
 from wattveil.bundle.series_result import SeriesResult
-from wattveil.bundle.series_verify import verify_chain
+from wattveil.bundle.series_verify import changed_files, verify_chain
 from wattveil.bundle.verify.verify_bundle import VerificationReport
 from wattveil.declaration import to_plain
 from wattveil.engines.series_folder import DECLARATION, SeriesFolder, period_folder
 from wattveil.engines.series_rows import customer_names, without_records
-from wattveil.errors import InvalidFileError, InvalidParameterError
+from wattveil.errors import InvalidFileError, InvalidParameterError, WattveilError
 from wattveil.numerics.series.planning import plan_load
 from wattveil.privacy.accounting import RHO_UNITS
 from wattveil.profiles import Profiles, Split
@@ -167,6 +167,7 @@ class LoadSeries:
         *,
         period: str | None = None,
         key: Ed25519PrivateKey | None = None,
+        again: bool = False,
     ) -> Path:
         """Release the next period from the profiles of its customers; return its bundle.
 
@@ -179,6 +180,9 @@ class LoadSeries:
             skipped, which is a public decision.
         key : private key or None
             Signs the manifest.
+        again : bool
+            After a crash: states that nothing of the period that was begun was seen or copied. Its
+            noise is drawn again.
         """
         self._check_open()
         if profiles.grid.split is not Split.DAY or profiles.grid.closing_midnight:
@@ -188,22 +192,26 @@ class LoadSeries:
             last = past.released[-1] if past.periods else -1
             place = last + 1 if period is None else self.request.period_of(period)
             self.request.check_period(place, after=last)
-            pending = folder.begin()
-            released = release_load_period(
-                profiles.load_kw,
-                groups=profiles.attributes,
-                customer_ids=profiles.customer_ids,
-                past=past,
-                period=place,
-                state=pending,
-            )
+            pending = folder.begin(place, again=again)
+            try:
+                released = release_load_period(
+                    profiles.load_kw,
+                    groups=profiles.attributes,
+                    customer_ids=profiles.customer_ids,
+                    past=past,
+                    period=place,
+                    state=pending,
+                )
+            except WattveilError:  # the rows or the state were refused: no draw was returned
+                folder.withdraw()
+                raise
             previous = manifest_sha256(manifests[-1]) if manifests else self.request.sha256
             manifest = build_manifest(
                 self.request, released, series=self.series_id, previous=previous
             )
             files = bundle_files(self.request, released, manifest)
             written = write_period(pending.bundle, manifest, files, key=key)
-            pending.commit(period=place, manifest_sha256=manifest_sha256(written))
+            pending.commit(manifest_sha256=manifest_sha256(written))
         return period_folder(self.folder, place)
 
     def result(self) -> SeriesResult:
@@ -220,13 +228,14 @@ class LoadSeries:
         """
         self._check_open()
         with SeriesFolder.open(self.folder, self.secrets) as folder:
+            self._past(folder)
             names = customer_names(customer_ids, key=folder.key.names)
-            pending = folder.begin()
+            pending = folder.begin(None)
             for kind in folder.head.files:
                 with pending.keeping(kind) as keep:
                     for block in pending.blocks(kind):
                         keep(without_records(block, names))
-            pending.commit(period=None, manifest_sha256=folder.head.manifest_sha256)
+            pending.commit(manifest_sha256=folder.head.manifest_sha256)
 
     def close(self, reason: str) -> None:
         """End the series and delete its private state; it can never be continued.
@@ -248,12 +257,23 @@ class LoadSeries:
             raise InvalidParameterError("series", "open", f"closed: {self.closed}")
 
     def _past(self, folder: SeriesFolder) -> tuple[list[Manifest], ReleasedSeries]:
-        """Return what was released before, which must be what the state belongs to."""
+        """Return what was released before, which must be what the state belongs to.
+
+        The head names declaration and last manifest, each manifest its files and the one before it.
+        """
+        head = folder.head
+        if head.declaration_sha256 != self.request.sha256:
+            raise InvalidParameterError(DECLARATION, "that of `wattveil series init`", "another")
         manifests, past = read_chain(self.bundles)
-        last = manifest_sha256(manifests[-1]) if manifests else self.request.sha256
         if past is None:
             past = ReleasedSeries(design=self.request.design)
-        if (past.released, last) != (folder.head.released, folder.head.manifest_sha256):
+        last, whole = self.request.sha256, past.released == head.released
+        for manifest in manifests:
+            named = (manifest["previous_sha256"], manifest["request"])
+            bundle = period_folder(self.folder, manifest["period"] - 1)
+            whole &= named == (last, to_plain(self.request)) and not changed_files(bundle, manifest)
+            last = manifest_sha256(manifest)
+        if not whole or last != head.manifest_sha256:
             rule = "the bundles of all released periods, unchanged"
             raise InvalidParameterError("periods", rule, "others")
         return manifests, past

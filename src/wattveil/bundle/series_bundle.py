@@ -8,7 +8,6 @@ strategies. From it and the raw sums anyone recomputes costs, centres and every 
 import hashlib
 import io
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -146,7 +145,7 @@ def write_period(
     *,
     key: Ed25519PrivateKey | None,
 ) -> Manifest:
-    """Write a bundle to a new folder, forced to disk; return its manifest."""
+    """Write a bundle to a new folder; return its manifest."""
     manifest = {
         **manifest,
         "payload": [
@@ -162,8 +161,6 @@ def write_period(
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("xb") as handle:
             handle.write(body)
-            handle.flush()
-            os.fsync(handle.fileno())
     return manifest
 
 

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, model_validator
 from wattveil import checks
 from wattveil.bundle.keys import canonical
 from wattveil.declaration import CommandLine, Declaration, Rule, to_plain
+from wattveil.engines.series_folder import KIND, KIND_RULE
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import global_guarantee
 from wattveil.products.public_estimate import rounded_customers, rounded_kw
@@ -35,7 +36,7 @@ class Calendar(StrEnum):
 
 
 def _property(text: str) -> str:
-    if not _PROPERTY.fullmatch(text):
+    if not (_PROPERTY.fullmatch(text) and KIND.fullmatch(text)):
         raise ValueError(text)
     return text
 
@@ -59,7 +60,11 @@ class SeriesRequest(Declaration):
     """Public list of the groups to publish."""
     counts: Annotated[
         tuple[
-            Annotated[Line, AfterValidator(_property), Rule("attribute=value, such as car=yes")],
+            Annotated[
+                Line,
+                AfterValidator(_property),
+                Rule(f"attribute=value, such as car=yes, in {KIND_RULE}"),
+            ],
             ...,
         ],
         Field(max_length=MAX_PROPERTIES),

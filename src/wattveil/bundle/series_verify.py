@@ -80,15 +80,8 @@ def _period_findings(
 ) -> Iterator[Finding]:
     request = SeriesRequest.parse(manifest["request"])
     design, label = request.design, manifest["label"]
-    listed = {entry["path"]: entry for entry in manifest["payload"]}
-    there = {
-        file.relative_to(bundle).as_posix()
-        for file in bundle.rglob("*")
-        if file.is_symlink() or not file.is_dir()
-    }
-    wrong = [path for path, entry in listed.items() if not _is_listed(bundle / path, entry)]
-    wrong += sorted(there ^ {*listed, MANIFEST})
-    yield gathered(f"{label}: files are those that were published", wrong, f"{len(listed)} files")
+    wrong, seen = changed_files(bundle, manifest), f"{len(manifest['payload'])} files"
+    yield gathered(f"{label}: files are those that were published", wrong, seen)
     yield from _signature(manifest, trusted)
     place = manifest["period"] - 1
     stated = {
@@ -107,6 +100,18 @@ def _period_findings(
     yield gathered(f"{label}: statements follow from the request", differ, "all of them")
     yield gathered(f"{label}: charges", _charge_problems(design, manifest), "recomputed")
     yield _accrued(design, manifest)
+
+
+def changed_files(bundle: Path, manifest: Manifest) -> list[str]:
+    """Return the files of a bundle that are not as its manifest states, missing or too many."""
+    listed = {entry["path"]: entry for entry in manifest["payload"]}
+    there = {
+        file.relative_to(bundle).as_posix()
+        for file in bundle.rglob("*")
+        if file.is_symlink() or not file.is_dir()
+    }
+    wrong = [path for path, entry in listed.items() if not _is_listed(bundle / path, entry)]
+    return wrong + sorted(there ^ {*listed, MANIFEST})
 
 
 def _is_listed(file: Path, entry: Manifest) -> bool:

@@ -111,6 +111,14 @@ def add(
     key: Annotated[
         Path | None, typer.Option(help="Private key to sign with: `wattveil admin key`.")
     ] = None,
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again",
+            help="After a crash: draw the period again. You state that nothing of it was seen or"
+            " copied.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Release the next period: one bundle, whose privacy cost the series has reserved."""
@@ -121,7 +129,7 @@ def add(
         started("reading the profiles")
         customers = Profiles.read_parquet(profiles)
         started("releasing the period")
-        bundle = series.add(customers, period=period, key=signing)
+        bundle = series.add(customers, period=period, key=signing, again=again)
         result = series.result()
     if as_json:
         typer.echo(json.dumps({"bundle": str(bundle), "period": result.periods[-1]}))

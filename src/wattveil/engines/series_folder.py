@@ -14,15 +14,20 @@ head before it, and a state with another head is refused. A period becomes final
 replacement of the mark, after state and bundle are on disk in ``private/pending``. A crash before
 that step leaves the period unreleased, and what was computed is deleted unread; after it, opening
 the folder moves state and bundle to their places.
+
+Noise is drawn once for each state: the mark also says that a period was attempted, before a row is
+read. After a crash the next attempt is refused, unless the data holder states that nothing of the
+earlier one was seen or copied.
 """
 
 import fcntl
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,8 +38,15 @@ from wattveil.privacy.mechanisms.series import CustomerState
 
 DECLARATION: Final = "series.json"
 BUNDLE: Final = "bundle"
+_OTHER: Final = "it is not that of the last released period (an older or another copy)"
 _HEAD, _MARK, _KEY, _LOCK = "head.json", "series.mark", "series.key", "lock"
 _LOST: Final = "without it the series can only be closed"
+_AGAIN: Final = (
+    "if nothing of it was seen or copied, add the period with --again; else close the series"
+)
+KIND: Final = re.compile(r"[^\W_][\w =-]{0,59}")
+"""Names of kinds of sums; they become names of files, of 255 bytes at most."""
+KIND_RULE: Final = "at most 60 letters, digits, spaces, hyphens and underscores"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +81,17 @@ class Head:
         return cls(**{**record, "released": tuple(record["released"])})
 
 
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """How far the series has come."""
+
+    series: str
+    head: str
+    """Code of the head of the last released period."""
+    attempted: int | None
+    """Period whose noise may have been drawn from the state of this head; None if none."""
+
+
 class SeriesFolder:
     """An open series: the state of its last period, and how the next one is committed.
 
@@ -97,7 +120,7 @@ class SeriesFolder:
         _write(secrets / _KEY, key.to_hex().encode())
         _write(root / DECLARATION, declaration)
         _write(root / "private" / _HEAD, first.to_bytes(key))
-        _write_mark(secrets, first, key)
+        _write_mark(secrets, Mark(series=series, head=_code(first, key), attempted=None), key)
 
     @classmethod
     @contextmanager
@@ -107,37 +130,63 @@ class SeriesFolder:
         if not private.is_dir():
             expected = "a folder of `wattveil series init`"
             raise InvalidFileError(root, "folder", expected, None)
-        with (private / _LOCK).open("w") as lock:
+        key = _read_key(secrets)
+        with (secrets / _LOCK).open("w") as lock:  # one for all copies of the folder
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise SeriesStateError("another process uses it", "wait for it to end") from error
-            key = _read_key(secrets)
             folder = cls(root, secrets, key, _recovered(root, secrets, key))
             yield folder
 
     def state(self, name: str) -> Iterator[CustomerState]:
         """Yield the blocks of one kind of sums; none before the first period."""
         if name not in self.head.files:
+            if self.head.released:  # its customers would start afresh
+                raise SeriesStateError(f"it has no state of {name}", RESTORE)
             return iter(())
         path = self._private / self._state_name(self.head) / f"{name}.state"
         key = self.key if self.head.encrypted else None
         return read_state(path, sha256=self.head.files[name], key=key)
 
-    def begin(self) -> "PendingPeriod":
-        """Begin the next period, or a change of the state, in an empty pending folder."""
+    def begin(self, period: int | None, *, again: bool = False) -> "PendingPeriod":
+        """Begin a period, or with None a change of the state, in an empty pending folder.
+
+        A period is marked as attempted before any of its rows is read. ``again`` states that
+        nothing of an earlier attempt was seen or copied.
+        """
+        mark = self._mark()
+        if period is not None:
+            if mark.attempted is not None and not again:
+                problem = f"period {mark.attempted + 1} was begun and did not end"
+                raise SeriesStateError(problem, _AGAIN)
+            _write_mark(self._secrets, replace(mark, attempted=period), self.key)
         pending = self._private / "pending"
         shutil.rmtree(pending, ignore_errors=True)
         (pending / "state").mkdir(parents=True)
-        return PendingPeriod(self, pending)
+        return PendingPeriod(self, pending, period)
+
+    def withdraw(self) -> None:
+        """Unmark an attempt that was refused before anything of it could leave this process."""
+        _write_mark(self._secrets, replace(self._mark(), attempted=None), self.key)
 
     def commit(self, pending: Path, head: Head) -> None:
         """Make a pending period final; from the replacement of the mark on it is released."""
+        mark = self._mark()
         _write(pending / _HEAD, head.to_bytes(self.key))
-        _force_to_disk(pending / "state")
-        _force_to_disk(pending)
-        _write_mark(self._secrets, head, self.key)
+        for path in (*pending.rglob("*"), pending, self._private):
+            _force_to_disk(path)
+        left = mark.attempted if head.released == self.head.released else None
+        final = replace(mark, head=_code(head, self.key), attempted=left)
+        _write_mark(self._secrets, final, self.key)
         self.head = _recovered(self.root, self._secrets, self.key)
+
+    def _mark(self) -> Mark:
+        """Return the mark, which must name the head that this folder was opened with."""
+        mark = _read_mark(self._secrets, self.key)
+        if mark.head != _code(self.head, self.key):
+            raise SeriesStateError(_OTHER, RESTORE)
+        return mark
 
     @staticmethod
     def _state_name(head: Head) -> str:
@@ -148,15 +197,18 @@ class SeriesFolder:
 class PendingPeriod(PeriodState):
     """A period that is being computed: where its state and its bundle are written."""
 
-    def __init__(self, folder: SeriesFolder, path: Path) -> None:
+    def __init__(self, folder: SeriesFolder, path: Path, period: int | None) -> None:
         self._folder = folder
         self._path = path
+        self._period = period
         self._files: dict[str, str] = {}
         self.bundle = path / BUNDLE
 
     @property
     def names_key(self) -> bytes:
-        """The key of customer names."""
+        """The key of customer names; refused if no period was begun, so that none is drawn."""
+        if self._period is None:
+            raise SeriesStateError("no period was begun", "begin one")
         return self._folder.key.names
 
     def blocks(self, name: str) -> Iterator[CustomerState]:
@@ -167,6 +219,8 @@ class PendingPeriod(PeriodState):
     def keeping(self, name: str) -> Iterator[Keep]:
         """Return a function that writes the new blocks of one kind of sums, in order."""
         folder = self._folder
+        if not KIND.fullmatch(name):
+            raise InvalidParameterError("tag", f"of {KIND_RULE}, and =", name)
         with (self._path / "state" / f"{name}.state").open("xb") as file:
             writer = StateWriter(file=file, key=folder.key if folder.head.encrypted else None)
             yield writer.keep
@@ -174,16 +228,18 @@ class PendingPeriod(PeriodState):
             os.fsync(file.fileno())
             self._files[name] = writer.finish()
 
-    def commit(self, *, period: int | None, manifest_sha256: str) -> None:
-        """Make the period final; None changes the state alone, as for an erasure."""
-        before = self._folder.head
+    def commit(self, *, manifest_sha256: str) -> None:
+        """Make the period, or the change of the state, final."""
+        before, period = self._folder.head, self._period
+        if missing := sorted(before.files.keys() - self._files.keys()):
+            raise SeriesStateError(f"the new state would lack {missing}", "keep every kind of sums")
         released = before.released if period is None else (*before.released, period)
         head = Head(
             series=before.series,
             declaration_sha256=before.declaration_sha256,
             released=released,
             manifest_sha256=manifest_sha256,
-            previous=self._folder.key.code(before.to_bytes(self._folder.key)),
+            previous=_code(before, self._folder.key),
             encrypted=before.encrypted,
             files=self._files,
         )
@@ -202,16 +258,15 @@ def _recovered(root: Path, secrets: Path, key: StateKey) -> Head:
     marked = _read_mark(secrets, key)
     if (pending / _HEAD).is_file():
         body = (pending / _HEAD).read_bytes()
-        if key.code(body) == marked:
+        if key.code(body) == marked.head:
             _finish(root, pending, Head.from_bytes(body, key))
     try:
         body = (private / _HEAD).read_bytes()
     except FileNotFoundError as error:
         raise SeriesStateError("its head is missing", RESTORE) from error
     head = Head.from_bytes(body, key)
-    if key.code(body) != marked:
-        problem = "it is not that of the last released period (an older or another copy)"
-        raise SeriesStateError(problem, RESTORE)
+    if key.code(body) != marked.head:
+        raise SeriesStateError(_OTHER, RESTORE)
     shutil.rmtree(pending, ignore_errors=True)
     for old in private.glob("state-*"):
         if old.name != SeriesFolder._state_name(head):  # noqa: SLF001 - of this module
@@ -229,15 +284,19 @@ def _finish(root: Path, pending: Path, head: Head) -> None:
         (pending / BUNDLE).replace(period_folder(root, head.released[-1]))
         _force_to_disk(root / "periods")
     shutil.copyfile(pending / _HEAD, private / f"{_HEAD}.new")
-    _sync(private / f"{_HEAD}.new")
+    _force_to_disk(private / f"{_HEAD}.new")
     (private / f"{_HEAD}.new").replace(private / _HEAD)
     _force_to_disk(private)
 
 
-def _write_mark(secrets: Path, head: Head, key: StateKey) -> None:
+def _code(head: Head, key: StateKey) -> str:
+    """Return the code by which the mark and the next head name a head."""
+    return key.code(head.to_bytes(key))
+
+
+def _write_mark(secrets: Path, mark: Mark, key: StateKey) -> None:
     """Replace the mark in one step."""
-    marked = key.code(head.to_bytes(key))
-    record: dict[str, object] = {"series": head.series, "head": marked}
+    record = vars(mark)
     body = _canonical({**record, "code": key.code(_canonical(record))})
     new = secrets / f"{_MARK}.new"
     new.unlink(missing_ok=True)
@@ -246,8 +305,8 @@ def _write_mark(secrets: Path, head: Head, key: StateKey) -> None:
     _force_to_disk(secrets)
 
 
-def _read_mark(secrets: Path, key: StateKey) -> str:
-    """Return the code of the head of the last released period."""
+def _read_mark(secrets: Path, key: StateKey) -> Mark:
+    """Return the high-water mark; refuse any other code."""
     try:
         record = _record((secrets / _MARK).read_bytes(), _MARK)
     except FileNotFoundError as error:
@@ -255,7 +314,7 @@ def _read_mark(secrets: Path, key: StateKey) -> str:
     code = record.pop("code", None)
     if not key.accepts(_canonical(record), code):
         raise SeriesStateError(f"{_MARK} was changed, or the key is another one", _LOST)
-    return str(record["head"])
+    return Mark(**record)
 
 
 def _read_key(secrets: Path) -> StateKey:
@@ -297,13 +356,9 @@ def _write(path: Path, body: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _sync(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-
-
-def _force_to_disk(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
+def _force_to_disk(path: Path) -> None:
+    """Force a file, or the entries of a folder, to disk."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

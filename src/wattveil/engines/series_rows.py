@@ -6,6 +6,7 @@ the mechanism, and its new state is passed on before the next block is read. So 
 rows of the period and one block of the state.
 """
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -16,7 +17,7 @@ import numpy as np
 
 from wattveil.arrays import Texts
 from wattveil.engines.local import LocalRows
-from wattveil.errors import InvalidDataError, InvalidParameterError
+from wattveil.errors import InvalidDataError, InvalidParameterError, UnknownCustomersWarning
 from wattveil.privacy.mechanisms.response import pseudonyms
 from wattveil.privacy.mechanisms.series import CustomerState, Names, PeriodRows, PeriodSums
 from wattveil.privacy.private_data import Rows
@@ -91,10 +92,19 @@ class LocalPeriodRows(PeriodRows):
 
     def advance(self, name: str, work: PeriodSums) -> None:
         """Call ``work`` on each block of state with its rows; without state, on blocks of rows."""
+        rows = known = before = 0
         with self._state.keeping(name) as keep:
             for state, names, columns in self._joined(name, work.empty()):
+                rows += names.size
+                known += int(np.isin(names, state.names).sum())
+                before += state.names.size
                 for part in _split(work(state, names, *columns)):
                     keep(part)
+        if before and 2 * known < rows:  # for the data holder: it depends on exact data
+            text = (
+                "most customer ids of this period are new to the series; were they written alike?"
+            )
+            warnings.warn(text, UnknownCustomersWarning, stacklevel=2)
 
     def _joined(self, name: str, empty: CustomerState) -> Iterator[Block]:
         names, columns = self._in_order()
@@ -125,8 +135,19 @@ class LocalPeriodRows(PeriodRows):
 
 
 def customer_names(ids: Iterable[object], *, key: bytes) -> Names:
-    """Return HMAC-SHA256 of customer ids under the key of the series: 32 hexadecimal digits."""
-    return pseudonyms(map(str, ids), key=key).astype("S32")
+    """Return HMAC-SHA256 of customer ids under the key of the series: 32 hexadecimal digits.
+
+    An id is text, without the white space around it: the number 1001 may be "1001" in one period
+    and "1001.0" in another, which would be two customers.
+    """
+    return pseudonyms(map(_id_text, ids), key=key).astype("S32")
+
+
+def _id_text(customer: object) -> str:
+    if not isinstance(customer, str):
+        kind = type(customer).__name__
+        raise InvalidDataError(f"customer_ids that are text, not {kind}", [])
+    return customer.strip()
 
 
 def without_records(state: CustomerState, names: Names) -> CustomerState:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.series_bundles import CHOICES, quarter, some_series
-from wattveil.bundle import keys
+from wattveil.bundle import keys, load_series
 from wattveil.bundle.load_series import LoadSeries
 from wattveil.bundle.series_bundle import manifest_sha256, read_manifest
 from wattveil.bundle.series_request import Calendar, SeriesRequest
@@ -215,6 +216,54 @@ def test_a_bundle_that_was_replaced_stops_the_series(tmp_path: Path) -> None:
         series.add(quarter(1))
 
 
+def test_a_file_of_an_earlier_bundle_stops_the_series(tmp_path: Path) -> None:
+    """Every manifest names its files and the one before it."""
+    series = some_series(tmp_path, 0, 1)
+    report = series.bundles[0] / "report.html"
+    text = report.read_text()
+    report.write_text("other")
+    for use in (lambda: series.add(quarter(2)), lambda: series.erase(["household 1"])):
+        with pytest.raises(InvalidParameterError, match="periods must be the bundles"):
+            use()
+    report.write_text(text)
+    changed_manifest(series.bundles[0], lambda record: record.update(title="another"))
+    with pytest.raises(InvalidParameterError, match="periods must be the bundles"):
+        series.add(quarter(2))
+
+
+def test_another_declaration_stops_the_series(tmp_path: Path) -> None:
+    """The head names the one that the series was begun with."""
+    series = some_series(tmp_path)
+    path = series.folder / "series.json"
+    record = json.loads(path.read_text())
+    record["request"]["epsilon"] = 8.0
+    path.write_text(json.dumps(record))
+    with pytest.raises(InvalidParameterError, match=r"series\.json must be that of"):
+        LoadSeries(series.folder).add(quarter(0))
+
+
+def test_a_period_that_failed_is_not_drawn_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Refused data are no attempt; an error after the draws is one, until `again`."""
+    series = some_series(tmp_path, 0)
+    with pytest.raises(InvalidParameterError, match="attributes must be with"):
+        series.add(replace(quarter(1), attributes={}))
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(load_series, "write_period", full)
+        with pytest.raises(OSError, match="no space left"):
+            series.add(quarter(1))
+    for period in (None, "2026-Q3"):
+        with pytest.raises(SeriesStateError, match="period 2 was begun and did not end"):
+            series.add(quarter(1), period=period)
+    series.add(quarter(1), again=True)
+    assert series.verify().accepted
+
+
 def test_a_series_that_is_rolled_back_is_refused_and_can_be_closed(tmp_path: Path) -> None:
     """Folder and bundles restored from a copy: the mark has seen a later period."""
     series = some_series(tmp_path, 0)
@@ -294,6 +343,7 @@ def test_names_of_periods(every: str, first: str, labels: list[str]) -> None:
         ({"by": None}, "levels"),
         ({"levels": ("home", "home")}, "levels"),
         ({"counts": ("car",)}, "counts"),
+        ({"counts": ("car=../../yes",)}, "counts"),
         ({"counts": ("car=yes", "car=yes")}, "counts"),
         ({"epsilon": 0.0}, "epsilon"),
     ],

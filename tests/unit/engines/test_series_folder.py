@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from tests.single_queries import given_features
 from wattveil.engines import series_folder
 from wattveil.engines.local import LocalRows, value_column
-from wattveil.engines.series_folder import SeriesFolder, period_folder
+from wattveil.engines.series_folder import PendingPeriod, SeriesFolder, period_folder
 from wattveil.engines.series_rows import LocalPeriodRows, MemoryState, without_records
 from wattveil.engines.series_state import StateKey
 from wattveil.errors import InvalidFileError, InvalidParameterError, SeriesStateError
@@ -44,22 +45,32 @@ def created(tmp_path: Path, *, encrypted: bool = False) -> tuple[Path, Path]:
     return root, secrets
 
 
-def add(root: Path, secrets: Path, *, customers: int = 3) -> None:
+def add(root: Path, secrets: Path, *, customers: int = 3, again: bool = False) -> None:
     """Release the next period of a small series."""
     with SeriesFolder.open(root, secrets) as folder:
-        released = folder.head.released
-        pending = folder.begin()
-        period = len(released)
-        budget = Budget(global_guarantee(epsilon=1.0, delta=1e-6))
-        budgeted(budget, period)
-        features = np.full((customers, 2), 1.0 + period)
-        rows = LocalRows(features, np.zeros(customers, dtype=np.int64))
-        ids = LocalRows(value_column([f"household {i}" for i in range(customers)]))
-        beside = LocalPeriodRows(rows, ids, pending)
-        release_period(beside, given_features.bind(), query(budget, period), budget)
-        pending.bundle.mkdir()
-        (pending.bundle / "manifest.json").write_text(str(period))
-        pending.commit(period=period, manifest_sha256=f"m{period}")
+        period = len(folder.head.released)
+        pending = folder.begin(period, again=again)
+        draw(pending, period, customers=customers)
+        commit(pending, period)
+
+
+def draw(pending: PendingPeriod, period: int, *, customers: int = 3) -> None:
+    """Draw the sums of a period from its customers."""
+    budget = Budget(global_guarantee(epsilon=1.0, delta=1e-6))
+    budgeted(budget, period)
+    features = np.full((customers, 2), 1.0 + period)
+    rows = LocalRows(features, np.zeros(customers, dtype=np.int64))
+    ids = LocalRows(value_column([f"household {i}" for i in range(customers)]))
+    beside = LocalPeriodRows(rows, ids, pending)
+    release_period(beside, given_features.bind(), query(budget, period), budget)
+
+
+def commit(pending: PendingPeriod, period: int) -> None:
+    """Write a bundle and make the period final."""
+    (pending.bundle / "tables").mkdir(parents=True)
+    (pending.bundle / "tables" / "sums.csv").write_text(str(period))
+    (pending.bundle / "manifest.json").write_text(str(period))
+    pending.commit(manifest_sha256=f"m{period}")
 
 
 def query(budget: Budget, period: int) -> PeriodQuery:
@@ -171,7 +182,7 @@ def test_an_old_state_file_in_place_of_the_new_one_is_refused(tmp_path: Path) ->
         add(root, secrets)
     new.unlink()
     with pytest.raises(SeriesStateError, match=r"load.state is missing"):
-        add(root, secrets)
+        add(root, secrets, again=True)
     assert released(root, secrets) == (0, 1)
 
 
@@ -248,17 +259,111 @@ def test_erasure_keeps_the_odometer(tmp_path: Path) -> None:
     add(root, secrets)
     (before,) = state(root, secrets)
     with SeriesFolder.open(root, secrets) as folder:
-        pending = folder.begin()
+        pending = folder.begin(None)
         with pending.keeping("load") as keep:
             for block in pending.blocks("load"):
                 keep(without_records(block, before.names[:1]))
-        pending.commit(period=None, manifest_sha256=folder.head.manifest_sha256)
+        pending.commit(manifest_sha256=folder.head.manifest_sha256)
     (after,) = state(root, secrets)
     assert (after.names == before.names).all()
     assert (after.used == before.used).all()
     assert after.owners.tolist() == [1, 2]
     assert released(root, secrets) == (0,)
     add(root, secrets)
+
+
+def test_copies_of_a_folder_release_a_period_once(tmp_path: Path) -> None:
+    """With one secrets folder: copies exclude each other, and the mark is never overwritten."""
+    root, secrets = created(tmp_path)
+    copy = shutil.copytree(root, tmp_path / "copy")
+    with SeriesFolder.open(root, secrets), pytest.raises(SeriesStateError, match="another process"):
+        add(copy, secrets)
+    with SeriesFolder.open(root, secrets) as folder:
+        late = folder.begin(0)
+        draw(late, 0)
+    add(copy, secrets, again=True)
+    with pytest.raises(SeriesStateError, match="not that of the last released period"):
+        commit(late, 0)
+    with pytest.raises(SeriesStateError, match="not that of the last released period"):
+        folder.begin(0, again=True)
+    assert released(copy, secrets) == (0,)
+
+
+def test_a_period_is_drawn_once(tmp_path: Path) -> None:
+    """Also if nothing was committed, the period is skipped, or the state changed in between."""
+    root, secrets = created(tmp_path)
+    add(root, secrets)
+    with SeriesFolder.open(root, secrets) as folder:
+        draw(folder.begin(1), 1)
+        for period in (1, 2):
+            with pytest.raises(SeriesStateError, match=r"period 2 was begun .* --again"):
+                folder.begin(period)
+        pending = folder.begin(None)
+        with pytest.raises(SeriesStateError, match="no period was begun"):
+            draw(pending, 1)
+        pending = folder.begin(None)
+        with pending.keeping("load") as keep:
+            for block in pending.blocks("load"):
+                keep(block)
+        pending.commit(manifest_sha256=folder.head.manifest_sha256)
+    with pytest.raises(SeriesStateError, match="period 2 was begun"):
+        add(root, secrets)
+    add(root, secrets, again=True)
+    add(root, secrets)
+    assert released(root, secrets) == (0, 1, 2)
+
+
+def test_no_kind_of_sums_loses_its_state(tmp_path: Path) -> None:
+    """Without it every customer would start afresh."""
+    root, secrets = created(tmp_path)
+    add(root, secrets)
+    with SeriesFolder.open(root, secrets) as folder:
+        with pytest.raises(SeriesStateError, match="no state of customers"):
+            folder.state("customers")
+        pending = folder.begin(None)
+        with pending.keeping("customers"):
+            pass
+        with pytest.raises(SeriesStateError, match=r"would lack \['load'\]"):
+            pending.commit(manifest_sha256="m")
+
+
+@pytest.mark.parametrize("name", ["../load", "a/b", "", ".", "-x", "x" * 61, "a\0", "a\n"])
+def test_kinds_of_sums_are_names_of_files(tmp_path: Path, name: str) -> None:
+    """Nothing is written elsewhere."""
+    root, secrets = created(tmp_path)
+    with SeriesFolder.open(root, secrets) as folder:
+        pending = folder.begin(0)
+        with pytest.raises(InvalidParameterError, match="tag must be"), pending.keeping(name):
+            pass
+        for fine in ("load", "car=yes", "Heizung=Wärme-pumpe 2"):
+            with pending.keeping(fine):
+                pass
+
+
+def test_everything_is_on_disk_before_the_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every file and folder of the pending period, and the folder that names it."""
+    root, secrets = created(tmp_path)
+    forced: set[int] = set()
+    due: set[int] = set()
+    sync, write_mark = os.fsync, series_folder._write_mark
+
+    def noting(handle: int) -> None:
+        forced.add(os.fstat(handle).st_ino)
+        sync(handle)
+
+    def marking(*arguments: Any) -> None:  # noqa: ANN401 - those of the function
+        pending = root / "private" / "pending"
+        if (pending / "head.json").exists():
+            due.update(path.stat().st_ino for path in (*pending.rglob("*"), pending.parent))
+            assert due <= forced
+        write_mark(*arguments)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    monkeypatch.setattr(series_folder, "_write_mark", marking)
+    add(root, secrets)
+    assert len(due) == 8
 
 
 class Killed(BaseException):
@@ -286,7 +391,7 @@ def dying(monkeypatch: pytest.MonkeyPatch, last: int) -> list[str]:
     return calls
 
 
-STEPS = 26
+STEPS = 34
 
 
 def test_every_step_is_covered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,5 +425,5 @@ def test_a_crash_at_any_step_loses_no_agreement(
     assert (own.used > before).any() if len(periods) == 2 else (own.used == before).all()
     assert not (root / "private" / "pending").exists()
     assert len(list((root / "private").glob("state-*"))) == 1
-    add(root, secrets)
+    add(root, secrets, again=True)
     assert released(root, secrets) == (*periods, len(periods))

@@ -24,7 +24,12 @@ from wattveil.arrays import Ints
 from wattveil.engines import series_rows
 from wattveil.engines.local import LocalRows, value_column
 from wattveil.engines.series_rows import LocalPeriodRows, MemoryState, without_records
-from wattveil.errors import BudgetExceededError, InvalidDataError, InvalidParameterError
+from wattveil.errors import (
+    BudgetExceededError,
+    InvalidDataError,
+    InvalidParameterError,
+    UnknownCustomersWarning,
+)
 from wattveil.privacy import noise
 from wattveil.privacy.guarantee import Budget, Guarantee, Neighbours
 from wattveil.privacy.mechanisms import series as mechanism
@@ -204,6 +209,17 @@ def test_a_budget_without_the_earlier_charges_is_refused(series: Series) -> None
         series.add(1, {})
 
 
+@pytest.mark.parametrize("share", [Fraction(3, 5), Fraction(11, 10)])
+def test_all_periods_have_one_rho(series: Series, share: Fraction) -> None:
+    """Less noise in one period than in another would cost more than is charged."""
+    series.rho_units = series.budget.rho_units // 2
+    series.add(0, {})
+    series.rho_units = int(share * series.rho_units)
+    with pytest.raises(InvalidParameterError, match="rho_units must be that of the earlier"):
+        series.add(1, {})
+    assert len(series.budget.spends) == 1
+
+
 def test_the_charge_comes_before_the_rows(series: Series) -> None:
     """An error in the rows costs the charge; a refused charge reads no row."""
     with pytest.raises(InvalidDataError):
@@ -313,6 +329,28 @@ def test_a_customer_is_processed_once(series: Series) -> None:
     assert sums.total().tolist() != [[0, 0], [0, 0]]
     with pytest.raises(AttributeError):
         sums.total()
+
+
+@pytest.mark.parametrize("customer", [1001, 1001.0, b"text", None])
+def test_ids_are_text(customer: object) -> None:
+    """The same customer as a number may be written in two ways."""
+    with pytest.raises(InvalidDataError, match="customer_ids that are text, not"):
+        series_rows.customer_names([customer], key=KEY)
+
+
+def test_white_space_around_an_id_is_no_other_customer(series: Series) -> None:
+    """One odometer for both."""
+    series.add(0, {"1001": (0, [1e9, 0.0])})
+    series.add(1, {" 1001\n": (0, [1e9, 0.0])})
+    assert sum(own.names.size for own in series.blocks) == 1
+
+
+def test_a_period_of_unknown_customers_is_reported(series: Series) -> None:
+    """To the data holder, as a warning without ids; not if half of them are known."""
+    series.add(0, {"a": (0, [1.0, 0.0]), "b": (0, [1.0, 0.0])})
+    series.add(1, {"a": (0, [1.0, 0.0]), "c": (0, [1.0, 0.0])})
+    with pytest.warns(UnknownCustomersWarning, match="written alike"):
+        series.add(2, {"a.0": (0, [1.0, 0.0]), "b.0": (0, [1.0, 0.0]), "c": (0, [1.0, 0.0])})
 
 
 @pytest.mark.parametrize(

@@ -240,10 +240,11 @@ def release_period(
     Formal guarantee
     ----------------
     The caller ensures that ``budget`` has the charges of all earlier periods, that the engine hands
-    over the state that the last released period left, and that the parameters of ``work`` and the
-    query are public or were released. Then the sums of all periods up to this one satisfy the exact
-    Gaussian curve of rho A_t / A_T, up to the charged eta, for zero-out of one customer in all
-    periods, whatever the rows contain. Proof: docs/proofs/series.md.
+    over the state that the last released period left, that no other draw from it is seen, and that
+    the parameters of ``work`` and the query are public or were released. Then the sums of all
+    periods up to this one satisfy the exact Gaussian curve of rho A_t / A_T, up to the charged eta,
+    for zero-out of one customer in all periods, whatever the rows contain.
+    Proof: docs/proofs/series.md.
     """
     sums = PeriodSums(query, work)
     scale, spend = _charge_period(query, budget)
@@ -292,6 +293,8 @@ def _charge_period(query: PeriodQuery, budget: Budget) -> tuple[float, Spend]:
     if units < 1 or len(own) != query.feedback.size - 1:
         rule = "after the periods that were released before, each once"
         raise InvalidParameterError("period", rule, query.period)
+    if any(one.drawn["scale"] != sigma for one in own):  # one rho for all periods of a tag
+        raise InvalidParameterError("rho_units", "that of the earlier periods", query.rho_units)
     numbers = query.n_cells * query.n_features
     eta = accounting.discretisation_eta(numbers=numbers, sigma=sigma, s=UNIT / sigma)
     drawn = {"numbers": numbers, "squared": UNIT**2, "scale": sigma, "step": STEP}
