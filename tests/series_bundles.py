@@ -14,6 +14,7 @@ CHOICES: dict[str, Any] = {
     "delta": 1e-6,
     "periods": 9,
     "first": "2026-Q1",
+    "timezone": "Europe/London",
     "by": "class",
     "levels": ("home", "shop"),
     "counts": ("car=yes",),

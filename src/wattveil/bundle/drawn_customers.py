@@ -20,6 +20,7 @@ FIRST_DAY = datetime(2001, 1, 1, tzinfo=UTC)
 """A Monday. An average day has no date, and file formats with time stamps need one."""
 _MAX_IN_MEMORY = 100_000
 _MAX_PHASES = 3
+_COLUMNS = ("bus", "kv", "phases", "customers")
 
 Batch = tuple[list[str], Ints, Floats]
 """Ids, clusters and load of some customers."""
@@ -64,6 +65,8 @@ def read_buses(path: Path) -> tuple[Bus, ...]:
     if not rows or not {"bus", "kv"} <= set(rows[0]):
         found = None if not rows else ", ".join(map(str, rows[0]))
         raise InvalidFileError(path, "header", "columns bus and kv, and a row per bus", found)
+    if unknown := [name for name in rows[0] if name not in _COLUMNS]:
+        raise InvalidFileError(path, "header", f"columns {', '.join(_COLUMNS)}", unknown[0])
     return tuple(_bus(path, line, row) for line, row in enumerate(rows, 2))
 
 

@@ -187,6 +187,11 @@ class LoadSeries:
         self._check_open()
         if profiles.grid.split is not Split.DAY or profiles.grid.closing_midnight:
             raise InvalidParameterError("profiles", "of one average day", profiles.grid.split.value)
+        if profiles.timezone != self.request.timezone:
+            rule = f"in the time zone of the series, {self.request.timezone}"
+            raise InvalidParameterError("profiles", rule, profiles.timezone)
+        if not len(profiles):
+            raise InvalidParameterError("profiles", "of at least one customer", 0)
         with SeriesFolder.open(self.folder, self.secrets) as folder:
             manifests, past = self._past(folder)
             last = past.released[-1] if past.periods else -1
@@ -240,7 +245,8 @@ class LoadSeries:
     def close(self, reason: str) -> None:
         """End the series and delete its private state; it can never be continued.
 
-        It needs neither the state nor the secrets: this is the way out when they are lost.
+        It needs neither the state nor the secrets: this is the way out when they are lost. Secrets
+        in another folder than the named one stay, and must be deleted by hand.
         """
         self._check_open()
         record = {"series": self.series_id, "reason": reason, "periods": len(self.bundles)}

@@ -53,7 +53,10 @@ class SeriesRequest(Declaration):
     every: Calendar = Calendar.QUARTER
     """Length of a period: month, quarter or year."""
     first: str
-    """First period: 2026-01 for a month, 2026-Q1 for a quarter, 2026 for a year."""
+    """First period: 2026-Q1 for a quarter, 2026-01 for --every month, 2026 for --every year."""
+    timezone: Line = "UTC"
+    """Time zone of the profiles of all periods, such as Europe/London: `wattveil profiles
+    --timezone`."""
     by: Annotated[Line | None, _GROUPS] = None
     """Public attribute that divides customers into groups; None: one group of all customers."""
     levels: Annotated[tuple[GroupName, ...], _GROUPS] = ()
@@ -90,7 +93,8 @@ class SeriesRequest(Declaration):
         pattern = {"month": r"\d{4}-(0[1-9]|1[0-2])", "quarter": r"\d{4}-Q[1-4]", "year": r"\d{4}"}
         if not re.fullmatch(pattern[self.every], self.first):
             form = {"month": "2026-01", "quarter": "2026-Q1", "year": "2026"}[self.every]
-            raise InvalidParameterError("first", f"a {self.every} such as {form}", self.first)
+            rule = f"a {self.every} such as {form}, because every is {self.every}"
+            raise InvalidParameterError("first", rule, self.first)
         if (self.by is None) != (not self.levels) or len(set(self.levels)) < len(self.levels):
             rule = "given together with by, each level once"
             raise InvalidParameterError("levels", rule, self.levels)

@@ -24,6 +24,8 @@ from wattveil.profiles import TimeGrid
 from wattveil.profiles.time_grid import Split
 
 _SCALED_TO_KWH = 1000.0
+_ALL = "all"
+"""Group of a release without groups."""
 _YEAR_DAYS = 365.0
 _SEASON_DAYS = {"Dec-Feb": 90.0, "Mar-May": 92.0, "Jun-Aug": 92.0, "Sep-Nov": 91.0}
 _DAY_SHARES = {"weekday": 5.0 / 7.0, "weekend": 2.0 / 7.0}
@@ -168,16 +170,22 @@ def write_map(
         raise InvalidParameterError("out", "a file that ends in .geojson or .json", str(out))
     try:
         areas = json.loads(geometry.read_text("utf-8"))
-        features = [dict(feature) for feature in areas["features"]]
+        features = [dict(feature) for feature in dict(areas).get("features", ())]
         names = [str(feature["properties"][area_property]) for feature in features]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        expected = f"a GeoJSON feature collection with the property {area_property!r}"
+    except KeyError:
+        expected = f"the property {area_property!r} in every feature"
+        found = sorted({str(name) for one in features for name in one.get("properties") or ()})
+        raise InvalidFileError(geometry, "properties", expected, ", ".join(found)) from None
+    except (OSError, ValueError, TypeError) as error:
+        expected = "a GeoJSON feature collection"
         raise InvalidFileError(geometry, "content", expected, str(error)) from error
     values = _area_values(bundle)
-    unknown = sorted(set(values) - set(names))
-    if unknown and len(unknown) == len(values):
-        rule = f"a property with names of groups, such as {unknown[0]!r}"
-        raise InvalidParameterError("area_property", rule, area_property)
+    shown = {name for name, own in values.items() if own["mean_kw_per_customer"] is not None}
+    unknown = sorted(shown - set(names) - {_ALL})
+    if unknown or values.keys().isdisjoint(names):
+        missing = (unknown or sorted(values))[0]
+        rule = f"a property with the names of all groups; there is no area {missing!r}"
+        raise InvalidParameterError("area", rule, area_property)
     empty = dict.fromkeys(next(iter(values.values())))
     for feature, name in zip(features, names, strict=True):
         feature["properties"] = {**feature["properties"], **values.get(name, empty)}

@@ -174,7 +174,7 @@ def token(
     context: typer.Context,
     *,
     name: Annotated[str, typer.Option(help="Name of the principal; created if it is new.")],
-    role: Annotated[str, typer.Option(help="admin or analyst.")],
+    role: Annotated[str, typer.Option(help="admin, analyst, or monitor for metrics alone.")],
     days: Annotated[int, typer.Option(help="Validity of the token.")] = _DEFAULT_TOKEN_DAYS,
     data: Data = Path(),
     database: Database = None,

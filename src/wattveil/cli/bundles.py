@@ -177,6 +177,6 @@ def export(
         typer.echo(json.dumps(summary, indent=2))
         return
     console = Console()
-    console.print(f"{number:,} {what} in {plain(str(out))}.")
+    console.print(f"{number:,} {what if number != 1 else what[:-1]} in {plain(str(out))}.")
     if omitted:
         console.print(f"Omitted, annual consumption not above 0: {plain(', '.join(omitted))}.")

@@ -28,7 +28,7 @@ EPILOGS = {
         " --delta 1e-6 --by class --levels home,shop"
     ),
     "plan": "Example: wattveil series plan quarters --group-customers 10000",
-    "add": "Example: wattveil series add quarters profiles-2026-Q1.parquet",
+    "add": "Example: wattveil series add quarters profiles-2026-Q1.parquet --period 2026-Q1",
     "show": "Example: wattveil series show quarters",
     "erase": "Example: wattveil series erase quarters ids.txt",
     "close": "Example: wattveil series close quarters --reason 'end of the programme'",
@@ -101,12 +101,12 @@ def add(
     ],
     *,
     period: Annotated[
-        str | None,
+        str,
         typer.Option(
-            help="Name of the period, such as 2026-Q3; default: the one after the last. Periods"
-            " between are skipped."
+            help="Name of the period, such as 2026-Q3. Periods between the last and this one are"
+            " skipped."
         ),
-    ] = None,
+    ],
     secrets: Secrets = None,
     key: Annotated[
         Path | None, typer.Option(help="Private key to sign with: `wattveil admin key`.")

@@ -40,7 +40,10 @@ DECLARATION: Final = "series.json"
 BUNDLE: Final = "bundle"
 _OTHER: Final = "it is not that of the last released period (an older or another copy)"
 _HEAD, _MARK, _KEY, _LOCK = "head.json", "series.mark", "series.key", "lock"
-_LOST: Final = "without it the series can only be closed"
+_LOST: Final = (
+    "mount or restore the folder of secrets, or name it with --secrets; only if it is lost for"
+    " good, close the series"
+)
 _AGAIN: Final = (
     "if nothing of it was seen or copied, add the period with --again; else close the series"
 )

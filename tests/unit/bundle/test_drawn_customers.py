@@ -60,6 +60,7 @@ def test_numbers_that_do_not_add_up_are_refused(customers: int) -> None:
     [
         ("", "header"),
         ("bus,volt\na,1\n", "header"),
+        ("bus,kv,phase\na,0.4,3\n", "header"),
         ("bus,kv\n,0.4\n", "line 2, bus"),
         ("bus,kv\na b,0.4\n", "line 2, bus"),
         ("bus,kv\na;new circuit,0.4\n", "line 2, bus"),

@@ -107,11 +107,15 @@ def test_what_cannot_be_exported_is_refused(whole: Path, tmp_path: Path) -> None
     out = tmp_path / "map.geojson"
     with pytest.raises(InvalidParameterError, match="geojson"):
         write_map(whole, tmp_path / "areas.json", tmp_path / "map.csv", area_property="ward")
-    with pytest.raises(InvalidFileError, match="feature collection"):
+    with pytest.raises(InvalidFileError, match="a GeoJSON feature collection"):
         write_map(whole, tmp_path / "mine.csv", out, area_property="ward")
     path = areas(tmp_path / "areas.json", ["elsewhere"])
-    with pytest.raises(InvalidParameterError, match="names of groups"):
+    with pytest.raises(InvalidParameterError, match="names of all groups"):
         write_map(whole, path, out, area_property="ward")
+    with pytest.raises(
+        InvalidFileError, match="the property 'zone' in every feature, found 'ward'"
+    ):
+        write_map(whole, path, out, area_property="zone")
     assert not out.exists()
 
 

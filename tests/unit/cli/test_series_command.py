@@ -11,6 +11,7 @@ from tests.series_bundles import quarter
 from wattveil.cli import app
 
 BUDGET = ("--epsilon", "4", "--delta", "1e-6", "--periods", "9", "--first", "2026-Q1")
+ZONE = ("--timezone", "Europe/London")
 GROUPS = ("--by", "class", "--levels", "home,shop", "--counts", "car=yes")
 
 
@@ -32,10 +33,10 @@ def run_json(*arguments: object) -> Any:  # noqa: ANN401 - whatever a command pr
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with a series and the profiles of two periods."""
     folder = tmp_path_factory.mktemp("commands")
-    run("init", folder / "s", *BUDGET, *GROUPS)
+    run("init", folder / "s", *BUDGET, *ZONE, *GROUPS)
     for number in range(2):
         quarter(number).write_parquet(folder / f"{number}.parquet")
-    run("add", folder / "s", folder / "0.parquet")
+    run("add", folder / "s", folder / "0.parquet", "--period", "2026-Q1")
     return folder
 
 
@@ -62,7 +63,8 @@ def test_a_series_from_beginning_to_end(place: Path) -> None:
     assert "Delete the private state" in run("close", series, "--reason", "the end", code=1)
     assert run_json("close", series, "--reason", "the end", "--yes") == {"closed": "the end"}
     assert "Closed:" in run("show", series)
-    assert "must be open" in run("add", series, place / "1.parquet", code=2)
+    again = run("add", series, place / "1.parquet", "--period", "2026-Q4", code=2)
+    assert "must be open" in again
 
 
 def test_mistakes_are_explained(tmp_path: Path) -> None:
