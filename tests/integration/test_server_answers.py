@@ -53,7 +53,9 @@ def unlike(answer: Answer, described: dict[str, Any]) -> list[str]:
 def test_every_answer_is_as_described(server: Running) -> None:
     """Each route is requested at least once; every field is present and described."""
     see, act = DescribedClient(server), "POST /v1/admin"
-    see.send("GET /healthz", status=200, as_=None)
+    for path in ("/healthz", "/livez", "/readyz"):
+        see.send(f"GET {path}", status=200, as_=None)
+    see.send("GET /metrics", status=200)
     file = put_profiles(server.state.folder, "answers.parquet", some_profiles(211))
     see.send(f"{act}/datasets", status=201, body=registration(file, "answers"))
     for name in ("reader", "leaver"):
@@ -95,6 +97,9 @@ def test_every_answer_is_as_described(server: Running) -> None:
     for what in ("principals", "events"):
         see.send(f"GET /v1/admin/{what}", status=200)
     see.send(f"{act}/principals/{{name}}/tokens", "leaver", status=201, body={})
+    listed = see.send("GET /v1/admin/principals/{name}/tokens", "leaver", status=200).json
+    single = f"{act}/principals/{{name}}/tokens/{{token}}/revoke"
+    see.send(single, "leaver", str(listed["tokens"][0]["id"]), status=200)
     see.send(f"{act}/principals/{{name}}/revoke", "leaver", status=200)
     see.send(f"{act}/principals/{{name}}/disable", "leaver", status=200)
     see.send(f"{act}/datasets/{{dataset}}/close", "answers", status=200, body={"reason": "x"})

@@ -357,7 +357,7 @@ def test_single_tokens_are_listed_and_revoked(
     numbers = [one["id"] for one in json.loads(listed.output)["tokens"]]
     assert len(numbers) == 2
     browser = Browser(server, "gina")
-    revoke = ["admin", "revoke", "--name", "gina", "--token", str(numbers[0])]
+    revoke = ["admin", "revoke", "--name", "gina", "--number", str(numbers[0])]
     assert CliRunner().invoke(app, revoke).exit_code == 0
     refused(bearer(server, second), Code.UNAUTHORIZED)
     assert server.send("GET", "/v1/me", as_="gina").status == 200

@@ -6,7 +6,8 @@ import json
 import logging
 import re
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -223,6 +224,8 @@ def test_a_request_has_one_identifier_in_log_and_response(server: Running) -> No
         ours = server.send("GET", "/v1/me", headers={"X-Request-Id": "abc-123.DEF_4"})
         forged = server.send("GET", "/v1/me", headers={"X-Request-Id": 'a" level="x forged'})
         short = server.send("GET", "/v1/me", headers={"X-Request-Id": "x"})
+        # A line is written after its response was sent.
+        await_lines(lambda: sum(line.get("route") == "/v1/me" for line in lines()) == 3)
     assert ours.headers["x-request-id"] == "abc-123.DEF_4"
     for other in (forged, short):
         assert re.fullmatch("[0-9a-f]{32}", other.headers["x-request-id"])
@@ -249,6 +252,15 @@ def logged() -> Iterator["Lines"]:
         root.setLevel(level)
 
 
+def await_lines(ready: Callable[[], bool]) -> None:
+    """Wait until the log is as expected, for ten minutes at most."""
+    for _ in range(6000):
+        if ready():
+            return
+        time.sleep(0.1)
+    pytest.fail("the log lacks lines")
+
+
 class Lines:
     """Lines of a log, each parsed."""
 
@@ -271,7 +283,15 @@ def test_security_events_name_principal_address_and_request(server: Running) -> 
         refused(server.send("GET", "/v1/admin/principals", as_="bob"), Code.FORBIDDEN)
         server.send("POST", "/v1/admin/principals", {"name": "carol"})
         server.send("POST", "/v1/admin/principals/carol/revoke", {})
-        server.send("POST", "/v1/admin/principals/carol/disable", {})
+        last = server.send("POST", "/v1/admin/principals/carol/disable", {})
+        number = last.headers["x-request-id"]
+        await_lines(
+            lambda: any(
+                (line["logger"], line["request_id"]) == ("wattveil.server", number)
+                for line in lines()
+                if "request_id" in line
+            )
+        )
     found = [line for line in lines() if line["logger"] == "wattveil.security"]
     seen = [(line["event"], line["principal"], line.get("about")) for line in found]
     assert seen == [

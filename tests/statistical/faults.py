@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 
 from wattveil.arrays import Floats, Ints, Texts
 from wattveil.privacy import accounting, noise
-from wattveil.privacy.guarantee import Budget, Neighbours
+from wattveil.privacy.guarantee import Neighbours
 from wattveil.privacy.mechanisms import contributions, gaussian, modulo, response
 from wattveil.privacy.mechanisms.contributions import NO_DATA, STEP, Query
-from wattveil.privacy.mechanisms.gaussian import NoisyTotals
+from wattveil.privacy.mechanisms.gaussian import Noisy, NoisyTotals
 from wattveil.privacy.mechanisms.gaussian_answer import Ellipsoid
 from wattveil.privacy.mechanisms.response import Channel, checked_labels
 from wattveil.privacy.noise import NoiseSource
 from wattveil.release import group_load
+from wattveil.release.queries import GroupLoadQueries
 
 Patch = pytest.MonkeyPatch
 
@@ -150,19 +151,17 @@ def exchanged_share(patch: Patch) -> None:
     """
     scale = accounting.noise_scale
     exchange = math.sqrt(group_load.COUNT_SHARE / group_load.SUMS_SHARE)
-    share, for_counts = Budget.share, set[int]()
+    counts, for_counts = GroupLoadQueries.counts, set[int]()
 
-    def noted(budget: Budget, fraction: float) -> int:
-        units = share(budget, fraction)
-        if fraction == group_load.COUNT_SHARE:
-            for_counts.add(units)
-        return units
+    def noted(queries: GroupLoadQueries, *, n_groups: int, rho_units: int) -> Noisy:
+        for_counts.add(rho_units)
+        return counts(queries, n_groups=n_groups, rho_units=rho_units)
 
     def of_the_other(*, squared_sensitivity: int, rho_units: int) -> float:
         sigma = scale(squared_sensitivity=squared_sensitivity, rho_units=rho_units)
         return sigma * exchange if rho_units in for_counts else sigma
 
-    patch.setattr(Budget, "share", noted)
+    patch.setattr(GroupLoadQueries, "counts", noted)
     patch.setattr(accounting, "noise_scale", of_the_other)
 
 

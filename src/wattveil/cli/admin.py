@@ -89,16 +89,16 @@ def analyst(
 def revoke(
     *,
     name: Annotated[str, typer.Option(help="Name of the principal.")],
-    token: Annotated[
+    number: Annotated[
         int | None, typer.Option(help="Number of one token, as `tokens` lists it; default: all.")
     ] = None,
     url: Url = LOCAL_SERVER,
     as_json: AsJson = False,
 ) -> None:
     """Revoke every token of a principal, or one of them, and end their sessions."""
-    one = () if token is None else ("tokens", str(token))
+    one = () if number is None else ("tokens", str(number))
     response = post(url, ("principals", name, *one, "revoke"), {})
-    text = f"{name} has no valid token." if token is None else f"Token {token} is revoked."
+    text = f"{name} has no valid token." if number is None else f"Token {number} is revoked."
     print_result(response, text, as_json=as_json)
 
 
