@@ -433,10 +433,10 @@ def test_planted_faults_are_detected(
     assert old in source
     scope: dict[str, Any] = dict(vars(mechanism))
     changed = source.replace(old, new).replace("@compiled\n", "")
-    exec(compile(changed, "planted", "exec"), scope)  # noqa: S102 - our own source, changed
+    exec(compile(changed, "<planted>", "exec"), scope)  # noqa: S102 - our own source, changed
     if name == "_clip":
         whole = inspect.getsource(getattr(mechanism._contribute, "py_func", mechanism._contribute))
-        exec(compile(whole.replace("@compiled\n", ""), "whole", "exec"), scope)  # noqa: S102
+        exec(compile(whole.replace("@compiled\n", ""), "<whole>", "exec"), scope)  # noqa: S102
     monkeypatch.setattr(mechanism, "_contribute", scope["_contribute"])
     monkeypatch.setattr(CustomerState, "check", lambda *_: None)
     exceeded = False
