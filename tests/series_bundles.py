@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from wattveil.bundle.load_series import LoadSeries
+from wattveil.bundle.published_series import LoadSeries
 from wattveil.profiles import Profiles, TimeGrid
 from wattveil.simulate import simulate_load_kw
 

@@ -14,7 +14,7 @@ from wattveil.engines.series_rows import LocalPeriodRows, MemoryState, customer_
 from wattveil.privacy.guarantee import Budget
 from wattveil.privacy.mechanisms.contributions import UNIT
 from wattveil.privacy.mechanisms.gaussian import NoisyTotals
-from wattveil.privacy.mechanisms.series import CustomerState, PeriodQuery, release_period
+from wattveil.privacy.mechanisms.period_sums import CustomerState, PeriodQuery, release_period
 from wattveil.privacy.private_data import Released
 
 KEY = bytes(range(32))

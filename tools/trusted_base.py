@@ -118,7 +118,7 @@ NOT_RELEASED = {"predict", "fit_predict", "comparable"}
 """Methods that return exact values, private to the caller."""
 
 EXITS = (
-    "wattveil.bundle.load_series.LoadSeries.add",
+    "wattveil.bundle.published_series.LoadSeries.add",
     "wattveil.bundle.produce.release_bundle",
     "wattveil.bundle.produce.release_products",
     "wattveil.products.product.PublicFacts.of",
@@ -127,7 +127,7 @@ EXITS = (
 RELEASING = (
     "wattveil.privacy.mechanisms.gaussian.PrivateTable",
     "wattveil.privacy.mechanisms.response.respond",
-    "wattveil.privacy.mechanisms.series.PrivatePeriod",
+    "wattveil.privacy.mechanisms.period_sums.PrivatePeriod",
 )
 """What the kernel makes of rows: tables that can only release, and released labels."""
 EXTRA_ENTRIES = (

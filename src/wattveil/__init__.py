@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from wattveil.bundle.load_series import LoadSeries
+    from wattveil.bundle.published_series import LoadSeries
     from wattveil.bundle.release_tables import Bundle, read_bundle
     from wattveil.errors import WattveilError
     from wattveil.privacy.guarantee import Guarantee, Neighbours, Tier, Unit
@@ -67,7 +67,7 @@ _MODULES = {
     "Guarantee": "privacy.guarantee",
     "LeaveOneOutKMeans": "release.instance",
     "LoadDuration": "release.group_load",
-    "LoadSeries": "bundle.load_series",
+    "LoadSeries": "bundle.published_series",
     "LoadShapes": "release.group_load",
     "LoadSynthesizer": "release.synthetic",
     "Neighbours": "privacy.guarantee",

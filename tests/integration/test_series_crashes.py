@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.series_bundles import quarter, some_series
-from wattveil.bundle.load_series import LoadSeries
+from wattveil.bundle.published_series import LoadSeries
 from wattveil.errors import SeriesStateError
 
 WORKER = """
@@ -28,7 +28,7 @@ def guarded(function):
     return call
 
 from tests.series_bundles import quarter
-from wattveil.bundle.load_series import LoadSeries
+from wattveil.bundle.published_series import LoadSeries
 
 series, customers = LoadSeries(folder), quarter(1)
 os.fsync, Path.replace = guarded(os.fsync), guarded(Path.replace)

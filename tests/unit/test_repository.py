@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,13 @@ def pins(name: str) -> set[str]:
     """Return the pinned requirements of one file."""
     lines = (REPOSITORY / "requirements" / f"{name}.txt").read_text().splitlines()
     return {line for line in lines if not line.startswith("#")}
+
+
+def test_module_names_are_unique() -> None:
+    """A module is found by its name, whatever its folder."""
+    names = Counter(
+        path.name
+        for path in SOURCE.rglob("*.py")
+        if path.name != "__init__.py" and "migrations" not in path.parts
+    )
+    assert [name for name, count in names.items() if count > 1] == []

@@ -1,8 +1,8 @@
 """Verify one period of a series, or a whole chain, without the data.
 
-One bundle: files, signature, charges, the cost accrued so far and the promised total. A chain, in
-addition: that each period names the one before it, that no period is there twice, and that centres,
-radii and every table follow from the raw sums.
+One bundle: files, signature, charges, the cost accrued so far and the guarantee of the whole
+series. A chain, in addition: that each period names the one before it, that no period is there
+twice, and that centres, radii and every table follow from the raw sums.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ from wattveil.declaration import to_plain
 from wattveil.errors import WattveilError
 from wattveil.privacy.accounting import RHO_UNITS, Composition
 from wattveil.privacy.guarantee import Budget
-from wattveil.privacy.mechanisms.series import MECHANISM
+from wattveil.privacy.mechanisms.period_sums import MECHANISM
 from wattveil.products.findings import Finding, gathered, same_numbers
 from wattveil.release.load_series import LOAD, MEMBERS, ReleasedSeries, SeriesDesign
 

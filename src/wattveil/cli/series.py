@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wattveil.bundle import keys
-from wattveil.bundle.load_series import LoadSeries, SeriesPlan
+from wattveil.bundle.published_series import LoadSeries, SeriesPlan
 from wattveil.bundle.series_request import SeriesRequest
 from wattveil.bundle.series_result import SeriesResult
 from wattveil.bundle.series_verify import verify_chain

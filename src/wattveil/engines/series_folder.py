@@ -34,7 +34,7 @@ from typing import Any, Final
 from wattveil.engines.series_rows import Keep, PeriodState
 from wattveil.engines.series_state import RESTORE, StateKey, StateWriter, read_state
 from wattveil.errors import InvalidFileError, InvalidParameterError, SeriesStateError
-from wattveil.privacy.mechanisms.series import CustomerState
+from wattveil.privacy.mechanisms.period_sums import CustomerState
 
 DECLARATION: Final = "series.json"
 BUNDLE: Final = "bundle"

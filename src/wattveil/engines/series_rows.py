@@ -18,8 +18,8 @@ import numpy as np
 from wattveil.arrays import Texts
 from wattveil.engines.local import LocalRows
 from wattveil.errors import InvalidDataError, InvalidParameterError, UnknownCustomersWarning
+from wattveil.privacy.mechanisms.period_sums import CustomerState, Names, PeriodRows, PeriodSums
 from wattveil.privacy.mechanisms.response import pseudonyms
-from wattveil.privacy.mechanisms.series import CustomerState, Names, PeriodRows, PeriodSums
 from wattveil.privacy.private_data import Rows
 
 BLOCK_CUSTOMERS = 2**15

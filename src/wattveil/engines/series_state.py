@@ -19,8 +19,8 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from wattveil.errors import SeriesStateError
+from wattveil.privacy.mechanisms.period_sums import CustomerState
 from wattveil.privacy.mechanisms.response import fresh_key
-from wattveil.privacy.mechanisms.series import CustomerState
 
 RESTORE: Final = "restore the newest copy of the private folder, or close the series"
 _LENGTH, _SALT = 8, 64

@@ -3,8 +3,9 @@
 A series has one budget for all its periods. Period 1 also releases a first estimate of each group's
 mean, and a histogram of how far customers are from it, which fix the radii of the series. In every
 period the sums of the customers' offsets from a predicted centre are released, and the numbers of
-members by group; each customer has one allowance for all periods (`privacy.mechanisms.series`).
-`release_load_period` is the only function here that receives private rows.
+members by group; each customer has one allowance for all periods
+(`privacy.mechanisms.period_sums`). `release_load_period` is the only function here that receives
+private rows.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -39,7 +40,7 @@ from wattveil.numerics.series.strategy import (
 from wattveil.privacy.guarantee import Budget, Guarantee, Spend
 from wattveil.privacy.mechanisms.contributions import UNIT, Query
 from wattveil.privacy.mechanisms.gaussian import Noisy, PrivateTable
-from wattveil.privacy.mechanisms.series import PeriodQuery, PrivatePeriod
+from wattveil.privacy.mechanisms.period_sums import PeriodQuery, PrivatePeriod
 from wattveil.release.group_load import means_within
 from wattveil.release.queries import GroupLoadQueries
 from wattveil.release.rows import series_features

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.series_bundles import CHOICES, quarter, some_series
-from wattveil.bundle import keys, load_series
-from wattveil.bundle.load_series import LoadSeries
+from wattveil.bundle import keys, published_series
+from wattveil.bundle.published_series import LoadSeries
 from wattveil.bundle.series_bundle import manifest_sha256, read_manifest
 from wattveil.bundle.series_request import Calendar, SeriesRequest
 from wattveil.bundle.series_verify import verify_chain, verify_period
@@ -260,7 +260,7 @@ def test_a_period_that_failed_is_not_drawn_again(
         raise OSError("no space left")
 
     with monkeypatch.context() as patched:
-        patched.setattr(load_series, "write_period", full)
+        patched.setattr(published_series, "write_period", full)
         with pytest.raises(OSError, match="no space left"):
             series.add(quarter(1))
     for period in (None, "2026-Q3"):

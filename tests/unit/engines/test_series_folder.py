@@ -19,7 +19,7 @@ from wattveil.engines.series_state import StateKey
 from wattveil.errors import InvalidFileError, InvalidParameterError, SeriesStateError
 from wattveil.privacy.guarantee import Budget, global_guarantee
 from wattveil.privacy.mechanisms.contributions import UNIT
-from wattveil.privacy.mechanisms.series import CustomerState, PeriodQuery, release_period
+from wattveil.privacy.mechanisms.period_sums import CustomerState, PeriodQuery, release_period
 
 PERIODS = 4
 

@@ -32,9 +32,14 @@ from wattveil.errors import (
 )
 from wattveil.privacy import noise
 from wattveil.privacy.guarantee import Budget, Guarantee, Neighbours
-from wattveil.privacy.mechanisms import series as mechanism
+from wattveil.privacy.mechanisms import period_sums as mechanism
 from wattveil.privacy.mechanisms.contributions import NO_DATA, STEP, UNIT
-from wattveil.privacy.mechanisms.series import CustomerState, PeriodQuery, PeriodSums, PrivatePeriod
+from wattveil.privacy.mechanisms.period_sums import (
+    CustomerState,
+    PeriodQuery,
+    PeriodSums,
+    PrivatePeriod,
+)
 
 PERIODS = 8
 

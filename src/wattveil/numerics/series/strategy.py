@@ -146,7 +146,7 @@ def design_strategy(
     """
     covariance = offset_covariance(horizon=horizon, periods_per_year=periods_per_year)
     weights = _error_weights(horizon, periods_per_year, slope_weight)
-    innovations = _least_product(covariance, weights)
+    innovations = _min_product(covariance, weights)
     used = np.einsum("ts,su,tu->t", innovations, covariance, innovations)
     return _on_grid(innovations, used)
 
@@ -162,7 +162,7 @@ def design_membership_strategy(
     years = _lags(horizon) / periods_per_year
     covariance = _MEMBER_DECAY**years + _MEMBER_WHITE * np.eye(horizon)
     weights = _error_weights(horizon, periods_per_year, slope_weight)
-    innovations = _least_product(covariance, weights)
+    innovations = _min_product(covariance, weights)
     begun = np.cumsum(innovations[:, ::-1], axis=1)[:, ::-1]  # B 1 over the periods from a on
     begun = np.pad(begun, ((0, 0), (0, 1)))
     worst = np.zeros(horizon)
@@ -228,7 +228,7 @@ def _error_weights(horizon: int, periods_per_year: int, slope_weight: float) -> 
     return weights
 
 
-def _least_product(covariance: Floats, weights: Floats) -> Floats:
+def _min_product(covariance: Floats, weights: Floats) -> Floats:
     """Return the lower-triangular B of least tr(W (B'B)^-1) tr(B Sigma B')."""
     root = _square_root(covariance)
     inverse = np.linalg.inv(root)
