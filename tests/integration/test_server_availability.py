@@ -18,6 +18,8 @@ import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from contextvars import copy_context
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -40,6 +42,7 @@ from wattveil.server.jobs.worker import MAX_WAITING_PER_PRINCIPAL as MAX_WAITING
 from wattveil.server.ledger.admission import MAX_KEYS
 from wattveil.server.ledger.ledger_tables import entry
 from wattveil.server.log_throttle import LogThrottle
+from wattveil.server.observe.request_record import SECURITY_LOGGER, begin_record
 
 FOR_EVER = 3600.0
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: here\r\n"
@@ -499,3 +502,17 @@ def test_releases_are_listed_in_pages_and_one_query(server: Running) -> None:
     for odd in ("limit=0", "limit=501", "limit=x", f"before={'1' * 41}"):
         refused(server.send("GET", f"/v1/releases?{odd}", as_="ann"), Code.INVALID_REQUEST)
     refused(server.send("GET", "/v1/releases?before=1-999999", as_="ann"), Code.NOT_FOUND)
+
+
+def test_the_noise_of_one_address_hides_no_event_of_another() -> None:
+    """Security events are throttled by address."""
+    throttle = LogThrottle()
+
+    def written(address: str, number: int) -> int:
+        begin_record("", address)
+        record = partial(logging.LogRecord, SECURITY_LOGGER, logging.WARNING, "", 0, "x", (), None)
+        return sum(throttle.filter(record()) for _ in range(number))
+
+    # Each in a context of its own: the record of a request must not outlive it.
+    assert copy_context().run(written, "10.0.0.1", 100) == 5
+    assert copy_context().run(written, "10.0.0.2", 1) == 1

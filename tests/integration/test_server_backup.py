@@ -18,7 +18,7 @@ from tests.sample_bundles import some_profiles, without_plan_simulation
 from wattveil.cli import app
 from wattveil.errors import InvalidParameterError, LedgerBehindError
 from wattveil.privacy.guarantee import Tier
-from wattveil.server.backup.restore_backup import AcceptedLoss, restore_backup
+from wattveil.server.backup.restore_backup import AcceptedLoss, _check_new, restore_backup
 from wattveil.server.backup.write_backup import write_backup
 from wattveil.server.http.problems import Code
 from wattveil.server.jobs import planner, worker
@@ -353,3 +353,11 @@ def test_a_missing_bundle_is_reported_and_the_rest_is_saved(tmp_path: Path, data
     )
     assert restored.exit_code == 0, restored.output
     assert json.loads(restored.stdout)["missing_bundles"] == [bundle.name]
+
+
+@pytest.mark.parametrize("ending", ["", "-wal", "-shm", "-journal"])
+def test_files_of_an_earlier_database_are_refused(tmp_path: Path, ending: str) -> None:
+    """SQLite would apply the log of another database to the restored one."""
+    (tmp_path / f"ledger.sqlite{ending}").write_bytes(b"earlier")
+    with pytest.raises(InvalidParameterError, match=f"without ledger.sqlite{ending}:"):
+        _check_new(tmp_path, None)
