@@ -200,6 +200,10 @@ def test_no_label_and_no_figure_depends_on_rows(server: Running) -> None:
 
 def test_dashboard_and_alerts_use_exported_names_and_labels(server: Running) -> None:
     """A panel whose metric does not exist would stay empty, and an alert silent."""
+    refused(server.send("GET", "/v1/admin/principals", as_="ann"), Code.FORBIDDEN)
+    # A counter is exported once it has counted, which follows the response.
+    counted = {"wattveil_refusals_total", "wattveil_security_events_total"}
+    await_records(lambda: counted <= set(scraped(server)))
     samples = scraped(server)
     panels = json.loads(_DASHBOARD.read_text())["panels"]
     queries = [target["expr"] for panel in panels for target in panel.get("targets", [])]
@@ -225,7 +229,7 @@ def test_a_request_has_one_identifier_in_log_and_response(server: Running) -> No
         forged = server.send("GET", "/v1/me", headers={"X-Request-Id": 'a" level="x forged'})
         short = server.send("GET", "/v1/me", headers={"X-Request-Id": "x"})
         # A line is written after its response was sent.
-        await_lines(lambda: sum(line.get("route") == "/v1/me" for line in lines()) == 3)
+        await_records(lambda: sum(line.get("route") == "/v1/me" for line in lines()) == 3)
     assert ours.headers["x-request-id"] == "abc-123.DEF_4"
     for other in (forged, short):
         assert re.fullmatch("[0-9a-f]{32}", other.headers["x-request-id"])
@@ -252,13 +256,13 @@ def logged() -> Iterator["Lines"]:
         root.setLevel(level)
 
 
-def await_lines(ready: Callable[[], bool]) -> None:
-    """Wait until the log is as expected, for ten minutes at most."""
+def await_records(ready: Callable[[], bool]) -> None:
+    """Wait until log or metrics are as expected, for ten minutes at most."""
     for _ in range(6000):
         if ready():
             return
         time.sleep(0.1)
-    pytest.fail("the log lacks lines")
+    pytest.fail("what is expected has not appeared")
 
 
 class Lines:
@@ -285,7 +289,7 @@ def test_security_events_name_principal_address_and_request(server: Running) -> 
         server.send("POST", "/v1/admin/principals/carol/revoke", {})
         last = server.send("POST", "/v1/admin/principals/carol/disable", {})
         number = last.headers["x-request-id"]
-        await_lines(
+        await_records(
             lambda: any(
                 (line["logger"], line["request_id"]) == ("wattveil.server", number)
                 for line in lines()
