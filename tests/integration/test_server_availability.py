@@ -6,10 +6,12 @@ request of another client is answered while it goes on.
 
 import http.client
 import io
+import json
 import logging
 import re
 import resource
 import socket
+import sqlite3
 import ssl
 import subprocess
 import sys
@@ -25,20 +27,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event, select
+from sqlalchemy import Connection, event, select
 
 from tests.certificates import self_signed
 from tests.live_server import QUICK, Answer, Running, furnish, refused, serving
 from tests.process_guard import guarded
 from tests.sample_ledgers import broken
 from wattveil.bundle.bundle_archive import write_archive
-from wattveil.server import release_service
+from wattveil.bundle.cumulative import Cumulative
+from wattveil.server import release_service, server_state
 from wattveil.server.auth.access import Access
 from wattveil.server.http import connections, downloads
 from wattveil.server.http.problems import Code
 from wattveil.server.jobs.compute_pool import ComputeProcess
 from wattveil.server.jobs.fair_queue import FairQueue
 from wattveil.server.jobs.worker import MAX_WAITING_PER_PRINCIPAL as MAX_WAITING
+from wattveil.server.ledger.accounts import Charge, cumulative_at
 from wattveil.server.ledger.admission import MAX_KEYS
 from wattveil.server.ledger.ledger_tables import entry
 from wattveil.server.log_throttle import LogThrottle
@@ -387,12 +391,16 @@ def test_several_releases_are_computed_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two processes compute for two principals; each waits for the other, so both are at work."""
-    both = threading.Barrier(2, timeout=120)
+    started: set[str] = set()
+    changed = threading.Condition()
     run_task = ComputeProcess.run_task
 
     def together(process: ComputeProcess, task: dict[str, Any], **given: float) -> dict[str, Any]:
         if task["do"] == "release":
-            both.wait()
+            with changed:  # a computation that is repeated does not wait again
+                started.add(json.dumps(task["request"]))
+                changed.notify_all()
+                assert changed.wait_for(lambda: len(started) == 2, timeout=300), started
         return run_task(process, task, **given)
 
     monkeypatch.setattr(ComputeProcess, "run_task", together)
@@ -402,6 +410,23 @@ def test_several_releases_are_computed_at_a_time(
         for who, release in ordered.items():
             assert running.finished(release, as_=who)["state"] == "ok"
         assert broken(running.state.ledger) == []
+
+
+def test_a_release_that_cannot_be_prepared_stays_pending(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database fails once before anything is computed: the charge is not lost."""
+    failures = iter([sqlite3.OperationalError("disk I/O error")])
+
+    def failing(connection: Connection, charge: Charge) -> Cumulative:
+        for error in failures:
+            raise error
+        return cumulative_at(connection, charge)
+
+    monkeypatch.setattr(server_state, "cumulative_at", failing)
+    ordered = server.order("unprepared", {**QUICK, "epsilon": 0.036}).json["id"]
+    assert server.finished(ordered)["state"] == "ok"
+    assert next(failures, None) is None
 
 
 def test_a_release_has_a_minimum_price(server: Running) -> None:

@@ -143,9 +143,14 @@ class Worker:
 
     def _computed(self, process: ComputeProcess, charge: Charge, draft: Path) -> bool:
         place = (charge.journal_id, charge.drawn_seq)
+        try:
+            task = self._task(charge, draft)
+        except Exception as error:  # noqa: BLE001 - the ledger may recover
+            # Nothing was computed, so the release has not failed: the charge stays pending.
+            _LOG.error("preparing a release failed: %s", type(error).__name__)
+            raise _TemporaryFailure from None
         for _ in range(_TRIES):
             try:
-                task = self._task(charge, draft)
                 result = process.run_task({**task, "plan": self._known.get(place)})
             except ComputeProcessDiedError:
                 if self._stopping.is_set():
@@ -159,6 +164,7 @@ class Worker:
                     "release %d-%d: beyond what was paid", charge.journal_id, charge.drawn_seq
                 )
             return result["done"] is True
+        _LOG.error("a compute process died in each of %d attempts", _TRIES)
         return False
 
 
