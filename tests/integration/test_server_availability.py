@@ -271,6 +271,27 @@ def test_a_part_of_a_bundle_can_be_downloaded(server: Running) -> None:
     assert other.body == whole.body
 
 
+def test_a_table_that_the_client_has_is_not_sent_again(server: Running) -> None:
+    """Its tag is that of its release, its name and its format: it is no other file's."""
+    places = [released(server, f"tag-{epsilon}", epsilon) for epsilon in (0.0381, 0.0382)]
+    tags = {}
+    for address in places:
+        manifest = server.send("GET", f"{address}/manifest", as_="ann").json
+        names = [Path(one["path"]).name for one in manifest["payload"]]
+        for name in (one for one in names if one.endswith((".csv", ".parquet"))):
+            table = f"{address}/payload/{name}"
+            whole = server.send("GET", table, as_="ann")
+            assert whole.status == 200, whole.body
+            tags[table] = known = whole.headers["etag"]
+            same = server.send("GET", table, as_="ann", headers={"If-None-Match": known})
+            assert (same.status, same.body, same.headers["etag"]) == (304, b"", known)
+    assert len(tags) > 2
+    assert len({*tags.values()}) == len(tags)
+    first, *_, last = tags
+    crossed = server.send("GET", first, as_="ann", headers={"If-None-Match": tags[last]})
+    assert crossed.status == 200
+
+
 def test_one_principal_has_few_downloads_at_a_time(
     server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -339,7 +360,7 @@ def test_one_principal_fills_its_own_share_of_the_queue(tmp_path: Path) -> None:
     """
     with serving(tmp_path) as running:
         furnish(running)
-        held_up = running.state.worker._processes[0]._turn
+        held_up = running.worker._processes[0]._turn
         held_up.acquire()
         try:
             answers = [order_cheap(running, "ann", number) for number in range(MAX_WAITING + 3)]
@@ -480,7 +501,7 @@ def test_many_keys_of_a_request_that_is_computed_are_refused(tmp_path: Path) -> 
     """It may fail still, and then a key that is not recorded would be charged."""
     with serving(tmp_path) as running:
         furnish(running)
-        held_up = running.state.worker._processes[0]._turn
+        held_up = running.worker._processes[0]._turn
         held_up.acquire()
         try:
             answers = [running.order(f"k{number}", QUICK) for number in range(MAX_KEYS + 2)]

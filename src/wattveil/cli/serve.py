@@ -29,6 +29,10 @@ def serve(
     database: Database = None,
     host: Annotated[str, typer.Option(help=_HOST_HELP)] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8400,
+    processes: Annotated[
+        int,
+        typer.Option(min=1, max=64, help="API processes; several need a PostgreSQL database."),
+    ] = 1,
     compute_processes: Annotated[
         int, typer.Option(min=1, max=64, help="Releases that are computed at the same time.")
     ] = 1,
@@ -95,6 +99,7 @@ def serve(
             port=port,
             tls=(tls_certificate, tls_key),
             behind_proxy=behind_proxy,
+            processes=processes,
             compute_processes=compute_processes,
             echo=lambda text: console.print(plain(text), highlight=False),
             openid=_openid(
