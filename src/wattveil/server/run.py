@@ -21,6 +21,7 @@ from wattveil.server.http.app import make_app
 from wattveil.server.http.connections import ServerLoop, TimeoutProtocol, raise_descriptor_limit
 from wattveil.server.http.middleware import MAX_HEADER_BYTES
 from wattveil.server.observe.json_logs import set_up_logs
+from wattveil.server.observe.lifecycle_logs import log_start
 from wattveil.server.observe.tracing import RequestTracer
 from wattveil.server.server_state import ServerState
 
@@ -61,7 +62,9 @@ def run(
         if state.first_admin_token is not None:
             echo(f"Token of {FIRST_ADMIN}, shown this once: {state.first_admin_token}")
         scheme = "http" if tls == (None, None) else "https"
-        echo(f"Serving {data} at {scheme}://{host}:{listener.getsockname()[1]}")
+        url = f"{scheme}://{host}:{listener.getsockname()[1]}"
+        echo(f"Serving {data} at {url}")
+        log_start(url, data, database)
         config = configured(make_app(state, tracer=tracer, provider=provider), **way)
         uvicorn.Server(config).run(sockets=[listener])
 
@@ -80,6 +83,9 @@ def transport(tls: tuple[Path | None, Path | None], behind_proxy: str | None) ->
     if (certificate is None) != (key is None):
         rule = "given together"
         raise InvalidParameterError("tls_certificate, tls_key", rule, "one of them")
+    for option, file in (("tls_certificate", certificate), ("tls_key", key)):
+        if file is not None and not file.is_file():
+            raise InvalidParameterError(option, "a file that exists, in PEM format", str(file))
     return {
         "proxy_headers": behind_proxy is not None,
         "forwarded_allow_ips": behind_proxy,

@@ -20,7 +20,7 @@ _FIRST = dt.datetime(2013, 1, 7, tzinfo=dt.UTC)
 
 @pytest.fixture
 def app() -> typer.Typer:
-    """The verb, alone."""
+    """The command, alone."""
     made = typer.Typer(add_completion=False)
     made.command()(profiles)
     return made
@@ -90,7 +90,7 @@ def test_errors_are_one_sentence(app: typer.Typer, source: Path, tmp_path: Path)
     for options, code, words in (
         ([str(source), *out, "--unit", "BTU"], 2, "BTU"),
         ([str(source), *out, "--column", "kwh"], 2, "--column must be role=name"),
-        ([str(tmp_path / "none.csv"), *out], 1, "at least one file of readings"),
+        ([str(tmp_path / "none.csv"), *out], 1, "does not exist; check the path"),
         ([str(source), "--out", "/nowhere/p.parquet"], 2, "a file in a folder that exists"),
         ([str(source), "--out", str(source)], 2, "another file than the source"),
         ([str(source), *out, "--sql", "x", str(source)], 2, "one database"),

@@ -61,7 +61,11 @@ def test_a_series_from_beginning_to_end(place: Path) -> None:
     (series / "periods" / "001" / "report.html").write_text("other")
     run("verify", series, code=1)
     assert "Delete the private state" in run("close", series, "--reason", "the end", code=1)
-    assert run_json("close", series, "--reason", "the end", "--yes") == {"closed": "the end"}
+    closed = run_json("close", series, "--reason", "the end", "--yes")
+    assert closed == {
+        "closed": "the end",
+        "deleted": [str(series / "private"), str(series.with_name("s.secrets"))],
+    }
     assert "Closed:" in run("show", series)
     again = run("add", series, place / "1.parquet", "--period", "2026-Q4", code=2)
     assert "must be open" in again
