@@ -193,15 +193,18 @@ def _in_options(advice: str, context: typer.Context | None) -> str:
     advice = re.sub(r"columns=\{([^}]*)\}", lambda found: _column_options(found[1]), advice)
     advice = re.sub(r"words=\{'([^']*)': …\}", r"--word '\1=MEANING'", advice)
     advice = advice.replace("cumulative=True", "--cumulative")
-    advice = re.sub(
-        r"\b([a-z_]+)=(?:(…|\d+)|'(\w+)')",
-        lambda found: f"--{found[1].replace('_', '-')} {found[2] or found[3]}",
-        advice,
-    )
+    advice = re.sub(r"\b([a-z_]+)=(?:(…)|(\d+)|'(\w+)')", _typed_option, advice)
     names = {} if context is None else {one.name: _option(one) for one in context.command.params}
     return re.sub(
         r"(?<![-\w])[a-z]+(?:_[a-z]+)+\b", lambda found: names.get(found[0], found[0]), advice
     )
+
+
+def _typed_option(found: re.Match[str]) -> str:
+    """Return an argument of Python as an option; one without a value has its placeholder."""
+    name = found[1].replace("_", "-")
+    placeholder = name.rpartition("-")[2].upper() if found[2] else ""
+    return f"--{name} {placeholder or found[3] or found[4]}"
 
 
 def _column_options(roles: str) -> str:
