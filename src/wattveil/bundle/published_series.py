@@ -190,10 +190,6 @@ class LoadSeries:
         if profiles.timezone != self.request.timezone:
             rule = f"in the time zone of the series, {self.request.timezone}"
             raise InvalidParameterError("profiles", rule, profiles.timezone)
-        needed = self.request.design.attributes
-        if not {*needed} <= profiles.attributes.keys():
-            rule = f"at least {', '.join(needed)} (`wattveil profiles --attributes` adds them)"
-            raise InvalidParameterError("attributes of the profiles", rule, [*profiles.attributes])
         if not len(profiles):
             raise InvalidParameterError("profiles", "of at least one customer", 0)
         with SeriesFolder.open(self.folder, self.secrets) as folder:

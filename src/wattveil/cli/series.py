@@ -128,6 +128,7 @@ def add(
         signing = None if key is None else keys.read_key(key)
         started("reading the profiles")
         customers = Profiles.read_parquet(profiles)
+        _check_attributes(series.request.design.attributes, customers)
         started("releasing the period")
         bundle = series.add(customers, period=period, key=signing, again=again)
         result = series.result()
@@ -136,6 +137,13 @@ def add(
     else:
         _show_result(Console(), result)
         Console().print(f"Published: {plain(str(bundle))}")
+
+
+def _check_attributes(needed: tuple[str, ...], customers: Profiles) -> None:
+    """Refuse profiles without the attributes of the groups, before the series is opened."""
+    if missing := [name for name in needed if name not in customers.attributes]:
+        rule = f"profiles that have the attribute {missing[0]} (`wattveil profiles --attributes`)"
+        raise InvalidParameterError("profiles", rule, [*customers.attributes])
 
 
 def show(context: typer.Context, folder: Folder, *, as_json: AsJson = False) -> None:
