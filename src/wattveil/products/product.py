@@ -329,9 +329,9 @@ class Product(ABC):
             listed = ", ".join(request.levels)
             if request.rule != NO_RULE:
                 rest = f"that the rule {request.rule} permits to be published"
-                return f"only customers of those listed groups of {request.by} ({listed}) {rest}"
-            return f"only customers of the listed groups of {request.by} ({listed})"
-        return f"all customers, also those of groups of {request.by} that are not listed"
+                return f"only customers of those listed groups (by {request.by}: {listed}) {rest}"
+            return f"only customers of the listed groups (by {request.by}: {listed})"
+        return f"all customers, including those of groups (by {request.by}) that are not listed"
 
     def is_requested(self, request: ReleaseRequest) -> bool:
         """Whether the request includes it; by default, whether it has a share of the budget."""
