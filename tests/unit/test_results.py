@@ -364,7 +364,7 @@ BY: dict[str, Any] = {"groups": ["a", "b"] * 30, "levels": ["a", "b", "ü <c>"]}
 def two_years(folder: Path, *, segments: int = 0) -> wattveil.LoadSeries:
     """Return a series of two years with a period each; with segments, after the first."""
     series = wattveil.LoadSeries.begin(
-        folder / "series",
+        folder / f"series{segments}",
         **LOAD,
         periods=2,
         every=Calendar.YEAR,
@@ -382,6 +382,7 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
     "SeriesPlan": lambda folder: two_years(folder).plan(),
     "SeriesResult": lambda folder: two_years(folder).result(),
     "SegmentPrices": lambda folder: two_years(folder, segments=2).segment_prices(),
+    "SegmentsOverTime": lambda folder: two_years(folder, segments=3).result().segments,
     "AuditReport": lambda _: audit_release(
         EVERYTHING.replace(weights=only("load"), label_epsilon=None, by=None, levels=()),
         profiles(),

@@ -78,7 +78,7 @@ class SegmentPrices(Result):
             "decision": self.decisions,
             **{name: getattr(self, name) for name in names},
         }
-        return {"segment_prices": lambda: ResultTable(columns, ("decision",))}
+        return {"segment_prices": lambda: ResultTable(columns, ("period", "decision"))}
 
 
 class LoadSeries:

@@ -117,8 +117,7 @@ class SeriesResult(Result):
             "trends": self._trends,
         }
         if self.released.design.n_segments:
-            found["segments"] = self.segments.centroid_table
-            found["segment_sizes"] = self.segments.size_table
+            found |= self.segments._result_tables()  # noqa: SLF001 - same base
         return found
 
     def _load(self) -> ResultTable:

@@ -4,7 +4,7 @@ Clusters keep their number from the period in which they were found to the one i
 found anew. A customer belongs to the nearest centroid that was published for the period.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,9 +18,10 @@ from wattveil.numerics.kmeans.kmeans_stages import Cells, Statistics
 from wattveil.numerics.kmeans.rough_coordinates import curves_of
 from wattveil.numerics.load_basis import row_basis
 from wattveil.numerics.series.warm_clusters import Counted, drift_lengths, size_posterior
+from wattveil.privacy.guarantee import Guarantee
 from wattveil.release.load_series import ReleasedSeries
 from wattveil.release.segment_series import Followed, SegmentPeriod, follow_segments, found_in
-from wattveil.web.results import ResultTable
+from wattveil.web.results import Result, ResultTable
 
 FOUND_RAW = ("segment_cells", "segment_centres")
 STEP_RAW = ("segment_counts", "segment_sums", "segment_nearest")
@@ -28,7 +29,7 @@ _BY_CELL = ("radii", "counts", "counts_variance")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SegmentsOverTime:
+class SegmentsOverTime(Result):
     """Clusters of daily shapes since they were found last. Everything in it may be published."""
 
     request: SeriesRequest
@@ -40,6 +41,11 @@ class SegmentsOverTime:
         if design is None:
             raise InvalidParameterError("segments", "asked for at `wattveil series init`", 0)
         return follow_segments(design, self.released.segments)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee of the whole series."""
+        return self.released.guarantee
 
     @property
     def found_in(self) -> str:
@@ -85,7 +91,10 @@ class SegmentsOverTime:
         """(clusters, periods): distance of a centroid from where it was found, in radii."""
         return drift_lengths(self._followed.clusters)
 
-    def centroid_table(self) -> ResultTable:
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        return {"segments": self._centroid_table, "segment_sizes": self._size_table}
+
+    def _centroid_table(self) -> ResultTable:
         """Return the centroids as they were published, one row per slot."""
         cluster, period, slot = (part.ravel() for part in np.indices(self.centroids.shape))
         columns = {
@@ -98,7 +107,7 @@ class SegmentsOverTime:
         }
         return ResultTable(columns, ("cluster", "period", "slot"))
 
-    def size_table(self) -> ResultTable:
+    def _size_table(self) -> ResultTable:
         """Return sizes and drift, one row per cluster and period."""
         mean, std = self.sizes
         cluster, period = (part.ravel() for part in np.indices(mean.shape))
