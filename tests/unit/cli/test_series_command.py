@@ -88,3 +88,20 @@ def test_mistakes_are_explained(tmp_path: Path) -> None:
     made = run_json("init", tmp_path / "s", *BUDGET, "--encrypt", "--secrets", tmp_path / "keys")
     assert made["folder"].endswith("s")
     assert (tmp_path / "keys" / "series.key").is_file()
+
+
+def test_segments_are_priced_shown_and_found_anew(tmp_path: Path) -> None:
+    """The price of both decisions is in the plan; numbers of clusters begin anew."""
+    series = tmp_path / "s"
+    run("init", series, *BUDGET, *ZONE, "--segments", 2, "--customers", 200)
+    assert "find" in run("plan", series)
+    for number, decision in enumerate([(), ("--recluster",)]):
+        quarter(number).write_parquet(tmp_path / "q.parquet")
+        label = f"2026-Q{number + 1}"
+        shown = run("add", series, tmp_path / "q.parquet", "--period", label, *decision)
+        assert f"Segments, found in {label}" in shown
+        assert "recluster" in run("plan", series)
+    found = run_json("show", series)
+    assert {row["found_in"] for row in found["segments"]} == {"2026-Q2"}
+    assert len(found["segment_sizes"]) == 2
+    assert "passed" in run("verify", series)
