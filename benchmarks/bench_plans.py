@@ -24,6 +24,7 @@ from typing import Any
 import bench_families
 import families
 import numpy as np
+import scipy.stats
 from float_queries import with_noise_of
 from global_tier_cases import DELTA, say
 
@@ -167,7 +168,9 @@ def fit(cells: Mapping[str, Cell]) -> None:
 
     The ratio of release to simulation is averaged over epsilon, in logarithms. How it changes with
     the period that a profile averages is read off the same homes of London, over a year and over
-    four weeks; the level is the median over all families. The spread holds nine of ten releases.
+    four weeks; the level is the median over all families. The spread is a 90 % prediction interval
+    for a release of another family: with m families, t sqrt((1 + 1/m) between + within) of their
+    variances, where t is Student's quantile of m - 1 degrees of freedom.
     """
     for of in QUANTITIES:
         for kind in bench_families.KINDS:
@@ -182,12 +185,11 @@ def fit(cells: Mapping[str, Cell]) -> None:
             means = {name: float(np.mean(some)) for name, some in by_family.items()}
             longer = (means["london year"] - means["london 4 weeks"]) / 2.0
             level = float(np.median([one - longer * steps(name) for name, one in means.items()]))
-            away = [
-                abs(one - level - longer * steps(name))
-                for name, some in runs.items()
-                for one in some
-            ]
-            spread = math.exp(float(np.quantile(away, 0.9)))
+            away = [one - longer * steps(name) for name, one in means.items()]
+            between = (1.0 + 1.0 / len(away)) * float(np.var(away, ddof=1))
+            within = float(np.mean([np.var(some) for some in runs.values()]))
+            quantile = float(scipy.stats.t.ppf(0.95, len(away) - 1))
+            spread = math.exp(quantile * math.sqrt(between + within))
             say(
                 f"{of}, {kind}: level {math.exp(level):.2f}, longer {math.exp(longer):.2f},"
                 f" spread {spread:.2f}"

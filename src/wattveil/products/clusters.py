@@ -256,7 +256,7 @@ class KMeansPlan(Result):
     expected_loss: float
     """Median accuracy loss (r(private) - r(exact)) / r(exact); infinite if r(exact) = 0."""
     loss_range: tuple[float, float]
-    """Range of the loss of one release, calibrated to hold for 9 of 10 (`plan_calibration`)."""
+    """Range of the loss of one release: a 90 % prediction interval (`plan_calibration`)."""
     expected_error: float
     """Median of `centroid_error`: in kW, with ``normalise`` relative to unit L2 norm."""
     error_range: tuple[float, float]

@@ -35,12 +35,12 @@ class Law(NamedTuple):
 
 
 _OF_SHAPES: Mapping[Quantity, Law] = {
-    "error": Law(level=0.98, longer=0.91, spread=1.77),
-    "loss": Law(level=0.9, longer=1.22, spread=2.61),
+    "error": Law(level=0.98, longer=0.91, spread=1.95),
+    "loss": Law(level=0.9, longer=1.22, spread=2.87),
 }
 _OF_LOAD: Mapping[Quantity, Law] = {
-    "error": Law(level=0.81, longer=1.05, spread=1.65),
-    "loss": Law(level=1.25, longer=1.02, spread=2.43),
+    "error": Law(level=0.81, longer=1.05, spread=1.86),
+    "loss": Law(level=1.25, longer=1.02, spread=3.32),
 }
 """The loss in kW is least certain: it depends on how few customers have how much of the load."""
 
