@@ -10,8 +10,8 @@ are of one request on a connection that is kept open, CPU times those of the ser
 * ``routes``: ``/healthz`` and ``/v1/me`` at 1, 16 and 200 connections, as multiples of the bare
   route; 10,000 requests at 200 connections, and how many of them failed.
 * ``attacks``: an analyst reads her budget ten times per second while somebody else misuses the
-  server; the 99th percentile as a multiple of that of quiet batches in between. All limits of the
-  server are in force.
+  server; the 99th percentile as a multiple of that of quiet batches in between, and the share of a
+  processor that the server's process used meanwhile. All limits of the server are in force.
 """
 
 import argparse
@@ -298,20 +298,24 @@ async def compare_attacks(
     paced = {"connections": 4, "requests": 60, "pause": 0.4}  # ten per second, of twenty permitted
     for name, (_, clients) in ATTACKS.items():
         quiet, busy = [], []
-        failed = 0
+        failed, cpu, seconds = 0, 0.0, 0.0
         for _ in range(rounds):
             got, _wrong = await batch(ours.port, request, **paced)
             quiet.append(got)
             with going_on(ours, tokens["eve"], release, name):
+                before_cpu, began = ours.cpu_seconds(), time.perf_counter()
                 got, wrong = await batch(ours.port, request, **paced)
                 busy.append(got)
                 failed += wrong
+                cpu += ours.cpu_seconds() - before_cpu
+                seconds += time.perf_counter() - began
         before, after = np.concatenate(quiet), np.concatenate(busy)
         row: dict[str, Any] = {"attack": name, "clients": clients, "failed": failed}
         for share in (50, 99):
             row[f"p{share}_quiet_ms"] = round(1e3 * float(np.percentile(before, share)), 1)
             row[f"p{share}_ms"] = round(1e3 * float(np.percentile(after, share)), 1)
         row["p99_ratio"] = round(row["p99_ms"] / row["p99_quiet_ms"], 2)
+        row["cpu_share"] = round(cpu / seconds, 2)
         show(row)
 
 

@@ -69,6 +69,20 @@ def test_head_is_get_without_a_body(server: Running) -> None:
             assert head.headers[name] == whole.headers[name], path
 
 
+def test_direct_answers_are_those_of_the_routes(server: Running) -> None:
+    """A request with many headers goes to the routes: status, headers and body are the same."""
+    many = {f"X-Filler-{number}": "x" for number in range(40)}
+    for path in ("/healthz", "/livez", "/v1/me"):
+        direct, routed = (server.send("GET", path, headers=one) for one in ({}, many))
+        assert (direct.status, direct.body) == (routed.status, routed.body) == (200, direct.body)
+        own = {"date", "x-request-id"}
+        kept = [
+            {name.lower(): value for name, value in one.headers.items() if name.lower() not in own}
+            for one in (direct, routed)
+        ]
+        assert kept[0] == kept[1], path
+
+
 def test_methods_that_an_address_has_are_stated(server: Running) -> None:
     """405 has the header Allow, with the methods of all routes of the address."""
     for path, methods in (

@@ -1,6 +1,7 @@
 """The outermost layer of the server: how answers leave."""
 
 import asyncio
+import time
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -8,7 +9,7 @@ from starlette.types import Message
 
 from wattveil.errors import LedgerUnavailableError
 from wattveil.server.http import middleware
-from wattveil.server.http.middleware import GuardMiddleware
+from wattveil.server.http.middleware import HEADERS, GuardMiddleware
 from wattveil.server.http.problems import Code, problem_of
 
 BODY = bytes(range(256)) * 1000
@@ -45,3 +46,28 @@ def test_who_cannot_be_looked_up_is_no_stranger() -> None:
 
     start, _ = _answered("POST", middleware.LARGE[0], GuardMiddleware(Response(BODY), sender))
     assert start["status"] == Code.UNAVAILABLE.status
+
+
+def test_a_refusal_as_busy_comes_after_a_pause() -> None:
+    """A client that repeats it at once is slowed down; other refusals are not."""
+    for code, paused in ((Code.BUSY, True), (Code.FORBIDDEN, False)):
+        began = time.monotonic()
+        start, _ = _answered(
+            "GET", "/", GuardMiddleware(Response(b"", code.status), lambda _: None)
+        )
+        assert start["status"] == code.status
+        assert not paused or time.monotonic() - began >= middleware._BUSY_SECONDS
+
+
+def test_a_direct_answer_needs_no_route() -> None:
+    """It has the headers of every response; what is not found goes to the routes."""
+    parts: tuple[Message, Message] = (
+        {"type": "http.response.start", "status": 200, "headers": []},
+        {"type": "http.response.body", "body": b"direct"},
+    )
+    found = GuardMiddleware(Response(b"routed"), lambda _: None, lambda _: parts)
+    start, body = _answered("GET", "/", found)
+    assert body["body"] == b"direct"
+    assert {name for name, _ in start["headers"]} >= {one.lower().encode() for one in HEADERS}
+    routed = GuardMiddleware(Response(b"routed"), lambda _: None, lambda _: None)
+    assert _answered("GET", "/", routed)[1]["body"] == b"routed"
