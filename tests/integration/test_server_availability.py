@@ -44,6 +44,7 @@ from wattveil.server.jobs.fair_queue import FairQueue
 from wattveil.server.jobs.worker import MAX_WAITING_PER_PRINCIPAL as MAX_WAITING
 from wattveil.server.ledger.accounts import Charge, cumulative_at
 from wattveil.server.ledger.admission import MAX_KEYS
+from wattveil.server.ledger.ledger import Ledger
 from wattveil.server.ledger.ledger_tables import entry
 from wattveil.server.log_throttle import LogThrottle
 from wattveil.server.observe.request_record import SECURITY_LOGGER, begin_record
@@ -448,6 +449,28 @@ def test_a_release_that_cannot_be_prepared_stays_pending(
     ordered = server.order("unprepared", {**QUICK, "epsilon": 0.036}).json["id"]
     assert server.finished(ordered)["state"] == "ok"
     assert next(failures, None) is None
+
+
+def test_a_charge_is_recorded_before_it_is_computed(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker confirms each charge with the high-water mark, then computes."""
+    steps: list[str] = []
+    confirm, run_task = Ledger.confirm, ComputeProcess.run_task
+
+    def confirming(ledger: Ledger, charge: Charge) -> None:
+        confirm(ledger, charge)
+        steps.append("confirmed")
+
+    def computing(process: ComputeProcess, task: dict[str, Any], **given: float) -> dict[str, Any]:
+        steps.append(task["do"])
+        return run_task(process, task, **given)
+
+    monkeypatch.setattr(Ledger, "confirm", confirming)
+    monkeypatch.setattr(ComputeProcess, "run_task", computing)
+    ordered = server.order("recorded", {**QUICK, "epsilon": 0.037}).json["id"]
+    assert server.finished(ordered)["state"] == "ok"
+    assert [one for one in steps if one in ("confirmed", "release")] == ["confirmed", "release"]
 
 
 def test_a_release_has_a_minimum_price(server: Running) -> None:

@@ -3,15 +3,18 @@
 How they look: tests/browser.
 """
 
+import json
 import re
 
 import pytest
+from sqlalchemy import select
 
 from tests.live_server import Answer, Browser, Running, refused
 from wattveil.server.auth import sessions
 from wattveil.server.http import pages_analyst
 from wattveil.server.http.problems import Code
 from wattveil.server.http.server_pages import PROBLEM_WORDS
+from wattveil.server.ledger.ledger_tables import reviewed_order
 
 ORDER = {"epsilon": "0.1", "products": "load"}
 
@@ -155,6 +158,21 @@ def test_an_order_that_is_changed_starts_from_its_choices(server: Running) -> No
         assert 'name="normalise" value="yes" checked' in form
     first = Browser(server, "ann").get(link[1]).body.decode()  # another session
     assert re.findall(r'name="products" value="(\w+)" checked', first) == ["load"]
+
+
+def test_a_reviewed_order_keeps_no_secret_and_no_long_form(server: Running) -> None:
+    """The anti-forgery token of the form is not stored, nor are fields beyond a limit."""
+    ann = Browser(server, "ann")
+    short, _ = reviewed(ann, epsilon="0.0972")
+    long, _ = reviewed(ann, epsilon="0.0973", unknown="x" * 100_000)
+    with server.state.ledger.reading() as connection:
+        rows = connection.execute(select(reviewed_order.c.key, reviewed_order.c.content)).all()
+    contents = {row.key: json.loads(row.content) for row in rows}
+    kept, dropped = (contents[address.rpartition("/")[2]] for address in (short, long))
+    assert kept["sent"]["epsilon"] == ["0.0972"]
+    assert "csrf_token" not in kept["sent"]
+    assert dropped["sent"] == {}
+    assert dropped["body"]["epsilon"] == 0.0973
 
 
 def test_an_order_belongs_to_the_session_that_reviewed_it(server: Running) -> None:

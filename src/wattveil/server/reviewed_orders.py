@@ -19,6 +19,12 @@ from wattveil.server.ledger.journal import LedgerTransaction
 from wattveil.server.ledger.ledger import Ledger
 from wattveil.server.ledger.ledger_tables import reviewed_order
 
+CSRF_TOKEN = "csrf_token"  # noqa: S105 - the name of a field
+"""Field of every form that is never stored."""
+
+_MAX_FORM_LENGTH = 16_384
+"""Of the fields of a form, in characters of JSON; a longer one is not kept, only its request."""
+
 _MAX_ORDERS = 50
 """Of one session; the oldest is dropped."""
 
@@ -40,7 +46,7 @@ class ReviewedOrder:
     body: ReleaseBody
     payers: Payers
     sent: Mapping[str, Sequence[str]]
-    """Fields of the form, to change the order."""
+    """Fields of the form, to change the order; none if they were too long to keep."""
     release: str | None = None
 
     @property
@@ -65,7 +71,10 @@ class ReviewedOrders:
         self, dataset: str, body: ReleaseBody, payers: Payers, sent: Mapping[str, Sequence[str]]
     ) -> ReviewedOrder:
         """Store a request and the form that it was read from; return it with its key."""
-        order = ReviewedOrder(f"page-{uuid4().hex}", dataset, body, payers, sent)
+        form = {name: [*values] for name, values in sent.items() if name != CSRF_TOKEN}
+        if len(json.dumps(form)) > _MAX_FORM_LENGTH:
+            form = {}
+        order = ReviewedOrder(f"page-{uuid4().hex}", dataset, body, payers, form)
         self.ledger.write(partial(self._insert, order=order))
         return order
 

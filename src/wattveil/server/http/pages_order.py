@@ -155,7 +155,9 @@ def order_pages(state: ServerState, access: Access, sessions: Sessions) -> APIRo
         """Show the form; filled in as for an order of this session that is to be changed."""
         dataset = access.dataset(user.principal, name)
         found = user.session.orders.find(order)
-        sent = found.sent if found is not None and found.dataset == name else _FIRST_FORM
+        sent = _FIRST_FORM
+        if found is not None and found.dataset == name and found.sent:
+            sent = found.sent
         return _dataset_page(service, user, dataset, sent)
 
     @routes.post("/datasets/{name}/quote")

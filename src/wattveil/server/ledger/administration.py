@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from sqlalchemy import Connection, insert, or_, select, update
 
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidParameterError, LedgerBehindError
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
 from wattveil.server.ledger.accounts import (
     CAPS,
@@ -89,6 +89,10 @@ def open_dataset(
         rule = "of data that are not registered yet: a copy would double the budget"
         raise InvalidParameterError("fingerprint", rule, fingerprint)
     was_lost = _check_lost(connection, name, fingerprint, never_charged, linked_to)
+    if fingerprint in transaction.known_datasets and not was_lost:
+        # An older database took the place of this one while the server runs.
+        known = len(transaction.known_datasets)
+        raise LedgerBehindError(None, known, known - 1, what="data sets")
     if linked_to is None:
         new = insert(journal).values(
             unit=unit.value, neighbours=neighbours.value, head_seq=0, head_sha256=START

@@ -15,7 +15,7 @@ from alembic.util.exc import CommandError
 from sqlalchemy import Connection, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from wattveil.errors import (
@@ -38,6 +38,9 @@ _POOL_SECONDS = 30.0
 _KEEPALIVE_SECONDS = 10
 _ACTIVE = 1
 """State of a connection of libpq whose statement has not ended."""
+
+_REPEATABLE = ("40P01", "40001")
+"""States of PostgreSQL after a deadlock, and after a conflict of two transactions."""
 
 _CAUSES = {
     "53100": "the disk is full",
@@ -103,6 +106,12 @@ def cause_of(error: SQLAlchemyError) -> str:
     cause = state or str(error.orig)
     kind = type(error.orig).__name__ if error.orig is not None else "unknown"
     return _CAUSES.get(cause, f"the database failed ({state or kind})")
+
+
+def is_rolled_back(error: Exception) -> bool:
+    """Whether an error left nothing of its transaction: a broken constraint, or a deadlock."""
+    state = getattr(getattr(error, "orig", None), "sqlstate", None)
+    return isinstance(error, IntegrityError) or state in _REPEATABLE
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _: ConnectionPoolEntry) -> None:

@@ -74,6 +74,8 @@ class LedgerTransaction:
     connection: Connection
     seen: Mapping[int, Head] = field(default_factory=dict)
     """Heads that were durable before: no journal may have fewer entries."""
+    known_datasets: Mapping[str, str] = field(default_factory=dict)
+    """Names by fingerprint of data sets whose registration was durable before."""
     heads: dict[int, Head] = field(default_factory=dict)
     """Current heads of the journals that are locked."""
     found: dict[int, Head] = field(default_factory=dict)

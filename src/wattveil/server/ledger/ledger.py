@@ -273,6 +273,15 @@ class Ledger(AbstractContextManager["Ledger"]):
         """
         return self._writer.charge(self._resolve(order), order)
 
+    def confirm(self, charge: Charge) -> None:
+        """Make sure that the high-water mark has a charge, before anything is computed for it.
+
+        The process that made the charge may have ended before it recorded it.
+        """
+        self._writer.run(
+            lambda transaction: transaction.lock(charge.journal_id), journal_id=charge.journal_id
+        )
+
     def store(self, charge: Charge, outcome: Release) -> Release:
         """Store an outcome, unless one is stored; return the stored outcome."""
         return self._writer.run(

@@ -16,7 +16,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from wattveil.errors import LedgerUnavailableError, WattveilError
 from wattveil.server.ledger.accounts import Charge
 from wattveil.server.ledger.admission import OrderIds, charge_all
-from wattveil.server.ledger.database import cause_of, writing
+from wattveil.server.ledger.database import cause_of, is_rolled_back, writing
 from wattveil.server.ledger.high_water_mark import HighWaterMark
 from wattveil.server.ledger.journal import LedgerTransaction
 from wattveil.server.ledger.order import Order
@@ -25,6 +25,9 @@ T = TypeVar("T")
 
 _MAX_BATCH = 256
 """Maximum jobs per commit: more would wait longer than the commit takes."""
+
+_TRIES = 3
+"""Attempts of a job whose transaction the database rolled back, for example after a deadlock."""
 
 _GATHER_SECONDS = 0.002
 """About the duration of a commit: waiting that long doubles the jobs per commit."""
@@ -41,8 +44,8 @@ class _Job:
 class Writer:
     """Runs write jobs, and returns to each caller when its job is durable.
 
-    A job that raises a `WattveilError` is rolled back alone. Any other error rolls back the whole
-    transaction, and every job in it fails.
+    A job that raises a `WattveilError` is rolled back alone. If the database rolls a transaction
+    back for one job, its jobs are repeated one by one. After any other error every job in it fails.
     """
 
     def __init__(self, engine: Engine, high_water_mark: HighWaterMark) -> None:
@@ -103,24 +106,38 @@ class Writer:
         return jobs, False
 
     def _commit(self, jobs: list[_Job]) -> None:
-        # Every process locks journals in the same order, so there is no deadlock.
+        # Every process locks journals in the same order, so they cause no deadlock. Jobs without a
+        # journal, on sessions or people, lock other rows: they cannot fail a charge.
         jobs.sort(key=lambda job: (job.journal_id, job.work is not None))
+        for _, together in groupby(jobs, key=lambda job: job.journal_id == 0):
+            members = list(together)
+            outcomes = self._committed(members)
+            for job, outcome in zip(members, outcomes, strict=True):
+                if isinstance(outcome, Exception):
+                    job.done.set_exception(outcome)
+                else:
+                    job.done.set_result(outcome)
+
+    def _committed(self, jobs: list[_Job], tries: int = _TRIES) -> list[object]:
+        """Commit jobs together; if the database rolled them back for one of them, one by one."""
         try:
-            self._high_water_mark.refresh()  # what other processes have made durable
-            with self._engine.begin() as connection:
-                transaction = LedgerTransaction(connection, seen=self._high_water_mark.heads)
-                outcomes = _outcomes(transaction, jobs)
-                transaction.write_heads()
-            self._high_water_mark.record(
-                transaction.heads, transaction.stored, transaction.registered
-            )
+            return self._in_transaction(jobs)
         except Exception as error:  # noqa: BLE001 - it is raised to the callers
-            outcomes = [_shown(error)] * len(jobs)
-        for job, outcome in zip(jobs, outcomes, strict=True):
-            if isinstance(outcome, Exception):
-                job.done.set_exception(outcome)
-            else:
-                job.done.set_result(outcome)
+            if not is_rolled_back(error) or tries == 1:
+                return [_shown(error)] * len(jobs)
+        return [outcome for job in jobs for outcome in self._committed([job], tries - 1)]
+
+    def _in_transaction(self, jobs: list[_Job]) -> list[object]:
+        mark = self._high_water_mark
+        mark.refresh()  # what other processes have made durable
+        with self._engine.begin() as connection:
+            transaction = LedgerTransaction(
+                connection, seen=mark.heads, known_datasets=mark.datasets
+            )
+            outcomes = _outcomes(transaction, jobs)
+            transaction.write_heads()
+        mark.record(transaction.heads, transaction.stored, transaction.registered)
+        return outcomes
 
 
 def _outcomes(transaction: LedgerTransaction, jobs: Sequence[_Job]) -> list[object]:
