@@ -1,16 +1,18 @@
 """Accuracy of a series of periods under one budget, against what else a budget could be used for.
 
-Run: ``python benchmarks/bench_series.py [load | flat | segments] [--customers N] [--epsilon E …]
-[--runs N] [--months M] [--homes FILE]``. ``load``: mean load by group, slope of the evening load
-(17 to 21 h), coverage of the bands; ``flat``: the same without any trend, which shows false trends;
-``segments``: six clusters of daily shapes. ``--customers 0`` takes the London homes of
-`WATTVEIL_DATA` in months. Other homes are simulated over five years with seed 202 (constants were
-chosen on seed 101) and stored in FILE for the next call; each run draws customers, joins, leavers
-and adopters anew.
+Run: ``python benchmarks/bench_series.py [load | flat | segments | kernel] [--customers N]
+[--epsilon E …] [--runs N] [--months M] [--seed S] [--homes FILE]``. ``load``: mean load by group,
+slope of the evening load (17 to 21 h), coverage of the bands; ``flat``: the same without any trend,
+which shows false trends; ``segments``: six clusters of daily shapes, through the kernel;
+``kernel``: load by group through the kernel and in floating point, on the same customers.
+``--customers 0`` takes the London homes of `WATTVEIL_DATA` in months. Other homes are simulated
+over five years with seed 202 (constants were chosen on seed 101) and stored in FILE for the next
+call; each run draws customers, joins, leavers and adopters anew, with seed S and those after it.
 
 Baselines spend the same epsilon: ``independent`` releases every period with rho / T, ``+ filter``
-filters these over periods, ``yearly`` releases each year once. The mechanism is that of the kernel
-in floating point (`float_series`). Every cell is one line of the output.
+filters these over periods, ``yearly`` releases each year once. The mechanism of ``load`` and
+``flat`` is that of the kernel in floating point (`float_series`), which is three times as fast.
+Every cell is one line of the output.
 """
 
 import argparse
@@ -22,7 +24,7 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from float_series import FloatSeries, FloatSteps, KeptKMeans
+from float_series import FloatSeries
 from measured_homes import london_home_months
 from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
@@ -30,7 +32,10 @@ from sklearn.cluster import KMeans
 from wattveil import PrivateKMeans
 from wattveil.arrays import Floats, Ints
 from wattveil.calibration import gaussian_epsilon
-from wattveil.numerics.load_basis import Calendar
+from wattveil.engines.local import load_rows
+from wattveil.engines.series_rows import MemoryState
+from wattveil.numerics.kmeans.rough_coordinates import curves_of
+from wattveil.numerics.load_basis import Calendar, row_basis
 from wattveil.numerics.series.centres import LENGTH_EDGES, SeriesRadii, choose_radii
 from wattveil.numerics.series.period_filter import Observed, filter_periods
 from wattveil.numerics.series.smoothing import (
@@ -51,11 +56,24 @@ from wattveil.numerics.series.strategy import (
     has_trend,
     slope_weights,
 )
-from wattveil.numerics.series.warm_clusters import add_period, plan_segments, start_following
 from wattveil.privacy import accounting
 from wattveil.privacy.guarantee import Budget, global_guarantee
+from wattveil.privacy.mechanisms.gaussian import PrivateTable
 from wattveil.release.group_load import release_means
+from wattveil.release.load_series import (
+    MEMBERS,
+    ReleasedSeries,
+    SeriesDesign,
+    release_load_period,
+)
+from wattveil.release.queries import KMeansQueries
 from wattveil.release.rows.load_features import calendar_coordinates
+from wattveil.release.segment_series import (
+    SegmentDesign,
+    SegmentPeriod,
+    follow_segments,
+    release_segments,
+)
 from wattveil.simulate.simulated_series import HomeMonths, simulate_home_months, simulate_series
 
 DELTA, POOL_SEED, POOL_HOMES, N_CLUSTERS, BAND = 1e-6, 202, 3200, 6, 1.96
@@ -72,22 +90,22 @@ def main() -> None:
     """Run the chosen cells."""
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="?", default="load", choices=["load", "flat", "segments"])
+    parser.add_argument("what", nargs="?", default="load", choices=[*MEASURED])
     parser.add_argument("--customers", type=int, default=1400)
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 2.0, 4.0])
     parser.add_argument("--runs", type=int, default=2)
     parser.add_argument("--months", type=int, default=3, help="months per period")
+    parser.add_argument("--seed", type=int, default=5000, help="of the customers of the first run")
     parser.add_argument("--homes", type=Path, default=Path("series_homes.npz"))
     options = parser.parse_args()
     homes = stored_homes(options.homes) if options.customers else None
-    measure = segments_run if options.what == "segments" else load_run
+    measure, report = MEASURED[options.what]
     found: dict[float, Figures] = {epsilon: defaultdict(list) for epsilon in options.epsilon}
     for run in range(options.runs):
         data = population(homes, options, run)
         for epsilon, figures in found.items():
-            rng = np.random.default_rng([202, run])
+            rng = np.random.default_rng([202, options.seed + run])
             measure(data, epsilon, rng, figures)
-            report = segment_line if options.what == "segments" else load_line
             cell = f"{options.what} {options.customers or 'London'} epsilon {epsilon:g}"
             print(f"{cell} runs {run + 1}: {report(figures)}", flush=True)  # noqa: T201
 
@@ -126,7 +144,7 @@ def population(homes: HomeMonths | None, options: argparse.Namespace, run: int) 
         customers=options.customers,
         months_per_period=options.months,
         trend=options.what != "flat",
-        seed=5000 + run,
+        seed=options.seed + run,
     )
     # Two per cent work at night: too few for a group of their own among 1,400.
     names = [name for name in drawn.levels if name != "night_shift"]
@@ -369,7 +387,10 @@ def load_line(figures: Figures) -> str:
 
 
 def segments_run(
-    data: Population, epsilon: float, rng: np.random.Generator, figures: Figures
+    data: Population,
+    epsilon: float,
+    rng: np.random.Generator,  # noqa: ARG001 - noise is that of the kernel
+    figures: Figures,
 ) -> None:
     """Add the figures of one run."""
     load_kw, per_year = data.load_kw, data.per_year
@@ -383,23 +404,34 @@ def segments_run(
         for t in range(horizon)
     ]
     once = PrivateKMeans(epsilon=epsilon, **private).fit(load_kw[here[:, 0], 0])
-    plan = plan_segments(
-        customers=float(here[:, 0].sum()), rho=rho, n_clusters=N_CLUSTERS, horizon=horizon
+    budget = Budget(global_guarantee(epsilon=epsilon, delta=DELTA))
+    design = SegmentDesign(
+        n_clusters=N_CLUSTERS,
+        customers=int(here[:, 0].sum()),
+        horizon=horizon,
+        periods_per_year=per_year,
+        rho_units=budget.rho_units,
     )
-    start = KeptKMeans(epsilon=epsilon_of(plan.first_share * rho), **private)
-    start.fit(load_kw[here[:, 0], 0])
-    warm = [start.cluster_centers_]
-    clusters = start_following(start.cells_, periods_per_year=per_year, signal=plan.signal)
-    units = int(plan.later_share(horizon) * rho * accounting.RHO_UNITS)
-    for t in range(1, horizon):
-        queries = FloatSteps(load_kw[here[:, t], t], start.basis_, rng)
-        clusters, cells = add_period(
-            queries.step, queries.sizes, clusters, units=units, steps=plan.steps
-        )
-        warm.append(cells.centres @ start.basis_)
-        true = np.bincount(distances(shapes[t], warm[t]).argmin(axis=1), minlength=N_CLUSTERS)
-        error = np.abs(cells.counts - true)
-        figures["size covered"].append(error <= BAND * np.sqrt(cells.counts_variance))
+    past: tuple[SegmentPeriod, ...] = ()
+    basis = row_basis(24, 1)
+    for t in range(horizon):
+        table = PrivateTable(load_rows(load_kw[here[:, t], t]), budget)
+        queries = KMeansQueries(table, basis=basis, normalise=True, longest=math.inf)
+        found = release_segments(queries, budget, design, past, n_slots=24, period=t, anew=False)
+        past = (*past, found)
+    warm = []
+    for t, cells in follow_segments(design, past).published:
+        centroids, std = curves_of(cells, basis, is_shape=True)
+        warm.append(centroids)
+        nearest = distances(shapes[t], warm[t]).argmin(axis=1)
+        if t:
+            there = [k for k in range(N_CLUSTERS) if (nearest == k).any()]
+            true = np.array([shapes[t][nearest == k].mean(axis=0) for k in there])
+            figures["centroid covered"].append(
+                float((np.abs(true - centroids[there]) <= BAND * std[there]).mean())
+            )
+            error = np.abs(cells.counts - np.bincount(nearest, minlength=N_CLUSTERS))
+            figures["size covered"].append(error <= BAND * np.sqrt(cells.counts_variance))
     for name, centroids in (
         ("independent", [one.cluster_centers_ for one in alone]),
         ("once", [once.cluster_centers_] * horizon),
@@ -429,7 +461,66 @@ def segment_line(figures: Figures) -> str:
         + "; labels that move: "
         + ", ".join(f"{n} {np.mean(figures[f'{n} moved']):.2f}" for n in (*names, "exact"))
         + f"; size bands cover {np.mean(figures['size covered']):.3f}"
+        + f", bands of centroids {np.mean(figures['centroid covered']):.3f}"
     )
+
+
+def kernel_run(
+    data: Population, epsilon: float, rng: np.random.Generator, figures: Figures
+) -> None:
+    """Add the figures of one run through the kernel, and in floating point."""
+    load_kw, groups, per_year = data.load_kw, data.groups, data.per_year
+    n_groups, horizon = int(groups.max()) + 1, load_kw.shape[1]
+    truth = np.array([np.nanmean(load_kw[groups == group], axis=0) for group in range(n_groups)])
+    past = ReleasedSeries(
+        design=SeriesDesign(
+            horizon=horizon,
+            periods_per_year=per_year,
+            guarantee=global_guarantee(epsilon=epsilon, delta=DELTA),
+            levels={"class": tuple(range(n_groups))},
+        )
+    )
+    state = MemoryState(names_key=bytes(32))
+    ids = np.array([f"customer {row}" for row in range(len(load_kw))])
+    published = []
+    for t in range(horizon):
+        past = release_load_period(
+            load_kw[:, t],
+            groups={"class": groups},
+            customer_ids=ids,
+            past=past,
+            period=t,
+            state=state,
+        )
+        clipping = past.begun().radii.level_clipping
+        published.append(levels(past.means(), calendar=CALENDAR, clipping=clipping).mean_kw[:, t])
+    of_kernel = period_means(past.sums(), customers=past.counts(MEMBERS).mean)
+    run = LoadRun(load_kw, groups, per_year, rho_of(epsilon), rng)
+    slope = slope_weights(horizon=horizon, periods_per_year=per_year)
+    for name, mean_kw, means in (
+        ("kernel", np.stack(published, axis=1), of_kernel),
+        ("float", run.mean_kw, run.means),
+    ):
+        figures[name].append(relative(mean_kw, truth))
+        evening = np.einsum("grt,r->gt", means.mean, CURVES @ EVENING)
+        error = (evening - truth @ EVENING) @ slope / truth.mean(axis=(1, 2))
+        figures[f"{name} slope"].append(error)
+
+
+def kernel_line(figures: Figures) -> str:
+    """Return the figures so far; the smallest group dominates the mean square of slopes."""
+    parts = []
+    for name in ("kernel", "float"):
+        error = np.median(np.exp(np.log(np.array(figures[name])).mean(axis=1)))
+        slopes = np.array(figures[f"{name} slope"])
+        by_group = np.sqrt(np.square(slopes).mean(axis=0))
+        each = " ".join(f"{one:.4f}" for one in by_group)
+        rms = np.sqrt(np.square(slopes).mean())
+        parts.append(f"{name}: error {error:.4f}, slope {rms:.4f} (by group {each})")
+    ratio = np.sqrt(
+        np.square(figures["kernel slope"]).mean() / np.square(figures["float slope"]).mean()
+    )
+    return f"{'; '.join(parts)}; ratio of slope errors {ratio:.2f}"
 
 
 def unit_rows(rows: Floats) -> Floats:
@@ -469,6 +560,14 @@ def moved_share(pair_kw: Floats, before: Floats, after: Floats) -> float:
     np.add.at(table, (first, second), 1.0)
     rows, columns = linear_sum_assignment(-table)
     return float(1.0 - table[rows, columns].sum() / table.sum())
+
+
+MEASURED = {
+    "load": (load_run, load_line),
+    "flat": (load_run, load_line),
+    "segments": (segments_run, segment_line),
+    "kernel": (kernel_run, kernel_line),
+}
 
 
 if __name__ == "__main__":

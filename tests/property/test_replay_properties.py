@@ -188,6 +188,8 @@ def whole_series(who: Customers) -> ReleasedSeries:
         guarantee=global_guarantee(**GUARANTEE),
         levels={"class": LEVELS},
         properties=(("class", LEVELS[0]),),
+        n_segments=2,
+        customers=10**6,  # much signal: refining steps in every later period
     )
     state = MemoryState(names_key=bytes(32))
     found = ReleasedSeries(design=design)
@@ -200,6 +202,7 @@ def whole_series(who: Customers) -> ReleasedSeries:
             past=found,
             period=period,
             state=state,
+            recluster=period == 2,
         )
     return found
 
@@ -290,6 +293,9 @@ NOT_RELEASED = {
     "means_within": "what release_means and release_load_period call",
     "first_radii": "from released numbers",
     "day_calendar": "public",
+    "release_segments": "what release_load_period calls",
+    "follow_segments": "from released numbers",
+    "found_in": "from released numbers",
 }
 INTERNAL = {"rows", "queries", "instance", "pipeline_check", "estimator"}
 """Modules without a release of the global tier."""

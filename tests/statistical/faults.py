@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from wattveil.arrays import Floats, Ints, Texts
 from wattveil.privacy import accounting, noise
 from wattveil.privacy.guarantee import Neighbours
-from wattveil.privacy.mechanisms import contributions, gaussian, modulo, response
-from wattveil.privacy.mechanisms.contributions import NO_DATA, STEP, Query
+from wattveil.privacy.mechanisms import contributions, gaussian, modulo, period_sums, response
+from wattveil.privacy.mechanisms.contributions import NO_DATA, STEP, UNIT, Query
 from wattveil.privacy.mechanisms.gaussian import Noisy, NoisyTotals
 from wattveil.privacy.mechanisms.gaussian_answer import Ellipsoid
+from wattveil.privacy.mechanisms.period_sums import CustomerState
 from wattveil.privacy.mechanisms.response import Channel, checked_labels
 from wattveil.privacy.noise import NoiseSource
 from wattveil.release import group_load
@@ -62,6 +63,18 @@ def no_clipping(patch: Patch, largest: float = math.inf) -> None:
         return True
 
     patch.setattr(contributions, "_add_clipped", unclipped)
+
+
+def fresh_allowances(patch: Patch) -> None:
+    """Every period of a series lets each customer use the allowance of all periods again."""
+    contribute = period_sums._contribute
+
+    def forgetful(owners: Ints, wanted: Floats, allowance: int, used: Ints, given: Ints) -> None:
+        assert allowance <= UNIT**2
+        contribute(owners, wanted, UNIT**2, np.zeros_like(used), given)
+
+    patch.setattr(period_sums, "_contribute", forgetful)
+    patch.setattr(CustomerState, "check", lambda _state, _query: None)
 
 
 def removal_priced_for_replacement(patch: Patch) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tests.series_periods import Series, even_allowances, remembering
 from tests.statistical.harness import guarantee, one_hot
 from tests.statistical.releases import (
     instance_guarantee,
@@ -123,6 +124,32 @@ def of_shape(load_kw: float) -> PairedRelease:
     return PairedRelease(name=f"mean load shape, {load_kw:g} kW", claim=claim, run=run, runs=1_000)
 
 
+def of_series(*loads: float) -> PairedRelease:
+    """One customer with these features over the periods of a series, against none of it.
+
+    A second customer is in both. All periods are observed.
+    """
+    claim = guarantee()
+    periods = len(loads)
+
+    def run(neighbour: bool) -> Floats:  # noqa: FBT001 - X or X'
+        series = Series(
+            budget=Budget(claim),
+            allowances=even_allowances(periods),
+            feedback=remembering(periods),
+            n_features=1,
+        )
+        found = []
+        for period, load in enumerate(loads):
+            present: dict[str, tuple[int, list[float]]] = {"known": (0, [0.3])}
+            if not neighbour:
+                present["target"] = (0, [load])
+            found.append(series.add(period, present).publish().value.ravel())
+        return np.concatenate(found)
+
+    return PairedRelease(name=f"series of {periods}", claim=claim, run=run, runs=900)
+
+
 NO_ROWS = np.zeros((0, 2))
 
 CASES: dict[str, Callable[[], PairedRelease]] = {
@@ -137,6 +164,7 @@ CASES: dict[str, Callable[[], PairedRelease]] = {
     "response, replaced": lambda: of_cells(response, [1, 0, 1], REPLACE_ONE, 0.0),
     "answer": of_answer,
     "modulo": of_modulo,
+    "series": lambda: of_series(1e9, -1e9, 1e9),
     "mean load shape": lambda: of_shape(1.0),
     "mean load shape, far": lambda: of_shape(1e9),
 }

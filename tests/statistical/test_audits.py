@@ -46,6 +46,13 @@ def test_an_audit_catches_forgotten_clipping(name: str, monkeypatch: pytest.Monk
     exceeds_claim(CASES[name](), runs=400)
 
 
+@pytest.mark.long  # `test_series_chain` shows the same fault exactly, in one run
+def test_an_audit_catches_an_allowance_for_each_period(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An observer of all periods finds the customer whose allowance begins afresh in each."""
+    faults.fresh_allowances(monkeypatch)
+    exceeds_claim(CASES["series"](), runs=3_000)
+
+
 @pytest.mark.parametrize("name", ["sum, replaced", "histogram, replaced"])
 def test_an_audit_catches_the_sensitivity_of_the_wrong_relation(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.series_periods import Series, even_allowances, remembering
 from tests.statistical.harness import (
     MARGIN,
     accepts,
@@ -84,6 +85,23 @@ def test_sum_by_cells(neighbours: Neighbours, sensitivity: float) -> None:
         np.repeat(rows, 1_000, axis=0), budget, cells=np.repeat(cells, 1_000), n_cells=n_cells
     )
     assert many.value == pytest.approx(1e3 * exact, abs=100.0)
+
+
+def test_sums_of_a_series() -> None:
+    """Noise scale 1 / s in every period: what a customer may add is divided, not the noise."""
+    budget = Budget(guarantee())
+    series = Series(
+        budget=budget,
+        allowances=even_allowances(3),
+        feedback=remembering(3),
+        n_features=WIDE // 2,
+    )
+    noise = []
+    for period in (0, 2):
+        released = series.add(period, {"one": (0, [0.0] * (WIDE // 2))}).publish()
+        noise.append(released.value.ravel())
+        assert released.std == pytest.approx(1.0 / s_of(budget.rho_units), rel=1e-6)
+    tells_scale(np.concatenate(noise), 1.0 / s_of(budget.rho_units))
 
 
 @pytest.mark.parametrize(("neighbours", "squared"), [(ZERO_OUT, 1.0), (REPLACE_ONE, 2.0)])

@@ -361,18 +361,19 @@ BY: dict[str, Any] = {"groups": ["a", "b"] * 30, "levels": ["a", "b", "ü <c>"]}
 
 
 @cache
-def two_years(folder: Path) -> wattveil.LoadSeries:
-    """Return a series of two years with a period each."""
+def two_years(folder: Path, *, segments: int = 0) -> wattveil.LoadSeries:
+    """Return a series of two years with a period each; with segments, after the first."""
     series = wattveil.LoadSeries.begin(
-        folder / "series",
+        folder / f"series{segments}",
         **LOAD,
         periods=2,
         every=Calendar.YEAR,
         first="2026",
         by="class",
         levels=("a", "b", "ü <c>"),
+        segments=segments,
     )
-    for _ in range(2):
+    for _ in range(2 if not segments else 1):
         series.add(profiles())
     return series
 
@@ -380,6 +381,8 @@ def two_years(folder: Path) -> wattveil.LoadSeries:
 MAKERS: dict[str, Callable[[Path], Any]] = {
     "SeriesPlan": lambda folder: two_years(folder).plan(),
     "SeriesResult": lambda folder: two_years(folder).result(),
+    "SegmentPrices": lambda folder: two_years(folder, segments=2).segment_prices(),
+    "SegmentsOverTime": lambda folder: two_years(folder, segments=3).result().segments,
     "AuditReport": lambda _: audit_release(
         EVERYTHING.replace(weights=only("load"), label_epsilon=None, by=None, levels=()),
         profiles(),
@@ -412,8 +415,11 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
         queries={"customers": 0.1},
         signal=10.0,
         expected_loss=0.1,
+        loss_range=(0.05, 0.2),
         expected_error=0.1,
+        error_range=(0.01, 0.3),
         supported_clusters=2,
+        supported_range=(2, 4),
         distinguishable_clusters=2,
     ),
     "LabelPlan": lambda _: plan_labels(n_clusters=3, epsilon=1.0, n_customers=100),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
+from wattveil.bundle.keys import sign
 from wattveil.bundle.series_bundle import (
     Manifest,
     build_manifest,
@@ -19,7 +20,7 @@ from wattveil.bundle.series_bundle import (
 )
 from wattveil.bundle.series_request import SeriesRequest
 from wattveil.bundle.series_result import SeriesResult
-from wattveil.bundle.series_verify import changed_files, verify_chain
+from wattveil.bundle.series_verify import CLOSED, changed_files, verify_chain
 from wattveil.bundle.verify.verify_bundle import VerificationReport
 from wattveil.declaration import to_plain
 from wattveil.engines.series_folder import DECLARATION, SeriesFolder, period_folder
@@ -29,9 +30,9 @@ from wattveil.numerics.series.planning import plan_load
 from wattveil.privacy.accounting import RHO_UNITS
 from wattveil.profiles import Profiles, Split
 from wattveil.release.load_series import LOAD, ReleasedSeries, day_calendar, release_load_period
+from wattveil.release.segment_series import found_in
 from wattveil.web.results import Result, ResultTable
 
-CLOSED = "closed.json"
 _PLANNED_SLOTS = 24
 
 
@@ -52,6 +53,32 @@ class SeriesPlan(Result):
             "visible_kw_per_year": self.visible_kw_per_year,
         }
         return {"plan": lambda: ResultTable(columns, ("customers",))}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SegmentPrices(Result):
+    """What the segments of the next period cost, followed or found anew. It costs nothing."""
+
+    period: str
+    decisions: tuple[str, ...]
+    """Follow the clusters, or recluster: find them anew."""
+    share: tuple[float, ...]
+    """Of the budget of the segments that the period spends."""
+    left: tuple[float, ...]
+    """Of that budget, for the periods after it."""
+    steps: tuple[int, ...]
+    """Refining steps in each later period; 0 keeps the clusters and counts their customers."""
+    signal: tuple[float, ...]
+    """Customers of a cluster over the noise of a count that spends a later period's part."""
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        names = ("share", "left", "steps", "signal")
+        columns = {
+            "period": [self.period] * len(self.decisions),
+            "decision": self.decisions,
+            **{name: getattr(self, name) for name in names},
+        }
+        return {"segment_prices": lambda: ResultTable(columns, ("period", "decision"))}
 
 
 class LoadSeries:
@@ -161,6 +188,28 @@ class LoadSeries:
             visible_kw_per_year=tuple(one.smallest_visible_kw for one in found),
         )
 
+    def segment_prices(self) -> SegmentPrices:
+        """Return what the segments of the next period cost; nothing is spent."""
+        past = read_chain(self.bundles)[1]
+        segments = () if past is None else past.segments
+        place = 0 if past is None else past.released[-1] + 1
+        self.request.check_period(place, after=place - 1)
+        design = self.request.design.segments
+        if design is None:
+            raise InvalidParameterError("segments", "asked for at `wattveil series init`", 0)
+        begun = found_in(segments)
+        ways = {"follow": begun, "recluster": (*begun, place)} if begun else {"find": (place,)}
+        spent = design.schedule(segments[-1].period, begun).accrued if segments else 0
+        found = [design.schedule(place, way) for way in ways.values()]
+        return SegmentPrices(
+            period=self.request.label(place),
+            decisions=tuple(ways),
+            share=tuple((one.accrued - spent) / design.rho_units for one in found),
+            left=tuple(1.0 - one.accrued / design.rho_units for one in found),
+            steps=tuple(one.plan.steps for one in found),
+            signal=tuple(one.plan.signal for one in found),
+        )
+
     def add(
         self,
         profiles: Profiles,
@@ -168,6 +217,7 @@ class LoadSeries:
         period: str | None = None,
         key: Ed25519PrivateKey | None = None,
         again: bool = False,
+        recluster: bool = False,
     ) -> Path:
         """Release the next period from the profiles of its customers; return its bundle.
 
@@ -183,6 +233,9 @@ class LoadSeries:
         again : bool
             After a crash: states that nothing of the period that was begun was seen or copied. Its
             noise is drawn again.
+        recluster : bool
+            Find the segments anew in this period: a public decision, at the price of
+            `segment_prices`. Clusters get new numbers.
         """
         self._check_open()
         if profiles.grid.split is not Split.DAY or profiles.grid.closing_midnight:
@@ -206,6 +259,7 @@ class LoadSeries:
                     past=past,
                     period=place,
                     state=pending,
+                    recluster=recluster,
                 )
             except WattveilError:  # the rows or the state were refused: no draw was returned
                 folder.withdraw()
@@ -242,21 +296,27 @@ class LoadSeries:
                         keep(without_records(block, names))
             pending.commit(manifest_sha256=folder.head.manifest_sha256)
 
-    def close(self, reason: str) -> None:
+    def close(self, reason: str, *, key: Ed25519PrivateKey | None = None) -> None:
         """End the series and delete its private state; it can never be continued.
 
         It needs neither the state nor the secrets: this is the way out when they are lost. Secrets
         in another folder than the named one stay, and must be deleted by hand.
         """
         self._check_open()
-        record = {"series": self.series_id, "reason": reason, "periods": len(self.bundles)}
+        record: dict[str, object] = {
+            "series": self.series_id,
+            "reason": reason,
+            "periods": len(self.bundles),
+        }
+        if key is not None:
+            record["signature"] = sign(record, key)
         (self.folder / CLOSED).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
         shutil.rmtree(self.folder / "private", ignore_errors=True)
         shutil.rmtree(self.secrets, ignore_errors=True)
 
     def verify(self, *, trusted: Ed25519PublicKey | None = None) -> VerificationReport:
-        """Check all bundles of the series, without the data."""
-        return verify_chain(self.bundles, trusted=trusted)
+        """Check all bundles of the series and its closing statement, without the data."""
+        return verify_chain(self.bundles, trusted=trusted, closing=self.folder / CLOSED)
 
     def _check_open(self) -> None:
         if self.closed is not None:

@@ -23,6 +23,7 @@ from wattveil.bundle.keys import canonical, sign
 from wattveil.bundle.series_report import series_report
 from wattveil.bundle.series_request import SeriesRequest
 from wattveil.bundle.series_result import SeriesResult, raw_tables, read_period
+from wattveil.bundle.series_segments import FOUND_RAW, STEP_RAW, found_labels
 from wattveil.declaration import to_plain
 from wattveil.errors import InvalidFileError
 from wattveil.privacy.accounting import Composition
@@ -35,7 +36,6 @@ MANIFEST = "manifest.json"
 REPORT = "report.html"
 PROOF = "docs/proofs/series.md"
 FIRST_PROOF = "docs/proofs/gaussian-sum.md"
-RESULTS = ("load", "customers", "trends")
 RAW = ("sums", "counts")
 FIRST_RAW = ("first_means", "first_groups", "first_lengths")
 
@@ -43,6 +43,7 @@ _UNPROTECTED = (
     "Horizon, calendar, groups, counted properties and the budget: chosen without the data.",
     "Which group a customer is in, if groups are used.",
     "Which periods were released or skipped, by decisions that may not depend on the data.",
+    "In which periods segments were found anew, by decisions that may not depend on the data.",
 )
 _LIMITS = (
     "Losses of other releases about the same people add up to the guarantee of this series.",
@@ -73,6 +74,7 @@ def build_manifest(
         "periods": design.horizon,
         "label": request.label(last.period),
         "skipped": [request.label(place) for place in skipped],
+        "segments_found_in": found_labels(request, released),
         "previous_sha256": previous,
         "request": to_plain(request),
         "request_sha256": request.sha256,
@@ -131,9 +133,9 @@ def bundle_files(
 ) -> dict[str, bytes]:
     """Return tables and report of a period, by path."""
     result = SeriesResult(request=request, released=released)
-    tables = {name: result.to_arrow(name) for name in RESULTS} | raw_tables(released)
+    tables = {name: result.to_arrow(name) for name in result.tables} | raw_tables(released)
     found = {f"tables/{name}.parquet": _parquet(table) for name, table in tables.items()}
-    found |= {f"tables/{name}.csv": _csv(tables[name]) for name in RESULTS}
+    found |= {f"tables/{name}.csv": _csv(tables[name]) for name in result.tables}
     found[REPORT] = series_report(manifest, result).encode()
     return found
 
@@ -195,6 +197,9 @@ def read_chain(bundles: Sequence[Path]) -> tuple[list[Manifest], ReleasedSeries 
             request = SeriesRequest.parse(manifest["request"])
             released = ReleasedSeries(design=request.design)
         names = RAW if released.periods else (*RAW, *FIRST_RAW)
+        if released.design.n_segments:
+            found = manifest["label"] in manifest["segments_found_in"]
+            names = (*names, *(FOUND_RAW if found else STEP_RAW))
         tables = {name: read_table(bundle, name) for name in names}
         period, spends = manifest["period"] - 1, spends_of(manifest)
         released = read_period(released, tables, period=period, spends=spends)

@@ -1,6 +1,6 @@
 """Report of a series: small multiples over time, trends with bands, and what is left."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,12 @@ _MEAN = (
 _DAY = (
     "Mean day of the newest period and, thin, of the same period a year before where there is one."
 )
+
+_SHAPE = (
+    "Daily shape of the cluster in the newest period, at unit L2 norm, with standard errors × 1.96,"
+    " and, dashed, as it was found."
+)
+_SIZE = "Customers nearest to the published centroid, with 95 % bands; earlier periods are revised."
 
 
 def series_report(manifest: Mapping[str, Any], result: SeriesResult) -> str:
@@ -38,6 +44,9 @@ def series_report(manifest: Mapping[str, Any], result: SeriesResult) -> str:
         counts=[*_counts(result)],
         trends=_trend_table(result),
         has_trend=result.has_trend,
+        shapes=[*_shapes(result)] if result.released.design.n_segments else [],
+        sizes=[*_sizes(result)] if result.released.design.n_segments else [],
+        drift=_drift_table(result) if result.released.design.n_segments else None,
         per_year=result.released.design.periods_per_year,
     )
 
@@ -47,7 +56,7 @@ def _levels(result: SeriesResult) -> Iterator[ReportFigure]:
     mean = result.load_kw.mean(axis=2)
     std = np.sqrt(np.square(result.std_kw).mean(axis=2))
     for place, group in enumerate(result.released.design.groups):
-        yield _over_periods(result, str(group), mean[place], std[place], place, "kW", _MEAN)
+        yield _over_periods(result.periods, str(group), mean[place], std[place], place, "kW", _MEAN)
 
 
 def _counts(result: SeriesResult) -> Iterator[ReportFigure]:
@@ -57,11 +66,11 @@ def _counts(result: SeriesResult) -> Iterator[ReportFigure]:
         for place, group in enumerate(result.released.design.groups):
             title = f"{group}: {name}"
             caption = "Numbers of customers with 95 % bands."
-            yield _over_periods(result, title, mean[place], std[place], place, "", caption)
+            yield _over_periods(result.periods, title, mean[place], std[place], place, "", caption)
 
 
 def _over_periods(  # noqa: PLR0917 - one chart
-    result: SeriesResult,
+    periods: Sequence[str],
     title: str,
     mean: Any,  # noqa: ANN401 - arrays
     std: Any,  # noqa: ANN401 - arrays
@@ -78,7 +87,7 @@ def _over_periods(  # noqa: PLR0917 - one chart
     step = max(mean.size // 4, 1)
     figure.update_xaxes(
         tickvals=along[::step],
-        ticktext=list(result.periods[::step]),
+        ticktext=list(periods[::step]),
         range=[-0.2, max(mean.size - 1, 1) + 0.2],
     )
     figure.update_yaxes(title_text=unit)
@@ -106,6 +115,44 @@ def _days(result: SeriesResult) -> Iterator[ReportFigure]:
         figure.update_yaxes(title_text="kW")
         figure.update_xaxes(title_text="slot of the day")
         yield ReportFigure(str(group), figure, _DAY)
+
+
+def _shapes(result: SeriesResult) -> Iterator[ReportFigure]:
+    """Yield the shape of each cluster in the newest period, and as it was found."""
+    found = result.segments
+    for place, (curves, errors) in enumerate(
+        zip(found.centroids, found.centroids_std, strict=True)
+    ):
+        figure = new_figure(height=180, legend=False)
+        along, style = list(range(curves.shape[1])), {"color": colour(place)}
+        low, high = (curves[-1] + sign * TWO_SIDED_95 * errors[-1] for sign in (-1.0, 1.0))
+        add_band(figure, along, low, high, colour=colour(place))
+        figure.add_scatter(x=along, y=curves[-1], mode="lines", line=style, name="newest")
+        if len(curves) > 1:
+            thin = {**style, "dash": "dash", "width": 1}
+            figure.add_scatter(x=along, y=curves[0], mode="lines", line=thin, name="as found")
+        figure.update_xaxes(title_text="slot of the day")
+        yield ReportFigure(f"cluster {place}", figure, _SHAPE)
+
+
+def _sizes(result: SeriesResult) -> Iterator[ReportFigure]:
+    """Yield the number of customers of each cluster over periods."""
+    found = result.segments
+    for place, (mean, std) in enumerate(zip(*found.sizes, strict=True)):
+        title = f"cluster {place}: customers"
+        yield _over_periods(found.periods, title, mean, std, place, "", _SIZE)
+
+
+def _drift_table(result: SeriesResult) -> PageTable:
+    """Return size and drift of each cluster in the newest period."""
+    found = result.segments
+    mean, std = (part[:, -1] for part in found.sizes)
+    rows = [
+        (f"cluster {place}", f"{mean[place]:.0f} ± {TWO_SIDED_95 * std[place]:.0f}", f"{drift:.2f}")
+        for place, drift in enumerate(found.drift[:, -1])
+    ]
+    head = ("", "customers", "distance from the shape that was found, in radii")
+    return PageTable("", head, rows, text_columns=(0, 1))
 
 
 def _trend_table(result: SeriesResult) -> PageTable:

@@ -15,7 +15,7 @@ from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import global_guarantee
 from wattveil.products.public_estimate import rounded_customers, rounded_kw
 from wattveil.products.request import Delta, Epsilon, GroupName, Line
-from wattveil.release.load_series import MAX_PROPERTIES, SeriesDesign
+from wattveil.release.load_series import MAX_PROPERTIES, MAX_SEGMENTS, SeriesDesign
 
 _PROPERTY = re.compile(r"[^=]+=.+")
 _GROUPS = CommandLine(group="Groups and counts")
@@ -74,10 +74,14 @@ class SeriesRequest(Declaration):
         _GROUPS,
     ] = ()
     """Properties, as attribute=value, whose customers are counted by group in every period."""
+    segments: Annotated[int, Field(ge=0, le=MAX_SEGMENTS), _GROUPS] = 0
+    """Number of clusters of daily shapes that are found in the first period and followed in all
+    others; 0 publishes none."""
     customers: Annotated[
         int, Field(ge=1, le=10**12), AfterValidator(rounded_customers), _ESTIMATES
     ] = 1000
-    """Public estimate of the number of customers, for the plan; it is rounded."""
+    """Public estimate of the number of customers, for the plan and the budget of segments; it is
+    rounded."""
     typical_kw: Annotated[float, Field(gt=0.0, le=1e6), AfterValidator(rounded_kw), _ESTIMATES] = (
         0.5
     )
@@ -112,6 +116,8 @@ class SeriesRequest(Declaration):
             guarantee=global_guarantee(epsilon=self.epsilon, delta=self.delta),
             levels={} if self.by is None else {self.by: self.levels},
             properties=tuple((attribute, value) for attribute, _, value in pairs),
+            n_segments=self.segments,
+            customers=self.customers,
         )
 
     @property

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from wattveil.arrays import Floats
 from wattveil.bundle.series_request import SeriesRequest
+from wattveil.bundle.series_segments import SegmentsOverTime, raw_segments, read_segments
 from wattveil.numerics.series.smoothing import FirstEstimate, Trend, levels, period_means, trend
 from wattveil.numerics.series.strategy import has_trend
 from wattveil.privacy.guarantee import Guarantee, Spend
@@ -71,6 +72,11 @@ class SeriesResult(Result):
         found = self.released.counts(name)
         return found.mean, found.std
 
+    @cached_property
+    def segments(self) -> SegmentsOverTime:
+        """Clusters of daily shapes since they were found last, if the series has any."""
+        return SegmentsOverTime(request=self.request, released=self.released)
+
     @property
     def has_trend(self) -> bool:
         """Whether there are two years of periods."""
@@ -105,7 +111,14 @@ class SeriesResult(Result):
         }
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
-        return {"load": self._load, "customers": self._customers, "trends": self._trends}
+        found: dict[str, Callable[[], ResultTable]] = {
+            "load": self._load,
+            "customers": self._customers,
+            "trends": self._trends,
+        }
+        if self.released.design.n_segments:
+            found |= self.segments._result_tables()  # noqa: SLF001 - same base
+        return found
 
     def _load(self) -> ResultTable:
         groups = self.released.design.groups
@@ -186,6 +199,8 @@ def raw_tables(released: ReleasedSeries) -> dict[str, pa.Table]:
             }
         ),
     }
+    if last.segments is not None:
+        found |= raw_segments(last.segments)
     if len(released.periods) > 1:
         return found
     estimate = first.estimate
@@ -232,6 +247,11 @@ def read_period(
         members_std={name: std[name] for name in design.counted},
         guarantee=design.guarantee,
         spends=spends,
+        segments=(
+            read_segments(tables, period=period, n_clusters=design.n_segments, std=std)
+            if design.n_segments
+            else None
+        ),
     )
     first = past.first or _read_first(past, tables, sums.shape[1], std["lengths of offsets"])
     return ReleasedSeries(design=design, first=first, periods=(*past.periods, released))

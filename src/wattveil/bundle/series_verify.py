@@ -6,6 +6,7 @@ twice, and that centres, radii and every table follow from the raw sums.
 """
 
 import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -17,7 +18,6 @@ from wattveil.arrays import Floats
 from wattveil.bundle import keys
 from wattveil.bundle.series_bundle import (
     MANIFEST,
-    RESULTS,
     Manifest,
     manifest_sha256,
     read_chain,
@@ -35,7 +35,10 @@ from wattveil.privacy.guarantee import Budget
 from wattveil.privacy.mechanisms.period_sums import MECHANISM
 from wattveil.products.findings import Finding, gathered, same_numbers
 from wattveil.release.load_series import LOAD, MEMBERS, ReleasedSeries, SeriesDesign
+from wattveil.release.segment_series import found_in
 
+CLOSED = "closed.json"
+"""Closing statement, beside the folder of periods."""
 NOT_PROVED = (
     "That the publisher ran this software unchanged, and drew the noise that is stated once.",
     "That the private state was kept from period to period, so that no allowance was used twice.",
@@ -50,10 +53,32 @@ def verify_period(bundle: Path, *, trusted: Ed25519PublicKey | None = None) -> V
 
 
 def verify_chain(
-    bundles: Sequence[Path], *, trusted: Ed25519PublicKey | None = None
+    bundles: Sequence[Path],
+    *,
+    trusted: Ed25519PublicKey | None = None,
+    closing: Path | None = None,
 ) -> VerificationReport:
-    """Check the bundles of all periods of a series."""
-    return _report(_guarded(bundles, trusted, chain=True))
+    """Check the bundles of all periods of a series, and its closing statement if there is one."""
+    found = _guarded(bundles, trusted, chain=True)
+    if closing is not None and closing.is_file():
+        found.append(_closing_finding(closing, bundles, trusted))
+    return _report(found)
+
+
+def _closing_finding(
+    closing: Path, bundles: Sequence[Path], trusted: Ed25519PublicKey | None
+) -> Finding:
+    """Check that a closing statement is of this series and of all its periods, and who signed."""
+    try:
+        record = json.loads(closing.read_text("utf-8"))
+        of_series = all(read_manifest(one)["series"] == record["series"] for one in bundles)
+        holds = of_series and record["periods"] == len(bundles)
+        seen = f"closed: {record['reason']}"
+        for finding in _signature(CLOSED, record, trusted):
+            holds, seen = holds and finding.holds, f"{seen}; {finding.seen}"
+    except (LookupError, TypeError, ValueError, WattveilError) as error:
+        holds, seen = False, str(error)[:200]
+    return Finding("closing statement", holds=holds, seen=seen)
 
 
 def _report(findings: Sequence[Finding]) -> VerificationReport:
@@ -82,7 +107,7 @@ def _period_findings(
     design, label = request.design, manifest["label"]
     wrong, seen = changed_files(bundle, manifest), f"{len(manifest['payload'])} files"
     yield gathered(f"{label}: files are those that were published", wrong, seen)
-    yield from _signature(manifest, trusted)
+    yield from _signature(label, manifest, trusted)
     place = manifest["period"] - 1
     stated = {
         "period": (request.label(place), label),
@@ -99,7 +124,7 @@ def _period_findings(
     differ = [name for name, (due, found) in stated.items() if due != found]
     yield gathered(f"{label}: statements follow from the request", differ, "all of them")
     yield gathered(f"{label}: charges", _charge_problems(design, manifest), "recomputed")
-    yield _accrued(design, manifest)
+    yield _accrued(request, manifest)
 
 
 def changed_files(bundle: Path, manifest: Manifest) -> list[str]:
@@ -120,14 +145,15 @@ def _is_listed(file: Path, entry: Manifest) -> bool:
     return bool(hashlib.sha256(file.read_bytes()).hexdigest() == entry["sha256"])
 
 
-def _signature(manifest: Manifest, trusted: Ed25519PublicKey | None) -> Iterator[Finding]:
-    signature = manifest.get("signature")
+def _signature(label: str, signed: Manifest, trusted: Ed25519PublicKey | None) -> Iterator[Finding]:
+    """Check the signature of ``signed``, if it has one or a key is trusted."""
+    signature = signed.get("signature")
     if signature is None and trusted is None:
         return
-    key = None if signature is None else keys.signer(manifest, signature)
+    key = None if signature is None else keys.signer(signed, signature)
     holds = key is not None and (trusted is None or trusted == key)
     seen = f"by key {keys.fingerprint(key)}" if key is not None else "none that is valid"
-    yield Finding(f"{manifest['label']}: signature", holds=holds, seen=seen)
+    yield Finding(f"{label}: signature", holds=holds, seen=seen)
 
 
 def _charge_problems(design: SeriesDesign, manifest: Manifest) -> Iterator[str]:
@@ -137,6 +163,14 @@ def _charge_problems(design: SeriesDesign, manifest: Manifest) -> Iterator[str]:
     if {*own} != {LOAD, *design.counted}:
         yield "other sums than the request has"
         return
+    for spend in spends_of(manifest):
+        # sigma^2 >= D^2 / (2 rho), in steps
+        least = Fraction(spend.drawn["squared"]) * RHO_UNITS
+        if (
+            spend.tag not in own
+            and 2 * Fraction(spend.drawn["scale"]) ** 2 * spend.rho_units < least
+        ):
+            yield f"{spend.tag}: less noise than its charge requires"
     for name, spend in own.items():
         query = design.query(name, place, released=())
         scale = Fraction(spend.drawn["scale"])
@@ -147,12 +181,13 @@ def _charge_problems(design: SeriesDesign, manifest: Manifest) -> Iterator[str]:
             yield f"{name}: more than has accrued"
 
 
-def _accrued(design: SeriesDesign, manifest: Manifest) -> Finding:
+def _accrued(request: SeriesRequest, manifest: Manifest) -> Finding:
     """Check the cost so far against the allowances, and the total against the guarantee."""
+    design = request.design
     accrued, place = manifest["accrued"], manifest["period"] - 1
     units, whole = int(accrued["rho_units"]), int(accrued["of_rho_units"])
     guarantee = design.guarantee
-    due = design.accrued_units(place)
+    due = design.accrued_units(place, _found_in(request, manifest))
     grant = Budget(guarantee).rho_units
     so_far = Composition(rho_units=units).epsilon(guarantee.delta)
     holds = (
@@ -162,6 +197,11 @@ def _accrued(design: SeriesDesign, manifest: Manifest) -> Finding:
     )
     seen = f"epsilon {accrued['epsilon']} of {guarantee.epsilon}"
     return Finding(f"{manifest['label']}: cost accrued so far", holds=holds, seen=seen)
+
+
+def _found_in(request: SeriesRequest, manifest: Manifest) -> tuple[int, ...]:
+    """Return the periods in which segments were found, as a manifest states them."""
+    return tuple(request.period_of(label) for label in manifest["segments_found_in"])
 
 
 def _chain_findings(bundles: Sequence[Path]) -> Iterator[Finding]:
@@ -179,10 +219,16 @@ def _chain_findings(bundles: Sequence[Path]) -> Iterator[Finding]:
             problems.append(f"{manifest['label']} is of another series")
         before = manifest_sha256(manifest)
     labels = [manifest["label"] for manifest in manifests]
+    for manifest in manifests:
+        begun = [one for one in manifests[-1]["segments_found_in"] if one <= manifest["label"]]
+        if manifest["segments_found_in"] != begun:
+            problems.append(
+                f"{manifest['label']} states other periods in which segments were found"
+            )
     problems += [f"{label} is there twice" for label in {*labels} if labels.count(label) > 1]
     yield gathered("each period names the one before it", problems, f"{len(labels)} periods")
     spent = sum(spend.rho_units for spend in released.spends)
-    due = released.design.accrued_units(released.released[-1])
+    due = released.design.accrued_units(released.released[-1], found_in(released.segments))
     yield Finding("charges of all periods", holds=spent == due, seen=f"{spent} units of rho")
     yield gathered("centres and tables follow", _table_problems(bundles, released), "recomputed")
 
@@ -203,7 +249,7 @@ def _table_problems(bundles: Sequence[Path], released: ReleasedSeries) -> Iterat
         bundle = by_period[one.period]
         request = SeriesRequest.parse(read_manifest(bundle)["request"])
         result = SeriesResult(request=request, released=until)
-        for name in RESULTS:
+        for name in result.tables:
             found, expected = read_table(bundle, name), result.to_arrow(name)
             if found.column_names != expected.column_names or not all(
                 _same(found[column].to_numpy(), expected[column].to_numpy())

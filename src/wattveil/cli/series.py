@@ -10,15 +10,16 @@ from rich.console import Console
 from rich.table import Table
 
 from wattveil.bundle import keys
-from wattveil.bundle.published_series import LoadSeries, SeriesPlan
+from wattveil.bundle.published_series import LoadSeries, SegmentPrices, SeriesPlan
 from wattveil.bundle.series_request import SeriesRequest
 from wattveil.bundle.series_result import SeriesResult
-from wattveil.bundle.series_verify import verify_chain
+from wattveil.bundle.series_verify import CLOSED, verify_chain
 from wattveil.cli.bundles import show_report
 from wattveil.cli.model_options import model_options
 from wattveil.cli.option_groups import EXECUTION
 from wattveil.errors import InvalidParameterError
 from wattveil.profiles import Profiles
+from wattveil.release.segment_series import found_in
 from wattveil.terminal import plain, refusals, working
 from wattveil.web.charts import TWO_SIDED_95
 
@@ -86,11 +87,15 @@ def plan(
 ) -> None:
     """Show the expected error and the smallest change that could be seen; nothing is spent."""
     with refusals(context):
-        found = LoadSeries(folder).plan(*(group_customers or ()))
+        series = LoadSeries(folder)
+        found = series.plan(*(group_customers or ()))
+        prices = series.segment_prices() if series.request.segments else None
     if as_json:
         typer.echo(json.dumps(found.to_arrow().to_pylist()))
-    else:
-        _show_plan(Console(), found)
+        return
+    _show_plan(Console(), found)
+    if prices is not None:
+        _show_prices(Console(), prices)
 
 
 def add(
@@ -119,6 +124,14 @@ def add(
             " copied.",
         ),
     ] = False,
+    recluster: Annotated[
+        bool,
+        typer.Option(
+            "--recluster",
+            help="Find the segments anew in this period: a public decision, priced by"
+            " `wattveil series plan`.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Release the next period: one bundle, whose privacy cost the series has reserved."""
@@ -128,14 +141,22 @@ def add(
         signing = None if key is None else keys.read_key(key)
         started("reading the profiles")
         customers = Profiles.read_parquet(profiles)
+        _check_attributes(series.request.design.attributes, customers)
         started("releasing the period")
-        bundle = series.add(customers, period=period, key=signing, again=again)
+        bundle = series.add(customers, period=period, key=signing, again=again, recluster=recluster)
         result = series.result()
     if as_json:
         typer.echo(json.dumps({"bundle": str(bundle), "period": result.periods[-1]}))
     else:
         _show_result(Console(), result)
         Console().print(f"Published: {plain(str(bundle))}")
+
+
+def _check_attributes(needed: tuple[str, ...], customers: Profiles) -> None:
+    """Refuse profiles without the attributes of the groups, before the series is opened."""
+    if missing := [name for name in needed if name not in customers.attributes]:
+        rule = f"profiles that have the attribute {missing[0]} (`wattveil profiles --attributes`)"
+        raise InvalidParameterError("profiles", rule, [*customers.attributes])
 
 
 def show(context: typer.Context, folder: Folder, *, as_json: AsJson = False) -> None:
@@ -175,6 +196,9 @@ def close(
     reason: Annotated[str, typer.Option(help="Public reason.")],
     yes: Annotated[bool, typer.Option("--yes", help="Skip the confirmation prompt.")] = False,
     secrets: Secrets = None,
+    key: Annotated[
+        Path | None, typer.Option(help="Private key to sign the statement with.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """End the series and delete its private state and secrets; it can never be continued."""
@@ -182,8 +206,27 @@ def close(
         series = LoadSeries(folder, secrets=secrets)
         if not yes:
             typer.confirm("Delete the private state for ever?", abort=True)
-        series.close(reason)
-    typer.echo(json.dumps({"closed": reason}) if as_json else f"Closed: {plain(reason)}")
+        private = [path for path in (series.folder / "private", series.secrets) if path.exists()]
+        series.close(reason, key=None if key is None else keys.read_key(key))
+    deleted = [str(path) for path in private if not path.exists()]
+    if as_json:
+        typer.echo(json.dumps({"closed": reason, "deleted": deleted}))
+        return
+    console = Console(soft_wrap=True)
+    console.print(f"Closed: {plain(reason)}", highlight=False)
+    if deleted:
+        console.print(f"Deleted: {plain(', '.join(deleted))}.", highlight=False)
+    if str(series.secrets) not in deleted:
+        console.print(
+            f"[yellow]No secrets were deleted:[/] {plain(str(series.secrets))} is not there."
+            " Delete the folder that you named with --secrets.",
+            highlight=False,
+        )
+    console.print(
+        "Delete your copies and backups of these folders as well: they contain private data. The"
+        f" bundles in {plain(str(series.folder / 'periods'))} are public and stay.",
+        highlight=False,
+    )
 
 
 def verify(
@@ -203,7 +246,9 @@ def verify(
             raise InvalidParameterError("bundles", "a folder of bundles", str(bundles))
         started("verifying")
         report = verify_chain(
-            sorted(path for path in within.iterdir() if path.is_dir()), trusted=trusted
+            sorted(path for path in within.iterdir() if path.is_dir()),
+            trusted=trusted,
+            closing=bundles / CLOSED,
         )
     if as_json:
         typer.echo(json.dumps(report.to_json(), indent=2))
@@ -214,12 +259,40 @@ def verify(
 
 
 def _show_plan(console: Console, found: SeriesPlan) -> None:
-    head = ("customers of a group", "error of its mean day", "smallest visible change")
+    head = ("customers of a group", "standard error of an hour", "smallest visible change")
     table = Table(*head, title="Expected, from public numbers", title_justify="left")
     for row in found.to_arrow().to_pylist():
         slope = row["visible_kw_per_year"]
         seen = f"{slope:.4f} kW per year" if math.isfinite(slope) else "no trend below two years"
         table.add_row(f"{row['customers']:,}", f"{100.0 * row['level_error']:.1f} %", seen)
+    console.print(table)
+    console.print(
+        "The error is that of one hour of the group's mean day in the last period, in % of the"
+        f" typical load (--typical-kw). After ±, `wattveil series add` prints {TWO_SIDED_95:.2f}"
+        " such errors, in kW, of the period that is added.",
+        highlight=False,
+    )
+
+
+def _show_prices(console: Console, found: SegmentPrices) -> None:
+    head = ("decision", "cost of the period", "left after it", "refining steps later")
+    table = Table(*head, title=f"Segments, {found.period}", title_justify="left")
+    for row in found.to_arrow().to_pylist():
+        steps = str(row["steps"]) if row["steps"] else "none: clusters are kept"
+        table.add_row(
+            row["decision"], f"{100.0 * row['share']:.1f} %", f"{100.0 * row['left']:.1f} %", steps
+        )
+    console.print(table)
+
+
+def _show_segments(console: Console, result: SeriesResult) -> None:
+    found = result.segments
+    table = Table("cluster", "customers", "drift in radii", title_justify="left")
+    table.title = f"Segments, found in {found.found_in}"
+    mean, std = (part[:, -1] for part in found.sizes)
+    for place, drift in enumerate(found.drift[:, -1]):
+        size = f"{mean[place]:.0f} ± {TWO_SIDED_95 * std[place]:.0f}"
+        table.add_row(str(place), size, f"{drift:.2f}")
     console.print(table)
 
 
@@ -228,6 +301,9 @@ def _show_result(console: Console, result: SeriesResult) -> None:
     label = result.periods[-1]
     table = Table("group", "mean load", "customers", "change per year", title_justify="left")
     table.title = f"{label}, period {len(result.periods)} of {design.horizon}"
+    table.caption = (
+        "± is 95 % (1.96 standard errors); for the mean load, that of one hour of the mean day"
+    )
     mean, std = result.load_kw[:, -1].mean(axis=1), result.std_kw[:, -1]
     customers, errors = result.customers()
     trends = result.trends().get("mean")
@@ -239,5 +315,8 @@ def _show_result(console: Console, result: SeriesResult) -> None:
         number = f"{customers[place, -1]:.0f} ± {TWO_SIDED_95 * errors[place, -1]:.0f}"
         table.add_row(plain(str(group)), f"{mean[place]:.3f} ± {error:.3f} kW", number, change)
     console.print(table)
-    left = 1.0 - design.accrued_units(result.released.released[-1]) / sum(design.rho_units.values())
+    if design.n_segments:
+        _show_segments(console, result)
+    spent = design.accrued_units(result.released.released[-1], found_in(result.released.segments))
+    left = 1.0 - spent / sum(design.rho_units.values())
     console.print(f"Left for later periods: {100.0 * left:.0f} % of the privacy cost (rho).")

@@ -1,5 +1,7 @@
 """The command `serve`: start the server."""
 
+import difflib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -90,9 +92,11 @@ def serve(
     """
     console = Console(soft_wrap=True)
     with ledger_refusals(context):
-        from wattveil.server.run import run  # noqa: PLC0415 - needs the extra
+        _check_variables(context)
+        from wattveil.server.observe.lifecycle_logs import logged_stop  # noqa: PLC0415 - the extra
+        from wattveil.server.run import run  # noqa: PLC0415
 
-        run(
+        logged_stop(data)(run)(
             data,
             database,
             host=host,
@@ -112,6 +116,18 @@ def serve(
                 analyst_groups=oidc_analyst_group or [],
             ),
         )
+
+
+def _check_variables(context: typer.Context) -> None:
+    """Refuse a variable that sets no option: it may be a misspelled protection of the server."""
+    prefix = f"{VARIABLES['serve']}_"
+    known = [f"{prefix}{one.name.upper()}" for one in context.command.params if one.name != "help"]
+    for name in sorted(os.environ):
+        if name.startswith(prefix) and name not in known:
+            rule = "unset: `wattveil serve` has no option of this name"
+            if near := difflib.get_close_matches(name, known, n=1):
+                rule += f"; did you mean {near[0]}"
+            raise InvalidParameterError(name, rule, None)
 
 
 def _openid(

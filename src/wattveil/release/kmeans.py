@@ -12,6 +12,7 @@ The constants that were chosen by measurement are in `numerics.kmeans.kmeans_tun
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from typing import Literal, Self
 
@@ -27,9 +28,8 @@ from wattveil.engines.local import Load, Values, as_rows, estimator_rows, load_r
 from wattveil.errors import InvalidParameterError
 from wattveil.numerics.kmeans import codebooks, kmeans_tuning
 from wattveil.numerics.kmeans import kmeans_stages as stages
-from wattveil.numerics.kmeans.band_calibration import band_factors
 from wattveil.numerics.kmeans.cluster_merge import local_optima, select_merge
-from wattveil.numerics.kmeans.rough_coordinates import dropped_variance, pool_rough
+from wattveil.numerics.kmeans.rough_coordinates import curves_of, pool_rough
 from wattveil.numerics.load_basis import checked_library, row_basis, tiled_library, whole_days
 from wattveil.numerics.segment_support import segment_support
 from wattveil.numerics.size_distribution import (
@@ -249,22 +249,32 @@ class PrivateKMeans(PrivateEstimator, ClusterMixin, BaseEstimator):  # type: ign
             normalise=self.normalise,
             longest=self._longest(n_slots),
         )
-        self._find_clusters(queries, budget, share=share, basis=basis, n_days=n_days)
+        units = budget.share(share)
+        cells, sizes = self._find_clusters(
+            queries, budget, granted=units, basis=basis, n_days=n_days
+        )
+        self._set_released(cells, sizes, basis)
 
     def _find_clusters(
-        self, queries: KMeansQueries, budget: Budget, *, share: float, basis: Floats, n_days: int
-    ) -> None:
-        """Find the clusters: post-processing, except for what ``queries`` release and charge."""
+        self, queries: KMeansQueries, budget: Budget, *, granted: int, basis: Floats, n_days: int
+    ) -> tuple[stages.Cells, SizeLevels]:
+        """Find the clusters: post-processing, except for what ``queries`` release and charge.
+
+        ``granted`` units are used, to the last one, of what is left of the budget.
+        """
         n_slots = basis.shape[1]
         library = checked_library(self.public_library, n_slots)
-        granted = budget.share(share)
+        begun = budget.remaining_rho_units
 
         def left() -> int:
-            return granted - (budget.rho_units - budget.remaining_rho_units)
+            return granted - (begun - budget.remaining_rho_units)
+
+        def part(fraction: float) -> int:
+            return int(Fraction(fraction) * granted)
 
         # 1. Number of customers n, and from the signal n mu the tuning of all later stages.
         mu = math.sqrt(2.0 * granted / accounting.RHO_UNITS)
-        units = budget.share(share * kmeans_tuning.COUNT_SHARE)
+        units = part(kmeans_tuning.COUNT_SHARE)
         counted, customers_std = queries.customers(rho_units=units)
         customers = max(counted, 1.0)  # a noisy count may be negative
         signal = customers * mu
@@ -304,7 +314,7 @@ class PrivateKMeans(PrivateEstimator, ClusterMixin, BaseEstimator):  # type: ign
             cells = stages.as_only_cluster(mean, size=size)
         else:
             # 4. Coarse stage on the codebook, then one of its merges to K clusters.
-            rest = share * (1.0 - mean_share)
+            rest = 1.0 - mean_share
             if mean is None or is_wide:
                 codebook = codebooks.make_codebook(shapes, sizes, tuning)
                 if is_wide and tuning.pools_rough:
@@ -312,13 +322,13 @@ class PrivateKMeans(PrivateEstimator, ClusterMixin, BaseEstimator):  # type: ign
             else:
                 centred = codebooks.shape_codebook if self.normalise else codebooks.load_codebook
                 codebook = centred(shapes, mean, sizes, self.n_clusters)
-            units = budget.share(rest * kmeans_tuning.COARSE_SHARE)
+            units = part(rest * kmeans_tuning.COARSE_SHARE)
             coarse = stages.coarse_stage(
                 queries.step, codebook.cells, colour=colour, tuning=tuning, units=units
             )
             merges = local_optima(codebook.confirmed(coarse), self.n_clusters - has_mean)
             # Without a unit there would be no noise scale.
-            units = max(budget.share(rest * kmeans_tuning.SELECTION_SHARE), 1)
+            units = max(part(rest * kmeans_tuning.SELECTION_SHARE), 1)
             std = math.sqrt(accounting.RHO_UNITS / (2.0 * units))
             merge = select_merge(merges, std=std, query=partial(queries.costs, rho_units=units))
             cells = merge.clusters(median_size=size, customers=0.5 * (customers + sizes.total))
@@ -334,7 +344,7 @@ class PrivateKMeans(PrivateEstimator, ClusterMixin, BaseEstimator):  # type: ign
         cells = stages.finish_clusters(
             cells, is_shape=self.normalise, has_population_mean=has_mean, std=customers_std
         )
-        self._set_released(cells, sizes, basis)
+        return cells, sizes
 
     def _sizes(
         self, queries: KMeansQueries, granted: int, *, n_slots: int, customers: float, mu: float
@@ -350,17 +360,9 @@ class PrivateKMeans(PrivateEstimator, ClusterMixin, BaseEstimator):  # type: ign
         return size_levels(counts, edges, std=std, mu=mu)
 
     def _set_released(self, cells: stages.Cells, sizes: SizeLevels, basis: Floats) -> None:
-        """Turn cells into centroids in kW with standard errors.
-
-        ``basis`` has a curve for every slot; the release used the first ones.
-        """
-        n_slots, used = len(basis), cells.centres.shape[1]
-        dropped = dropped_variance(cells, n_slots, is_shape=self.normalise)
-        centres, counts = cells.centres @ basis[:used], np.maximum(cells.counts, 0.0)
-        counts_std = np.sqrt(cells.counts_variance)
-        variance = np.hstack([cells.variance, dropped])
-        factors = band_factors(counts, counts_std, is_shape=self.normalise)
-        std = factors[:, None] * np.sqrt(variance @ np.square(basis))
+        """Turn cells into centroids in kW with standard errors."""
+        centres, std = curves_of(cells, basis, is_shape=self.normalise)
+        counts, counts_std = np.maximum(cells.counts, 0.0), np.sqrt(cells.counts_variance)
         support = segment_support(centres, std, counts, counts_std)
         order = np.lexsort((-counts, ~support.supported))  # supported first, then by size
         self.cluster_centers_, self.cluster_centers_std_ = centres[order], std[order]

@@ -4,10 +4,11 @@ A series has one budget for all its periods. Period 1 also releases a first esti
 mean, and a histogram of how far customers are from it, which fix the radii of the series. In every
 period the sums of the customers' offsets from a predicted centre are released, and the numbers of
 members by group; each customer has one allowance for all periods
-(`privacy.mechanisms.period_sums`). `release_load_period` is the only function here that receives
-private rows.
+(`privacy.mechanisms.period_sums`). On request a part of the budget is for segments
+(`segment_series`). `release_load_period` is the only function here that receives private rows.
 """
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -22,7 +23,7 @@ from wattveil.engines.local import Load, Values, load_rows, value_rows
 from wattveil.engines.series_rows import LocalPeriodRows, PeriodState
 from wattveil.errors import InvalidParameterError
 from wattveil.numerics.groups.group_sizes import ALL_CUSTOMERS
-from wattveil.numerics.load_basis import Calendar
+from wattveil.numerics.load_basis import Calendar, row_basis
 from wattveil.numerics.series.centres import LENGTH_EDGES, SeriesRadii, choose_radii
 from wattveil.numerics.series.period_filter import Posterior
 from wattveil.numerics.series.smoothing import (
@@ -42,15 +43,18 @@ from wattveil.privacy.mechanisms.contributions import UNIT, Query
 from wattveil.privacy.mechanisms.gaussian import Noisy, PrivateTable
 from wattveil.privacy.mechanisms.period_sums import PeriodQuery, PrivatePeriod
 from wattveil.release.group_load import means_within
-from wattveil.release.queries import GroupLoadQueries
+from wattveil.release.queries import GroupLoadQueries, KMeansQueries
 from wattveil.release.rows import series_features
+from wattveil.release.segment_series import SegmentDesign, SegmentPeriod, release_segments
 
 FIRST_SHARE, LENGTHS_SHARE = 0.15, 0.02
 """Of the whole budget: for the first estimate of the means, and for the lengths of offsets."""
 MEMBERS_SHARE, PROPERTY_SHARE = 0.06, 0.10
 """Of the rest: for numbers of customers, and for each property; what is left is for the load."""
-MAX_PROPERTIES = 5
-LOAD, MEMBERS = "load", "customers"
+SEGMENTS_SHARE = 0.4
+"""Of the rest, for segments if there are any."""
+MAX_PROPERTIES, MAX_SEGMENTS = 5, 20
+LOAD, MEMBERS, SEGMENTS = "load", "customers", "segments"
 _LIMITS = (None, None, (0.04, 40.0))
 _SMALLEST_KW = 0.05
 
@@ -66,10 +70,15 @@ class SeriesDesign:
     """Groups: name and public levels of at most one attribute; none for all customers."""
     properties: tuple[tuple[str, Hashable], ...] = ()
     """Attribute and value of each property whose customers are counted by group."""
+    n_segments: int = 0
+    """Clusters of daily shapes that are found and followed; 0 for none."""
+    customers: int = 1000
+    """Public estimate, by which the budget of the segments is divided over the periods."""
 
     def __post_init__(self) -> None:
         """Check the choices."""
         checks.integer("horizon", self.horizon, minimum=2, maximum=240)
+        checks.integer("n_segments", self.n_segments, minimum=0, maximum=MAX_SEGMENTS)
         if len(self.levels) > 1:
             raise InvalidParameterError("levels", "of one attribute", tuple(self.levels))
         if len(self.properties) > MAX_PROPERTIES or len(set(self.properties)) != len(
@@ -118,21 +127,40 @@ class SeriesDesign:
         counted = {MEMBERS: int(Fraction(MEMBERS_SHARE) * left)}
         for attribute, value in self.properties:
             counted[f"{attribute}={value}"] = int(Fraction(PROPERTY_SHARE) * left)
-        sums = left - sum(counted.values())
-        return {"first": first, "lengths": lengths, LOAD: sums, **counted}
+        apart = {SEGMENTS: int(Fraction(SEGMENTS_SHARE) * left)} if self.n_segments else {}
+        sums = left - sum(counted.values()) - sum(apart.values())
+        return {"first": first, "lengths": lengths, LOAD: sums, **counted, **apart}
 
     @property
     def counted(self) -> tuple[str, ...]:
         """Names of the sums that count customers."""
-        return tuple(self.rho_units)[3:]
+        return (MEMBERS, *(f"{attribute}={value}" for attribute, value in self.properties))
+
+    @property
+    def segments(self) -> SegmentDesign | None:
+        """Design of the segments, if there are any."""
+        if not self.n_segments:
+            return None
+        return SegmentDesign(
+            n_clusters=self.n_segments,
+            customers=self.customers,
+            horizon=self.horizon,
+            periods_per_year=self.periods_per_year,
+            rho_units=self.rho_units[SEGMENTS],
+        )
 
     def strategy(self, name: str) -> Strategy:
         """Return the strategy of one kind of sums."""
         return self.loads if name == LOAD else self.members
 
-    def accrued_units(self, period: int) -> int:
-        """Return the cost of everything up to a period, in units of rho."""
+    def accrued_units(self, period: int, found_in: tuple[int, ...] = ()) -> int:
+        """Return the cost of everything up to a period, in units of rho.
+
+        ``found_in`` has the periods up to it in which segments were found.
+        """
         fixed = self.rho_units["first"] + self.rho_units["lengths"]
+        if self.segments is not None:
+            fixed += self.segments.schedule(period, found_in).accrued
         kinds = (LOAD, *self.counted)
         return fixed + sum(self.query(name, period, released=()).accrued_units() for name in kinds)
 
@@ -183,6 +211,7 @@ class LoadPeriod:
     members_std: Mapping[str, float]
     guarantee: Guarantee
     spends: tuple[Spend, ...]
+    segments: SegmentPeriod | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -259,6 +288,11 @@ class ReleasedSeries:
         width = self.periods[-1].centres.shape
         return np.ascontiguousarray(self.means(ahead=ahead).mean[:, -1].reshape(width))
 
+    @property
+    def segments(self) -> tuple[SegmentPeriod, ...]:
+        """What the periods released of the segments."""
+        return tuple(one.segments for one in self.periods if one.segments is not None)
+
     def _spread(self, values: Floats) -> Floats:
         """Return the values of each period, with zeros where a period was skipped."""
         found = np.zeros((self.mask.size, *values.shape[1:]))
@@ -280,6 +314,7 @@ def release_load_period(
     past: ReleasedSeries,
     period: int,
     state: PeriodState,
+    recluster: bool = False,
 ) -> ReleasedSeries:
     """Release one period of a series; return everything released so far, this period included.
 
@@ -297,6 +332,8 @@ def release_load_period(
         Counted from 0, later than the last released one; periods between are skipped.
     state : PeriodState
         The private state that the last released period left; it keeps the new one.
+    recluster : bool
+        Find the segments anew in this period: a public decision.
 
     Formal guarantee
     ----------------
@@ -305,17 +342,22 @@ def release_load_period(
     customer in all periods, with the guarantee of the design. Proof: docs/proofs/series.md.
     """
     design = past.design
+    if recluster and not (design.n_segments and past.periods):
+        rule = "for a series with segments, after its first period"
+        raise InvalidParameterError("recluster", rule, recluster)
     budget = Budget(design.guarantee)
     for spend in past.spends:
         budget.charge(spend)
     if missing := sorted({*design.attributes} - groups.keys()):
         raise InvalidParameterError("attributes", f"with {missing}", sorted(groups))
     columns: Any = load_rows(load_kw)
+    loads = PrivateTable(columns, budget)
     for name in design.attributes:
         columns = columns.beside(value_rows(groups[name]), field=name)
     rows = LocalPeriodRows(columns, value_rows(customer_ids), state)
     table = PrivateTable(columns, budget)
-    return _released_period(table, PrivatePeriod(rows, budget), budget, past, period)
+    found = _released_period(table, PrivatePeriod(rows, budget), budget, past, period)
+    return _with_segments(loads, budget, found, anew=recluster)
 
 
 def _released_period(
@@ -344,6 +386,27 @@ def _released_period(
         spends=budget.spends[before:],
     )
     return replace(past, first=first, periods=(*past.periods, released))
+
+
+def _with_segments(
+    table: PrivateTable[Floats], budget: Budget, released: ReleasedSeries, *, anew: bool
+) -> ReleasedSeries:
+    """Release the segments of the last period, if the design has any."""
+    design, before, last = released.design.segments, len(released.spends), released.periods[-1]
+    if design is None:
+        return released
+    basis = row_basis(table.width, 1)
+    found = release_segments(
+        KMeansQueries(table, basis=basis, normalise=True, longest=math.inf),
+        budget,
+        design,
+        released.segments,
+        n_slots=table.width,
+        period=last.period,
+        anew=anew,
+    )
+    last = replace(last, segments=found, spends=(*last.spends, *budget.spends[before:]))
+    return replace(released, periods=(*released.periods[:-1], last))
 
 
 def _period_sums(

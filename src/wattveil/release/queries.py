@@ -94,6 +94,11 @@ class KMeansQueries:
         query = Query(tag="sizes", rho_units=rho_units, n_cells=edges.size + 1)
         return self._table.release(work, query)[0]
 
+    def nearest(self, centres: Floats, *, rho_units: int, tag: str) -> Noisy:
+        """Release the number of customers nearest to each centre."""
+        query = Query(tag=tag, rho_units=rho_units, n_cells=len(centres))
+        return self._table.release(load_features.nearest_centroid.bind(centroids=centres), query)[0]
+
     def costs(self, centroids: Floats, features: Floats, *, rho_units: int) -> Floats:
         """Release the sum of the features of the customers' costs under sets of centroids."""
         query = Query(

@@ -24,6 +24,7 @@ from wattveil.server.http.connections import ServerLoop, TimeoutProtocol, raise_
 from wattveil.server.http.middleware import MAX_HEADER_BYTES
 from wattveil.server.ledger.database import database_url
 from wattveil.server.observe.json_logs import set_up_logs
+from wattveil.server.observe.lifecycle_logs import log_start
 from wattveil.server.observe.tracing import RequestTracer
 from wattveil.server.processes.server_health import WORKER, ServerHealth
 from wattveil.server.processes.supervisor import ENDINGS, Supervisor, end, process_context
@@ -81,7 +82,9 @@ def run(
         if first_admin_token is not None:
             echo(f"Token of {FIRST_ADMIN}, shown this once: {first_admin_token}")
         scheme = "http" if tls == (None, None) else "https"
-        echo(f"Serving {data} at {scheme}://{host}:{listener.getsockname()[1]}")
+        url = f"{scheme}://{host}:{listener.getsockname()[1]}"
+        echo(f"Serving {data} at {url}")
+        log_start(url, data, database)
 
     with _listening(host, port) as listener:
         if processes > 1:
@@ -184,6 +187,9 @@ def transport(tls: tuple[Path | None, Path | None], behind_proxy: str | None) ->
     if (certificate is None) != (key is None):
         rule = "given together"
         raise InvalidParameterError("tls_certificate, tls_key", rule, "one of them")
+    for option, file in (("tls_certificate", certificate), ("tls_key", key)):
+        if file is not None and not file.is_file():
+            raise InvalidParameterError(option, "a file that exists, in PEM format", str(file))
     return {
         "proxy_headers": behind_proxy is not None,
         "forwarded_allow_ips": behind_proxy,

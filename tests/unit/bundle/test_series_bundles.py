@@ -18,7 +18,7 @@ from wattveil.bundle import keys, published_series
 from wattveil.bundle.published_series import LoadSeries
 from wattveil.bundle.series_bundle import manifest_sha256, read_manifest
 from wattveil.bundle.series_request import Calendar, SeriesRequest
-from wattveil.bundle.series_verify import verify_chain, verify_period
+from wattveil.bundle.series_verify import CLOSED, verify_chain, verify_period
 from wattveil.engines.series_folder import SeriesFolder
 from wattveil.errors import InvalidFileError, InvalidParameterError, SeriesStateError
 from wattveil.profiles import Profiles, Split, TimeGrid
@@ -165,6 +165,77 @@ def test_a_changed_chain_is_rejected(copy: list[Path], name: str) -> None:
     assert not verify_chain(copy).accepted
 
 
+@pytest.fixture(scope="module")
+def segmented(tmp_path_factory: pytest.TempPathFactory) -> LoadSeries:
+    """Return a series with segments: followed, a period skipped, found anew."""
+    series = some_series(tmp_path_factory.mktemp("segmented"), segments=2, customers=200)
+    for place in (0, 1, 3, 4):
+        series.add(quarter(place), period=series.request.label(place), recluster=place == 4)
+    return series
+
+
+def test_segments_are_published_and_follow_from_raw_sums(segmented: LoadSeries) -> None:
+    """Centroids, sizes with errors, drift; the chain is accepted; earlier clusters stay."""
+    report = segmented.verify()
+    assert report.accepted, [one for one in report.findings if not one.holds]
+    found = segmented.result().segments
+    assert (found.found_in, found.periods) == ("2027-Q1", ("2027-Q1",))
+    assert read_manifest(segmented.bundles[-1])["segments_found_in"] == ["2026-Q1", "2027-Q1"]
+    before = pq.read_table(segmented.bundles[2] / "tables" / "segment_sizes.parquet").to_pylist()
+    assert {row["period"] for row in before} == {"2026-Q1", "2026-Q2", "2026-Q3", "2026-Q4"}
+    assert {row["found_in"] for row in before} == {"2026-Q1"}
+    shapes = pq.read_table(segmented.bundles[2] / "tables" / "segments.parquet").to_pylist()
+    assert {row["period"] for row in shapes} == {"2026-Q1", "2026-Q2", "2026-Q4"}
+    text = (segmented.bundles[-1] / "report.html").read_text()
+    assert "found in 2027-Q1" in text
+    assert "Drift" in text
+    prices = segmented.segment_prices()
+    assert prices.decisions == ("follow", "recluster")
+    assert prices.share[0] < prices.share[1]
+
+
+def test_a_series_without_segments_has_no_prices(tmp_path: Path) -> None:
+    """And no segments in its result."""
+    series = some_series(tmp_path, 0)
+    with pytest.raises(InvalidParameterError, match="segments"):
+        series.segment_prices()
+    with pytest.raises(InvalidParameterError, match="segments"):
+        _ = series.result().segments.found_in
+
+
+SEGMENTS_TAMPERED: dict[str, tuple[int, Callable[[Path], object]]] = {
+    "sizes": (2, lambda last: changed_table(last, "segment_nearest", "count")),
+    "a step": (2, lambda last: changed_table(last, "segment_sums", "sum")),
+    "a centroid that was found": (1, lambda last: changed_table(last, "segment_centres", "centre")),
+    "a published size": (3, lambda last: changed_table(last, "segment_sizes", "customers")),
+    "a published centroid": (3, lambda last: changed_table(last, "segments", "shape")),
+    "when they were found": (
+        4,
+        lambda last: changed_manifest(
+            last, lambda record: record.update(segments_found_in=["2026-Q2", "2027-Q1"])
+        ),
+    ),
+    "found once more": (
+        2,
+        lambda last: changed_manifest(
+            last, lambda record: record.update(segments_found_in=["2026-Q1", "2026-Q2"])
+        ),
+    ),
+}
+"""Number of periods that are verified, and what is changed in the last of them."""
+
+
+@pytest.mark.parametrize("name", SEGMENTS_TAMPERED)
+def test_changed_segments_are_rejected(segmented: LoadSeries, tmp_path: Path, name: str) -> None:
+    """Raw numbers, tables, and the periods in which clusters were found."""
+    periods, change = SEGMENTS_TAMPERED[name]
+    bundles = segmented.bundles[:periods]
+    own = [shutil.copytree(bundle, tmp_path / bundle.name) for bundle in bundles]
+    assert verify_chain(own).accepted
+    change(own[-1])
+    assert not verify_chain(own).accepted
+
+
 def test_signatures(tmp_path: Path) -> None:
     """Signed periods are accepted with their key, and refused with another one or none."""
     series = some_series(tmp_path)
@@ -173,6 +244,19 @@ def test_signatures(tmp_path: Path) -> None:
     assert series.verify(trusted=key.public_key()).accepted
     assert series.verify().accepted
     assert not series.verify(trusted=other.public_key()).accepted
+    series.close("the end", key=key)
+    assert series.verify(trusted=key.public_key()).accepted
+    path = series.folder / CLOSED
+    statement = json.loads(path.read_text())
+    for changed in ({"reason": "another"}, {"periods": 2}, {"series": "another"}):
+        path.write_text(json.dumps(statement | changed))
+        assert not series.verify(trusted=key.public_key()).accepted
+    del statement["signature"]
+    path.write_text(json.dumps(statement))
+    assert series.verify().accepted
+    assert not series.verify(trusted=key.public_key()).accepted
+    path.write_text("{}")
+    assert not series.verify().accepted
     changed_manifest(series.bundles[0], lambda record: record.pop("signature"))
     assert not series.verify(trusted=key.public_key()).accepted
 

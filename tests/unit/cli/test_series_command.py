@@ -1,6 +1,7 @@
 """The commands of `wattveil series`."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,11 @@ def test_a_series_from_beginning_to_end(place: Path) -> None:
     (series / "periods" / "001" / "report.html").write_text("other")
     run("verify", series, code=1)
     assert "Delete the private state" in run("close", series, "--reason", "the end", code=1)
-    assert run_json("close", series, "--reason", "the end", "--yes") == {"closed": "the end"}
+    closed = run_json("close", series, "--reason", "the end", "--yes")
+    assert closed == {
+        "closed": "the end",
+        "deleted": [str(series / "private"), str(series.with_name("s.secrets"))],
+    }
     assert "Closed:" in run("show", series)
     again = run("add", series, place / "1.parquet", "--period", "2026-Q4", code=2)
     assert "must be open" in again
@@ -73,6 +78,30 @@ def test_mistakes_are_explained(tmp_path: Path) -> None:
     assert not (tmp_path / "s").exists()
     assert "series init" in run("show", tmp_path, code=1)
     assert "a folder of bundles" in run("verify", tmp_path / "none", code=2)
+    run("init", tmp_path / "groups", *BUDGET, *ZONE, *GROUPS)
+    replace(quarter(0), attributes={"car": quarter(0).attributes["car"]}).write_parquet(
+        tmp_path / "0.parquet"
+    )
+    added = run("add", tmp_path / "groups", tmp_path / "0.parquet", "--period", "2026-Q1", code=2)
+    assert "PROFILES must be profiles that have the attribute class" in added
+    assert "got car" in added
     made = run_json("init", tmp_path / "s", *BUDGET, "--encrypt", "--secrets", tmp_path / "keys")
     assert made["folder"].endswith("s")
     assert (tmp_path / "keys" / "series.key").is_file()
+
+
+def test_segments_are_priced_shown_and_found_anew(tmp_path: Path) -> None:
+    """The price of both decisions is in the plan; numbers of clusters begin anew."""
+    series = tmp_path / "s"
+    run("init", series, *BUDGET, *ZONE, "--segments", 2, "--customers", 200)
+    assert "find" in run("plan", series)
+    for number, decision in enumerate([(), ("--recluster",)]):
+        quarter(number).write_parquet(tmp_path / "q.parquet")
+        label = f"2026-Q{number + 1}"
+        shown = run("add", series, tmp_path / "q.parquet", "--period", label, *decision)
+        assert f"Segments, found in {label}" in shown
+        assert "recluster" in run("plan", series)
+    found = run_json("show", series)
+    assert {row["found_in"] for row in found["segments"]} == {"2026-Q2"}
+    assert len(found["segment_sizes"]) == 2
+    assert "passed" in run("verify", series)

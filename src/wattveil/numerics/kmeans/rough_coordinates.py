@@ -20,6 +20,7 @@ import numpy as np
 
 from wattveil.arrays import Floats
 from wattveil.numerics.kmeans import kmeans_tuning
+from wattveil.numerics.kmeans.band_calibration import band_factors
 from wattveil.numerics.kmeans.kmeans_stages import Cells, Steps, observed_centres
 from wattveil.numerics.load_basis import harmonics
 
@@ -53,6 +54,20 @@ def dropped_variance(cells: Cells, n_slots: int, *, is_shape: bool) -> Floats:
     tau2, delta2 = _prior(n_slots, is_shape=is_shape)
     dropped: Floats = np.square(_lengths(cells)) * (tau2 + delta2)[cells.centres.shape[1] :]
     return dropped
+
+
+def curves_of(cells: Cells, basis: Floats, *, is_shape: bool) -> tuple[Floats, Floats]:
+    """Return the centroids (K, slots) of cells in basis coordinates, and their standard errors.
+
+    ``basis`` has a curve for every slot; the cells use the first ones.
+    """
+    n_slots, used = len(basis), cells.centres.shape[1]
+    variance = np.hstack([cells.variance, dropped_variance(cells, n_slots, is_shape=is_shape)])
+    counts, counts_std = np.maximum(cells.counts, 0.0), np.sqrt(cells.counts_variance)
+    factors = band_factors(counts, counts_std, is_shape=is_shape)
+    std: Floats = factors[:, None] * np.sqrt(variance @ np.square(basis))
+    centres: Floats = cells.centres @ basis[:used]
+    return centres, std
 
 
 def _lengths(cells: Cells) -> Floats:

@@ -27,7 +27,7 @@ _FIRST_STD = 0.3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SeriesPlan:
+class LoadPlan:
     """Expected errors of a series of load by group, for one group."""
 
     level_error: Floats
@@ -47,7 +47,7 @@ def plan_load(
     customers: float,
     typical_kw: float,
     calendar: Calendar,
-) -> SeriesPlan:
+) -> LoadPlan:
     """Return the expected errors of a group of so many customers of a typical size.
 
     ``rho`` is the budget of the sums of load over the whole horizon.
@@ -76,7 +76,7 @@ def plan_load(
         slope = slope_weights(horizon=strategy.horizon, periods_per_year=periods_per_year)
         of_clipping = float(radii.trend_clipping_kw(number)[0])
         trend = math.hypot(float(np.linalg.norm(slope @ factor)), of_clipping)
-    return SeriesPlan(
+    return LoadPlan(
         level_error=np.hypot(errors, clipping),
         trend_error_kw=trend,
         smallest_visible_kw=VISIBLE * trend,

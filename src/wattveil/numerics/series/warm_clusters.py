@@ -16,12 +16,15 @@ mu_t^2 / 2 the budget of a later period:
 * below 100 the first period gets 0.4 and each later one two steps;
 * above, the first gets 0.3 and each later one four steps.
 
+A public decision may have clusters found anew: that period gets the first share of what is left.
+
 Post-processing of released numbers; rows are reached through the queries alone.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
@@ -95,10 +98,6 @@ class WarmPlan(NamedTuple):
     signal: float
     """nu of a later period."""
 
-    def later_share(self, horizon: int) -> float:
-        """Return the share of each later period."""
-        return (1.0 - self.first_share) / max(horizon - 1, 1)
-
 
 def plan_segments(*, customers: float, rho: float, n_clusters: int, horizon: int) -> WarmPlan:
     """Return the division by a public estimate of the number of customers.
@@ -121,6 +120,42 @@ def plan_segments(*, customers: float, rho: float, n_clusters: int, horizon: int
     if weak < STRONG:
         return WarmPlan(_WEAK_FIRST, _WEAK_STEPS, weak)
     return WarmPlan(_STRONG_FIRST, _STRONG_STEPS, signal(_STRONG_FIRST))
+
+
+class Schedule(NamedTuple):
+    """Division of the budget in force in a period, and what all periods up to it may spend."""
+
+    plan: WarmPlan
+    accrued: int
+
+
+def segment_schedule(
+    *,
+    units: int,
+    unit: int,
+    customers: float,
+    n_clusters: int,
+    horizon: int,
+    found_in: Sequence[int],
+    period: int,
+) -> Schedule:
+    """Return the division of a period and the units that have accrued by it.
+
+    Clusters are found in the periods ``found_in``, counted from 0: such a period gets the first
+    share of what is left, every other one an even share of it. What accrues in a skipped period
+    is for the next one. ``units`` of ``unit`` per rho are for the whole horizon.
+    """
+    accrued, plan = 0, WarmPlan(1.0, 0, 0.0)
+    for place in range(period + 1):
+        left, periods = units - accrued, horizon - place
+        if place == 0 or place in found_in:
+            plan = plan_segments(
+                customers=customers, rho=left / unit, n_clusters=n_clusters, horizon=periods
+            )
+            accrued += int(Fraction(plan.first_share) * left)
+        else:
+            accrued += left // periods
+    return Schedule(plan, accrued)
 
 
 class SizeQuery(Protocol):
@@ -158,14 +193,16 @@ class WarmClusters:
     colour: Floats
     periods_per_year: int
     signal: float
+    places: tuple[int, ...] = ()
+    """Later periods that were released, counted from the first clusters."""
     refined: tuple[Refined, ...] = ()
-    """Of each later period; none if the first clusters are kept."""
+    """Of each of them; none if the first clusters are kept."""
     counted: tuple[Counted, ...] = ()
 
     @property
     def periods(self) -> int:
-        """Number of periods so far."""
-        return 1 + len(self.counted)
+        """Number of periods so far, with those that were skipped."""
+        return 1 + (self.places[-1] if self.places else 0)
 
 
 def start_following(first: Cells, *, periods_per_year: int, signal: float) -> WarmClusters:
@@ -180,29 +217,40 @@ def start_following(first: Cells, *, periods_per_year: int, signal: float) -> Wa
 
 
 def add_period(
-    query: StepQuery, size_query: SizeQuery, clusters: WarmClusters, *, units: int, steps: int
+    query: StepQuery,
+    size_query: SizeQuery,
+    clusters: WarmClusters,
+    *,
+    place: int,
+    units: int,
+    steps: int,
+    tag: str,
 ) -> tuple[WarmClusters, Cells]:
     """Query one more period; return the series, and the clusters to publish for the period.
 
-    ``units`` of the budget are divided over ``steps`` refining steps and the sizes.
+    ``place`` counts periods from the first clusters. ``units`` of the budget are divided over
+    ``steps`` refining steps and the sizes.
     """
-    place, tag = clusters.periods, f"period {clusters.periods + 1}"
+    checks.integer("place", place, minimum=clusters.periods)
     for_sizes = int(SIZE_PART * units) if steps else units
-    now = predicted_cells(clusters)
+    now = predicted_cells(clusters, place)
+    following = replace(clusters, places=(*clusters.places, place))
     if steps:
-        refined, radii = _refine(query, clusters, units=units - for_sizes, steps=steps, tag=tag)
-        clusters = replace(clusters, refined=(*clusters.refined, refined), radii=radii)
-        found = _centre_posteriors(clusters, periods=place + 1)
-        now = shrink_together(replace(now, **_estimate(clusters, found, place)))
+        refined, radii = _refine(
+            query, clusters, now, units=units - for_sizes, steps=steps, tag=tag
+        )
+        following = replace(following, refined=(*clusters.refined, refined), radii=radii)
+        found = _centre_posteriors(following, periods=place + 1)
+        now = shrink_together(replace(now, **_estimate(following, found, place)))
     sizes, std = size_query(now.centres, rho_units=for_sizes, tag=f"{tag}, sizes")
-    clusters = replace(clusters, counted=(*clusters.counted, Counted(sizes, std)))
-    of_size = size_posterior(clusters)
+    following = replace(following, counted=(*clusters.counted, Counted(sizes, std)))
+    of_size = size_posterior(following)
     counts, error = of_size.mean[:, place], of_size.std[:, place]
-    return clusters, replace(now, counts=counts, counts_variance=np.square(error))
+    return following, replace(now, counts=counts, counts_variance=np.square(error))
 
 
 def _refine(
-    query: StepQuery, clusters: WarmClusters, *, units: int, steps: int, tag: str
+    query: StepQuery, clusters: WarmClusters, cells: Cells, *, units: int, steps: int, tag: str
 ) -> tuple[Refined, Floats]:
     """Return the centroids that refining steps around the predicted ones observe, and radii."""
     tuning = replace(
@@ -210,7 +258,7 @@ def _refine(
         shells=kmeans_tuning.SHELLS if clusters.signal >= _SHELLS_FROM else (),
         clip_quantile=_CLIP_QUANTILE,
     )
-    begin = cells = predicted_cells(clusters)
+    begin = cells
     cells = replace(cells, variance=cells.variance + drift_variance(cells, _MOVES))
     seen = []
     for step, of_step in enumerate(kmeans_tuning.split_units(units, steps)):
@@ -231,10 +279,9 @@ def _refine(
     return Refined(mean, noise[:, 0]), begin.radii
 
 
-def predicted_cells(clusters: WarmClusters) -> Cells:
-    """Return the cells that the next period queries around."""
-    place = clusters.periods
-    sizes = size_posterior(clusters, ahead=1)
+def predicted_cells(clusters: WarmClusters, place: int) -> Cells:
+    """Return the cells that a later period queries around."""
+    sizes = size_posterior(clusters, ahead=place + 1 - clusters.periods)
     return Cells(
         radii=clusters.radii,
         counts=np.maximum(sizes.mean[:, place], 1.0),
@@ -265,17 +312,6 @@ def drift_lengths(clusters: WarmClusters) -> Floats:
     return drift
 
 
-def recluster_share(plan: WarmPlan, *, horizon: int, period: int) -> float:
-    """Return the share of the budget that clustering anew in a period costs.
-
-    It is decided in public, takes the first share of what is left, and leaves the rest to the
-    periods after it. Measured at fixed times, clustering anew did not pay: the reason for it is a
-    drift that `drift_lengths` shows.
-    """
-    checks.integer("period", period, minimum=2, maximum=horizon)
-    return plan.first_share * plan.later_share(horizon) * (horizon - period + 1)
-
-
 def size_posterior(clusters: WarmClusters, *, ahead: int = 0) -> Posterior:
     """Return the sizes over periods, (K, t + ahead)."""
     first = clusters.first
@@ -291,7 +327,7 @@ def size_posterior(clusters: WarmClusters, *, ahead: int = 0) -> Posterior:
         )
         for k in range(len(first.counts))
     ]
-    seen = np.arange(clusters.periods + ahead) < clusters.periods
+    seen = np.isin(np.arange(clusters.periods + ahead), (0, *clusters.places))
     return joined(
         filter_periods(
             blocks, seen=seen, periods_per_year=clusters.periods_per_year, changes=_SIZE_CHANGES
@@ -327,7 +363,7 @@ def _centre_posteriors(clusters: WarmClusters, *, periods: int) -> Sequence[Post
             )
     found = filter_periods(
         blocks,
-        seen=np.arange(periods) <= len(clusters.refined),
+        seen=np.isin(np.arange(periods), (0, *(clusters.places if clusters.refined else ()))),
         periods_per_year=clusters.periods_per_year,
         changes=_CENTROID_CHANGES,
     )

@@ -9,13 +9,13 @@ from wattveil.arrays import Floats
 from wattveil.errors import InvalidParameterError
 from wattveil.numerics.load_basis import Calendar
 from wattveil.numerics.series.centres import LENGTH_EDGES, SeriesRadii, choose_radii
-from wattveil.numerics.series.planning import SeriesPlan, plan_load
+from wattveil.numerics.series.planning import LoadPlan, plan_load
 from wattveil.numerics.series.strategy import design_strategy, slope_weights
 
 CALENDAR = Calendar(n_days=1, n_slots=24, n_coordinates=24)
 
 
-def planned(*, customers: float, rho: float = 0.5, horizon: int = 20) -> SeriesPlan:
+def planned(*, customers: float, rho: float = 0.5, horizon: int = 20) -> LoadPlan:
     """The plan of one group."""
     return plan_load(
         strategy=design_strategy(horizon=horizon, periods_per_year=4),

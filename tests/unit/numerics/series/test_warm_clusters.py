@@ -12,12 +12,11 @@ from wattveil.numerics.kmeans.kmeans_stages import Cells, Statistics
 from wattveil.numerics.series.warm_clusters import (
     Counted,
     WarmClusters,
-    WarmPlan,
     add_period,
     drift_lengths,
     plan_segments,
     predicted_cells,
-    recluster_share,
+    segment_schedule,
     size_posterior,
     smoothed_centres,
     start_following,
@@ -106,15 +105,23 @@ def first_clusters(rng: np.random.Generator, *, signal: float = 50.0) -> WarmClu
 
 
 def follow(
-    rng: np.random.Generator, *, units: int, steps: int
+    rng: np.random.Generator, *, units: int, steps: int, skipped: tuple[int, ...] = ()
 ) -> tuple[WarmClusters, list[Cells], list[FakeQueries]]:
     """Run the later periods."""
     clusters = first_clusters(rng)
     shown, asked = [], []
     for period in range(1, PERIODS):
+        if period in skipped:
+            continue
         queries = FakeQueries(period, rng)
         clusters, cells = add_period(
-            queries.step, queries.sizes, clusters, units=units, steps=steps
+            queries.step,
+            queries.sizes,
+            clusters,
+            place=period,
+            units=units,
+            steps=steps,
+            tag=f"period {period + 1}",
         )
         shown.append(cells)
         asked.append(queries)
@@ -172,29 +179,69 @@ def test_kept_clusters_stay_and_are_counted() -> None:
         assert queries.units == [10**15]
     assert clusters.refined == ()
     assert size_posterior(clusters).mean.shape == (3, PERIODS)
-    assert predicted_cells(clusters).counts == pytest.approx(SIZES, abs=40)
+    assert predicted_cells(clusters, PERIODS).counts == pytest.approx(SIZES, abs=40)
 
 
 def test_the_division_follows_the_signal() -> None:
-    """Little signal keeps the first clusters; the shares of all periods add up to 1."""
+    """Little signal keeps the first clusters; much signal has more refining steps."""
     plans = [
         plan_segments(customers=customers, rho=0.1, n_clusters=6, horizon=20)
         for customers in (200.0, 3000.0, 30_000.0)
     ]
     assert [plan.steps for plan in plans] == [0, 2, 4]
-    for plan in plans:
-        assert plan.first_share + 19 * plan.later_share(20) == pytest.approx(1.0)
     assert plans[0].signal < 5.0 < plans[1].signal < 100.0 < plans[2].signal
     alone = plan_segments(customers=300.0, rho=0.1, n_clusters=6, horizon=1)
-    assert (alone.first_share, alone.later_share(1)) == (1.0, 0.0)
+    assert alone.first_share == 1.0
     with pytest.raises(InvalidParameterError, match="customers"):
         plan_segments(customers=0.0, rho=0.1, n_clusters=6, horizon=20)
 
 
-def test_clustering_anew_is_priced_by_what_is_left() -> None:
-    """In the second period it takes the first share of nearly everything left; late, of little."""
-    plan = WarmPlan(first_share=0.5, steps=2, signal=50.0)
-    assert recluster_share(plan, horizon=11, period=2) == pytest.approx(0.25)
-    assert recluster_share(plan, horizon=11, period=11) == pytest.approx(0.025)
-    with pytest.raises(InvalidParameterError, match="period"):
-        recluster_share(plan, horizon=11, period=1)
+def test_a_skipped_period_is_predicted_and_leaves_the_others_in_place() -> None:
+    """Centroids and sizes exist for every period; those after the gap are as near as before."""
+    clusters, shown, _ = follow(np.random.default_rng(5), units=10**16, steps=2, skipped=(4, 5))
+    assert clusters.places == (1, 2, 3, 6, 7, 8, 9, 10, 11)
+    smooth, std = smoothed_centres(clusters)
+    assert smooth.shape == (3, WIDTH, PERIODS)
+    assert std[:, :, 4].mean() > std[:, :, 3].mean()
+    truth = np.array([true_centres(place) for place in clusters.places])
+    assert np.array([cells.centres for cells in shown]) == pytest.approx(truth, abs=0.1)
+    assert size_posterior(clusters).mean.shape == (3, PERIODS)
+    with pytest.raises(InvalidParameterError, match="place"):
+        add_period(
+            FakeQueries(3, np.random.default_rng(0)).step,
+            FakeQueries(3, np.random.default_rng(0)).sizes,
+            clusters,
+            place=11,
+            units=1,
+            steps=0,
+            tag="again",
+        )
+
+
+def accrued(*found_in: int, horizon: int = 11) -> list[int]:
+    """Return what has accrued by each period."""
+    return [
+        segment_schedule(
+            units=10**17,
+            unit=UNITS,
+            customers=3000.0,
+            n_clusters=6,
+            horizon=horizon,
+            found_in=found_in,
+            period=period,
+        ).accrued
+        for period in range(horizon)
+    ]
+
+
+def test_all_units_accrue_and_clustering_anew_takes_the_first_share_of_what_is_left() -> None:
+    """Even parts after the first; found anew, a period takes 0.4 of the rest; the last, all."""
+    plain = accrued(0)
+    assert plain[0] == pytest.approx(0.4e17)
+    assert np.diff(plain) == pytest.approx(0.06e17)
+    assert plain[-1] == 10**17
+    anew = accrued(0, 6)
+    assert anew[:6] == plain[:6]
+    assert anew[6] - anew[5] == pytest.approx(0.4 * (1e17 - anew[5]))
+    assert np.diff(anew)[6:] == pytest.approx(0.6 * (1e17 - anew[5]) / 4.0)
+    assert anew[-1] == accrued(0, 10)[-1] == 10**17

@@ -1,0 +1,150 @@
+"""Segments of a series: costs, sizes at the published centroids, clusters found anew, refusals."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from wattveil.arrays import Floats
+from wattveil.engines.series_rows import MemoryState
+from wattveil.errors import InvalidParameterError
+from wattveil.numerics.load_basis import row_basis
+from wattveil.privacy.guarantee import global_guarantee
+from wattveil.release.load_series import (
+    SEGMENTS,
+    ReleasedSeries,
+    SeriesDesign,
+    release_load_period,
+)
+from wattveil.release.segment_series import SegmentDesign, follow_segments, found_in
+from wattveil.simulate import simulate_load_kw
+
+CUSTOMERS = 600
+LOADS = np.array(simulate_load_kw(customers=CUSTOMERS))
+IDS = [f"customer {row}" for row in range(CUSTOMERS)]
+PERIODS = (0, 1, 3, 4, 5)
+"""Period 2 is skipped; in period 4 clusters are found anew."""
+
+
+def load_of(period: int) -> Floats:
+    """Return the customers of a period: loads move an hour later in half of them; one is absent."""
+    load = LOADS * (1.0 + 0.02 * period)
+    load[::2] = np.roll(load[::2], period // 3, axis=1)
+    load[period] = np.nan
+    return load
+
+
+def released(periods: tuple[int, ...] = PERIODS, **changed: Any) -> ReleasedSeries:  # noqa: ANN401 - fields
+    """Release some periods with much budget."""
+    fields: dict[str, Any] = {
+        "horizon": 6,
+        "periods_per_year": 4,
+        "guarantee": global_guarantee(epsilon=100.0, delta=1e-6),
+        "n_segments": 3,
+        "customers": CUSTOMERS,
+    }
+    found = ReleasedSeries(design=SeriesDesign(**{**fields, **changed}))
+    state = MemoryState(names_key=bytes(32))
+    for period in periods:
+        found = release_load_period(
+            load_of(period),
+            groups={},
+            customer_ids=IDS,
+            past=found,
+            period=period,
+            state=state,
+            recluster=period == 4,
+        )
+    return found
+
+
+@pytest.fixture(scope="module")
+def made() -> ReleasedSeries:
+    """Return all periods of a series."""
+    return released()
+
+
+def segments_of(series: ReleasedSeries) -> SegmentDesign:
+    """Return the design of the segments."""
+    assert series.design.segments is not None
+    return series.design.segments
+
+
+def exact_sizes(period: int, centroids: Floats) -> Floats:
+    """Return the customers whose shape is nearest to each centroid, by plain NumPy."""
+    load = load_of(period)
+    load = load[np.isfinite(load).all(axis=1)]
+    shapes = load / np.linalg.norm(load, axis=1, keepdims=True)
+    apart = np.square(shapes[:, None] - centroids[None]).sum(axis=2)
+    return np.bincount(apart.argmin(axis=1), minlength=len(centroids)).astype(np.float64)
+
+
+def test_charges_are_what_has_accrued(made: ReleasedSeries) -> None:
+    """After each period, a skipped one and one with new clusters included; at the end all."""
+    spent = 0
+    for place, one in enumerate(made.periods):
+        spent += sum(spend.rho_units for spend in one.spends)
+        begun = found_in(made.segments[: place + 1])
+        assert spent == made.design.accrued_units(one.period, begun)
+    assert spent == sum(made.design.rho_units.values())
+    assert found_in(made.segments) == (0, 4)
+    segments = segments_of(made)
+    assert segments.schedule(5, (0, 4)).accrued == made.design.rho_units[SEGMENTS]
+    before = segments.schedule(3, (0,)).accrued
+    left = segments.rho_units - before
+    plan = segments.schedule(4, (0, 4)).plan
+    assert segments.schedule(4, (0, 4)).accrued - before == pytest.approx(plan.first_share * left)
+
+
+def test_sizes_are_counted_at_the_centroids_that_follow(made: ReleasedSeries) -> None:
+    """Centroids recomputed from the answers are those at which customers were counted."""
+    basis = row_basis(24, 1)
+    early = made.segments[:3]
+    followed = follow_segments(segments_of(made), early)
+    assert [period for period, _ in followed.published] == [0, 1, 3]
+    assert followed.clusters.places == (1, 3)
+    for (period, cells), one in zip(followed.published, early, strict=True):
+        if one.sizes is not None:
+            used = cells.centres @ basis[: cells.centres.shape[1]]
+            error = one.sizes.sizes - exact_sizes(period, used)
+            assert np.abs(error).max() < 6.0 * one.sizes.std
+
+
+def test_clusters_that_are_found_anew_begin_a_new_series(made: ReleasedSeries) -> None:
+    """The newest ones count from their own first period."""
+    followed = follow_segments(segments_of(made), made.segments)
+    assert followed.since == 4
+    assert [period for period, _ in followed.published] == [4, 5]
+    assert followed.clusters.places == (1,)
+
+
+def test_clusters_with_little_signal_are_kept() -> None:
+    """A public estimate of few customers: no refining steps, and sizes alone."""
+    series = released((0, 1), customers=1, guarantee=global_guarantee(epsilon=1.0, delta=1e-6))
+    assert series.segments[1].steps == ()
+    (_, first), (_, later) = follow_segments(segments_of(series), series.segments).published
+    assert later.centres == pytest.approx(first.centres)
+
+
+def test_bad_requests_are_refused(made: ReleasedSeries) -> None:
+    """Before anything is charged."""
+    for series in (ReleasedSeries(design=made.design), released((0,), n_segments=0)):
+        with pytest.raises(InvalidParameterError, match="recluster"):
+            release_load_period(
+                LOADS,
+                groups={},
+                customer_ids=IDS,
+                past=series,
+                period=1,
+                state=MemoryState(names_key=bytes(32)),
+                recluster=True,
+            )
+    with pytest.raises(InvalidParameterError, match="found"):
+        follow_segments(segments_of(made), ())
+    with pytest.raises(InvalidParameterError, match="sizes"):
+        follow_segments(
+            segments_of(made), (made.segments[0], replace(made.segments[1], sizes=None))
+        )
+    with pytest.raises(InvalidParameterError, match="n_segments"):
+        replace(made.design, n_segments=21)
