@@ -23,10 +23,11 @@ demo: $(VENV)/.runtime ## Release statistics of simulated customers with differe
 # What the tests need is installed, so a skip for another reason than those in pyproject.toml is an error.
 # Where packages cannot be installed: make test SKIPS=
 SKIPS ?= --strict-skips
-PYTEST := $(BIN)/pytest -n 2 --dist worksteal
+# Three processes on two cores: tests that wait for a server, a database or Spark leave a core free.
+PYTEST := $(BIN)/pytest -n 3 --dist worksteal
 
 test: $(VENV)/.browser $(VENV)/.java $(VENV)/.postgres check $(VENV)/.machine-code ## Check, run every test, enforce coverage
-	@echo "==> pytest (two processes, random order)"
+	@echo "==> pytest (three processes, random order)"
 	@$(PYTEST) $(SKIPS) --durations=30 --cov --cov-report=
 	@echo "==> coverage: every branch of privacy/ and release/"
 	@$(BIN)/coverage report --include='*/wattveil/privacy/*,*/wattveil/release/*' --fail-under=100
@@ -74,7 +75,7 @@ lint: $(VENV)/.dev
 	@echo "==> deptry"
 	@$(BIN)/deptry src
 
-# Machine code that numba stored may be older than a file it was made from. Compiled beside mypy, once for both processes.
+# Machine code that numba stored may be older than a file it was made from. Compiled beside mypy, once for all processes.
 LOOPS := $(shell grep -rl --include='*.py' '^ *@compiled' src)
 $(VENV)/.machine-code: $(VENV)/.dev $(LOOPS)
 	@find src -name '*.nb[ci]' -delete

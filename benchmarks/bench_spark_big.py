@@ -113,8 +113,8 @@ def _rows(homes: str, first: int, last: int) -> str:
 
 def _run(files: list[Path], work: Path, master: str, partitions: int) -> dict:
     """Run the command and monitor its processes."""
-    verb = [sys.executable, "-m", "wattveil", "profiles", *map(str, files), "--minutes", "60"]
-    verb += ["--timezone", _ZONE, "--engine", "spark", "--master", master, "--json"]
+    command = [sys.executable, "-m", "wattveil", "profiles", *map(str, files), "--minutes", "60"]
+    command += ["--timezone", _ZONE, "--engine", "spark", "--master", master, "--json"]
     (work / "log").mkdir()
     conf = {
         "spark.driver.memory": "2g",
@@ -130,7 +130,7 @@ def _run(files: list[Path], work: Path, master: str, partitions: int) -> dict:
     began = time.perf_counter()
     with (work / "said").open("w") as said, (work / "errors").open("w") as errors:
         process = subprocess.Popen(  # noqa: S603 - ourselves
-            [*verb, "--out", str(work / "out")],
+            [*command, "--out", str(work / "out")],
             env={**os.environ, "PYSPARK_SUBMIT_ARGS": f"{words} pyspark-shell"},
             stdout=said,
             stderr=errors,

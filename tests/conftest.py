@@ -66,7 +66,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         folder = item.path.relative_to(_TESTS).parts[0]
         if folder in _MARKED_FOLDERS:
             item.add_marker(folder)
-        if folder in _UNTRACED_FOLDERS:
+        if folder in _UNTRACED_FOLDERS or item.get_closest_marker("slow"):
             item.add_marker("no_cover")
     on_spark = {item for item in items if "spark" in getattr(item, "fixturenames", ())}
     items.sort(key=lambda item: _rank(item, is_on_spark=item in on_spark))

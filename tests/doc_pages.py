@@ -17,7 +17,7 @@ PAGES = sorted(
 )
 
 _FENCE = re.compile(r"^( *)```([a-z]*)[^\n]*\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
-_VERBS = dict(commands(app))
+_COMMANDS = dict(commands(app))
 _OURS = re.compile(r"^(?:\S*/)?wattveil$")
 
 
@@ -68,18 +68,18 @@ def arguments_of_ours(words: list[str]) -> list[str] | None:
     return words[1 : min(ends, default=len(words))]
 
 
-def verb_of(arguments: list[str]) -> tuple[Any, list[str]]:
+def command_of(arguments: list[str]) -> tuple[Any, list[str]]:
     """Return the command that arguments begin with, as Typer knows it, and what follows it."""
-    known = [name for name in _VERBS if name.split()[1:] == arguments[: len(name.split()) - 1]]
+    known = [name for name in _COMMANDS if name.split()[1:] == arguments[: len(name.split()) - 1]]
     assert known, f"no such command: wattveil {shlex.join(arguments)}"
     name = max(known, key=len)
-    return _VERBS[name], arguments[len(name.split()) - 1 :]
+    return _COMMANDS[name], arguments[len(name.split()) - 1 :]
 
 
 def parse(arguments: list[str]) -> None:
     """Let the command read its arguments as the program would, and run nothing."""
-    verb, rest = verb_of(arguments)
-    verb.make_context(verb.name, rest)
+    command, rest = command_of(arguments)
+    command.make_context(command.name, rest)
 
 
 def anchors(text: str) -> set[str]:

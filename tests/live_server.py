@@ -23,6 +23,7 @@ from wattveil.server.auth.access import Limits, Rate
 from wattveil.server.auth.identity_provider import IdentityProvider
 from wattveil.server.http.app import make_app
 from wattveil.server.http.problems import MEDIA_TYPE, Code
+from wattveil.server.jobs.worker import Worker
 from wattveil.server.observe.tracing import RequestTracer
 from wattveil.server.run import configured, transport
 from wattveil.server.server_state import ServerState
@@ -55,6 +56,12 @@ class Running:
     tokens: dict[str, str]
     connections: set[Any]
     """Protocols of the open connections."""
+
+    @property
+    def worker(self) -> Worker:
+        """What computes, in this process."""
+        assert isinstance(self.state.worker, Worker)
+        return self.state.worker
 
     @property
     def url(self) -> str:

@@ -160,7 +160,7 @@ class InProcessServer:
 
     def settle(self) -> None:
         """Wait until nothing is being computed."""
-        while self.state.worker._known:
+        while self.state.worker.queue_length:
             threading.Event().wait(0.001)
 
     def _own(self, text: str) -> str:

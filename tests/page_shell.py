@@ -34,7 +34,7 @@ from typing import Self
 import pytest
 from typer.testing import CliRunner
 
-from tests.doc_pages import REPOSITORY, arguments_of_ours, commands_in, verb_of, words_of
+from tests.doc_pages import REPOSITORY, arguments_of_ours, command_of, commands_in, words_of
 from tests.process_guard import guard, unguard
 from tools.build_notebooks import scripts
 from wattveil.cli import app
@@ -117,10 +117,10 @@ class Shell:
 
     def _addressed(self, arguments: list[str]) -> list[str]:
         """Return arguments with the free port, where the usual one is what they leave out."""
-        verb, _ = verb_of(arguments)
+        command, _ = command_of(arguments)
         left_out = [
             [one.opts[0], self.at_free_ports(str(one.default))]
-            for one in verb.params
+            for one in command.params
             if self.at_free_ports(str(one.default)) != str(one.default)
             and one.opts[0] not in arguments
         ]

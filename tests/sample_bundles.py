@@ -80,8 +80,11 @@ def without_plan_simulation() -> Iterator[None]:
         queries={},
         signal=1.0,
         expected_loss=0.1,
+        loss_range=(0.05, 0.2),
         expected_error=0.05,
+        error_range=(0.01, 0.3),
         supported_clusters=3,
+        supported_range=(2, 4),
         distinguishable_clusters=3,
     )
     like = SyntheticPlan(slot_distance=0.2, correlation_error=0.1)

@@ -4,6 +4,7 @@ Colours and progress bars appear on a terminal only, and colours only without NO
 one line on standard error: option or file, its rule, what was given, and what to do.
 """
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -59,6 +60,8 @@ def refusals(context: typer.Context | None = None) -> Iterator[None]:
     except InvalidParameterError as error:
         option = _parameters(context, error.field)[:1]
         raise InvalidOption(explained(error, context), context, *option) from error
+    except BrokenPipeError:  # the reader of the output is gone; the command line ends quietly
+        raise
     except (WattveilError, OSError) as error:
         print_error(explained(error, context))
         raise typer.Exit(1) from error
@@ -97,13 +100,55 @@ def explained(error: Exception, context: typer.Context | None = None) -> str:
             rule = _in_options(error.rule, context)
             return f"{names} must be {rule}" + (f"; got {got}" if got else "")
         case InvalidFileError():
-            where = "" if error.where in _WHOLE_FILE else f", {error.where}"
-            expected, got = _in_options(error.expected, context), _as_typed(error.found)
-            return f"{error.path}{where}: expected {expected}" + (f"; found {got}" if got else "")
-        case OSError(filename=str() | Path() as path, strerror=str() as reason):
-            return f"{path}: {reason[0].lower()}{reason[1:]}"
+            return _file_problem(error, context)
+        case OSError(filename=str() | Path() as path, strerror=str()):
+            return f"{_given_as(context, path)}{path} {_system_problem(error)}"
+        case OSError(strerror=str() as reason):
+            return reason
         case _:
             return str(error)
+
+
+def _file_problem(error: InvalidFileError, context: typer.Context | None) -> str:
+    """Return the message about a file: whether what was typed exists, or what is wrong in it."""
+    cause, typed = error.__cause__, _given_as(context, error.path)
+    if typed and "://" not in str(error.path) and not os.path.lexists(str(error.path)):
+        return f"{typed}{error.path} does not exist; check the path"
+    found = error.found
+    if isinstance(cause, OSError):
+        if typed and str(cause.filename) == str(error.path):
+            return explained(cause, context)
+        found = None if found is None else cause.strerror
+    where = "" if error.where in _WHOLE_FILE else f", {error.where}"
+    expected, got = _in_options(error.expected, context), _as_typed(found)
+    return f"{error.path}{where}: expected {expected}" + (f"; found {got}" if got else "")
+
+
+def _given_as(context: typer.Context | None, path: object) -> str:
+    """Return the option or argument that names a path, followed by a colon; empty without one."""
+    if context is None:
+        return ""
+    for parameter in context.command.params:
+        value = context.params.get(parameter.name)
+        values = value if isinstance(value, list | tuple) else [value]
+        if str(path) in map(str, values):
+            return f"{_option(parameter)}: "
+    return ""
+
+
+def _system_problem(error: OSError) -> str:
+    """Return why the system refused a path, as the end of a sentence that begins with it."""
+    match error:
+        case FileNotFoundError():
+            return "does not exist; check the path"
+        case PermissionError():
+            return "cannot be used: permission denied"
+        case IsADirectoryError():
+            return "is a folder; a file is expected"
+        case NotADirectoryError():
+            return "is a file, or lies in one; a folder is expected"
+        case _:
+            return f"cannot be used: {str(error.strerror).lower()}"
 
 
 def _typed_wrong(error: Any) -> str:  # noqa: ANN401 - Typer's own, without a public type
@@ -148,15 +193,18 @@ def _in_options(advice: str, context: typer.Context | None) -> str:
     advice = re.sub(r"columns=\{([^}]*)\}", lambda found: _column_options(found[1]), advice)
     advice = re.sub(r"words=\{'([^']*)': …\}", r"--word '\1=MEANING'", advice)
     advice = advice.replace("cumulative=True", "--cumulative")
-    advice = re.sub(
-        r"\b([a-z_]+)=(?:(…|\d+)|'(\w+)')",
-        lambda found: f"--{found[1].replace('_', '-')} {found[2] or found[3]}",
-        advice,
-    )
+    advice = re.sub(r"\b([a-z_]+)=(?:(…)|(\d+)|'(\w+)')", _typed_option, advice)
     names = {} if context is None else {one.name: _option(one) for one in context.command.params}
     return re.sub(
         r"(?<![-\w])[a-z]+(?:_[a-z]+)+\b", lambda found: names.get(found[0], found[0]), advice
     )
+
+
+def _typed_option(found: re.Match[str]) -> str:
+    """Return an argument of Python as an option; one without a value has its placeholder."""
+    name = found[1].replace("_", "-")
+    placeholder = name.rpartition("-")[2].upper() if found[2] else ""
+    return f"--{name} {placeholder or found[3] or found[4]}"
 
 
 def _column_options(roles: str) -> str:

@@ -33,7 +33,7 @@ HEAVY = {
     ],
     ids=lambda words: " ".join(sorted(words)),
 )
-def test_a_verb_loads_what_it_needs(arguments: list[str], needed: set[str]) -> None:
+def test_a_command_loads_what_it_needs(arguments: list[str], needed: set[str]) -> None:
     """`python -m wattveil` imports only the modules of the requested command."""
     code = f"""
 import atexit, json, runpy, sys
@@ -116,3 +116,28 @@ def test_completion_works_in_bash(tmp_path: Path) -> None:
     assert options == "--out"
     assert int(zsh) > 0
     assert int(fish) > 0
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["release", "--help"], ["verify", "bundle"]])
+def test_a_closed_pipe_ends_the_command_quietly(arguments: list[str], tmp_path: Path) -> None:
+    """As other programs do when `head` has read enough: no message, and the code of SIGPIPE."""
+    code = (
+        "import sys\n"
+        "from rich.console import Console\n"
+        "from wattveil.bundle.verify.verify_bundle import VerificationReport\n"
+        "from wattveil.cli import app, bundles\n"
+        "bundles.read_manifest = lambda _: {}\n"
+        "bundles.verify_bundle = lambda *_, **__: VerificationReport(findings=(), not_proved=())\n"
+        f"app({arguments})"
+    )
+    reading, writing = os.pipe()
+    os.close(reading)  # before anything is written
+    with os.fdopen(writing, "wb") as closed:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            check=False,
+            cwd=tmp_path,
+        )
+    assert (done.returncode, done.stderr) == (141, b"")

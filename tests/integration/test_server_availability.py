@@ -6,10 +6,12 @@ request of another client is answered while it goes on.
 
 import http.client
 import io
+import json
 import logging
 import re
 import resource
 import socket
+import sqlite3
 import ssl
 import subprocess
 import sys
@@ -25,20 +27,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import event, select
+from sqlalchemy import Connection, event, select
 
 from tests.certificates import self_signed
 from tests.live_server import QUICK, Answer, Running, furnish, refused, serving
 from tests.process_guard import guarded
 from tests.sample_ledgers import broken
 from wattveil.bundle.bundle_archive import write_archive
-from wattveil.server import release_service
+from wattveil.bundle.cumulative import Cumulative
+from wattveil.server import release_service, server_state
 from wattveil.server.auth.access import Access
 from wattveil.server.http import connections, downloads
 from wattveil.server.http.problems import Code
 from wattveil.server.jobs.compute_pool import ComputeProcess
 from wattveil.server.jobs.fair_queue import FairQueue
 from wattveil.server.jobs.worker import MAX_WAITING_PER_PRINCIPAL as MAX_WAITING
+from wattveil.server.ledger.accounts import Charge, cumulative_at
 from wattveil.server.ledger.admission import MAX_KEYS
 from wattveil.server.ledger.ledger_tables import entry
 from wattveil.server.log_throttle import LogThrottle
@@ -267,6 +271,27 @@ def test_a_part_of_a_bundle_can_be_downloaded(server: Running) -> None:
     assert other.body == whole.body
 
 
+def test_a_table_that_the_client_has_is_not_sent_again(server: Running) -> None:
+    """Its tag is that of its release, its name and its format: it is no other file's."""
+    places = [released(server, f"tag-{epsilon}", epsilon) for epsilon in (0.0381, 0.0382)]
+    tags = {}
+    for address in places:
+        manifest = server.send("GET", f"{address}/manifest", as_="ann").json
+        names = [Path(one["path"]).name for one in manifest["payload"]]
+        for name in (one for one in names if one.endswith((".csv", ".parquet"))):
+            table = f"{address}/payload/{name}"
+            whole = server.send("GET", table, as_="ann")
+            assert whole.status == 200, whole.body
+            tags[table] = known = whole.headers["etag"]
+            same = server.send("GET", table, as_="ann", headers={"If-None-Match": known})
+            assert (same.status, same.body, same.headers["etag"]) == (304, b"", known)
+    assert len(tags) > 2
+    assert len({*tags.values()}) == len(tags)
+    first, *_, last = tags
+    crossed = server.send("GET", first, as_="ann", headers={"If-None-Match": tags[last]})
+    assert crossed.status == 200
+
+
 def test_one_principal_has_few_downloads_at_a_time(
     server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -335,7 +360,7 @@ def test_one_principal_fills_its_own_share_of_the_queue(tmp_path: Path) -> None:
     """
     with serving(tmp_path) as running:
         furnish(running)
-        held_up = running.state.worker._processes[0]._turn
+        held_up = running.worker._processes[0]._turn
         held_up.acquire()
         try:
             answers = [order_cheap(running, "ann", number) for number in range(MAX_WAITING + 3)]
@@ -387,12 +412,16 @@ def test_several_releases_are_computed_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two processes compute for two principals; each waits for the other, so both are at work."""
-    both = threading.Barrier(2, timeout=120)
+    started: set[str] = set()
+    changed = threading.Condition()
     run_task = ComputeProcess.run_task
 
     def together(process: ComputeProcess, task: dict[str, Any], **given: float) -> dict[str, Any]:
         if task["do"] == "release":
-            both.wait()
+            with changed:  # a computation that is repeated does not wait again
+                started.add(json.dumps(task["request"]))
+                changed.notify_all()
+                assert changed.wait_for(lambda: len(started) == 2, timeout=300), started
         return run_task(process, task, **given)
 
     monkeypatch.setattr(ComputeProcess, "run_task", together)
@@ -402,6 +431,23 @@ def test_several_releases_are_computed_at_a_time(
         for who, release in ordered.items():
             assert running.finished(release, as_=who)["state"] == "ok"
         assert broken(running.state.ledger) == []
+
+
+def test_a_release_that_cannot_be_prepared_stays_pending(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database fails once before anything is computed: the charge is not lost."""
+    failures = iter([sqlite3.OperationalError("disk I/O error")])
+
+    def failing(connection: Connection, charge: Charge) -> Cumulative:
+        for error in failures:
+            raise error
+        return cumulative_at(connection, charge)
+
+    monkeypatch.setattr(server_state, "cumulative_at", failing)
+    ordered = server.order("unprepared", {**QUICK, "epsilon": 0.036}).json["id"]
+    assert server.finished(ordered)["state"] == "ok"
+    assert next(failures, None) is None
 
 
 def test_a_release_has_a_minimum_price(server: Running) -> None:
@@ -455,7 +501,7 @@ def test_many_keys_of_a_request_that_is_computed_are_refused(tmp_path: Path) -> 
     """It may fail still, and then a key that is not recorded would be charged."""
     with serving(tmp_path) as running:
         furnish(running)
-        held_up = running.state.worker._processes[0]._turn
+        held_up = running.worker._processes[0]._turn
         held_up.acquire()
         try:
             answers = [running.order(f"k{number}", QUICK) for number in range(MAX_KEYS + 2)]

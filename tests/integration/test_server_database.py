@@ -60,7 +60,7 @@ def until_ok(running: Running) -> None:
     wait_for(running.state.lease, held=True)
 
 
-def wait_for(lease: server_lease.ServerLease, *, held: bool) -> None:
+def wait_for(lease: server_lease.Lease, *, held: bool) -> None:
     """Wait until a lease is held, or is not."""
     while lease.is_held is not held:
         time.sleep(0.01)

@@ -1,6 +1,7 @@
 """How requests arrive: by TLS of our own, or from a proxy that is believed, and from no other."""
 
 import http.client
+import json
 import socket
 import ssl
 import time
@@ -18,6 +19,8 @@ from wattveil.errors import InvalidParameterError
 from wattveil.server.auth.access import Limits, Rate
 from wattveil.server.http import connections
 from wattveil.server.http.problems import Code
+from wattveil.server.observe.json_logs import JsonFormatter
+from wattveil.server.observe.request_record import SECURITY_LOGGER
 from wattveil.server.run import check_host, transport
 
 FEW = Limits(requests=Rate(1e9, 1e9), failed_tokens=Rate(2, 1e-6))
@@ -73,21 +76,35 @@ def guesses(server: Running, *addresses: str) -> list[int]:
     ]
 
 
-def test_a_proxy_that_is_named_is_believed(tmp_path: Path) -> None:
-    """Its word on address and scheme; each address behind it is slowed by itself."""
+def addresses_in(log: pytest.LogCaptureFixture) -> list[str]:
+    """Return the addresses in the lines of security events, as they are written."""
+    lines = [json.loads(line) for line in log.text.splitlines()]
+    return [line["address"] for line in lines if line["logger"] == SECURITY_LOGGER]
+
+
+def test_a_proxy_that_is_named_is_believed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its word on address and scheme; each address behind it is slowed and logged by itself."""
+    caplog.handler.setFormatter(JsonFormatter())
     with serving(tmp_path, limits=FEW, behind_proxy="127.0.0.1") as running:
         assert guesses(running, *["192.0.2.1"] * 3, "192.0.2.2") == [401, 401, 429, 401]
+        assert addresses_in(caplog) == [*["192.0.2.1"] * 3, "192.0.2.2"]
         secure = running.send("GET", "/healthz", headers={"X-Forwarded-Proto": "https"}).headers
         assert "strict-transport-security" in secure
         assert "strict-transport-security" not in running.send("GET", "/healthz").headers
 
 
 @pytest.mark.parametrize("proxy", [None, "192.0.2.9"])
-def test_only_a_trusted_proxy_sets_the_client_address(tmp_path: Path, proxy: str | None) -> None:
-    """A client that forges a new address per request is rate limited all the same."""
+def test_only_a_trusted_proxy_sets_the_client_address(
+    tmp_path: Path, proxy: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client that forges a new address per request is rate limited, and logged as what it is."""
+    caplog.handler.setFormatter(JsonFormatter())
     with serving(tmp_path, limits=FEW, behind_proxy=proxy) as running:
         different = [f"192.0.2.{number}" for number in range(1, 5)]
         assert guesses(running, *different) == [401, 401, 429, 429]
+        assert addresses_in(caplog) == ["127.0.0.1"] * 4
         plain = running.send("GET", "/healthz", headers={"X-Forwarded-Proto": "https"}).headers
         assert "strict-transport-security" not in plain
         refused(running.send("GET", "/v1/me", as_=None), Code.BUSY)

@@ -15,7 +15,7 @@ def test_a_charge_outlives_helper_and_server(place: Place) -> None:
     with serving(place.folder, place.database) as first:
         furnish(first)
         ordered = first.order("k", QUICK)
-        helper = first.state.worker._processes[0]
+        helper = first.worker._processes[0]
         while not helper._turn.locked():  # it computes
             time.sleep(0.001)
         killed = helper._process

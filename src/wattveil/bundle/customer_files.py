@@ -37,7 +37,7 @@ def write_customers(
     seed: int,
     kind: str | None = None,
     buses: Path | None = None,
-    power_factor: float = planner_files.POWER_FACTOR,
+    power_factor: float | None = None,
     engine: "SparkEngine | None" = None,
     force: bool = False,
 ) -> None:
@@ -56,7 +56,8 @@ def write_customers(
     buses
         CSV file of buses, which makes loads of the customers (formats of planning tools).
     power_factor
-        Of all customers, lagging; the model has active power only.
+        Of all customers, lagging (formats of planning tools); the model has active power only.
+        `planner_files.POWER_FACTOR` if omitted.
     engine
         Spark: executors write a folder of Parquet files.
     force
@@ -69,14 +70,17 @@ def write_customers(
         if path.exists() and (not force or path.is_dir()):
             rule = "a new folder" if path.is_dir() else "a new file unless --force is given"
             raise InvalidParameterError("out", rule, str(out))
-    if buses is not None and not chosen.has_loads:
-        names = [name for name, one in FORMATS.items() if one.has_loads]
-        rule = f"omitted, unless --format is {one_of(names)}"
-        raise InvalidParameterError("buses", rule, str(buses))
+    for name, value in (("buses", buses), ("power_factor", power_factor)):
+        if value is not None and not chosen.has_loads:
+            kinds = [kind for kind, one in FORMATS.items() if one.has_loads]
+            rule = f"omitted, unless --format is {one_of(kinds)}"
+            raise InvalidParameterError(name, rule, str(value))
     checks.integer("customers", customers, minimum=1, maximum=_MAX_CUSTOMERS)
     checks.integer("seed", seed, minimum=0)
-    if not 0.0 < checks.finite("power_factor", power_factor) <= 1.0:
-        raise InvalidParameterError("power_factor", "above 0 and at most 1", power_factor)
+    factor = planner_files.POWER_FACTOR if power_factor is None else power_factor
+    if not 0.0 < checks.finite("power_factor", factor) <= 1.0:
+        raise InvalidParameterError("power_factor", "above 0 and at most 1", factor)
+    at_buses = None if buses is None else read_buses(buses)
     model, public = read_model(bundle), read_manifest(bundle)["profiles"]
     grid, timezone = TimeGrid.from_json(public["grid"]), public["timezone"]
 
@@ -98,8 +102,8 @@ def write_customers(
         customers=customers,
         grid=grid,
         timezone=timezone,
-        power_factor=power_factor,
-        buses=None if buses is None else read_buses(buses),
+        power_factor=factor,
+        buses=at_buses,
     )
     part = path.with_name(path.name + ".part")
     try:

@@ -20,6 +20,9 @@ FIRST_DAY = datetime(2001, 1, 1, tzinfo=UTC)
 """A Monday. An average day has no date, and file formats with time stamps need one."""
 _MAX_IN_MEMORY = 100_000
 _MAX_PHASES = 3
+_MAX_KV = 72.5
+"""Highest voltage of equipment of distribution networks. Volts in place of kilovolts, from 100 up,
+are above it."""
 _COLUMNS = ("bus", "kv", "phases", "customers")
 
 Batch = tuple[list[str], Ints, Floats]
@@ -60,7 +63,7 @@ def read_buses(path: Path) -> tuple[Bus, ...]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             rows = list(csv.DictReader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except (UnicodeDecodeError, csv.Error) as error:
         raise InvalidFileError(path, "file", "a CSV file in UTF-8", str(error)) from error
     if not rows or not {"bus", "kv"} <= set(rows[0]):
         found = None if not rows else ", ".join(map(str, rows[0]))
@@ -84,6 +87,9 @@ def _bus(path: Path, line: int, row: dict[str, str | None]) -> Bus:
             raise InvalidFileError(path, f"line {line}, {field}", "a number", text) from error
         if numbers[field] < minimum or (field == "kv" and not numbers[field]):
             raise InvalidFileError(path, f"line {line}, {field}", "a positive number", text)
+    if numbers["kv"] > _MAX_KV:
+        rule = f"a voltage in kV of at most {_MAX_KV:g}, such as 0.4 for 400 V"
+        raise InvalidFileError(path, f"line {line}, kv", rule, row["kv"])
     if numbers["phases"] not in (1.0, float(_MAX_PHASES)):
         raise InvalidFileError(path, f"line {line}, phases", "1 or 3", row.get("phases"))
     if not numbers["customers"].is_integer():

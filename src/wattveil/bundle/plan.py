@@ -77,6 +77,10 @@ class ExpectedQuality(_PlanModel):
     """Expected value, approximate; null if it cannot be known."""
     unit: str
     """Unit of the value, or why there is none."""
+    low: float | None = None
+    """Lower end of the range in which the value is expected; null if no range is stated."""
+    high: float | None = None
+    """Upper end of that range; null if no range is stated."""
 
 
 class PlannedProduct(_PlanModel):

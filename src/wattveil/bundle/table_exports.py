@@ -24,6 +24,8 @@ from wattveil.profiles import TimeGrid
 from wattveil.profiles.time_grid import Split
 
 _SCALED_TO_KWH = 1000.0
+AREA_PROPERTY = "name"
+"""Property of an area that has the name of its group, unless another is named."""
 _ALL = "all"
 """Group of a release without groups."""
 _YEAR_DAYS = 365.0

@@ -3,6 +3,10 @@
 The module of a command is loaded when the command is used: the list of commands loads none of them.
 """
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.metadata import version
 from typing import Annotated, Any, cast
@@ -15,6 +19,27 @@ from wattveil.terminal import refusals, usage_errors
 
 _INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells expect it: 128 plus the number of the signal."""
+_BROKEN_PIPE = 141
+"""Exit code of a program whose output is no longer read, such as by `head`: 128 plus SIGPIPE.
+
+The signal itself stays ignored: in a server it would end the process with any connection."""
+
+
+@contextmanager
+def _quiet_pipe() -> Iterator[None]:
+    """End without a message when nobody reads the output any more."""
+    try:
+        yield
+    except BrokenPipeError:
+        pass
+    except SystemExit as ending:  # Rich ends the program itself, with 1
+        if not isinstance(ending.__context__, BrokenPipeError):
+            raise
+    else:
+        return
+    with suppress(OSError, ValueError):  # what is still buffered is flushed at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise typer.Exit(_BROKEN_PIPE)
 
 
 class _Root(TyperGroup):
@@ -22,13 +47,13 @@ class _Root(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - Typer's context has no public type here
         """Read the options before the command."""
-        with usage_errors():
+        with _quiet_pipe(), usage_errors():
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> object:  # noqa: ANN401 - as above
         """Run the command."""
         try:
-            with usage_errors():
+            with _quiet_pipe(), usage_errors():
                 return super().invoke(ctx)
         except KeyboardInterrupt:
             typer.echo("Interrupted.", err=True)

@@ -45,7 +45,7 @@ _MAX_FAULTS = 10
 
 @model_options(
     defaults={"epsilon": 1.0},
-    omit=("about", "customers", "typical_kw"),
+    omit=("about", "customers", "typical_kw", "roughness"),
     common=("epsilon", "delta", "n_clusters", "clip_kw"),
     groups={"request": "Products"},
 )

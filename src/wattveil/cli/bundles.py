@@ -17,10 +17,11 @@ from wattveil.bundle.customer_files import FORMATS, write_customers
 from wattveil.bundle.planner_files import POWER_FACTOR
 from wattveil.bundle.series_bundle import VERSION as SERIES_VERSION
 from wattveil.bundle.series_verify import verify_period
-from wattveil.bundle.table_exports import write_map, write_standard_profiles
+from wattveil.bundle.table_exports import AREA_PROPERTY, write_map, write_standard_profiles
 from wattveil.bundle.verify.verify_bundle import VerificationReport, verify_bundle
 from wattveil.cli.data import chosen_engine
 from wattveil.cli.option_groups import EXECUTION, EngineName, Master
+from wattveil.errors import InvalidParameterError
 from wattveil.terminal import plain, refusals, working
 
 EPILOGS = {
@@ -98,8 +99,12 @@ def synthesize(
         ),
     ] = None,
     power_factor: Annotated[
-        float, typer.Option(help="Power factor of all customers, for files of planning tools.")
-    ] = POWER_FACTOR,
+        float | None,
+        typer.Option(
+            help=f"Power factor of all customers, for files of planning tools; default:"
+            f" {POWER_FACTOR}."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same customers.")] = 1,
     engine: EngineName = "local",
     master: Master = None,
@@ -149,8 +154,12 @@ def export(
         Path | None, typer.Option(help="GeoJSON file of public areas, for a .geojson file.")
     ] = None,
     area: Annotated[
-        str, typer.Option(help="Property of an area that has the name of its group.")
-    ] = "name",
+        str | None,
+        typer.Option(
+            help="With --geometry: property of an area that has the name of its group; default:"
+            f" {AREA_PROPERTY}."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: Annotated[
         bool,
@@ -167,11 +176,15 @@ def export(
     omitted: tuple[str, ...] = ()
     with refusals(context):
         if geometry is None:
+            if area is not None:
+                raise InvalidParameterError("area", "omitted without --geometry", area)
             names, omitted = write_standard_profiles(bundle, out, force=force)
             what, number = "profiles", len(names)
         else:
             what = "areas"
-            number = write_map(bundle, geometry, out, area_property=area, force=force)
+            number = write_map(
+                bundle, geometry, out, area_property=area or AREA_PROPERTY, force=force
+            )
     if as_json:
         summary = {"out": str(out), what: number, "omitted": list(omitted)}
         typer.echo(json.dumps(summary, indent=2))

@@ -176,12 +176,13 @@ def show_assumptions(console: Console, context: typer.Context, request: ReleaseR
     assumed = {
         "customers": f"--customers {request.customers:,}",
         "typical_kw": f"--typical-kw {request.typical_kw:g}",
+        "roughness": f'--roughness "{request.roughness}"',
     }
     omitted = [text for name, text in assumed.items() if is_default(context, name)]
     if omitted:
         console.print(
-            f"Not given, so assumed: {' and '.join(omitted)}. Expected errors depend on it:"
-            " give a public estimate of your own.",
+            f"Not given, so assumed: {', '.join(omitted)}. Expected errors depend on this:"
+            " give public estimates of your own.",
             highlight=False,
         )
 

@@ -141,6 +141,7 @@ def add(
         signing = None if key is None else keys.read_key(key)
         started("reading the profiles")
         customers = Profiles.read_parquet(profiles)
+        _check_attributes(series.request.design.attributes, customers)
         started("releasing the period")
         bundle = series.add(customers, period=period, key=signing, again=again, recluster=recluster)
         result = series.result()
@@ -149,6 +150,13 @@ def add(
     else:
         _show_result(Console(), result)
         Console().print(f"Published: {plain(str(bundle))}")
+
+
+def _check_attributes(needed: tuple[str, ...], customers: Profiles) -> None:
+    """Refuse profiles without the attributes of the groups, before the series is opened."""
+    if missing := [name for name in needed if name not in customers.attributes]:
+        rule = f"profiles that have the attribute {missing[0]} (`wattveil profiles --attributes`)"
+        raise InvalidParameterError("profiles", rule, [*customers.attributes])
 
 
 def show(context: typer.Context, folder: Folder, *, as_json: AsJson = False) -> None:
@@ -198,8 +206,27 @@ def close(
         series = LoadSeries(folder, secrets=secrets)
         if not yes:
             typer.confirm("Delete the private state for ever?", abort=True)
+        private = [path for path in (series.folder / "private", series.secrets) if path.exists()]
         series.close(reason, key=None if key is None else keys.read_key(key))
-    typer.echo(json.dumps({"closed": reason}) if as_json else f"Closed: {plain(reason)}")
+    deleted = [str(path) for path in private if not path.exists()]
+    if as_json:
+        typer.echo(json.dumps({"closed": reason, "deleted": deleted}))
+        return
+    console = Console(soft_wrap=True)
+    console.print(f"Closed: {plain(reason)}", highlight=False)
+    if deleted:
+        console.print(f"Deleted: {plain(', '.join(deleted))}.", highlight=False)
+    if str(series.secrets) not in deleted:
+        console.print(
+            f"[yellow]No secrets were deleted:[/] {plain(str(series.secrets))} is not there."
+            " Delete the folder that you named with --secrets.",
+            highlight=False,
+        )
+    console.print(
+        "Delete your copies and backups of these folders as well: they contain private data. The"
+        f" bundles in {plain(str(series.folder / 'periods'))} are public and stay.",
+        highlight=False,
+    )
 
 
 def verify(
@@ -232,13 +259,19 @@ def verify(
 
 
 def _show_plan(console: Console, found: SeriesPlan) -> None:
-    head = ("customers of a group", "error of its mean day", "smallest visible change")
+    head = ("customers of a group", "standard error of an hour", "smallest visible change")
     table = Table(*head, title="Expected, from public numbers", title_justify="left")
     for row in found.to_arrow().to_pylist():
         slope = row["visible_kw_per_year"]
         seen = f"{slope:.4f} kW per year" if math.isfinite(slope) else "no trend below two years"
         table.add_row(f"{row['customers']:,}", f"{100.0 * row['level_error']:.1f} %", seen)
     console.print(table)
+    console.print(
+        "The error is that of one hour of the group's mean day in the last period, in % of the"
+        f" typical load (--typical-kw). After ±, `wattveil series add` prints {TWO_SIDED_95:.2f}"
+        " such errors, in kW, of the period that is added.",
+        highlight=False,
+    )
 
 
 def _show_prices(console: Console, found: SegmentPrices) -> None:
@@ -268,6 +301,9 @@ def _show_result(console: Console, result: SeriesResult) -> None:
     label = result.periods[-1]
     table = Table("group", "mean load", "customers", "change per year", title_justify="left")
     table.title = f"{label}, period {len(result.periods)} of {design.horizon}"
+    table.caption = (
+        "± is 95 % (1.96 standard errors); for the mean load, that of one hour of the mean day"
+    )
     mean, std = result.load_kw[:, -1].mean(axis=1), result.std_kw[:, -1]
     customers, errors = result.customers()
     trends = result.trends().get("mean")

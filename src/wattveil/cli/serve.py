@@ -1,5 +1,7 @@
 """The command `serve`: start the server."""
 
+import difflib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,6 +31,10 @@ def serve(
     database: Database = None,
     host: Annotated[str, typer.Option(help=_HOST_HELP)] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.")] = 8400,
+    processes: Annotated[
+        int,
+        typer.Option(min=1, max=64, help="API processes; several need a PostgreSQL database."),
+    ] = 1,
     compute_processes: Annotated[
         int, typer.Option(min=1, max=64, help="Releases that are computed at the same time.")
     ] = 1,
@@ -86,15 +92,18 @@ def serve(
     """
     console = Console(soft_wrap=True)
     with ledger_refusals(context):
-        from wattveil.server.run import run  # noqa: PLC0415 - needs the extra
+        _check_variables(context)
+        from wattveil.server.observe.lifecycle_logs import logged_stop  # noqa: PLC0415 - the extra
+        from wattveil.server.run import run  # noqa: PLC0415
 
-        run(
+        logged_stop(data)(run)(
             data,
             database,
             host=host,
             port=port,
             tls=(tls_certificate, tls_key),
             behind_proxy=behind_proxy,
+            processes=processes,
             compute_processes=compute_processes,
             echo=lambda text: console.print(plain(text), highlight=False),
             openid=_openid(
@@ -107,6 +116,18 @@ def serve(
                 analyst_groups=oidc_analyst_group or [],
             ),
         )
+
+
+def _check_variables(context: typer.Context) -> None:
+    """Refuse a variable that sets no option: it may be a misspelled protection of the server."""
+    prefix = f"{VARIABLES['serve']}_"
+    known = [f"{prefix}{one.name.upper()}" for one in context.command.params if one.name != "help"]
+    for name in sorted(os.environ):
+        if name.startswith(prefix) and name not in known:
+            rule = "unset: `wattveil serve` has no option of this name"
+            if near := difflib.get_close_matches(name, known, n=1):
+                rule += f"; did you mean {near[0]}"
+            raise InvalidParameterError(name, rule, None)
 
 
 def _openid(

@@ -18,7 +18,7 @@ from wattveil.products.request import NO_RULE
 
 MAX_AUDIT_AGE = timedelta(days=365)
 """After which a record of attacks is reported as old."""
-_NOT_COMPARED = {"customers", "typical_kw", "about"}
+_NOT_COMPARED = {"customers", "typical_kw", "roughness", "about"}
 """Public estimates and texts of a request: an audit may have others. It must share the rest."""
 
 

@@ -14,6 +14,7 @@ from wattveil import calibration, checks
 from wattveil.arrays import Floats
 from wattveil.numerics.groups.group_sizes import ALL_CUSTOMERS
 from wattveil.numerics.kmeans.lloyd import assign, k_means
+from wattveil.products.plan_calibration import Roughness, calibrated, supported_range
 from wattveil.products.product import (
     Achievement,
     Allotment,
@@ -130,12 +131,16 @@ class Clusters(Product):
             n_customers=max(request.customers // groups, 1),
             n_slots=choice.grid.columns,
             typical_kw=request.typical_kw,
+            roughness=request.roughness,
         )
         unit = "relative to unit L2 norm" if request.normalise else "kW"
         apart = f"of {request.n_clusters}"
+        loss = [100.0 * one for one in (plan.expected_loss, *plan.loss_range)]
+        percent = "%" if math.isfinite(loss[0]) else "none if each customer is a cluster"
         return (
-            Expectation("error of a load curve", plan.expected_error, unit),
-            Expectation(SUPPORTED, plan.supported_clusters, apart),
+            Expectation("error of a load curve", plan.expected_error, unit, *plan.error_range),
+            Expectation("loss against exact clusters", loss[0], percent, *loss[1:]),
+            Expectation(SUPPORTED, plan.supported_clusters, apart, *plan.supported_range),
             Expectation(DISTINGUISHABLE, plan.distinguishable_clusters, apart),
         )
 
@@ -250,10 +255,16 @@ class KMeansPlan(Result):
     noise is hardly visible."""
     expected_loss: float
     """Median accuracy loss (r(private) - r(exact)) / r(exact); infinite if r(exact) = 0."""
+    loss_range: tuple[float, float]
+    """Range of the loss of one release: a 90 % prediction interval (`plan_calibration`)."""
     expected_error: float
     """Median of `centroid_error`: in kW, with ``normalise`` relative to unit L2 norm."""
+    error_range: tuple[float, float]
+    """The same of the error."""
     supported_clusters: int
     """Median number of ``supported_`` clusters: request no more than this."""
+    supported_range: tuple[int, int]
+    """The same of this number."""
     distinguishable_clusters: int
     """Median of ``n_distinguishable_``."""
 
@@ -265,9 +276,16 @@ class KMeansPlan(Result):
             "supported_clusters",
             "distinguishable_clusters",
         )
+        ranges = {
+            f"{name}_{end}": getattr(self, f"{name}_range")[place]
+            for name in ("loss", "error", "supported")
+            for place, end in enumerate(("low", "high"))
+        }
         queries = [{"query": name, "share": share} for name, share in self.queries.items()]
         return {
-            "plan": lambda: records_table([{name: getattr(self, name) for name in names}]),
+            "plan": lambda: records_table(
+                [{**{name: getattr(self, name) for name in names}, **ranges}]
+            ),
             "queries": lambda: records_table(queries, "query"),
         }
 
@@ -278,11 +296,13 @@ def plan_kmeans(
     n_customers: int,
     n_slots: int = 24,
     typical_kw: float | None = None,
+    roughness: Roughness = Roughness.SOME_WEEKS,
 ) -> KMeansPlan:
     """Simulate the release on simulated customers.
 
     Noise and customers enter a release through n mu alone, so a large population is represented by
-    a small one with less noise. docs/global-tier.md shows how far this holds for other data.
+    a small one with less noise. Error and loss are calibrated to measured customers
+    (`plan_calibration`); docs/global-tier.md shows how far this holds for others.
 
     Parameters
     ----------
@@ -295,6 +315,8 @@ def plan_kmeans(
     typical_kw
         Public estimate of the median root-mean-square load of a customer; None leaves the simulated
         customers unchanged.
+    roughness
+        Period that a profile averages.
     """
     checks.integer("n_customers", n_customers, minimum=1)
     checks.integer("n_slots", n_slots, minimum=1)
@@ -314,12 +336,22 @@ def plan_kmeans(
             losses.append(loss / best - 1.0 if best else math.inf)
             errors.append(centroid_error(exact, run.cluster_centers_))
     granted = sum(spend.rho_units for spend in runs[0].spends_)
+    loss, loss_range = calibrated(
+        float(np.median(losses)), "loss", is_shape=estimator.normalise, roughness=roughness
+    )
+    error, error_range = calibrated(
+        float(np.median(errors)), "error", is_shape=estimator.normalise, roughness=roughness
+    )
+    supported = int(np.median([run.supported_.sum() for run in runs]))
     return KMeansPlan(
         queries={spend.tag: spend.rho_units / granted for spend in runs[0].spends_},
         signal=n_customers * _signal(estimator) / estimator.n_clusters,
-        expected_loss=float(np.median(losses)),
-        expected_error=float(np.median(errors)),
-        supported_clusters=int(np.median([run.supported_.sum() for run in runs])),
+        expected_loss=loss,
+        loss_range=loss_range,
+        expected_error=error,
+        error_range=error_range,
+        supported_clusters=supported,
+        supported_range=supported_range(supported, estimator.n_clusters),
         distinguishable_clusters=int(np.median([run.n_distinguishable_ for run in runs])),
     )
 

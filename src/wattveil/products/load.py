@@ -277,8 +277,8 @@ class Load(Product):
         average = f"{_rounded(mean.mean())} kW"
         request = choice.request
         kind = "listed" if rule is None else "published"
-        names = "" if rule is None else f" ({', '.join(groups.data['group'].to_pylist())})"
-        whose = f" of the {kind} groups of {request.by}{names}" if request.levels else ""
+        names = "" if rule is None else f": {', '.join(groups.data['group'].to_pylist())}"
+        whose = f" in the {kind} groups (by {request.by}{names})" if request.levels else ""
         where = f", {kind} groups" if request.levels else ""
         return Headline(
             f"The mean load per customer{whose} is {average}{energy}, with a maximum of {peak} kW"

@@ -98,17 +98,24 @@ class Expectation:
     value: float | None
     """None: it cannot be computed before the release."""
     unit: str
+    low: float | None = None
+    high: float | None = None
+    """Range in which the value is expected; None: none is stated."""
 
     def __post_init__(self) -> None:
-        """Replace a value that is not finite by None."""
+        """Replace a value that is not finite by None, and its range too."""
         if self.value is not None and not math.isfinite(self.value):
-            object.__setattr__(self, "value", None)
+            for name in ("value", "low", "high"):
+                object.__setattr__(self, name, None)
 
     def __str__(self) -> str:
-        """Return value and unit."""
+        """Return value and unit, and the range if one is stated."""
         if self.value is None:
             return self.unit
-        return f"{format_number(self.value, 2)} {self.unit}".rstrip()
+        shown = f"{format_number(self.value, 2)} {self.unit}".rstrip()
+        if self.low is None or self.high is None:
+            return shown
+        return f"{shown} ({format_number(self.low, 2)} to {format_number(self.high, 2)})"
 
 
 class Headline(NamedTuple):
@@ -329,9 +336,9 @@ class Product(ABC):
             listed = ", ".join(request.levels)
             if request.rule != NO_RULE:
                 rest = f"that the rule {request.rule} permits to be published"
-                return f"only customers of those listed groups of {request.by} ({listed}) {rest}"
-            return f"only customers of the listed groups of {request.by} ({listed})"
-        return f"all customers, also those of groups of {request.by} that are not listed"
+                return f"only customers of those listed groups (by {request.by}: {listed}) {rest}"
+            return f"only customers of the listed groups (by {request.by}: {listed})"
+        return f"all customers, including those of groups (by {request.by}) that are not listed"
 
     def is_requested(self, request: ReleaseRequest) -> bool:
         """Whether the request includes it; by default, whether it has a share of the budget."""

@@ -16,6 +16,7 @@ from wattveil.errors import InvalidParameterError, one_of
 from wattveil.numerics.groups.aggregation_rule import AggregationRule
 from wattveil.numerics.size_distribution import MAX_KW, MIN_KW
 from wattveil.privacy.guarantee import Tier
+from wattveil.products.plan_calibration import Roughness
 from wattveil.products.public_estimate import (
     KW_ROUNDING_RULE,
     MAX_CUSTOMERS,
@@ -294,6 +295,11 @@ class ReleaseRequest(Declaration):
         _ESTIMATES,
         FIXED_BY_DATASET,
     ] = 0.5
+    roughness: Annotated[Roughness, Field(strict=False), _ESTIMATES, FIXED_BY_DATASET] = (
+        Roughness.SOME_WEEKS
+    )
+    """Period that a profile averages: smooth year (half a year or more), some weeks (from five
+    weeks on) or single month (less). The expected accuracy of clusters depends on it."""
     about: Annotated[About, FIXED_BY_DATASET] = Field(default_factory=About)
     """Description of the release by its publisher."""
 

@@ -27,7 +27,7 @@ _MARKED = 0.5
 def segment_figures(
     centroids: Table, sizes: Table | None, *, unit_norm: bool = False
 ) -> Iterator[ReportFigure]:
-    """Return figures of load curves and sizes of clusters, the largest first, of either tier."""
+    """Return figures of load curves and sizes of clusters, supported ones first, of either tier."""
     found, rest = largest_segments(segments(centroids, sizes))
     yield from _curve_figures(found, rest, unit_norm=unit_norm)
     if sizes is not None:
@@ -93,7 +93,10 @@ def _curve_figures(
 ) -> Iterator[ReportFigure]:
     """Return the curve of each segment, all on one vertical scale."""
     unit = "unit L2 norm" if unit_norm else "kW"
-    caption = "Typical daily load of each segment, largest first, on a common vertical scale."
+    caption = (
+        "Typical daily load of each segment on a common vertical scale: supported segments first,"
+    )
+    caption += " then by size."
     caption += rest
     if any(one.distinguishable is not None for one in found):
         caption += (

@@ -31,6 +31,7 @@ _VERSION = 2
 _Distributed = TypeVar("_Distributed")
 _Distributed_co = TypeVar("_Distributed_co", covariant=True)
 _ID, _LOAD, _SHARE = "customer_id", "load_kw", "estimated_share"
+_OTHER_FOLDER = "a Parquet file of `wattveil profiles`; this is a folder of other files"
 
 
 class ProfilesEngine(Protocol[_Distributed_co]):
@@ -170,9 +171,10 @@ class Profiles(PrivateResult):
                 path, "file", "an existing file; check the path", None
             ) from error
         except pa.ArrowException as error:
-            expected = (
+            of_a_file = (
                 "a Parquet file of `wattveil profiles`; this one is of another kind or cut off"
             )
+            expected = _OTHER_FOLDER if Path(path).is_dir() else of_a_file
             raise InvalidFileError(path, "content", expected, None) from error
         # Folders of other writers, such as pyarrow, have no file that marks them as complete.
         by_spark = SPARK_METADATA in (table.schema.metadata or {})
@@ -180,7 +182,8 @@ class Profiles(PrivateResult):
             raise incomplete(path)
         record = _record_in(table.schema)
         if record is None:
-            expected = "a file made by `wattveil profiles`, which averages readings"
+            of_a_file = "a file made by `wattveil profiles`, which averages readings"
+            expected = _OTHER_FOLDER if Path(path).is_dir() else of_a_file
             raise InvalidFileError(path, "schema metadata", expected, None)
         try:
             return cls._from_arrow(table, json.loads(record))

@@ -31,7 +31,7 @@ from wattveil.readings.options import (
     MeasuredIn,
     ReadOptions,
 )
-from wattveil.readings.schema import ALLOWED_MINUTES, EARLIEST_YEAR, LATEST_YEAR, MAX_KW
+from wattveil.readings.schema import EARLIEST_YEAR, LATEST_YEAR, MAX_KW, MINUTES_TEXT
 from wattveil.readings.sources import one_of
 from wattveil.readings.timestamps import MINUTE_US
 from wattveil.terminal import plain
@@ -82,7 +82,7 @@ _DROP_TEXTS = {
     Drop.NO_VALUE: "no value",
     Drop.BAD_VALUE: "value is not a number",
     Drop.NOT_FINITE: "value is not finite",
-    Drop.BAD_MINUTES: f"interval length is none of {ALLOWED_MINUTES} minutes",
+    Drop.BAD_MINUTES: f"interval length is not {MINUTES_TEXT}",
     Drop.IMPOSSIBLE_LOAD: f"load beyond {MAX_KW:,} kW",
     Drop.UNKNOWN_CHANNEL: "unknown channel",
     Drop.ESTIMATED: "estimated",

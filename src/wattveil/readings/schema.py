@@ -28,6 +28,8 @@ READINGS_SCHEMA = pa.schema(
 )
 
 ALLOWED_MINUTES = (5, 10, 15, 20, 30, 60)
+MINUTES_TEXT = "5, 10, 15, 20, 30 or 60 minutes"
+"""The same in messages."""
 
 SPACES = "".join(sign for sign in map(chr, range(1 << 16)) if category(sign) == "Zs")
 """Characters that DuckDB's trim removes from a name."""

@@ -227,7 +227,7 @@ def _formatted(  # noqa: PLR0917 - what its one caller has
     best = [item for item in best if first and item.startswith(first)] or best
     shown = sample[0] if sample else ""
     if 2 * max_fits <= len(sample) or len(best) > 1:
-        fitting = f" (it may be any of {best})" if max_fits else ""
+        fitting = f" (it may be {' or '.join(best)})" if max_fits else ""
         expected = f"time stamps of a known format, or stamp_format=…{fitting}"
         raise InvalidFileError(path, where, expected, shown)
     sql = f"epoch_us(try_strptime({text}, {literal(best[0])}))"

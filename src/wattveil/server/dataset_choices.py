@@ -5,6 +5,7 @@ types, bounds, defaults and help texts. The HTTP body, the options of `wattveil 
 the description of a data set are derived from these models. The module needs no extra.
 """
 
+import re
 from collections.abc import Mapping
 from enum import Enum
 from typing import Annotated, Any, get_origin
@@ -32,6 +33,8 @@ FIXED = tuple(
 )
 """Fields of a request that follow from the registration of the data set."""
 _BUDGET = CommandLine(group="Privacy budget")
+_IF_OMITTED = re.compile(r"\s*If omitted, [^.]*\.")
+"""Sentence of a help text that does not apply to a field that must be given."""
 _BY_THE_SERVER = ("other_releases_on_same_people", "supersedes")
 """Texts of a release that the server writes itself."""
 
@@ -43,7 +46,10 @@ def derived_field(field: FieldInfo, *notes: object, required: bool = False) -> A
     notes = (*own, *notes) if required else notes
     if get_origin(kind) is tuple or (isinstance(kind, type) and issubclass(kind, Enum)):
         notes = (*notes, Field(strict=False))  # JSON has lists and texts for them
-    text = Field(description=field.description, json_schema_extra=field.json_schema_extra)
+    help_text = field.description
+    if required and help_text is not None:
+        help_text = _IF_OMITTED.sub("", help_text)
+    text = Field(description=help_text, json_schema_extra=field.json_schema_extra)
     default = ... if required else field.get_default(call_default_factory=True)
     return Annotated[(annotation, *field.metadata, *notes, text)], default
 

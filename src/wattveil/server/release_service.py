@@ -1,5 +1,6 @@
 """Application service behind the analyst API and pages: budgets, quotes, orders, downloads."""
 
+import json
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -108,23 +109,24 @@ class ReleaseService:
             if {*requested_products(request)} & {*added_products()}:
                 # A compute process may lack what this one registered: a plan is made there.
                 self.state.planner.plan(order, dataset.public["grid"])
-        charge = self.state.ledger.charge(order)
+        charge = self.state.ledger.charge(replace(order, plan=self._planned(order, dataset)))
         if self.state.ledger.release_of(charge) is None:
-            self.state.worker.take(charge, self._planned(order, dataset))
+            self.state.worker.take(charge)
         with self.state.ledger.reading() as connection:
             ordered = find_ordered(connection, f"{charge.journal_id}-{charge.seq}")
         if ordered is None:
             raise RuntimeError("the charge was made and cannot be found")
         return ordered
 
-    def _planned(self, order: Order, dataset: Dataset) -> dict[str, Any]:
+    def _planned(self, order: Order, dataset: Dataset) -> str:
         """Return the split of an order, and the expected errors of a quote if there was one."""
         quoted = self.state.planner.known(order, dataset.public["grid"])
         products = [] if quoted is None else quoted["products"]
-        return {
+        plan = {
             "allotments": allotments_to_json(order.allotments),
             "expected": {one["name"]: one["expected"] for one in products},
         }
+        return json.dumps(plan)
 
     def _rule_warnings(self, request: ReleaseRequest, dataset: Dataset) -> tuple[str, ...]:
         """Return what an aggregation rule does not protect, beside earlier releases."""

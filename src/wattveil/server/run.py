@@ -3,12 +3,14 @@
 import ipaddress
 import os
 import resource
+import shutil
 import signal
 import socket
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -20,14 +22,32 @@ from wattveil.server.auth.principals import FIRST_ADMIN
 from wattveil.server.http.app import make_app
 from wattveil.server.http.connections import ServerLoop, TimeoutProtocol, raise_descriptor_limit
 from wattveil.server.http.middleware import MAX_HEADER_BYTES
+from wattveil.server.ledger.database import database_url
 from wattveil.server.observe.json_logs import set_up_logs
+from wattveil.server.observe.lifecycle_logs import log_start
 from wattveil.server.observe.tracing import RequestTracer
-from wattveil.server.server_state import ServerState
-
-_ENDINGS = (signal.SIGINT, signal.SIGTERM)
+from wattveil.server.processes.server_health import WORKER, ServerHealth
+from wattveil.server.processes.supervisor import ENDINGS, Supervisor, end, process_context
+from wattveil.server.processes.worker_process import run_worker
+from wattveil.server.server_state import TICK_SECONDS, ServerState, prepared_folder
 
 _GRACE_SECONDS = 10
 """Time for open requests when the server is stopped."""
+
+
+METRICS_FOLDER = "metrics"
+"""Folder of the counters of several processes, in the data folder; new at each start."""
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """What every process of a server needs to know."""
+
+    data: Path
+    database: str | None
+    way: dict[str, Any]
+    openid: OpenIdSettings | None
+    compute_processes: int
 
 
 def run(
@@ -38,6 +58,7 @@ def run(
     port: int,
     tls: tuple[Path | None, Path | None],
     behind_proxy: str | None,
+    processes: int = 1,
     compute_processes: int = 1,
     echo: Callable[[str], None],
     openid: OpenIdSettings | None = None,
@@ -45,25 +66,111 @@ def run(
     """Serve a data folder. Returns when the server was stopped and has closed everything."""
     way = transport(tls, behind_proxy)
     check_host(host, protected=tls != (None, None) or behind_proxy is not None)
-    provider = None if openid is None else _provider(openid)
+    check_processes(processes, data, database)
+    if openid is not None:
+        _provider(openid)  # refused now, rather than by the processes that use it
+    settings = _Settings(data.absolute(), database, way, openid, compute_processes)
     set_up_logs()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a memory dump would contain tokens
     raise_descriptor_limit()
     os.umask(0o077)  # files are readable by their owner alone
     data.mkdir(mode=0o700, exist_ok=True)
-    for told in _ENDINGS:
-        signal.signal(told, _end)
-    with (
-        RequestTracer.from_environment() or nullcontext() as tracer,
-        _listening(host, port) as listener,
-        ServerState.open(data, database, compute_processes=compute_processes) as state,
-    ):
-        if state.first_admin_token is not None:
-            echo(f"Token of {FIRST_ADMIN}, shown this once: {state.first_admin_token}")
+    for told in ENDINGS:
+        signal.signal(told, end)
+
+    def announce(first_admin_token: str | None) -> None:
+        if first_admin_token is not None:
+            echo(f"Token of {FIRST_ADMIN}, shown this once: {first_admin_token}")
         scheme = "http" if tls == (None, None) else "https"
-        echo(f"Serving {data} at {scheme}://{host}:{listener.getsockname()[1]}")
-        config = configured(make_app(state, tracer=tracer, provider=provider), **way)
-        uvicorn.Server(config).run(sockets=[listener])
+        url = f"{scheme}://{host}:{listener.getsockname()[1]}"
+        echo(f"Serving {data} at {url}")
+        log_start(url, data, database)
+
+    with _listening(host, port) as listener:
+        if processes > 1:
+            _run_processes(settings, processes, listener, announce)
+            return
+        opened = ServerState.open(settings.data, database, compute_processes=compute_processes)
+        with opened as state:
+            announce(state.first_admin_token)
+            _answer_requests(state, settings, listener)
+
+
+def _run_processes(
+    settings: _Settings,
+    processes: int,
+    listener: socket.socket,
+    announce: Callable[[str | None], None],
+) -> None:
+    """Serve with several API processes and a worker process, until this one is terminated."""
+    names = tuple(f"api-{number}" for number in range(1, processes + 1))
+    context = process_context(__name__)
+    health = ServerHealth(context, (WORKER, *names))
+    worker = partial(_run_worker, settings, health)
+    apis = {name: partial(_run_api, settings, health, name, listener) for name in names}
+    with prepared_folder(settings.data, settings.database) as prepared:
+        counters = settings.data / METRICS_FOLDER
+        shutil.rmtree(counters, ignore_errors=True)
+        counters.mkdir(mode=0o700)
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(counters)  # for the children
+        supervisor = Supervisor(context, {WORKER: worker, **apis}, health)
+        try:
+            supervisor.start()
+            announce(prepared.first_admin_token)
+            supervisor.run(prepared.lease)
+        finally:
+            supervisor.stop()
+            shutil.rmtree(counters, ignore_errors=True)
+
+
+def _run_worker(settings: _Settings, health: ServerHealth) -> None:
+    set_up_logs()
+    run_worker(
+        settings.data,
+        settings.database,
+        health,
+        tick_seconds=TICK_SECONDS,
+        processes=settings.compute_processes,
+    )
+
+
+def _run_api(settings: _Settings, health: ServerHealth, name: str, listener: socket.socket) -> None:
+    set_up_logs()
+    with ServerState.open_api(settings.data, settings.database, health) as state:
+        _answer_requests(state, settings, listener, lambda: health.report_ready(name))
+
+
+def _answer_requests(
+    state: ServerState,
+    settings: _Settings,
+    listener: socket.socket,
+    started: Callable[[], None] = lambda: None,
+) -> None:
+    """Answer requests until this process is terminated."""
+    provider = None if settings.openid is None else _provider(settings.openid)
+    with RequestTracer.from_environment() or nullcontext() as tracer:
+        app = make_app(state, tracer=tracer, provider=provider)
+        _Server(configured(app, **settings.way), started).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """Tells when it has started."""
+
+    def __init__(self, config: uvicorn.Config, tell: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._tell = tell
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to accept connections."""
+        await super().startup(sockets)
+        self._tell()
+
+
+def check_processes(processes: int, data: Path, database: str | None) -> None:
+    """Refuse several processes on SQLite, which has one writer."""
+    if processes > 1 and database_url(data, database).get_backend_name() == "sqlite":
+        rule = "1 with SQLite; several API processes need --database, of PostgreSQL"
+        raise InvalidParameterError("processes", rule, processes)
 
 
 def _provider(settings: OpenIdSettings) -> IdentityProvider:
@@ -80,6 +187,9 @@ def transport(tls: tuple[Path | None, Path | None], behind_proxy: str | None) ->
     if (certificate is None) != (key is None):
         rule = "given together"
         raise InvalidParameterError("tls_certificate, tls_key", rule, "one of them")
+    for option, file in (("tls_certificate", certificate), ("tls_key", key)):
+        if file is not None and not file.is_file():
+            raise InvalidParameterError(option, "a file that exists, in PEM format", str(file))
     return {
         "proxy_headers": behind_proxy is not None,
         "forwarded_allow_ips": behind_proxy,
@@ -116,16 +226,6 @@ def configured(app: ASGIApp, **way: Any) -> uvicorn.Config:  # noqa: ANN401 - uv
         timeout_graceful_shutdown=_GRACE_SECONDS,
         **way,
     )
-
-
-def _end(_: int, __: FrameType | None) -> None:
-    """Exit through the context managers; uvicorn has finished open requests before.
-
-    A second signal must not interrupt the closing.
-    """
-    for told in _ENDINGS:
-        signal.signal(told, signal.SIG_IGN)
-    raise SystemExit(0)
 
 
 def _listening(host: str, port: int) -> socket.socket:

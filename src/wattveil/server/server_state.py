@@ -9,6 +9,7 @@
     DIR/release.key      signs releases; release.key.pub is public
     DIR/fingerprint.key  key of the fingerprints that detect data registered before
     DIR/server.lock      held by the only server of the folder
+    DIR/worker.lock      held by its only worker process, if it has several processes
 """
 
 import fcntl
@@ -17,7 +18,7 @@ from contextlib import AbstractContextManager, ExitStack, closing, contextmanage
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from wattveil.bundle import keys
 from wattveil.bundle.registered_profiles import Description
@@ -28,13 +29,15 @@ from wattveil.server.datasets import FOLDER, find_dataset
 from wattveil.server.http.problems import Code, Problem, invalid
 from wattveil.server.jobs.compute_pool import ComputeProcessBusyError, ComputeProcessDiedError
 from wattveil.server.jobs.planner import Planner
+from wattveil.server.jobs.release_queue import ReleaseQueue, RemoteQueue
 from wattveil.server.jobs.worker import Worker
-from wattveil.server.ledger.accounts import Charge, cumulative_at
+from wattveil.server.ledger.accounts import Charge, cumulative_at, read_plan
 from wattveil.server.ledger.fulfilment import BUNDLES_FOLDER, BundleStore
 from wattveil.server.ledger.ledger import Ledger
 from wattveil.server.ledger.pricing import canonical_request
-from wattveil.server.ledger.server_lease import ServerLease
+from wattveil.server.ledger.server_lease import Lease, ServerLease
 from wattveil.server.ordered_releases import find_ordered
+from wattveil.server.processes.server_health import ServerHealth, SupervisorLease
 
 SIGNING_KEY = "release.key"
 FINGERPRINT_KEY = "fingerprint.key"
@@ -50,12 +53,14 @@ class ServerState(AbstractContextManager["ServerState"]):
 
     folder: Path
     ledger: Ledger
-    lease: ServerLease
+    lease: Lease
     bundles: BundleStore
-    worker: Worker
+    worker: ReleaseQueue
     planner: Planner
     first_admin_token: str | None
     """Token of the first administrator; None except at the first start."""
+    health: ServerHealth | None
+    """Reports of the other processes of the server; None if there are none."""
     _opened: ExitStack
     """Closed at the end: the lease, the ledger, then the lock of the folder."""
 
@@ -69,32 +74,44 @@ class ServerState(AbstractContextManager["ServerState"]):
         compute_processes: int = 1,
     ) -> Self:
         """Open the data folder of a server; in a new one, create keys and an administrator."""
-        if not folder.is_dir():
-            raise InvalidParameterError("data", "a folder that exists", str(folder))
         folder = folder.absolute()
         with ExitStack() as undo:
-            undo.enter_context(held(folder))
-            (folder / FOLDER).mkdir(mode=0o700, exist_ok=True)
-            if not (folder / SIGNING_KEY).exists():
-                keys.write_key(folder / SIGNING_KEY)
-            principals.ensure_key(folder / FINGERPRINT_KEY)
-            ledger = undo.enter_context(Ledger.open(folder, database))
-            lease = undo.enter_context(closing(ServerLease(ledger.engine)))
-            first_admin_token = ledger.write(principals.first_admin_token)
+            prepared = undo.enter_context(prepared_folder(folder, database))
             bundles = BundleStore(folder / BUNDLES_FOLDER)
-            task = partial(_release_task, folder, ledger)
-            worker = Worker(
-                ledger, bundles, task, tick_seconds=tick_seconds, processes=compute_processes
+            worker = new_worker(
+                folder,
+                prepared.ledger,
+                bundles,
+                tick_seconds=tick_seconds,
+                processes=compute_processes,
             )
             worker.start()
             return cls(
                 folder=folder,
-                ledger=ledger,
-                lease=lease,
+                ledger=prepared.ledger,
+                lease=prepared.lease,
                 bundles=bundles,
                 worker=worker,
                 planner=Planner(),
-                first_admin_token=first_admin_token,
+                first_admin_token=prepared.first_admin_token,
+                health=None,
+                _opened=undo.pop_all(),
+            )
+
+    @classmethod
+    def open_api(cls, folder: Path, database: str | None, health: ServerHealth) -> Self:
+        """Open the data folder in an API process; the supervisor has prepared it."""
+        with ExitStack() as undo:
+            ledger = undo.enter_context(Ledger.open(folder, database, is_shared=True))
+            return cls(
+                folder=folder,
+                ledger=ledger,
+                lease=SupervisorLease(health),
+                bundles=BundleStore(folder / BUNDLES_FOLDER),
+                worker=RemoteQueue(ledger, health),
+                planner=Planner(),
+                first_admin_token=None,
+                health=health,
                 _opened=undo.pop_all(),
             )
 
@@ -128,6 +145,39 @@ class ServerState(AbstractContextManager["ServerState"]):
         self.close()
 
 
+class PreparedFolder(NamedTuple):
+    """Data folder of a server that may start: its keys exist, and no other server uses it."""
+
+    ledger: Ledger
+    lease: ServerLease
+    first_admin_token: str | None
+
+
+@contextmanager
+def prepared_folder(folder: Path, database: str | None) -> Iterator[PreparedFolder]:
+    """Lock a data folder and its database; in a new one, create keys and an administrator."""
+    if not folder.is_dir():
+        raise InvalidParameterError("data", "a folder that exists", str(folder))
+    with held(folder):
+        (folder / FOLDER).mkdir(mode=0o700, exist_ok=True)
+        if not (folder / SIGNING_KEY).exists():
+            keys.write_key(folder / SIGNING_KEY)
+        principals.ensure_key(folder / FINGERPRINT_KEY)
+        with (
+            Ledger.open(folder, database) as ledger,
+            closing(ServerLease(ledger.engine)) as lease,
+        ):
+            yield PreparedFolder(ledger, lease, ledger.write(principals.first_admin_token))
+
+
+def new_worker(
+    folder: Path, ledger: Ledger, bundles: BundleStore, *, tick_seconds: float, processes: int
+) -> Worker:
+    """Return a worker for the charges of a ledger."""
+    task = partial(_release_task, folder, ledger)
+    return Worker(ledger, bundles, task, tick_seconds=tick_seconds, processes=processes)
+
+
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
     """Lock a folder, until the process ends at the latest.
@@ -149,6 +199,7 @@ def _release_task(folder: Path, ledger: Ledger, charge: Charge, draft: Path) -> 
         drawn = find_ordered(connection, f"{charge.journal_id}-{charge.drawn_seq}")
         source = None if drawn is None else find_dataset(connection, drawn.dataset)
         cumulative = cumulative_at(connection, charge)
+        plan = read_plan(connection, charge)
     if drawn is None or source is None:
         raise RuntimeError("a charge without a data set of this server")
     listed = source.customer_list_file
@@ -162,5 +213,6 @@ def _release_task(folder: Path, ledger: Ledger, charge: Charge, draft: Path) -> 
         "request": drawn.request,
         "price": drawn.charge.price.values,
         "cumulative": cumulative.to_json(),
+        "plan": plan,
         "out": str(draft),
     }

@@ -355,7 +355,7 @@ def test_files_come_in_the_order_of_their_paths(parted: SparkSession, tmp_path: 
         _build(parted, files, ReadOptions(skip_lines=1), _rules({}))
 
 
-def test_the_verb(parted: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command(parted: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`--engine spark` writes a folder and prints the same account as one machine."""
     source = _wide(tmp_path)
     monkeypatch.setattr(session_module, "spark_session", lambda _: parted)

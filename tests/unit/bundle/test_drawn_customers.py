@@ -66,6 +66,7 @@ def test_numbers_that_do_not_add_up_are_refused(customers: int) -> None:
         ("bus,kv\na;new circuit,0.4\n", "line 2, bus"),
         ("bus,kv\na,0\n", "line 2, kv"),
         ("bus,kv\na,nan\n", "line 2, kv"),
+        ("bus,kv\na,34.5\nb,400\n", "line 3, kv"),  # volts
         ("bus,kv\na,0.4\nb,high\n", "line 3, kv"),
         ("bus,kv,phases\na,0.4,2\n", "line 2, phases"),
         ("bus,kv,customers\na,0.4,1.5\n", "line 2, customers"),
@@ -83,7 +84,7 @@ def test_a_broken_list_of_buses_is_refused(tmp_path: Path, text: str, where: str
 
 def test_a_missing_list_of_buses_is_refused(tmp_path: Path) -> None:
     """The file is named."""
-    with pytest.raises(InvalidFileError, match=r"none\.csv"):
+    with pytest.raises(FileNotFoundError, match=r"none\.csv"):
         read_buses(tmp_path / "none.csv")
 
 

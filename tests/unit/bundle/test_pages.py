@@ -132,7 +132,7 @@ def test_the_summary_states_the_mean_load(whole: Path) -> None:
         load[row["time"]] = load.get(row["time"], 0.0) + share * row["load_kw"]
     mean, peak = sum(load.values()) / 24.0, max(load, key=lambda time: load[time])
     first = (whole / "report.html").read_text(encoding="utf-8").partition("</section>")[0]
-    assert "The mean load per customer of the listed groups of " in first
+    assert "The mean load per customer in the listed groups (by " in first
     assert f" is {mean:.2f} kW ({24.0 * mean:.1f} kWh per day)" in first
     assert f"a maximum of {load[peak]:.2f} kW at {peak}" in first
     assert "by a factor of at most 54.60 (epsilon 4), plus at most 1e-06 (delta)" in first

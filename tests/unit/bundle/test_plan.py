@@ -158,8 +158,11 @@ def test_a_plan_for_a_target_meets_it_and_varies_little(monkeypatch: pytest.Monk
             queries={},
             signal=1.0,
             expected_loss=0.1,
+            loss_range=(0.05, 0.2),
             expected_error=error,
+            error_range=(0.01, 0.3),
             supported_clusters=3,
+            supported_range=(2, 4),
             distinguishable_clusters=3,
         )
 
@@ -184,8 +187,11 @@ def test_targets_at_the_edge_of_reach(slope: float, monkeypatch: pytest.MonkeyPa
             queries={},
             signal=1.0,
             expected_loss=0.1,
+            loss_range=(0.05, 0.2),
             expected_error=next(errors),
+            error_range=(0.01, 0.3),
             supported_clusters=3,
+            supported_range=(2, 4),
             distinguishable_clusters=3,
         ),
     )

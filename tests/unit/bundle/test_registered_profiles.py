@@ -30,7 +30,7 @@ def part(rows: slice) -> Profiles:
 
 
 def run(*arguments: str | Path) -> tuple[int, str]:
-    """Run the verb; return its exit code and what it printed."""
+    """Run the command; return its exit code and what it printed."""
     command = ["admin", "profiles", *map(str, arguments)]
     result = CliRunner().invoke(app, command, terminal_width=200)
     return result.exit_code, " ".join(result.output.replace("│", " ").split())

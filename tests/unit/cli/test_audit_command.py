@@ -1,4 +1,4 @@
-"""The verb `audit`: what it prints, what it leaves, and when it raises the alarm."""
+"""The command `audit`: what it prints, what it leaves, and when it raises the alarm."""
 
 import json
 from datetime import date, datetime

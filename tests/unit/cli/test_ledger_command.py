@@ -1,4 +1,4 @@
-"""The verbs of the ledger: exit codes, what they print, and a file that stands by itself."""
+"""The commands of the ledger: exit codes, what they print, and a file that stands by itself."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def run(*arguments: str | Path) -> tuple[int, str]:
-    """Run a verb of the ledger; return its exit code and what it printed."""
+    """Run a command of the ledger; return its exit code and what it printed."""
     command = ["admin", "ledger", *map(str, arguments)]
     result = CliRunner().invoke(app, command, terminal_width=200)
     return result.exit_code, " ".join(result.output.replace("│", " ").split())
@@ -93,7 +93,7 @@ def test_a_lost_file_of_heads_is_accepted_with_a_reason(data: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("audit", "--data", "nowhere"), 1, "expected a ledger: the data folder of a server"),
+        (("audit", "--data", "nowhere"), 1, "--data: nowhere does not exist"),
         (
             ("audit", "--database", "postgresql://me:hunter2@host/name"),
             2,

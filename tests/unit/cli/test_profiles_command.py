@@ -20,7 +20,7 @@ _FIRST = dt.datetime(2013, 1, 7, tzinfo=dt.UTC)
 
 @pytest.fixture
 def app() -> typer.Typer:
-    """The verb, alone."""
+    """The command, alone."""
     made = typer.Typer(add_completion=False)
     made.command()(profiles)
     return made
@@ -90,7 +90,7 @@ def test_errors_are_one_sentence(app: typer.Typer, source: Path, tmp_path: Path)
     for options, code, words in (
         ([str(source), *out, "--unit", "BTU"], 2, "BTU"),
         ([str(source), *out, "--column", "kwh"], 2, "--column must be role=name"),
-        ([str(tmp_path / "none.csv"), *out], 1, "at least one file of readings"),
+        ([str(tmp_path / "none.csv"), *out], 1, "does not exist; check the path"),
         ([str(source), "--out", "/nowhere/p.parquet"], 2, "a file in a folder that exists"),
         ([str(source), "--out", str(source)], 2, "another file than the source"),
         ([str(source), *out, "--sql", "x", str(source)], 2, "one database"),
@@ -196,10 +196,13 @@ _HOUR = "a,2013-01-01 00:00,1"
         (f"x,timestamp,kwh\n{_HOUR}\n", "or --column customer=NAME"),
         (f"id,timestamp,x\n{_HOUR}\n", "or --column value=NAME"),
         ("id,timestamp,kwh\na,01/02/2013 00:00,1\n", 'column "timestamp": expected time stamps'),
-        ("id,timestamp,kwh\na,01/02/2013 00:00,1\n", "or --stamp-format …"),
-        (f"id,timestamp,kwh\n{_HOUR}\n", "minutes apart, or --minutes …"),
-        (f"id,timestamp,register\n{_HOUR}\n", "--unit …"),
-        ("id;timestamp;kwh\na;2013-01-01 00:00;1,500\n", "or --decimal …"),
+        (
+            "id,timestamp,kwh\na,01/02/2013 00:00,1\n",
+            "or --stamp-format FORMAT (it may be %d/%m/%Y %H:%M or %m/%d/%Y",
+        ),
+        (f"id,timestamp,kwh\n{_HOUR}\n", "minutes apart, or --minutes MINUTES"),
+        (f"id,timestamp,register\n{_HOUR}\n", "--unit UNIT"),
+        ("id;timestamp;kwh\na;2013-01-01 00:00;1,500\n", "or --decimal point or --decimal comma"),
         ("id,timestamp,kwh\n", "all rows: expected a reading."),
         (f"x,when,y\n{_HOUR}\n", "--column customer=NAME --column stamp=NAME --column value=NAME"),
     ],

@@ -255,8 +255,8 @@ def test_a_foreign_file_is_reported() -> None:
     Path("other.parquet").write_text("no")
     assert "expected a Parquet file" in run("release", "other.parquet", "--epsilon", "1", code=1)
     assert "private key" in run(*COMMAND, "--key", "other.parquet", code=1)
-    assert "manifest" in run("verify", "nowhere", code=1)
-    assert "nowhere.key: no such file" in run(*COMMAND, "--key", "nowhere.key", code=1)
+    assert "BUNDLE: nowhere does not exist" in run("verify", "nowhere", code=1)
+    assert "--key: nowhere.key does not exist" in run(*COMMAND, "--key", "nowhere.key", code=1)
 
 
 def test_verify_fails_loudly() -> None:
@@ -284,10 +284,10 @@ def test_a_hostile_name_gives_the_terminal_no_orders(monkeypatch: pytest.MonkeyP
     assert "\\x1b[2J" in nowhere
 
 
-@pytest.mark.parametrize("verb", ["release", "synthesize", "verify", "admin key", "demo"])
-def test_help_has_an_example(verb: str) -> None:
-    """Every verb shows how it is used."""
-    assert f"Example: wattveil {verb}" in run(*verb.split(), "--help")
+@pytest.mark.parametrize("command", ["release", "synthesize", "verify", "admin key", "demo"])
+def test_help_has_an_example(command: str) -> None:
+    """Every command shows how it is used."""
+    assert f"Example: wattveil {command}" in run(*command.split(), "--help")
 
 
 def test_a_rounded_estimate_is_reported_in_a_line() -> None:

@@ -1,6 +1,7 @@
 """The commands of `wattveil series`."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,11 @@ def test_a_series_from_beginning_to_end(place: Path) -> None:
     (series / "periods" / "001" / "report.html").write_text("other")
     run("verify", series, code=1)
     assert "Delete the private state" in run("close", series, "--reason", "the end", code=1)
-    assert run_json("close", series, "--reason", "the end", "--yes") == {"closed": "the end"}
+    closed = run_json("close", series, "--reason", "the end", "--yes")
+    assert closed == {
+        "closed": "the end",
+        "deleted": [str(series / "private"), str(series.with_name("s.secrets"))],
+    }
     assert "Closed:" in run("show", series)
     again = run("add", series, place / "1.parquet", "--period", "2026-Q4", code=2)
     assert "must be open" in again
@@ -73,6 +78,13 @@ def test_mistakes_are_explained(tmp_path: Path) -> None:
     assert not (tmp_path / "s").exists()
     assert "series init" in run("show", tmp_path, code=1)
     assert "a folder of bundles" in run("verify", tmp_path / "none", code=2)
+    run("init", tmp_path / "groups", *BUDGET, *ZONE, *GROUPS)
+    replace(quarter(0), attributes={"car": quarter(0).attributes["car"]}).write_parquet(
+        tmp_path / "0.parquet"
+    )
+    added = run("add", tmp_path / "groups", tmp_path / "0.parquet", "--period", "2026-Q1", code=2)
+    assert "PROFILES must be profiles that have the attribute class" in added
+    assert "got car" in added
     made = run_json("init", tmp_path / "s", *BUDGET, "--encrypt", "--secrets", tmp_path / "keys")
     assert made["folder"].endswith("s")
     assert (tmp_path / "keys" / "series.key").is_file()

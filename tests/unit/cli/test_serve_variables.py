@@ -73,3 +73,24 @@ def test_settings_of_a_provider_belong_together(tmp_path: Path) -> None:
     ):
         result = CliRunner().invoke(app, [*data, *wrong])
         assert result.exit_code == 2, result.output
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("TLS_CERTIFICAT", "did you mean WATTVEIL_SERVE_TLS_CERTIFICATE"),
+        ("QQQQ", "no option of this name"),
+    ],
+)
+def test_a_misspelled_variable_is_refused(
+    name: str, near: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By its name, with the nearest one; its value, which may be secret, is not shown."""
+    name = f"WATTVEIL_SERVE_{name}"
+    monkeypatch.setenv(name, "the-value")
+    monkeypatch.setattr(run, "run", lambda *_, **__: pytest.fail("started"))
+    result = CliRunner().invoke(app, ["serve", "--data", str(tmp_path)])
+    assert result.exit_code == 2
+    assert name in result.stderr
+    assert near in result.stderr
+    assert "the-value" not in result.output

@@ -14,7 +14,7 @@ from wattveil.simulate import READINGS_SCHEMA
 
 @pytest.fixture
 def app() -> typer.Typer:
-    """Return an application with the one verb."""
+    """Return an application with the one command."""
     application = typer.Typer()
     application.command()(simulate)
     return application

@@ -1,4 +1,4 @@
-"""The verb `admin token`: a new token for an operator with file access."""
+"""The command `admin token`: a new token for an operator with file access."""
 
 import json
 import re
@@ -25,7 +25,7 @@ def data(tmp_path: Path) -> Path:
 
 
 def run(*arguments: str | Path) -> tuple[int, str]:
-    """Run the verb; return its exit code and what it printed."""
+    """Run the command; return its exit code and what it printed."""
     result = CliRunner().invoke(app, ["admin", "token", *map(str, arguments)], terminal_width=200)
     return result.exit_code, " ".join(result.output.replace("│", " ").split())
 

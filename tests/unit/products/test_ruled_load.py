@@ -111,7 +111,7 @@ def test_report_and_card_state_both_protections(ruled: Path) -> None:
     assert verify_bundle(ruled).accepted
     page = (ruled / "report.html").read_text()
     assert "Both protections hold" in page
-    assert "per customer of the published groups of class (all groups together) is" in page
+    assert "per customer in the published groups (by class: all groups together) is" in page
     assert "aggregation rule 15/15" in (ruled / "CARD.md").read_text()
 
 

@@ -76,7 +76,7 @@ def toy() -> Iterator[Product]:
 
 @pytest.fixture
 def _fresh_release(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Load the verb `release` anew: its options are those of the products registered by then."""
+    """Load the command `release` anew: its options are those of the products registered by then."""
     import_module("wattveil.cli.release")
     monkeypatch.delitem(sys.modules, "wattveil.cli.release")
 

@@ -127,7 +127,7 @@ def test_rows_are_dropped_for_a_reason_each(write: Write) -> None:
         "no value": 2,
         "value is not a number": 1,
         "value is not finite": 1,
-        "interval length is none of (5, 10, 15, 20, 30, 60) minutes": 1,
+        "interval length is not 5, 10, 15, 20, 30 or 60 minutes": 1,
         "time stamp is not on the interval grid": 1,
     }
 

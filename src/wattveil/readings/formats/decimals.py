@@ -66,7 +66,10 @@ def find_mark(
     if points or all(_may_be_groups(text, ",") for text in commas):
         ambiguous += commas
     if ambiguous:
-        expected = "one decimal mark that is distinct from groups of thousands, or decimal=…"
+        expected = (
+            "one decimal mark that is distinct from groups of thousands, or decimal='point' or"
+            " decimal='comma'"
+        )
         raise InvalidFileError(path, "values", expected, ambiguous[0])
     return mark
 

@@ -36,7 +36,7 @@ from wattveil.readings.formats.known_formats import (
 from wattveil.readings.formats.resampling import DAY_MINUTES, Resampling
 from wattveil.readings.formats.table_columns import FoundLayout, LongTable, plain_name
 from wattveil.readings.options import NAMED_BY_FILE, MeasuredIn, ReadOptions, Stamp
-from wattveil.readings.schema import ALLOWED_MINUTES
+from wattveil.readings.schema import ALLOWED_MINUTES, MINUTES_TEXT
 from wattveil.readings.sources import ident, literal, literals
 from wattveil.readings.timestamps import DAY_US, MINUTE_US
 
@@ -386,7 +386,7 @@ class _Stager(FileColumns):
             expected = "intervals of at most 60 minutes; export the interval data instead"
             raise self._refuse("interval lengths", expected, kind)
         if usual not in ALLOWED_MINUTES:
-            expected = f"intervals of {ALLOWED_MINUTES} minutes, or minutes=…"
+            expected = f"intervals of {MINUTES_TEXT}, or minutes=…"
             raise self._refuse("interval lengths", expected, f"{usual} minutes")
 
     def _assumptions(self) -> tuple[str, ...]:

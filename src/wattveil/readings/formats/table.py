@@ -424,7 +424,7 @@ def _infer_minutes(connection: duckdb.DuckDBPyConnection, rows: TableRows, path:
             break
     minutes = int(found[0][0]) / MINUTE_US if found else 0.0
     if minutes not in schema.ALLOWED_MINUTES:
-        expected = f"stamps {schema.ALLOWED_MINUTES} minutes apart, or minutes=…"
+        expected = f"several stamps per customer that are {schema.MINUTES_TEXT} apart, or minutes=…"
         raise InvalidFileError(path, "time stamps", expected, f"{minutes:g} minutes")
     return int(minutes)
 

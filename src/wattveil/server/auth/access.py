@@ -126,10 +126,18 @@ class Access:
 
     async def current(self, request: Request) -> Principal:
         """Return the principal of a request; a thread is used only if its token must be read."""
-        recent = self._tokens.recent(_bearer(request))
-        if recent is None:
-            return await run_in_threadpool(self.principal, request)
-        return _not_monitor(self.check_rate(recent))
+        recent = self.recent(request.headers.get("Authorization", ""))
+        return await run_in_threadpool(self.principal, request) if recent is None else recent
+
+    def recent(self, authorization: str) -> Principal | None:
+        """Return the principal of a token that was found valid a moment ago, and count the request.
+
+        None if the token must be read, the request is above the rate, or the principal a monitor.
+        """
+        recent = self._tokens.recent(_token_in(authorization))
+        if recent is None or recent.kind is PrincipalKind.MONITOR:
+            return None
+        return recent if self._requests.admits(recent.name) else None
 
     def admin(self, request: Request) -> Principal:
         """Return the principal of a request that only administrators may send."""
@@ -196,7 +204,11 @@ def _role_refused(principal: Principal) -> Problem:
 
 def _bearer(request: Request) -> str:
     """Return the token in the headers of a request; empty if there is none."""
-    scheme, _, text = request.headers.get("Authorization", "").partition(" ")
+    return _token_in(request.headers.get("Authorization", ""))
+
+
+def _token_in(authorization: str) -> str:
+    scheme, _, text = authorization.partition(" ")
     return text.strip() if scheme.lower() == "bearer" else ""
 
 

@@ -72,7 +72,11 @@ def _revoke_all(transaction: LedgerTransaction, name: str) -> int:
 
 def principal_of_token(connection: Connection, text: str) -> Principal | None:
     """Return the principal of a token; None if it is unknown, expired, revoked or disabled."""
-    given = sha256(text)
+    return principal_of_token_hash(connection, sha256(text))
+
+
+def principal_of_token_hash(connection: Connection, given: str) -> Principal | None:
+    """Return the principal of a token by the hash of the token."""
     row = connection.execute(_FIND, {"given": given}).one_or_none()
     kept, expires_at = ("0" * 64, "") if row is None else (row.sha256, row.expires_at)
     # The same work for every token. Timing could reveal only where hashes differ, and an attacker
@@ -188,7 +192,7 @@ def revoke_tokens(ledger: Ledger, name: str, *, by: str) -> int:
         record_event(transaction, PrincipalAction.REVOKED, name, by=by)
         return revoked
 
-    revoked = ledger.write(write)
+    revoked = ledger.end_access(write)
     security_event(SecurityEvent.TOKENS_REVOKED, by, about=name)
     return revoked
 
@@ -203,7 +207,7 @@ def revoke_token(ledger: Ledger, name: str, number: int, *, by: str) -> None:
             raise InvalidParameterError("token", f"a valid token of {name}", number)
         record_event(transaction, PrincipalAction.TOKEN_REVOKED, name, by=by)
 
-    ledger.write(write)
+    ledger.end_access(write)
     security_event(SecurityEvent.TOKEN_REVOKED, by, about=name, token=str(number))
 
 
@@ -222,7 +226,7 @@ def disable(ledger: Ledger, name: str, *, by: str) -> None:
         disable_principal(transaction, name)
         record_event(transaction, PrincipalAction.DISABLED, name, by=by)
 
-    ledger.write(write)
+    ledger.end_access(write)
     security_event(SecurityEvent.PRINCIPAL_DISABLED, by, about=name)
 
 

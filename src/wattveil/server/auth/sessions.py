@@ -1,24 +1,26 @@
 """Sessions of the pages: a cookie instead of a token in every request.
 
-A session is a random identifier in the memory of this process, with the number of its token. A
-revoked token ends its sessions, and a restart ends all. Repeated sign-ins end the oldest sessions
-of the same token, never those of other tokens.
+A session is a random identifier, of which the database has the hash, with the number of its token:
+every process of the server knows it, also after a restart. A revoked token ends its sessions.
+Repeated sign-ins end the oldest sessions of the same token, never those of other tokens.
 """
 
 import hmac
-import threading
-import time
 from collections.abc import Collection
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from operator import xor
 
+from sqlalchemy import ColumnElement, delete, insert, select
 from starlette.requests import Request
 from starlette.responses import Response
 
 from wattveil.server.auth import principals
 from wattveil.server.auth.principals import Principal
 from wattveil.server.http.problems import Code, Problem
+from wattveil.server.ledger.journal import LedgerTransaction, now
+from wattveil.server.ledger.ledger_tables import session
 from wattveil.server.observe.request_record import SecurityEvent, security_event
 from wattveil.server.reviewed_orders import ReviewedOrders
 from wattveil.server.server_state import ServerState
@@ -34,18 +36,29 @@ _SHORT = 16
 
 
 @dataclass(frozen=True)
-class Session:
-    """Session of a browser."""
+class OpenSession:
+    """A session as its user sees it in the list of all."""
 
+    id: int
+    short: str
+    """Short name, which ends it."""
     token_id: int
-    csrf_token: str
-    """Sent with every form: another site can submit a form, but does not have the token."""
-    until: float
     begun_at: str
     """Time of the sign-in, for people."""
     address: str
     """Address of the browser at the sign-in."""
-    orders: ReviewedOrders = field(default_factory=ReviewedOrders)
+
+
+@dataclass(frozen=True)
+class Session:
+    """Session of the browser that sent a request."""
+
+    id: int
+    token_id: int
+    csrf_token: str
+    """Sent with every form: another site can submit a form, but does not have the token. It follows
+    from the cookie, which is not stored: neither is the token."""
+    orders: ReviewedOrders
     """What its user has reviewed and not ordered yet."""
 
 
@@ -53,28 +66,20 @@ class Sessions:
     """Sessions of a server."""
 
     def __init__(self, state: ServerState) -> None:
-        self._state = state
-        self._lock = threading.Lock()
-        self._open: dict[str, Session] = {}  # the oldest first
+        self._ledger = state.ledger
 
     def begin(self, principal: Principal, request: Request, response: Response) -> None:
         """Begin a session, and set its cookie."""
         name = principals.random_secret()
-        now = time.monotonic()
-        address = "" if request.client is None else request.client.host
-        opened = Session(
-            principal.token_id,
-            principals.random_secret(),
-            now + _SECONDS,
-            begun_at=datetime.now(UTC).isoformat(timespec="seconds"),
-            address=address,
-        )
-        with self._lock:
-            self._open = {key: one for key, one in self._open.items() if one.until > now}
-            own = [key for key, one in self._open.items() if one.token_id == principal.token_id]
-            for key in own[: 1 - _MAX_PER_TOKEN]:  # room for one more
-                del self._open[key]
-            self._open[principals.sha256(name)] = opened
+        at = datetime.now(UTC)
+        row: dict[str, str | int] = {
+            "sha256": principals.sha256(name),
+            "token_id": principal.token_id,
+            "begun_at": at.isoformat(timespec="seconds"),
+            "expires_at": (at + timedelta(seconds=_SECONDS)).isoformat(timespec="microseconds"),
+            "address": "" if request.client is None else request.client.host,
+        }
+        self._ledger.write(partial(_begin, row=row))
         response.set_cookie(
             COOKIE,
             name,
@@ -86,38 +91,44 @@ class Sessions:
 
     def end(self, request: Request, response: Response) -> None:
         """End a session."""
-        with self._lock:
-            self._open.pop(self._name(request), None)
+        this = delete(session).where(session.c.sha256 == principals.sha256(_cookie(request)))
+        self._ledger.write(lambda transaction: transaction.connection.execute(this))
         response.delete_cookie(COOKIE)
 
-    def of_tokens(self, token_ids: Collection[int]) -> list[tuple[str, Session]]:
-        """Return the sessions of tokens, each with a short name, the newest first."""
-        now = time.monotonic()
-        with self._lock:
-            return [
-                (key[:_SHORT], one)
-                for key, one in reversed(self._open.items())
-                if one.token_id in token_ids and one.until > now
-            ]
+    def of_tokens(self, token_ids: Collection[int]) -> list[OpenSession]:
+        """Return the sessions of tokens, the newest first."""
+        found = select(session).where(session.c.token_id.in_(token_ids), _is_open())
+        with self._ledger.reading() as connection:
+            rows = connection.execute(found.order_by(session.c.id.desc())).all()
+        return [
+            OpenSession(row.id, row.sha256[:_SHORT], row.token_id, row.begun_at, row.address)
+            for row in rows
+        ]
 
     def end_one(self, short: str, token_ids: Collection[int]) -> bool:
         """End a session of one of these tokens by its short name; return whether there was one."""
-        with self._lock:
-            own = [key for key, one in self._open.items() if one.token_id in token_ids]
-            ended = [key for key in own if key[:_SHORT] == short]
-            for key in ended:
-                del self._open[key]
+        ended = {one.id for one in self.of_tokens(token_ids) if one.short == short}
+        if ended:
+            row = delete(session).where(session.c.id.in_(ended))
+            self._ledger.write(lambda transaction: transaction.connection.execute(row))
         return bool(ended)
 
     def find(self, request: Request) -> tuple[Session, Principal] | None:
         """Return session and principal of a request; None without a valid session."""
-        with self._lock:
-            found = self._open.get(self._name(request))
-        if found is None or found.until < time.monotonic():
+        if not (name := _cookie(request)):
             return None
-        with self._state.ledger.reading() as connection:
-            principal = principals.principal_of_token_id(connection, found.token_id)
-        return None if principal is None else (found, principal)
+        given = session.c.sha256 == principals.sha256(name)
+        with self._ledger.reading() as connection:
+            row = connection.execute(select(session).where(given, _is_open())).one_or_none()
+            if row is None:
+                return None
+            principal = principals.principal_of_token_id(connection, row.token_id)
+        if principal is None:
+            return None
+        secret = name.encode("utf-8", "surrogateescape")
+        csrf_token = hmac.digest(secret, b"forms of this session", "sha256").hex()
+        orders = ReviewedOrders(self._ledger, row.id)
+        return Session(row.id, row.token_id, csrf_token, orders), principal
 
     @staticmethod
     def check_csrf_token(session: Session, word: str) -> None:
@@ -126,9 +137,24 @@ class Sessions:
             security_event(SecurityEvent.FORM_REFUSED, None)
             raise Problem(Code.FORBIDDEN)
 
-    @staticmethod
-    def _name(request: Request) -> str:
-        return principals.sha256(request.cookies.get(COOKIE, ""))
+
+def _cookie(request: Request) -> str:
+    return request.cookies.get(COOKIE, "")
+
+
+def _is_open() -> ColumnElement[bool]:
+    return session.c.expires_at > now()
+
+
+def _begin(transaction: LedgerTransaction, row: dict[str, str | int]) -> None:
+    """Store a session; remove those that have ended, and the oldest of a token beyond its limit."""
+    connection = transaction.connection
+    connection.execute(delete(session).where(session.c.expires_at <= now()))
+    connection.execute(insert(session), row)
+    own = session.c.token_id == row["token_id"]
+    newest = select(session.c.id).where(own).order_by(session.c.id.desc())
+    kept = connection.execute(newest.limit(_MAX_PER_TOKEN)).scalars().all()
+    connection.execute(delete(session).where(own, session.c.id < kept[-1]))
 
 
 def masked(word: str) -> str:

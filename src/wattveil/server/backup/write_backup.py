@@ -37,7 +37,7 @@ from wattveil.server.ledger.database import (
 from wattveil.server.ledger.fulfilment import BUNDLES_FOLDER, folder_sha256
 from wattveil.server.ledger.journal import now
 from wattveil.server.ledger.ledger_audit import at_one_instant
-from wattveil.server.ledger.ledger_tables import journal, metadata, release
+from wattveil.server.ledger.ledger_tables import TRANSIENT, journal, metadata, release
 from wattveil.server.server_state import FINGERPRINT_KEY, SIGNING_KEY
 
 MANIFEST = "backup.json"
@@ -115,8 +115,10 @@ def copy_to_file(source: Connection, path: Path) -> None:
 
 
 def copy_tables(source: Connection, target: Connection) -> None:
-    """Copy the rows of every table, parents first."""
+    """Copy the rows of every table, parents first; sessions end with their server."""
     for table in metadata.sorted_tables:
+        if table.info.get(TRANSIENT):
+            continue
         rows = source.execute(select(table)).mappings()
         for page in _pages(dict(row) for row in rows):
             target.execute(table.insert(), page)

@@ -18,6 +18,7 @@ from wattveil.server.bundle_archives import check_bundle
 from wattveil.server.dataset_choices import DatasetBody
 from wattveil.server.http import responses
 from wattveil.server.http.bundle_downloads import BundleFiles
+from wattveil.server.http.direct_answers import description_of
 from wattveil.server.http.problems import COMMON_PROBLEMS, Code, problem_responses
 from wattveil.server.http.requests import (
     BudgetBody,
@@ -75,8 +76,7 @@ def dataset_routes(state: ServerState, access: Access) -> APIRouter:
     @routes.get("/me", response_model=responses.Me)
     async def read_me(principal: Annotated[Principal, authenticated]) -> Response:
         """Return the principal that the token belongs to."""
-        found = responses.Me(name=principal.name, kind=principal.kind)
-        return Response(found.model_dump_json(), media_type="application/json")
+        return Response(description_of(principal), media_type="application/json")
 
     @routes.get("/datasets")
     def list_datasets(principal: Annotated[Principal, authenticated]) -> responses.Datasets:

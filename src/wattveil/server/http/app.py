@@ -23,6 +23,7 @@ from wattveil.server.http.api import (
 )
 from wattveil.server.http.bundle_downloads import BundleFiles
 from wattveil.server.http.compression import CompressMiddleware
+from wattveil.server.http.direct_answers import HEALTHY, DirectAnswers
 from wattveil.server.http.middleware import GuardMiddleware, unexpected
 from wattveil.server.http.observed import ObservedMiddleware, operator_routes
 from wattveil.server.http.pages_admin import admin_pages, ledger_pages
@@ -79,7 +80,8 @@ def make_app(
     identify = partial(_identify_sender, access, sessions)
     metrics = ServerMetrics(state)
     api = make_api(state, access, sessions, metrics)
-    return ObservedMiddleware(GuardMiddleware(api, identify), metrics, tracer)
+    guarded = GuardMiddleware(api, identify, DirectAnswers(state, access).find)
+    return ObservedMiddleware(guarded, metrics, tracer)
 
 
 class _Api(FastAPI):
@@ -104,14 +106,13 @@ def make_api(
         redirect_slashes=False,
     )
     app.add_middleware(CompressMiddleware)
-    healthy = Health(status="ok").model_dump_json()
 
     @app.get("/healthz", response_model=Health, responses=problem_responses(Code.UNAVAILABLE))
     async def read_health() -> Response:  # in the event loop: it waits for no thread, no database
         """Return the state of the server; needs no token."""
         if not state.worker.is_healthy:
             raise Problem(Code.UNAVAILABLE)
-        return Response(healthy, media_type="application/json")
+        return Response(HEALTHY, media_type="application/json")
 
     bundle_files = BundleFiles(state)
     for routes in (dataset_routes, admin_routes, principal_routes):

@@ -29,6 +29,8 @@ _MAX_UNREAD_SECONDS = 60.0
 """Time limit for the client to read a piece of a response."""
 _BATCH = 64
 """Connections that are accepted in one turn of the event loop."""
+_EVICTION_SECONDS = 0.05
+"""Time between two evictions, each of a few connections."""
 _PAUSE_SECONDS = 0.1
 """Pause after an accept that failed for lack of descriptors or memory."""
 
@@ -60,6 +62,7 @@ class TimeoutProtocol(H11Protocol):
     """
 
     _clock: asyncio.TimerHandle | None = None
+    _waiting_since = 0.0
     _unread: asyncio.TimerHandle | None = None
     _released: Callable[[], None] | None = None
 
@@ -108,8 +111,10 @@ class TimeoutProtocol(H11Protocol):
         super().resume_writing()
 
     def _wait(self) -> None:
-        self._stop_waiting()
-        self._clock = self.loop.call_later(_MAX_HEAD_SECONDS, self._close_if_idle)
+        """Note since when a request is awaited; a clock that runs is not set anew each time."""
+        self._waiting_since = self.loop.time()
+        if self._clock is None:
+            self._clock = self.loop.call_later(_MAX_HEAD_SECONDS, self._close_if_idle)
 
     def _stop_waiting(self) -> None:
         if self._clock is not None:
@@ -121,7 +126,13 @@ class TimeoutProtocol(H11Protocol):
 
     def _close_if_idle(self) -> None:
         """Close, unless a request is being handled: the middleware limits the time of its body."""
-        if getattr(self.cycle, "response_complete", True):  # None before the first request
+        self._clock = None
+        if not getattr(self.cycle, "response_complete", True):  # None before the first request
+            return  # its end sets the clock
+        left = self._waiting_since + _MAX_HEAD_SECONDS - self.loop.time()
+        if left > 0:
+            self._clock = self.loop.call_later(left, self._close_if_idle)
+        else:
             self.transport.close()
 
 
@@ -165,6 +176,7 @@ class Acceptor:
         self._loop = asyncio.get_running_loop()
         self._is_closed = False
         self._is_full = False
+        self._next_eviction = 0.0
         listener.settimeout(0.0)  # as asyncio needs it
         self._listen()
 
@@ -183,10 +195,7 @@ class Acceptor:
     def _accept(self) -> None:
         """Accept connections that wait, a batch of them: then others take their turn."""
         for _ in range(_BATCH):
-            if not self._has_place():
-                if not any(slot.is_new for slot in self._slots):
-                    self._is_full = True  # until one ends
-                    self._loop.remove_reader(self._listener)
+            if len(self._slots) >= self._max and not self._make_place():
                 return
             try:
                 connected, address = self._listener.accept()
@@ -194,8 +203,7 @@ class Acceptor:
                 return
             except OSError as error:  # the machine is out of descriptors or memory
                 _LOG.error("a connection cannot be accepted: %s", type(error).__name__)
-                self._loop.remove_reader(self._listener)
-                self._loop.call_later(_PAUSE_SECONDS, self._listen)
+                self._pause(_PAUSE_SECONDS)
                 return
             connected.settimeout(0.0)
             slot = _Slot(str(address[0]) if isinstance(address, tuple) else "")
@@ -203,14 +211,30 @@ class Acceptor:
             self._addresses[slot.address] += 1
             slot.handshake = self._loop.create_task(self._connect(slot, connected))
 
-    def _has_place(self) -> bool:
-        """Whether there is a place; a connection that the server does not work for gives way."""
-        if len(self._slots) < self._max:
-            return True
+    def _pause(self, seconds: float) -> None:
+        """Accept nothing for some time."""
+        self._loop.remove_reader(self._listener)
+        self._loop.call_later(seconds, self._listen)
+
+    def _make_place(self) -> bool:
+        """Close connections that the server does not work for; return whether there were any.
+
+        Not more often than a few times per second: a client that connects again whenever it is
+        closed would otherwise occupy the server.
+        """
+        wait = self._next_eviction - self._loop.time()
+        if wait > 0:
+            self._pause(wait)
+            return False
         evicted = self._evictable()
         for slot in evicted:
             slot.evict()
             self._release(slot)
+        if evicted:
+            self._next_eviction = self._loop.time() + _EVICTION_SECONDS
+        elif not any(slot.is_new for slot in self._slots):
+            self._is_full = True  # until one ends
+            self._loop.remove_reader(self._listener)
         return evicted != []
 
     def _evictable(self) -> list[_Slot]:

@@ -29,6 +29,9 @@ _MAX_PER_PRINCIPAL = 2
 """Of these, of one principal, so that others are not blocked."""
 _MAX_BODY_SECONDS = 20.0
 """Time limit of a request body."""
+_BUSY_SECONDS = 0.25
+"""Pause before a refusal as busy, without a thread: a client that sends the request again at once
+costs others little."""
 _PIECE = 64 * 1024
 """Size of a piece of a response body. A body handed over whole counts as sent; on a slow line it
 would be cut off when the idle connection is closed."""
@@ -50,13 +53,17 @@ _LOG = logging.getLogger("wattveil.server")
 
 IdentifySender = Callable[[Request], str | None]
 """Returns the name of the sender of a request, by its headers alone; None if unknown."""
+FindDirect = Callable[[Scope], tuple[Message, Message] | None]
+"""Returns the response of a request that needs no route; None if it does."""
 
 
 class GuardMiddleware:
     """Outermost middleware: limits, headers, and errors that reveal nothing."""
 
-    def __init__(self, app: ASGIApp, sender: IdentifySender) -> None:
-        self._app, self._identify_sender = app, sender
+    def __init__(
+        self, app: ASGIApp, sender: IdentifySender, find_direct: FindDirect = lambda _: None
+    ) -> None:
+        self._app, self._identify_sender, self._find_direct = app, sender, find_direct
         self._large: Counter[str] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,6 +73,12 @@ class GuardMiddleware:
             return
         if scope["type"] != "http":
             return  # no other protocol is served
+        if (found := self._find_direct(scope)) is not None:
+            start, body = found
+            _add_headers(scope, start)
+            await send(start)
+            await send(body)
+            return
         exchange = _Exchange(scope, send)
         scope = exchange.scope
         try:
@@ -134,6 +147,8 @@ class _Exchange:
         """Send a part of the response."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            if self.status == Code.BUSY.status:
+                await asyncio.sleep(_BUSY_SECONDS)
             _add_headers(self.scope, message)
             if self.is_last:
                 MutableHeaders(scope=message)["Connection"] = "close"

@@ -6,7 +6,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -19,6 +18,7 @@ from wattveil.server.observe.server_metrics import MEDIA_TYPE, ServerMetrics, is
 from wattveil.server.observe.tracing import RequestTracer
 
 REQUEST_ID = "X-Request-Id"
+_RAW_ID = REQUEST_ID.lower().encode()
 _NO_ROUTE = "-"
 
 _LOG = logging.getLogger("wattveil.server")
@@ -37,15 +37,15 @@ class ObservedMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers, client = Headers(scope=scope), scope.get("client")
-        record = begin_record(headers.get(REQUEST_ID, ""), client[0] if client else "")
+        client = scope.get("client")
+        record = begin_record(_header(scope, _RAW_ID), client[0] if client else "")
         started, started_ns, status = time.perf_counter(), time.time_ns(), 0
 
         async def send_observed(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)[REQUEST_ID] = record.id
+                message["headers"] = [*message.get("headers", ()), (_RAW_ID, record.id.encode())]
             await send(message)
 
         await self._app(scope, receive, send_observed)
@@ -63,7 +63,7 @@ class ObservedMiddleware:
                     started_ns=started_ns,
                     ended_ns=started_ns + round(seconds * 1e9),
                     name=f"{method} {route}",
-                    parent=headers.get("traceparent"),
+                    parent=_header(scope, b"traceparent") or None,
                     status=status,
                     attributes={
                         "http.request.method": method,
@@ -74,6 +74,14 @@ class ObservedMiddleware:
                 )
         self._metrics.count(record, method, route, status, seconds)
         _LOG.info("%s %s %s", method, route, status, extra={"fields": fields})
+
+
+def _header(scope: Scope, name: bytes) -> str:
+    """Return the first header of a name, in lower case; empty if there is none."""
+    for one, value in scope["headers"]:
+        if one == name:
+            return str(value.decode("latin-1"))
+    return ""
 
 
 def operator_routes(access: Access, metrics: ServerMetrics) -> APIRouter:

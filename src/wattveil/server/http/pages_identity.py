@@ -137,7 +137,7 @@ def session_pages(state: ServerState, access: Access, sessions: Sessions) -> API
             "sessions.html",
             200 if refusal is None else 422,
             tokens=tokens,
-            sessions=[(short, one, one is user.session) for short, one in opened],
+            sessions=[(one, one.id == user.session.id) for one in opened],
             current=user.session.token_id,
             message=message,
             refusal=refusal,

@@ -211,7 +211,7 @@ def confirmation_pages(state: ServerState, access: Access, sessions: Sessions) -
     def show_review(key: str, user: Annotated[SignedInUser, signed_in]) -> HTMLResponse:
         order, dataset = reviewed(user, key)
         if order.release is None:
-            order.payers = _payers(service.quote(user.principal, dataset, order.body))
+            order = _restated(user, order, service.quote(user.principal, dataset, order.body))
         return _review_page(service, user, dataset, order)
 
     @routes.post("/orders/{key}")
@@ -221,14 +221,15 @@ def confirmation_pages(state: ServerState, access: Access, sessions: Sessions) -
         order, dataset = reviewed(user, key)
         if order.release is None:
             try:
-                payers = _payers(service.quote(user.principal, dataset, order.body))
-                if payers != order.payers:  # another order or a failed computation came between
-                    order.payers = payers
+                stated = order.payers
+                order = _restated(user, order, service.quote(user.principal, dataset, order.body))
+                if stated != order.payers:  # another order or a failed computation came between
                     return _review_page(service, user, dataset, order, changed=True)
                 ordered = service.order(user.principal, dataset, order.body, order.key)
             except REFUSALS as refusal:
                 return _dataset_page(service, user, dataset, order.sent, error_text(refusal))
-            order.release = ordered.id
+            order = replace(order, release=ordered.id)
+            user.session.orders.update(order)
         return RedirectResponse(f"/releases/{order.release}", 303)
 
     return routes
@@ -306,6 +307,14 @@ def is_covered(quote: responses.Quote) -> bool:
 def _payers(quote: responses.Quote) -> Payers:
     paid = quote.already_paid
     return Payers(dataset=not paid.dataset, own=not paid.own)
+
+
+def _restated(user: SignedInUser, order: ReviewedOrder, quote: responses.Quote) -> ReviewedOrder:
+    """Return an order with the payers of a quote, which its page states from now on."""
+    found = replace(order, payers=_payers(quote))
+    if found != order:
+        user.session.orders.update(found)
+    return found
 
 
 def _left_out(dataset: Dataset, body: ReleaseBody) -> list[str]:

@@ -73,7 +73,7 @@ def release(task: dict[str, Any]) -> dict[str, object]:
     from wattveil.server.ledger.pricing import check_paid, read_request  # noqa: PLC0415
 
     request, made = read_request(task["request"]), task["plan"]
-    if made is None:  # the server was started anew since the order: its split is not stored
+    if made is None:  # an earlier version stored no split with the charge
         granted = planning.granted_plan(request, planning.split_budget(request))
     else:
         granted = planning.granted_plan(

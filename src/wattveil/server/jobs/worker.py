@@ -34,7 +34,7 @@ _TRIES = 3
 _PAUSE_SECONDS = 2.0
 """Pause before a failed write is repeated."""
 
-_MAX_WAITING_SECONDS = 50.0
+MAX_WAITING_SECONDS = 50.0
 """Maximum wait for the release that is being computed; proxies wait 60."""
 
 Task = Callable[[Charge, Path], dict[str, object]]
@@ -58,7 +58,7 @@ class Worker:
         self._processes = [ComputeProcess() for _ in range(processes)]
         self._waiting: FairQueue[Charge] = FairQueue()
         self._load: Counter[int] = Counter()
-        self._known: dict[tuple[int, int], dict[str, Any] | None] = {}
+        self._known: set[tuple[int, int]] = set()
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._threads = [
@@ -88,22 +88,19 @@ class Worker:
         """Number of charges whose release is not stored; changes when one appears."""
         return len(self._known)
 
-    def take(self, charge: Charge, plan: dict[str, Any] | None = None) -> None:
-        """Queue a charge, unless it is queued.
-
-        ``plan`` is the split that the order was priced with. After a restart it is not known.
-        """
+    def take(self, charge: Charge) -> None:
+        """Queue a charge, unless it is queued."""
         place = (charge.journal_id, charge.drawn_seq)
         with self._lock:
             if place in self._known:
                 return
-            self._known[place] = plan
+            self._known.add(place)
             self._load[charge.principal_id] += 1
         self._waiting.put(charge.principal_id, charge)
 
     def run_task(self, task: dict[str, Any]) -> dict[str, Any]:
         """Run another task in a process that reads rows, between two releases."""
-        return self._processes[0].run_task(task, wait_seconds=_MAX_WAITING_SECONDS)
+        return self._processes[0].run_task(task, wait_seconds=MAX_WAITING_SECONDS)
 
     def stop(self) -> None:
         """Stop at once: pending charges are computed at the next start."""
@@ -128,7 +125,7 @@ class Worker:
                 self._stopping.wait(_PAUSE_SECONDS)
                 continue
             with self._lock:
-                self._known.pop((charge.journal_id, charge.drawn_seq), None)
+                self._known.discard((charge.journal_id, charge.drawn_seq))
                 self._load[charge.principal_id] -= 1
 
     def _compute(self, process: ComputeProcess, charge: Charge, draft: Path) -> None:
@@ -142,11 +139,15 @@ class Worker:
             self._stopping.wait(-spent % self._tick_seconds)
 
     def _computed(self, process: ComputeProcess, charge: Charge, draft: Path) -> bool:
-        place = (charge.journal_id, charge.drawn_seq)
+        try:
+            task = self._task(charge, draft)
+        except Exception as error:  # noqa: BLE001 - the ledger may recover
+            # Nothing was computed, so the release has not failed: the charge stays pending.
+            _LOG.error("preparing a release failed: %s", type(error).__name__)
+            raise _TemporaryFailure from None
         for _ in range(_TRIES):
             try:
-                task = self._task(charge, draft)
-                result = process.run_task({**task, "plan": self._known.get(place)})
+                result = process.run_task(task)
             except ComputeProcessDiedError:
                 if self._stopping.is_set():
                     raise _Stopped from None
@@ -159,6 +160,7 @@ class Worker:
                     "release %d-%d: beyond what was paid", charge.journal_id, charge.drawn_seq
                 )
             return result["done"] is True
+        _LOG.error("a compute process died in each of %d attempts", _TRIES)
         return False
 
 

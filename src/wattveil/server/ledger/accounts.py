@@ -6,14 +6,21 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, bindparam, func, insert, select, update
+from sqlalchemy import Connection, Row, and_, bindparam, delete, func, insert, select, update
 
 from wattveil.bundle.cumulative import Cumulative
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Tier
 from wattveil.server.ledger.amounts import MEASURES, Amounts
 from wattveil.server.ledger.journal import EntryKind, LedgerTransaction, now
-from wattveil.server.ledger.ledger_tables import account, dataset, entry, principal, release
+from wattveil.server.ledger.ledger_tables import (
+    account,
+    dataset,
+    entry,
+    planned,
+    principal,
+    release,
+)
 
 CAPS = tuple(f"{measure}_cap" for measure in MEASURES)
 SPENT = tuple(f"{measure}_spent" for measure in MEASURES)
@@ -153,6 +160,7 @@ def store(transaction: LedgerTransaction, charge: Charge, outcome: Release) -> R
     if drawn is None or drawn.kind != EntryKind.CHARGE or drawn.source_seq is not None:
         raise InvalidParameterError("charge", "in the ledger, and one that pays for noise", place)
     connection.execute(insert(release), {**place, **vars(outcome), "stored_at": now()})
+    connection.execute(_FORGET_PLAN, {"journal": charge.journal_id, "number": charge.drawn_seq})
     transaction.stored[charge.journal_id] += 1
     return outcome
 
@@ -170,9 +178,36 @@ def read_release(connection: Connection, charge: Charge) -> Release | None:
     )
 
 
-def read_pending(connection: Connection) -> list[Charge]:
-    """Return the charges that paid for noise and have no stored outcome, in order."""
-    return [charge_of(row) for row in connection.execute(_PENDING)]
+def read_pending(connection: Connection, after: Mapping[int, int] | None = None) -> list[Charge]:
+    """Return the charges that paid for noise and have no stored outcome, in order.
+
+    ``after`` limits them to some journals, and to entries after a number of each.
+    """
+    if after is None:
+        return [charge_of(row) for row in connection.execute(_PENDING)]
+    return [
+        charge_of(row)
+        for journal_id, seq in after.items()
+        for row in connection.execute(_PENDING_AFTER, {"journal": journal_id, "after": seq})
+    ]
+
+
+def count_pending(connection: Connection, principal_id: int | None = None) -> int:
+    """Return the number of pending charges, of all principals or of one."""
+    found = _PENDING.with_only_columns(func.count()).order_by(None)
+    if principal_id is not None:
+        found = found.where(entry.c.principal_id == principal_id)
+    return int(connection.execute(found).scalar_one())
+
+
+def read_plan(connection: Connection, charge: Charge) -> dict[str, Any] | None:
+    """Return the plan that was stored with a pending charge; None if there is none."""
+    place = {"journal": charge.journal_id, "number": charge.drawn_seq}
+    text = connection.execute(_PLAN, place).scalar()
+    if text is None:
+        return None
+    found: dict[str, Any] = json.loads(text)
+    return found
 
 
 def charge_of(row: Row[Any]) -> Charge:
@@ -209,6 +244,15 @@ _PENDING = (
     )
     .order_by(entry.c.journal_id, entry.c.seq)
 )
+_PENDING_AFTER = _PENDING.where(
+    entry.c.journal_id == bindparam("journal"), entry.c.seq > bindparam("after")
+)
+_PLAN_OF_CHARGE = (
+    planned.c.journal_id == bindparam("journal"),
+    planned.c.seq == bindparam("number"),
+)
+_PLAN = select(planned.c.content).where(*_PLAN_OF_CHARGE)
+_FORGET_PLAN = delete(planned).where(*_PLAN_OF_CHARGE)
 _DRAWN = select(entry.c.kind, entry.c.source_seq).where(
     entry.c.journal_id == bindparam("journal"), entry.c.seq == bindparam("seq")
 )

@@ -29,6 +29,7 @@ from wattveil.server.ledger.ledger_tables import (
     dataset,
     entry,
     journal,
+    planned,
     principal,
     refusal,
     release,
@@ -135,6 +136,7 @@ def charge_all(
     transaction.lock(journal_id)
     state = _read(transaction.connection, journal_id, orders)
     entries: list[dict[str, Any]] = []
+    plans: list[dict[str, Any]] = []
     refusals: list[dict[str, Any]] = []
     outcomes: list[Charge | ChargeRefusedError | KeyConflictError] = []
     for ids, order in orders:
@@ -152,12 +154,16 @@ def charge_all(
             outcomes.append(made)
             continue
         entries.append(made)
+        if order.plan is not None and made["source_seq"] is None:
+            plans.append({"journal_id": journal_id, "seq": made["seq"], "content": order.plan})
         charge = _charge_of_order(ids, order, seq=made["seq"], source_seq=made["source_seq"])
         state.keys[ids.principal_id, order.key] = (order.request_sha256, charge)
         outcomes.append(charge)
     spend(transaction.connection, state.spent)
     if entries:
         transaction.write(entries)
+    if plans:
+        transaction.connection.execute(insert(planned), plans)
     if refusals:
         _write_refusals(transaction.connection, refusals)
     return outcomes

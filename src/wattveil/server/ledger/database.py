@@ -229,7 +229,13 @@ def existing_database(folder: Path, database: str | None) -> Iterator[Engine]:
     check_no_password(database)
     url = database_url(folder, database)
     if url.get_backend_name() == "sqlite" and not Path(url.database or "").is_file():
-        raise InvalidFileError(url.database, "file", "a ledger: the data folder of a server", None)
+        if database is not None:
+            raise InvalidFileError(url.database, "file", "the ledger of a server", None)
+        expected = (
+            f"the ledger of a server, which the first `wattveil serve --data {folder}` creates;"
+            " that command also prints the first token"
+        )
+        raise InvalidFileError(folder, FILE, expected, None)
     engine = connect(url)
     try:
         yield engine

@@ -12,6 +12,7 @@ after the release       yes     yes      finds what is stored
 """
 
 import hashlib
+import logging
 import shutil
 import uuid
 from collections.abc import Callable
@@ -21,6 +22,8 @@ from wattveil.errors import LedgerUnavailableError
 from wattveil.server.ledger.accounts import Charge, Release, ReleaseState
 from wattveil.server.ledger.ledger import Ledger
 from wattveil.server.ledger.order import Order
+
+_LOG = logging.getLogger(__name__)
 
 BUNDLES_FOLDER = "releases"
 """Folder of the bundles, in the data folder of a server."""
@@ -74,7 +77,9 @@ def finish(ledger: Ledger, bundles: BundleStore, charge: Charge, compute: Comput
         )
     except LedgerUnavailableError:
         raise  # the charge stays pending
-    except Exception:  # noqa: BLE001 - it may quote rows
+    except Exception as error:  # noqa: BLE001 - it may quote rows
+        place = f"{charge.journal_id}-{charge.drawn_seq}"
+        _LOG.error("release %s is stored as failed: %s", place, type(error).__name__)
         outcome = Release(state=ReleaseState.FAILED)
     stored = ledger.store(charge, outcome)
     if stored.payload_ref != draft.name:

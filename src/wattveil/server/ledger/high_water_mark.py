@@ -9,12 +9,17 @@ has fallen behind it does not start. Fingerprints are never removed: after a sec
 same backup they are still known.
 
 The file is forced to disk each time, after the database: it never states more than was durable, and
-a charge is confirmed when both have it.
+a charge is confirmed when both have it. Several processes of a server append to it, one at a time,
+and each reads what the others have appended before it changes a journal: a database that was
+replaced by an older one is refused by all. The file is shortened when the last of them ends.
 """
 
+import fcntl
 import os
 import re
-from collections.abc import Mapping
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
@@ -32,6 +37,8 @@ from wattveil.server.ledger.ledger_tables import (
 
 FILE = "ledger.heads"
 
+_START_BYTES = 40
+"""Of the first line of a file that was shortened, which no other file has."""
 _LINE = re.compile(r"^([0-9]+) ([0-9]+) ([0-9a-f]{64})$", re.MULTILINE)
 _REGISTERED = re.compile(r"^dataset ([!-~]{1,128}) (\S{1,63})$", re.MULTILINE)
 _STORED = re.compile(r"^([0-9]+) stored ([0-9]+)$", re.MULTILINE)
@@ -42,14 +49,33 @@ class HighWaterMark:
 
     def __init__(self, folder: Path, *, name: str = FILE) -> None:
         self.path = folder / name
-        # A line that was cut short, by a crash or a full disk, is ignored.
-        text = self.path.read_text() if self.path.exists() else ""
         self.heads: dict[int, Head] = {}
-        for key, seq, sha in _LINE.findall(text):  # several processes may have written
+        self.stored: dict[int, int] = {}
+        self.datasets: dict[str, str] = {}
+        self._read_bytes = 0
+        self._start = b""
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read what was appended since the last time, by this process and by others."""
+        try:
+            with self.path.open("rb") as file:
+                if self._start != (start := file.read(_START_BYTES)):
+                    self._start, self._read_bytes = start, 0  # another file: all of it is new
+                file.seek(self._read_bytes)
+                content = file.read()
+        except FileNotFoundError:
+            return  # of a new server
+        # A line that was cut short, by a crash or a full disk, is ignored. One that is just being
+        # written is read again the next time.
+        self._read_bytes += content.rfind(b"\n") + 1
+        text = content.decode("utf-8", "replace")
+        for key, seq, sha in _LINE.findall(text):
             if int(seq) >= self.heads.get(int(key), Head(0, "")).seq:
                 self.heads[int(key)] = Head(int(seq), sha)
-        self.stored = {int(key): int(count) for key, count in _STORED.findall(text)}
-        self.datasets: dict[str, str] = dict(_REGISTERED.findall(text))
+        for key, count in _STORED.findall(text):
+            self.stored[int(key)] = max(int(count), self.stored.get(int(key), 0))
+        self.datasets.update(_REGISTERED.findall(text))
 
     def behind(self, connection: Connection) -> dict[int, LedgerBehindError]:
         """Return the journals that lack recorded entries or releases; 0: data sets are lost."""
@@ -107,7 +133,7 @@ class HighWaterMark:
         counts = {key: self.stored.get(key, 0) + more for key, more in stored.items()}
         added = {sha: name for sha, name in registered.items() if sha not in self.datasets}
         if changed or counts or added:
-            with _open_for_owner(self.path, os.O_APPEND) as file:
+            with _locked(self.path) as file:
                 file.write(_lines(changed, counts, added))
                 file.flush()
                 os.fsync(file.fileno())  # before the charge is confirmed
@@ -117,18 +143,33 @@ class HighWaterMark:
 
     def close(self) -> None:
         """Write the last state of each journal, forced to disk."""
-        short = self.path.with_suffix(".new")
-        with _open_for_owner(short, os.O_TRUNC) as file:
-            file.write(_lines(self.heads, self.stored, self.datasets))
-            file.flush()
-            os.fsync(file.fileno())
-        short.replace(self.path)
+        with _locked(self.path):
+            self.refresh()
+            short = self.path.with_suffix(".new")
+            with _open_for_owner(short, os.O_TRUNC) as file:
+                # Processes that read the long file find a start that they do not know.
+                file.write(f"\nshortened {uuid.uuid4().hex}\n")
+                file.write(_lines(self.heads, self.stored, self.datasets))
+                file.flush()
+                os.fsync(file.fileno())
+            short.replace(self.path)
 
 
 def count_stored(connection: Connection) -> dict[int, int]:
     """Return how many releases each journal has."""
     rows = select(release.c.journal_id, func.count()).group_by(release.c.journal_id)
     return {int(journal_id): int(count) for journal_id, count in connection.execute(rows)}
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[TextIO]:
+    """Open the file for appending, alone; one that was replaced meanwhile is opened again."""
+    while True:
+        with _open_for_owner(path, os.O_APPEND) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # released at its end
+            if path.exists() and os.path.samestat(path.stat(), os.fstat(file.fileno())):
+                yield file
+                return
 
 
 def _open_for_owner(path: Path, how: int) -> TextIO:

@@ -18,7 +18,7 @@
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -44,13 +44,15 @@ from wattveil.server.ledger.database import (
 )
 from wattveil.server.ledger.high_water_mark import HighWaterMark, count_stored
 from wattveil.server.ledger.journal import LedgerTransaction
-from wattveil.server.ledger.ledger_tables import UNKNOWN_DATASET, dataset, release
+from wattveil.server.ledger.ledger_tables import UNKNOWN_DATASET, dataset, journal, release
 from wattveil.server.ledger.order import Order, check_name
 from wattveil.server.ledger.writer import Writer
 from wattveil.server.observe.request_record import SecurityEvent, security_event
 
 T = TypeVar("T")
 
+CACHED_SECONDS = 1.0
+"""Time for which a process may use what it has read about a token."""
 _HUNG_SECONDS = 1.0
 """After an error that took longer, reads are refused for this time."""
 
@@ -61,8 +63,11 @@ class Ledger(AbstractContextManager["Ledger"]):
     Open it with `Ledger.open`. On SQLite one process serves; on PostgreSQL several may.
     """
 
-    def __init__(self, engine: Engine, high_water_mark: HighWaterMark) -> None:
+    def __init__(
+        self, engine: Engine, high_water_mark: HighWaterMark, *, is_shared: bool = False
+    ) -> None:
         self.engine = engine
+        self._is_shared = is_shared
         self._high_water_mark = high_water_mark
         with engine.connect() as connection:
             high_water_mark.stored = count_stored(connection)
@@ -73,7 +78,7 @@ class Ledger(AbstractContextManager["Ledger"]):
         """Number of calls of `write`: what was read before one of them may have changed."""
 
     @classmethod
-    def open(cls, folder: Path, database: str | None = None) -> Self:
+    def open(cls, folder: Path, database: str | None = None, *, is_shared: bool = False) -> Self:
         """Open the ledger of a data folder; refuse one that has lost entries.
 
         Parameters
@@ -82,6 +87,9 @@ class Ledger(AbstractContextManager["Ledger"]):
             Folder of the high-water mark, and of the database unless another one is named.
         database
             Address of a PostgreSQL database.
+        is_shared
+            Whether other processes write at the same time; one of them opens the ledger first and
+            closes it last, not shared.
         """
         engine, high_water_mark = _open(folder, database)
         with engine.connect() as connection:
@@ -89,10 +97,11 @@ class Ledger(AbstractContextManager["Ledger"]):
             if not lost:
                 high_water_mark.catch_up(connection)
         if lost:
-            high_water_mark.close()
+            if not is_shared:
+                high_water_mark.close()
             engine.dispose()
             raise next(iter(lost.values()))
-        return cls(engine, high_water_mark)
+        return cls(engine, high_water_mark, is_shared=is_shared)
 
     @classmethod
     def accept(cls, folder: Path, database: str | None = None, *, by: str, reason: str) -> int:
@@ -136,7 +145,8 @@ class Ledger(AbstractContextManager["Ledger"]):
     def close(self) -> None:
         """Finish waiting jobs, and close the database."""
         self._writer.close()
-        self._high_water_mark.close()
+        if not self._is_shared:
+            self._high_water_mark.close()
         self.engine.dispose()
 
     def __exit__(self, *_: object) -> None:
@@ -151,7 +161,7 @@ class Ledger(AbstractContextManager["Ledger"]):
 
     def disable_principal(self, name: str) -> None:
         """Disable a principal; its releases stay readable to administrators."""
-        self.write(partial(administration.disable_principal, name=name))
+        self.end_access(partial(administration.disable_principal, name=name))
 
     def open_dataset(
         self,
@@ -237,6 +247,16 @@ class Ledger(AbstractContextManager["Ledger"]):
         finally:
             self.writes += 1
 
+    def end_access(self, work: Callable[[LedgerTransaction], T]) -> T:
+        """Run a write that ends the access of a token or a principal.
+
+        It returns when no process of the server accepts the token any more.
+        """
+        result = self.write(work)
+        if self._is_shared:
+            time.sleep(CACHED_SECONDS)
+        return result
+
     # --- charge, then compute, then store ---------------------------------------------------------
 
     def charge(self, order: Order) -> Charge:
@@ -270,6 +290,22 @@ class Ledger(AbstractContextManager["Ledger"]):
         """Return the charges without a stored outcome, for example after a crash."""
         with self.reading() as connection:
             return charges.read_pending(connection)
+
+    def pending_since(self, heads: Mapping[int, int]) -> tuple[list[Charge], dict[int, int]]:
+        """Return the pending charges after these numbers of entries, and the numbers now.
+
+        A journal that has not grown costs no further query.
+        """
+        with self.reading() as connection:
+            found = connection.execute(select(journal.c.id, journal.c.head_seq))
+            now = {int(journal_id): int(seq) for journal_id, seq in found}
+            grown = {one: heads.get(one, 0) for one in now if now[one] > heads.get(one, 0)}
+            return charges.read_pending(connection, grown), now
+
+    def count_pending(self, principal_id: int | None = None) -> int:
+        """Return the number of charges without a stored outcome, of all principals or of one."""
+        with self.reading() as connection:
+            return charges.count_pending(connection, principal_id)
 
     def payloads(self) -> set[str]:
         """Return the names of all payloads that are stored."""

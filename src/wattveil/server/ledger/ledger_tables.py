@@ -128,6 +128,16 @@ release = Table(
     ForeignKeyConstraint(["journal_id", "seq"], ["entry.journal_id", "entry.seq"]),
 )
 
+planned = Table(
+    "planned",
+    metadata,
+    Column("journal_id", Integer, primary_key=True),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    # Split of the price, and expected errors of the quote, as JSON; until the release is stored.
+    Column("content", Text, nullable=False),
+    ForeignKeyConstraint(["journal_id", "seq"], ["entry.journal_id", "entry.seq"]),
+)
+
 lost_dataset = Table(
     "lost_dataset",
     metadata,
@@ -209,4 +219,39 @@ share = Table(
     Column("at", Text, nullable=False),
     Column("by", Text, nullable=False),
     ForeignKeyConstraint(["journal_id", "seq"], ["entry.journal_id", "entry.seq"]),
+)
+
+# --- sessions of the pages: in no backup ----------------------------------------------------------
+
+TRANSIENT = "transient"
+"""Mark of tables whose rows end within hours, and are left out of backups."""
+
+session = Table(
+    "session",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    # Of a random 256-bit cookie, which is not stored.
+    Column("sha256", Text, nullable=False, unique=True),
+    Column("token_id", Integer, ForeignKey("token.id"), nullable=False),
+    Column("begun_at", Text, nullable=False),
+    Column("expires_at", Text, nullable=False),
+    Column("address", Text, nullable=False),
+    Index("ix_session_token_id", "token_id"),
+    info={TRANSIENT: True},
+)
+
+reviewed_order = Table(
+    "reviewed_order",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("session_id", Integer, ForeignKey("session.id", ondelete="CASCADE"), nullable=False),
+    # Becomes the idempotency key of the order.
+    Column("key", Text, nullable=False, unique=True),
+    Column("dataset", Text, nullable=False),
+    # Request, payers and fields of the form, as JSON.
+    Column("content", Text, nullable=False),
+    # The release, once it is ordered.
+    Column("release", Text),
+    Index("ix_reviewed_order_session_id", "session_id"),
+    info={TRANSIENT: True},
 )

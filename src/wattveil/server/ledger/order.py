@@ -34,6 +34,9 @@ class Order:
         Guarantee that the price buys.
     allotments
         Split of the price over the products of a release: made once, it travels to the computation.
+    plan
+        Split and expected errors as JSON, stored with a charge until its release is; no part of the
+        request.
     """
 
     dataset: str
@@ -45,6 +48,7 @@ class Order:
     neighbours: Neighbours
     unit: Unit
     allotments: Mapping[str, Allotment] = field(default_factory=dict)
+    plan: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse names and keys that cannot be written down unambiguously, and a price of 0."""

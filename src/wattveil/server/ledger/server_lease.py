@@ -12,7 +12,7 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
@@ -33,7 +33,15 @@ _LOCK = text(
 _RULE = "a database that no other server uses"
 
 
-class ServerLease:
+class Lease(Protocol):
+    """What requests need of a lease."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this server may accept orders."""
+
+
+class ServerLease(Lease):
     """Exclusive use of a database by a server, until it is closed.
 
     If the connection to PostgreSQL is lost, the lease is taken again; meanwhile, and if another

@@ -106,6 +106,7 @@ class Writer:
         # Every process locks journals in the same order, so there is no deadlock.
         jobs.sort(key=lambda job: (job.journal_id, job.work is not None))
         try:
+            self._high_water_mark.refresh()  # what other processes have made durable
             with self._engine.begin() as connection:
                 transaction = LedgerTransaction(connection, seen=self._high_water_mark.heads)
                 outcomes = _outcomes(transaction, jobs)

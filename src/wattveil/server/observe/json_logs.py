@@ -25,6 +25,8 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        if record.processName not in (None, "MainProcess"):  # one of several
+            line["process"] = record.processName
         if (request := current_record()) is not None:
             line["request_id"] = request.id
             if record.name == SECURITY_LOGGER:
@@ -43,5 +45,8 @@ def set_up_logs(stream: IO[str] | None = None) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(logging.INFO)
+    # No line contains the place of its call or a thread: they are not looked up.
+    logging._srcfile = None  # noqa: SLF001 - as the documentation of logging advises
+    logging.logThreads = logging.logProcesses = False
     logging.getLogger("alembic").setLevel(logging.WARNING)  # its lines would hide the first token
     logging.getLogger("opentelemetry").setLevel(logging.ERROR)

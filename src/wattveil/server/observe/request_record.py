@@ -70,7 +70,8 @@ _CURRENT: ContextVar[RequestRecord | None] = ContextVar("wattveil_request", defa
 
 def begin_record(given_id: str, address: str) -> RequestRecord:
     """Begin the record of a request, with the identifier that was sent if it is acceptable."""
-    number = given_id if _GIVEN_ID.fullmatch(given_id) else uuid.uuid4().hex
+    is_given = given_id != "" and _GIVEN_ID.fullmatch(given_id)
+    number = given_id if is_given else uuid.uuid4().hex
     record = RequestRecord(number, address)
     _CURRENT.set(record)
     return record

@@ -8,7 +8,7 @@ at the ticks at which releases appear.
 
 import time
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import version
 
 from prometheus_client import (
@@ -20,6 +20,7 @@ from prometheus_client import (
     generate_latest,
 )
 from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 from sqlalchemy import func, select
 
@@ -30,6 +31,7 @@ from wattveil.server.ledger.amounts import Amounts
 from wattveil.server.ledger.ledger_tables import dataset, entry, release
 from wattveil.server.observe.readiness import Component, Readiness
 from wattveil.server.observe.request_record import RequestRecord
+from wattveil.server.processes.server_health import ServerHealth
 from wattveil.server.server_state import ServerState
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
@@ -54,7 +56,13 @@ class ServerMetrics:
     def __init__(self, state: ServerState) -> None:
         self.readiness = Readiness(state)
         self._registry = CollectorRegistry()
-        ProcessCollector(registry=self._registry)  # of this process, which never reads rows
+        self._scraped = self._registry
+        if state.health is None:
+            ProcessCollector(registry=self._registry)  # of this process, which never reads rows
+        else:  # whichever process is asked reports the sums of all
+            self._scraped = CollectorRegistry()
+            MultiProcessCollector(self._scraped)  # type: ignore[no-untyped-call]
+            self._scraped.register(_ProcessFigures(state.health))
         self._requests = Counter(
             "wattveil_requests",
             "Requests, by method, route template and status.",
@@ -80,16 +88,22 @@ class ServerMetrics:
             ("event",),
             registry=self._registry,
         )
-        self._registry.register(_ServerFigures(state, self.readiness))
+        self._counted: dict[tuple[str, str, str], tuple[Counter, Histogram | None]] = {}
+        """Counters by their labels: finding them takes longer than counting."""
+        self._scraped.register(_ServerFigures(state, self.readiness))
 
     def count(
         self, record: RequestRecord, method: str, route: str, status: int, seconds: float
     ) -> None:
         """Count a request that was answered."""
-        known = method if method in _METHODS else "other"
-        self._requests.labels(known, route, str(status)).inc()
-        if is_timed(route):
-            self._seconds.labels(route).observe(seconds)
+        key = (method if method in _METHODS else "other", route, str(status))
+        if (found := self._counted.get(key)) is None:  # as many as there are routes and statuses
+            timed = self._seconds.labels(route) if is_timed(route) else None
+            found = self._counted[key] = self._requests.labels(*key), timed
+        requests, timed = found
+        requests.inc()
+        if timed is not None:
+            timed.observe(seconds)
         if record.problem is not None:
             self._refusals.labels(record.problem).inc()
         for event in record.events:
@@ -97,7 +111,28 @@ class ServerMetrics:
 
     def text(self) -> bytes:
         """Return all metrics."""
-        return generate_latest(self._registry)
+        return generate_latest(self._scraped)
+
+
+class _ProcessFigures(Collector):
+    """Figures of each process of a server, by name; none of them reads rows."""
+
+    def __init__(self, health: ServerHealth) -> None:
+        self._health = health
+
+    def describe(self) -> Iterable[Metric]:
+        """Describe nothing: the names are those of `collect`."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield memory, processor time and descriptors."""
+        found: dict[str, Metric] = {}
+        for name, pid in self._health.pids.items():
+            for metric in ProcessCollector(pid=partial(int, pid), registry=None).collect():
+                merged = found.setdefault(metric.name, metric)
+                own = [one._replace(labels={"process": name}) for one in metric.samples]
+                merged.samples = own if merged is metric else [*merged.samples, *own]
+        yield from found.values()
 
 
 class _ServerFigures(Collector):

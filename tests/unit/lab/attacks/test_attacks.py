@@ -136,7 +136,7 @@ def test_the_demo_has_one_home_with_panels() -> None:
     assert rows.customer_ids[int(np.argmin(rows.load_kw.min(axis=1)))] == "home with panels"
 
 
-# --- the verbs ------------------------------------------------------------------------------------
+# --- the commands --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

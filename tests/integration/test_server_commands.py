@@ -1,4 +1,4 @@
-"""Verbs of owners: the API from a terminal, with a token that is never on the command line."""
+"""Commands of administrators: the API from a terminal; a token is never on a command line."""
 
 import json
 
@@ -13,7 +13,7 @@ from wattveil.errors import InvalidParameterError
 
 
 def run(*arguments: str) -> tuple[int, str]:
-    """Run an owner's verb; return its exit code and what it printed."""
+    """Run a command of an administrator; return its exit code and what it printed."""
     result = CliRunner().invoke(app, ["admin", *arguments], terminal_width=200)
     return result.exit_code, " ".join(result.output.replace("│", " ").split())
 
@@ -82,11 +82,11 @@ def test_an_owner_does_everything_from_a_terminal(
 
 
 def test_tokens_are_in_no_help() -> None:
-    """No verb has an option for a secret."""
-    for verb in (
+    """No command has an option for a secret."""
+    for command in (
         *("dataset", "analyst", "revoke", "disable", "budget", "close", "token", "profiles"),
     ):
-        code, said = run(verb, "--help")
+        code, said = run(command, "--help")
         assert code == 0
         assert "--token" not in said
         assert "Example" in said

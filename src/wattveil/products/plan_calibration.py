@@ -1,0 +1,77 @@
+"""Calibration of plans of clusters: how measured customers differ from simulated ones.
+
+A plan runs the release on simulated customers. Measured ones differ, in shapes and in the sizes of
+the largest. How smooth a profile is depends on the period that it averages, which is a public
+choice. So the simulated error and accuracy loss are multiplied by a factor that depends on it::
+
+    factor = level longer^steps,    steps = 0 (single month), 1 (some weeks), 2 (smooth year)
+
+and stated with the range from 1/spread to spread times that. ``python benchmarks/bench_plans.py
+--split tuning --fit`` repeats the calibration on the tuning families of `benchmarks/families.py`;
+``python benchmarks/bench_plans.py`` reports on the others.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+Quantity = Literal["error", "loss"]
+
+
+class Roughness(StrEnum):
+    """Period that a profile averages: the longer, the smoother."""
+
+    SMOOTH_YEAR = "smooth year"
+    SOME_WEEKS = "some weeks"
+    SINGLE_MONTH = "single month"
+
+
+class Law(NamedTuple):
+    """Calibration of one quantity of one kind of clusters."""
+
+    level: float
+    longer: float
+    spread: float
+
+
+_OF_SHAPES: Mapping[Quantity, Law] = {
+    "error": Law(level=0.98, longer=0.91, spread=1.95),
+    "loss": Law(level=0.9, longer=1.22, spread=2.87),
+}
+_OF_LOAD: Mapping[Quantity, Law] = {
+    "error": Law(level=0.81, longer=1.05, spread=1.86),
+    "loss": Law(level=1.25, longer=1.02, spread=3.32),
+}
+"""The loss in kW is least certain: it depends on how few customers have how much of the load."""
+
+_SUPPORTED_APART = 1
+"""Clusters by which the supported ones of a release differ from the plan in nine of ten."""
+
+
+def steps(roughness: Roughness) -> int:
+    """Return how many steps smoother profiles are than those of a single month."""
+    return [Roughness.SINGLE_MONTH, Roughness.SOME_WEEKS, Roughness.SMOOTH_YEAR].index(roughness)
+
+
+def factor(of: Quantity, *, is_shape: bool, roughness: Roughness) -> float:
+    """Return the factor of a simulated error or loss."""
+    law = _law(of, is_shape=is_shape)
+    return float(law.level * law.longer ** steps(roughness))
+
+
+def calibrated(
+    simulated: float, of: Quantity, *, is_shape: bool, roughness: Roughness
+) -> tuple[float, tuple[float, float]]:
+    """Return the expected value of a simulated one, and its range."""
+    value = simulated * factor(of, is_shape=is_shape, roughness=roughness)
+    spread = _law(of, is_shape=is_shape).spread
+    return value, (value / spread, value * spread)
+
+
+def supported_range(expected: int, n_clusters: int) -> tuple[int, int]:
+    """Return the range of the number of supported clusters."""
+    return max(expected - _SUPPORTED_APART, 0), min(expected + _SUPPORTED_APART, n_clusters)
+
+
+def _law(of: Quantity, *, is_shape: bool) -> Law:
+    return (_OF_SHAPES if is_shape else _OF_LOAD)[of]

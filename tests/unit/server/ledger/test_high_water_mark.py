@@ -1,0 +1,74 @@
+"""The file of the high-water mark: on disk before a charge is confirmed, whole beside others."""
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from wattveil.server.ledger.high_water_mark import FILE, HighWaterMark
+from wattveil.server.ledger.journal import Head
+
+SHA = "a" * 64
+
+
+@pytest.fixture
+def forced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the contents of files at the moments at which they were forced to disk."""
+    found: list[str] = []
+    sync = os.fsync
+
+    def noting(handle: int) -> None:
+        found.append(Path(f"/proc/self/fd/{handle}").resolve().read_text())
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="reads files as Linux names them")
+def test_what_is_recorded_is_forced_to_disk(tmp_path: Path, forced: list[str]) -> None:
+    """All of it, each time; also the short file, before it takes the place of the long one."""
+    mark, path = HighWaterMark(tmp_path), tmp_path / FILE
+    for seq in (1, 2):
+        mark.record({1: Head(seq, SHA)}, {1: 1}, {})
+        assert forced[-1] == path.read_text()
+        assert f"\n1 {seq} {SHA}\n" in forced[-1]
+        assert f"\n1 stored {seq}\n" in forced[-1]
+    assert len(forced) == 2
+    mark.record({1: Head(2, SHA)}, {}, {})  # nothing new
+    assert len(forced) == 2
+    mark.close()
+    assert forced[-1] == path.read_text()
+    assert f"\n1 1 {SHA}\n" not in forced[-1]
+
+
+def test_nothing_is_lost_while_others_append_and_shorten(tmp_path: Path) -> None:
+    """Each with a journal of its own; whoever shortens the file keeps what others have written."""
+
+    def write(journal: int) -> None:
+        mark = HighWaterMark(tmp_path)
+        for seq in range(1, 41):
+            mark.record({journal: Head(seq, SHA)}, {journal: 1}, {f"hmac:{journal}": "homes"})
+            if seq % 10 == journal:
+                mark.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    found = HighWaterMark(tmp_path)
+    assert found.heads == {journal: Head(40, SHA) for journal in range(4)}
+    assert found.stored == dict.fromkeys(range(4), 40)
+    assert sorted(found.datasets) == [f"hmac:{journal}" for journal in range(4)]
+
+
+def test_a_line_that_was_cut_short_counts_for_nothing(tmp_path: Path) -> None:
+    """Also after more was appended to it; a last line without its end counts."""
+    path = tmp_path / FILE
+    path.write_text(f"\n1 3 {SHA}\n\n1 4 {SHA[:9]}")
+    mark = HighWaterMark(tmp_path)
+    assert mark.heads == {1: Head(3, SHA)}
+    mark.record({2: Head(1, SHA)}, {}, {})
+    mark.refresh()
+    assert mark.heads == {1: Head(3, SHA), 2: Head(1, SHA)}
+    path.write_text(f"\n1 5 {SHA}")
+    assert HighWaterMark(tmp_path).heads == {1: Head(5, SHA)}
