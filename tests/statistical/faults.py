@@ -19,7 +19,7 @@ from wattveil.privacy.mechanisms import contributions, gaussian, modulo, period_
 from wattveil.privacy.mechanisms.contributions import NO_DATA, STEP, UNIT, Query
 from wattveil.privacy.mechanisms.gaussian import Noisy, NoisyTotals
 from wattveil.privacy.mechanisms.gaussian_answer import Ellipsoid
-from wattveil.privacy.mechanisms.period_sums import CustomerState
+from wattveil.privacy.mechanisms.period_sums import CustomerState, Steps
 from wattveil.privacy.mechanisms.response import Channel, checked_labels
 from wattveil.privacy.noise import NoiseSource
 from wattveil.release import group_load
@@ -69,7 +69,7 @@ def fresh_allowances(patch: Patch) -> None:
     """Every period of a series lets each customer use the allowance of all periods again."""
     contribute = period_sums._contribute
 
-    def forgetful(owners: Ints, wanted: Floats, allowance: int, used: Ints, given: Ints) -> None:
+    def forgetful(owners: Ints, wanted: Floats, allowance: int, used: Ints, given: Steps) -> None:
         assert allowance <= UNIT**2
         contribute(owners, wanted, UNIT**2, np.zeros_like(used), given)
 
