@@ -149,7 +149,7 @@ class DatasetBody(PublicChoices):
     allowance: AllowanceBody | None = None
     """Total budget of all principals together."""
     linked_to: Name | None = None
-    """Instead of an allowance: a data set about the same people, whose budget it shares."""
+    """Instead of a budget of its own: a data set about the same people, whose budget it shares."""
     never_charged: Text | None = None
     """After a restore that lost the high-water mark: why these people were never charged."""
 

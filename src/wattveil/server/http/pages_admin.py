@@ -156,7 +156,7 @@ class _FormActions:
 
 
 def registration_fields(known: Iterable[str]) -> list[FormField]:
-    """Return the fields of a registration, those without a default first.
+    """Return the fields of a registration: what most need first, then the budget.
 
     ``known`` are the data sets that it may be linked to.
     """
@@ -170,8 +170,10 @@ def registration_fields(known: Iterable[str]) -> list[FormField]:
             },
         },
         values=_TOTAL_DELTA,
+        labels=_LABELS,
     )
-    return sorted(fields, key=lambda one: (not one.required, not one.name.startswith("allowance")))
+    places = {name: place for place, name in enumerate(_LABELS)}
+    return sorted(fields, key=lambda one: (not one.required, places.get(one.name, len(places))))
 
 
 def budget_fields(people: Iterable[str]) -> list[FormField]:
@@ -179,6 +181,22 @@ def budget_fields(people: Iterable[str]) -> list[FormField]:
     accounts = {"": "all analysts together", **{name: name for name in people}}
     return form_fields(BudgetBody, choices={"principal": accounts}, values=_TOTAL_DELTA)
 
+
+_LABELS = {
+    "name": "Name",
+    "file": "File",
+    "clip_kw": "Clipping bound (kW)",
+    "title": "Title",
+    "groups": "Groups",
+    "allowance.epsilon": "Budget: total epsilon",
+    "allowance.delta": "Budget: delta",
+    "allowance.label_epsilon": "Budget: epsilon of labels",
+    "customers": "Number of customers",
+    "typical_kw": "Median size (kW)",
+    "delta": "Delta of a release",
+    "doi": "DOI",
+}
+"""Fields of a registration that come first, in this order, with their names for people."""
 
 _TOTAL_DELTA = {"allowance.delta": str(DatasetBody.model_fields["delta"].default)}
 """A budget is stated at the delta of single releases unless another one is chosen."""
