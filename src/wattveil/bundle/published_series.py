@@ -1,15 +1,17 @@
 """Series of periods in Python: begin, plan, add a period, read the result, erase, close, verify."""
 
 import json
+import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from wattveil.bundle.keys import sign
+from wattveil.bundle.keys import fingerprint, sign
 from wattveil.bundle.series_bundle import (
     Manifest,
     build_manifest,
@@ -20,16 +22,33 @@ from wattveil.bundle.series_bundle import (
 )
 from wattveil.bundle.series_request import SeriesRequest
 from wattveil.bundle.series_result import SeriesResult
-from wattveil.bundle.series_verify import CLOSED, changed_files, verify_chain
+from wattveil.bundle.series_verify import (
+    CLOSED,
+    changed_files,
+    closing_statement,
+    signer,
+    verify_chain,
+)
 from wattveil.bundle.verify.verify_bundle import VerificationReport
 from wattveil.declaration import to_plain
 from wattveil.engines.series_folder import DECLARATION, SeriesFolder, period_folder
 from wattveil.engines.series_rows import customer_names, without_records
-from wattveil.errors import InvalidFileError, InvalidParameterError, WattveilError
+from wattveil.errors import (
+    InvalidFileError,
+    InvalidParameterError,
+    SeriesStateError,
+    WattveilError,
+)
 from wattveil.numerics.series.planning import plan_load
 from wattveil.privacy.accounting import RHO_UNITS
 from wattveil.profiles import Profiles, Split
-from wattveil.release.load_series import LOAD, ReleasedSeries, day_calendar, release_load_period
+from wattveil.release.load_series import (
+    LOAD,
+    ReleasedSeries,
+    check_noise,
+    day_calendar,
+    release_load_period,
+)
 from wattveil.release.segment_series import found_in
 from wattveil.web.results import Result, ResultTable
 
@@ -79,6 +98,14 @@ class SegmentPrices(Result):
             **{name: getattr(self, name) for name in names},
         }
         return {"segment_prices": lambda: ResultTable(columns, ("period", "decision"))}
+
+
+class Deleted(NamedTuple):
+    """What the end of a series deleted of its private folders, and what is left of them."""
+
+    deleted: tuple[Path, ...]
+    left: tuple[Path, ...]
+    """Folders that could not be deleted: delete them by hand."""
 
 
 class LoadSeries:
@@ -142,6 +169,7 @@ class LoadSeries:
             Encrypt the private state on disk.
         """
         own = SeriesRequest.model_validate(choices) if request is None else request
+        check_noise(ReleasedSeries(design=own.design), period=0, recluster=False)
         series = str(uuid.uuid4())
         record = {"series": series, "request": to_plain(own)}
         SeriesFolder.create(
@@ -229,7 +257,7 @@ class LoadSeries:
             Name of the period, such as 2026-Q3; None is the one after the last. Periods between are
             skipped, which is a public decision.
         key : private key or None
-            Signs the manifest.
+            Signs the manifest: the same key in all periods, or none.
         again : bool
             After a crash: states that nothing of the period that was begun was seen or copied. Its
             noise is drawn again.
@@ -250,6 +278,7 @@ class LoadSeries:
             last = past.released[-1] if past.periods else -1
             place = last + 1 if period is None else self.request.period_of(period)
             self.request.check_period(place, after=last)
+            _check_signer(manifests, key)
             pending = folder.begin(place, again=again)
             try:
                 released = release_load_period(
@@ -261,7 +290,9 @@ class LoadSeries:
                     state=pending,
                     recluster=recluster,
                 )
-            except WattveilError:  # the rows or the state were refused: no draw was returned
+            except SeriesStateError:  # after a charge: the attempt stays
+                raise
+            except WattveilError:  # before any charge: nothing was drawn
                 folder.withdraw()
                 raise
             previous = manifest_sha256(manifests[-1]) if manifests else self.request.sha256
@@ -296,23 +327,46 @@ class LoadSeries:
                         keep(without_records(block, names))
             pending.commit(manifest_sha256=folder.head.manifest_sha256)
 
-    def close(self, reason: str, *, key: Ed25519PrivateKey | None = None) -> None:
+    def close(self, reason: str, *, key: Ed25519PrivateKey | None = None) -> Deleted:
         """End the series and delete its private state; it can never be continued.
 
         It needs neither the state nor the secrets: this is the way out when they are lost. Secrets
-        in another folder than the named one stay, and must be deleted by hand.
+        in another folder than the named one stay, and must be deleted by hand. After a crash, or
+        if something could not be deleted, the same call deletes the rest; the statement stays.
+
+        Parameters
+        ----------
+        reason : str
+            Public reason.
+        key : private key or None
+            Signs the statement: the key of the periods, none if they are not signed.
         """
-        self._check_open()
-        record: dict[str, object] = {
-            "series": self.series_id,
-            "reason": reason,
-            "periods": len(self.bundles),
-        }
+        if self.closed is None:  # before the mark is changed
+            _check_signer(read_chain(self.bundles)[0], key)
+        with SeriesFolder.closing(self.secrets, series=self.series_id):
+            if self.closed is None:
+                self._write_statement(reason, key)
+            folders = (self.folder / "private", self.secrets)
+            there = [path for path in folders if path.exists()]
+            for path in there:
+                shutil.rmtree(path, ignore_errors=True)  # what is left is reported
+        return Deleted(
+            deleted=tuple(path for path in there if not path.exists()),
+            left=tuple(path for path in there if path.exists()),
+        )
+
+    def _write_statement(self, reason: str, key: Ed25519PrivateKey | None) -> None:
+        """Write the closing statement in one step."""
+        manifests = read_chain(self.bundles)[0]
+        record = closing_statement(series=self.series_id, reason=reason, manifests=manifests)
         if key is not None:
             record["signature"] = sign(record, key)
-        (self.folder / CLOSED).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-        shutil.rmtree(self.folder / "private", ignore_errors=True)
-        shutil.rmtree(self.secrets, ignore_errors=True)
+        new = self.folder / f"{CLOSED}.new"
+        with new.open("w", encoding="utf-8") as file:
+            file.write(json.dumps(record, indent=1) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self.folder / CLOSED)
 
     def verify(self, *, trusted: Ed25519PublicKey | None = None) -> VerificationReport:
         """Check all bundles of the series and its closing statement, without the data."""
@@ -347,3 +401,15 @@ class LoadSeries:
 
 def _secrets(folder: Path, secrets: str | Path | None) -> Path:
     return folder.with_name(f"{folder.name}.secrets") if secrets is None else Path(secrets)
+
+
+def _check_signer(manifests: list[Manifest], key: Ed25519PrivateKey | None) -> None:
+    """Refuse another key than that of the earlier periods: readers would reject the series."""
+    if not manifests:
+        return
+    due, own = signer(manifests[-1]), None if key is None else key.public_key()
+    if due != own:
+        rule = "none, as for the earlier periods"
+        if due is not None:
+            rule = f"that of the earlier periods, {fingerprint(due)}"
+        raise InvalidParameterError("key", rule, "none" if own is None else fingerprint(own))

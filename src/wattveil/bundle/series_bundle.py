@@ -196,14 +196,26 @@ def read_chain(bundles: Sequence[Path]) -> tuple[list[Manifest], ReleasedSeries 
         if released is None:
             request = SeriesRequest.parse(manifest["request"])
             released = ReleasedSeries(design=request.design)
-        names = RAW if released.periods else (*RAW, *FIRST_RAW)
-        if released.design.n_segments:
-            found = manifest["label"] in manifest["segments_found_in"]
-            names = (*names, *(FOUND_RAW if found else STEP_RAW))
-        tables = {name: read_table(bundle, name) for name in names}
+        tables = {name: read_table(bundle, name) for name in raw_names(manifest)}
         period, spends = manifest["period"] - 1, spends_of(manifest)
         released = read_period(released, tables, period=period, spends=spends)
     return [manifest for manifest, _ in read], released
+
+
+def table_names(manifest: Manifest) -> tuple[str, ...]:
+    """Return the names of the tables of a period."""
+    segments = ("segments", "segment_sizes") if manifest["request"]["segments"] else ()
+    return ("load", "customers", "trends", *segments)
+
+
+def raw_names(manifest: Manifest) -> tuple[str, ...]:
+    """Return the names of the raw tables of a period."""
+    is_first = manifest["previous_sha256"] == manifest["request_sha256"]
+    names = (*RAW, *FIRST_RAW) if is_first else RAW
+    if not manifest["request"]["segments"]:
+        return names
+    found = manifest["label"] in manifest["segments_found_in"]
+    return (*names, *(FOUND_RAW if found else STEP_RAW))
 
 
 def read_table(bundle: Path, name: str) -> pa.Table:

@@ -19,6 +19,7 @@ from wattveil.numerics.series.smoothing import FirstEstimate, Trend, levels, per
 from wattveil.numerics.series.strategy import has_trend
 from wattveil.privacy.guarantee import Guarantee, Spend
 from wattveil.release.load_series import (
+    LENGTHS,
     LOAD,
     MEMBERS,
     FirstRelease,
@@ -253,7 +254,7 @@ def read_period(
             else None
         ),
     )
-    first = past.first or _read_first(past, tables, sums.shape[1], std["lengths of offsets"])
+    first = past.first or _read_first(past, tables, sums.shape[1], std[LENGTHS])
     return ReleasedSeries(design=design, first=first, periods=(*past.periods, released))
 
 

@@ -1,20 +1,21 @@
 """Verify one period of a series, or a whole chain, without the data.
 
-One bundle: files, signature, charges, the cost accrued so far and the guarantee of the whole
-series. A chain, in addition: that each period names the one before it, that no period is there
-twice, and that centres, radii and every table follow from the raw sums.
+One bundle: files, both formats of tables, signature, charges, the cost accrued so far and the
+guarantee of the whole series. A chain, in addition: that each period names the one before it, that
+no period is there twice, that one key signed all or none, and that centres, radii, every table and
+the report follow from the raw sums (`series_contents`). Not checked are the first estimate and the
+clusters that a period found: the draws from which they were estimated are not published.
 """
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from wattveil.arrays import Floats
 from wattveil.bundle import keys
 from wattveil.bundle.series_bundle import (
     MANIFEST,
@@ -22,34 +23,53 @@ from wattveil.bundle.series_bundle import (
     manifest_sha256,
     read_chain,
     read_manifest,
-    read_table,
     spends_of,
 )
+from wattveil.bundle.series_contents import (
+    content_problems,
+    format_problems,
+    is_same_software,
+    listed_problems,
+)
 from wattveil.bundle.series_request import SeriesRequest
-from wattveil.bundle.series_result import SeriesResult
 from wattveil.bundle.verify.verify_bundle import VerificationReport
 from wattveil.declaration import to_plain
 from wattveil.errors import WattveilError
 from wattveil.privacy.accounting import RHO_UNITS, Composition
 from wattveil.privacy.guarantee import Budget
+from wattveil.privacy.mechanisms.contributions import STEP, UNIT
+from wattveil.privacy.mechanisms.gaussian import MIN_SCALE
 from wattveil.privacy.mechanisms.period_sums import MECHANISM
-from wattveil.products.findings import Finding, gathered, same_numbers
-from wattveil.release.load_series import LOAD, MEMBERS, ReleasedSeries, SeriesDesign
+from wattveil.products.findings import Absent, Finding, gathered
+from wattveil.release.load_series import LENGTHS, LOAD, MEMBERS, SeriesDesign
 from wattveil.release.segment_series import found_in
 
 CLOSED = "closed.json"
 """Closing statement, beside the folder of periods."""
 NOT_PROVED = (
     "That the publisher ran this software unchanged, and drew the noise that is stated once.",
+    "The first estimate of period 1: the draws that it was estimated from are not published.",
     "That the private state was kept from period to period, so that no allowance was used twice.",
     "That customers keep their ids, and that public choices were made without the data.",
     "That no other release about the same people exists beyond those that are stated.",
 )
+_FOUND = (
+    "Clusters in the periods that found them: the draws that they were estimated from are not"
+    " published."
+)
+_TRUNCATED = "That no later period exists: there is no closing statement to compare with."
+_ALONE = "That tables and report follow from the sums: verify all periods (wattveil series verify)."
+_OTHER_TEXTS = "Texts and report of some periods: another version of the software wrote them."
+_UNSIGNED = "Who published it: there is no signature."
+_WHOSE = "Whose key signed it: compare its fingerprint with that of the publisher (--key)."
+_CLOSING = "closing statement"
+_MECHANISMS = {MECHANISM, "gaussian_histogram", "gaussian_cell_sums"}
 
 
 def verify_period(bundle: Path, *, trusted: Ed25519PublicKey | None = None) -> VerificationReport:
     """Check the bundle of one period by itself."""
-    return _report(_guarded([bundle], trusted, chain=False))
+    found = _guarded([bundle], trusted, chain=False)
+    return _report([bundle], found, trusted, more=(_ALONE,))
 
 
 def verify_chain(
@@ -60,29 +80,77 @@ def verify_chain(
 ) -> VerificationReport:
     """Check the bundles of all periods of a series, and its closing statement if there is one."""
     found = _guarded(bundles, trusted, chain=True)
-    if closing is not None and closing.is_file():
+    is_closed = closing is not None and closing.is_file()
+    if is_closed and closing is not None:
         found.append(_closing_finding(closing, bundles, trusted))
-    return _report(found)
+    return _report(
+        bundles,
+        found,
+        trusted,
+        more=() if is_closed else (_TRUNCATED,),
+        absent=() if is_closed else (Absent(_CLOSING, "no closing statement"),),
+    )
 
 
 def _closing_finding(
     closing: Path, bundles: Sequence[Path], trusted: Ed25519PublicKey | None
 ) -> Finding:
-    """Check that a closing statement is of this series and of all its periods, and who signed."""
+    """Check that a closing statement is of this series, of all its periods, and of its signer."""
     try:
         record = json.loads(closing.read_text("utf-8"))
-        of_series = all(read_manifest(one)["series"] == record["series"] for one in bundles)
-        holds = of_series and record["periods"] == len(bundles)
+        manifests = sorted(map(read_manifest, bundles), key=lambda one: int(one["period"]))
+        due = closing_statement(
+            series=manifests[0]["series"] if manifests else record["series"],
+            reason=str(record["reason"]),
+            manifests=manifests,
+        )
+        problems = [name for name in due if record.get(name) != due[name]]
+        problems += sorted(record.keys() - due.keys() - {"signature"})
+        problems += [
+            one.seen for one in _signature(CLOSED, record, trusted, due=manifests) if not one.holds
+        ]
         seen = f"closed: {record['reason']}"
-        for finding in _signature(CLOSED, record, trusted):
-            holds, seen = holds and finding.holds, f"{seen}; {finding.seen}"
-    except (LookupError, TypeError, ValueError, WattveilError) as error:
-        holds, seen = False, str(error)[:200]
-    return Finding("closing statement", holds=holds, seen=seen)
+    except (AttributeError, LookupError, TypeError, ValueError, WattveilError) as error:
+        problems, seen = [str(error)[:200]], ""
+    return gathered(_CLOSING, problems, seen)
 
 
-def _report(findings: Sequence[Finding]) -> VerificationReport:
-    return VerificationReport(findings=tuple(findings), not_proved=NOT_PROVED)
+def closing_statement(
+    *, series: str, reason: str, manifests: Sequence[Manifest]
+) -> dict[str, object]:
+    """Return the closing statement of a series with these manifests, unsigned."""
+    last = manifest_sha256(manifests[-1]) if manifests else None
+    return {
+        "series": series,
+        "reason": reason,
+        "periods": len(manifests),
+        "last_manifest_sha256": last,
+    }
+
+
+def _report(
+    bundles: Sequence[Path],
+    findings: Sequence[Finding],
+    trusted: Ed25519PublicKey | None,
+    *,
+    more: tuple[str, ...],
+    absent: tuple[Absent, ...] = (),
+) -> VerificationReport:
+    """Return the outcome, with what a reader of these bundles must take on trust."""
+    known = [*NOT_PROVED, *more]
+    if all(one.holds for one in findings) and bundles:
+        manifests = [read_manifest(bundle) for bundle in bundles]
+        if manifests[0]["request"]["segments"]:
+            known.append(_FOUND)
+        if not all(map(is_same_software, manifests)):
+            known.append(_OTHER_TEXTS)
+        if "signature" not in manifests[0]:
+            known.append(_UNSIGNED)
+        elif trusted is None:
+            known.append(_WHOSE)
+    return VerificationReport(
+        findings=tuple(findings), not_proved=tuple(known), absent=tuple(absent)
+    )
 
 
 def _guarded(
@@ -107,6 +175,10 @@ def _period_findings(
     design, label = request.design, manifest["label"]
     wrong, seen = changed_files(bundle, manifest), f"{len(manifest['payload'])} files"
     yield gathered(f"{label}: files are those that were published", wrong, seen)
+    yield gathered(f"{label}: no other file is listed", listed_problems(manifest), "none")
+    if not wrong:
+        problems = format_problems(bundle, manifest)
+        yield gathered(f"{label}: CSV and Parquet agree", problems, "every table")
     yield from _signature(label, manifest, trusted)
     place = manifest["period"] - 1
     stated = {
@@ -142,43 +214,72 @@ def changed_files(bundle: Path, manifest: Manifest) -> list[str]:
 def _is_listed(file: Path, entry: Manifest) -> bool:
     if file.is_symlink() or not file.is_file():
         return False
-    return bool(hashlib.sha256(file.read_bytes()).hexdigest() == entry["sha256"])
+    body = file.read_bytes()
+    return (len(body), hashlib.sha256(body).hexdigest()) == (entry["bytes"], entry["sha256"])
 
 
-def _signature(label: str, signed: Manifest, trusted: Ed25519PublicKey | None) -> Iterator[Finding]:
-    """Check the signature of ``signed``, if it has one or a key is trusted."""
+def signer(signed: Mapping[str, Any]) -> Ed25519PublicKey | None:
+    """Return the key that signed a manifest or a closing statement; None for none that is valid."""
     signature = signed.get("signature")
-    if signature is None and trusted is None:
+    return None if signature is None else keys.signer(dict(signed), signature)
+
+
+def _signature(
+    label: str,
+    signed: Manifest,
+    trusted: Ed25519PublicKey | None,
+    *,
+    due: Sequence[Manifest] = (),
+) -> Iterator[Finding]:
+    """Check the signature of ``signed``, if it has one, a key is trusted, or ``due`` have one."""
+    key = signer(signed)
+    if key is None and "signature" not in signed and trusted is None:
+        if any("signature" in one for one in due):
+            yield Finding(f"{label}: signature", holds=False, seen="not signed, as periods are")
         return
-    key = None if signature is None else keys.signer(signed, signature)
     holds = key is not None and (trusted is None or trusted == key)
+    holds = holds and all(signer(one) == key for one in due)
     seen = f"by key {keys.fingerprint(key)}" if key is not None else "none that is valid"
     yield Finding(f"{label}: signature", holds=holds, seen=seen)
 
 
 def _charge_problems(design: SeriesDesign, manifest: Manifest) -> Iterator[str]:
-    """Yield which charges do not follow from the design."""
-    place = manifest["period"] - 1
-    own = {spend.tag: spend for spend in spends_of(manifest) if spend.mechanism == MECHANISM}
-    if {*own} != {LOAD, *design.counted}:
+    """Yield which charges do not follow from the design.
+
+    Sensitivity and grid are those of the kernel, whatever the manifest states: D^2 = 2^50 squared
+    steps of 2^-25 for zero-out.
+    """
+    place, spends = manifest["period"] - 1, spends_of(manifest)
+    own = [spend for spend in spends if spend.mechanism == MECHANISM]
+    if sorted(spend.tag for spend in own) != sorted((LOAD, *design.counted)):
         yield "other sums than the request has"
         return
-    for spend in spends_of(manifest):
-        # sigma^2 >= D^2 / (2 rho), in steps
-        least = Fraction(spend.drawn["squared"]) * RHO_UNITS
-        if (
-            spend.tag not in own
-            and 2 * Fraction(spend.drawn["scale"]) ** 2 * spend.rho_units < least
-        ):
+    read = [spend.tag for spend in spends if _is_read(spend.tag, design)]
+    if len({*read}) < len(read):
+        yield "two queries of one name"
+    for spend in spends:
+        drawn = spend.drawn
+        if spend.mechanism not in _MECHANISMS:
+            yield f"{spend.tag}: another mechanism"
+        if (drawn["squared"], drawn["step"]) != (UNIT**2, STEP):
+            yield f"{spend.tag}: another sensitivity or grid"
+        scale, units = Fraction(drawn["scale"]), spend.rho_units
+        if spend.mechanism == MECHANISM:
+            query = design.query(spend.tag, place, released=())
+            units = query.rho_units
+            if not 1 <= spend.rho_units <= query.accrued_units():
+                yield f"{spend.tag}: more than has accrued"
+            width = manifest["slots"] if spend.tag == LOAD else 1
+            if drawn["numbers"] != width * len(design.groups):
+                yield f"{spend.tag}: other numbers than the groups have"
+        # sigma^2 >= D^2 / (2 rho), in steps; of a series rho is that of all periods
+        if scale < MIN_SCALE or 2 * scale**2 * units < UNIT**2 * RHO_UNITS:
             yield f"{spend.tag}: less noise than its charge requires"
-    for name, spend in own.items():
-        query = design.query(name, place, released=())
-        scale = Fraction(spend.drawn["scale"])
-        # sigma^2 >= A_T / (2 rho), in steps
-        if 2 * scale**2 * query.rho_units < Fraction(spend.drawn["squared"]) * RHO_UNITS:
-            yield f"{name}: less noise than the budget requires"
-        if spend.rho_units > query.accrued_units():
-            yield f"{name}: more than has accrued"
+
+
+def _is_read(tag: str, design: SeriesDesign) -> bool:
+    """Whether the noise of a table is that of the query with this name."""
+    return tag in {LOAD, LENGTHS, *design.counted} or tag.startswith("segments, period")
 
 
 def _accrued(request: SeriesRequest, manifest: Manifest) -> Finding:
@@ -204,6 +305,11 @@ def _found_in(request: SeriesRequest, manifest: Manifest) -> tuple[int, ...]:
     return tuple(request.period_of(label) for label in manifest["segments_found_in"])
 
 
+def _agree(one: Manifest, other: Manifest) -> bool:
+    """Whether two manifests have the same signer, or none."""
+    return ("signature" in one) == ("signature" in other) and signer(one) == signer(other)
+
+
 def _chain_findings(bundles: Sequence[Path]) -> Iterator[Finding]:
     manifests, released = read_chain(bundles)
     if released is None:
@@ -226,40 +332,12 @@ def _chain_findings(bundles: Sequence[Path]) -> Iterator[Finding]:
                 f"{manifest['label']} states other periods in which segments were found"
             )
     problems += [f"{label} is there twice" for label in {*labels} if labels.count(label) > 1]
+    problems += [
+        f"{one['label']} has another signer" for one in manifests if not _agree(one, first)
+    ]
     yield gathered("each period names the one before it", problems, f"{len(labels)} periods")
     spent = sum(spend.rho_units for spend in released.spends)
     due = released.design.accrued_units(released.released[-1], found_in(released.segments))
     yield Finding("charges of all periods", holds=spent == due, seen=f"{spent} units of rho")
-    yield gathered("centres and tables follow", _table_problems(bundles, released), "recomputed")
-
-
-def _table_problems(bundles: Sequence[Path], released: ReleasedSeries) -> Iterator[str]:
-    """Yield the centres that are no prediction, and tables that the raw sums do not give."""
-    by_period = {read_manifest(bundle)["period"] - 1: bundle for bundle in bundles}
-    for place, one in enumerate(released.periods):
-        past = ReleasedSeries(
-            design=released.design, first=released.first, periods=released.periods[:place]
-        )
-        due = past.next_centres(one.period) if place else released.begun().estimate.mean
-        if not same_numbers(one.centres, due):
-            yield f"centres of period {one.period + 1}"
-        until = ReleasedSeries(
-            design=released.design, first=released.first, periods=released.periods[: place + 1]
-        )
-        bundle = by_period[one.period]
-        request = SeriesRequest.parse(read_manifest(bundle)["request"])
-        result = SeriesResult(request=request, released=until)
-        for name in result.tables:
-            found, expected = read_table(bundle, name), result.to_arrow(name)
-            if found.column_names != expected.column_names or not all(
-                _same(found[column].to_numpy(), expected[column].to_numpy())
-                for column in found.column_names
-            ):
-                yield f"table {name} of period {one.period + 1}"
-
-
-def _same(found: Floats, due: Floats) -> bool:
-    """Whether two columns agree: numbers to six digits, texts exactly."""
-    if np.asarray(due).dtype.kind == "f":
-        return same_numbers(found, due)
-    return bool(np.array_equal(found, due))
+    problems = content_problems(bundles, released)
+    yield gathered("centres, tables, texts and reports follow", problems, "written again")

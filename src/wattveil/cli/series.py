@@ -206,17 +206,29 @@ def close(
         series = LoadSeries(folder, secrets=secrets)
         if not yes:
             typer.confirm("Delete the private state for ever?", abort=True)
-        private = [path for path in (series.folder / "private", series.secrets) if path.exists()]
-        series.close(reason, key=None if key is None else keys.read_key(key))
-    deleted = [str(path) for path in private if not path.exists()]
+        found = series.close(reason, key=None if key is None else keys.read_key(key))
+    deleted, left = ([str(path) for path in paths] for paths in found)
+    stated = series.closed or reason
     if as_json:
-        typer.echo(json.dumps({"closed": reason, "deleted": deleted}))
-        return
+        typer.echo(json.dumps({"closed": stated, "deleted": deleted, "left": left}))
+    else:
+        _show_closed(series, stated, deleted, left)
+    if left:
+        raise typer.Exit(1)
+
+
+def _show_closed(series: LoadSeries, reason: str, deleted: list[str], left: list[str]) -> None:
     console = Console(soft_wrap=True)
     console.print(f"Closed: {plain(reason)}", highlight=False)
     if deleted:
         console.print(f"Deleted: {plain(', '.join(deleted))}.", highlight=False)
-    if str(series.secrets) not in deleted:
+    if left:
+        console.print(
+            f"[red]Not deleted:[/] {plain(', '.join(left))}. Delete what is in them, or close the"
+            " series again.",
+            highlight=False,
+        )
+    if str(series.secrets) not in {*deleted, *left}:
         console.print(
             f"[yellow]No secrets were deleted:[/] {plain(str(series.secrets))} is not there."
             " Delete the folder that you named with --secrets.",
@@ -245,10 +257,12 @@ def verify(
         if not within.is_dir():
             raise InvalidParameterError("bundles", "a folder of bundles", str(bundles))
         started("verifying")
+        # Beside the bundles, or beside their folder as in the folder of a series.
+        closing = within / CLOSED if (within / CLOSED).exists() else within.parent / CLOSED
         report = verify_chain(
             sorted(path for path in within.iterdir() if path.is_dir()),
             trusted=trusted,
-            closing=bundles / CLOSED,
+            closing=closing,
         )
     if as_json:
         typer.echo(json.dumps(report.to_json(), indent=2))

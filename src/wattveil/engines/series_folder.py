@@ -26,7 +26,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -44,7 +44,8 @@ _LOST: Final = (
     "mount or restore the folder of secrets, or name it with --secrets; only if it is lost for"
     " good, close the series"
 )
-_AGAIN: Final = (
+_CLOSED: Final = "`wattveil series close` deletes what is left of it; begin a new series"
+AGAIN: Final = (
     "if nothing of it was seen or copied, add the period with --again; else close the series"
 )
 KIND: Final = re.compile(r"[^\W_][\w =-]{0,59}")
@@ -93,6 +94,8 @@ class Mark:
     """Code of the head of the last released period."""
     attempted: int | None
     """Period whose noise may have been drawn from the state of this head; None if none."""
+    closed: bool = False
+    """Whether the series was closed: it is never opened again."""
 
 
 class SeriesFolder:
@@ -134,13 +137,28 @@ class SeriesFolder:
             expected = "a folder of `wattveil series init`"
             raise InvalidFileError(root, "folder", expected, None)
         key = _read_key(secrets)
-        with (secrets / _LOCK).open("w") as lock:  # one for all copies of the folder
+        with _locked(secrets):
+            yield cls(root, secrets, key, _recovered(root, secrets, key))
+
+    @staticmethod
+    @contextmanager
+    def closing(secrets: Path, *, series: str) -> Iterator[None]:
+        """Hold the series alone while it is closed, and say so in the mark first.
+
+        So copies of the folder are refused even if a crash leaves the secrets. Without key or mark
+        no copy can be continued anyway.
+        """
+        with _locked(secrets) if secrets.is_dir() else nullcontext():
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise SeriesStateError("another process uses it", "wait for it to end") from error
-            folder = cls(root, secrets, key, _recovered(root, secrets, key))
-            yield folder
+                key = _read_key(secrets)
+                mark: Mark | None = _read_mark(secrets, key)
+            except SeriesStateError:
+                mark = None
+            if mark is not None:
+                if mark.series != series:
+                    raise InvalidParameterError("secrets", "those of this series", str(secrets))
+                _write_mark(secrets, replace(mark, closed=True), key)
+            yield
 
     def state(self, name: str) -> Iterator[CustomerState]:
         """Yield the blocks of one kind of sums; none before the first period."""
@@ -162,7 +180,7 @@ class SeriesFolder:
         if period is not None:
             if mark.attempted is not None and not again:
                 problem = f"period {mark.attempted + 1} was begun and did not end"
-                raise SeriesStateError(problem, _AGAIN)
+                raise SeriesStateError(problem, AGAIN)
             _write_mark(self._secrets, replace(mark, attempted=period), self.key)
         pending = self._private / "pending"
         shutil.rmtree(pending, ignore_errors=True)
@@ -254,11 +272,24 @@ def period_folder(root: Path, period: int) -> Path:
     return root / "periods" / f"{period + 1:03}"
 
 
+@contextmanager
+def _locked(secrets: Path) -> Iterator[None]:
+    """Hold the one lock of all copies of the folder."""
+    with (secrets / _LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise SeriesStateError("another process uses it", "wait for it to end") from error
+        yield
+
+
 def _recovered(root: Path, secrets: Path, key: StateKey) -> Head:
     """Return the head that the mark names, after finishing or discarding a pending period."""
     private = root / "private"
     pending = private / "pending"
     marked = _read_mark(secrets, key)
+    if marked.closed:
+        raise SeriesStateError("the series was closed", _CLOSED)
     if (pending / _HEAD).is_file():
         body = (pending / _HEAD).read_bytes()
         if key.code(body) == marked.head:

@@ -20,8 +20,9 @@ import numpy as np
 from wattveil import checks
 from wattveil.arrays import Bools, Floats
 from wattveil.engines.local import Load, Values, load_rows, value_rows
+from wattveil.engines.series_folder import AGAIN
 from wattveil.engines.series_rows import LocalPeriodRows, PeriodState
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidParameterError, SeriesStateError, WattveilError
 from wattveil.numerics.groups.group_sizes import ALL_CUSTOMERS
 from wattveil.numerics.load_basis import Calendar, row_basis
 from wattveil.numerics.series.centres import LENGTH_EDGES, SeriesRadii, choose_radii
@@ -40,12 +41,18 @@ from wattveil.numerics.series.strategy import (
 )
 from wattveil.privacy.guarantee import Budget, Guarantee, Spend
 from wattveil.privacy.mechanisms.contributions import UNIT, Query
-from wattveil.privacy.mechanisms.gaussian import Noisy, PrivateTable
+from wattveil.privacy.mechanisms.gaussian import Noisy, PrivateTable, charge_gaussian
 from wattveil.privacy.mechanisms.period_sums import PeriodQuery, PrivatePeriod
 from wattveil.release.group_load import means_within
 from wattveil.release.queries import GroupLoadQueries, KMeansQueries
 from wattveil.release.rows import series_features
-from wattveil.release.segment_series import SegmentDesign, SegmentPeriod, release_segments
+from wattveil.release.segment_series import (
+    SegmentDesign,
+    SegmentPeriod,
+    found_in,
+    period_units,
+    release_segments,
+)
 
 FIRST_SHARE, LENGTHS_SHARE = 0.15, 0.02
 """Of the whole budget: for the first estimate of the means, and for the lengths of offsets."""
@@ -55,8 +62,12 @@ SEGMENTS_SHARE = 0.4
 """Of the rest, for segments if there are any."""
 MAX_PROPERTIES, MAX_SEGMENTS = 5, 20
 LOAD, MEMBERS, SEGMENTS = "load", "customers", "segments"
+LENGTHS = "lengths of offsets"
+"""Name of the query of lengths in period 1."""
 _LIMITS = (None, None, (0.04, 40.0))
 _SMALLEST_KW = 0.05
+_LEAST_PART = 2000
+"""No query gets less than one in so many units of its part: one in 847 was seen, of K-means."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -345,6 +356,7 @@ def release_load_period(
     if recluster and not (design.n_segments and past.periods):
         rule = "for a series with segments, after its first period"
         raise InvalidParameterError("recluster", rule, recluster)
+    check_noise(past, period=period, recluster=recluster)
     budget = Budget(design.guarantee)
     for spend in past.spends:
         budget.charge(spend)
@@ -356,8 +368,45 @@ def release_load_period(
         columns = columns.beside(value_rows(groups[name]), field=name)
     rows = LocalPeriodRows(columns, value_rows(customer_ids), state)
     table = PrivateTable(columns, budget)
-    found = _released_period(table, PrivatePeriod(rows, budget), budget, past, period)
-    return _with_segments(loads, budget, found, anew=recluster)
+    try:
+        found = _released_period(table, PrivatePeriod(rows, budget), budget, past, period)
+        return _with_segments(loads, budget, found, anew=recluster)
+    except WattveilError as error:
+        if len(budget.spends) == len(past.spends) or isinstance(error, SeriesStateError):
+            raise
+        # Charges were made, so noise may have been drawn from these rows.
+        raise SeriesStateError(
+            f"period {period + 1} was begun and failed: {error}", AGAIN
+        ) from error
+
+
+def check_noise(past: ReleasedSeries, *, period: int, recluster: bool) -> None:
+    """Refuse a period for whose queries noise cannot be drawn, before the first of them.
+
+    A charge to a budget of its own checks the scale: of all of a part, and of the least that one of
+    its queries gets.
+    """
+    design = past.design
+    parts = {name: units for name, units in design.rho_units.items() if name != SEGMENTS}
+    if (segments := design.segments) is not None:
+        begun = found_in(past.segments)
+        begun = (*begun, period) if recluster or not begun else begun
+        parts[SEGMENTS] = period_units(segments, past.segments, period, begun)
+        left = segments.rho_units - segments.schedule(period, begun).accrued
+        if later := design.horizon - 1 - period:  # which must be possible after this one
+            parts[f"{SEGMENTS} in later periods"] = left // later
+    for name, units in parts.items():
+        for least in (units, units // _LEAST_PART):
+            spend = Spend(tag=name, mechanism="gaussian_histogram", rho_units=max(least, 1))
+            try:
+                charge_gaussian(
+                    spend, Budget(design.guarantee), squared_sensitivity=UNIT**2, numbers=1
+                )
+            except InvalidParameterError as error:
+                rule = f"such that noise can be drawn for what is left for {name}"
+                raise InvalidParameterError(
+                    "recluster" if recluster else "epsilon", rule, design.guarantee.epsilon
+                ) from error
 
 
 def _released_period(
@@ -467,7 +516,7 @@ def _first_release(
         edges=LENGTH_EDGES,
     )
     n_cells = LENGTH_EDGES.size + 1
-    query = Query(tag="lengths of offsets", rho_units=design.rho_units["lengths"], n_cells=n_cells)
+    query = Query(tag=LENGTHS, rho_units=design.rho_units["lengths"], n_cells=n_cells)
     lengths, lengths_std = table.release(work, query)[0]
     return FirstRelease(
         estimate=estimate,

@@ -119,7 +119,7 @@ def release_segments(
     shapes, of rows of one day with ``n_slots``.
     """
     if anew or not past:
-        units = _units(design, past, period, (*found_in(past), period))
+        units = period_units(design, past, period, (*found_in(past), period))
         finder = _Finder(n_clusters=design.n_clusters, normalise=True)
         return SegmentPeriod(period=period, first=finder.find(queries, budget, units, n_slots))
     clusters = follow_segments(design, past).clusters
@@ -212,13 +212,13 @@ def _with_period(
         asked.nearest,
         clusters,
         place=period - begun[-1],
-        units=_units(design, past, period, begun),
+        units=period_units(design, past, period, begun),
         steps=design.schedule(begun[-1], begun).plan.steps,
         tag=f"segments, period {period + 1}",
     )
 
 
-def _units(
+def period_units(
     design: SegmentDesign, past: tuple[SegmentPeriod, ...], period: int, begun: tuple[int, ...]
 ) -> int:
     """Return what has accrued by a period and was not spent before it."""

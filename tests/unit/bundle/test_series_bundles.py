@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+import os
+import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import pytest
 
 from tests.series_bundles import CHOICES, quarter, some_series
 from wattveil.bundle import keys, published_series
+from wattveil.bundle.keys import sign
 from wattveil.bundle.published_series import LoadSeries
 from wattveil.bundle.series_bundle import manifest_sha256, read_manifest
 from wattveil.bundle.series_request import Calendar, SeriesRequest
@@ -22,6 +25,7 @@ from wattveil.bundle.series_verify import CLOSED, verify_chain, verify_period
 from wattveil.engines.series_folder import SeriesFolder
 from wattveil.errors import InvalidFileError, InvalidParameterError, SeriesStateError
 from wattveil.profiles import Profiles, Split, TimeGrid
+from wattveil.release import load_series
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +127,112 @@ def halve_noise(record: dict[str, Any]) -> None:
     """State half the noise."""
     for one in record["mechanisms"]:
         one["noise_scale_steps"] = repr(float(one["noise_scale_steps"]) / 2)
+
+
+def rehash(
+    own: list[Path],
+    change: Callable[[int, dict[str, Any]], object] = lambda *_: None,
+    *,
+    signers: Sequence[Any] = (),
+) -> None:
+    """Change manifests, and adjust their hashes of files and of each other; sign them anew."""
+    previous = None
+    for place, bundle in enumerate(own):
+        path = bundle / "manifest.json"
+        record = json.loads(path.read_text())
+        record.pop("signature", None)
+        change(place, record)
+        before = record["previous_sha256"]
+        record["previous_sha256"] = previous or before
+        report = bundle / "report.html"
+        report.write_text(report.read_text().replace(before, record["previous_sha256"]))
+        files = sorted(file for file in bundle.rglob("*") if file.is_file() and file != path)
+        record["payload"] = [
+            {
+                "path": file.relative_to(bundle).as_posix(),
+                "bytes": file.stat().st_size,
+                "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
+            }
+            for file in files
+        ]
+        if signers and signers[place] is not None:
+            record["signature"] = sign(record, signers[place])
+        path.write_text(json.dumps(record))
+        previous = manifest_sha256(record)
+
+
+def little_noise(_: int, record: dict[str, Any]) -> None:
+    """State 2^20 times less noise, and a sensitivity that would justify it."""
+    for one in record["mechanisms"]:
+        scale = float(one["noise_scale_steps"]) / 2**20
+        one.update(squared_sensitivity_steps="1", noise_scale_steps=repr(scale))
+
+
+def one_step(field: str, value: str) -> Callable[[int, dict[str, Any]], None]:
+    """Return a change of one field of the first query of each manifest."""
+    return lambda _, record: record["mechanisms"][0].update({field: value})
+
+
+def more_columns(bundle: Path, name: str) -> None:
+    """Add a column to a table."""
+    path = bundle / "tables" / f"{name}.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.append_column("exact", pa.array(np.arange(len(table)) * 1.0)), path)
+
+
+def other_csv(bundle: Path) -> None:
+    """Add a digit to a number in CSV."""
+    path = bundle / "tables" / "load.csv"
+    lines = path.read_text().splitlines()
+    group, period, slot, load, *rest = lines[1].split(",")
+    lines[1] = ",".join([group, period, slot, "1" + load, *rest])
+    path.write_text("\n".join(lines) + "\n")
+
+
+FORGED: dict[str, Callable[[list[Path]], object]] = {
+    "less noise of less sensitivity": lambda own: rehash(own, little_noise),
+    "another grid": lambda own: rehash(own, one_step("grid_step", "1e-12")),
+    "another mechanism": lambda own: rehash(own, one_step("mechanism", "exact_sums")),
+    "a query without noise": lambda own: rehash(
+        own,
+        lambda _, record: record["mechanisms"].append(
+            record["mechanisms"][-1]
+            | {
+                "tag": "load",
+                "mechanism": "gaussian_histogram",
+                "rho_units": "0",
+                "noise_scale_steps": "0.0",
+            }
+        ),
+    ),
+    "rows of customers": lambda own: (own[-1] / "tables" / "rows.csv").write_text("household 1\n"),
+    "a column of a raw table": lambda own: more_columns(own[-1], "sums"),
+    "a column of a table": lambda own: more_columns(own[-1], "load"),
+    "a CSV": lambda own: other_csv(own[-1]),
+    "another CSV": lambda own: (own[-1] / "tables" / "load.csv").write_text("exact\n1\n"),
+    "a report": lambda own: (own[-1] / "report.html").write_text("<h1>other</h1>"),
+    "a figure of the report": lambda own: (own[-1] / "report.html").write_text(
+        re.sub(r"newest period: \d", "newest period: 9", (own[-1] / "report.html").read_text())
+    ),
+    "a field of the manifest": lambda own: rehash(
+        own, lambda _, record: record.update(exact=[0.7])
+    ),
+    "a field of the accrued cost": lambda own: rehash(
+        own, lambda _, record: record["accrued"].update(exact="0.7")
+    ),
+    "a limit left out": lambda own: rehash(own, lambda _, record: record["known_limits"].pop()),
+}
+"""Forgeries whose hashes are adjusted, so that only the content betrays them."""
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_chain_that_was_forged_as_a_whole_is_rejected(copy: list[Path], name: str) -> None:
+    """Whoever can rewrite all manifests cannot state less noise or add content."""
+    rehash(copy)
+    assert verify_chain(copy).accepted
+    FORGED[name](copy)
+    rehash(copy)
+    assert not verify_chain(copy).accepted
 
 
 TAMPERED: dict[str, Callable[[list[Path]], object]] = {
@@ -244,21 +354,146 @@ def test_signatures(tmp_path: Path) -> None:
     assert series.verify(trusted=key.public_key()).accepted
     assert series.verify().accepted
     assert not series.verify(trusted=other.public_key()).accepted
+    for wrong in (None, other):
+        with pytest.raises(InvalidParameterError, match="key must be that of the earlier periods"):
+            series.add(quarter(1), key=wrong)
+        with pytest.raises(InvalidParameterError, match="key must be that of the earlier periods"):
+            series.close("the end", key=wrong)
     series.close("the end", key=key)
     assert series.verify(trusted=key.public_key()).accepted
+    assert series.verify().accepted
     path = series.folder / CLOSED
     statement = json.loads(path.read_text())
-    for changed in ({"reason": "another"}, {"periods": 2}, {"series": "another"}):
-        path.write_text(json.dumps(statement | changed))
-        assert not series.verify(trusted=key.public_key()).accepted
     del statement["signature"]
-    path.write_text(json.dumps(statement))
-    assert series.verify().accepted
-    assert not series.verify(trusted=key.public_key()).accepted
+    for signing in (None, other):
+        record = dict(statement)
+        if signing is not None:
+            record["signature"] = sign(record, signing)
+        path.write_text(json.dumps(record))
+        assert not series.verify().accepted
+        assert not series.verify(trusted=key.public_key()).accepted
     path.write_text("{}")
     assert not series.verify().accepted
     changed_manifest(series.bundles[0], lambda record: record.pop("signature"))
     assert not series.verify(trusted=key.public_key()).accepted
+
+
+def test_a_key_does_not_sign_a_series_that_began_unsigned(tmp_path: Path) -> None:
+    """One signer or none: nothing is drawn."""
+    series = some_series(tmp_path, 0)
+    with pytest.raises(InvalidParameterError, match="key must be none, as for the earlier"):
+        series.add(quarter(1), key=keys.new_key())
+    series.add(quarter(1))
+
+
+@pytest.mark.parametrize("is_signed", [True, False])
+def test_mixed_signers_are_rejected(made: LoadSeries, tmp_path: Path, *, is_signed: bool) -> None:
+    """Periods signed by one key and the last by another or none, hashes adjusted."""
+    own = [shutil.copytree(bundle, tmp_path / bundle.name) for bundle in made.bundles[:3]]
+    one, other = keys.new_key(), keys.new_key()
+    rehash(own, signers=[one, one, one])
+    report = verify_chain(own)
+    assert report.accepted, [one for one in report.findings if not one.holds]
+    rehash(own, signers=[one, one, other if is_signed else None])
+    assert not verify_chain(own).accepted
+
+
+def closed_copy(made: LoadSeries, tmp_path: Path) -> LoadSeries:
+    """Return a copy of the public part of a series, which can be closed."""
+    folder = tmp_path / "series"
+    shutil.copytree(made.folder, folder, ignore=shutil.ignore_patterns("private"))
+    return LoadSeries(folder)
+
+
+def test_closing_statements_name_the_last_period(made: LoadSeries, tmp_path: Path) -> None:
+    """A chain that is cut, or a statement of another, is rejected; without one it is said."""
+    report = made.verify()
+    assert [one.check for one in report.absent] == ["closing statement"]
+    assert any("no closing statement" in text for text in report.not_proved)
+    series = closed_copy(made, tmp_path)
+    found = series.close("the end")
+    assert found == ((), ())
+    report = series.verify()
+    assert report.accepted
+    assert not report.absent
+    path = series.folder / CLOSED
+    statement = json.loads(path.read_text())
+    assert statement["periods"] == 8
+    assert not verify_chain(series.bundles[:-1], closing=path).accepted
+    for changed in (
+        {"periods": 7},
+        {"series": "another"},
+        {"last_manifest_sha256": "0" * 64},
+        {"exact": [1.0]},
+    ):
+        path.write_text(json.dumps(statement | changed))
+        assert not series.verify().accepted
+    # Cut, and the number of periods adjusted: the hash is that of another manifest.
+    path.write_text(json.dumps(statement | {"periods": 7}))
+    assert not verify_chain(series.bundles[:-1], closing=path).accepted
+
+
+def test_a_closed_series_is_never_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash before the secrets are deleted: copies are refused, a second close ends it."""
+    series = some_series(tmp_path, 0)
+    backup = shutil.copytree(series.folder, tmp_path / "backup")
+
+    def crash(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    for place, name in ((published_series, "closing_statement"), (shutil, "rmtree")):
+        with monkeypatch.context() as patched:
+            patched.setattr(place, name, crash)
+            with pytest.raises(KeyboardInterrupt):
+                series.close("the end")
+        again = LoadSeries(backup, secrets=series.secrets)
+        with pytest.raises(SeriesStateError, match="the series was closed"):
+            again.add(quarter(1))
+        with pytest.raises(SeriesStateError, match="the series was closed"):
+            again.erase(["household 1"])
+    assert series.closed == "the end"
+    found = series.close("another")
+    assert found.deleted == (series.folder / "private", series.secrets)
+    assert series.closed == "the end"
+    assert series.verify().accepted
+
+
+def test_closing_takes_the_lock_and_its_own_secrets(tmp_path: Path) -> None:
+    """Not while a period is added, and not with the secrets of another series."""
+    series = some_series(tmp_path)
+    with (
+        SeriesFolder.open(series.folder, series.secrets),
+        pytest.raises(SeriesStateError, match="another process uses it"),
+    ):
+        series.close("the end")
+    (tmp_path / "b").mkdir()
+    other = some_series(tmp_path / "b")
+    with pytest.raises(InvalidParameterError, match="secrets must be those of this series"):
+        LoadSeries(series.folder, secrets=other.secrets).close("the end")
+    assert series.closed is None
+    other.add(quarter(0))
+
+
+def test_what_cannot_be_deleted_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And is deleted by the next call."""
+    series = some_series(tmp_path)
+    real = os.unlink
+
+    def unlink(path: object, *rest: object, **more: object) -> None:
+        if str(path).endswith("series.key"):
+            raise PermissionError
+        real(path, *rest, **more)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "unlink", unlink)
+        found = series.close("the end")
+    assert found.deleted == (series.folder / "private",)
+    assert found.left == (series.secrets,)
+    assert series.close("the end").deleted == (series.secrets,)
 
 
 def test_periods_are_added_in_order(tmp_path: Path) -> None:
@@ -351,6 +586,39 @@ def test_a_period_that_failed_is_not_drawn_again(
         with pytest.raises(SeriesStateError, match="period 2 was begun and did not end"):
             series.add(quarter(1), period=period)
     series.add(quarter(1), again=True)
+    assert series.verify().accepted
+
+
+def test_a_refusal_after_charges_is_an_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums of load were drawn when the segments fail: the mark of the attempt stays."""
+    series = some_series(tmp_path, 0, segments=2, customers=200)
+
+    def refused(*_: object, **__: object) -> None:
+        raise InvalidParameterError("scale", "smaller", 1.0)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(load_series, "release_segments", refused)
+        with pytest.raises(SeriesStateError, match="period 2 was begun and failed: scale must"):
+            series.add(quarter(1))
+    with pytest.raises(SeriesStateError, match="period 2 was begun and did not end"):
+        series.add(quarter(1))
+    series.add(quarter(1), again=True)
+    assert series.verify().accepted
+
+
+def test_noise_scales_are_checked_before_any_draw(tmp_path: Path) -> None:
+    """A budget that is too small for a decision is refused, and is no attempt."""
+    with pytest.raises(InvalidParameterError, match="epsilon must be such that noise can be drawn"):
+        some_series(tmp_path, segments=2, customers=20, epsilon=1e-5)
+    assert not (tmp_path / "series").exists()
+    series = some_series(tmp_path, segments=2, customers=20, epsilon=1e-3)
+    for place in (0, 1):
+        series.add(quarter(place, customers=30), recluster=place > 0)
+    with pytest.raises(InvalidParameterError, match="recluster must be such that noise can be"):
+        series.add(quarter(2, customers=30), recluster=True)
+    series.add(quarter(2, customers=30))
     assert series.verify().accepted
 
 

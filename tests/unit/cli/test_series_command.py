@@ -56,7 +56,10 @@ def test_a_series_from_beginning_to_end(place: Path) -> None:
     assert "Erased" in run("erase", series, place / "ids.txt")
     assert run_json("erase", series, place / "ids.txt") == {"erased": True}
     assert "passed" in run("verify", series)
-    assert run_json("verify", series / "periods")["accepted"]
+    report = run_json("verify", series / "periods")
+    assert report["accepted"]
+    assert [one["check"] for one in report["absent"]] == ["closing statement"]
+    assert "no closing statement" in run("verify", series)
     single = CliRunner().invoke(app, ["verify", str(series / "periods" / "001")])
     assert single.exit_code == 0, single.output
     (series / "periods" / "001" / "report.html").write_text("other")
@@ -66,6 +69,7 @@ def test_a_series_from_beginning_to_end(place: Path) -> None:
     assert closed == {
         "closed": "the end",
         "deleted": [str(series / "private"), str(series.with_name("s.secrets"))],
+        "left": [],
     }
     assert "Closed:" in run("show", series)
     again = run("add", series, place / "1.parquet", "--period", "2026-Q4", code=2)

@@ -364,12 +364,13 @@ def _page_findings(bundle: Path, manifest: dict[str, Any], tables: Tables) -> It
     yield Finding("the card agrees with the manifest", same, "written again")
     yield gathered(
         "the report agrees with the tables",
-        _page_problems(page, report_page(manifest, tables)),
+        page_problems(page, report_page(manifest, tables)),
         "texts compared exactly, figures to the last digit drawn",
     )
 
 
-def _page_problems(page: str, due: str) -> Iterator[str]:
+def page_problems(page: str, due: str) -> Iterator[str]:
+    """Yield how a page differs from the one that is due."""
     if _PLOT.sub("plot", page) != _PLOT.sub("plot", due):
         yield "its text differs"
     elif not all(map(_same_plot, _PLOT.findall(page), _PLOT.findall(due))):
