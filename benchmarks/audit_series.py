@@ -3,10 +3,12 @@
 Run: ``python benchmarks/audit_series.py [--runs N] [--periods T] [--epsilon E] [--delta D]``. A
 series of load by group, numbers of customers and segments is released N times with a hostile
 customer (very large, alternating in sign, changing its group) and N times without. The observer has
-every released number of every period; half of the releases teach it what to look for, the other
-half decide (`wattveil.lab.audit.epsilon_bounds`). One line per period: the cost accrued so far, and
-the lower bounds on epsilon and delta from all periods up to it, at a confidence of 99 %. A bound
-above the claim would refute it; an audit cannot prove it. Its power is highest at a weak claim.
+the sums of load, the numbers of customers, the first estimate and lengths, and of followed segments
+the sizes and the sums of steps; it does not use the clusters that were found and the counts of
+steps. Half of the releases teach it what to look for, the other half decide
+(`wattveil.lab.audit.epsilon_bounds`). One line per period: the cost accrued so far, and the lower
+bounds on epsilon and delta from all periods up to it, at a confidence of 99 %. A bound above the
+claim would refute it; an audit cannot prove it. Its power is highest at a weak claim.
 """
 
 import argparse
@@ -84,7 +86,7 @@ def chain(design: SeriesDesign, *, is_there: bool) -> list[Floats]:
 
 
 def observed(released: ReleasedSeries, period: int) -> Floats:
-    """Return the released numbers of a period."""
+    """Return what the observer uses of the released numbers of a period: see above."""
     own = released.periods[period]
     parts = [own.sums.ravel(), *own.members.values()]
     if period == 0:

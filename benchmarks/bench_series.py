@@ -1,10 +1,10 @@
 """Accuracy of a series of periods under one budget, against what else a budget could be used for.
 
 Run: ``python benchmarks/bench_series.py [load | flat | segments | bands | kernel] [--customers N]
-[--epsilon E …] [--runs N] [--months M] [--seed S] [--homes FILE] [--pool P]``. ``load``: mean load by group,
-slope of the evening load (17 to 21 h), coverage of the bands; ``flat``: the same without any trend,
-which shows false trends; ``segments``: six clusters of daily shapes, through the kernel, with the
-share of the budget that `wattveil series` gives to them; ``bands``: the bands of these alone;
+[--epsilon E …] [--runs N] [--months M] [--seed S] [--homes FILE] [--pool P]``. ``load``: mean load
+by group, slope of the evening load (17 to 21 h), coverage of the bands; ``flat``: the same without
+any trend, which shows false trends; ``segments``: six clusters of daily shapes, through the kernel,
+with the share of the budget that `wattveil series` gives to them; ``bands``: their bands alone;
 ``kernel``: load by group through the kernel and in floating point, on the same customers.
 ``--customers 0`` takes the London homes of `WATTVEIL_DATA` in months. Other homes are simulated
 over five years with seed P (202; constants were chosen on seed 101) and stored in FILE for the next
@@ -35,7 +35,6 @@ from wattveil.arrays import Floats, Ints
 from wattveil.calibration import gaussian_epsilon
 from wattveil.engines.local import load_rows
 from wattveil.engines.series_rows import MemoryState
-from wattveil.numerics.kmeans.rough_coordinates import curves_of
 from wattveil.numerics.load_basis import Calendar, row_basis
 from wattveil.numerics.series.centres import LENGTH_EDGES, SeriesRadii, choose_radii
 from wattveil.numerics.series.period_filter import Observed, filter_periods
@@ -57,6 +56,7 @@ from wattveil.numerics.series.strategy import (
     has_trend,
     slope_weights,
 )
+from wattveil.numerics.series.warm_clusters import published_curves
 from wattveil.privacy import accounting
 from wattveil.privacy.guarantee import Budget, global_guarantee
 from wattveil.privacy.mechanisms.gaussian import PrivateTable
@@ -427,7 +427,7 @@ def followed_centroids(data: Population, epsilon: float, figures: Figures) -> li
         past = (*past, found)
     warm = []
     for t, cells in follow_segments(design, past).published:
-        centroids, std = curves_of(cells, basis, is_shape=True)
+        centroids, std = published_curves(cells, basis, is_found=t == 0)
         warm.append(centroids)
         shapes = unit_rows(load_kw[here[:, t], t])
         nearest = distances(shapes, centroids).argmin(axis=1)

@@ -15,9 +15,13 @@ from wattveil.arrays import Floats
 from wattveil.bundle.series_request import SeriesRequest
 from wattveil.errors import InvalidParameterError
 from wattveil.numerics.kmeans.kmeans_stages import Cells, Statistics
-from wattveil.numerics.kmeans.rough_coordinates import curves_of
 from wattveil.numerics.load_basis import row_basis
-from wattveil.numerics.series.warm_clusters import Counted, drift_lengths, size_posterior
+from wattveil.numerics.series.warm_clusters import (
+    Counted,
+    drift_lengths,
+    published_curves,
+    size_posterior,
+)
 from wattveil.privacy.guarantee import Guarantee
 from wattveil.release.load_series import ReleasedSeries
 from wattveil.release.segment_series import Followed, SegmentPeriod, follow_segments, found_in
@@ -66,7 +70,10 @@ class SegmentsOverTime(Result):
     @cached_property
     def _curves(self) -> tuple[Floats, Floats]:
         basis = row_basis(self.released.begun().n_slots, 1)
-        curves = [curves_of(cells, basis, is_shape=True) for _, cells in self._followed.published]
+        curves = [
+            published_curves(cells, basis, is_found=place == self._followed.since)
+            for place, cells in self._followed.published
+        ]
         centres, errors = zip(*curves, strict=True)
         return np.stack(centres, axis=1), np.stack(errors, axis=1)
 
@@ -77,7 +84,7 @@ class SegmentsOverTime(Result):
 
     @property
     def centroids_std(self) -> Floats:
-        """(clusters, published periods, slots): standard error."""
+        """(clusters, published periods, slots): standard error; of followed ones calibrated."""
         return self._curves[1]
 
     @cached_property

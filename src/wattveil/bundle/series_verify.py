@@ -339,5 +339,5 @@ def _chain_findings(bundles: Sequence[Path]) -> Iterator[Finding]:
     spent = sum(spend.rho_units for spend in released.spends)
     due = released.design.accrued_units(released.released[-1], found_in(released.segments))
     yield Finding("charges of all periods", holds=spent == due, seen=f"{spent} units of rho")
-    problems = content_problems(bundles, released)
-    yield gathered("centres, tables, texts and reports follow", problems, "written again")
+    contents = content_problems(bundles, released)
+    yield gathered("centres, tables, texts and reports follow", contents, "written again")

@@ -26,7 +26,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -149,12 +149,9 @@ class SeriesFolder:
         no copy can be continued anyway.
         """
         with _locked(secrets) if secrets.is_dir() else nullcontext():
-            try:
+            with suppress(SeriesStateError):
                 key = _read_key(secrets)
-                mark: Mark | None = _read_mark(secrets, key)
-            except SeriesStateError:
-                mark = None
-            if mark is not None:
+                mark = _read_mark(secrets, key)
                 if mark.series != series:
                     raise InvalidParameterError("secrets", "those of this series", str(secrets))
                 _write_mark(secrets, replace(mark, closed=True), key)

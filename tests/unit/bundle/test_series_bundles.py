@@ -145,7 +145,8 @@ def rehash(
         before = record["previous_sha256"]
         record["previous_sha256"] = previous or before
         report = bundle / "report.html"
-        report.write_text(report.read_text().replace(before, record["previous_sha256"]))
+        page = report.read_text()
+        report.write_text(page.replace(before[:16], record["previous_sha256"][:16]))
         files = sorted(file for file in bundle.rglob("*") if file.is_file() and file != path)
         record["payload"] = [
             {
@@ -483,10 +484,10 @@ def test_what_cannot_be_deleted_is_reported(
     series = some_series(tmp_path)
     real = os.unlink
 
-    def unlink(path: object, *rest: object, **more: object) -> None:
+    def unlink(path: Any, **more: Any) -> None:  # noqa: ANN401 - of the system
         if str(path).endswith("series.key"):
             raise PermissionError
-        real(path, *rest, **more)
+        real(path, **more)
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "unlink", unlink)

@@ -12,9 +12,11 @@ from wattveil.errors import InvalidParameterError
 from wattveil.numerics.load_basis import row_basis
 from wattveil.privacy.guarantee import global_guarantee
 from wattveil.release.load_series import (
+    LENGTHS,
     SEGMENTS,
     ReleasedSeries,
     SeriesDesign,
+    check_noise,
     release_load_period,
 )
 from wattveil.release.segment_series import SegmentDesign, follow_segments, found_in
@@ -148,3 +150,33 @@ def test_bad_requests_are_refused(made: ReleasedSeries) -> None:
         )
     with pytest.raises(InvalidParameterError, match="n_segments"):
         replace(made.design, n_segments=21)
+
+
+@pytest.mark.parametrize(("epsilon", "n_segments"), [(0.5, 1), (0.5, 6), (4.0, 20)])
+def test_no_query_gets_less_than_the_part_that_is_checked(epsilon: float, n_segments: int) -> None:
+    """Scales are checked for one in 2,000 of the units of a part, before the first charge."""
+    guarantee = global_guarantee(epsilon=epsilon, delta=1e-6)
+    made = released((0, 1), guarantee=guarantee, n_segments=n_segments)
+    parts = made.design.rho_units
+    for period, one in enumerate(made.periods):
+        own = [spend for spend in one.spends if spend.mechanism != "series_sums"]
+        if period == 0:
+            place = [spend.tag for spend in own].index(LENGTHS)
+            assert min(spend.rho_units for spend in own[:place]) >= parts["first"] / 2000
+            own = own[place + 1 :]
+        assert min(spend.rho_units for spend in own) >= sum(s.rho_units for s in own) / 2000
+
+
+def test_periods_without_drawable_noise_are_refused(made: ReleasedSeries) -> None:
+    """By public numbers: this period, those after it, and other parts; nothing is charged."""
+    before = replace(made, periods=made.periods[:-1])
+    check_noise(before, period=5, recluster=False)
+    little = replace(made.design, guarantee=global_guarantee(epsilon=1e-5, delta=1e-6))
+    with pytest.raises(InvalidParameterError, match="epsilon must be such that noise can be drawn"):
+        check_noise(ReleasedSeries(design=little), period=0, recluster=False)
+    some = replace(made.design, guarantee=global_guarantee(epsilon=1e-3, delta=1e-6))
+    begun = ReleasedSeries(design=some, periods=made.periods[:1], first=made.first)
+    check_noise(begun, period=1, recluster=False)
+    long = replace(begun, design=replace(some, horizon=200, customers=1))
+    with pytest.raises(InvalidParameterError, match=r"recluster must be .* later periods"):
+        check_noise(long, period=1, recluster=True)

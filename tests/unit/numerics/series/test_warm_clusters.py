@@ -9,6 +9,7 @@ import pytest
 from wattveil.arrays import Floats, Ints
 from wattveil.errors import InvalidParameterError
 from wattveil.numerics.kmeans.kmeans_stages import Cells, Statistics
+from wattveil.numerics.load_basis import row_basis
 from wattveil.numerics.series.warm_clusters import (
     Counted,
     WarmClusters,
@@ -16,6 +17,7 @@ from wattveil.numerics.series.warm_clusters import (
     drift_lengths,
     plan_segments,
     predicted_cells,
+    published_curves,
     segment_schedule,
     size_posterior,
     smoothed_centres,
@@ -164,7 +166,7 @@ def test_bands_of_sizes_cover() -> None:
             counted = tuple(
                 Counted(sizes + factor * rng.normal(0.0, 25.0, 3), 25.0) for sizes in truth[1:]
             )
-            found = size_posterior(replace(start, counted=counted))
+            found = size_posterior(replace(start, counted=counted, places=tuple(range(1, PERIODS))))
             inside.append(np.abs(found.mean - truth.T) <= 1.96 * found.std)
         covered.append(np.mean(inside))
     assert 0.93 < covered[0] < 0.98
@@ -245,3 +247,12 @@ def test_all_units_accrue_and_clustering_anew_takes_the_first_share_of_what_is_l
     assert anew[6] - anew[5] == pytest.approx(0.4 * (1e17 - anew[5]))
     assert np.diff(anew)[6:] == pytest.approx(0.6 * (1e17 - anew[5]) / 4.0)
     assert anew[-1] == accrued(0, 10)[-1] == 10**17
+
+
+def test_errors_of_followed_centroids_are_calibrated() -> None:
+    """By one factor, which clusters that were found do not have; shapes are the same."""
+    cells = first_clusters(np.random.default_rng(4)).first
+    basis = row_basis(24, 1)
+    found, followed = (published_curves(cells, basis, is_found=flag) for flag in (True, False))
+    assert (found[0] == followed[0]).all()
+    assert np.allclose(followed[1], 1.8 * found[1])
