@@ -55,6 +55,7 @@ PLANTED = ("PLANTED-ID", "7.65")
 NOT_RESULTS = {
     "LoadSeries": "a series on disk; its method result returns the tables",
     "SeriesDesign": "public choices",
+    "Deleted": "names of folders that the end of a series deleted",
     "Trend": "a part of SeriesResult, which has it as a table",
     "Guarantee": "a value of the kernel; its sentence is its text",
     "Connection": "a handle: what it returns are results",

@@ -45,11 +45,11 @@ from wattveil.profiles import Profiles, Split
 from wattveil.release.load_series import (
     LOAD,
     ReleasedSeries,
-    check_noise,
     day_calendar,
     release_load_period,
 )
 from wattveil.release.segment_series import found_in
+from wattveil.release.series_noise import check_noise
 from wattveil.web.results import Result, ResultTable
 
 _PLANNED_SLOTS = 24
@@ -279,6 +279,7 @@ class LoadSeries:
             place = last + 1 if period is None else self.request.period_of(period)
             self.request.check_period(place, after=last)
             _check_signer(manifests, key)
+            check_noise(past, period=place, recluster=recluster)
             pending = folder.begin(place, again=again)
             try:
                 released = release_load_period(

@@ -34,25 +34,15 @@ from wattveil.numerics.series.smoothing import (
     smooth_counts,
     smooth_means,
 )
-from wattveil.numerics.series.strategy import (
-    Strategy,
-    design_membership_strategy,
-    design_strategy,
-)
+from wattveil.numerics.series.strategy import Strategy, design_membership_strategy, design_strategy
 from wattveil.privacy.guarantee import Budget, Guarantee, Spend
 from wattveil.privacy.mechanisms.contributions import UNIT, Query
-from wattveil.privacy.mechanisms.gaussian import Noisy, PrivateTable, charge_gaussian
+from wattveil.privacy.mechanisms.gaussian import Noisy, PrivateTable
 from wattveil.privacy.mechanisms.period_sums import PeriodQuery, PrivatePeriod
 from wattveil.release.group_load import means_within
 from wattveil.release.queries import GroupLoadQueries, KMeansQueries
 from wattveil.release.rows import series_features
-from wattveil.release.segment_series import (
-    SegmentDesign,
-    SegmentPeriod,
-    found_in,
-    period_units,
-    release_segments,
-)
+from wattveil.release.segment_series import SegmentDesign, SegmentPeriod, release_segments
 
 FIRST_SHARE, LENGTHS_SHARE = 0.15, 0.02
 """Of the whole budget: for the first estimate of the means, and for the lengths of offsets."""
@@ -63,11 +53,8 @@ SEGMENTS_SHARE = 0.4
 MAX_PROPERTIES, MAX_SEGMENTS = 5, 20
 LOAD, MEMBERS, SEGMENTS = "load", "customers", "segments"
 LENGTHS = "lengths of offsets"
-"""Name of the query of lengths in period 1."""
 _LIMITS = (None, None, (0.04, 40.0))
 _SMALLEST_KW = 0.05
-_LEAST_PART = 2000
-"""No query gets less than one in so many units of its part: one in 847 was seen, of K-means."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -281,11 +268,7 @@ class ReleasedSeries:
         first = self.begun()
         customers = self.counts(MEMBERS, ahead=ahead).mean
         return smooth_means(
-            self.sums(),
-            first.estimate,
-            customers=customers,
-            calendar=first.calendar,
-            ahead=ahead,
+            self.sums(), first.estimate, customers=customers, calendar=first.calendar, ahead=ahead
         )
 
     @property
@@ -356,7 +339,6 @@ def release_load_period(
     if recluster and not (design.n_segments and past.periods):
         rule = "for a series with segments, after its first period"
         raise InvalidParameterError("recluster", rule, recluster)
-    check_noise(past, period=period, recluster=recluster)
     budget = Budget(design.guarantee)
     for spend in past.spends:
         budget.charge(spend)
@@ -378,35 +360,6 @@ def release_load_period(
         raise SeriesStateError(
             f"period {period + 1} was begun and failed: {error}", AGAIN
         ) from error
-
-
-def check_noise(past: ReleasedSeries, *, period: int, recluster: bool) -> None:
-    """Refuse a period for whose queries noise cannot be drawn, before the first of them.
-
-    A charge to a budget of its own checks the scale: of all of a part, and of the least that one of
-    its queries gets.
-    """
-    design = past.design
-    parts = {name: units for name, units in design.rho_units.items() if name != SEGMENTS}
-    if (segments := design.segments) is not None:
-        begun = found_in(past.segments)
-        begun = (*begun, period) if recluster or not begun else begun
-        parts[SEGMENTS] = period_units(segments, past.segments, period, begun)
-        left = segments.rho_units - segments.schedule(period, begun).accrued
-        if later := design.horizon - 1 - period:  # which must be possible after this one
-            parts[f"{SEGMENTS} in later periods"] = left // later
-    for name, units in parts.items():
-        for least in (units, units // _LEAST_PART):
-            spend = Spend(tag=name, mechanism="gaussian_histogram", rho_units=max(least, 1))
-            try:
-                charge_gaussian(
-                    spend, Budget(design.guarantee), squared_sensitivity=UNIT**2, numbers=1
-                )
-            except InvalidParameterError as error:
-                rule = f"such that noise can be drawn for what is left for {name}"
-                raise InvalidParameterError(
-                    "recluster" if recluster else "epsilon", rule, design.guarantee.epsilon
-                ) from error
 
 
 def _released_period(
@@ -459,12 +412,7 @@ def _with_segments(
 
 
 def _period_sums(
-    rows: PrivatePeriod,
-    past: ReleasedSeries,
-    first: FirstRelease,
-    *,
-    centres: Floats,
-    period: int,
+    rows: PrivatePeriod, past: ReleasedSeries, first: FirstRelease, *, centres: Floats, period: int
 ) -> dict[str, Noisy]:
     """Release the sums of load and the numbers of members of a period."""
     design = past.design

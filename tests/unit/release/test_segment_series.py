@@ -10,16 +10,17 @@ from wattveil.arrays import Floats
 from wattveil.engines.series_rows import MemoryState
 from wattveil.errors import InvalidParameterError
 from wattveil.numerics.load_basis import row_basis
+from wattveil.privacy import noise
 from wattveil.privacy.guarantee import global_guarantee
 from wattveil.release.load_series import (
     LENGTHS,
     SEGMENTS,
     ReleasedSeries,
     SeriesDesign,
-    check_noise,
     release_load_period,
 )
 from wattveil.release.segment_series import SegmentDesign, follow_segments, found_in
+from wattveil.release.series_noise import LARGEST_SCALE, LEAST_PART, check_noise
 from wattveil.simulate import simulate_load_kw
 
 CUSTOMERS = 600
@@ -162,15 +163,16 @@ def test_no_query_gets_less_than_the_part_that_is_checked(epsilon: float, n_segm
         own = [spend for spend in one.spends if spend.mechanism != "series_sums"]
         if period == 0:
             place = [spend.tag for spend in own].index(LENGTHS)
-            assert min(spend.rho_units for spend in own[:place]) >= parts["first"] / 2000
+            assert min(spend.rho_units for spend in own[:place]) >= parts["first"] / LEAST_PART
             own = own[place + 1 :]
-        assert min(spend.rho_units for spend in own) >= sum(s.rho_units for s in own) / 2000
+        assert min(spend.rho_units for spend in own) >= sum(s.rho_units for s in own) / LEAST_PART
 
 
 def test_periods_without_drawable_noise_are_refused(made: ReleasedSeries) -> None:
     """By public numbers: this period, those after it, and other parts; nothing is charged."""
     before = replace(made, periods=made.periods[:-1])
     check_noise(before, period=5, recluster=False)
+    assert LARGEST_SCALE == noise.LARGEST_SCALE
     little = replace(made.design, guarantee=global_guarantee(epsilon=1e-5, delta=1e-6))
     with pytest.raises(InvalidParameterError, match="epsilon must be such that noise can be drawn"):
         check_noise(ReleasedSeries(design=little), period=0, recluster=False)
