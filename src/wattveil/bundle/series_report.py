@@ -21,8 +21,8 @@ _DAY = (
 
 _SHAPE = (
     "Daily shape of the cluster in the newest period, at unit L2 norm, with bands of 1.96 standard"
-    " errors, and, dashed, as it was found. In followed periods the errors are calibrated: bands"
-    " covered 93 to 99 % in tests."
+    " errors, and, dashed, as it was found. In tests bands covered 90 to 98 % in the period that"
+    " found the clusters and 95 to 99 % in later ones."
 )
 _SIZE = (
     "Customers nearest to the published centroid, with 95 % bands; earlier periods are revised. In"
