@@ -359,7 +359,7 @@ class PrivateKMeans(PrivateEstimator, ClusterMixin, BaseEstimator):  # type: ign
         centres, counts = cells.centres @ basis[:used], np.maximum(cells.counts, 0.0)
         counts_std = np.sqrt(cells.counts_variance)
         variance = np.hstack([cells.variance, dropped])
-        factors = band_factors(counts, counts_std, is_shape=self.normalise)
+        factors = band_factors(centres, counts, counts_std, is_shape=self.normalise)
         std = factors[:, None] * np.sqrt(variance @ np.square(basis))
         support = segment_support(centres, std, counts, counts_std)
         order = np.lexsort((-counts, ~support.supported))  # supported first, then by size
