@@ -57,15 +57,15 @@ def _clusters(
             normalise=kind == "shape",
         ).fit(rows)
     centres, counts = model.cluster_centers_, model.cluster_sizes_
+    noise = np.square(model.cluster_sizes_std_) - np.square(kmeans_tuning.COUNT_BIAS * counts)
+    counts_std = np.sqrt(noise)
     labels = np.square(rows[:, None] - centres[None]).sum(axis=2).argmin(axis=1)
     sizes, exports = band_calibration.sizes_and_exports(centres, counts)
-    factors = band_calibration.band_factors(
-        centres, counts, model.cluster_sizes_std_, is_shape=kind == "shape"
-    )
+    factors = band_calibration.band_factors(centres, counts, counts_std, is_shape=kind == "shape")
     return [
         {
             **own,
-            "known": float(counts[k] / model.cluster_sizes_std_[k]),
+            "known": float(counts[k] / counts_std[k]),
             "size": float(sizes[k]),
             "exports": bool(exports[k]),
             "factor": float(factors[k]),
