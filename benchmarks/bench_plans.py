@@ -142,11 +142,11 @@ def report(cells: Mapping[str, Cell]) -> None:
             texts.append(f"{value:.3g} / {middle:.3g}")
         say(f"| {name} | {kind} | {epsilon} | {' | '.join(texts)} | {', '.join(held)} |")
     for (kind, of), cells_right in right.items():
-        some = ratios.get((kind, of), [0.0])
+        some = ratios.get((kind, of))
+        bias = "" if some is None else f"plan over release {math.exp(np.mean(some)):.2f}; "
         say(
-            f"{kind}, {of}: {np.mean(cells_right):.2f} of the cells within 25 %, plan over"
-            f" release {math.exp(np.mean(some)):.2f}; {np.mean(inside[kind, of]):.2f} of the"
-            " releases in the range"
+            f"{kind}, {of}: {np.mean(cells_right):.2f} of the cells within 25 %; {bias}"
+            f"{np.mean(inside[kind, of]):.2f} of the releases in the range"
         )
 
 

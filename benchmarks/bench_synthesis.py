@@ -1,6 +1,6 @@
 """Synthetic customers: speed, memory and fidelity.
 
-Run: ``python benchmarks/bench_synthesis.py [speed | stream | fidelity | export] ...``; all four by
+Run: ``python benchmarks/bench_synthesis.py [speed | stream | fidelity | export | few] ...``; all by
 default. Speed is customers per second, compared with normal numbers of NumPy of the same count in
 the same run. Fidelity is measured on simulated customers, on real homes, and on homes with panels
 (paths: `measured_homes`); each figure is compared with that of two halves of the real customers,
@@ -50,6 +50,7 @@ def main() -> None:
         "stream": stream,
         "fidelity": fidelity,
         "export": export,
+        "few": few,
     }
     match sys.argv[1:]:
         case ["streamed", customers]:
@@ -249,6 +250,27 @@ def export() -> None:
             hours, homes, midday, deepest = np.median(found, axis=0)
             row = f"{hours:.1%} | {homes:.1%} | {midday:.2f} | {deepest:.2f}"
             print(f"| {name} | {kind} | {row} |", flush=True)  # noqa: T201
+
+
+def few() -> None:
+    """Print figures of all customers together, where customers are few, by number of clusters."""
+    print("| customers | | K | W1 | correlation | mean load |")  # noqa: T201
+    print("| --- | --- | --- | --- | --- | --- |")  # noqa: T201
+    populations = {
+        "London homes, 600": measured.london_homes()[:600],
+        "simulated meters, 600": simulate_load_kw(customers=600, seed=3),
+    }
+    for name, real in populations.items():
+        for epsilon in (1.0, 3.0):
+            for n_clusters in (2, K):
+                synthesizer = LoadSynthesizer(n_clusters=n_clusters, epsilon=epsilon)
+                found = []
+                for seed in range(RELEASES):
+                    made = synthesizer.fit(real).sample(4000, random_state=seed)[0]
+                    error = np.abs(made.mean(axis=0) / real.mean(axis=0) - 1.0).mean()
+                    found.append((slot_distance(real, made), correlation_error(real, made), error))
+                cells = " | ".join(f"{figure:.3f}" for figure in np.median(found, axis=0))
+                print(f"| {name} | ε = {epsilon:g} | {n_clusters} | {cells} |", flush=True)  # noqa: T201
 
 
 def _export_of(load_kw: Floats) -> tuple[float, ...]:

@@ -19,9 +19,11 @@ from typing import Any
 import pytest
 import typer
 import yaml
+from sqlalchemy import QueuePool, make_url
 
 from tests.process_guard import guarded
 from wattveil.cli.serve import VARIABLES, serve
+from wattveil.server.ledger.database import connect
 from wattveil.server.ledger.ledger import Ledger
 
 REPOSITORY = Path(__file__).parents[2]
@@ -231,6 +233,19 @@ def test_settings_of_the_unit_are_options() -> None:
     assert named
     assert named <= variables_of_the_server()
     assert re.search(r"^ExecStart=/opt/wattveil/bin/wattveil serve$", unit(), re.MULTILINE)
+
+
+def test_the_stated_resources_suffice_for_three_processes() -> None:
+    """By the arithmetic of the operator's guide: PostgreSQL's default, and tasks of the unit."""
+    processes = 3
+    pool = connect(make_url("postgresql+psycopg://nobody@/none")).pool
+    assert isinstance(pool, QueuePool)
+    assert pool.size() + pool._max_overflow == 20
+    assert 20 * (processes + 1) + 5 + 10 <= 97  # of 100, 3 are for superusers
+    tasks = re.search(r"^TasksMax=(\d+)$", unit(), re.MULTILINE)
+    assert tasks is not None
+    libraries = 2 * 31 * (3 + processes)  # on 32 cores
+    assert int(tasks[1]) >= 60 * processes + 30 + libraries
 
 
 @pytest.mark.skipif(not _ANALYZE, reason="looks at processes as Linux does: no systemd")

@@ -78,6 +78,7 @@ def few_places(monkeypatch: pytest.MonkeyPatch) -> int:
     monkeypatch.setattr(connections, "_MAX_CONNECTIONS", 8)
     monkeypatch.setattr(connections, "_MAX_HEAD_SECONDS", FOR_EVER)
     monkeypatch.setattr(connections, "_MAX_HANDSHAKE_SECONDS", FOR_EVER)
+    monkeypatch.setattr(connections, "_FIRST_SECONDS", 0.0)
     return 8
 
 

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
@@ -254,6 +254,35 @@ def check_that_children_end_with_a_supervisor_that_is_killed(
         assert ledger.pending() == []
     heads = (place.folder / "ledger.heads").read_text()
     assert heads.count("\n1 ") == 2  # the head, and how many releases are stored
+
+
+def session_of(leader: int) -> dict[int, str]:
+    """Return the processes of a session that run, with their command lines."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            state, _, _, session = (entry / "stat").read_text().rpartition(")")[2].split()[:4]
+            if int(session) == leader and state not in "ZX":
+                found[int(entry.name)] = (entry / "cmdline").read_bytes().decode()
+    return found
+
+
+@pytest.mark.parametrize("place", ["postgresql"], indirect=True)
+def test_a_supervisor_that_cannot_observe_its_children_ends_all_of_them(place: Place) -> None:
+    """The forkserver is killed: its children seem to have ended. None is started a second time."""
+    with started(place) as server:
+        before = server.pids()
+        forkserver = [
+            pid
+            for pid, command in session_of(server.supervisor).items()
+            if "forkserver" in command and pid not in before.values()
+        ]
+        os.kill(min(forkserver), signal.SIGKILL)  # the others are its children
+        ended = os.waitid(os.P_PID, server.supervisor, os.WEXITED | os.WNOWAIT)
+        assert ended is not None
+        assert (ended.si_code, ended.si_status) == (os.CLD_EXITED, 1)
+        assert server.pids() == before
+        wait_until(lambda: not session_of(server.supervisor))
 
 
 def test_each_process_notices_that_the_database_was_replaced(place: Place) -> None:

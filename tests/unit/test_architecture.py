@@ -111,7 +111,7 @@ def test_the_page_lists_every_layer() -> None:
     contracts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["importlinter"]
     layers = [re.sub(r"[()]", "", layer) for layer in contracts["contracts"][0]["layers"]]
     assert "\n".join(["```text", *layers, "```"]) in page
-    table = page.split("## Where each thing lives")[1].split("## What the")[0]
+    table = page.split("## Packages")[1].split("## What the")[0]
     there = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or path.is_dir()}
     assert set(re.findall(r"`(\w+)`", table)) >= there - {"__init__", "__pycache__", "py"}
 

@@ -34,6 +34,7 @@ from wattveil.products.product import (
 from wattveil.products.request import ReleaseRequest
 from wattveil.products.segments import largest_segments, segments
 from wattveil.products.tables import CLUSTER, SLOT, TIME, Column, Table, TableLayout
+from wattveil.release.kmeans import PrivateKMeans
 from wattveil.release.synthetic import LoadSynthesizer
 from wattveil.web.charts import ReportFigure, add_band, colour, label_times, new_figure
 from wattveil.web.curves import Curve, add_curve
@@ -118,7 +119,7 @@ class Synthesis(Product):
     def query(self, work: Work, allotment: Allotment) -> LoadSynthesizer:
         """Release a model around the released centroids."""
         budget = allotment.guarantee
-        asked = _synthesizer(work.choice, allotment, work.kmeans[ALL_CUSTOMERS[0]].cluster_centers_)
+        asked = _synthesizer(work.choice, allotment, *_curves(work.kmeans[ALL_CUSTOMERS[0]]))
         asked.set_params(epsilon=budget.epsilon, delta=budget.delta)  # those of the allotment
         return asked.fit(work.rows)
 
@@ -170,7 +171,14 @@ class Synthesis(Product):
             )
 
 
-def _synthesizer(choice: Choice, allotment: Allotment, centroids: Floats) -> LoadSynthesizer:
+def _curves(found: PrivateKMeans) -> tuple[Floats, Floats]:
+    """Return released centroids, and their numbers of customers with standard errors."""
+    return found.cluster_centers_, np.array([found.cluster_sizes_, found.cluster_sizes_std_])
+
+
+def _synthesizer(
+    choice: Choice, allotment: Allotment, centroids: Floats, sizes: Floats | None = None
+) -> LoadSynthesizer:
     """Return the estimator to be fitted, around released centroids."""
     return LoadSynthesizer(
         n_clusters=choice.request.n_clusters,
@@ -180,6 +188,7 @@ def _synthesizer(choice: Choice, allotment: Allotment, centroids: Floats) -> Loa
         plausible_kw=choice.request.plausible_kw,
         slots_per_day=several_days(choice.grid),
         centroids=centroids,
+        sizes=sizes,
     )
 
 

@@ -363,10 +363,11 @@ class PrivateKMeans(PrivateEstimator, ClusterMixin, BaseEstimator):  # type: ign
         """Turn cells into centroids in kW with standard errors."""
         centres, std = curves_of(cells, basis, is_shape=self.normalise)
         counts, counts_std = np.maximum(cells.counts, 0.0), np.sqrt(cells.counts_variance)
-        support = segment_support(centres, std, counts, counts_std)
+        sizes_std = np.hypot(counts_std, kmeans_tuning.COUNT_BIAS * counts)
+        support = segment_support(centres, std, counts, sizes_std)
         order = np.lexsort((-counts, ~support.supported))  # supported first, then by size
         self.cluster_centers_, self.cluster_centers_std_ = centres[order], std[order]
-        self.cluster_sizes_, self.cluster_sizes_std_ = counts[order], counts_std[order]
+        self.cluster_sizes_, self.cluster_sizes_std_ = counts[order], sizes_std[order]
         self.supported_ = support.supported[order]
         self.n_distinguishable_ = int(support.curve.sum())
         self.size_scale_ = (

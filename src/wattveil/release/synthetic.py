@@ -32,6 +32,7 @@ from wattveil.errors import InvalidParameterError
 from wattveil.numerics.kmeans.lloyd import checked_points
 from wattveil.numerics.load_basis import whole_days
 from wattveil.numerics.synthesis import day_deviations, population_model, synthesis_tuning
+from wattveil.numerics.synthesis.cluster_counts import ClusterCounts
 from wattveil.numerics.synthesis.coordinates import Coordinates, TransformName
 from wattveil.numerics.synthesis.day_deviations import YearCalendar, fitting_calendar
 from wattveil.numerics.synthesis.figure_maps import peak_edges, year_size_edges
@@ -64,6 +65,9 @@ class LoadSynthesizer(PrivateKMeans):
     centroids : (K, d) or None
         Centroids that are public or were released before: no budget is spent on
         clusters, and the guarantee covers the model alone.
+    sizes : (2, K) or None
+        Numbers of customers released with these centroids, and their standard errors: the
+        counts of this release are averaged with them.
 
     Attributes
     ----------
@@ -94,6 +98,7 @@ class LoadSynthesizer(PrivateKMeans):
         alpha_kw: float = 15.0,
         slots_per_day: int | None = None,
         centroids: ArrayLike | None = None,
+        sizes: ArrayLike | None = None,
     ) -> None:
         super().__init__(n_clusters=n_clusters, epsilon=epsilon, delta=delta, clip_kw=clip_kw)
         self.plausible_kw = plausible_kw
@@ -102,6 +107,7 @@ class LoadSynthesizer(PrivateKMeans):
         self.load_transform = load_transform
         self.alpha_kw = alpha_kw
         self.centroids = centroids
+        self.sizes = sizes
 
     def sample(
         self,
@@ -126,7 +132,9 @@ class LoadSynthesizer(PrivateKMeans):
         """Release the clusters, unless they are given, then the model with what is left."""
         if self.centroids is None:
             super()._release(load_kw, budget, share=share * synthesis_tuning.CLUSTER_SHARE)
+            known = np.array([self.cluster_sizes_, self.cluster_sizes_std_])
         else:
+            known = self._known_sizes()
             given = checks.numbers("centroids", self.centroids)
             shape = (self.n_clusters, load_kw.width)
             if given.shape != shape:
@@ -148,9 +156,20 @@ class LoadSynthesizer(PrivateKMeans):
         )
         left = budget.share(share) - sum(spend.rho_units for spend in budget.spends)
         queries = SynthesisQueries(load_kw, to, longest=self._longest(load_kw.width))
-        self.model_, std = _find_model(queries, to, left, max_kw=self._max_kw())
+        self.model_, self.cluster_sizes_std_ = _find_model(
+            queries, to, left, known=known, max_kw=self._max_kw()
+        )
         self.cluster_sizes_ = self.model_.customers
-        self.cluster_sizes_std_ = np.full(self.n_clusters, std)
+
+    def _known_sizes(self) -> Floats:
+        """Return the given sizes and their standard errors; infinite ones if none are given."""
+        if self.sizes is None:
+            return np.array([np.zeros(self.n_clusters), np.full(self.n_clusters, math.inf)])
+        given = checks.numbers("sizes", self.sizes)
+        if given.shape != (2, self.n_clusters) or not (given[1] > 0.0).all():
+            rule = f"of shape {(2, self.n_clusters)}, with standard errors above 0"
+            raise InvalidParameterError("sizes", rule, given.shape)
+        return given
 
     def _max_kw(self) -> float:
         """Return the public bound on the root-mean-square load of a synthetic customer."""
@@ -158,11 +177,12 @@ class LoadSynthesizer(PrivateKMeans):
 
 
 def _find_model(
-    queries: SynthesisQueries, to: Coordinates, left: int, *, max_kw: float
-) -> tuple[SyntheticModel, float]:
+    queries: SynthesisQueries, to: Coordinates, left: int, *, known: Floats, max_kw: float
+) -> tuple[SyntheticModel, Floats]:
     """Query counts, lengths, moments and margins with these units of the budget.
 
-    Return the model with the standard error of its numbers of customers.
+    ``known`` are numbers of customers that were released before, with their standard errors. Return
+    the model with the standard errors of its numbers of customers.
     """
     count_units, length_units, margin_units = (
         int(part * left)
@@ -172,20 +192,25 @@ def _find_model(
             synthesis_tuning.MARGIN_SHARE,
         )
     )
+    units = left - count_units - length_units - margin_units
     counts, std = queries.exports(rho_units=count_units)
-    by_cluster = counts.sum(axis=1), math.sqrt(2.0) * std
+    sizes = ClusterCounts.of(counts, std, known)
     edges = population_model.radius_edges(to)
     radius = population_model.choose_radius(*queries.lengths(edges, rho_units=length_units), edges)
-    units = left - count_units - length_units - margin_units
     moments = queries.moments(radius.clip, rho_units=units)
-    found = population_model.read_clusters(*moments, by_cluster, radius, to)
+    found = population_model.read_clusters(*moments, sizes[:2], radius, to)
     means, covariances = population_model.in_slots(found, to)
     deviations = np.sqrt(np.einsum("kii->ki", covariances))
     margins = queries.margins(means, deviations, rho_units=margin_units)
     model = population_model.make_model(
-        found, to, margins=margins, counts=(counts, std), max_kw=max_kw
+        found,
+        to,
+        margins=margins,
+        customers=sizes.customers,
+        exports=sizes.exports(to.centroids),
+        max_kw=max_kw,
     )
-    return model, by_cluster[1]
+    return model, sizes.customers_std
 
 
 class YearSynthesizer(LoadSynthesizer):

@@ -12,6 +12,8 @@ from wattveil.server.observe.request_record import SECURITY_LOGGER, current_reco
 _KEPT = 5
 _WINDOW_SECONDS = 10.0
 _REMEMBERED = 1000
+THROTTLED = "throttled"
+"""Attribute of a log record: the kind of a line below a warning of which few are written."""
 
 
 @dataclass
@@ -26,7 +28,8 @@ class LogThrottle(logging.Filter):
     A kind is a logger with a message before its values are filled in; for security events also the
     address of the client, so that the noise of one address hides no event of another. The first
     line of the next period states how many were left out. Lines below a warning are written in any
-    case.
+    case, unless they name their kind (`THROTTLED`): those of requests that anybody can send without
+    a limit of rate, namely probes and requests that are refused.
     """
 
     def __init__(self) -> None:
@@ -35,9 +38,10 @@ class LogThrottle(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a line is written."""
-        if record.levelno < logging.WARNING:
+        named = getattr(record, THROTTLED, None)
+        if record.levelno < logging.WARNING and named is None:
             return True
-        now, kind = time.monotonic(), (record.name, str(record.msg), _address(record))
+        now, kind = time.monotonic(), (record.name, named or str(record.msg), _address(record))
         if len(self._kinds) > _REMEMBERED:
             self._kinds.clear()
         repeats = self._kinds.setdefault(kind, _Repeats(now))

@@ -66,6 +66,14 @@ def test_scikit_learn_contract(
     check(estimator)
 
 
+def test_sizes_have_an_error_without_noise(load_kw: Floats) -> None:
+    """Customers change clusters after the last step, whatever the budget."""
+    km = PrivateKMeans(n_clusters=3, epsilon=1000.0).fit(load_kw)
+    remains = kmeans_tuning.COUNT_BIAS * km.cluster_sizes_
+    assert (km.cluster_sizes_std_ > remains).all()
+    assert km.cluster_sizes_std_.max() < 2.0 * remains.max()
+
+
 def test_released_attributes(load_kw: Floats) -> None:
     """Everything named in the docstring is there, finite and of its shape."""
     km = PrivateKMeans(n_clusters=4).fit(load_kw)

@@ -64,9 +64,9 @@ def curves_of(cells: Cells, basis: Floats, *, is_shape: bool) -> tuple[Floats, F
     n_slots, used = len(basis), cells.centres.shape[1]
     variance = np.hstack([cells.variance, dropped_variance(cells, n_slots, is_shape=is_shape)])
     counts, counts_std = np.maximum(cells.counts, 0.0), np.sqrt(cells.counts_variance)
-    factors = band_factors(counts, counts_std, is_shape=is_shape)
-    std: Floats = factors[:, None] * np.sqrt(variance @ np.square(basis))
     centres: Floats = cells.centres @ basis[:used]
+    factors = band_factors(centres, counts, counts_std, is_shape=is_shape)
+    std: Floats = factors[:, None] * np.sqrt(variance @ np.square(basis))
     return centres, std
 
 

@@ -83,7 +83,7 @@ class NoisyMoments:
     """Sums over the customers of each cluster, and the standard deviations of their noise."""
 
     counts: Floats
-    counts_std: float
+    counts_std: Floats
     sums: Floats
     """(K, r)"""
     sums_std: Floats

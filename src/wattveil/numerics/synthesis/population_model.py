@@ -311,10 +311,6 @@ def _load_of_scores(
 _RADIUS_RANGE = (0.2, 20.0)
 """Range of the cells for the lengths of the coloured offsets, in typical ones."""
 _RADIUS_RATIO = 1.25
-_SURE_OF_EXPORT, _PERHAPS_EXPORT = 3.0, 2.0
-"""Standard deviations that make export significant, by counts alone or with the centroid."""
-_DEEP_EXPORT = 0.3
-"""Export of a centroid, in its root-mean-square load, that noise alone hardly makes."""
 
 
 def radius_edges(coordinates: Coordinates) -> Floats:
@@ -356,7 +352,7 @@ def choose_radius(counts: Floats, std: float, edges: Floats) -> Radius:
 
 
 def read_clusters(
-    sums: Floats, std: float, counts: tuple[Floats, float], radius: Radius, to: Coordinates
+    sums: Floats, std: float, counts: tuple[Floats, Floats], radius: Radius, to: Coordinates
 ) -> ClusterMoments:
     """Return the moments of each cluster from noisy sums of `moment_features`."""
     r = to.n_coordinates
@@ -386,16 +382,16 @@ def make_model(
     to: Coordinates,
     *,
     margins: tuple[Floats, float],
-    counts: tuple[Floats, float],
+    customers: Floats,
+    exports: Ints,
     max_kw: float,
 ) -> SyntheticModel:
     """Return the model.
 
-    ``margins`` and ``counts`` are noisy sums with their standard deviation; counts are (K, 2):
-    customers of each cluster without and with export.
+    ``margins`` are noisy sums with their standard deviation, ``customers`` noisy numbers.
     """
     means, covariances = in_slots(found, to)
-    customers = np.maximum(counts[0].sum(axis=1), 0.0)
+    customers = np.maximum(customers, 0.0)
     n_slots = means.shape[1] // to.n_days
     coefficients = read_margins(
         margins[0], std=margins[1], customers=max(float(customers.sum()), 10.0), n_slots=n_slots
@@ -409,15 +405,6 @@ def make_model(
         covariances=covariances,
         margins=coefficients,
         customers=customers,
-        exports=_exports(*counts, to.centroids),
+        exports=exports,
         max_kw=max_kw,
     )
-
-
-def _exports(counts: Floats, std: float, centroids: Floats) -> Ints:
-    """Return 1 for clusters with export: certain for some customers, or a majority and the mean."""
-    some = counts[:, 1] > _SURE_OF_EXPORT * std
-    majority = counts[:, 1] > np.maximum(counts[:, 0], _PERHAPS_EXPORT * std)
-    rms = np.sqrt(np.square(centroids).mean(axis=1))
-    together = centroids.min(axis=1) < -_DEEP_EXPORT * rms
-    return np.asarray(some | (majority & together), dtype=np.int64)

@@ -2,7 +2,8 @@
 
 A customer has typical days for every part of the year, drawn once from the model of typical days
 and scaled to the released sizes (`figure_maps`); a base load; spreads d_1, d_0 of the shapes and
-levels of its days; and habits: how rough its days are, and how much of their shape lasts.
+levels of its days; and habits: how rough its days are, how much of their shape lasts, and how large
+a step has to be to count.
 `year_paths` draws its slots. All customers share the level of each day (`day_levels`), each with a
 loading: a home whose load rises more than others' in winter also rises more on a cold day. Last,
 load above half of the largest load of the year is stretched, so that peaks follow the released
@@ -214,6 +215,7 @@ class YearModel(ChartedResult):
         floor = np.where(exports, -np.inf, min_kw)
         typical_kw = np.maximum(typical_kw, floor[:, None])
         base_kw, scale, loading = self._bases(typical_kw, exports, generator)
+        roughness, habit, holding = self._habits(n_customers, generator)
         spreads = np.column_stack(
             [
                 shapes,
@@ -222,7 +224,9 @@ class YearModel(ChartedResult):
                 base_kw,
                 scale,
                 loading,
-                *self._habits(n_customers, generator),
+                roughness,
+                habit,
+                holding * scale,
             ]
         )
         levels = levels_of(
@@ -250,12 +254,13 @@ class YearModel(ChartedResult):
         over_spans(n_customers, lambda _, *span: fit_peaks(load_kw, peaks, targets, span))
         return load_kw
 
-    def _habits(self, n: int, generator: np.random.Generator) -> tuple[Floats, Floats]:
-        """Draw how rough the days of customers are, and how persistent their shapes."""
-        scores = generator.standard_normal((2, n)).clip(-_MAX_SPREAD_SCORE, _MAX_SPREAD_SCORE)
+    def _habits(self, n: int, generator: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+        """Draw how rough days are, how persistent their shapes, and the size of steps held."""
+        scores = generator.standard_normal((3, n)).clip(-_MAX_SPREAD_SCORE, _MAX_SPREAD_SCORE)
         return (
             synthesis_tuning.ROUGHNESS + synthesis_tuning.ROUGHNESS_SPREAD * scores[0],
             np.exp(synthesis_tuning.HABIT + synthesis_tuning.HABIT_SPREAD * scores[1]),
+            np.exp(synthesis_tuning.HOLDING + synthesis_tuning.HOLDING_SPREAD * scores[2]),
         )
 
     def _bases(

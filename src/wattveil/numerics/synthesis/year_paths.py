@@ -11,7 +11,8 @@ covariance of what does not last, so e_h is the innovation of hour h. Innovation
 most hours continue the one before, some begin something new. The first innovation of a day is
 linked with the last hour of the day before. u_h turns scores into the released margin of the slot;
 a is such that the mean over days is the typical load. The level that all customers have in common
-multiplies the load above the base load.
+multiplies the load above the base load. Last, appliances either run on or switch: of a step that is
+small beside the size of the customer a part is held back, and follows with the next large one.
 """
 
 import math
@@ -27,6 +28,7 @@ from wattveil.numerics.synthesis.synthesis_tuning import (
     BELOW_BASE,
     DAY_FARTHEST,
     HEAVINESS,
+    LEAST_STEP,
     LEVEL_SKEWNESS,
     SHOCK_SKEWNESS,
 )
@@ -100,6 +102,7 @@ def draw_span(
     own_slow, lasting, shocks = slow.copy(), np.empty((parts.size, n_slots)), np.empty(n_slots)
     factor, lower = np.empty((n_slots, n_slots)), np.empty((n_slots, n_slots))
     sigma, roots = np.empty(n_slots), np.empty(typical_kw.shape[1])
+    sums = np.empty((2, typical_kw.shape[1]))
     for i in range(span[0], span[1]):
         base_kw, scale = spreads[i, 3], spreads[i, 4]
         own_slow[0] = spreads[i, 2]
@@ -110,7 +113,8 @@ def draw_span(
         _mean_roots(typical_kw[i], sigma, (base_kw, scale), means, roots)
         _fill_lasting(normal[i, :, 0], parts, (decay, lost), lasting)
         min_kw = -max_kw if exports[i] else 0.0
-        last, fast = normal[i, 0, 1, 0], 0.0
+        last, fast, held = normal[i, 0, 1, 0], 0.0, typical_kw[i, parts[0] * n_slots]
+        sums[:], lowest = 0.0, min(base_kw, 0.0)
         for t in range(parts.size):
             level = 1.0 + spreads[i, 5] * levels[t]
             _shocks(normal[i, t, 1], (link, last), shocks)
@@ -125,11 +129,28 @@ def draw_span(
                 column = parts[t] * n_slots + h
                 away = sigma[h] * _between(maps[h], place)
                 load = load_of_root(roots[column] + away, base_kw, level * scale)
-                load_kw[i, t * n_slots + h] = min(max(load, min_kw), max_kw)
+                load = min(max(load, min_kw), max_kw)
+                held = _held(held, load, spreads[i, 8])
+                load_kw[i, t * n_slots + h] = held
+                sums[0, column] += load - lowest
+                sums[1, column] += held - lowest
             last = fast
+        _keep_means(sums, lowest, parts, load_kw[i])
         if lost[0] > 0.0:
             own = base_kw, spreads[i, 5]
             _keep_energy(typical_kw[i], own, (parts, levels), load_kw[i])
+
+
+@compiled
+def _held(before: float, load: float, width: float) -> float:
+    """Return the load after a step s from the load before, of which a small one is partly held.
+
+    s (q + (1 - q) s^2 / (s^2 + width^2)), q the share of the smallest steps that is taken.
+    """
+    step = load - before
+    square = step * step
+    taken = square / (square + width * width) if square > 0.0 else 1.0
+    return before + (LEAST_STEP + (1.0 - LEAST_STEP) * taken) * step
 
 
 @compiled
@@ -183,6 +204,18 @@ def _own_innovations(factor: Floats, slow: Floats, lower: Floats) -> tuple[float
         variance += lower[n_slots - 1, j] * lower[n_slots - 1, j]
     first = lower[1, 0] / math.sqrt(max(lower[1, 0] ** 2 + lower[1, 1] ** 2, _LEAST_PIVOT))
     return first / math.sqrt(max(variance, _LEAST_PIVOT)), math.sqrt(1.0 - first * first)
+
+
+@compiled
+def _keep_means(sums: Floats, lowest: float, parts: Ints, load_kw: Floats) -> None:
+    """Scale load: each slot of a typical day has the mean that it had before steps were held."""
+    n_slots = load_kw.size // parts.size
+    for place in range(load_kw.size):
+        column = parts[place // n_slots] * n_slots + place % n_slots
+        before, after = sums[0, column], sums[1, column]
+        if after > 0.0:
+            ratio = min(max(before / after, 1.0 / _MAX_RATIO), _MAX_RATIO)
+            load_kw[place] = lowest + ratio * (load_kw[place] - lowest)
 
 
 @compiled

@@ -45,13 +45,22 @@ class Limiter:
         """Count a request, and return whether it is within the rate."""
         now = time.monotonic()
         with self._lock:
-            left, then = self._left.pop(name, (self._rate.burst, now))
-            left = min(self._rate.burst, left + (now - then) * self._rate.per_second)
+            left = self._left_of(name, now)
             admitted = left >= 1.0
+            self._left.pop(name, None)
             self._left[name] = (left - 1.0 if admitted else left, now)
             if len(self._left) > _REMEMBERED:
                 self._left.popitem(last=False)
         return admitted
+
+    def would_admit(self, name: str) -> bool:
+        """Return whether a request is within the rate, without counting it."""
+        with self._lock:
+            return self._left_of(name, time.monotonic()) >= 1.0
+
+    def _left_of(self, name: str, now: float) -> float:
+        left, then = self._left.get(name, (self._rate.burst, now))
+        return min(self._rate.burst, left + (now - then) * self._rate.per_second)
 
 
 _REQUEST_RATE = Rate(burst=100, per_second=20)
@@ -60,7 +69,7 @@ _FAILED_TOKEN_RATE = Rate(burst=20, per_second=0.5)
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Rates of requests per principal, and of invalid tokens per address."""
+    """Rates of requests per principal, and of invalid tokens and cookies per address."""
 
     requests: Rate = _REQUEST_RATE
     failed_tokens: Rate = _FAILED_TOKEN_RATE
@@ -85,13 +94,21 @@ class Access:
         """Return the principal of a token; refuse invalid tokens, and addresses that try many."""
         principal = self._find(text)
         if principal is None:
-            if self._failed_tokens.admits(address):
-                if text:  # a request without a token is no attempt
-                    security_event(SecurityEvent.TOKEN_REFUSED, None)
-                raise Problem(Code.UNAUTHORIZED)
+            self.count_failure(address)
+            if text:  # a request without a token is no attempt
+                security_event(SecurityEvent.TOKEN_REFUSED, None)
+            raise Problem(Code.UNAUTHORIZED)
+        return self.check_rate(principal)
+
+    def count_failure(self, address: str) -> None:
+        """Count an invalid token or an unknown session, and refuse addresses that try many."""
+        if not self._failed_tokens.admits(address):
             security_event(SecurityEvent.TOO_MANY_REFUSED, None)
             raise Problem(Code.BUSY)
-        return self.check_rate(principal)
+
+    def has_tried_many(self, address: str) -> bool:
+        """Whether an address has sent too many invalid tokens or unknown sessions."""
+        return not self._failed_tokens.would_admit(address)
 
     def check_rate(self, principal: Principal) -> Principal:
         """Count a request of a principal, and refuse it above the rate."""
@@ -115,11 +132,11 @@ class Access:
 
     def principal(self, request: Request) -> Principal:
         """Return the principal of a request."""
-        return self.authenticate(_bearer(request), _address(request))
+        return self.authenticate(_bearer(request), address_of(request))
 
     def monitor(self, request: Request) -> Principal:
         """Return the principal of a request for metrics: a monitor or an administrator."""
-        principal = self._authenticated(_bearer(request), _address(request))
+        principal = self._authenticated(_bearer(request), address_of(request))
         if principal.kind is PrincipalKind.ANALYST:
             raise _role_refused(principal)
         return principal
@@ -186,7 +203,8 @@ class Access:
         return found
 
 
-def _address(request: Request) -> str:
+def address_of(request: Request) -> str:
+    """Return the address of the client, as the trusted proxy states it; empty if unknown."""
     return "" if request.client is None else request.client.host
 
 

@@ -128,7 +128,7 @@ def make_api(
     async def send_problem(request: Request, error: Exception) -> Response:
         found = problem_of(error)
         problem = unexpected(error) if found.code is Code.INTERNAL else found
-        user = await run_in_threadpool(user_of, sessions, request)
+        user = await run_in_threadpool(user_of, sessions, access, request)
         response = problem_response(request, problem, user)
         if problem.code is Code.METHOD_NOT_ALLOWED:
             response.headers["Allow"] = ", ".join(_allowed(app, request))

@@ -2,11 +2,16 @@
 
 An event loop accepts connections up to a limit below that of the descriptors of the process. At the
 limit a new connection takes the place of one that the server does not work for: a connection that
-has not sent its request, is in the handshake of TLS, sends a body or does not read its response. So
-idle connections, however many, do not keep others out.
+has not sent its request, is in the handshake of TLS, sends a body, does not read its response, or
+is refused as busy after a pause. So idle connections, however many, do not keep others out. If the
+server works for all of them, the next one that is answered is closed: connections that send request
+after request do not keep others out either. A new connection has a moment to send its first
+request: among busy ones it would else be the one that gives way. One client address has at most
+half of the places.
 """
 
 import asyncio
+import ipaddress
 import logging
 import resource
 import socket
@@ -16,13 +21,20 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _MAX_CONNECTIONS = 1000
 _RESERVED_DESCRIPTORS = 256
 """For the ledger, files that are sent, and compute processes."""
+_RESERVE = 16
+"""One place in so many is kept free, by closing others, so that a new connection need not wait."""
+PAUSED = "wattveil.paused"
+"""Key of a scope whose request is refused as busy, after a pause."""
 _MAX_HANDSHAKE_SECONDS = 5.0
 """Time limit of the handshake of TLS; asyncio's own is a minute."""
+_FIRST_SECONDS = 1.0
+"""Time in which a new connection does not give way to others unless it has sent a request."""
 _MAX_HEAD_SECONDS = 10.0
 """Time limit of a request head, from the connection or the last response."""
 _MAX_UNREAD_SECONDS = 60.0
@@ -65,17 +77,21 @@ class TimeoutProtocol(H11Protocol):
     _waiting_since = 0.0
     _unread: asyncio.TimerHandle | None = None
     _released: Callable[[], None] | None = None
+    _is_last: Callable[[], bool] | None = None
 
     @property
     def is_evictable(self) -> bool:
-        """Whether the connection waits for its client, rather than the client for the server."""
+        """Whether the server does not work for the connection: it waits for its client or pauses.
+
+        Otherwise the client waits for the server.
+        """
         if getattr(self.cycle, "response_complete", True):  # None before the first request
             return True
-        return bool(self.cycle.more_body or self.flow.write_paused)
+        return bool(self.cycle.more_body or self.flow.write_paused or PAUSED in self.cycle.scope)
 
-    def call_when_lost(self, released: Callable[[], None]) -> None:
-        """Set what is called at the end of the connection."""
-        self._released = released
+    def attach(self, released: Callable[[], None], is_last: Callable[[], bool]) -> None:
+        """Set what is called at the end of the connection, and whether a response is its last."""
+        self._released, self._is_last = released, is_last
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Start the time limit of the first request."""
@@ -87,7 +103,13 @@ class TimeoutProtocol(H11Protocol):
         self._wait()
 
     def on_response_complete(self) -> None:
-        """Start the time limit of the next request."""
+        """Close the connection if others wait for its place; else await the next request.
+
+        Before uvicorn's own: a request that is here already would be begun, and the next one after
+        it.
+        """
+        if self._is_last is not None and self._is_last():
+            self.transport.close()
         super().on_response_complete()
         self._wait()
 
@@ -139,17 +161,17 @@ class TimeoutProtocol(H11Protocol):
 class _Slot:
     """Place of one connection, from its acceptance to its end."""
 
-    def __init__(self, address: str) -> None:
-        self.address = address
+    def __init__(self, address: str, accepted_at: float) -> None:
+        self.address, self._accepted_at = address, accepted_at
         self.is_new = True
         """Whether its task has not begun."""
         self.handshake: asyncio.Task[None] | None = None
         self.protocol: TimeoutProtocol | None = None
 
-    @property
-    def is_evictable(self) -> bool:
-        if self.protocol is None:
-            return not self.is_new
+    def is_evictable(self, now: float) -> bool:
+        """Whether the server does not work for the connection, and it had time for a request."""
+        if self.protocol is None or self.protocol.cycle is None:
+            return not self.is_new and now >= self._accepted_at + _FIRST_SECONDS
         return self.protocol.is_evictable
 
     def evict(self) -> None:
@@ -168,9 +190,12 @@ class Acceptor:
         make_protocol: Callable[[], TimeoutProtocol],
         listener: socket.socket,
         tls: ssl.SSLContext | None,
+        is_proxy: Callable[[str], bool],
     ) -> None:
         self._make_protocol, self._listener, self._tls = make_protocol, listener, tls
+        self._is_proxy = is_proxy
         self._max = max_connections()
+        self._reserve = max(1, self._max // _RESERVE)
         self._slots: dict[_Slot, None] = {}  # the oldest first
         self._addresses: Counter[str] = Counter()
         self._loop = asyncio.get_running_loop()
@@ -195,7 +220,7 @@ class Acceptor:
     def _accept(self) -> None:
         """Accept connections that wait, a batch of them: then others take their turn."""
         for _ in range(_BATCH):
-            if len(self._slots) >= self._max and not self._make_place():
+            if len(self._slots) >= self._max - self._reserve and not self._make_place():
                 return
             try:
                 connected, address = self._listener.accept()
@@ -205,8 +230,12 @@ class Acceptor:
                 _LOG.error("a connection cannot be accepted: %s", type(error).__name__)
                 self._pause(_PAUSE_SECONDS)
                 return
+            source = str(address[0]) if isinstance(address, tuple) else ""
+            slot = _Slot(source, self._loop.time())
+            if self._has_most(slot.address):
+                connected.close()
+                continue
             connected.settimeout(0.0)
-            slot = _Slot(str(address[0]) if isinstance(address, tuple) else "")
             self._slots[slot] = None
             self._addresses[slot.address] += 1
             slot.handshake = self._loop.create_task(self._connect(slot, connected))
@@ -216,16 +245,24 @@ class Acceptor:
         self._loop.remove_reader(self._listener)
         self._loop.call_later(seconds, self._listen)
 
+    def _has_most(self, address: str) -> bool:
+        """Whether an address has half of the places; one that many clients share may have all."""
+        if self._addresses[address] < max(1, self._max // 2) or self._is_proxy(address):
+            return False
+        return not _is_local(address)
+
     def _make_place(self) -> bool:
-        """Close connections that the server does not work for; return whether there were any.
+        """Close connections that the server does not work for; return whether a place is free.
 
         Not more often than a few times per second: a client that connects again whenever it is
         closed would otherwise occupy the server.
         """
+        is_full = len(self._slots) >= self._max
         wait = self._next_eviction - self._loop.time()
         if wait > 0:
-            self._pause(wait)
-            return False
+            if is_full:
+                self._pause(wait)
+            return not is_full
         evicted = self._evictable()
         for slot in evicted:
             slot.evict()
@@ -233,16 +270,18 @@ class Acceptor:
         if evicted:
             self._next_eviction = self._loop.time() + _EVICTION_SECONDS
         elif not any(slot.is_new for slot in self._slots):
-            self._is_full = True  # until one ends
-            self._loop.remove_reader(self._listener)
-        return evicted != []
+            self._is_full = True  # until one ends: the next that is answered
+            if is_full:
+                self._pause(_EVICTION_SECONDS)
+        return evicted != [] or not is_full
 
     def _evictable(self) -> list[_Slot]:
         """Return the oldest connections to close, of the address that has most of them.
 
         A few at a time: they are found by looking at all.
         """
-        candidates = [slot for slot in self._slots if slot.is_evictable]
+        now = self._loop.time()
+        candidates = [slot for slot in self._slots if slot.is_evictable(now)]
         most = max((self._addresses[slot.address] for slot in candidates), default=0)
         found = (slot for slot in candidates if self._addresses[slot.address] == most)
         return list(islice(found, max(1, self._max // 64)))
@@ -251,7 +290,7 @@ class Acceptor:
         """Make the protocol of a connection, after the handshake of TLS if there is one."""
         slot.is_new = False
         protocol = self._make_protocol()
-        protocol.call_when_lost(lambda: self._release(slot))
+        protocol.attach(lambda: self._release(slot), lambda: self._is_full)
         limit: dict[str, Any] = {}
         if self._tls is not None:
             limit["ssl_handshake_timeout"] = _MAX_HANDSHAKE_SECONDS
@@ -275,9 +314,19 @@ class Acceptor:
                 self._listen()
 
 
+def _is_local(address: str) -> bool:
+    """Whether an address is of this machine: a proxy or a tunnel on it may carry many clients."""
+    return address == "" or ipaddress.ip_address(address).is_loopback
+
+
 class ServerLoop(asyncio.SelectorEventLoop):
     """Event loop whose servers limit their connections."""
 
     async def create_server(self, protocol_factory: Any, *_: Any, **options: Any) -> Any:  # noqa: ANN401 - asyncio's own
         """Accept connections of a socket that listens; uvicorn gives no other."""
-        return Acceptor(protocol_factory, options["sock"], options["ssl"])
+        app = protocol_factory().config.loaded_app
+
+        def is_proxy(address: str) -> bool:
+            return isinstance(app, ProxyHeadersMiddleware) and address in app.trusted_hosts
+
+        return Acceptor(protocol_factory, options["sock"], options["ssl"], is_proxy)

@@ -1,7 +1,7 @@
 """Answers to the most frequent requests, without the routes: probes, and who a token belongs to.
 
 Content, headers, log line and metrics are those of the routes, which answer whatever is not found
-here: requests with a body or a large head, invalid tokens, requests above the rate.
+here: requests with a body, a large head or two tokens, invalid tokens, requests above the rate.
 """
 
 from functools import lru_cache
@@ -47,13 +47,15 @@ class DirectAnswers:
         path = scope["path"]
         if path not in _ROUTES or scope["method"] != "GET" or len(scope["headers"]) > _MAX_HEADERS:
             return None
-        authorization = b""
+        authorization: bytes | None = None
         for name, value in scope["headers"]:
             if name in _BODY_HEADERS or len(name) + len(value) > _MAX_VALUE_BYTES:
                 return None
             if name == b"authorization":
+                if authorization is not None:
+                    return None
                 authorization = value
-        content = self._content(path, authorization)
+        content = self._content(path, authorization or b"")
         if content is None:
             return None
         scope["route"] = _ROUTES[path]

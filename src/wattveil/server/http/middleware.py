@@ -13,6 +13,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from wattveil.server.http.connections import PAUSED
 from wattveil.server.http.downloads import HEAD
 from wattveil.server.http.problems import Code, Problem, invalid
 from wattveil.server.http.server_pages import problem_response
@@ -31,7 +32,8 @@ _MAX_BODY_SECONDS = 20.0
 """Time limit of a request body."""
 _BUSY_SECONDS = 0.25
 """Pause before a refusal as busy, without a thread: a client that sends the request again at once
-costs others little."""
+costs others little. The connection may be closed meanwhile if others need its place, and is closed
+afterwards: whoever keeps all places occupied must connect each time."""
 _PIECE = 64 * 1024
 """Size of a piece of a response body. A body handed over whole counts as sent; on a slow line it
 would be cut off when the idle connection is closed."""
@@ -148,6 +150,8 @@ class _Exchange:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             if self.status == Code.BUSY.status:
+                self.is_last = True
+                self._given[PAUSED] = True
                 await asyncio.sleep(_BUSY_SECONDS)
             _add_headers(self.scope, message)
             if self.is_last:
@@ -169,15 +173,18 @@ def unexpected(error: Exception) -> Problem:
 
 
 def _check_head(scope: Scope) -> None:
-    """Refuse a head that is too large, or whose body has two lengths; the connection is closed.
+    """Refuse a head that is too large or has two meanings; the connection is closed.
 
-    A server and a proxy that differ in where a body ends would take its rest for a request.
+    A server and a proxy that differ in where a body ends would take its rest for a request; if they
+    differ in which of two tokens they use, one would admit what the other has not seen.
     """
-    names = {name for name, _ in scope["headers"]}
+    names = Counter(name for name, _ in scope["headers"])
     if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADER_BYTES:
         raise Problem(Code.HEADERS_TOO_LARGE)
-    if {b"content-length", b"transfer-encoding"} <= names:
+    if {b"content-length", b"transfer-encoding"} <= names.keys():
         raise invalid(("Content-Length", "omitted beside Transfer-Encoding"))
+    if names[b"authorization"] > 1:
+        raise invalid(("Authorization", "given once"))
 
 
 def _check_json(scope: Scope, body: bytes) -> None:

@@ -13,6 +13,7 @@ from wattveil.server.auth.access import Access
 from wattveil.server.auth.principals import Principal
 from wattveil.server.http.problems import Code, Problem, problem_responses
 from wattveil.server.http.responses import Health
+from wattveil.server.log_throttle import THROTTLED
 from wattveil.server.observe.request_record import begin_record
 from wattveil.server.observe.server_metrics import MEDIA_TYPE, ServerMetrics, is_timed
 from wattveil.server.observe.tracing import RequestTracer
@@ -20,6 +21,9 @@ from wattveil.server.observe.tracing import RequestTracer
 REQUEST_ID = "X-Request-Id"
 _RAW_ID = REQUEST_ID.lower().encode()
 _NO_ROUTE = "-"
+_PROBES = frozenset({"/healthz", "/livez", "/readyz"})
+_MIN_ANSWERED, _MIN_REFUSED = 200, 400
+"""Statuses of requests that were not refused; 0 is that of a client that has gone."""
 
 _LOG = logging.getLogger("wattveil.server")
 
@@ -73,7 +77,10 @@ class ObservedMiddleware:
                     },
                 )
         self._metrics.count(record, method, route, status, seconds)
-        _LOG.info("%s %s %s", method, route, status, extra={"fields": fields})
+        extra: dict[str, object] = {"fields": fields}
+        if route in _PROBES or not _MIN_ANSWERED <= status < _MIN_REFUSED:
+            extra[THROTTLED] = f"{route} {status}"  # not its method, which anybody may invent
+        _LOG.info("%s %s %s", method, route, status, extra=extra)
 
 
 def _header(scope: Scope, name: bytes) -> str:

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from wattveil.errors import WattveilError
-from wattveil.server.auth.access import Access
+from wattveil.server.auth.access import Access, address_of
 from wattveil.server.auth.principals import Principal
 from wattveil.server.auth.sessions import COOKIE, Session, Sessions, masked
 from wattveil.server.http.compression import accepts_gzip
@@ -131,20 +131,32 @@ def session_dependency(sessions: Sessions, access: Access) -> Callable[[Request]
     def find_user(request: Request) -> SignedInUser:
         found = sessions.find(request)
         if found is None:
-            raise SignInRequired(ended=COOKIE in request.cookies)
+            ended = COOKIE in request.cookies
+            if ended:
+                access.count_failure(address_of(request))
+            raise SignInRequired(ended=ended)
         session, principal = found
         return SignedInUser(session, access.check_rate(principal))
 
     return find_user
 
 
-def user_of(sessions: Sessions, request: Request) -> SignedInUser | None:
-    """Return the user of a request, for the menu of an error page; None if it is not known."""
+def user_of(sessions: Sessions, access: Access, request: Request) -> SignedInUser | None:
+    """Return the user of a request, for the menu of an error page; None if it is not known.
+
+    An address that has sent too many unknown cookies gets a page without a menu, and no query.
+    """
+    address = address_of(request)
+    if COOKIE not in request.cookies or not _wants_page(request) or access.has_tried_many(address):
+        return None
     try:
         found = sessions.find(request)
-    except WattveilError:  # the ledger cannot be read: this may be what the page is about
+        if found is None:
+            access.count_failure(address)
+            return None
+    except REFUSALS:  # the ledger cannot be read: this may be what the page is about
         return None
-    return None if found is None else SignedInUser(*found)
+    return SignedInUser(*found)
 
 
 async def sent_form(request: Request) -> Form:
@@ -260,13 +272,18 @@ PROBLEM_WORDS: Mapping[Code, ProblemWords] = {
 }
 
 
+def _wants_page(request: Request) -> bool:
+    """Whether the client is a browser, and the address is none of the API."""
+    is_page = not request.url.path.startswith("/v1/")
+    return is_page and "text/html" in request.headers.get("Accept", "")
+
+
 def problem_response(
     request: Request, problem: Problem, user: SignedInUser | None = None
 ) -> Response:
     """Return a problem as a page to a browser, and as JSON to every other client."""
     note_problem(problem.code.name.lower())
-    is_page = not request.url.path.startswith("/v1/")
-    if not (is_page and "text/html" in request.headers.get("Accept", "")):
+    if not _wants_page(request):
         return problem.response()
     words, number = PROBLEM_WORDS[problem.code], problem.details.get("id")
     show = page if user is None else user.page
@@ -321,10 +338,9 @@ def sign_in_pages(access: Access, sessions: Sessions) -> APIRouter:
         if request.headers.get("Sec-Fetch-Site", "none") not in _SAME_ORIGIN:
             security_event(SecurityEvent.FORM_REFUSED, None)
             raise Problem(Code.FORBIDDEN)  # login CSRF
-        address = "" if request.client is None else request.client.host
         to = local_page(form.text("to"))
         try:
-            principal = access.authenticate(form.text("token"), address)
+            principal = access.authenticate(form.text("token"), address_of(request))
         except Problem as problem:
             note_problem(problem.code.name.lower())
             security_event(SecurityEvent.SIGN_IN_REFUSED, None)

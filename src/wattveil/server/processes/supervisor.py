@@ -4,6 +4,10 @@ It owns the listening socket, the data folder and the lease of the database, and
 itself. All API processes accept connections of the one socket: those that wait to be accepted do
 not belong to any of them, so the end of a process loses only what it was answering. Clients repeat
 such a request; an order is charged once by its key.
+
+Children are forks of the forkserver, which reports their ends. If it is killed, children that run
+seem to have ended. Duplicates of them would serve two servers on one database: all are killed
+instead, and the supervisor ends with an error, so that the service manager starts it again.
 """
 
 import logging
@@ -28,6 +32,9 @@ _PAUSE_SECONDS = 2.0
 """Least time between two starts of the same process."""
 _GRACE_SECONDS = 15.0
 """Time for children to end by themselves: open requests have ten seconds."""
+
+_NO_REPORT = 255
+"""Exit code that `multiprocessing` states if the forkserver has ended before the child."""
 
 ENDINGS = (signal.SIGINT, signal.SIGTERM)
 
@@ -61,19 +68,26 @@ class Supervisor:
         while True:
             if lease.is_held:
                 self._health.report_lease()
-            for name, process in self._running.items():
-                if not process.is_alive():
-                    self._replace(name, process)
+            ended = {name: one for name, one in self._running.items() if not one.is_alive()}
+            if lost := [name for name, one in ended.items() if _send(one, 0)]:
+                _LOG.critical("processes cannot be observed", extra={"fields": {"lost": lost}})
+                raise SystemExit(1)  # `stop` ends them
+            for name, process in ended.items():
+                self._replace(name, process)
             connection.wait([one.sentinel for one in self._running.values()], _CHECK_SECONDS)
 
     def stop(self) -> None:
-        """End all children: politely, and then in any case."""
+        """End all children: politely, and then in any case.
+
+        By their numbers: a `Process` sends no signal to a child that only seems to have ended, and
+        does not wait for it. Such a child is killed at once.
+        """
         for process in self._running.values():
-            process.terminate()
+            _send(process, signal.SIGTERM)
         until = time.monotonic() + _GRACE_SECONDS
         for process in self._running.values():
             process.join(max(0.0, until - time.monotonic()))
-            process.kill()
+            _send(process, signal.SIGKILL)
             process.join()
 
     def _start(self, name: str) -> None:
@@ -92,6 +106,21 @@ class Supervisor:
         fields = {"ended": name, "exit_code": ended.exitcode}
         _LOG.error("process ended", extra={"fields": fields})
         self._start(name)
+
+
+def _send(process: ForkServerProcess, number: int) -> bool:
+    """Send a signal to a child, also to one that only seems to have ended; 0 is no signal.
+
+    Return whether there is such a child. The number of a child whose end was reported may be that
+    of another process by now.
+    """
+    if process.pid is None or process.exitcode not in (None, _NO_REPORT):
+        return False
+    try:
+        os.kill(process.pid, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
 
 
 def process_context(preload: str) -> ForkServerContext:

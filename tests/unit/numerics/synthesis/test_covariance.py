@@ -40,7 +40,7 @@ def believed(
     known = noise if stated is None else stated
     noisy = NoisyMoments(
         counts=np.full(n_clusters, customers),
-        counts_std=1.0,
+        counts_std=np.ones(n_clusters),
         sums=customers * means + generator.normal(0.0, noise, means.shape),
         sums_std=np.full(R, known),
         seconds=seconds + second_noise,
@@ -107,7 +107,7 @@ def test_always_positive(seed: int, noise: float, customers: float) -> None:
     seconds = generator.normal(0.0, noise, (2, R, R))
     noisy = NoisyMoments(
         counts=np.array([customers, -5.0]),
-        counts_std=2.0,
+        counts_std=np.full(2, 2.0),
         sums=generator.normal(0.0, noise, (2, R)),
         sums_std=np.full(R, noise),
         seconds=seconds + seconds.transpose(0, 2, 1),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from wattveil.numerics.synthesis import population_model, synthesis_tuning
+from wattveil.numerics.synthesis.cluster_counts import ClusterCounts
 from wattveil.numerics.synthesis.coordinates import Coordinates
 from wattveil.numerics.synthesis.noisy_moments import ClusterMoments
 from wattveil.release.rows.load_features import size_cells
@@ -72,7 +73,8 @@ def test_slots_are_coordinates_written_out(to: Coordinates) -> None:
         (500.0, 50.0, 0.3, 0),  # perhaps none
         (10.0, 60.0, -0.5, 1),  # most, and the mean exports
         (10.0, 60.0, 0.3, 0),  # most of a few, and the mean does not
-        (70.0, 60.0, -0.5, 0),  # the mean may be noise
+        (120.0, 10.0, -0.5, 1),  # who is near a curve that exports
+        (40.0, 10.0, -0.5, 0),  # perhaps nobody is
         (-30.0, 40.0, -0.5, 0),  # no customers
     ],
 )
@@ -80,6 +82,19 @@ def test_who_exports(without: float, with_export: float, deepest: float, exports
     """Noise of 25 customers: export is believed by number, or by number and mean together."""
     centroid = np.full((1, 24), 0.5)
     centroid[0, 12] = deepest
-    assert population_model._exports(
-        np.array([[without, with_export]]), 25.0, centroid
-    ).tolist() == [exports]
+    unknown = np.array([[0.0], [np.inf]])
+    counts = ClusterCounts.of(np.array([[without, with_export]]), 25.0, unknown)
+    assert counts.exports(centroid).tolist() == [exports]
+
+
+def test_counts_are_averaged_by_their_variances() -> None:
+    """The average of simulated counts has the stated error, below that of either."""
+    generator = np.random.default_rng(4)
+    counts = np.array([300.0, 100.0]) + 20.0 * generator.normal(size=(4000, 2))
+    errors = np.tile([15.0, 40.0], 2000)
+    known = np.array([400.0 + errors * generator.normal(size=4000), errors])
+    found = ClusterCounts.of(counts, 20.0, known)
+    scores = (found.customers - 400.0) / found.customers_std
+    assert float(scores.std()) == pytest.approx(1.0, abs=0.05)
+    assert float(scores.mean()) == pytest.approx(0.0, abs=0.06)
+    assert (found.customers_std < np.minimum(errors, 20.0 * np.sqrt(2.0))).all()

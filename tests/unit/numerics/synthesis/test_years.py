@@ -112,16 +112,37 @@ def test_calendars_that_do_not_fit_are_refused() -> None:
         fitting_calendar(200, **fine | {"n_slots": 97})
 
 
+def expected_next_day(model: YearModel) -> float:
+    """Return the correlation of the level with that of the next day, by matrices.
+
+    With e = sigma (F g + L v), L L' = F (1 - slow) F': what lasts, of the skewed level, and the
+    first v of a day, of which a share follows from the last hour of the day before.
+    """
+    days, k = model.days, synthesis_tuning.LEVEL_SKEWNESS
+    whole = np.exp(days.spreads[0, 0]) * days.factors.sum(axis=0)
+    level = model.calendar.day_bases[0][0] @ whole  # weights of the coordinates in the level
+    lasting = days.decay.copy()
+    lasting[0] = (lasting[0] + 2.0 * k**2 * lasting[0] ** 2) / (1.0 + 2.0 * k**2)
+    sigma = np.sqrt(np.square(whole).sum(axis=1))
+    factor = whole / sigma[:, None]
+    lower = np.linalg.cholesky((factor * (1.0 - days.slow)) @ factor.T)
+    link = lower[1, 0] / np.linalg.norm(lower[1]) / np.linalg.norm(lower[-1])
+    seen = (model.calendar.day_bases[0][0] * sigma) @ lower
+    linked = seen[0] * link * (lower[-1] @ seen)
+    return float((np.square(level) @ (days.slow * lasting) + linked) / (level @ level))
+
+
 @pytest.mark.parametrize(("slow", "decay"), [(0.3, 0.7), (0.4, 0.9)])
 def test_what_was_planted_is_read(
     slow: float, decay: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Days sampled from a model, summed without noise and read, give the model again.
 
-    Of customers with equal habits. The level lasts longer than planted: midnight does not end it.
+    Of customers with equal habits, who hold no step.
     """
     for name in ("ROUGHNESS", "ROUGHNESS_SPREAD", "HABIT", "HABIT_SPREAD"):
         monkeypatch.setattr(synthesis_tuning, name, 0.0)
+    monkeypatch.setattr(synthesis_tuning, "HOLDING", -np.inf)
     model = year_model(slow=slow, decay=decay)
     rows = model.sample(400, random_state=2, by=[1, 0])[0]
     calendar = model.calendar
@@ -148,7 +169,7 @@ def test_what_was_planted_is_read(
     next_day, next_week = found.slow * found.decay, found.slow * found.decay**7
     assert next_day[1:] == pytest.approx(np.full(SLOTS - 1, slow * decay), abs=0.08)
     assert next_week == pytest.approx(np.full(SLOTS, slow * decay**7), abs=0.08)
-    assert slow * decay - 0.05 < next_day[0] < slow * decay + 0.25
+    assert next_day[0] == pytest.approx(expected_next_day(model), abs=0.08)
     planted, read = (
         np.sqrt(np.square(one.factors.sum(axis=0)).sum(axis=1)) for one in (model.days, found)
     )
@@ -188,6 +209,18 @@ def test_the_mean_of_days_is_the_typical_day() -> None:
     ratios = found[usual] / typical_kw[usual]
     assert ratios.mean() == pytest.approx(1.0, abs=0.01)
     assert np.abs(ratios - 1.0).max() < 0.2
+
+
+def test_small_steps_are_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The median step is smaller, large steps stay, and so does the mean."""
+    held = year_model(spread=-0.7).sample(200, random_state=6, by=[1, 0])[0]
+    monkeypatch.setattr(synthesis_tuning, "HOLDING", -np.inf)
+    free = year_model(spread=-0.7).sample(200, random_state=6, by=[1, 0])[0]
+    steps = [np.quantile(np.abs(np.diff(load)), [0.5, 0.999]) for load in (held, free)]
+    ratios = steps[0] / steps[1]
+    assert ratios[0] < 0.85
+    assert ratios[1] == pytest.approx(1.0, abs=0.1)
+    assert held.mean() == pytest.approx(free.mean(), rel=0.02)
 
 
 def test_customers_are_valid_and_repeat() -> None:
