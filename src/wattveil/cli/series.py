@@ -17,6 +17,7 @@ from wattveil.bundle.series_verify import CLOSED, verify_chain
 from wattveil.cli.bundles import show_report
 from wattveil.cli.model_options import model_options
 from wattveil.cli.option_groups import EXECUTION
+from wattveil.cli.release import check_answer
 from wattveil.errors import InvalidParameterError
 from wattveil.profiles import Profiles
 from wattveil.release.segment_series import found_in
@@ -132,24 +133,45 @@ def add(
             " `wattveil series plan`.",
         ),
     ] = False,
+    yes: Annotated[
+        bool,
+        typer.Option(
+            "--yes",
+            help="Skip the confirmation prompt; required in scripts.",
+            rich_help_panel=EXECUTION,
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Release the next period: one bundle, whose privacy cost the series has reserved."""
     console = Console(stderr=True)
-    with refusals(context), working(console) as started:
+    with refusals(context):
         series = LoadSeries(folder, secrets=secrets)
         signing = None if key is None else keys.read_key(key)
-        started("reading the profiles")
-        customers = Profiles.read_parquet(profiles)
-        _check_attributes(series.request.design.attributes, customers)
-        started("releasing the period")
-        bundle = series.add(customers, period=period, key=signing, again=again, recluster=recluster)
-        result = series.result()
+        check_answer(yes=yes)
+        with working(console) as started:
+            started("reading the profiles")
+            customers = Profiles.read_parquet(profiles)
+            _check_attributes(series.request.design.attributes, customers)
+        if not yes:
+            typer.confirm(_question(series.request, period), abort=True, err=True)
+        with working(console) as started:
+            started("releasing the period")
+            bundle = series.add(
+                customers, period=period, key=signing, again=again, recluster=recluster
+            )
+            result = series.result()
     if as_json:
         typer.echo(json.dumps({"bundle": str(bundle), "period": result.periods[-1]}))
     else:
         _show_result(Console(), result)
         Console().print(f"Published: {plain(str(bundle))}")
+
+
+def _question(request: SeriesRequest, period: str) -> str:
+    """Return the question before the budget of a period is spent."""
+    total = f"epsilon {request.epsilon!r} at delta {request.delta!r} in total"
+    return f"Spend the budget of period {period} (the series has {total})?"
 
 
 def _check_attributes(needed: tuple[str, ...], customers: Profiles) -> None:
