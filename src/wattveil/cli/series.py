@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wattveil.bundle import keys
+from wattveil.bundle.bundle_files import read_manifest
 from wattveil.bundle.published_series import LoadSeries, SegmentPrices, SeriesPlan
 from wattveil.bundle.series_request import SeriesRequest
 from wattveil.bundle.series_result import SeriesResult
@@ -23,6 +24,7 @@ from wattveil.profiles import Profiles
 from wattveil.release.segment_series import found_in
 from wattveil.terminal import plain, refusals, working
 from wattveil.web.charts import TWO_SIDED_95
+from wattveil.web.formatting import format_count
 
 EPILOGS = {
     "init": (
@@ -72,7 +74,8 @@ def init(
         typer.echo(json.dumps({"series": series.series_id, "folder": str(folder)}))
         return
     console = Console()
-    console.print(f"Series of {request.periods} periods from {plain(request.first)} in {folder}.")
+    horizon = format_count(request.periods, "period")
+    console.print(f"Series of {horizon} from {plain(request.first)} in {folder}.")
     console.print(f"Keep {plain(str(series.secrets))} apart from copies of the folder.")
     _show_plan(console, series.plan())
 
@@ -164,7 +167,7 @@ def add(
     if as_json:
         typer.echo(json.dumps({"bundle": str(bundle), "period": result.periods[-1]}))
     else:
-        _show_result(Console(), result)
+        _show_result(Console(), result, bundle)
         Console().print(f"Published: {plain(str(bundle))}")
 
 
@@ -190,7 +193,7 @@ def show(context: typer.Context, folder: Folder, *, as_json: AsJson = False) -> 
         found = {name: result.to_arrow(name).to_pylist() for name in result.tables}
         typer.echo(json.dumps(found))
         return
-    _show_result(Console(), result)
+    _show_result(Console(), result, series.bundles[-1])
     if series.closed is not None:
         Console().print(f"[yellow]Closed:[/] {plain(series.closed)}")
 
@@ -318,7 +321,7 @@ def _show_segments(console: Console, result: SeriesResult) -> None:
     console.print(table)
 
 
-def _show_result(console: Console, result: SeriesResult) -> None:
+def _show_result(console: Console, result: SeriesResult, newest: Path) -> None:
     design = result.released.design
     label = result.periods[-1]
     table = Table("group", "mean load", "customers", "change per year", title_justify="left")
@@ -341,4 +344,9 @@ def _show_result(console: Console, result: SeriesResult) -> None:
         _show_segments(console, result)
     spent = design.accrued_units(result.released.released[-1], found_in(result.released.segments))
     left = 1.0 - spent / sum(design.rho_units.values())
-    console.print(f"Left for later periods: {100.0 * left:.0f} % of the privacy cost (rho).")
+    accrued = float(read_manifest(newest)["accrued"]["epsilon"])
+    console.print(
+        f"Spent so far: epsilon {accrued:.3g} of {design.guarantee.epsilon:g}. Left for later"
+        f" periods: {100.0 * left:.0f} % of the privacy cost (rho).",
+        highlight=False,
+    )
