@@ -1,5 +1,6 @@
 """CARD.md of a bundle: guarantee, contents, method, limits and citation, in one page."""
 
+from datetime import date, timedelta
 from typing import Any
 
 from wattveil.bundle.cumulative import sentences
@@ -10,6 +11,8 @@ from wattveil.web.formatting import escape_markdown
 _CARD = """# {title}
 
 {curator}, {date}. Region: {region}. Contact: {contact}.
+
+Readings: {period}.
 
 ## Privacy guarantee
 
@@ -75,6 +78,7 @@ def card_text(manifest: Manifest) -> str:
         date=manifest["published_at"][:10],
         region=escape_markdown(manifest["region"]),
         contact=escape_markdown(manifest["contact"]),
+        period=period_text(manifest),
         guarantee_text=manifest["guarantee_text"],
         tables="\n".join(_table(table) for part in parts for table in part["tables"]),
         preprocessing=_bullets(manifest["preprocessing"]),
@@ -90,6 +94,18 @@ def card_text(manifest: Manifest) -> str:
         cumulative=" ".join(sentences(manifest["cumulative"])),
         citation=escape_markdown(" ".join(citation(manifest))),
     )
+
+
+def period_text(manifest: Manifest) -> str:
+    """Return first and last day of the readings, as publicly stated, or that no period is.
+
+    The manifest has the day after the last: the end of the option ``period``.
+    """
+    stated = manifest["profiles"]["reading_rules"]["period"]
+    if stated is None:
+        return "period not stated"
+    first, end = map(date.fromisoformat, stated)
+    return f"{first} to {end - timedelta(days=1)}"
 
 
 def citation(manifest: Manifest) -> tuple[str, str]:

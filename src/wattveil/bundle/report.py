@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from plotly.graph_objects import Figure
 
-from wattveil.bundle.card import citation
+from wattveil.bundle.card import citation, period_text
 from wattveil.bundle.cumulative import sentences
 from wattveil.bundle.manifest import Manifest, choice_of
 from wattveil.bundle.statistical_bias import INCLUDED
@@ -46,6 +46,7 @@ def report_page(manifest: Manifest, tables: Mapping[str, Table]) -> str:
         "report.html",
         manifest=manifest,
         byline=" · ".join(text for text in stated if text != NOT_STATED),
+        period=period_text(manifest),
         findings=[one.sentence for one in headlines if one.sentence],
         privacy=_plain_guarantee(Guarantee.from_json(guarantee)),
         facts=[

@@ -63,7 +63,11 @@ def dossier(
     ] = False,
     sign: Annotated[
         Path | None,
-        typer.Option(help="Private key that signs dossier.json.", rich_help_panel=EXECUTION),
+        typer.Option(
+            help="Private key that signs dossier.json; refused while files conflict or questions"
+            " are open.",
+            rich_help_panel=EXECUTION,
+        ),
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the dossier as JSON.", rich_help_panel=EXECUTION)
@@ -80,6 +84,8 @@ def dossier(
         evidence = Evidence.read(bundle, ledger=ledger, audit=audit, trusted=trusted)
         names = dict.fromkeys(standard)
         made = [make_dossier(evidence, name, answers=said) for name in names]
+        if sign is not None:
+            _check_complete(made, sign)
         words = [dossier_docx(one) for one in made] if docx else []
         write_dossiers(made, out, answers=said, key=signing, words=words)
     if as_json:
@@ -89,6 +95,21 @@ def dossier(
         _show(Console(), made, out)
     if any(one.has_conflicts for one in made):
         raise typer.Exit(1)
+
+
+def _check_complete(made: Sequence[Dossier], sign: Path) -> None:
+    """Refuse, before anything is written, to sign what a signature must not stand under."""
+    if conflicts := {found for one in made for found in one.conflicts if not found.is_warning}:
+        rule = f"omitted: {format_count(len(conflicts), 'conflict')} between files, not signed"
+        raise InvalidParameterError("sign", rule, str(sign))
+    if asked := _open_questions(made):
+        rule = f"omitted: {format_count(len(asked), 'question')} open, a draft is not signed"
+        raise InvalidParameterError("sign", rule, str(sign))
+
+
+def _open_questions(made: Sequence[Dossier]) -> set[str]:
+    """Return the open questions of all standards; one that they share is one."""
+    return {question for one in made for question in one.open_questions}
 
 
 def _show(console: Console, made: Sequence[Dossier], out: Path) -> None:
@@ -105,9 +126,18 @@ def _show(console: Console, made: Sequence[Dossier], out: Path) -> None:
         colour = "yellow" if found.is_warning else "red"
         text = plain(f"{found.text} ({found.files})")
         console.print(f"[{colour}]{found.kind}[/] {text}", highlight=False)
+    asked = _open_questions(made)
+    if any(one.has_conflicts for one in made):
+        console.print("The files conflict: not to be signed.", highlight=False)
+    elif asked:
+        console.print(
+            f"{format_count(len(asked), 'question')} open: draft, not signed.", highlight=False
+        )
+    is_final = not asked and not any(one.has_conflicts for one in made)
     for page in pages:
-        console.print(f"  read, print, sign  {plain(str(page))}", highlight=False)
-    if any(one.open_questions for one in made):
+        use = "read, print, sign" if is_final else "read             "
+        console.print(f"  {use}  {plain(str(page))}", highlight=False)
+    if asked:
         answers = plain(str(out / ANSWERS_FILE))
         console.print(
             f"  fill in            {answers}, then repeat the command with --answers",

@@ -106,7 +106,7 @@ def release(
         if not plan:
             check_out(out)
             check_list(request, listed)
-            _check_answer(yes=yes)
+            check_answer(yes=yes)
         _warn_before_planning(request, yes=yes)
         with working(console) as started:
             if target_kw is None:
@@ -241,8 +241,8 @@ def _question(request: ReleaseRequest, plan: ReleasePlan) -> str:
     return f"{spend} on {_groups(request)}?" if request.levels else f"{spend}?"
 
 
-def _check_answer(*, yes: bool) -> None:
-    """Refuse, before the plan is computed, a release that could not be confirmed after it."""
+def check_answer(*, yes: bool) -> None:
+    """Refuse, before anything is computed, a release that could not be confirmed after it."""
     if not yes and not _can_ask():
         rule = "given where no terminal is available to confirm the cost"
         raise InvalidParameterError("yes", rule, yes)

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from wattveil.bundle import keys
+from wattveil.bundle.bundle_files import read_manifest
 from wattveil.bundle.published_series import LoadSeries, SegmentPrices, SeriesPlan
 from wattveil.bundle.series_request import SeriesRequest
 from wattveil.bundle.series_result import SeriesResult
@@ -17,11 +18,13 @@ from wattveil.bundle.series_verify import CLOSED, verify_chain
 from wattveil.cli.bundles import show_report
 from wattveil.cli.model_options import model_options
 from wattveil.cli.option_groups import EXECUTION
+from wattveil.cli.release import check_answer
 from wattveil.errors import InvalidParameterError
 from wattveil.profiles import Profiles
 from wattveil.release.segment_series import found_in
 from wattveil.terminal import plain, refusals, working
 from wattveil.web.charts import TWO_SIDED_95
+from wattveil.web.formatting import format_count
 
 EPILOGS = {
     "init": (
@@ -71,7 +74,8 @@ def init(
         typer.echo(json.dumps({"series": series.series_id, "folder": str(folder)}))
         return
     console = Console()
-    console.print(f"Series of {request.periods} periods from {plain(request.first)} in {folder}.")
+    horizon = format_count(request.periods, "period")
+    console.print(f"Series of {horizon} from {plain(request.first)} in {folder}.")
     console.print(f"Keep {plain(str(series.secrets))} apart from copies of the folder.")
     _show_plan(console, series.plan())
 
@@ -132,24 +136,45 @@ def add(
             " `wattveil series plan`.",
         ),
     ] = False,
+    yes: Annotated[
+        bool,
+        typer.Option(
+            "--yes",
+            help="Skip the confirmation prompt; required in scripts.",
+            rich_help_panel=EXECUTION,
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Release the next period: one bundle, whose privacy cost the series has reserved."""
     console = Console(stderr=True)
-    with refusals(context), working(console) as started:
+    with refusals(context):
         series = LoadSeries(folder, secrets=secrets)
         signing = None if key is None else keys.read_key(key)
-        started("reading the profiles")
-        customers = Profiles.read_parquet(profiles)
-        _check_attributes(series.request.design.attributes, customers)
-        started("releasing the period")
-        bundle = series.add(customers, period=period, key=signing, again=again, recluster=recluster)
-        result = series.result()
+        check_answer(yes=yes)
+        with working(console) as started:
+            started("reading the profiles")
+            customers = Profiles.read_parquet(profiles)
+            _check_attributes(series.request.design.attributes, customers)
+        if not yes:
+            typer.confirm(_question(series.request, period), abort=True, err=True)
+        with working(console) as started:
+            started("releasing the period")
+            bundle = series.add(
+                customers, period=period, key=signing, again=again, recluster=recluster
+            )
+            result = series.result()
     if as_json:
         typer.echo(json.dumps({"bundle": str(bundle), "period": result.periods[-1]}))
     else:
-        _show_result(Console(), result)
+        _show_result(Console(), result, bundle)
         Console().print(f"Published: {plain(str(bundle))}")
+
+
+def _question(request: SeriesRequest, period: str) -> str:
+    """Return the question before the budget of a period is spent."""
+    total = f"epsilon {request.epsilon!r} at delta {request.delta!r} in total"
+    return f"Spend the budget of period {period} (the series has {total})?"
 
 
 def _check_attributes(needed: tuple[str, ...], customers: Profiles) -> None:
@@ -168,7 +193,7 @@ def show(context: typer.Context, folder: Folder, *, as_json: AsJson = False) -> 
         found = {name: result.to_arrow(name).to_pylist() for name in result.tables}
         typer.echo(json.dumps(found))
         return
-    _show_result(Console(), result)
+    _show_result(Console(), result, series.bundles[-1])
     if series.closed is not None:
         Console().print(f"[yellow]Closed:[/] {plain(series.closed)}")
 
@@ -310,7 +335,7 @@ def _show_segments(console: Console, result: SeriesResult) -> None:
     console.print(table)
 
 
-def _show_result(console: Console, result: SeriesResult) -> None:
+def _show_result(console: Console, result: SeriesResult, newest: Path) -> None:
     design = result.released.design
     label = result.periods[-1]
     table = Table("group", "mean load", "customers", "change per year", title_justify="left")
@@ -334,4 +359,9 @@ def _show_result(console: Console, result: SeriesResult) -> None:
         _show_segments(console, result)
     spent = design.accrued_units(result.released.released[-1], found_in(result.released.segments))
     left = 1.0 - spent / sum(design.rho_units.values())
-    console.print(f"Left for later periods: {100.0 * left:.0f} % of the privacy cost (rho).")
+    accrued = float(read_manifest(newest)["accrued"]["epsilon"])
+    console.print(
+        f"Spent so far: epsilon {accrued:.3g} of {design.guarantee.epsilon:g}. Left for later"
+        f" periods: {100.0 * left:.0f} % of the privacy cost (rho).",
+        highlight=False,
+    )

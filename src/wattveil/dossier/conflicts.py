@@ -42,6 +42,7 @@ def find_conflicts(evidence: Evidence, today: date, standard: Standard) -> tuple
         *_rule(evidence, standard),
         *_verification(evidence),
         *_manifest(evidence),
+        *_period(evidence),
         *_ledger(evidence),
         *_audit(evidence, today),
     )
@@ -98,6 +99,16 @@ def _manifest(evidence: Evidence) -> Iterator[Conflict]:
     if isinstance(manifest["cumulative"], str):
         text = "No ledger counted the release: the total relies on the curator's statement."
         yield Conflict(text=text, files=f"{name}, cumulative", is_warning=True)
+
+
+def _period(evidence: Evidence) -> Iterator[Conflict]:
+    if evidence.manifest["profiles"]["reading_rules"]["period"] is None:
+        text = (
+            "The period of the readings is not stated: epsilon covers all of them, a week or years."
+            " State it with `wattveil profiles --period`."
+        )
+        files = f"{evidence.files['manifest']}, profiles.reading_rules.period"
+        yield Conflict(text=text, files=files, is_warning=True)
 
 
 def _ledger(evidence: Evidence) -> Iterator[Conflict]:

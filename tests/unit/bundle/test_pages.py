@@ -176,6 +176,20 @@ def test_a_publisher_without_a_name_is_cited_as_such(whole: Path) -> None:
     assert "> Us (" in card_text({**statement, "curator": "Us"})
 
 
+def test_card_and_report_state_the_period_of_the_readings(whole: Path) -> None:
+    """The last day is the one before the end of the option; without it, that it is not stated."""
+    statement = read_manifest(whole)
+    rules = statement["profiles"]["reading_rules"]
+    for period, text in (
+        (None, "period not stated"),
+        (["2025-03-03", "2027-03-03"], "2025-03-03 to 2027-03-02"),
+    ):
+        profiles = {**statement["profiles"], "reading_rules": {**rules, "period": period}}
+        changed = {**statement, "profiles": profiles}
+        assert f"\nReadings: {text}.\n" in card_text(changed)
+        assert f"<b>Readings:</b> {text}." in report_page(changed, {})
+
+
 def test_words_of_the_curator_stay_words(whole: Path) -> None:
     """A title is no markup."""
     statement = read_manifest(whole)

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.series_bundles import quarter
-from wattveil.cli import app
+from wattveil.cli import app, release
 
 BUDGET = ("--epsilon", "4", "--delta", "1e-6", "--periods", "9", "--first", "2026-Q1")
 ZONE = ("--timezone", "Europe/London")
@@ -37,7 +37,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run("init", folder / "s", *BUDGET, *ZONE, *GROUPS)
     for number in range(2):
         quarter(number).write_parquet(folder / f"{number}.parquet")
-    run("add", folder / "s", folder / "0.parquet", "--period", "2026-Q1")
+    run("add", folder / "s", folder / "0.parquet", "--period", "2026-Q1", "--yes")
     return folder
 
 
@@ -46,11 +46,13 @@ def test_a_series_from_beginning_to_end(place: Path) -> None:
     series = place / "s"
     assert "smallest visible change" in run("plan", series, "--group-customers", 1000)
     assert run_json("plan", series)[0]["customers"] == 500
-    added = run_json("add", series, place / "1.parquet", "--period", "2026-Q3")
+    added = run_json("add", series, place / "1.parquet", "--period", "2026-Q3", "--yes")
     assert added["period"] == "2026-Q3"
     shown = run("show", series)
     assert "home" in shown
     assert "after two years" in shown
+    newest = json.loads((series / "periods" / "003" / "manifest.json").read_text())
+    assert f"epsilon {float(newest['accrued']['epsilon']):.3g} of 4" in shown
     assert {*run_json("show", series)} == {"load", "customers", "trends"}
     (place / "ids.txt").write_text("household 1\n\n")
     assert "Erased" in run("erase", series, place / "ids.txt")
@@ -72,7 +74,7 @@ def test_a_series_from_beginning_to_end(place: Path) -> None:
         "left": [],
     }
     assert "Closed:" in run("show", series)
-    again = run("add", series, place / "1.parquet", "--period", "2026-Q4", code=2)
+    again = run("add", series, place / "1.parquet", "--period", "2026-Q4", "--yes", code=2)
     assert "must be open" in again
 
 
@@ -86,12 +88,31 @@ def test_mistakes_are_explained(tmp_path: Path) -> None:
     replace(quarter(0), attributes={"car": quarter(0).attributes["car"]}).write_parquet(
         tmp_path / "0.parquet"
     )
-    added = run("add", tmp_path / "groups", tmp_path / "0.parquet", "--period", "2026-Q1", code=2)
+    added = run(
+        "add", tmp_path / "groups", tmp_path / "0.parquet", "--period", "2026-Q1", "--yes", code=2
+    )
     assert "PROFILES must be profiles that have the attribute class" in added
     assert "got car" in added
     made = run_json("init", tmp_path / "s", *BUDGET, "--encrypt", "--secrets", tmp_path / "keys")
     assert made["folder"].endswith("s")
     assert (tmp_path / "keys" / "series.key").is_file()
+
+
+def test_a_period_is_confirmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a release is: asked for, and refused where nobody can answer; nothing is spent."""
+    series, rows = tmp_path / "s", tmp_path / "0.parquet"
+    run("init", series, *BUDGET, *ZONE)
+    quarter(0).write_parquet(rows)
+    words = ("add", series, rows, "--period", "2026-Q1")
+    assert "--yes" in run(*words, code=2)
+    monkeypatch.setattr(release, "_can_ask", lambda: True)
+    asked = CliRunner().invoke(app, ["series", *map(str, words)], input="n\n")
+    assert asked.exit_code == 1
+    assert "Spend the budget of period 2026-Q1" in asked.output
+    assert not [*(series / "periods").iterdir()]
+    taken = CliRunner().invoke(app, ["series", *map(str, words)], input="y\n")
+    assert taken.exit_code == 0, taken.output
+    assert len([*(series / "periods").iterdir()]) == 1
 
 
 def test_segments_are_priced_shown_and_found_anew(tmp_path: Path) -> None:
@@ -102,7 +123,7 @@ def test_segments_are_priced_shown_and_found_anew(tmp_path: Path) -> None:
     for number, decision in enumerate([(), ("--recluster",)]):
         quarter(number).write_parquet(tmp_path / "q.parquet")
         label = f"2026-Q{number + 1}"
-        shown = run("add", series, tmp_path / "q.parquet", "--period", label, *decision)
+        shown = run("add", series, tmp_path / "q.parquet", "--period", label, "--yes", *decision)
         assert f"Segments, found in {label}" in shown
         assert "recluster" in run("plan", series)
     found = run_json("show", series)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,9 @@ def counted(tmp_path_factory: pytest.TempPathFactory) -> Files:
         with ledger.engine.connect() as connection:
             cumulative = cumulative_at(connection, charge)
         plan = plan_release(REQUEST, TimeGrid())
-        release_bundle(some_profiles(), plan, bundle, key=signing, cumulative=cumulative)
+        readings = {"unit": "kWh", "period": ["2025-03-03", "2027-03-03"]}
+        customers = replace(some_profiles(), rules={"min_days": 14, "readings": readings})
+        release_bundle(customers, plan, bundle, key=signing, cumulative=cumulative)
         export_ledger(ledger.engine, ledger_file)
     audit = folder / "audit.json"
     files = Files(bundle=bundle, ledger=ledger_file, audit=audit, key=folder / "utility.key")

@@ -194,6 +194,16 @@ def test_an_audit_that_could_not_fail_is_a_warning(
     ]
 
 
+def test_a_period_that_is_not_stated_is_a_warning(counted: Files, tmp_path: Path) -> None:
+    """Epsilon covers all readings: how many they are must be known."""
+
+    def unstated(one: dict[str, Any]) -> None:
+        one["profiles"]["reading_rules"]["period"] = None
+
+    evidence = counted.evidence(bundle=changed_manifest(counted, tmp_path, unstated))
+    assert any("period of the readings is not stated" in text for text in warnings(evidence))
+
+
 def test_a_signature_without_a_known_key_is_a_warning(counted: Files) -> None:
     """Whoever changes a release can sign it with a key of their own."""
     found = find_conflicts(counted.evidence(trusted=None), TODAY, NIST)

@@ -43,9 +43,15 @@ def test_from_files_to_a_signed_dossier(counted: Files, tmp_path: Path) -> None:
     code, output = run(counted, first, "--standard", "ico")
     assert code == 0, output
     assert "questions for a person" in output
+    assert "open: draft, not signed" in output
+    assert "read, print, sign" not in output
     assert {one.name for one in first.iterdir()} == {*FILES, "answers.toml"}
     questions = tomllib.loads((first / "answers.toml").read_text())
     assert set(questions.values()) == {""}
+    code, output = run(counted, tmp_path / "no", "--standard", "ico", "--sign", counted.key)
+    assert code == 2
+    assert f"--sign must be omitted: {len(questions)} questions open" in output
+    assert not (tmp_path / "no").exists()
     filled = tmp_path / "filled.toml"
     said = 'Yes: see "file 7" \\ annex'
     lines = [f"{json.dumps(name)} = {json.dumps(said)}" for name in questions]
@@ -125,6 +131,13 @@ def test_conflicts_are_red_and_end_with_1(counted: Files, tmp_path: Path) -> Non
     result = WIDE.invoke(app, [*words, "--audit", str(unsigned)])
     assert result.exit_code == 1
     assert "conflict" in result.output
+    assert "not to be signed" in result.output
+    assert "read, print, sign" not in result.output
+    signed = [*words[:-1], str(tmp_path / "signed"), "--audit", str(unsigned)]
+    refused = WIDE.invoke(app, [*signed, "--sign", str(counted.key)])
+    assert refused.exit_code == 2
+    assert "--sign must be omitted: 1 conflict" in refused.output
+    assert not (tmp_path / "signed").exists()
     page, text = (out / "dossier.html").read_text(), (out / "dossier.md").read_text()
     assert '<b class="fail">CONFLICT</b>' in page
     assert '<b class="warn">WARNING</b>' in page
