@@ -29,6 +29,7 @@ from wattveil.readings.recognition import (
     direct_layout,
     is_sectioned,
     known_files,
+    replaced_rules,
     staged_parts,
     unknown_files,
 )
@@ -61,6 +62,7 @@ class OpenedSource:
     log: ProblemLog | None = None
     layout: FoundLayout | None = None  # of a known format
     kind: str = "table"
+    replaced: tuple[str, ...] = ()  # rules of a known format that are not applied
 
 
 def open_query(database: ScratchDatabase, source: object, sql: str) -> OpenedSource:
@@ -87,7 +89,9 @@ def open_files(
         refuse_copies(homes, files)
         said = (*opened.layout.assumptions, *numbered_files(homes.values()))
         opened = replace(opened, layout=replace(opened.layout, assumptions=said))
-    return replace(opened, origins=list(known), passed_over=passed_over)
+    first = next(iter(homes))
+    replaced = replaced_rules(first, kind_of([first]), options)
+    return replace(opened, origins=list(known), passed_over=passed_over, replaced=replaced)
 
 
 def _plain_files(
