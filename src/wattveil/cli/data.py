@@ -287,7 +287,10 @@ def profiles(
     else:
         _show(console, made)
     if not made.account.profiles:
-        print_error(f"no customer is left, so {out} is not written: the table lists the reasons")
+        print_error(
+            f"no customer is left, so {out} is not written: the table lists the reasons."
+            " Pass more days of readings, or lower --min-days"
+        )
         raise typer.Exit(1)
 
 

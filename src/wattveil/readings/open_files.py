@@ -16,7 +16,7 @@ from wattveil.readings.containers import expand
 from wattveil.readings.csv_files import scan_csv
 from wattveil.readings.formats.file_columns import add_homes
 from wattveil.readings.formats.green_button import green_button_batches
-from wattveil.readings.formats.green_button_catalogue import ClockEvidence
+from wattveil.readings.formats.green_button_catalogue import STARTS_ARE_UTC, ClockEvidence
 from wattveil.readings.formats.nem12 import nem12_batches
 from wattveil.readings.formats.sections import SCHEMA as SECTIONS_SCHEMA
 from wattveil.readings.formats.sections import SECTIONED, section_batches
@@ -155,6 +155,7 @@ def _streamed(
     if _is_local(files[0], clocks, options):
         scan = replace(scan, sql=_LOCAL_START.format(scan=scan.sql))
         scan = replace(scan, types={**scan.types, "start_utc": "TIMESTAMP"})
+        del log.notes[STARTS_ARE_UTC]
         log.notes["start is local time: titles, or daily blocks and the offset, say so"] += rows
     return OpenedSource(scan, files, log=log, kind=str(kind))
 

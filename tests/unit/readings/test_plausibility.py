@@ -325,3 +325,13 @@ def test_many_stamps_of_another_format_give_a_warning(write: Write) -> None:
     assert f"{len(other)} rows (33 %)" in warning
     few = write("id,timestamp,kwh", *rows, other[0], name="few.csv")
     assert not read_readings(few, timezone="UTC").report.warnings
+
+
+def test_green_button_starts_have_one_note_on_their_clock() -> None:
+    """Starts that are local time are not noted as UTC as well."""
+    path = Path(__file__).parents[2] / "data" / "exports" / "greenbutton_ameren_15min.xml"
+    notes = read_readings(path, timezone="America/Chicago").report.notes
+    assert [note for note in notes if "local time" in note] == [
+        note for note in notes if note.startswith("start is local time")
+    ]
+    assert any(note.startswith("start is local time") for note in notes)
