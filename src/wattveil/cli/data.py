@@ -283,11 +283,14 @@ def profiles(
         raise typer.Exit(1) from error
     if as_json:
         typer.echo(json.dumps(made.to_json(), indent=2))
-        _warn(console, made.account.readings.warnings)
+        _warn(made.account.warnings)
     else:
         _show(console, made)
     if not made.account.profiles:
-        print_error(f"no customer is left, so {out} is not written: the table lists the reasons")
+        print_error(
+            f"no customer is left, so {out} is not written: the table lists the reasons."
+            " Pass more days of readings, or lower --min-days"
+        )
         raise typer.Exit(1)
 
 
@@ -325,11 +328,12 @@ def _explain(source: list[str], options: ReadOptions, memory_mb: int, *, as_json
     console.print(table)
     for label, count in found.report:
         console.print(f"{count:>10,}  {plain(label)}", highlight=False)
-    _warn(console, found.warnings)
+    _warn(found.warnings)
 
 
-def _warn(console: Console, found: tuple[str, ...]) -> None:
-    """Print what may be wrong for most users."""
+def _warn(found: tuple[str, ...]) -> None:
+    """Print what may be wrong for most users, on stderr."""
+    console = Console(stderr=True)
     for warning in found:
         console.print(f"[bold red]Warning:[/] {plain(warning)}", highlight=False)
 
@@ -437,7 +441,7 @@ def _show(console: Console, made: WrittenProfiles) -> None:
         if readings:
             number = format_count(readings, "reading")
             console.print(f"[yellow]Not in any profile:[/] {number}, {where}.")
-    _warn(console, account.readings.warnings)
+    _warn(account.warnings)
     if made.median_kw is None or made.largest_kw is None:
         return
     console.print(  # shows Wh that were taken for kWh

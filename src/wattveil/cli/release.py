@@ -140,7 +140,8 @@ def release(
         return
     console.print(f"[bold]Released[/] to {plain(str(out))}. {manifest['guarantee_text']}")
     console.print(f"  report  {plain(str(out / 'report.html'))}", highlight=False)
-    console.print(f"  verify  wattveil verify {plain(str(out))}", highlight=False)
+    by = "" if key is None else f" --key {plain(str(key))}.pub"
+    console.print(f"  verify  wattveil verify {plain(str(out))}{by}", highlight=False)
 
 
 def _opened(

@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 
 from wattveil.declaration import one_model, takes_fields
 from wattveil.errors import InvalidFileError
-from wattveil.profiles.profiles import ProfileAccount, ProfileRules, Profiles
+from wattveil.profiles.profiles import (
+    NO_USABLE_READING,
+    ProfileAccount,
+    ProfileRules,
+    Profiles,
+)
 from wattveil.readings.options import Estimated
 from wattveil.readings.readings import Readings
 from wattveil.readings.row_checks import UNITS_PER_KWH
@@ -22,8 +27,6 @@ from wattveil.readings.slot_totals import SlotTotals
 from wattveil.readings.sources import ident, read_texts
 from wattveil.readings.timestamps import MINUTE_US, offsets
 from wattveil.web.results import PrivateResult, ResultTable
-
-NO_USABLE_READING = "no usable reading"
 
 _MASKS_AT_ONCE = 1 << 20  # of 16 bytes
 _HALF_BITS = MASK_BITS // 2

@@ -25,6 +25,7 @@ from wattveil.web.results import PrivateResult, ResultTable
 METADATA = "wattveil.profiles"
 SPARK_METADATA = b"org.apache.spark.sql.parquet.row.metadata"
 COMPLETE = "_SUCCESS"
+NO_USABLE_READING = "no usable reading"
 """The file that Spark puts into a folder when all others are there."""
 _VERSION = 2
 """Version of the file format. Version 1 (Wattveil 0.1) has other names for rules."""
@@ -336,6 +337,14 @@ class ProfileAccount:
     def customers_in(self) -> int:
         """Number of customers in the source."""
         return self.profiles + sum(self.customers_dropped.values())
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings about the readings, and the customers lost if many stamps are unreadable."""
+        lost = self.customers_dropped.get(NO_USABLE_READING, 0)
+        if not lost or not self.readings.loses_stamps:
+            return self.readings.warnings
+        return (*self.readings.warnings, f"{lost:,} customers are lost: {NO_USABLE_READING}")
 
     def plus(self, other: "ProfileAccount") -> "ProfileAccount":
         """Return the account of both."""

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from wattveil.readings.options import ReadOptions
 from wattveil.readings.readings import read_readings
+from wattveil.readings.sources import Kind
 
 _SHOWN_READINGS = 5
+_MARKET_TIME = "NEM12, whose times are UTC+10 (market time) in all states and all year"
 _BECOMES = {
     "kWh": "kWh, as it is",
     "Wh": "kWh, value / 1000",
@@ -58,6 +60,8 @@ def explain(
         format_ = format_.removeprefix("format: ")
     else:
         format_, others = readings.kind, list(readings.assumptions)
+        if format_ == Kind.NEM12:
+            format_ = _MARKET_TIME
     first = next(iter(readings.batches()), None)
     rows = [] if first is None else first.slice(0, _SHOWN_READINGS).to_pylist()
     unit = readings.source.rows.file_unit or readings.source.unit.value

@@ -16,7 +16,7 @@ from wattveil.readings.containers import expand
 from wattveil.readings.csv_files import scan_csv
 from wattveil.readings.formats.file_columns import add_homes
 from wattveil.readings.formats.green_button import green_button_batches
-from wattveil.readings.formats.green_button_catalogue import ClockEvidence
+from wattveil.readings.formats.green_button_catalogue import STARTS_ARE_UTC, ClockEvidence
 from wattveil.readings.formats.nem12 import nem12_batches
 from wattveil.readings.formats.sections import SCHEMA as SECTIONS_SCHEMA
 from wattveil.readings.formats.sections import SECTIONED, section_batches
@@ -29,6 +29,7 @@ from wattveil.readings.recognition import (
     direct_layout,
     is_sectioned,
     known_files,
+    replaced_rules,
     staged_parts,
     unknown_files,
 )
@@ -61,6 +62,7 @@ class OpenedSource:
     log: ProblemLog | None = None
     layout: FoundLayout | None = None  # of a known format
     kind: str = "table"
+    replaced: tuple[str, ...] = ()  # rules of a known format that are not applied
 
 
 def open_query(database: ScratchDatabase, source: object, sql: str) -> OpenedSource:
@@ -87,7 +89,9 @@ def open_files(
         refuse_copies(homes, files)
         said = (*opened.layout.assumptions, *numbered_files(homes.values()))
         opened = replace(opened, layout=replace(opened.layout, assumptions=said))
-    return replace(opened, origins=list(known), passed_over=passed_over)
+    first = next(iter(homes))
+    replaced = replaced_rules(first, kind_of([first]), options)
+    return replace(opened, origins=list(known), passed_over=passed_over, replaced=replaced)
 
 
 def _plain_files(
@@ -151,6 +155,7 @@ def _streamed(
     if _is_local(files[0], clocks, options):
         scan = replace(scan, sql=_LOCAL_START.format(scan=scan.sql))
         scan = replace(scan, types={**scan.types, "start_utc": "TIMESTAMP"})
+        del log.notes[STARTS_ARE_UTC]
         log.notes["start is local time: titles, or daily blocks and the offset, say so"] += rows
     return OpenedSource(scan, files, log=log, kind=str(kind))
 

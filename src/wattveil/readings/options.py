@@ -26,6 +26,9 @@ from wattveil.readings.timestamps import TimeZone
 
 NAMED_BY_FILE = "customer: the name of the file, as no column names it"
 NUMBERED_FILES = "customers: one per file, though names of files differ only by numbers"
+REPLACED_FORMAT = "format: looks like "
+"""Begin of the assumption that the caller's columns replace the rules of a known format."""
+
 ASSUMED_UTC = "timezone: UTC, as stamps have no offset and no time zone is given"
 """Assumption about stamps of an unknown zone. It is shown as a warning wherever it holds."""
 

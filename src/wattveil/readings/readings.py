@@ -414,7 +414,8 @@ def _complete(
         rows = find_rows(connection, opened.scan, found, options, path)
         lengths = _lengths(connection, rows, path)
         check_plausible(connection, rows, rows.unit, options, path)
-    assumptions = (*rows.assumptions, *passed_over_assumption(opened.passed_over))
+    passed_over = passed_over_assumption(opened.passed_over)
+    assumptions = (*opened.replaced, *rows.assumptions, *passed_over)
     if options.meters is not None:
         add_meters(connection, options.meters)
     return Source(

@@ -26,7 +26,7 @@ from wattveil.readings.formats.sections import SECTIONED_HEAD
 from wattveil.readings.formats.staging import refuse_known
 from wattveil.readings.formats.table_columns import FoundLayout, LongTable
 from wattveil.readings.formats.unknown_tables import recognise_table
-from wattveil.readings.options import MeasuredIn, ReadOptions
+from wattveil.readings.options import REPLACED_FORMAT, MeasuredIn, ReadOptions
 from wattveil.readings.sources import (
     Kind,
     Scan,
@@ -50,6 +50,27 @@ class KnownFile:
 def names_columns(options: ReadOptions) -> bool:
     """Return whether the caller states the columns, so that no format is looked for."""
     return bool(options.columns or options.layout or options.stamp_format or options.skip_lines)
+
+
+def replaced_rules(path: Path, kind: Kind, options: ReadOptions) -> tuple[str, ...]:
+    """Name the known format whose rules the stated columns replace.
+
+    Such rules omit rows, for example daily totals between hourly readings. A format of common names
+    is recognised by too little to tell, and a plain table has no rules.
+    """
+    given = {
+        "layout": options.layout,
+        "columns": options.columns,
+        "stamp_format": options.stamp_format,
+        "skip_lines": options.skip_lines,
+    }
+    if not any(given.values()) or kind not in {Kind.CSV, Kind.PARQUET}:
+        return ()
+    known = known_file(path, kind, one_home=options.customer is not None)
+    if known is None or known.found.format.generic or known.found.format.direct:
+        return ()
+    stated = ", ".join(name for name, value in given.items() if value)
+    return (f"{REPLACED_FORMAT}{known.found.format.name}; its rules are switched off by {stated}",)
 
 
 def known_files(files: Sequence[Path], kind: Kind, options: ReadOptions) -> list[KnownFile]:

@@ -27,6 +27,7 @@ from wattveil.readings.formats.table import TableRows
 from wattveil.readings.options import (
     ASSUMED_UTC,
     NUMBERED_FILES,
+    REPLACED_FORMAT,
     Estimated,
     MeasuredIn,
     ReadOptions,
@@ -37,6 +38,8 @@ from wattveil.readings.timestamps import MINUTE_US
 from wattveil.terminal import plain
 from wattveil.web.formatting import format_share
 from wattveil.web.results import PrivateResult, ResultTable, records_table
+
+_MAX_UNREAD_STAMPS = 0.01  # share of rows without a warning
 
 
 class Drop(IntEnum):
@@ -183,18 +186,35 @@ class ReadingReport(PrivateResult):
         return cls(**{**record, "files": files, "assumptions": assumptions})
 
     @property
+    def loses_stamps(self) -> bool:
+        """Whether so many rows have an unreadable time stamp that a format may be unknown."""
+        return self.dropped.get(Drop.BAD_STAMP.text, 0) > _MAX_UNREAD_STAMPS * self.rows_in
+
+    @property
     def warnings(self) -> tuple[str, ...]:
-        """Assumptions that may be wrong for most users of such data."""
+        """Assumptions that may be wrong for most users of such data, and lost time stamps."""
         remedies = {
+            REPLACED_FORMAT: (
+                "rows that the format leaves out are kept. Omit --layout, --column, --stamp-format"
+                " and --skip-lines to apply its rules"
+            ),
             ASSUMED_UTC: "state it, such as --timezone Europe/Berlin",
             NUMBERED_FILES: "state --customer NAME if all are of one home",
         }
-        return tuple(
+        found = [
             f"{assumption}; {remedy}"
             for begin, remedy in remedies.items()
             for assumption in self.assumptions
             if assumption.startswith(begin)
-        )
+        ]
+        if self.loses_stamps:
+            unread = self.dropped[Drop.BAD_STAMP.text]
+            share = format_share(unread / self.rows_in, 0)
+            found.append(
+                f"{unread:,} rows ({share}) are dropped because their time stamp has another format"
+                " than the others; --problems-to FILE lists them"
+            )
+        return tuple(found)
 
     def lines(self) -> list[tuple[str, int]]:
         """Return the report as texts and counts, the rows read first."""

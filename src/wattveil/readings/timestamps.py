@@ -166,6 +166,23 @@ def text_stamp(
     return StampReader(sql, aware=aware, writes=_writes(form), inferred=inferred)
 
 
+def check_format(  # noqa: PLR0917 - what its callers have
+    connection: duckdb.DuckDBPyConnection,
+    source: str,
+    reader: StampReader,
+    given: str | None,
+    first: str,
+    path: object,
+    where: str,
+) -> None:
+    """Reject a given format that fits no stamp of the source; the error shows the first stamp."""
+    if given is None:
+        return
+    fitting = f"SELECT 1 FROM {source} WHERE ({reader.sql}) IS NOT NULL LIMIT 1"
+    if connection.execute(fitting).fetchone() is None:
+        raise InvalidFileError(path, where, f"a time stamp that fits {given!r}", first)
+
+
 def _writes(form: str | None) -> str | None:
     return None if form is None else f"strftime(make_timestamp(stamp_us), {literal(form)})"
 

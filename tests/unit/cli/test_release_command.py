@@ -46,6 +46,7 @@ def test_from_profiles_to_a_checked_bundle() -> None:
     told = run(*COMMAND, *LIGHT, *signed)
     assert "Plan: epsilon 2.0" in told
     assert "differentially private" in told
+    assert "wattveil verify bundle --key utility.key.pub" in told
     run("metadata", "bundle", "--url", "https://data.example")
     record = yaml.safe_load(Path("metadata/registry.yaml").read_text())
     assert record["deployment"]["basic"]["data_curators"] == ["Us"]

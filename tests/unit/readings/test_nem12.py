@@ -11,7 +11,8 @@ import pytest
 
 from tests.reported_problems import ReportedProblems
 from wattveil.errors import InvalidFileError
-from wattveil.readings import batches
+from wattveil.readings import ReadOptions, batches
+from wattveil.readings.explain import explain
 from wattveil.readings.formats.nem12 import nem12_batches
 from wattveil.readings.schema import READINGS_SCHEMA
 
@@ -234,6 +235,13 @@ def test_many_days_come_in_several_batches(tmp_path: Path, monkeypatch: pytest.M
     path.write_text("\n".join((HEAD, stream(), *days, END)), encoding="utf-8")
     sizes = [batch.num_rows for batch in nem12_batches(path, problems=ReportedProblems())]
     assert sizes == [96, 96, 48]
+
+
+def test_the_explanation_states_the_market_time(tmp_path: Path) -> None:
+    """Times of NEM12 are UTC+10, whatever the zone of the profiles."""
+    path = tmp_path / "nem12.csv"
+    path.write_text("\n".join((HEAD, stream(), day([1] * 48), END)), encoding="utf-8")
+    assert "UTC+10" in explain(path, ReadOptions(timezone="Australia/Perth")).format
 
 
 # --- the file around the records -----------------------------------------------------------------

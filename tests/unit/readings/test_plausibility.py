@@ -12,7 +12,7 @@ from pyarrow import feather
 from wattveil.errors import AssumedTimeZoneWarning, InvalidFileError, InvalidParameterError
 from wattveil.readings import ReadOptions, read_readings
 from wattveil.readings.explain import explain
-from wattveil.readings.options import Implausible
+from wattveil.readings.options import DecimalMark, FileLayout, Implausible
 
 Write = Callable[..., Path]
 
@@ -266,3 +266,72 @@ def test_an_arrow_file_with_offsets_outside_its_buffers_is_refused(tmp_path: Pat
     path.write_bytes(content[: at + 80] + b"\xff\xff\xff\x7f" + content[at + 84 :])
     with pytest.raises(InvalidFileError, match="Arrow"):
         read_readings(path)
+
+
+def test_stated_columns_that_switch_off_a_known_format_give_a_warning(write: Write) -> None:
+    """The format omits the total; with stated columns it is kept, and a warning says so."""
+    ends = [*_HOURS[1:], "2024-01-04 00:00"]
+    rows = [
+        ";".join(["0017", begin, end, f"{load:.3f}".replace(".", ",")]) + ";KWH;Målt;Tidsserier;"
+        for begin, end, load in zip(_HOURS, ends, _LOADS, strict=True)
+    ]
+    rows = [row.replace(":", ".") for row in rows]
+    total = "0017;2024-01-01 00.00;2024-01-31 00.00;4000,5;KWH;Målt;Tidsserier;"
+    header = "Målepunkt id;Fra dato;Til dato;Mængde;Måleenhed;Kvalitet;Type;"
+    path = write(header, *rows, total)
+    known = read_readings(path, timezone="Europe/Copenhagen")
+    assert known.report.rows_out == len(rows)
+    assert not known.report.warnings
+    stated = ReadOptions(
+        layout=FileLayout.LONG,
+        columns={"customer": "Målepunkt id", "stamp": "Fra dato", "value": "Mængde"},
+        stamp_format="%Y-%m-%d %H.%M",
+        decimal=DecimalMark.COMMA,
+        minutes=60,
+        timezone="Europe/Copenhagen",
+    )
+    report = read_readings(path, stated).report
+    assert report.rows_in == len(rows) + 1
+    (warning,) = report.warnings
+    assert "Eloverblik" in warning
+    assert "layout, columns, stamp_format" in warning
+    assert explain(path, stated).warnings == (warning,)
+    own = write("id,at,kwh", *(f"a,{hour},1.5" for hour in _HOURS), name="own.csv")
+    columns = {"customer": "id", "stamp": "at", "value": "kwh"}
+    assert not read_readings(own, columns=columns, timezone="UTC").report.warnings
+
+
+def test_a_stamp_format_that_fits_no_stamp_is_refused_with_the_first_stamp(write: Write) -> None:
+    """Whether or not the interval length is stated; one fitting stamp is enough to read on."""
+    rows = [f"a,{hour.replace(' ', 'T')}:00+00:00,1.5" for hour in _HOURS]
+    path = write("id,at,kwh", *rows)
+    columns = {"customer": "id", "stamp": "at", "value": "kwh"}
+    for minutes in (None, 60):
+        with pytest.raises(
+            InvalidFileError, match=r"fits '%d\.%m\.%Y'.*2024-01-01T00:00:00\+00:00"
+        ):
+            read_readings(path, columns=columns, minutes=minutes, stamp_format="%d.%m.%Y")
+    late = write("id,at,kwh", *rows, "a,05.01.2024,1.5", name="late.csv")
+    read = read_readings(late, columns=columns, minutes=60, stamp_format="%d.%m.%Y", timezone="UTC")
+    assert read.report.rows_out == 1
+
+
+def test_many_stamps_of_another_format_give_a_warning(write: Write) -> None:
+    """Above 1 % of the rows, and only then."""
+    rows = [f"a,{hour},1.5" for hour in _HOURS] * 2
+    other = [f"b,{hour.replace('-', '/')}h,1.5" for hour in _HOURS]
+    mixed = read_readings(write("id,timestamp,kwh", *rows, *other), timezone="UTC").report
+    (warning,) = mixed.warnings
+    assert f"{len(other)} rows (33 %)" in warning
+    few = write("id,timestamp,kwh", *rows, other[0], name="few.csv")
+    assert not read_readings(few, timezone="UTC").report.warnings
+
+
+def test_green_button_starts_have_one_note_on_their_clock() -> None:
+    """Starts that are local time are not noted as UTC as well."""
+    path = Path(__file__).parents[2] / "data" / "exports" / "greenbutton_ameren_15min.xml"
+    notes = read_readings(path, timezone="America/Chicago").report.notes
+    assert [note for note in notes if "local time" in note] == [
+        note for note in notes if note.startswith("start is local time")
+    ]
+    assert any(note.startswith("start is local time") for note in notes)

@@ -32,7 +32,7 @@ from wattveil.readings.formats.table import add_midnights
 from wattveil.readings.formats.table_columns import plain_name, unit_in_name
 from wattveil.readings.options import DecimalMark, MeasuredIn, ReadOptions, Stamp
 from wattveil.readings.sources import Scan, ident, literal
-from wattveil.readings.timestamps import DAY_US, MINUTE_US, StampReader, text_stamp
+from wattveil.readings.timestamps import DAY_US, MINUTE_US, StampReader, check_format, text_stamp
 
 RAW = "file "  # before the names of the file's columns
 GAS = "gas or water, not electricity"
@@ -147,15 +147,17 @@ class FileColumns:
         clean = f"regexp_replace({text}, '([ T])24([:.]00)', '\\100\\2')"
         has_24 = any(re.search(r"[ T]24[:.]00", stamp) for stamp in sample)
         column = clean if has_24 else text
+        given = self._options.stamp_format
         reader = text_stamp(
             self._connection,
             column,
             [re.sub(r"([ T])24([:.]00)", r"\g<1>00\2", stamp) for stamp in sample],
-            given=self._options.stamp_format,
+            given=given,
             path=self._path,
             where=where,
             dates=self._known.dates,
         )
+        check_format(self._connection, self._scan.sql, reader, given, sample[0], self._path, where)
         if has_24:
             sql = f"({reader.sql}) + CASE WHEN {late} THEN {DAY_US} ELSE 0 END"
             return replace(reader, sql=sql)

@@ -28,6 +28,7 @@ from wattveil.readings.formats.xml_stream import XmlStream, local_name
 from wattveil.readings.sources import without_endings
 
 ELECTRICITY = 0
+STARTS_ARE_UTC = "local time rules are not used, starts are UTC"
 HIGHEST_UNIT = 255
 WIDEST_MULTIPLIER = 12
 
@@ -266,7 +267,7 @@ class Catalogue(XmlStream):
         series = [links.series(href, problems) for href in self._collections]
         _remark_on_shared_channels(series, problems)
         for zone in (zone for kind in _TIME_ZONES for zone in self._entries[kind]):
-            problems.count(f"{NOTE}local time rules are not used, starts are UTC", _at(zone))
+            problems.count(NOTE + STARTS_ARE_UTC, _at(zone))
         return (series[number] for number in self._collection_of_block)
 
     def opened(self, name: str, attributes: dict[str, str]) -> None:

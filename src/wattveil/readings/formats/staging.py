@@ -52,6 +52,7 @@ STAGED_TABLE = LongTable(
 )
 INSIDE = "behind the meter, part of the net load"
 _SAYS_START = re.compile("start|begin|from|fran|fra|von|van|debut|inizio|inicio")
+_LONGEST = 32_767  # minutes that 16 bits hold; such a total is dropped whatever its length
 NOT_A_READING = "row that is not an interval reading, by the format"
 
 
@@ -136,7 +137,8 @@ class _Stager(FileColumns):
         unit = "value * factor" if not self._is_power() else "value * factor * minutes"
         path = self._target.with_suffix(".parquet")
         self._connection.execute(f"""
-            COPY (SELECT customer, {kind}(stamp_us) AS stamp, minutes::SMALLINT AS minutes,
+            COPY (SELECT customer, {kind}(stamp_us) AS stamp,
+                         least(minutes, {_LONGEST})::SMALLINT AS minutes,
                          {unit} AS value, unreadable, channel, quality, register
                   FROM {kept} ORDER BY row)
             TO {literal(str(path))} (FORMAT parquet)

@@ -49,6 +49,7 @@ from wattveil.readings.timestamps import (
     DAY_US,
     MINUTE_US,
     StampReader,
+    check_format,
     midnights,
     text_stamp,
     typed_stamp,
@@ -404,7 +405,10 @@ def _find_stamp(
         raise NoUsableReadingError(path, "all rows", "a reading", None)
     sample = [str(row[0]) for row in drawn if row[0]]
     where = "column " + " and ".join(ident(name) for name in columns)
-    return text_stamp(connection, text, sample, given=options.stamp_format, path=path, where=where)
+    given = options.stamp_format
+    reader = text_stamp(connection, text, sample, given=given, path=path, where=where)
+    check_format(connection, scan.sql, reader, given, sample[0] if sample else "", path, where)
+    return reader
 
 
 def _infer_minutes(connection: duckdb.DuckDBPyConnection, rows: TableRows, path: str) -> int:
