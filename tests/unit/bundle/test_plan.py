@@ -4,7 +4,9 @@ import decimal
 import itertools
 import json
 import math
+import re
 from dataclasses import replace
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -412,3 +414,13 @@ def test_plain_deltas_are_composed() -> None:
     assert composed_epsilon([one], 1e-6) == pytest.approx(0.5, abs=1e-5)
     assert composed_epsilon([one, one], 1e-6) == pytest.approx(1.0, abs=1e-5)
     assert composed_epsilon([one, one, one], 1e-6) == math.inf
+
+
+@pytest.mark.parametrize("power", range(-9, 13))
+def test_an_expectation_of_any_size_fits_the_manifest(power: int) -> None:
+    """A release that is paid for must not fail because its plan stated a large number."""
+    number = 1.463 * 10.0**power
+    expected = Expectation("loss against exact clusters", number, "%", number / 3.0, 3.0 * number)
+    text = (files("wattveil.bundle") / "manifest.schema.json").read_text()
+    (pattern,) = re.findall(r'"expected": .*?"pattern": ("[^"]+")', text, re.DOTALL)
+    assert re.search(json.loads(pattern), f"{expected.quantity}: {expected}")
