@@ -66,7 +66,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         folder = item.path.relative_to(_TESTS).parts[0]
         if folder in _MARKED_FOLDERS:
             item.add_marker(folder)
-        if folder in _UNTRACED_FOLDERS or item.get_closest_marker("slow"):
+        is_slow = item.get_closest_marker("slow") is not None
+        if folder in _UNTRACED_FOLDERS or (is_slow and not _covers_the_kernel(item.path)):
             item.add_marker("no_cover")
     on_spark = {item for item in items if "spark" in getattr(item, "fixturenames", ())}
     items.sort(key=lambda item: _rank(item, is_on_spark=item in on_spark))
@@ -79,6 +80,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _draw_examples(items, lambda usual: min(usual, _FEW))
     config.hook.pytest_deselected(items=[*left_out])
     items[:] = [item for item in items if item not in left_out]
+
+
+def _covers_the_kernel(path: Path) -> bool:
+    """Whether tests of a file count for packages of which every branch is covered."""
+    return path.relative_to(_TESTS).parts[:2] in (("unit", "privacy"), ("unit", "release"))
 
 
 def _rank(item: pytest.Item, *, is_on_spark: bool) -> tuple[bool, bool, int]:

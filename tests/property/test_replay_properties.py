@@ -292,6 +292,8 @@ NOT_RELEASED = {
     "release_means": "what load_shapes and load_duration_curve call",
     "means_within": "what release_means and release_load_period call",
     "first_radii": "from released numbers",
+    "period_units": "public",
+    "check_noise": "public: a design and its past periods",
     "day_calendar": "public",
     "release_segments": "what release_load_period calls",
     "follow_segments": "from released numbers",
