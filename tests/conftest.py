@@ -31,6 +31,7 @@ _SOAK = 10
 _LONG_FIRST = ("docs", "integration", "browser", "statistical", "property", "unit")
 _MARKED_FOLDERS = ("browser", "statistical")
 _UNTRACED_FOLDERS = ("browser", "docs", "property", "statistical")
+_OF_THE_KERNEL = (("unit", "privacy"), ("unit", "release"), ("unit", "test_results.py"))
 
 
 settings.register_profile("wattveil", deadline=None)  # an example may be slow on a busy machine
@@ -84,7 +85,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _covers_the_kernel(path: Path) -> bool:
     """Whether tests of a file count for packages of which every branch is covered."""
-    return path.relative_to(_TESTS).parts[:2] in (("unit", "privacy"), ("unit", "release"))
+    return path.relative_to(_TESTS).parts[:2] in _OF_THE_KERNEL
 
 
 def _rank(item: pytest.Item, *, is_on_spark: bool) -> tuple[bool, bool, int]:
