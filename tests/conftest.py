@@ -31,7 +31,9 @@ _SOAK = 10
 _LONG_FIRST = ("docs", "integration", "browser", "statistical", "property", "unit")
 _MARKED_FOLDERS = ("browser", "statistical")
 _UNTRACED_FOLDERS = ("browser", "docs", "property", "statistical")
-_OF_THE_KERNEL = (("unit", "privacy"), ("unit", "release"), ("unit", "test_results.py"))
+_OF_THE_KERNEL = tuple(
+    ("unit", name) for name in ("privacy", "release", "bundle", "test_results.py")
+)
 
 
 settings.register_profile("wattveil", deadline=None)  # an example may be slow on a busy machine
