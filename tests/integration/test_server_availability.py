@@ -547,7 +547,8 @@ def test_releases_are_listed_in_pages_and_one_query(server: Running) -> None:
     statements: list[str] = []
 
     def count(_: object, __: object, statement: str, *___: object) -> None:
-        of_request = threading.current_thread().name not in ("worker", "ledger-writer")
+        # The lease, the worker and the ledger have threads, and statements, of their own.
+        of_request = threading.current_thread().name.startswith("AnyIO")
         if of_request and "FROM token" not in statement:  # tokens are read once in a second
             statements.append(statement)
 
@@ -558,7 +559,7 @@ def test_releases_are_listed_in_pages_and_one_query(server: Running) -> None:
             statements.clear()
             server.send("GET", f"/v1/releases?limit={limit}", as_="ann")
             counts.append(len(statements))
-        assert counts[0] == counts[1]
+        assert counts[0] == counts[1] > 0
     finally:
         event.remove(server.state.ledger.engine, "before_cursor_execute", count)
     pages, last = [], ""

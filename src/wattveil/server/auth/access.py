@@ -1,5 +1,6 @@
 """Authentication, rate limits and authorisation: what is not permitted here is refused."""
 
+import asyncio
 import re
 import threading
 import time
@@ -21,6 +22,8 @@ from wattveil.server.ordered_releases import ANY_PRINCIPAL, OrderedRelease, find
 from wattveil.server.server_state import ServerState
 
 _REMEMBERED = 10_000
+_MAX_READING_SECONDS = 1.0
+"""Time to wait for a reading that requests share; then each reads its token itself."""
 _JWT = re.compile(r"[\w-]{10,4000}\.[\w-]{10,8000}\.[\w-]{10,4000}", re.ASCII)
 """Form of a signed JWT; a token of this server has no dots."""
 
@@ -143,7 +146,9 @@ class Access:
 
     async def current(self, request: Request) -> Principal:
         """Return the principal of a request; a thread is used only if its token must be read."""
-        recent = self.recent(request.headers.get("Authorization", ""))
+        authorization = request.headers.get("Authorization", "")
+        await self.wait_for_reading(authorization)
+        recent = self.recent(authorization)
         return await run_in_threadpool(self.principal, request) if recent is None else recent
 
     def recent(self, authorization: str) -> Principal | None:
@@ -155,6 +160,12 @@ class Access:
         if recent is None or recent.kind is PrincipalKind.MONITOR:
             return None
         return recent if self._requests.admits(recent.name) else None
+
+    async def wait_for_reading(self, authorization: str) -> None:
+        """Wait until a token that was valid lately has been read again, if it must be."""
+        reading = self._tokens.reading(_token_in(authorization))
+        if reading is not None:
+            await asyncio.wait([asyncio.wrap_future(reading)], timeout=_MAX_READING_SECONDS)
 
     def admin(self, request: Request) -> Principal:
         """Return the principal of a request that only administrators may send."""

@@ -3,13 +3,14 @@
 A token is known for a second. What this process writes, such as a revocation, ends that at once;
 what another process writes takes effect within the second. A revocation is confirmed after that
 second if the server has several processes (`Ledger.end_access`). A token that is used in the second
-half of its second is read again in the background, so that requests need not wait for it.
+half of its second is read again in the background, so that requests need not wait for it. Requests
+that come together after a pause wait for one such reading.
 """
 
 import threading
 import time
 from collections import OrderedDict
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -40,11 +41,22 @@ class KnownTokens:
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._locks = [threading.Lock() for _ in range(_LOCKS)]
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="tokens")
-        self._reading: set[str] = set()
+        self._reading: dict[str, Future[None]] = {}
+        self._submitting = threading.Lock()
 
     def recent(self, text: str) -> Principal | None:
         """Return the principal of a token that was found a moment ago; None says nothing."""
         return self._recent(principals.sha256(text))
+
+    def reading(self, text: str) -> Future[None] | None:
+        """Return the reading of a token that was valid when last read, and is not known any more.
+
+        None for every other token: tokens that somebody makes up are not read here.
+        """
+        given = principals.sha256(text)
+        if given not in self._known or self._recent(given) is not None:
+            return None
+        return self._start_reading(given)
 
     def find(self, text: str) -> Principal | None:
         """Return the principal of a token; None if it is invalid."""
@@ -56,21 +68,24 @@ class KnownTokens:
         found, now = self._known.get(given), time.monotonic()
         if found is None or found.until < now or found.writes != self._ledger.writes:
             return None
-        if (
-            found.read_again_at < now
-            and given not in self._reading
-            and len(self._reading) < _MAX_READING
-        ):
-            self._reading.add(given)
-            self._reader.submit(self._read_again, given)
+        if found.read_again_at < now:
+            self._start_reading(given)
         return found.principal
+
+    def _start_reading(self, given: str) -> Future[None] | None:
+        """Read a token in the background, once at a time; None if too many are being read."""
+        with self._submitting:
+            if given not in self._reading and len(self._reading) < _MAX_READING:
+                self._reading[given] = self._reader.submit(self._read_again, given)
+            return self._reading.get(given)
 
     def _read_again(self, given: str) -> None:
         try:
             with suppress(LedgerUnavailableError):  # the next request reads it, and states this
                 self._read(given)
         finally:
-            self._reading.discard(given)
+            with self._submitting:
+                del self._reading[given]
 
     def _read(self, given: str) -> Principal | None:
         """Read a token by its hash, and remember it if it is valid."""

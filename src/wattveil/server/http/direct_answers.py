@@ -37,12 +37,12 @@ def description_of(principal: Principal) -> bytes:
 
 
 class DirectAnswers:
-    """Finds the response of a request that needs neither a thread nor the database."""
+    """Finds the response of a request that needs no thread of its own."""
 
     def __init__(self, state: ServerState, access: Access) -> None:
         self._state, self._access = state, access
 
-    def find(self, scope: Scope) -> tuple[Message, Message] | None:
+    async def find(self, scope: Scope) -> tuple[Message, Message] | None:
         """Return both parts of a response; None for any request that the routes answer."""
         path = scope["path"]
         if path not in _ROUTES or scope["method"] != "GET" or len(scope["headers"]) > _MAX_HEADERS:
@@ -55,7 +55,7 @@ class DirectAnswers:
                 if authorization is not None:
                     return None
                 authorization = value
-        content = self._content(path, authorization or b"")
+        content = await self._content(path, (authorization or b"").decode("latin-1"))
         if content is None:
             return None
         scope["route"] = _ROUTES[path]
@@ -66,10 +66,11 @@ class DirectAnswers:
         start: Message = {"type": "http.response.start", "status": 200, "headers": headers}
         return start, {"type": "http.response.body", "body": content}
 
-    def _content(self, path: str, authorization: bytes) -> bytes | None:
+    async def _content(self, path: str, authorization: str) -> bytes | None:
         if path == "/livez":
             return HEALTHY
         if path == "/healthz":
             return HEALTHY if self._state.worker.is_healthy else None
-        principal = self._access.recent(authorization.decode("latin-1"))
+        await self._access.wait_for_reading(authorization)
+        principal = self._access.recent(authorization)
         return None if principal is None else description_of(principal)

@@ -5,7 +5,7 @@ import json
 import logging
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -55,7 +55,7 @@ _LOG = logging.getLogger("wattveil.server")
 
 IdentifySender = Callable[[Request], str | None]
 """Returns the name of the sender of a request, by its headers alone; None if unknown."""
-FindDirect = Callable[[Scope], tuple[Message, Message] | None]
+FindDirect = Callable[[Scope], Awaitable[tuple[Message, Message] | None]]
 """Returns the response of a request that needs no route; None if it does."""
 
 
@@ -63,7 +63,7 @@ class GuardMiddleware:
     """Outermost middleware: limits, headers, and errors that reveal nothing."""
 
     def __init__(
-        self, app: ASGIApp, sender: IdentifySender, find_direct: FindDirect = lambda _: None
+        self, app: ASGIApp, sender: IdentifySender, find_direct: FindDirect | None = None
     ) -> None:
         self._app, self._identify_sender, self._find_direct = app, sender, find_direct
         self._large: Counter[str] = Counter()
@@ -75,7 +75,7 @@ class GuardMiddleware:
             return
         if scope["type"] != "http":
             return  # no other protocol is served
-        if (found := self._find_direct(scope)) is not None:
+        if self._find_direct is not None and (found := await self._find_direct(scope)) is not None:
             start, body = found
             _add_headers(scope, start)
             await send(start)

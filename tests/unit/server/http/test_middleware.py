@@ -5,7 +5,7 @@ import time
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Message
+from starlette.types import Message, Scope
 
 from wattveil.errors import LedgerUnavailableError
 from wattveil.server.http import middleware
@@ -65,9 +65,12 @@ def test_a_direct_answer_needs_no_route() -> None:
         {"type": "http.response.start", "status": 200, "headers": []},
         {"type": "http.response.body", "body": b"direct"},
     )
-    found = GuardMiddleware(Response(b"routed"), lambda _: None, lambda _: parts)
+
+    async def direct(scope: Scope) -> tuple[Message, Message] | None:
+        return parts if scope["path"] == "/" else None
+
+    found = GuardMiddleware(Response(b"routed"), lambda _: None, direct)
     start, body = _answered("GET", "/", found)
     assert body["body"] == b"direct"
     assert {name for name, _ in start["headers"]} >= {one.lower().encode() for one in HEADERS}
-    routed = GuardMiddleware(Response(b"routed"), lambda _: None, lambda _: None)
-    assert _answered("GET", "/", routed)[1]["body"] == b"routed"
+    assert _answered("GET", "/other", found)[1]["body"] == b"routed"
