@@ -19,8 +19,7 @@ from wattveil.bundle.series_bundle import VERSION as SERIES_VERSION
 from wattveil.bundle.series_verify import verify_period
 from wattveil.bundle.table_exports import AREA_PROPERTY, write_map, write_standard_profiles
 from wattveil.bundle.verify.verify_bundle import VerificationReport, verify_bundle
-from wattveil.cli.data import chosen_engine
-from wattveil.cli.option_groups import EXECUTION, EngineName, Master
+from wattveil.cli.option_groups import EXECUTION, EngineName, Master, chosen_engine
 from wattveil.errors import InvalidParameterError
 from wattveil.terminal import plain, refusals, working
 

@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
-from sklearn.base import clone
 
 from wattveil import calibration, checks
 from wattveil.arrays import Floats
@@ -48,6 +47,7 @@ from wattveil.products.tables import (
 from wattveil.profiles import TimeGrid
 from wattveil.release.kmeans import PrivateKMeans, private_kmeans_by_class
 from wattveil.simulate import simulate_load_kw
+from wattveil.sklearn_base import clone
 from wattveil.web.charts import ReportFigure
 from wattveil.web.results import Result, ResultTable, records_table
 

@@ -24,7 +24,8 @@ from wattveil.readings.row_checks import UNITS_PER_KWH
 from wattveil.readings.schema import SPACES
 from wattveil.readings.slot_counts import MASK_BITS, SPECIAL, calendar_of_instants
 from wattveil.readings.slot_totals import SlotTotals
-from wattveil.readings.sources import ident, read_texts
+from wattveil.readings.sources import read_texts
+from wattveil.readings.sql_text import ident
 from wattveil.readings.timestamps import MINUTE_US, offsets
 from wattveil.web.results import PrivateResult, ResultTable
 

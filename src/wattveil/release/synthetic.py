@@ -23,7 +23,6 @@ from typing import Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from wattveil import checks
 from wattveil.arrays import Floats
@@ -47,6 +46,7 @@ from wattveil.release.kmeans import PrivateKMeans
 from wattveil.release.pipeline_check import check_caller
 from wattveil.release.queries import SynthesisQueries, YearQueries
 from wattveil.release.rows.day_features import typical_days
+from wattveil.sklearn_base import check_is_fitted
 
 
 class LoadSynthesizer(PrivateKMeans):
