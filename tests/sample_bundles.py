@@ -73,6 +73,13 @@ def walk_few_steps(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(kmeans_tuning, "choose_tuning", fewest)
 
 
+def simulate_plans_once(patch: pytest.MonkeyPatch) -> None:
+    """Let a plan simulate one release of each kind: what it computes is tested with all of them."""
+    for product in (clusters, synthesis):
+        patch.setattr(product, "_POPULATIONS", 1)
+        patch.setattr(product, "_RUNS", 1)
+
+
 @contextmanager
 def without_plan_simulation() -> Iterator[None]:
     """Replace the simulations of plans, which take seconds and have tests of their own."""

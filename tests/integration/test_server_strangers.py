@@ -82,7 +82,7 @@ def test_two_tokens_in_one_request_are_refused(tmp_path: Path) -> None:
 
 def sent_twice(server: Running, path: str, tokens: tuple[str, str]) -> Answer:
     """Send a request with two tokens."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=600)
     with closing(connection):
         connection.putrequest("GET", path)
         for token in tokens:
