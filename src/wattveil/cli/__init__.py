@@ -78,6 +78,11 @@ ledger_app = typer.Typer(
     pretty_exceptions_enable=False,
     help="The budget ledger of a server.",
 )
+admin_series_app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Series of periods on a server, under a reserved budget.",
+)
 attack_app = typer.Typer(
     name="attack",
     no_args_is_help=True,
@@ -212,9 +217,14 @@ _add(admin_app, "close", "cli.admin", "Close a data set permanently.")
 _add(admin_app, "key", "cli.admin", "Create a key pair for signing releases.")
 _add(admin_app, "backup", "cli.admin_backup", "Back up a server while it runs.")
 _add(admin_app, "restore", "cli.admin_backup", "Restore a backup; no charge is forgotten.")
+_add(admin_series_app, "open", "cli.admin_series", "Open a series: its budget is charged.")
+_add(admin_series_app, "add", "cli.admin_series", "Release a period of a series.")
+_add(admin_series_app, "list", "cli.admin_series", "List the series of a data set.")
+_add(admin_series_app, "close", "cli.admin_series", "Close a series permanently.")
 _add(ledger_app, "audit", "cli.admin", "Recompute and check a ledger: chain, sums, caps.")
 _add(ledger_app, "export", "cli.admin", "Write every entry to a file that can be checked.")
 _add(ledger_app, "accept", "cli.admin", "Accept a database that has lost entries.")
+admin_app.add_typer(admin_series_app, name="series")
 admin_app.add_typer(ledger_app, name="ledger")
 app.add_typer(attack_app)
 app.add_typer(series_app)

@@ -135,6 +135,12 @@ def post(url: str, path: tuple[str, ...], body: Mapping[str, Any]) -> dict[str, 
         return _transport(url).post(_address(*path), body)
 
 
+def get(url: str, path: tuple[str, ...]) -> dict[str, Any]:
+    """Send a request that changes nothing, below `/v1`; a refusal is printed."""
+    with refusals():
+        return _transport(url).get(_address(*path, below="/v1/"))
+
+
 def _transport(url: str) -> "Transport":
     """Return the connection of an administrator to a server."""
     token = os.environ.get(TOKEN_VARIABLE, "")
@@ -146,10 +152,10 @@ def _transport(url: str) -> "Transport":
     return Transport(url, token)
 
 
-def _address(*path: str) -> str:
+def _address(*path: str, below: str = "/v1/admin/") -> str:
     from wattveil.server.client import Transport  # noqa: PLC0415 - with the network
 
-    return "/v1/admin/" + "/".join(Transport.quoted(part) for part in path)
+    return below + "/".join(Transport.quoted(part) for part in path)
 
 
 def print_result(result: Mapping[str, Any], text: str, *, as_json: bool) -> None:

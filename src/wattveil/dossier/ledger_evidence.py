@@ -12,7 +12,7 @@ from wattveil.errors import MissingExtraError
 from wattveil.privacy.accounting import Composition
 from wattveil.products.findings import Finding
 
-_SPENDING = ("charge", "lost")
+_SPENDING = ("charge", "series", "lost")
 """Kinds of entries whose amounts are spent: those of lost entries count too."""
 
 

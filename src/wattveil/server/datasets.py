@@ -104,9 +104,9 @@ def register(
 ) -> None:
     """Check the file, and open the data set in the ledger, with its public parameters."""
     public = body.model_dump(mode="json", include={*PublicChoices.model_fields})
-    file = _inside(folder, "file", body.file)
+    file = file_inside(folder, "file", body.file)
     if body.customer_list_file is not None:
-        read_customer_list(_inside(folder, "customer_list_file", body.customer_list_file))
+        read_customer_list(file_inside(folder, "customer_list_file", body.customer_list_file))
     elif listed := [one for one in body.products if _needs_list(one)]:
         raise InvalidParameterError("customer_list_file", f"given with {listed[0]}", None)
     for values in body.groups.values():
@@ -197,8 +197,8 @@ def _described(
     return found
 
 
-def _inside(folder: Path, field: str, name: str) -> Path:
-    """Return a file of the profile folder; names of other paths are refused."""
+def file_inside(folder: Path, field: str, name: str) -> Path:
+    """Return a file of the folder of profiles; names of other paths are refused."""
     found = [path for path in (folder / FOLDER).iterdir() if path.name == name and path.is_file()]
     if not found:
         raise InvalidParameterError(field, "the name of a file in the folder of profiles", name)

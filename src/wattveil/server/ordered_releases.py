@@ -10,12 +10,25 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, bindparam, exists, func, insert, or_, select, tuple_
 
-from wattveil.server.ledger.accounts import CHARGED, Charge, ReleaseState, charge_of
+from wattveil.server.ledger.accounts import (
+    CHARGED,
+    RELEASED_KINDS,
+    Charge,
+    ReleaseState,
+    charge_of,
+)
 from wattveil.server.ledger.administration import principal_id
 from wattveil.server.ledger.admission import SHARED_WITHOUT_EFFECT, record_refusal
 from wattveil.server.ledger.journal import EntryKind, LedgerTransaction, now
 from wattveil.server.ledger.ledger import Ledger
-from wattveil.server.ledger.ledger_tables import dataset, entry, principal, release, share
+from wattveil.server.ledger.ledger_tables import (
+    account,
+    dataset,
+    entry,
+    principal,
+    release,
+    share,
+)
 from wattveil.server.ledger.order import check_name
 from wattveil.server.observe.request_record import SecurityEvent, security_event
 
@@ -70,14 +83,19 @@ def requests_about(connection: Connection, name: str) -> list[dict[str, Any]]:
 def visible_releases(
     connection: Connection, name: str, *, limit: int, before: OrderedRelease | None = None
 ) -> list[OrderedRelease]:
-    """Return the latest releases of a principal and those shared with it, older than ``before``."""
+    """Return the latest releases that a principal may read, older than ``before``.
+
+    They are its own, those shared with it, and periods of series of its data sets.
+    """
     reader = select(principal.c.id).where(principal.c.name == name).scalar_subquery()
     shared = exists().where(
         share.c.journal_id == entry.c.journal_id,
         share.c.seq == entry.c.seq,
         or_(share.c.principal_id.is_(None), share.c.principal_id == reader),
     )
-    mine = _ORDERED.where(or_(entry.c.principal_id == reader, shared))
+    admitted = select(account.c.journal_id).where(account.c.principal_id == reader)
+    period = and_(entry.c.kind == EntryKind.PERIOD.value, entry.c.journal_id.in_(admitted))
+    mine = _ORDERED.where(or_(entry.c.principal_id == reader, shared, period))
     order = tuple(entry.c[name] for name in ("at", "journal_id", "seq"))
     if before is not None:
         mine = mine.where(
@@ -115,7 +133,7 @@ _ORDERED = (
             ),
         )
     )
-    .where(entry.c.kind == EntryKind.CHARGE.value)
+    .where(entry.c.kind.in_(RELEASED_KINDS))
 )
 _PLACE = (entry.c.journal_id == bindparam("journal"), entry.c.seq == bindparam("seq"))
 

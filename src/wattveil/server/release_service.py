@@ -85,7 +85,7 @@ class ReleaseService:
             tier=request.tier,
             epsilon=repr(request.epsilon),
             delta=repr(request.delta),
-            price=_amounts(price),
+            price=amounts_text(price),
             already_paid=responses.AlreadyPaid(dataset=by_dataset, own=by_principal),
             more_of_this_kind=responses.MoreOfThisKind(
                 dataset=_covered(whole, price), own=_covered(own, price)
@@ -155,7 +155,7 @@ class ReleaseService:
             state="computing" if ordered.state is None else ordered.state.value,
             ordered_at=ordered.at,
             request=ordered.request,
-            price=_amounts(ordered.charge.price),
+            price=amounts_text(ordered.charge.price),
         )
 
     def read_bundle(self, ordered: OrderedRelease, read: Callable[[Path], T]) -> T:
@@ -222,7 +222,8 @@ def _covered(account: Account | None, price: Amounts) -> int:
     return 0 if account is None else account.left.covers(price)
 
 
-def _amounts(amounts: Amounts) -> responses.Amounts:
+def amounts_text(amounts: Amounts) -> responses.Amounts:
+    """Return amounts in the form of a response."""
     texts = {name: str(value) for name, value in zip(MEASURES, amounts.values, strict=True)}
     return responses.Amounts(**texts)
 
@@ -239,6 +240,6 @@ def _account(account: Account, delta: float) -> dict[str, Any]:
         "epsilon_cap": repr(_epsilon(account.caps, delta)),
         "epsilon_spent": repr(_epsilon(account.spent, delta)),
         "share_spent": account.share_spent,
-        "caps": _amounts(account.caps),
-        "spent": _amounts(account.spent),
+        "caps": amounts_text(account.caps),
+        "spent": amounts_text(account.spent),
     }

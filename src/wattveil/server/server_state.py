@@ -6,6 +6,7 @@
     DIR/ledger.heads     high-water mark of the ledger: entries, releases, data sets
     DIR/profiles/        profile files, written by the data owner; private
     DIR/releases/        computed bundles
+    DIR/series/          private states of series of periods, with their keys and marks
     DIR/release.key      signs releases; release.key.pub is public
     DIR/fingerprint.key  key of the fingerprints that detect data registered before
     DIR/server.lock      held by the only server of the folder
@@ -31,14 +32,22 @@ from wattveil.server.jobs.compute_pool import ComputeProcessBusyError, ComputePr
 from wattveil.server.jobs.planner import Planner
 from wattveil.server.jobs.release_queue import ReleaseQueue, RemoteQueue
 from wattveil.server.jobs.worker import Worker
-from wattveil.server.ledger.accounts import Charge, cumulative_at, read_plan
+from wattveil.server.ledger.accounts import (
+    Charge,
+    ReleaseState,
+    cumulative_at,
+    read_plan,
+    read_release,
+)
 from wattveil.server.ledger.fulfilment import BUNDLES_FOLDER, BundleStore
 from wattveil.server.ledger.ledger import Ledger
 from wattveil.server.ledger.pricing import canonical_request
+from wattveil.server.ledger.reserved_series import ReservedSeries, is_period, series_of_period
 from wattveil.server.ledger.server_lease import Lease, ServerLease
 from wattveil.server.ordered_releases import find_ordered
 from wattveil.server.processes.server_health import ServerHealth, SupervisorLease
 
+SERIES_FOLDER = "series"
 SIGNING_KEY = "release.key"
 FINGERPRINT_KEY = "fingerprint.key"
 LOCK = "server.lock"
@@ -195,6 +204,8 @@ def held(folder: Path) -> Iterator[None]:
 
 def _release_task(folder: Path, ledger: Ledger, charge: Charge, draft: Path) -> dict[str, object]:
     """Return the task of a charge; the compute process reads the rows, this process never does."""
+    if is_period(charge):
+        return _period_task(folder, ledger, charge, draft)
     with ledger.reading() as connection:
         drawn = find_ordered(connection, f"{charge.journal_id}-{charge.drawn_seq}")
         source = None if drawn is None else find_dataset(connection, drawn.dataset)
@@ -216,3 +227,35 @@ def _release_task(folder: Path, ledger: Ledger, charge: Charge, draft: Path) -> 
         "plan": plan,
         "out": str(draft),
     }
+
+
+def _period_task(folder: Path, ledger: Ledger, charge: Charge, draft: Path) -> dict[str, object]:
+    """Return the task of a period of a series, whose budget is charged."""
+    with ledger.reading() as connection:
+        ordered = find_ordered(connection, f"{charge.journal_id}-{charge.seq}")
+        plan = read_plan(connection, charge)
+        if ordered is None or plan is None:
+            raise RuntimeError("a period without a data set or a file")
+        series = series_of_period(connection, ordered.dataset, charge)
+        stored = {
+            one.label: str(folder / BUNDLES_FOLDER / str(found.payload_ref))
+            for one in series.periods
+            if (found := read_release(connection, one.charge)) is not None
+            and found.state is ReleaseState.OK
+        }
+    return {
+        "do": "period",
+        "home": str(series_home(folder, series)),
+        "request": series.plain_request,
+        "profiles": str(folder / FOLDER / plan["file"]),
+        "period": ordered.request["period"],
+        "stored": stored,
+        "recluster": plan["recluster"],
+        "signing_key": str(folder / SIGNING_KEY),
+        "out": str(draft),
+    }
+
+
+def series_home(folder: Path, series: ReservedSeries) -> Path:
+    """Return the folder of the private state of a series."""
+    return folder / SERIES_FOLDER / series.id

@@ -18,6 +18,7 @@ from wattveil.server.client_addresses import counted_source
 from wattveil.server.datasets import Dataset, admitted_to, all_datasets, find_dataset
 from wattveil.server.http.problems import Code, Problem
 from wattveil.server.ledger.administration import PrincipalKind
+from wattveil.server.ledger.reserved_series import is_period
 from wattveil.server.observe.request_record import (
     SecurityEvent,
     note_principal,
@@ -204,12 +205,19 @@ class Access:
         return found
 
     def release(self, principal: Principal, release_id: str) -> OrderedRelease:
-        """Return a release that a principal may read: its own or shared; administrators: all."""
+        """Return a release that a principal may read; administrators: all.
+
+        Others: their own, shared ones, and periods of series of their data sets.
+        """
         with self._state.ledger.reading() as connection:
             found = find_ordered(connection, release_id)
             seen = found is not None and (
                 owns(principal, found)
                 or not {principal.name, ANY_PRINCIPAL}.isdisjoint(readers(connection, found))
+                or (
+                    is_period(found.charge)
+                    and found.dataset in admitted_to(connection, principal.name)
+                )
             )
         if found is None or not seen:
             raise Problem(Code.NOT_FOUND)

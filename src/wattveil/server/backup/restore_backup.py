@@ -54,7 +54,7 @@ from wattveil.server.ledger.ledger_tables import (
     release,
     token,
 )
-from wattveil.server.server_state import held
+from wattveil.server.server_state import SERIES_FOLDER, held
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,6 +125,7 @@ def restore_backup(
             HighWaterMark(folder).record({}, {}, {UNKNOWN_DATASET: UNKNOWN_DATASET})
         _put_keys(backup, folder)
         _put_bundles(backup, folder, bundles)
+        _put_series(backup, folder)
         revoked = _put_tables(source, folder, database)
         named = source.execute(select(registration.c.profiles_file)).scalars()
         lists = source.execute(select(registration.c.customer_list_file)).scalars()
@@ -247,6 +248,14 @@ def _put_bundles(backup: Path, folder: Path, bundles: list[str]) -> None:
         if target.exists():
             shutil.rmtree(target)
         shutil.copytree(backup / BUNDLES_FOLDER / ref, target)
+
+
+def _put_series(backup: Path, folder: Path) -> None:
+    """Copy the private states of series; one that is present is newer, or the same."""
+    (folder / SERIES_FOLDER).mkdir(mode=0o700, exist_ok=True)
+    for home in (backup / SERIES_FOLDER).glob("*"):
+        if not (folder / SERIES_FOLDER / home.name).exists():
+            shutil.copytree(home, folder / SERIES_FOLDER / home.name)
 
 
 def _put_tables(source: Connection, folder: Path, database: str | None) -> int:

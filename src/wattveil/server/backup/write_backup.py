@@ -5,6 +5,7 @@
     BACKUP/backup.json    what it contains, with hashes; written last
     BACKUP/ledger.sqlite  every table, whichever database the server uses
     BACKUP/releases/      the bundles that this ledger names
+    BACKUP/series/        private states of the series of this ledger, with their keys: private
     BACKUP/keys/          release.key, release.key.pub, fingerprint.key
 
 The profiles are not part of it: the data owner has them. Nor is the high-water mark: a backup
@@ -25,6 +26,7 @@ from typing import Any
 from sqlalchemy import Connection, select
 from sqlalchemy.engine import make_url
 
+from wattveil.bundle.registered_series import copy_series
 from wattveil.errors import InvalidParameterError
 from wattveil.server.ledger.database import (
     connect,
@@ -38,7 +40,8 @@ from wattveil.server.ledger.fulfilment import BUNDLES_FOLDER, folder_sha256
 from wattveil.server.ledger.journal import now
 from wattveil.server.ledger.ledger_audit import at_one_instant
 from wattveil.server.ledger.ledger_tables import TRANSIENT, journal, metadata, release
-from wattveil.server.server_state import FINGERPRINT_KEY, SIGNING_KEY
+from wattveil.server.ledger.reserved_series import series_ids
+from wattveil.server.server_state import FINGERPRINT_KEY, SERIES_FOLDER, SIGNING_KEY
 
 MANIFEST = "backup.json"
 LEDGER = "ledger.sqlite"
@@ -80,8 +83,13 @@ def write_backup(folder: Path, database: str | None, out: Path) -> BackupSummary
             heads = {str(row[0]): [row[1], row[2]] for row in source.execute(select(*columns))}
             named = select(release.c.payload_ref, release.c.payload_sha256)
             rows = source.execute(named.where(release.c.payload_ref.is_not(None))).all()
+            series = series_ids(source)
     # Bundles never change, and those that the ledger names are complete.
     damaged = tuple(ref for ref, sha256 in rows if not _copy_bundle(folder, draft, ref, sha256))
+    # A state may be newer than the ledger: a restore finds by the mark that entries are missing.
+    (draft / SERIES_FOLDER).mkdir(mode=0o700)
+    for number in series:
+        copy_series(folder / SERIES_FOLDER / number, draft / SERIES_FOLDER / number)
     (draft / KEYS_FOLDER).mkdir(mode=0o700)
     for name in KEYS:
         _copy_private(folder / name, draft / KEYS_FOLDER / name)

@@ -43,6 +43,7 @@ from wattveil.server.http.problems import (
     use_problems,
 )
 from wattveil.server.http.responses import Health
+from wattveil.server.http.series_routes import series_pages, series_routes
 from wattveil.server.http.server_pages import (
     SignInRequired,
     problem_response,
@@ -64,6 +65,7 @@ _PAGES = (
     verify_pages,
     admin_pages,
     ledger_pages,
+    series_pages,
     provider_pages,
     session_pages,
 )
@@ -115,7 +117,7 @@ def make_api(
         return Response(HEALTHY, media_type="application/json")
 
     bundle_files = BundleFiles(state)
-    for routes in (dataset_routes, admin_routes, principal_routes):
+    for routes in (dataset_routes, admin_routes, principal_routes, series_routes):
         app.include_router(routes(state, access))
     app.include_router(release_routes(state, access, bundle_files))
     app.include_router(operator_routes(access, metrics))

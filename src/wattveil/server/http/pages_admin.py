@@ -268,6 +268,9 @@ def _detail_text(detail: dict[str, Any]) -> str:
         principal = detail["principal"] or "data set"
         amount = f"epsilon {allowed['epsilon']} at delta {allowed['delta']}"
         return f"{principal}, {detail['tier']} tier: {amount} ({detail['reason']})"
+    if "series" in detail:
+        what = detail.get("period") or detail.get("reason") or "budget of all periods"
+        return f"series {detail['series']}: {what}"
     if "epsilon" in detail:
         return f"{detail['tier']} tier: epsilon {detail['epsilon']} at delta {detail['delta']}"
     return str(detail.get("reason", ""))

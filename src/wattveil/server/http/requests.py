@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from wattveil.bundle.series_request import SeriesRequest
 from wattveil.privacy.guarantee import Tier
 from wattveil.products.request import Delta, ReleaseRequest
 from wattveil.server.auth.principals import DEFAULT_TOKEN_DAYS
@@ -68,6 +69,37 @@ class ReleaseBody(_Choices):  # type: ignore[misc] # its fields are those of the
     products: Annotated[list[ProductName], Field(max_length=10)] | None = None
     """None: all that the data set offers and the other choices permit; shares need `by`, labels a
     part of epsilon. One that is named and not permitted is refused."""
+
+
+_SERIES = SeriesRequest.model_fields
+_SeriesChoices: Any = create_model(
+    "_SeriesChoices",
+    __base__=_Body,
+    **{name: derived_field(field, required=field.is_required()) for name, field in _SERIES.items()},
+)
+
+
+class SeriesBody(_SeriesChoices):  # type: ignore[misc] # its fields are those of the series
+    """A series of periods to open: its whole budget is charged at once."""
+
+    name: Name
+    """Its name: a-z, 0-9, dot, dash and underscore."""
+
+    def request(self) -> SeriesRequest:
+        """Return the choices of the series, checked as a whole."""
+        return SeriesRequest(**{name: getattr(self, name) for name in _SERIES})
+
+
+class PeriodBody(_Body):
+    """A period of a series to release."""
+
+    period: Annotated[str, Field(max_length=20)]
+    """Its name, such as 2026-Q3. Periods between the last one and this one are skipped."""
+    file: Text
+    """A Parquet file of `wattveil profiles` for the period, in the folder `profiles` of the
+    server's data."""
+    recluster: bool = False
+    """Find the segments anew in this period: a public decision."""
 
 
 class BudgetBody(_Body):

@@ -217,6 +217,45 @@ class Release(_Response):
     """Names of its tables; sent for one release by its id, once its state is ok."""
 
 
+class SeriesPeriod(_Response):
+    """Period of a series."""
+
+    period: str
+    """Its name, such as 2026-Q3."""
+    release: str
+    """Identifier of its release."""
+    state: Literal["computing", "ok", "failed"]
+    """A period that failed is not released: it can be added again."""
+
+
+class Series(_Response):
+    """Series of periods under one budget."""
+
+    dataset: str
+    """Name of the data set that was charged."""
+    name: str
+    """Name of the series."""
+    request: dict[str, Any]
+    """Every choice, defaults filled in."""
+    price: Amounts
+    """What was charged for all periods."""
+    opened_at: str
+    """Time of the charge, in UTC."""
+    opened_by: str
+    """Administrator who opened it."""
+    closed: str | None
+    """Why it was closed; null while it is open."""
+    periods: list[SeriesPeriod]
+    """Those that were begun, in order."""
+
+
+class SeriesList(_Response):
+    """Series of a data set."""
+
+    series: list[Series]
+    """In the order in which they were opened."""
+
+
 class Releases(_Response):
     """Releases that a principal may read."""
 

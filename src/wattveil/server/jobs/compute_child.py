@@ -1,9 +1,9 @@
 """Compute process, for long tasks and for private rows: plans, verification, releases.
 
 It reads one line of JSON per task and writes one per result: a plan, a verdict, the public facts of
-a file, or whether a release was computed. All other output, such as warnings and errors that may
-quote rows, is discarded. It exits with the server, when its input ends. An argument limits its
-memory, in bytes.
+a file, or whether a release or a period of a series was computed. All other output, such as
+warnings and errors that may quote rows, is discarded. It exits with the server, when its input
+ends. An argument limits its memory, in bytes.
 """
 
 import errno
@@ -102,11 +102,49 @@ def release(task: dict[str, Any]) -> dict[str, object]:
     return {}
 
 
+def period(task: dict[str, Any]) -> dict[str, object]:
+    """Write the bundle of a period of a series, and its archive beside it."""
+    from wattveil.bundle import keys  # noqa: PLC0415
+    from wattveil.bundle.bundle_archive import write_archive  # noqa: PLC0415
+    from wattveil.bundle.registered_series import publish_period  # noqa: PLC0415
+    from wattveil.bundle.series_request import SeriesRequest  # noqa: PLC0415
+    from wattveil.server.ledger.fulfilment import archive_of  # noqa: PLC0415
+
+    with Path(task["profiles"]).open("rb"):
+        pass  # as for a release
+    out = Path(task["out"])
+    publish_period(
+        Path(task["home"]),
+        SeriesRequest.parse(task["request"]),
+        out,
+        profiles=Path(task["profiles"]),
+        period=task["period"],
+        stored={label: Path(bundle) for label, bundle in task["stored"].items()},
+        recluster=task["recluster"],
+        key=keys.read_key(Path(task["signing_key"])),
+    )
+    write_archive(out, archive_of(out))
+    return {}
+
+
+def close_series(task: dict[str, Any]) -> dict[str, object]:
+    """Delete the private state of a series; return whether nothing of it is left."""
+    from wattveil.bundle import keys, registered_series  # noqa: PLC0415
+
+    key, home = keys.read_key(Path(task["signing_key"])), Path(task["home"])
+    return {"deleted": registered_series.close_series(home, task["reason"], key=key)}
+
+
 def verify(task: dict[str, Any]) -> dict[str, object]:
     """Return the verdict on an uploaded bundle; the task names no private file."""
+    from wattveil.bundle.bundle_files import read_manifest  # noqa: PLC0415
+    from wattveil.bundle.series_bundle import VERSION as SERIES_VERSION  # noqa: PLC0415
+    from wattveil.bundle.series_verify import verify_period  # noqa: PLC0415
     from wattveil.bundle.verify.verify_bundle import verify_bundle  # noqa: PLC0415
 
-    return verify_bundle(Path(task["bundle"])).to_json()
+    bundle = Path(task["bundle"])
+    is_period = read_manifest(bundle).get("manifest_version") == SERIES_VERSION
+    return (verify_period if is_period else verify_bundle)(bundle).to_json()
 
 
 def run_task(task: dict[str, Any]) -> dict[str, object]:
@@ -117,7 +155,14 @@ def run_task(task: dict[str, Any]) -> dict[str, object]:
     from wattveil.errors import BudgetExceededError  # noqa: PLC0415 - see `main`
 
     try:
-        tasks = {"plan": plan, "describe": describe, "release": release, "verify": verify}
+        tasks = {
+            "plan": plan,
+            "describe": describe,
+            "release": release,
+            "period": period,
+            "close_series": close_series,
+            "verify": verify,
+        }
         return {"done": True, **tasks[task["do"]](task)}
     except OSError as error:
         return {"done": False, "temporary": error.errno in _TEMPORARY_ERRORS}

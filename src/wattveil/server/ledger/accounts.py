@@ -24,6 +24,8 @@ from wattveil.server.ledger.ledger_tables import (
 
 CAPS = tuple(f"{measure}_cap" for measure in MEASURES)
 SPENT = tuple(f"{measure}_spent" for measure in MEASURES)
+RELEASED_KINDS = (EntryKind.CHARGE.value, EntryKind.PERIOD.value)
+"""Entries for which a release is computed and stored: a period was charged with its series."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,7 @@ def store(transaction: LedgerTransaction, charge: Charge, outcome: Release) -> R
     drawn = connection.execute(
         _DRAWN, {"journal": charge.journal_id, "seq": charge.drawn_seq}
     ).one_or_none()
-    if drawn is None or drawn.kind != EntryKind.CHARGE or drawn.source_seq is not None:
+    if drawn is None or drawn.kind not in RELEASED_KINDS or drawn.source_seq is not None:
         raise InvalidParameterError("charge", "in the ledger, and one that pays for noise", place)
     connection.execute(insert(release), {**place, **vars(outcome), "stored_at": now()})
     connection.execute(_FORGET_PLAN, {"journal": charge.journal_id, "number": charge.drawn_seq})
@@ -238,7 +240,7 @@ _PENDING = (
         )
     )
     .where(
-        entry.c.kind == EntryKind.CHARGE.value,
+        entry.c.kind.in_(RELEASED_KINDS),
         entry.c.source_seq.is_(None),
         release.c.state.is_(None),
     )
@@ -289,7 +291,8 @@ _DRAWN_ENTRY = (
     .where(entry.c.journal_id == bindparam("journal"), entry.c.seq == bindparam("seq"))
 )
 _SPENT = select(*(func.sum(entry.c[measure]) for measure in MEASURES)).where(
-    *_HERE, entry.c.kind.in_([EntryKind.CHARGE.value, EntryKind.LOST.value])
+    *_HERE,
+    entry.c.kind.in_([EntryKind.CHARGE.value, EntryKind.SERIES.value, EntryKind.LOST.value]),
 )
 _RELEASES = select(func.count()).where(*_HERE, entry.c.kind == EntryKind.CHARGE.value)
 _CAPS = (

@@ -156,7 +156,7 @@ def set_budget(
     """
     connection = transaction.connection
     actor, journal_id = admin_id(connection, by), _journal_of(connection, name)
-    _check_reason(reason)
+    check_reason(reason)
     owner = None if principal is None else principal_id(connection, principal)
     transaction.lock(journal_id)
     caps = allowance.caps
@@ -235,7 +235,7 @@ def close_dataset(transaction: LedgerTransaction, name: str, *, by: str, reason:
     """Refuse every further charge on a data set; its releases stay."""
     connection = transaction.connection
     actor, journal_id = admin_id(connection, by), _journal_of(connection, name)
-    _check_reason(reason)
+    check_reason(reason)
     transaction.lock(journal_id)
     row = update(dataset).where(dataset.c.name == name, dataset.c.closed_at.is_(None))
     closed = connection.execute(row.values(closed_at=now()).returning(dataset.c.id)).one_or_none()
@@ -256,7 +256,7 @@ def _check_lost(
 ) -> bool:
     """Return whether the registration of a data set was lost; refuse what may have been."""
     if never_charged is not None:
-        _check_reason(never_charged, field="never_charged")
+        check_reason(never_charged, field="never_charged")
     same = or_(lost_dataset.c.name == name, lost_dataset.c.fingerprint == fingerprint)
     if connection.execute(select(lost_dataset.c.id).where(same)).first() is not None:
         return True
@@ -306,7 +306,7 @@ def count_as_lost(
     """
     connection = transaction.connection
     actor = admin_id(connection, by)
-    _check_reason(reason)
+    check_reason(reason)
     present = set(connection.execute(select(journal.c.id)).scalars())
     for journal_id in sorted(present.intersection(journals)):
         _count_as_spent(transaction, journal_id, actor, reason)
@@ -358,7 +358,8 @@ def _check_new(connection: Connection, name: str, field: str) -> None:
         raise InvalidParameterError(field, "a new name", name)
 
 
-def _check_reason(reason: str, *, field: str = "reason") -> None:
+def check_reason(reason: str, *, field: str = "reason") -> None:
+    """Accept a reason that is recorded in the ledger."""
     if not 0 < len(reason.strip()) <= _MAX_REASON_LENGTH:
         rule = f"given, in at most {_MAX_REASON_LENGTH} characters"
         raise InvalidParameterError(field, rule, reason)

@@ -63,6 +63,12 @@ class EntryKind(StrEnum):
     """A data set was closed."""
     CHARGE = "charge"
     """A release was charged."""
+    SERIES = "series"
+    """The whole budget of a series of periods was charged."""
+    PERIOD = "period"
+    """A period of a series is released, from the budget of its series."""
+    END = "end"
+    """A series was closed: it has no further period."""
     LOST = "lost"
     """Entries may have been lost: the remaining amounts count as spent."""
 

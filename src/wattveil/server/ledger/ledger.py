@@ -28,10 +28,11 @@ from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
+from wattveil.bundle.series_request import SeriesRequest
 from wattveil.errors import InvalidParameterError, LedgerUnavailableError
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
 from wattveil.server.ledger import accounts as charges
-from wattveil.server.ledger import administration
+from wattveil.server.ledger import administration, reserved_series
 from wattveil.server.ledger.accounts import Account, Charge, Release, read_accounts
 from wattveil.server.ledger.administration import PrincipalKind
 from wattveil.server.ledger.admission import OrderIds, already_paid
@@ -234,6 +235,39 @@ class Ledger(AbstractContextManager["Ledger"]):
         work = partial(administration.close_dataset, name=name, by=by, reason=reason)
         self._writer.run(work, journal_id=self._journal(name))
         security_event(SecurityEvent.DATASET_CLOSED, by, about=name)
+
+    def reserve_series(self, name: str, series: str, request: SeriesRequest, *, by: str) -> None:
+        """Charge the whole budget of a series of periods to a data set; durable when this returns.
+
+        The same series again costs nothing. Periods are begun with `begin_period`.
+        """
+        _ = reserved_series.price_of(request)  # computed before the lock is taken
+        work = partial(
+            reserved_series.reserve, dataset_name=name, name=series, request=request, by=by
+        )
+        self._writer.run(work, journal_id=self._journal(name))
+        security_event(SecurityEvent.SERIES_OPENED, by, about=name, series=series)
+
+    def begin_period(
+        self, name: str, series: str, period: str, *, file: str, recluster: bool, by: str
+    ) -> Charge:
+        """Record that a period of a series is computed, from a file; return its entry."""
+        work = partial(
+            reserved_series.begin_period,
+            dataset_name=name,
+            name=series,
+            label=period,
+            file=file,
+            recluster=recluster,
+            by=by,
+        )
+        return self._writer.run(work, journal_id=self._journal(name))
+
+    def end_series(self, name: str, series: str, *, reason: str, by: str) -> None:
+        """Refuse every further period of a series; its releases stay."""
+        work = partial(reserved_series.end, dataset_name=name, name=series, reason=reason, by=by)
+        self._writer.run(work, journal_id=self._journal(name))
+        security_event(SecurityEvent.SERIES_CLOSED, by, about=name, series=series)
 
     def write(self, work: Callable[[LedgerTransaction], T], *, linked_to: str | None = None) -> T:
         """Run other writes of the server, which touch one journal at most.

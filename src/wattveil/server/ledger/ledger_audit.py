@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine, Select, and_, exists, func, or_, sele
 
 from wattveil.errors import InvalidFileError
 from wattveil.products.findings import Finding, gathered
-from wattveil.server.ledger.accounts import CAPS, SPENT, ReleaseState
+from wattveil.server.ledger.accounts import CAPS, RELEASED_KINDS, SPENT, ReleaseState
 from wattveil.server.ledger.amounts import MEASURES
 from wattveil.server.ledger.database import existing_database
 from wattveil.server.ledger.fulfilment import BUNDLES_FOLDER, BundleStore, folder_sha256
@@ -31,11 +31,11 @@ COLUMNS = (*SEALED, "row_sha256")
 
 Row = tuple[Any, ...]
 
-_JOURNAL, _SEQ, _KIND, _PRINCIPAL, _ACCOUNT, _OWN, _SOURCE, _PREVIOUS, _SHA256 = map(
+_JOURNAL, _SEQ, _KIND, _PRINCIPAL, _ACCOUNT, _OWN, _REQUEST, _SOURCE, _PREVIOUS, _SHA256 = map(
     COLUMNS.index,
     (
         *("journal_id", "seq", "kind", "principal_id", "account_id", "own_account_id"),
-        *("source_seq", "prev_sha256", "row_sha256"),
+        *("request_sha256", "source_seq", "prev_sha256", "row_sha256"),
     ),
 )
 _AMOUNTS = slice(COLUMNS.index(MEASURES[0]), COLUMNS.index(MEASURES[-1]) + 1)
@@ -68,6 +68,8 @@ class Replay:
     broken_chain: list[str] = field(default_factory=list)
     overspent: list[str] = field(default_factory=list)
     uncharged: list[str] = field(default_factory=list)
+    series: set[tuple[int, str]] = field(default_factory=set)
+    """Journal and hash of each series whose budget was charged and that was not closed."""
 
     def add(self, rows: list[Row]) -> None:
         """Process the next entries."""
@@ -127,12 +129,24 @@ class Replay:
             self.payers.setdefault(payers, seq)
             if row[_ACCOUNT] is None and row[_SOURCE] is None:
                 self.uncharged.append(place)
+        else:
+            self._take_series(row, place)
         for account_id in (row[_ACCOUNT], row[_OWN]):
             if account_id is not None:
                 after = _sum(self.spent.get(account_id, _NOTHING), amounts)
                 self.spent[account_id] = after
                 if not _fits(after, self.caps.get(account_id, _NOTHING)):
                     self.overspent.append(f"account {account_id} at {place}")
+
+    def _take_series(self, row: Row, place: str) -> None:
+        """Process an entry of a series: periods need one that was charged and is open."""
+        own = (row[_JOURNAL], row[_REQUEST])
+        if row[_KIND] == EntryKind.SERIES and row[_ACCOUNT] is not None:
+            self.series.add(own)
+        elif row[_KIND] == EntryKind.END:
+            self.series.discard(own)
+        elif row[_KIND] in {EntryKind.SERIES, EntryKind.PERIOD} and own not in self.series:
+            self.uncharged.append(place)
 
     def findings(self) -> Iterator[Finding]:
         """Yield the findings that follow from the entries alone."""
@@ -333,7 +347,7 @@ def _releases(connection: Connection, found: Replay) -> Finding:
     unpaid = (
         select(release.c.journal_id, release.c.seq)
         .join(entry, and_(entry.c.journal_id == release.c.journal_id, entry.c.seq == release.c.seq))
-        .where(or_(entry.c.kind != EntryKind.CHARGE.value, entry.c.source_seq.is_not(None)))
+        .where(or_(entry.c.kind.not_in(RELEASED_KINDS), entry.c.source_seq.is_not(None)))
     )
     problems = [
         f"journal {journal_id}, entry {seq}" for journal_id, seq in connection.execute(unpaid)

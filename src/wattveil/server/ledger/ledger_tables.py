@@ -138,6 +138,18 @@ planned = Table(
     ForeignKeyConstraint(["journal_id", "seq"], ["entry.journal_id", "entry.seq"]),
 )
 
+series = Table(
+    "series",
+    metadata,
+    # The entry that reserved its budget: finds it without reading all entries.
+    Column("journal_id", Integer, primary_key=True),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("dataset_id", Integer, ForeignKey("dataset.id"), nullable=False),
+    Column("name", Text, nullable=False),
+    ForeignKeyConstraint(["journal_id", "seq"], ["entry.journal_id", "entry.seq"]),
+    UniqueConstraint("dataset_id", "name"),
+)
+
 lost_dataset = Table(
     "lost_dataset",
     metadata,

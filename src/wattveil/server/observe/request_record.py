@@ -55,6 +55,8 @@ class SecurityEvent(StrEnum):
     BUDGET_SET = "budget_set"
     DATASET_REGISTERED = "dataset_registered"
     DATASET_CLOSED = "dataset_closed"
+    SERIES_OPENED = "series_opened"
+    SERIES_CLOSED = "series_closed"
     RELEASE_SHARED = "release_shared"
 
 

@@ -1,0 +1,137 @@
+"""Series of a server: one period released from a file, if the private state is that of the ledger.
+
+::
+
+    HOME/series/    folder of the series, as `wattveil series init` makes it
+    HOME/secrets/   key of its state, and its mark
+
+A server stores a period in its ledger after it is computed here. So the folder has the stored
+periods, or one more whose storing a crash prevented: that one is used, and not drawn again. Any
+other folder is a copy of another time, and is refused. Nothing of a period is sent before it is
+stored, so that one that was begun and not completed is drawn again.
+"""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from wattveil.bundle.published_series import LoadSeries
+from wattveil.bundle.series_bundle import read_manifest
+from wattveil.bundle.series_request import SeriesRequest
+from wattveil.bundle.series_verify import CLOSED
+from wattveil.engines.series_folder import SeriesFolder
+from wattveil.errors import SeriesStateError
+from wattveil.profiles import Profiles
+from wattveil.release.load_series import ReleasedSeries
+from wattveil.release.series_noise import check_noise
+
+SERIES, SECRETS = "series", "secrets"
+
+
+def check_series(request: SeriesRequest) -> None:
+    """Refuse, before anything is charged, a series whose noise could not be drawn."""
+    check_noise(ReleasedSeries(design=request.design), period=0, recluster=False)
+
+
+def publish_period(
+    home: Path,
+    request: SeriesRequest,
+    out: Path,
+    *,
+    profiles: Path,
+    period: str,
+    stored: Mapping[str, Path],
+    recluster: bool,
+    key: Ed25519PrivateKey,
+) -> None:
+    """Write the bundle of a period to a new folder, durably.
+
+    ``stored`` are the bundles of the periods that the ledger has stored, in their order.
+    """
+    with _held(home):
+        series = _opened(home, request, is_new=not stored)
+        with SeriesFolder.open(series.folder, series.secrets):
+            pass  # finishes or discards what a crash left
+        found = [read_manifest(bundle) for bundle in series.bundles]
+        due = [read_manifest(bundle) for bundle in stored.values()]
+        if found[:-1] == due and found and found[-1]["label"] == period:
+            bundle = series.bundles[-1]
+        elif found == due:
+            add = _adding(series, profiles)
+            bundle = add(period=period, key=key, again=True, recluster=recluster)
+        else:
+            problem = "its periods are not those of the ledger (an older or another copy)"
+            raise SeriesStateError(problem, "restore the folder of series, or close the series")
+        shutil.copytree(bundle, out)
+    for path in (*out.rglob("*"), out):
+        _force_to_disk(path)
+
+
+def _adding(series: LoadSeries, path: Path) -> Callable[..., Path]:
+    """Return the function that adds the profiles of a file to a series; rows stay in it."""
+    profiles = Profiles.read_parquet(path)
+    return lambda **choices: series.add(profiles, **choices)
+
+
+def close_series(home: Path, reason: str, *, key: Ed25519PrivateKey) -> bool:
+    """Delete the private state of a series, and state its end; return whether nothing is left."""
+    if not home.exists():  # it has no period
+        return True
+    with _held(home):
+        series = LoadSeries(home / SERIES, secrets=home / SECRETS)
+        return not series.close(reason, key=key).left
+
+
+def closing_statement(home: Path) -> bytes | None:
+    """Return the signed statement of the end of a series."""
+    path = home / SERIES / CLOSED
+    return path.read_bytes() if path.is_file() else None
+
+
+def copy_series(home: Path, target: Path) -> bool:
+    """Copy the folder of a series while no period is computed; return whether there is one."""
+    if not home.exists():
+        return False
+    with _held(home):
+        shutil.copytree(home, target)
+    return True
+
+
+@contextmanager
+def _held(home: Path) -> Iterator[None]:
+    """Wait for other users of a folder on this server: periods, the end, a backup."""
+    home.parent.mkdir(mode=0o700, exist_ok=True)
+    with home.with_name(f"{home.name}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _opened(home: Path, request: SeriesRequest, *, is_new: bool) -> LoadSeries:
+    """Return the series of a folder, which is made, whole or not at all, for the first period."""
+    if not home.exists():
+        if not is_new:
+            raise SeriesStateError("its folder is missing", "restore it, or close the series")
+        new = home.with_name(f"{home.name}.new")
+        shutil.rmtree(new, ignore_errors=True)
+        new.mkdir(mode=0o700, parents=True)
+        LoadSeries.begin(new / SERIES, request, secrets=new / SECRETS)
+        new.rename(home)
+        _force_to_disk(home.parent)
+    series = LoadSeries(home / SERIES, secrets=home / SECRETS)
+    if series.request != request:
+        raise SeriesStateError("it has other choices", "restore the folder of series")
+    return series
+
+
+def _force_to_disk(path: Path) -> None:
+    """Force a file, or the entries of a folder, to disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

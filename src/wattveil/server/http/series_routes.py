@@ -1,0 +1,153 @@
+"""Series of periods over HTTP: the API of analysts and administrators, and their page."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+from starlette.responses import HTMLResponse, Response
+
+from wattveil.server.auth.access import Access
+from wattveil.server.auth.principals import Principal
+from wattveil.server.auth.sessions import Sessions
+from wattveil.server.http import responses
+from wattveil.server.http.form_fields import FormField, form_fields, read_fields, validated
+from wattveil.server.http.problems import COMMON_PROBLEMS, Code, Problem, problem_responses
+from wattveil.server.http.requests import PeriodBody, ReasonBody, SeriesBody
+from wattveil.server.http.server_pages import (
+    REFUSALS,
+    Form,
+    SentForm,
+    SignedInUser,
+    error_text,
+    session_dependency,
+)
+from wattveil.server.series_service import SeriesService
+from wattveil.server.server_state import ServerState
+
+_READ = problem_responses(Code.FORBIDDEN, Code.INVALID_REQUEST)
+_STATEMENT = problem_responses(Code.FORBIDDEN, Code.INVALID_REQUEST, Code.NOT_FOUND)
+_CHANGE = problem_responses(Code.FORBIDDEN, Code.INVALID_REQUEST, Code.BUDGET_REFUSED, Code.REFUSED)
+
+
+def series_routes(state: ServerState, access: Access) -> APIRouter:
+    """Return the routes of series, of analysts and of administrators."""
+    routes = APIRouter(prefix="/v1", responses=problem_responses(*COMMON_PROBLEMS))
+    service = SeriesService(state)
+    authenticated, administrator = Depends(access.current), Depends(access.admin)
+
+    @routes.get("/datasets/{dataset}/series", responses=_READ)
+    def list_series(
+        dataset: str, principal: Annotated[Principal, authenticated]
+    ) -> responses.SeriesList:
+        """List the series of a data set, with their periods: each period is a release."""
+        return responses.SeriesList(series=service.all_of(access.dataset(principal, dataset)))
+
+    @routes.get("/datasets/{dataset}/series/{series}/closed.json", responses=_STATEMENT)
+    def read_statement(
+        dataset: str, series: str, principal: Annotated[Principal, authenticated]
+    ) -> Response:
+        """Download the statement of the end of a series, for `wattveil series verify`."""
+        found = service.statement(access.dataset(principal, dataset), series)
+        return Response(found, media_type="application/json")
+
+    @routes.post("/admin/datasets/{dataset}/series", status_code=201, responses=_CHANGE)
+    def open_series(
+        dataset: str, body: SeriesBody, admin: Annotated[Principal, administrator]
+    ) -> responses.Series:
+        """Open a series: its whole budget, for all periods, is charged to the data set at once."""
+        return service.open(admin, access.dataset(admin, dataset), body)
+
+    @routes.post(
+        "/admin/datasets/{dataset}/series/{series}/periods", status_code=202, responses=_CHANGE
+    )
+    def add_period(
+        dataset: str, series: str, body: PeriodBody, admin: Annotated[Principal, administrator]
+    ) -> responses.SeriesPeriod:
+        """Release a period of a series from a file of the data folder; nothing is charged."""
+        return service.add(admin, access.dataset(admin, dataset), series, body)
+
+    @routes.post("/admin/datasets/{dataset}/series/{series}/close", responses=_CHANGE)
+    def close_series(
+        dataset: str, series: str, body: ReasonBody, admin: Annotated[Principal, administrator]
+    ) -> responses.Series:
+        """Close a series, and delete its private state. Its releases stay readable."""
+        return service.close(admin, access.dataset(admin, dataset), series, body.reason)
+
+    return routes
+
+
+def series_pages(state: ServerState, access: Access, sessions: Sessions) -> APIRouter:
+    """Return the page of all series, with the forms of administrators."""
+    routes, service = APIRouter(include_in_schema=False), SeriesService(state)
+    signed_in = Depends(session_dependency(sessions, access))
+
+    def overview(user: SignedInUser, outcome: dict[str, object], status: int = 200) -> HTMLResponse:
+        known = access.datasets(user.principal)
+        shown = {"message": None, "refusal": None, **outcome}
+        return user.page(
+            "series.html",
+            status,
+            datasets=[(one, service.all_of(one)) for one in known],
+            opening=opening_fields(),
+            adding=form_fields(PeriodBody),
+            **shown,
+        )
+
+    @routes.get("/series")
+    def show_series(user: Annotated[SignedInUser, signed_in]) -> HTMLResponse:
+        return overview(user, {})
+
+    @routes.get("/series/{dataset}/{series}/closed.json")
+    def send_statement(
+        dataset: str, series: str, user: Annotated[SignedInUser, signed_in]
+    ) -> Response:
+        found = service.statement(access.dataset(user.principal, dataset), series)
+        return Response(found, media_type="application/json")
+
+    @routes.post("/series/{action}")
+    def do(action: str, form: SentForm, user: Annotated[SignedInUser, signed_in]) -> HTMLResponse:
+        user.check_admin()
+        sessions.check_csrf_token(user.session, form.text("csrf_token"))
+        known = {"open": _open, "add": _add, "close": _close}
+        if action not in known:
+            raise Problem(Code.NOT_FOUND)
+        try:
+            message = known[action](service, access, form, user.principal)
+        except REFUSALS as refusal:
+            return overview(user, {"refusal": error_text(refusal)}, 422)
+        return overview(user, {"message": message})
+
+    return routes
+
+
+def opening_fields() -> list[FormField]:
+    """Return the fields of a new series; groups are lines of text, as for data sets."""
+    return form_fields(SeriesBody, omit=("by", "levels", "counts"))
+
+
+def _open(service: SeriesService, access: Access, form: Form, admin: Principal) -> str:
+    values = read_fields(form, opening_fields())
+    if groups := _split(form.text("levels")):
+        values |= {"by": form.text("by"), "levels": groups}
+    if counts := _split(form.text("counts")):
+        values["counts"] = counts
+    body = validated(SeriesBody, values)
+    service.open(admin, access.dataset(admin, form.text("dataset")), body)
+    return f"{body.name} is open. Its whole budget is charged."
+
+
+def _add(service: SeriesService, access: Access, form: Form, admin: Principal) -> str:
+    body = validated(PeriodBody, read_fields(form, form_fields(PeriodBody)))
+    dataset = access.dataset(admin, form.text("dataset"))
+    service.add(admin, dataset, form.text("series"), body)
+    return f"{body.period} is being computed."
+
+
+def _close(service: SeriesService, access: Access, form: Form, admin: Principal) -> str:
+    name = form.text("series")
+    service.close(admin, access.dataset(admin, form.text("dataset")), name, form.text("reason"))
+    return f"{name} is closed."
+
+
+def _split(text: str) -> list[str]:
+    """Return what commas separate."""
+    return [one.strip() for one in text.split(",") if one.strip()]

@@ -1,0 +1,349 @@
+"""Series of periods on a real server: one charge, periods that follow it, crashes, old copies."""
+
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.live_server import Answer, Browser, Running, refused, registration, serving
+from tests.sample_bundles import some_profiles
+from tests.series_bundles import quarter
+from wattveil.bundle.keys import read_public_key
+from wattveil.bundle.series_verify import verify_chain
+from wattveil.cli import app
+from wattveil.errors import InvalidParameterError
+from wattveil.privacy.guarantee import Tier
+from wattveil.server.backup.restore_backup import AcceptedLoss, restore_backup
+from wattveil.server.backup.write_backup import write_backup
+from wattveil.server.http.problems import Code
+from wattveil.server.jobs import compute_child, worker
+from wattveil.server.ledger.amounts import Amounts
+from wattveil.server.ledger.ledger import Ledger
+from wattveil.server.ledger.ledger_audit import audit_folder, entries, replay
+
+SERIES: dict[str, Any] = {
+    "name": "quarters",
+    "epsilon": 2.0,
+    "delta": 1e-6,
+    "periods": 8,
+    "first": "2026-Q1",
+    "timezone": "Europe/London",
+    "by": "class",
+    "levels": ["home", "shop"],
+}
+WHERE = "/v1/admin/datasets/homes/series"
+CUSTOMERS = 60
+
+WORKER = """
+import json, os, shutil, signal, sys
+from wattveil.bundle.published_series import LoadSeries
+from wattveil.engines.series_folder import PendingPeriod
+from wattveil.server.jobs import compute_child
+
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+task = json.loads(sys.argv[1])
+if sys.argv[2] == "before the commit":
+    PendingPeriod.commit = die
+else:
+    shutil.copytree = die
+print(compute_child.run_task(task))
+"""
+
+
+class InProcess:
+    """Computes in this process, in place of a compute process."""
+
+    def run_task(self, task: dict[str, Any], **_: float) -> dict[str, Any]:
+        """Run a task."""
+        return compute_child.run_task(task)
+
+    def stop(self) -> None:
+        """Do nothing."""
+
+
+@pytest.fixture
+def computing_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute in this process, where the processes are no subject of the test."""
+    monkeypatch.setattr(worker, "ComputeProcess", InProcess)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a data folder with the profiles of four quarters."""
+    place = tmp_path / "data"
+    (place / "profiles").mkdir(parents=True)
+    for number in range(4):
+        quarter(number, customers=CUSTOMERS).write_parquet(
+            place / "profiles" / f"q{number + 1}.parquet"
+        )
+    some_profiles(CUSTOMERS).write_parquet(place / "profiles" / "homes.parquet")
+    return place
+
+
+@pytest.fixture
+def running(folder: Path) -> Iterator[Running]:
+    """Serve one data set with an open series, to one analyst."""
+    with serving(folder) as server:
+        furnish(server)
+        yield server
+
+
+def furnish(server: Running) -> None:
+    """Register a data set, admit an analyst, and open a series."""
+    body = registration("homes.parquet", products=["load"], customer_list_file=None)
+    made = server.send("POST", "/v1/admin/datasets", body)
+    assert made.status == 201, made.body
+    server.admit("ann", epsilon=3.0)
+    opened = server.send("POST", WHERE, SERIES)
+    assert opened.status == 201, opened.body
+
+
+def add(server: Running, number: int, *, of: str = "quarters") -> Answer:
+    """Add a quarter of 2026."""
+    body = {"period": f"2026-Q{number}", "file": f"q{number}.parquet"}
+    return server.send("POST", f"{WHERE}/{of}/periods", body)
+
+
+def added(server: Running, number: int) -> str:
+    """Add a quarter and wait for it; return its release."""
+    answer = add(server, number)
+    assert answer.status == 202, answer.body
+    assert server.finished(answer.json["release"])["state"] == "ok"
+    return str(answer.json["release"])
+
+
+def left(server: Running) -> Amounts:
+    """Return what the data set has left."""
+    whole, _ = server.state.ledger.accounts("homes", "ann", Tier.GLOBAL)
+    assert whole is not None
+    return whole.left
+
+
+def unpacked(server: Running, release: str, out: Path) -> Path:
+    """Download a bundle as an analyst."""
+    answer = server.send("GET", f"/v1/releases/{release}/bundle.zip", as_="ann")
+    assert answer.status == 200, answer.body
+    with zipfile.ZipFile(io.BytesIO(answer.body)) as archive:
+        archive.extractall(out)
+    return out
+
+
+def test_life_of_a_series(running: Running, folder: Path, tmp_path: Path) -> None:
+    """One charge for all periods; admitted analysts read each; the chain verifies to its end."""
+    before = left(running)
+    price = Amounts(*map(int, running.send("POST", WHERE, SERIES).json["price"].values()))
+    assert left(running) == before, "the same series again costs nothing"
+    other = running.send("POST", WHERE, {**SERIES, "periods": 9})
+    assert refused(other, Code.INVALID_REQUEST).json["errors"][0]["field"] == "name"
+    large = running.send("POST", WHERE, {**SERIES, "name": "more", "epsilon": 3.9})
+    assert refused(large, Code.BUDGET_REFUSED).json["account_scope"] == "dataset"
+    refused(running.send("POST", WHERE, SERIES, as_="ann"), Code.FORBIDDEN)
+    releases = [added(running, 1), added(running, 2)]
+    assert left(running) == before, "periods cost nothing further"
+    assert running.state.ledger.accounts("homes", "ann", Tier.GLOBAL)[0].spent == price  # type: ignore[union-attr]
+    early = refused(add(running, 1), Code.INVALID_REQUEST).json["errors"][0]
+    assert early["rule"] == "after 2026-Q2, the last one that was released"
+    (seen,) = running.send("GET", "/v1/datasets/homes/series", as_="ann").json["series"]
+    assert [(one["period"], one["state"]) for one in seen["periods"]] == [
+        ("2026-Q1", "ok"),
+        ("2026-Q2", "ok"),
+    ]
+    listed = running.send("GET", "/v1/releases", as_="ann").json["releases"]
+    assert {one["id"] for one in listed} == {*releases}
+    assert "q1.parquet" not in json.dumps(listed), "names of files are not public"
+    stranger = running.send("POST", "/v1/admin/principals", {"name": "eve"}).json
+    running.tokens["eve"] = stranger["token"]
+    refused(running.send("GET", f"/v1/releases/{releases[0]}", as_="eve"), Code.NOT_FOUND)
+    refused(running.send("GET", "/v1/datasets/homes/series", as_="eve"), Code.FORBIDDEN)
+    assert running.send("GET", "/v1/releases", as_="eve").json["releases"] == []
+
+    out = tmp_path / "periods"
+    bundles = [unpacked(running, one, out / one) for one in releases]
+    key = read_public_key(folder / "release.key.pub")
+    assert verify_chain(bundles, trusted=key).accepted
+    zipped = running.send("GET", f"/v1/releases/{releases[0]}/bundle.zip", as_="ann").body
+    verdict = running.send(
+        "POST", "/v1/verify", zipped, as_="ann", headers={"Content-Type": "application/zip"}
+    ).json
+    assert (verdict["accepted"], verdict["of_this_server"]) == (True, True)
+
+    ended = running.send("POST", f"{WHERE}/quarters/close", {"reason": "end of the test"})
+    assert ended.json["closed"] == "end of the test"
+    refused(add(running, 3), Code.INVALID_REQUEST)
+    statement = running.send("GET", "/v1/datasets/homes/series/quarters/closed.json", as_="ann")
+    (tmp_path / "closed.json").write_bytes(statement.body)
+    assert verify_chain(bundles, trusted=key, closing=tmp_path / "closed.json").accepted
+    assert not verify_chain(bundles[:1], trusted=key, closing=tmp_path / "closed.json").accepted
+    (home,) = (one for one in (folder / "series").iterdir() if one.is_dir())
+    assert not (home / "secrets").exists()
+    assert not (home / "series" / "private").exists()
+    assert all(finding.holds for finding in audit_folder(folder, None))
+
+
+@pytest.mark.usefixtures("computing_here")
+def test_pages_and_commands(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An owner opens, adds and closes by forms and from a terminal; an analyst reads."""
+    monkeypatch.setenv("WATTVEIL_TOKEN", running.tokens["owner"])
+    monkeypatch.setenv("WATTVEIL_URL", running.url)
+
+    def run(*arguments: str) -> tuple[int, str]:
+        told = CliRunner().invoke(app, ["admin", "series", *arguments])
+        return told.exit_code, " ".join(told.output.split())
+
+    named = ("--dataset", "homes", "--name", "typed")
+    choices = ("--epsilon", "0.5", "--delta", "1e-6", "--first", "2026-Q1")
+    zone = ("--timezone", "Europe/London")
+    code, told = run("open", *named, *choices, *zone, "--periods", "4")
+    assert (code, told) == (0, "typed is open: the budget of 4 periods is charged to homes.")
+    code, told = run("add", *named, "--period", "2026-Q1", "--file", "../q1.parquet")
+    assert (code, "the name of a file in the folder of profiles" in told) == (1, True)
+    code, told = run("add", *named, "--period", "2026-Q1", "--file", "q1.parquet", "--json")
+    assert code == 0, told
+    release = json.loads(told)["release"]
+    assert running.finished(release)["state"] == "ok"
+    owner, ann = Browser(running, "owner"), Browser(running, "ann")
+    page = ann.get("/series").body.decode()
+    assert f'<a href="/releases/{release}">' in page
+    assert "Open a series" not in page
+    shown = ann.get(f"/releases/{release}").body.decode()
+    assert "2026-Q1 of the series typed" in shown
+    assert "Load over time" in shown
+    about = {"dataset": "homes", "name": "drawn", "first": "2026-Q1", "timezone": "Europe/London"}
+    groups = {"by": "class", "levels": "home, shop", "counts": "car=yes"}
+    numbers = {"epsilon": "0.5", "delta": "1e-6", "periods": "4", "segments": "0"}
+    drawn = owner.post("/series/open", **about, **groups, **numbers)
+    assert (drawn.status, "drawn is open" in drawn.body.decode()) == (200, True)
+    own = {"dataset": "homes", "series": "drawn"}
+    begun = owner.post("/series/add", **own, period="2026-Q2", file="q2.parquet")
+    assert "2026-Q2 is being computed" in begun.body.decode()
+    late = owner.post("/series/add", **own, period="2027-Q4", file="q2.parquet")
+    assert (late.status, "a period of the series" in late.body.decode()) == (422, True)
+    code, told = run("list", "--dataset", "homes", "--json")
+    (series,) = (one for one in json.loads(told)["series"] if one["name"] == "drawn")
+    assert (series["request"]["levels"], series["request"]["by"]) == (["home", "shop"], "class")
+    assert running.finished(series["periods"][0]["release"])["state"] == "ok"
+    ended = owner.post("/series/close", **own, reason="over")
+    assert "drawn is closed" in ended.body.decode()
+    assert ann.get("/series/homes/drawn/closed.json").json["reason"] == "over"
+    assert ann.post("/series/close", **own, reason="x").status == Code.FORBIDDEN.status
+    assert run("close", *named, "--reason", "over") == (0, "typed is closed.")
+    code, told = run("list", "--dataset", "homes")
+    assert "typed, 4 periods, closed: over" in told
+
+
+@pytest.mark.parametrize("step", ["before the commit", "between state and bundle"])
+def test_a_killed_period_is_stored_once(folder: Path, step: str) -> None:
+    """After SIGKILL the next start finds what was committed, or draws what was not."""
+    with serving(folder) as server:
+        furnish(server)
+        first = added(server, 1)
+        task: dict[str, Any] = {}
+        computing = server.worker
+
+        def noted(charge: Any, draft: Path) -> dict[str, object]:  # noqa: ANN401 - any charge
+            task.update(prepared(charge, draft))
+            raise OSError  # nothing is computed: the period stays pending
+
+        prepared, computing._task = computing._task, noted
+        answer = add(server, 2)
+        while not task:
+            time.sleep(0.01)
+        release = answer.json["release"]
+    died = subprocess.run(
+        [sys.executable, "-c", WORKER, json.dumps(task), step],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ,
+    )
+    assert died.returncode == -signal.SIGKILL, (died.stdout, died.stderr)
+    home = Path(task["home"])
+    committed = [path.read_bytes() for path in home.glob("series/periods/002/manifest.json")]
+    pending = home / "series" / "private" / "pending"
+    assert bool(committed) == (step == "between state and bundle")
+    assert pending.exists() == (not committed)
+    with serving(folder, tokens=server.tokens) as later:
+        assert later.finished(release)["state"] == "ok"
+        sent = later.send("GET", f"/v1/releases/{release}/manifest", as_="ann").body
+        if committed:
+            assert [sent] == committed, "what was committed is not drawn again"
+        out = folder.parent
+        bundles = [unpacked(later, one, out / one) for one in (first, release)]
+        assert verify_chain(bundles).accepted
+        added(later, 3)
+    assert all(finding.holds for finding in audit_folder(folder, None))
+
+
+@pytest.mark.usefixtures("computing_here")
+def test_an_older_state_is_refused(running: Running, folder: Path) -> None:
+    """A state from before a stored period is not used; the newest one is accepted again."""
+    added(running, 1)
+    (home,) = (one for one in (folder / "series").iterdir() if one.is_dir())
+    old, new = folder.parent / "old", folder.parent / "new"
+    shutil.copytree(home, old)
+    added(running, 2)
+    home.rename(new)
+    for copy in (old, None):  # an older one, and none
+        if copy is not None:
+            shutil.copytree(copy, home)
+        failed = add(running, 3).json["release"]
+        assert running.finished(failed)["state"] == "failed"
+        refused(running.send("GET", f"/v1/releases/{failed}/manifest"), Code.FAILED)
+        shutil.rmtree(home, ignore_errors=True)
+    new.rename(home)
+    added(running, 3)
+
+
+@pytest.mark.usefixtures("computing_here")
+def test_backup_and_restore(folder: Path, tmp_path: Path) -> None:
+    """A restored series continues if nothing was lost; otherwise it can only be closed."""
+    with serving(folder) as server:
+        furnish(server)
+        added(server, 1)
+        write_backup(folder, None, tmp_path / "backup")
+    whole, lossy = tmp_path / "whole", tmp_path / "lossy"
+    restore_backup(tmp_path / "backup", whole, None, mark=folder / "ledger.heads")
+    loss = AcceptedLoss(by="owner", reason="the disk was lost")
+    restore_backup(tmp_path / "backup", lossy, None, loss=loss)
+    for place in (whole, lossy):
+        shutil.copytree(folder / "profiles", place / "profiles", dirs_exist_ok=True)
+    with Ledger.open(whole) as ledger:
+        task = ledger.begin_period(
+            "homes", "quarters", "2026-Q2", file="q2.parquet", recluster=False, by="owner"
+        )
+    with serving(whole) as later:
+        while (stored := later.state.ledger.release_of(task)) is None:
+            time.sleep(0.05)
+        assert stored.state == "ok"
+    with Ledger.open(lossy) as ledger:
+        with pytest.raises(InvalidParameterError, match="lost entries of the ledger"):
+            ledger.begin_period(
+                "homes", "quarters", "2026-Q2", file="q2.parquet", recluster=False, by="owner"
+            )
+        ledger.end_series("homes", "quarters", reason="lost", by="owner")
+    assert all(finding.holds for finding in audit_folder(lossy, None))
+
+
+@pytest.mark.usefixtures("computing_here")
+def test_the_audit_finds_a_period_that_was_not_charged(running: Running) -> None:
+    """Without the entry that charged the series, each of its periods is found."""
+    added(running, 1)
+    with running.state.ledger.reading() as connection:
+        rows = list(entries(connection))
+    assert replay(rows).uncharged == []
+    kinds = [row[3] for row in rows]
+    without = [row for row, kind in zip(rows, kinds, strict=True) if kind != "series"]
+    assert replay(without).uncharged == [f"journal 1, entry {kinds.index('period') + 1}"]
