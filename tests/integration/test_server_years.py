@@ -38,7 +38,7 @@ def test_a_server_releases_years_of_profiles_that_keep_days(tmp_path: Path) -> N
         bare = registration(put_profiles(tmp_path, "bare.parquet"), "bare", products=offered)
         refused = server.send("POST", "/v1/admin/datasets", bare)
         assert refused.status == Code.INVALID_REQUEST.status, refused.body
-        assert "keep every day" in refused.body.decode()
+        assert "every day kept" in refused.body.decode()
         file = put_profiles(tmp_path, profiles=kept)
         made = server.send("POST", "/v1/admin/datasets", registration(file, products=offered))
         assert made.status == 201, made.body

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from wattveil.release.instance import LeaveOneOutKMeans
     from wattveil.release.kmeans import PrivateKMeans
 
-DAYS_NEEDED = "profiles that keep every day: wattveil profiles --first-day 2025-01-01 --days 365"
+DAYS_NEEDED = "every day kept beside the average (wattveil profiles --first-day --days)"
 CLIPPED = "means that noise carried beyond the public bound on customers are clipped to it"
 
 
@@ -225,7 +225,7 @@ class Work:
     def days_kw(self) -> Rows[Floats]:
         """The customers' load in every slot of consecutive days."""
         if self._profiles.days_kw is None:
-            raise InvalidParameterError("profiles", DAYS_NEEDED, "none")
+            raise InvalidParameterError("profiles", f"made with {DAYS_NEEDED}", "others")
         return load_rows(self._profiles.days_kw)
 
     @property

@@ -213,7 +213,7 @@ def year_calendar(choice: Choice) -> YearCalendar:
     """Return the public calendar of the days of the profiles; every part must occur."""
     grid, options = choice.grid, choice.request.options["years"]
     if grid.first_day is None:
-        raise InvalidParameterError("profiles", DAYS_NEEDED, "none")
+        raise InvalidParameterError("profiles", f"made with {DAYS_NEEDED}", "others")
     calendar = YearCalendar(
         first_day=grid.first_day, n_days=grid.n_days, n_slots=grid.slots, split=options.split
     )

@@ -170,11 +170,11 @@ def test_the_model_of_other_days_is_found(bundle: Path, tmp_path: Path) -> None:
 def test_profiles_without_days_are_refused_before_anything_is_spent(profiles: Profiles) -> None:
     """By the plan, and by a release whose split was made before: nothing is queried."""
     plain = replace(profiles, grid=GRID.without_days, days_kw=None)
-    with pytest.raises(InvalidParameterError, match="keep every day"):
+    with pytest.raises(InvalidParameterError, match="every day kept"):
         plan_release(REQUEST, plain.grid)
     plan = granted_plan(REQUEST, split_budget(REQUEST))
     started: list[str] = []
-    with pytest.raises(InvalidParameterError, match="keep every day"):
+    with pytest.raises(InvalidParameterError, match="every day kept"):
         release_products(plain, plan, started=started.append)
     assert not started
 
