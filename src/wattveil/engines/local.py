@@ -234,6 +234,7 @@ class DistributedProfiles(ABC):
     timezone: str
     attributes: Mapping[str, Rows[Texts]]
     rules: Mapping[str, object] = field(default_factory=dict)
+    days_kw: Rows[Floats] | None = None
 
     def __repr__(self) -> str:
         """Return the public facts only."""

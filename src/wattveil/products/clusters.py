@@ -357,9 +357,11 @@ def plan_kmeans(
     )
 
 
-def simulation_of(estimator: _Estimator, n_customers: int) -> tuple[_Estimator, int]:
+def simulation_of(
+    estimator: _Estimator, n_customers: int, *, most: int = _SIMULATED
+) -> tuple[_Estimator, int]:
     """Return the estimator for fewer customers with less noise, and their number."""
-    n_simulated = min(n_customers, _SIMULATED)
+    n_simulated = min(n_customers, most)
     mu = _signal(estimator)
     s = min(mu * n_customers / n_simulated, max(_STRONGEST, mu))
     simulation: _Estimator = clone(estimator).set_params(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from wattveil.declaration import one_model, takes_fields
 from wattveil.errors import InvalidFileError
+from wattveil.profiles.hours import hours_from_readings
 from wattveil.profiles.profiles import (
     NO_USABLE_READING,
     ProfileAccount,
@@ -209,8 +210,27 @@ def build_profiles(
         estimated_share=averages.estimated_share[kept] if flagged else None,
         rules=rules.to_json(totals.report),
         account=account.to_json(),
+        days_kw=_kept_days(readings, rules, names),
     )
     return ProfileBuild(profiles, account, averages, kept)
+
+
+def _kept_days(
+    readings: Readings, rules: ProfileRules, names: tuple[str, ...]
+) -> NDArray[np.float64] | None:
+    """Return every slot of the days that the grid keeps, of these customers; None without days."""
+    grid = rules.grid
+    if grid.first_day is None:
+        return None
+    hours = hours_from_readings(
+        readings,
+        first_day=grid.first_day,
+        n_days=grid.n_days,
+        minutes=grid.minutes,
+        timezone=rules.zone,
+    )
+    row_of = {name: row for row, name in enumerate(hours.customer_ids)}
+    return hours.load_kw[[row_of[name] for name in names]]
 
 
 def _choose(
