@@ -219,7 +219,7 @@ def cumulative_finding(manifest: dict[str, Any], own: Composition) -> Finding:
     """
     stated = manifest["cumulative"]
     if isinstance(stated, str):
-        return Finding("the sum with other releases", stated == ALONE, "none is stated")
+        return Finding("the sum with other releases", stated == ALONE, "not stated: add the release to your list")
     return gathered(
         "the sum with other releases",
         _cumulative_problems(stated, manifest["request"], own),
