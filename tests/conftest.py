@@ -76,8 +76,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if folder in _MARKED_FOLDERS:
             item.add_marker(folder)
         is_further = first[_without_case(item)] is not item
-        is_slow = item.get_closest_marker("slow") is not None and not _covers_the_kernel(item.path)
-        if folder in _UNTRACED_FOLDERS or is_further or is_slow:
+        is_left_out = is_further or item.get_closest_marker("slow") is not None
+        if folder in _UNTRACED_FOLDERS or (is_left_out and not _covers_the_kernel(item.path)):
             item.add_marker("no_cover")
     on_spark = {item for item in items if "spark" in getattr(item, "fixturenames", ())}
     items.sort(key=lambda item: _rank(item, is_on_spark=item in on_spark))
