@@ -116,7 +116,6 @@ class Worker:
         while (charge := self._waiting.get()) is not None and not self._stopping.is_set():
             try:
                 if self._ledger.release_of(charge) is None:
-                    self._ledger.confirm(charge)
                     finish(self._ledger, self._bundles, charge, partial(self._compute, process))
             except _Stopped:
                 return
