@@ -330,7 +330,13 @@ _KNOWN = CHARGED.add_columns(entry.c.request_key, entry.c.request_sha256).where(
     entry.c.request_key.in_(bindparam("keys", expanding=True)),
 )
 _FORGET = delete(refusal).where(
-    refusal.c.id <= select(func.max(refusal.c.id)).scalar_subquery() - bindparam("kept")
+    refusal.c.id.in_(
+        select(refusal.c.id)
+        .where(refusal.c.id <= select(func.max(refusal.c.id)).scalar_subquery() - bindparam("kept"))
+        # Rows that another process is removing stay: whoever waited for them while it holds a
+        # journal could deadlock with a process that waits for that journal.
+        .with_for_update(skip_locked=True)
+    )
 )
 _PRIOR = (
     select(
