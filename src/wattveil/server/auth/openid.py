@@ -120,6 +120,7 @@ class OpenIdProvider:
             subject=str(claims["sub"]),
             name=str(claims.get("preferred_username", "")),
             role=role,
+            issued_at=int(claims["iat"]),  # each token has one, not in the future: `IDToken`
         )
 
     def _claims(

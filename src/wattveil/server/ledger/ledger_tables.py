@@ -183,6 +183,8 @@ identity = Table(
     Column("issuer", Text, nullable=False),
     Column("subject", Text, nullable=False),
     Column("principal_id", Integer, ForeignKey("principal.id"), nullable=False),
+    # Time of issue of the newest token, in seconds of Unix time: older ones change no role.
+    Column("issued_at", BigInteger),
     UniqueConstraint("issuer", "subject"),
 )
 
