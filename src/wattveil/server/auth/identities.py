@@ -73,7 +73,7 @@ def session_token(ledger: Ledger, signed_in: Principal) -> Principal:
     return Principal(signed_in.name, signed_in.kind, ledger.write(write), until)
 
 
-def _is_news(row: Row[Any, Any, Any], person: Identity) -> bool:
+def _is_news(row: Row[Any, Any, Any, Any, Any], person: Identity) -> bool:
     """Whether a token is the newest of its person, or as new and states a lower role.
 
     Times of issue are in whole seconds: of two tokens with the same one, the lower role counts.
@@ -128,7 +128,7 @@ def _free_name(connection: Connection, person: Identity) -> str:
 
 def _find(
     connection: Connection, person: Identity, *, is_locked: bool = False
-) -> Row[Any, Any, Any] | None:
+) -> Row[Any, Any, Any, Any, Any] | None:
     """Return principal and newest token of a person; locked, no other process changes them."""
     found = (
         select(
