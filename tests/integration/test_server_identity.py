@@ -262,6 +262,16 @@ def test_the_api_accepts_jwts_of_its_audience(server: Running, provider: Provide
     assert server.send("GET", "/v1/me").json["name"] == "owner"
 
 
+def test_a_jwt_begins_no_session(server: Running, provider: Provider) -> None:
+    """A session of 8 hours would outlive it: the form takes tokens of the server only."""
+    text = api_token(provider, "sub-1")
+    for token, status in ((text, 401), (server.tokens["owner"], 303)):
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        body = urlencode({"token": token}).encode()
+        assert server.send("POST", "/sign-in", body, as_=None, headers=form).status == status
+    assert bearer(server, text).status == 200
+
+
 def test_forged_jwts_are_refused(server: Running, provider: Provider) -> None:
     """Another key, another issuer, no signature, the public key as a secret, expired, changed."""
     good = api_token(provider, "sub-2")
