@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, exists, func, insert, or_, select, tuple_
+from sqlalchemy import Connection, and_, bindparam, func, insert, or_, select, tuple_, union
 
 from wattveil.server.ledger.accounts import CHARGED, Charge, ReleaseState, charge_of
 from wattveil.server.ledger.administration import principal_id
@@ -70,20 +70,32 @@ def requests_about(connection: Connection, name: str) -> list[dict[str, Any]]:
 def visible_releases(
     connection: Connection, name: str, *, limit: int, before: OrderedRelease | None = None
 ) -> list[OrderedRelease]:
-    """Return the latest releases of a principal and those shared with it, older than ``before``."""
+    """Return the latest releases of a principal and those shared with it, older than ``before``.
+
+    What others have ordered is not read: the latest of its own come from an index in their order,
+    those shared with it from the shares.
+    """
     reader = select(principal.c.id).where(principal.c.name == name).scalar_subquery()
-    shared = exists().where(
-        share.c.journal_id == entry.c.journal_id,
-        share.c.seq == entry.c.seq,
+    order = (entry.c.at, entry.c.journal_id, entry.c.seq)
+    charges = select(*order).where(entry.c.kind == EntryKind.CHARGE.value)
+    if before is not None:
+        last = tuple_(before.at, before.charge.journal_id, before.charge.seq)
+        charges = charges.where(tuple_(*order) < last)
+    charges = charges.order_by(*(column.desc() for column in order)).limit(limit)
+    own = charges.where(entry.c.principal_id == reader)
+    shared = charges.distinct().where(
+        *(share.c[name] == entry.c[name] for name in ("journal_id", "seq")),
         or_(share.c.principal_id.is_(None), share.c.principal_id == reader),
     )
-    mine = _ORDERED.where(or_(entry.c.principal_id == reader, shared))
-    order = tuple(entry.c[name] for name in ("at", "journal_id", "seq"))
-    if before is not None:
-        mine = mine.where(
-            tuple_(*order) < tuple_(before.at, before.charge.journal_id, before.charge.seq)
+    found = union(select(own.subquery()), select(shared.subquery())).subquery()
+    latest = (
+        _ORDERED.join(
+            found,
+            and_(found.c.journal_id == entry.c.journal_id, found.c.seq == entry.c.seq),
         )
-    latest = mine.order_by(*(column.desc() for column in order)).limit(limit)
+        .order_by(*(column.desc() for column in order))
+        .limit(limit)
+    )
     return [_ordered_of(row) for row in connection.execute(latest)]
 
 

@@ -154,8 +154,9 @@ def charge_all(
             outcomes.append(made)
             continue
         entries.append(made)
-        if order.plan is not None and made["source_seq"] is None:
-            plans.append({"journal_id": journal_id, "seq": made["seq"], "content": order.plan})
+        if made["source_seq"] is None:
+            plan = {"journal_id": journal_id, "seq": made["seq"], "content": order.plan or "null"}
+            plans.append(plan)
         charge = _charge_of_order(ids, order, seq=made["seq"], source_seq=made["source_seq"])
         state.keys[ids.principal_id, order.key] = (order.request_sha256, charge)
         outcomes.append(charge)

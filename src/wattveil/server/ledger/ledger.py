@@ -360,7 +360,11 @@ class Ledger(AbstractContextManager["Ledger"]):
         try:
             with self.engine.connect() as connection:
                 yield connection
-        except (DBAPIError, PoolTimeoutError) as error:
+        except (
+            PoolTimeoutError
+        ) as error:  # requests are many; the database may respond all the same
+            raise LedgerUnavailableError(cause_of(error)) from None
+        except DBAPIError as error:
             if time.monotonic() - started > _HUNG_SECONDS:  # others need not wait for it as well
                 self._hung_until = time.monotonic() + _HUNG_SECONDS
             raise LedgerUnavailableError(cause_of(error)) from None
