@@ -211,6 +211,13 @@ def check_fields(manifest: object) -> list[str]:
     return _problems(manifest, manifest_schema(), rules=("required", "type", "oneOf"))
 
 
+def check_names(manifest: object) -> list[str]:
+    """Return which fields of a manifest are missing or unknown: signs of another version."""
+    return _problems(
+        manifest, manifest_schema(), rules=("required", "additionalProperties", "oneOf")
+    )
+
+
 def _problems(record: object, schema: dict[str, Any], rules: Sequence[str] = ()) -> list[str]:
     """Return where a record breaks a schema, or some of its rules, by keyword of JSON Schema."""
     validator = jsonschema.Draft202012Validator(schema)

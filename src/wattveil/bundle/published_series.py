@@ -309,7 +309,7 @@ class LoadSeries:
         """Return load, numbers of customers and trends over the released periods."""
         released = read_chain(self.bundles)[1]
         if released is None:
-            raise InvalidParameterError("series", "with at least one released period", "none")
+            raise InvalidParameterError("series", "one with at least one released period", "none")
         return SeriesResult(request=self.request, released=released)
 
     def erase(self, customer_ids: Iterable[str]) -> None:

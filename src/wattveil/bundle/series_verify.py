@@ -40,9 +40,10 @@ from wattveil.privacy.guarantee import Budget
 from wattveil.privacy.mechanisms.contributions import STEP, UNIT
 from wattveil.privacy.mechanisms.gaussian import MIN_SCALE
 from wattveil.privacy.mechanisms.period_sums import MECHANISM
-from wattveil.products.findings import Absent, Finding, gathered
+from wattveil.products.findings import Finding, NotRun, gathered
 from wattveil.release.load_series import LENGTHS, LOAD, MEMBERS, SeriesDesign
 from wattveil.release.segment_series import found_in
+from wattveil.web.formatting import format_count
 
 CLOSED = "closed.json"
 """Closing statement, beside the folder of periods."""
@@ -63,6 +64,11 @@ _OTHER_TEXTS = "Texts and report of some periods: another version of the softwar
 _UNSIGNED = "Who published it: there is no signature."
 _WHOSE = "Whose key signed it: compare its fingerprint with that of the publisher (--key)."
 _CLOSING = "closing statement"
+_OPEN = NotRun(
+    _CLOSING,
+    "there is none",
+    f"Nothing is wrong while the series continues; its publisher adds {CLOSED} when it ends.",
+)
 _MECHANISMS = {MECHANISM, "gaussian_histogram", "gaussian_cell_sums"}
 
 
@@ -88,7 +94,7 @@ def verify_chain(
         found,
         trusted,
         more=() if is_closed else (_TRUNCATED,),
-        absent=() if is_closed else (Absent(_CLOSING, "no closing statement"),),
+        not_run=() if is_closed else (_OPEN,),
     )
 
 
@@ -134,7 +140,7 @@ def _report(
     trusted: Ed25519PublicKey | None,
     *,
     more: tuple[str, ...],
-    absent: tuple[Absent, ...] = (),
+    not_run: tuple[NotRun, ...] = (),
 ) -> VerificationReport:
     """Return the outcome, with what a reader of these bundles must take on trust."""
     known = [*NOT_PROVED, *more]
@@ -149,7 +155,7 @@ def _report(
         elif trusted is None:
             known.append(_WHOSE)
     return VerificationReport(
-        findings=tuple(findings), not_proved=tuple(known), absent=tuple(absent)
+        findings=tuple(findings), not_proved=tuple(known), not_run=tuple(not_run)
     )
 
 
@@ -173,7 +179,7 @@ def _period_findings(
 ) -> Iterator[Finding]:
     request = SeriesRequest.parse(manifest["request"])
     design, label = request.design, manifest["label"]
-    wrong, seen = changed_files(bundle, manifest), f"{len(manifest['payload'])} files"
+    wrong, seen = changed_files(bundle, manifest), format_count(len(manifest["payload"]), "file")
     yield gathered(f"{label}: files are those that were published", wrong, seen)
     yield gathered(f"{label}: no other file is listed", listed_problems(manifest), "none")
     if not wrong:
@@ -335,7 +341,9 @@ def _chain_findings(bundles: Sequence[Path]) -> Iterator[Finding]:
     problems += [
         f"{one['label']} has another signer" for one in manifests if not _agree(one, first)
     ]
-    yield gathered("each period names the one before it", problems, f"{len(labels)} periods")
+    yield gathered(
+        "each period names the one before it", problems, format_count(len(labels), "period")
+    )
     spent = sum(spend.rho_units for spend in released.spends)
     due = released.design.accrued_units(released.released[-1], found_in(released.segments))
     yield Finding("charges of all periods", holds=spent == due, seen=f"{spent} units of rho")

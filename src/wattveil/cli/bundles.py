@@ -23,6 +23,7 @@ from wattveil.bundle.verify.verify_bundle import VerificationReport, verify_bund
 from wattveil.cli.option_groups import EXECUTION, EngineName, Master, chosen_engine
 from wattveil.errors import InvalidParameterError
 from wattveil.terminal import plain, refusals, working
+from wattveil.web.formatting import format_count
 
 EPILOGS = {
     "verify": "Example: wattveil verify bundle --key utility.key.pub",
@@ -64,20 +65,20 @@ def show_report(console: Console, report: VerificationReport) -> None:
     for finding in report.findings:
         mark = "[green]passed[/]" if finding.holds else "[red]FAILED[/]"
         table.add_row(mark, plain(finding.check), plain(finding.seen))
-    for absent in report.absent:
-        table.add_row("[yellow]absent[/]", plain(absent.check), plain(absent.seen))
+    for one in report.not_run:
+        table.add_row("not run", plain(one.check), plain(one.reason))
     console.print(table)
     console.print("[bold]Not proved, to be taken on trust:[/]")
     for line in report.not_proved:
         console.print(f"  · {plain(line)}", highlight=False)
     broken = sum(not finding.holds for finding in report.findings)
     if broken:
-        console.print(f"[red]{broken} of {len(report.findings)} checks failed.[/]")
+        console.print(f"[red]{broken} of {format_count(len(report.findings), 'check')} failed.[/]")
     else:
         console.print(f"[green]All {len(report.findings)} checks passed.[/]")
-    if report.absent:
-        names = ", ".join(absent.check for absent in report.absent)
-        console.print(f"[yellow]Absent, and not counted: {plain(names)}.[/]")
+    for one in report.not_run:
+        text = f"Not run: {one.check}, because {one.reason}. {one.remedy}"
+        console.print(plain(text), highlight=False)
     for warning in report.warnings:
         console.print(f"[yellow]warning[/] {plain(warning)}", highlight=False)
 
@@ -159,7 +160,7 @@ def synthesize(
     if as_json:
         typer.echo(json.dumps({"out": out, "customers": customers, "seed": seed}, indent=2))
     else:
-        console.print(f"{customers:,} synthetic customers in {plain(out)}.")
+        console.print(f"{format_count(customers, 'synthetic customer')} in {plain(out)}.")
 
 
 def export(

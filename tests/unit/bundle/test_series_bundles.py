@@ -419,13 +419,13 @@ def test_closing_statements_name_the_last_period(made: LoadSeries, tmp_path: Pat
     """A chain that is cut, or a statement of another, is rejected; without one it is said."""
     series = closed_copy(made, tmp_path)
     report = series.verify()
-    assert [one.check for one in report.absent] == ["closing statement"]
+    assert [one.check for one in report.not_run] == ["closing statement"]
     assert any("no closing statement" in text for text in report.not_proved)
     found = series.close("the end")
     assert found == ((), ())
     report = series.verify()
     assert report.accepted
-    assert not report.absent
+    assert not report.not_run
     path = series.folder / CLOSED
     statement = json.loads(path.read_text())
     assert statement["periods"] == 2

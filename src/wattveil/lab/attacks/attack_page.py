@@ -27,6 +27,7 @@ from wattveil.web.charts import (
 from wattveil.web.formatting import format_interval, format_number, format_share_interval
 from wattveil.web.pages import PageTable, write_internal_page
 
+_TIME_LABELS = 8  # of the hours of a day; all of them would overlap on a telephone
 _MAX_EXPONENT = 700.0  # above, e to its power is no float
 COPY_ROWS: Mapping[str, str] = {
     "values equal to a real reading": "copied",
@@ -88,8 +89,10 @@ def write_filter_page(found: FilterAttack, grid: TimeGrid, path: Path) -> None:
             Line("exact", times, found.exact_kw, BLUE, "dash"),
         ]
         before, after = map(format_number, (each.noise_kw, each.left_kw))
-        title = f"{colour.capitalize()} noise: {before} kW, {after} kW after"
-        figures.append(panel(title, line_figure(lines), "", "kW"))
+        title = f"{colour.capitalize()} noise: {before} kW, {after} kW after filtering"
+        figure = line_figure(lines)
+        figure.update_xaxes(nticks=_TIME_LABELS)
+        figures.append(panel(title, figure, "", "kW"))
     title = "A filter against white and coloured noise of equal guarantee"
     write_internal_page(path, "filter", title=title, facts=facts, figures=figures)
 
@@ -201,6 +204,7 @@ def _solar_figure(found: SolarAttack, grid: TimeGrid, *, protected: bool) -> Rep
         figure.add_scatter(x=times, y=curve, name=name, line=line, mode="lines")
     reach = 1.1 * float(np.abs(found.protected_kw if protected else found.home_kw).max())
     figure.update_yaxes(range=[-reach, reach])
+    figure.update_xaxes(nticks=_TIME_LABELS)
     title = "The home, and guesses from released averages"
     if not protected:
         title = "The home, and the guess from unprotected averages, which are never released"

@@ -167,7 +167,9 @@ class YearModel(ChartedResult):
         names = {field.name for field in fields(cls)}
         if set(found) != names:
             odd = sorted(names.symmetric_difference(found))
-            raise InvalidParameterError("model", f"with the fields {sorted(names)}", odd)
+            raise InvalidParameterError(
+                "model", f"an object with the fields {', '.join(sorted(names))}", odd
+            )
         calendar = YearCalendar(
             first_day=dt.date.fromisoformat(found["calendar"]["first_day"]),
             n_days=found["calendar"]["n_days"],
