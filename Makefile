@@ -25,6 +25,8 @@ demo: $(VENV)/.runtime ## Release statistics of simulated customers with differe
 SKIPS ?= --strict-skips
 # Three processes on two cores: tests that wait for a server, a database or Spark leave a core free.
 PYTEST := $(BIN)/pytest -n 3 --dist worksteal
+# Threads of linear algebra in each of these processes, and in those that tests start, would only wait for each other.
+test test-fast soak: export OMP_NUM_THREADS := 1
 
 test: $(VENV)/.browser $(VENV)/.java $(VENV)/.postgres check $(VENV)/.machine-code ## Check, run every test, enforce coverage
 	@echo "==> pytest (three processes, random order)"

@@ -31,9 +31,8 @@ _SOAK = 10
 _LONG_FIRST = ("docs", "integration", "browser", "statistical", "property", "unit")
 _MARKED_FOLDERS = ("browser", "statistical")
 _UNTRACED_FOLDERS = ("browser", "docs", "property", "statistical")
-_OF_THE_KERNEL = tuple(
-    ("unit", name) for name in ("privacy", "release", "bundle", "test_results.py")
-)
+_FIRST_CASES = pytest.StashKey[dict[str, pytest.Item]]()
+_OF_THE_KERNEL = (("unit", "privacy"), ("unit", "release"), ("unit", "test_results.py"))
 
 
 settings.register_profile("wattveil", deadline=None)  # an example may be slow on a busy machine
@@ -49,6 +48,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Remember the first case of each test, before the order is random."""
+    item.config.stash.setdefault(_FIRST_CASES, {}).setdefault(_without_case(item), item)
+
+
 @pytest.hookimpl(trylast=True)  # after the random order
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark each test of a marked folder, so that `-m "not statistical"` needs no decorator.
@@ -61,16 +65,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     comparisons of utility or of readings whose parts other tests cover.
 
     Thousands of runs of the same lines need not be traced: every line is covered by other tests.
-    Tracing them takes half as long again, or as long again, as running them.
+    Tracing them takes half as long again, or as long again, as running them. Outside of the tests
+    of the kernel, the first case of a test is traced, and neither further cases nor slow tests are.
 
     `make soak` draws ten times the examples of each property.
     """
+    first = config.stash.get(_FIRST_CASES, {})
     for item in items:
         folder = item.path.relative_to(_TESTS).parts[0]
         if folder in _MARKED_FOLDERS:
             item.add_marker(folder)
-        is_slow = item.get_closest_marker("slow") is not None
-        if folder in _UNTRACED_FOLDERS or (is_slow and not _covers_the_kernel(item.path)):
+        is_further = first[_without_case(item)] is not item
+        is_left_out = is_further or item.get_closest_marker("slow") is not None
+        if folder in _UNTRACED_FOLDERS or (is_left_out and not _covers_the_kernel(item.path)):
             item.add_marker("no_cover")
     on_spark = {item for item in items if "spark" in getattr(item, "fixturenames", ())}
     items.sort(key=lambda item: _rank(item, is_on_spark=item in on_spark))
@@ -83,6 +90,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _draw_examples(items, lambda usual: min(usual, _FEW))
     config.hook.pytest_deselected(items=[*left_out])
     items[:] = [item for item in items if item not in left_out]
+
+
+def _without_case(item: pytest.Item) -> str:
+    """Return what all cases of a test share."""
+    return item.nodeid.partition("[")[0]
 
 
 def _covers_the_kernel(path: Path) -> bool:

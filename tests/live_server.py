@@ -172,7 +172,9 @@ def registration(file: str, name: str = "homes", **choices: object) -> dict[str,
         "file": file,
         "clip_kw": 5.0,
         "groups": {"class": list(LEVELS)},
-        "products": [product.name for product in products_of(Tier.GLOBAL)],
+        "products": [
+            product.name for product in products_of(Tier.GLOBAL) if not product.needs_days
+        ],
         "customer_list_file": "customers.txt",
         "customers": 300,
         "allowance": {"epsilon": 4.0, "delta": 1e-6, "label_epsilon": 1.0},

@@ -17,11 +17,12 @@ from wattveil.bundle.produce import release_bundle
 from wattveil.bundle.verify.verify_bundle import verify_bundle
 from wattveil.numerics.kmeans import kmeans_tuning
 from wattveil.numerics.kmeans.kmeans_tuning import Tuning, choose_tuning
-from wattveil.products import clusters, synthesis
+from wattveil.products import clusters, synthesis, years
 from wattveil.products.clusters import KMeansPlan
 from wattveil.products.registry import default_weights, products_of
 from wattveil.products.request import ReleaseRequest
 from wattveil.products.synthesis import SyntheticPlan
+from wattveil.products.years import YearPlan
 from wattveil.profiles import TimeGrid
 from wattveil.simulate import simulate_load_kw
 
@@ -73,6 +74,13 @@ def walk_few_steps(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(kmeans_tuning, "choose_tuning", fewest)
 
 
+def simulate_plans_once(patch: pytest.MonkeyPatch) -> None:
+    """Let a plan simulate one release of each kind: what it computes is tested with all of them."""
+    for product in (clusters, synthesis):
+        patch.setattr(product, "_POPULATIONS", 1)
+        patch.setattr(product, "_RUNS", 1)
+
+
 @contextmanager
 def without_plan_simulation() -> Iterator[None]:
     """Replace the simulations of plans, which take seconds and have tests of their own."""
@@ -91,6 +99,8 @@ def without_plan_simulation() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clusters, "plan_kmeans", lambda *_, **__: quick)
         patch.setattr(synthesis, "plan_synthesizer", lambda *_, **__: like)
+        year = YearPlan(peak_error=0.1, energy_error=0.05)
+        patch.setattr(years, "plan_years", lambda *_, **__: year)
         yield
 
 

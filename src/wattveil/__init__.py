@@ -12,6 +12,8 @@ A name is loaded when it is first asked for, so that nobody waits for what is no
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from wattveil.lazy_names import lazy_names as _lazy_names
+
 if TYPE_CHECKING:
     from wattveil.bundle.published_series import LoadSeries
     from wattveil.bundle.release_tables import Bundle, read_bundle
@@ -90,19 +92,12 @@ _MODULES = {
 }
 
 if not TYPE_CHECKING:  # a type checker knows the names above, and would believe in any other
+    _of_release = {module for module in _MODULES.values() if module.startswith("release.")}
+    _load = _lazy_names(__name__, _MODULES, of_release=_of_release)
 
     def __getattr__(name: str) -> object:
-        """Load a public name (PEP 562); it then stays in the namespace."""
-        if name in _SUBMODULES:
-            return import_module(f"{__name__}.{name}")
-        if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        if _MODULES[name].startswith("release."):
-            from wattveil.errors import require_release_extra  # noqa: PLC0415 - no public name
-
-            require_release_extra(f"wattveil.{name}")
-        globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-        return globals()[name]
+        """Load a public name; it then stays in the namespace."""
+        return import_module(f"{__name__}.{name}") if name in _SUBMODULES else _load(name)
 
 
 def __dir__() -> list[str]:

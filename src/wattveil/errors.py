@@ -207,7 +207,7 @@ class MissingExtraError(WattveilError, ImportError):
 
 def require_release_extra(feature: str) -> None:
     """Raise if the packages that a release needs are not installed; `verify` needs none of them."""
-    if find_spec("numba") is None or find_spec("opendp") is None:
+    if any(find_spec(name) is None for name in ("duckdb", "numba", "opendp", "sklearn")):
         raise MissingExtraError(feature, "release")
 
 

@@ -7,7 +7,7 @@ take too long: they are listed here, each with its reason. Any other language is
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,9 +29,7 @@ from tests.doc_pages import (
 from tests.live_server import furnish, serving
 from tests.page_shell import Shell, missing_on_this_machine, read_install
 from tests.postgres import postgres_server, require_postgres
-from tests.sample_bundles import walk_few_steps
-from wattveil.products import clusters, synthesis
-from wattveil.release.kmeans import PrivateKMeans
+from tests.sample_bundles import simulate_plans_once, walk_few_steps
 
 LANGUAGES = {"python", "console", "sh", "text", "json", "yaml", "sql", "csv", "bibtex", "ini"}
 NOT_RUN = {
@@ -50,25 +48,6 @@ _OFFERED = "https://data.town.example"
 """Address of the server in the analyst's pages."""
 
 
-def asked_once(simulate: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a simulation that remembers its answers; estimators are equal by their parameters."""
-    known: dict[str, Any] = {}
-
-    def answer(estimator: PrivateKMeans, **public: object) -> Any:  # noqa: ANN401 - as simulated
-        question = f"{estimator.get_params()} {public}"
-        if question not in known:
-            known[question] = simulate(estimator, **public)
-        return known[question]
-
-    return answer
-
-
-_SIMULATIONS = {
-    (clusters, "plan_kmeans"): asked_once(clusters.plan_kmeans),
-    (synthesis, "plan_synthesizer"): asked_once(synthesis.plan_synthesizer),
-}
-"""They take seconds, see public numbers alone, and are the same for the same question."""
-
 CODED = [page for page in PAGES if blocks(page.read_text())]
 
 
@@ -85,8 +64,7 @@ def test_blocks_run(
     if missing := missing_on_this_machine(typed):
         pytest.skip(f"not on this machine: {missing}")
     monkeypatch.chdir(tmp_path)
-    for (module, name), known in _SIMULATIONS.items():
-        monkeypatch.setattr(module, name, known)
+    simulate_plans_once(monkeypatch)
     if "--engine spark" in typed:
         stand_in(request.getfixturevalue("spark"), tmp_path)
         walk_few_steps(monkeypatch)

@@ -4,6 +4,7 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Iterable
+from datetime import date
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -147,7 +148,8 @@ def test_every_product_is_in_the_table() -> None:
     assert {one.name for one in products_of(Tier.INSTANCE)} <= {name for name, _, _ in rows}
     weights = {name: float(weight) for name, weight, _ in rows if weight != "none"}
     assert weights == default_weights()
-    choice = Choice(request=ReleaseRequest(epsilon=1.0), grid=TimeGrid())
+    grid = TimeGrid(first_day=date(2025, 1, 1), n_days=365)
+    choice = Choice(request=ReleaseRequest(epsilon=1.0), grid=grid)
     for name, _, tables in rows:
         layouts = product_named(name, Tier.GLOBAL).layouts(choice)
         assert missing([f"`{layout.name}`" for layout in layouts], tables) == []

@@ -150,7 +150,7 @@ def test_sources_of_the_image_exist_and_are_enough(tmp_path: Path) -> None:
         _, *arguments = json.loads(check.replace("8400", found[1]))
         assert subprocess.run([sys.executable, *arguments], check=False).returncode == 0
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=600) == 0
         wrong = check.replace("8400", "9")
         failed = subprocess.run(
             [sys.executable, *json.loads(wrong)[1:]], check=False, capture_output=True

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.sample_bundles import walk_few_steps
+from tests.sample_bundles import simulate_plans_once, walk_few_steps
 from wattveil.cli import app
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flagship-release"
@@ -27,6 +27,7 @@ def commands(folder: Path) -> list[list[str]]:
 def test_the_manifest_is_the_expected_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All that depends neither on the noise, the day nor the key is equal."""
     walk_few_steps(monkeypatch)
+    simulate_plans_once(monkeypatch)
     for command in commands(tmp_path):
         done = CliRunner().invoke(app, command)
         assert done.exit_code == 0, done.output

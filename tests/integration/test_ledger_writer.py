@@ -35,11 +35,11 @@ def written_together(ledger: Ledger, *jobs: Callable[[], object]) -> list[Future
 
     def hold(_: LedgerTransaction) -> None:
         busy.set()
-        assert free.wait(timeout=300)
+        assert free.wait(timeout=600)
 
     with ThreadPoolExecutor(len(jobs) + 1) as pool:
         pool.submit(ledger.write, hold)
-        assert busy.wait(timeout=300)
+        assert busy.wait(timeout=600)
         found = [pool.submit(job) for job in jobs]
         while ledger._writer._waiting.qsize() < len(jobs):
             free.wait(timeout=0.01)

@@ -50,7 +50,7 @@ def add_in_process(series: LoadSeries, last: int) -> subprocess.CompletedProcess
     )
 
 
-@pytest.mark.parametrize("before_end", [1, 3, 8])
+@pytest.mark.parametrize("before_end", [1, pytest.param(3, marks=pytest.mark.long), 8])
 def test_a_killed_period_is_released_whole_or_not_at_all(tmp_path: Path, before_end: int) -> None:
     """After SIGKILL at one of the last steps the series continues, and its chain verifies."""
     series = some_series(tmp_path, 0)

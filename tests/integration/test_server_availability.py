@@ -60,7 +60,7 @@ def held(port: int, number: int, sent: bytes = b"") -> Iterator[list[socket.sock
     with ExitStack() as stack:
         found = []
         for _ in range(number):
-            one = socket.create_connection(("127.0.0.1", port), timeout=60)
+            one = socket.create_connection(("127.0.0.1", port), timeout=600)
             found.append(stack.enter_context(one))
             one.sendall(sent)
         yield found
@@ -111,7 +111,7 @@ def test_connections_without_a_handshake_give_way(tmp_path: Path, few_places: in
     ):
         for _ in range(3):
             one = http.client.HTTPSConnection(
-                "127.0.0.1", running.port, context=trusted, timeout=60
+                "127.0.0.1", running.port, context=trusted, timeout=600
             )
             one.request("GET", "/healthz")
             assert one.getresponse().status == HTTPStatus.OK
@@ -154,7 +154,7 @@ def test_more_idle_connections_than_descriptors_stop_nobody(tmp_path: Path) -> N
             assert found is not None
             with held(int(found[1]), 1100):
                 for _ in range(20):
-                    one = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=60)
+                    one = http.client.HTTPConnection("127.0.0.1", int(found[1]), timeout=600)
                     one.request("GET", "/healthz")
                     assert one.getresponse().status == HTTPStatus.OK
                     one.close()
@@ -423,7 +423,7 @@ def test_several_releases_are_computed_at_a_time(
             with changed:  # a computation that is repeated does not wait again
                 started.add(json.dumps(task["request"]))
                 changed.notify_all()
-                assert changed.wait_for(lambda: len(started) == 2, timeout=300), started
+                assert changed.wait_for(lambda: len(started) == 2, timeout=600), started
         return run_task(process, task, **given)
 
     monkeypatch.setattr(ComputeProcess, "run_task", together)

@@ -56,7 +56,7 @@ class Provider:
         parts = urlsplit(address)
         body = urlencode({"sub": subject})
         form = {"Content-Type": "application/x-www-form-urlencoded"}
-        connection = http.client.HTTPConnection(parts.netloc, timeout=30)
+        connection = http.client.HTTPConnection(parts.netloc, timeout=600)
         connection.request("POST", f"{parts.path}?{parts.query}", body, form)
         answer = connection.getresponse()
         answer.read()
@@ -307,7 +307,7 @@ def test_roles_follow_the_groups(server: Running, provider: Provider) -> None:
 def set_groups(provider: Provider, subject: str, *groups: str) -> None:
     """Change a person at the provider."""
     parts = urlsplit(provider.url)
-    connection = http.client.HTTPConnection(parts.netloc, timeout=30)
+    connection = http.client.HTTPConnection(parts.netloc, timeout=600)
     claims = {"preferred_username": "frank", "groups": list(groups)}
     headers = {"Content-Type": "application/json"}
     connection.request("PUT", f"/users/{subject}", json.dumps(claims), headers)

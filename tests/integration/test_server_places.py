@@ -38,7 +38,7 @@ def few_places(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def connected(port: int, sent: bytes = b"", source: str = "127.0.0.1") -> socket.socket:
     """Open a connection from an address of the loopback, and send something."""
-    one = socket.create_connection(("127.0.0.1", port), timeout=60, source_address=(source, 0))
+    one = socket.create_connection(("127.0.0.1", port), timeout=600, source_address=(source, 0))
     one.sendall(sent)
     return one
 

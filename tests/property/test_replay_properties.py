@@ -74,11 +74,21 @@ HOSTILE = 10
 REQUEST = ReleaseRequest(
     **TWO, clip_kw=5.0, by="class", levels=LEVELS, label_epsilon=2.0, real_ids=True
 )
-PLAN = ReleasePlan(
-    request=REQUEST,
-    products=requested_products(REQUEST),
-    allotments=split_budget(REQUEST),
-    expected={},
+YEAR_REQUEST = ReleaseRequest(
+    **TWO,
+    clip_kw=5.0,
+    weights={"clusters": 0.0, "load": 0.0, "years": 1.0},
+    options={"years": {"split": Split.WEEKDAY_WEEKEND}},
+)
+KEPT_DAYS = 14
+PLAN, YEAR_PLAN = (
+    ReleasePlan(
+        request=request,
+        products=requested_products(request),
+        allotments=split_budget(request),
+        expected={},
+    )
+    for request in (REQUEST, YEAR_REQUEST)
 )
 
 
@@ -123,11 +133,13 @@ Engine = Callable[[Rows, tuple[str, ...]], Customers]
 def in_memory(rows: Rows, listed: tuple[str, ...]) -> Customers:
     """Return customers as arrays; profiles are of those with data."""
     kept = np.flatnonzero(np.isfinite(rows.load).all(axis=1))
-    has_days = rows.load.shape[1] == 24
+    width = rows.load.shape[1]
+    keeps_days = width == 24 * KEPT_DAYS
     profiles = Profiles(
         customer_ids=tuple(rows.ids[row] for row in kept),
-        load_kw=rows.load[kept] if has_days else np.zeros((len(kept), 24)),
-        grid=TimeGrid(),
+        load_kw=rows.load[kept] if width == 24 else np.zeros((len(kept), 24)),
+        grid=TimeGrid(first_day=YEARS["first_day"], n_days=KEPT_DAYS) if keeps_days else TimeGrid(),
+        days_kw=rows.load[kept] if keeps_days else None,
         timezone="Europe/London",
         attributes={"class": tuple(rows.groups[row] for row in kept)},
     )
@@ -270,6 +282,12 @@ CASES = {
         "YearSynthesizer.fit",
         lambda who: YearSynthesizer(**TWO, **YEARS).fit(who.load),
         width=4 * 14,
+    ),
+    "bundle, years": Case(
+        "release_products",
+        lambda who: release_products(who.profiles, YEAR_PLAN),
+        width=24 * KEPT_DAYS,
+        in_memory_only=True,
     ),
     "series": Case("release_load_period", whole_series, in_memory_only=True),
     "bundle": Case(

@@ -123,6 +123,7 @@ def test_no_seed_reaches_the_noise() -> None:
         "wattveil.release.instance.LeaveOneOutKMeans.__init__",  # the same
         "wattveil.cli.bundles.synthesize",  # draws from a released model, as do the others
         "wattveil.bundle.customer_files.write_customers",
+        "wattveil.bundle.customer_files.YearSample.drawn",
     }
 
 

@@ -4,10 +4,12 @@ Synthetic customers are drawn from a released model: post-processing, at no priv
 formats of planning tools are in `planner_files`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
@@ -15,18 +17,45 @@ import pyarrow.parquet as pq
 from wattveil import checks
 from wattveil.bundle import planner_files
 from wattveil.bundle.bundle_files import read_manifest
-from wattveil.bundle.drawn_customers import FIRST_DAY, Batch, Drawn, read_buses, remove
+from wattveil.bundle.drawn_customers import FIRST_DAY, Batch, Batches, Drawn, read_buses, remove
 from wattveil.errors import InvalidParameterError, one_of
 from wattveil.numerics.synthesis.population_model import BATCH, n_batches
 from wattveil.products.synthesis import read_model
+from wattveil.products.years import read_year_model
 from wattveil.profiles import Profiles, TimeGrid
 
 if TYPE_CHECKING:  # pyspark is an extra
     from wattveil.engines.spark.spark_engine import SparkEngine
 
 _MAX_CUSTOMERS = 10**9
+_MAX_DAYS = 10 * 366
 _FIRST_SECOND = int(FIRST_DAY.timestamp())
 _ESPI, _ATOM = "http://naesb.org/espi", "http://www.w3.org/2005/Atom"
+
+
+class YearSample(NamedTuple):
+    """The days of a sample of years; None takes those of the data."""
+
+    first_day: date | None = None
+    n_days: int | None = None
+
+    def drawn(self, bundle: Path, customers: int, seed: int, stated: Mapping[str, Any]) -> Drawn:
+        """Return customers that are drawn from the model of years of a bundle."""
+        model = read_year_model(bundle)
+        first = model.calendar.first_day if self.first_day is None else self.first_day
+        n_days = model.calendar.n_days if self.n_days is None else self.n_days
+        checks.integer("days", n_days, minimum=1, maximum=_MAX_DAYS)
+
+        def batches() -> Batches:
+            place = 0
+            for load_kw, clusters in model.batches(
+                customers, random_state=seed, first_day=first, n_days=n_days
+            ):
+                names = [f"S{number:09}" for number in range(place, place + len(load_kw))]
+                yield names, clusters, load_kw
+                place += len(load_kw)
+
+        return Drawn(batches=batches(), customers=customers, days=(first, n_days), **stated)
 
 
 def write_customers(
@@ -39,6 +68,7 @@ def write_customers(
     buses: Path | None = None,
     power_factor: float | None = None,
     engine: "SparkEngine | None" = None,
+    years: YearSample | None = None,
     force: bool = False,
 ) -> None:
     """Write synthetic customers to a file or folder, which appears when it is complete.
@@ -60,6 +90,8 @@ def write_customers(
         `planner_files.POWER_FACTOR` if omitted.
     engine
         Spark: executors write a folder of Parquet files.
+    years
+        Draw years from the model of years, on these days; None draws profiles.
     force
         Overwrite an existing file.
     """
@@ -81,8 +113,15 @@ def write_customers(
     if not 0.0 < checks.finite("power_factor", factor) <= 1.0:
         raise InvalidParameterError("power_factor", "above 0 and at most 1", factor)
     at_buses = None if buses is None else read_buses(buses)
-    model, public = read_model(bundle), read_manifest(bundle)["profiles"]
+    public = read_manifest(bundle)["profiles"]
     grid, timezone = TimeGrid.from_json(public["grid"]), public["timezone"]
+    stated = {"grid": grid, "timezone": timezone, "power_factor": factor, "buses": at_buses}
+    if years is not None:
+        if engine is not None:
+            raise InvalidParameterError("years", "omitted with --engine spark", years)
+        _write(path, chosen, years.drawn(bundle, customers, seed, stated))
+        return
+    model = read_model(bundle)
 
     def batch(number: int) -> Batch:
         load_kw, clusters = model.batch(number, customers, random_state=seed)
@@ -97,14 +136,15 @@ def write_customers(
             force=force,
         )
         return
-    drawn = Drawn(
-        batches=map(batch, range(n_batches(customers))),
-        customers=customers,
-        grid=grid,
-        timezone=timezone,
-        power_factor=factor,
-        buses=at_buses,
+    _write(
+        path,
+        chosen,
+        Drawn(batches=map(batch, range(n_batches(customers))), customers=customers, **stated),
     )
+
+
+def _write(path: Path, chosen: "CustomerFormat", drawn: Drawn) -> None:
+    """Write a file or folder, which appears when it is complete."""
     part = path.with_name(path.name + ".part")
     try:
         chosen.write(part, drawn)
@@ -150,7 +190,7 @@ def _profiles(batch: Batch, grid: TimeGrid, timezone: str) -> Profiles:
     return Profiles(
         customer_ids=tuple(ids),
         load_kw=load_kw,
-        grid=grid,
+        grid=grid.without_days,
         timezone=timezone,
         attributes={"cluster": tuple(map(str, clusters.tolist()))},
         rules={"synthetic": True},
@@ -158,20 +198,49 @@ def _profiles(batch: Batch, grid: TimeGrid, timezone: str) -> Profiles:
 
 
 def write_parquet(path: Path, drawn: Drawn) -> None:
-    """Write profiles."""
-    writer: pq.ParquetWriter | None = None
-    try:
-        for batch in drawn.batches:
-            table = _profiles(batch, drawn.grid, drawn.timezone).to_arrow()
-            writer = writer or pq.ParquetWriter(path, table.schema, compression="zstd")
+    """Write profiles, or readings of years."""
+    if drawn.days is None:
+        tables = (_profiles(one, drawn.grid, drawn.timezone).to_arrow() for one in drawn.batches)
+    else:
+        tables = (_readings(one, drawn) for one in drawn.batches)
+    _write_tables(tables, lambda schema: pq.ParquetWriter(path, schema, compression="zstd"))
+
+
+def _write_tables(tables: Iterator[pa.Table], opened: Callable[[pa.Schema], Any]) -> None:
+    """Write tables of one schema to one file."""
+    first = next(tables)
+    with opened(first.schema) as writer:
+        writer.write_table(first)
+        for table in tables:
             writer.write_table(table)
-    finally:
-        if writer is not None:
-            writer.close()
+
+
+def _readings(batch: Batch, drawn: Drawn) -> pa.Table:
+    """Return years as readings: one row per slot, in order of customers.
+
+    Stamps are the local clock of the customers without changes of it, written as UTC.
+    """
+    ids, clusters, load_kw = batch
+    times = np.array([time.replace(tzinfo=None) for time in drawn.times()], "datetime64[us]")
+    hours = drawn.grid.minutes / 60.0
+    length = load_kw.shape[1]
+    return pa.table(
+        {
+            "customer_id": pa.array(np.repeat(np.array(ids, dtype=object), length), pa.string()),
+            "cluster": pa.array(np.repeat(clusters, length).astype(str), pa.string()),
+            "start_utc": pa.array(np.tile(times, len(ids)), pa.timestamp("us", tz="UTC")),
+            "minutes": pa.array(np.full(load_kw.size, drawn.grid.minutes, dtype=np.int16)),
+            "kwh": pa.array(load_kw.ravel() * hours),
+        }
+    )
 
 
 def _write_csv(path: Path, drawn: Drawn) -> None:
-    """Write one row per customer and one column per slot."""
+    """Write one row per customer and one column per slot; of years, readings."""
+    if drawn.days is not None:
+        tables = (_readings(one, drawn) for one in drawn.batches)
+        _write_tables(tables, lambda schema: pc.CSVWriter(path, schema))
+        return
     loads = [(label, pa.float64()) for label in drawn.grid.labels]
     schema = pa.schema([("customer_id", pa.string()), ("cluster", pa.int64()), *loads])
     with pc.CSVWriter(path, schema) as writer:
@@ -183,6 +252,7 @@ def _write_csv(path: Path, drawn: Drawn) -> None:
 def _write_green_button(path: Path, drawn: Drawn) -> None:
     """Write a Green Button feed: net energy in whole Wh, one usage point per customer."""
     seconds, hours = 60 * drawn.grid.minutes, drawn.grid.minutes / 60.0
+    start = int(drawn.times()[0].timestamp()) if drawn.days else _FIRST_SECOND
     with path.open("w", encoding="utf-8") as file:
         file.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<feed xmlns="{_ATOM}">\n')
         # uom 72: Wh; flowDirection 4: net, delivered less received.
@@ -192,21 +262,22 @@ def _write_green_button(path: Path, drawn: Drawn) -> None:
             _entry("ReadingType/1", "", f'<ReadingType xmlns="{_ESPI}">{codes}</ReadingType>')
         )
         for name, row in drawn.rows():
-            file.write(_customer(name, [round(1000.0 * hours * kw) for kw in row], seconds))
+            wh = [round(1000.0 * hours * kw) for kw in row]
+            file.write(_customer(name, wh, seconds, start))
         file.write("</feed>\n")
 
 
-def _customer(name: str, watt_hours: list[int], seconds: int) -> str:
+def _customer(name: str, watt_hours: list[int], seconds: int, start: int) -> str:
     """Return a customer's entries: usage point, meter reading, one block of intervals."""
     point = f"UsagePoint/{name}"
     reading = f"{point}/MeterReading/1"
     intervals = "".join(
         f"<IntervalReading><timePeriod><duration>{seconds}</duration>"
-        f"<start>{_FIRST_SECOND + place * seconds}</start></timePeriod>"
+        f"<start>{start + place * seconds}</start></timePeriod>"
         f"<value>{value}</value></IntervalReading>"
         for place, value in enumerate(watt_hours)
     )
-    whole = f"<duration>{seconds * len(watt_hours)}</duration><start>{_FIRST_SECOND}</start>"
+    whole = f"<duration>{seconds * len(watt_hours)}</duration><start>{start}</start>"
     whole = f"<interval>{whole}</interval>"
     service = "<ServiceCategory><kind>0</kind></ServiceCategory>"
     return (

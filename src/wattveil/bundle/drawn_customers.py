@@ -4,7 +4,7 @@ import csv
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,7 +18,8 @@ from wattveil.profiles.time_grid import Split
 
 FIRST_DAY = datetime(2001, 1, 1, tzinfo=UTC)
 """A Monday. An average day has no date, and file formats with time stamps need one."""
-_MAX_IN_MEMORY = 100_000
+_MAX_IN_MEMORY, _MAX_YEARS_IN_MEMORY = 100_000, 10_000
+"""Customers of formats that are not written in parts: of profiles, and of years."""
 _MAX_PHASES = 3
 _MAX_KV = 72.5
 """Highest voltage of equipment of distribution networks. Volts in place of kilovolts, from 100 up,
@@ -109,6 +110,13 @@ class Drawn:
     timezone: str
     power_factor: float
     buses: tuple[Bus, ...] | None
+    days: tuple[date, int] | None = None
+    """Of years: first day, and number of days. None: profiles, whose days have no date."""
+
+    @property
+    def cells(self) -> int:
+        """Number of slots of a customer, without a closing midnight."""
+        return self.grid.cells if self.days is None else self.days[1] * self.grid.slots
 
     @property
     def kvar_per_kw(self) -> float:
@@ -122,19 +130,23 @@ class Drawn:
 
     def times(self) -> list[datetime]:
         """Return the nominal start of each slot; refuse profiles whose days are not consecutive."""
-        if self.grid.split not in (Split.DAY, Split.WEEK):
+        first = FIRST_DAY
+        if self.days is not None:
+            first = datetime.combine(self.days[0], time(), UTC)
+        elif self.grid.split not in (Split.DAY, Split.WEEK):
             rule = "of one average day or of a week (--split day or week) for a time series"
             raise InvalidParameterError("profiles", rule, self.grid.split.value)
-        return [FIRST_DAY + place * self.step for place in range(self.grid.cells)]
+        return [first + place * self.step for place in range(self.cells)]
 
     def rows(self) -> Iterator[tuple[str, Floats]]:
         """Return the id and the load in kW of each customer, without a closing midnight."""
         for ids, _, load_kw in self.batches:
-            yield from zip(ids, load_kw[:, : self.grid.cells], strict=True)
+            yield from zip(ids, load_kw[:, : self.cells], strict=True)
 
     def in_memory(self) -> tuple[list[str], Floats]:
         """Return all ids, and the load in kW with one row per customer."""
-        checks.integer("customers", self.customers, minimum=1, maximum=_MAX_IN_MEMORY)
+        most = _MAX_IN_MEMORY if self.days is None else _MAX_YEARS_IN_MEMORY
+        checks.integer("customers", self.customers, minimum=1, maximum=most)
         ids, rows = zip(*self.rows(), strict=True)
         return list(ids), np.array(rows)
 

@@ -1,8 +1,9 @@
 """Synthetic customers as files of planning tools.
 
-The model has active power; reactive power follows from one power factor. Time series start on a
-nominal Monday, 2001-01-01, in local time: an average day has no date. With a list of buses, the
-customers become loads at them; without it, the files contain profiles only.
+The model has active power; reactive power follows from one power factor. Time series of profiles
+start on a nominal Monday, 2001-01-01, in local time: an average day has no date. Those of years
+start on their first day. With a list of buses, the customers become loads at them; without it, the
+files contain profiles only.
 """
 
 import csv
@@ -29,7 +30,7 @@ def write_opendss(path: Path, drawn: Drawn) -> None:
     ``useactual=yes``: the shape is the load in kW, whatever ``kw`` of the Load is; its power factor
     gives the reactive power.
     """
-    head = f"npts={drawn.grid.cells} interval={drawn.grid.minutes / 60:g} useactual=yes"
+    head = f"npts={drawn.cells} interval={drawn.grid.minutes / 60:g} useactual=yes"
     with path.open("w", encoding="utf-8") as file:
         for (name, row), bus in zip(drawn.rows(), drawn.bus_of_each(), strict=True):
             mult = " ".join(f"{value:.4f}" for value in row)

@@ -55,6 +55,8 @@ def release_products(
     check_list(plan.request, customer_list)
     if plan.request.by is not None:
         _ = work.groups  # an unknown name is refused before anything is spent
+    for product in plan.products:
+        product.layouts(work.choice)  # what profiles of this grid cannot give is refused here too
     released = []
     for product in plan.products:
         started(product.name)

@@ -56,6 +56,9 @@ def gather_profiles(sources: Sequence[Path]) -> Profiles:
             for name in first.attributes
         },
         rules=first.rules,
+        days_kw=np.concatenate([part.days_kw for part in parts if part.days_kw is not None])
+        if first.grid.n_days
+        else None,
     )
 
 
@@ -183,10 +186,12 @@ def _text(value: object) -> str | None:
 
 
 def _fingerprint(profiles: Profiles, key: bytes) -> str:
-    """Return a keyed hash of customers and their load, whatever the order of rows."""
+    """Return a keyed hash of customers, their load and days, whatever the order of rows."""
     digest = hmac.new(key, digestmod=hashlib.sha256)
-    load_kw = profiles.load_kw
+    load_kw, days_kw = profiles.load_kw, profiles.days_kw
     for row in sorted(range(len(profiles)), key=lambda row: profiles.customer_ids[row]):
         name = profiles.customer_ids[row].encode("utf-8", "surrogatepass")
         digest.update(len(name).to_bytes(8) + name + load_kw[row].tobytes())
+        if days_kw is not None:
+            digest.update(days_kw[row].tobytes())
     return f"hmac-sha256:{digest.hexdigest()}"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # slow to load, and `wattveil admin` needs none of them
     from wattveil.bundle.manifest import Manifest
     from wattveil.bundle.verify.verify_bundle import VerificationReport
     from wattveil.numerics.synthesis import SyntheticModel
+    from wattveil.numerics.synthesis.year_model import YearModel
     from wattveil.web.curves import Chart
 
 _CURVES = ("centroids", "load_shapes", "load_duration")
@@ -115,6 +116,13 @@ class Bundle(ReleaseTables):
         from wattveil.products.synthesis import read_model  # noqa: PLC0415 - slow to load
 
         return read_model(self.folder)
+
+    @property
+    def year_model(self) -> "YearModel":
+        """The released model of years; ``sample`` draws synthetic years at no privacy cost."""
+        from wattveil.products.years import read_year_model  # noqa: PLC0415 - slow to load
+
+        return read_year_model(self.folder)
 
     def verify(self, trusted: "Ed25519PublicKey | None" = None) -> "VerificationReport":
         """Verify the bundle without access to the data, as `verify_bundle` does."""

@@ -67,12 +67,16 @@ app = typer.Typer(
     help="Publish smart-meter statistics with differential privacy.",
 )
 admin_app = typer.Typer(
+    name="admin",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Administer a server: keys, tokens, data sets, the ledger.",
 )
 ledger_app = typer.Typer(
-    no_args_is_help=True, pretty_exceptions_enable=False, help="The budget ledger of a server."
+    name="admin ledger",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="The budget ledger of a server.",
 )
 admin_series_app = typer.Typer(
     no_args_is_help=True,
@@ -80,11 +84,13 @@ admin_series_app = typer.Typer(
     help="Series of periods on a server, under a reserved budget.",
 )
 attack_app = typer.Typer(
+    name="attack",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Demonstrate attacks on your own profiles or on simulated homes.",
 )
 series_app = typer.Typer(
+    name="series",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Publish every month or quarter under one privacy budget.",
@@ -96,11 +102,12 @@ _WITHOUT_RELEASES = (
     "cli.admin_backup",
     "cli.admin_dataset",
     "cli.bundles",
-    "cli.data",
     "cli.dossier",
     "cli.metadata",
 )
 """Modules of commands that need no extra, or name the one that they need."""
+_PUBLISHED_ONLY = ("wattveil series show", "wattveil series verify")
+"""Commands of other modules that read published files alone."""
 
 
 class _Unloaded(TyperCommand):
@@ -126,9 +133,10 @@ def _add(group: typer.Typer, name: str, module: str, summary: str) -> None:
     """
 
     def load() -> object:
-        if module not in _WITHOUT_RELEASES:
+        command = " ".join(filter(None, ("wattveil", group.info.name, name)))
+        if module not in _WITHOUT_RELEASES and command not in _PUBLISHED_ONLY:
             with refusals():
-                require_release_extra(f"wattveil {name}")
+                require_release_extra(command)
         code = import_module(f"wattveil.{module}")
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         function = getattr(code, name.replace("-", "_"))
@@ -218,6 +226,6 @@ _add(ledger_app, "export", "cli.admin", "Write every entry to a file that can be
 _add(ledger_app, "accept", "cli.admin", "Accept a database that has lost entries.")
 admin_app.add_typer(admin_series_app, name="series")
 admin_app.add_typer(ledger_app, name="ledger")
-app.add_typer(attack_app, name="attack")
-app.add_typer(series_app, name="series")
-app.add_typer(admin_app, name="admin")
+app.add_typer(attack_app)
+app.add_typer(series_app)
+app.add_typer(admin_app)

@@ -4,6 +4,7 @@ All are post-processing of a release: they use no private data and spend no priv
 """
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -13,14 +14,13 @@ from rich.table import Table
 
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import read_manifest
-from wattveil.bundle.customer_files import FORMATS, write_customers
+from wattveil.bundle.customer_files import FORMATS, YearSample, write_customers
 from wattveil.bundle.planner_files import POWER_FACTOR
 from wattveil.bundle.series_bundle import VERSION as SERIES_VERSION
 from wattveil.bundle.series_verify import verify_period
 from wattveil.bundle.table_exports import AREA_PROPERTY, write_map, write_standard_profiles
 from wattveil.bundle.verify.verify_bundle import VerificationReport, verify_bundle
-from wattveil.cli.data import chosen_engine
-from wattveil.cli.option_groups import EXECUTION, EngineName, Master
+from wattveil.cli.option_groups import EXECUTION, EngineName, Master, chosen_engine
 from wattveil.errors import InvalidParameterError
 from wattveil.terminal import plain, refusals, working
 
@@ -106,6 +106,22 @@ def synthesize(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same customers.")] = 1,
+    years: Annotated[
+        bool,
+        typer.Option(
+            "--years", help="Draw whole years, slot by slot, from the model of the product years."
+        ),
+    ] = False,
+    first_day: Annotated[
+        datetime | None,
+        typer.Option(
+            formats=["%Y-%m-%d"], help="With --years: first day; that of the data if omitted."
+        ),
+    ] = None,
+    days: Annotated[
+        int | None,
+        typer.Option(help="With --years: number of days; as in the data if omitted."),
+    ] = None,
     engine: EngineName = "local",
     master: Master = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
@@ -124,6 +140,9 @@ def synthesize(
     console = Console(stderr=as_json)
     with refusals(context), working(console) as started:
         spark = chosen_engine(engine, master)
+        sample = YearSample(None if first_day is None else first_day.date(), days)
+        if not years and sample != YearSample():
+            raise InvalidParameterError("years", "given with --first-day or --days", years)
         started("drawing customers")
         write_customers(
             bundle,
@@ -134,6 +153,7 @@ def synthesize(
             buses=buses,
             power_factor=power_factor,
             engine=spark,
+            years=sample if years else None,
             force=force,
         )
     if as_json:

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date, datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,8 +19,8 @@ from rich.table import Table
 
 from wattveil import checks
 from wattveil.cli.model_options import model_options
-from wattveil.cli.option_groups import EXECUTION, EngineName, Master
-from wattveil.errors import AssumedTimeZoneWarning, InvalidParameterError, MissingExtraError
+from wattveil.cli.option_groups import EXECUTION, Engine, EngineName, Master, chosen_engine
+from wattveil.errors import AssumedTimeZoneWarning, InvalidParameterError
 from wattveil.profiles.build import ProfileBuild, build_profiles
 from wattveil.profiles.profiles import ProfileRules, WrittenProfiles
 from wattveil.profiles.quality import write_quality_page
@@ -51,30 +50,6 @@ EPILOGS = {
 
 _POLL_SECONDS = 0.2
 _SIMULATION = "Simulation"
-
-
-class Engine(StrEnum):
-    """Engine that stores and reads customers."""
-
-    LOCAL = "local"
-    SPARK = "spark"
-
-
-def chosen_engine(engine: str, master: str | None) -> "SparkEngine | None":
-    """Return the Spark engine at a master, or None for the local engine."""
-    if checks.enum_value("engine", engine, Engine) is Engine.LOCAL:
-        if master is not None:
-            raise InvalidParameterError("master", "omitted without --engine spark", master)
-        return None
-    if master is None:
-        rule = "given with --engine spark, such as local[2] or spark://host:7077"
-        raise InvalidParameterError("master", rule, master)
-    try:
-        from wattveil.engines.spark.spark_engine import SparkEngine  # noqa: PLC0415
-        from wattveil.engines.spark.spark_session import spark_session  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        raise MissingExtraError("--engine spark", "spark") from error
-    return SparkEngine(spark_session(master))
 
 
 def simulate(

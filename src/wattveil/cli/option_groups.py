@@ -3,10 +3,17 @@
 Options without a group are the common ones: `--help` lists them first.
 """
 
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from wattveil import checks
+from wattveil.errors import InvalidParameterError, MissingExtraError
+
+if TYPE_CHECKING:  # pyspark is an extra
+    from wattveil.engines.spark.spark_engine import SparkEngine
 
 EXECUTION = "Execution and output"
 STATISTICS = "Statistics"
@@ -21,3 +28,27 @@ AsJson = Annotated[
     bool,
     typer.Option("--json", help="Print the results as JSON.", rich_help_panel=EXECUTION),
 ]
+
+
+class Engine(StrEnum):
+    """Engine that stores and reads customers."""
+
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+def chosen_engine(engine: str, master: str | None) -> "SparkEngine | None":
+    """Return the Spark engine at a master, or None for the local engine."""
+    if checks.enum_value("engine", engine, Engine) is Engine.LOCAL:
+        if master is not None:
+            raise InvalidParameterError("master", "omitted without --engine spark", master)
+        return None
+    if master is None:
+        rule = "given with --engine spark, such as local[2] or spark://host:7077"
+        raise InvalidParameterError("master", rule, master)
+    try:
+        from wattveil.engines.spark.spark_engine import SparkEngine  # noqa: PLC0415
+        from wattveil.engines.spark.spark_session import spark_session  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise MissingExtraError("--engine spark", "spark") from error
+    return SparkEngine(spark_session(master))

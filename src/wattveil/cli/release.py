@@ -18,9 +18,8 @@ from wattveil.bundle.bundle_files import MANIFEST, check_out, read_manifest
 from wattveil.bundle.manifest import Manifest
 from wattveil.bundle.plan import ReleasePlan, plan_for_error, plan_release
 from wattveil.bundle.produce import check_list, read_customer_list, release_bundle
-from wattveil.cli.data import chosen_engine
 from wattveil.cli.model_options import model_options
-from wattveil.cli.option_groups import EXECUTION, EngineName, Master
+from wattveil.cli.option_groups import EXECUTION, EngineName, Master, chosen_engine
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.privacy.guarantee import Tier
 from wattveil.products.product import Work

@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import validate_data
 
 from wattveil import checks
 from wattveil.arrays import Bools, Floats, Ints, Texts
@@ -25,6 +24,7 @@ from wattveil.errors import InvalidDataError, InvalidParameterError
 from wattveil.privacy.mechanisms.contributions import BlockSums, BoundedTotals
 from wattveil.privacy.private_data import BoundRowFunction, Rows, exactly, kept_columns
 from wattveil.profiles import TimeGrid
+from wattveil.sklearn_base import validate_data
 
 Columns = TypeVarTuple("Columns")
 Found = TypeVarTuple("Found")
@@ -234,6 +234,7 @@ class DistributedProfiles(ABC):
     timezone: str
     attributes: Mapping[str, Rows[Texts]]
     rules: Mapping[str, object] = field(default_factory=dict)
+    days_kw: Rows[Floats] | None = None
 
     def __repr__(self) -> str:
         """Return the public facts only."""

@@ -328,7 +328,7 @@ def compare_on_feeder(
     advance
         Called after each draw; there are ``redraws + 2 * DRAWS + 1``.
     """
-    if real.grid != synthetic.grid:
+    if real.grid.without_days != synthetic.grid.without_days:
         raise InvalidParameterError("synthetic", f"on the grid {real.grid!r}", synthetic.grid)
     checks.integer("redraws", redraws, minimum=_MIN_REDRAWS)
     checks.integer("seed", seed, minimum=0)

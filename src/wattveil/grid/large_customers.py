@@ -4,7 +4,6 @@ Drawn by chance or not, a single factory among homes would be most of the sampli
 feeder, and hide any difference. In a study such customers are modelled one by one.
 """
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -68,12 +67,4 @@ def _selected(profiles: Profiles, chosen: NDArray[np.bool_]) -> Profiles:
     """Return some of the customers."""
     if chosen.all():
         return profiles
-    rows = np.flatnonzero(chosen).tolist()
-    return replace(
-        profiles,
-        customer_ids=tuple(profiles.customer_ids[row] for row in rows),
-        load_kw=profiles.load_kw[rows],
-        attributes={
-            name: tuple(values[row] for row in rows) for name, values in profiles.attributes.items()
-        },
-    )
+    return profiles.selected(np.flatnonzero(chosen).tolist())

@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
-from sklearn.base import clone
 
 from wattveil import calibration, checks
 from wattveil.arrays import Floats
@@ -48,6 +47,7 @@ from wattveil.products.tables import (
 from wattveil.profiles import TimeGrid
 from wattveil.release.kmeans import PrivateKMeans, private_kmeans_by_class
 from wattveil.simulate import simulate_load_kw
+from wattveil.sklearn_base import clone
 from wattveil.web.charts import ReportFigure
 from wattveil.web.results import Result, ResultTable, records_table
 
@@ -357,9 +357,11 @@ def plan_kmeans(
     )
 
 
-def simulation_of(estimator: _Estimator, n_customers: int) -> tuple[_Estimator, int]:
+def simulation_of(
+    estimator: _Estimator, n_customers: int, *, most: int = _SIMULATED
+) -> tuple[_Estimator, int]:
     """Return the estimator for fewer customers with less noise, and their number."""
-    n_simulated = min(n_customers, _SIMULATED)
+    n_simulated = min(n_customers, most)
     mu = _signal(estimator)
     s = min(mu * n_customers / n_simulated, max(_STRONGEST, mu))
     simulation: _Estimator = clone(estimator).set_params(

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from wattveil.release.instance import LeaveOneOutKMeans
     from wattveil.release.kmeans import PrivateKMeans
 
+DAYS_NEEDED = "every day kept beside the average (wattveil profiles --first-day --days)"
 CLIPPED = "means that noise carried beyond the public bound on customers are clipped to it"
 
 
@@ -221,6 +222,13 @@ class Work:
         return self._clipped(self.load_kw)
 
     @property
+    def days_kw(self) -> Rows[Floats]:
+        """The customers' load in every slot of consecutive days."""
+        if self._profiles.days_kw is None:
+            raise InvalidParameterError("profiles", f"made with {DAYS_NEEDED}", "others")
+        return load_rows(self._profiles.days_kw)
+
+    @property
     def listed(self) -> tuple[Rows[Floats], Values]:
         """A row for each customer on the public list, NaN for one without a profile; and the ids.
 
@@ -300,7 +308,9 @@ class Product(ABC):
     tier: Tier = Tier.GLOBAL
     default_weight: float | None = None
     """Default share of the Gaussian budget, in relation to other products; None: it has none, and
-    `fixed_allotment` states its budget."""
+    `fixed_allotment` states its budget. 0: it is released only where it is named."""
+    named_weight: float = 1.0
+    """Its share where a server offers it by name and `default_weight` is 0."""
     Options: ClassVar[type[Declaration] | None] = None
     """Fields of a request that concern this product alone, each with a default; None: there are
     none. `request.options[name]` holds the validated model. Products of one name in two tiers share
@@ -314,6 +324,8 @@ class Product(ABC):
     """Whether it publishes only what the aggregation rule of the request permits."""
     needs_customer_list: bool = False
     """Whether it releases one value per customer of a public list."""
+    needs_days: bool = False
+    """Whether it needs profiles that keep every slot of consecutive days."""
     documents: tuple[str, ...] = ()
     """Files that it writes beside its tables."""
     postprocessing: tuple[str, ...] = ()

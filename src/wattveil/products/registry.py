@@ -24,6 +24,7 @@ _BUILT_IN = (
     "clusters.Clusters",
     "synthesis.Synthesis",
     "load.Load",
+    "years.Years",
     "shares.Shares",
     "labels.Labels",
     "instance_tier.InstanceClusters",
@@ -82,6 +83,15 @@ def default_weights() -> dict[str, float]:
         product.name: product.default_weight
         for product in products_of(Tier.GLOBAL)
         if product.default_weight is not None
+    }
+
+
+def named_weights() -> dict[str, float]:
+    """Return the weight of each product that is released only where it is named, by name."""
+    return {
+        product.name: product.named_weight
+        for product in products_of(Tier.GLOBAL)
+        if product.default_weight == 0.0
     }
 
 

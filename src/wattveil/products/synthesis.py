@@ -9,7 +9,6 @@ import numpy as np
 from numpy.linalg import LinAlgError
 from plotly.graph_objects import Figure
 from pyarrow import compute
-from sklearn.base import clone
 
 from wattveil import checks
 from wattveil.arrays import Floats, Ints
@@ -36,6 +35,7 @@ from wattveil.products.segments import largest_segments, segments
 from wattveil.products.tables import CLUSTER, SLOT, TIME, Column, Table, TableLayout
 from wattveil.release.kmeans import PrivateKMeans
 from wattveil.release.synthetic import LoadSynthesizer
+from wattveil.sklearn_base import clone
 from wattveil.web.charts import ReportFigure, add_band, colour, label_times, new_figure
 from wattveil.web.curves import Curve, add_curve
 from wattveil.web.formatting import format_number

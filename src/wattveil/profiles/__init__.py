@@ -8,10 +8,15 @@
 (1014, 48)
 """
 
-from wattveil.profiles.build import ProfileBuild, build_profiles, profiles_from_readings
-from wattveil.profiles.hours import Hours, covered_days, hours_from_readings
-from wattveil.profiles.profiles import ProfileRules, Profiles
-from wattveil.profiles.time_grid import Split, TimeGrid
+from typing import TYPE_CHECKING
+
+from wattveil.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from wattveil.profiles.build import ProfileBuild, build_profiles, profiles_from_readings
+    from wattveil.profiles.hours import Hours, covered_days, hours_from_readings
+    from wattveil.profiles.profiles import ProfileRules, Profiles
+    from wattveil.profiles.time_grid import Split, TimeGrid
 
 __all__ = [
     "Hours",
@@ -25,6 +30,24 @@ __all__ = [
     "hours_from_readings",
     "profiles_from_readings",
 ]
+
+if not TYPE_CHECKING:  # readings are averaged with DuckDB, which comes with an extra
+    __getattr__ = lazy_names(
+        __name__,
+        {
+            "Hours": "hours",
+            "ProfileBuild": "build",
+            "ProfileRules": "profiles",
+            "Profiles": "profiles",
+            "Split": "time_grid",
+            "TimeGrid": "time_grid",
+            "build_profiles": "build",
+            "covered_days": "hours",
+            "hours_from_readings": "hours",
+            "profiles_from_readings": "build",
+        },
+        of_release=["build", "hours"],
+    )
 
 
 def __dir__() -> list[str]:

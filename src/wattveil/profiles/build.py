@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from wattveil.declaration import one_model, takes_fields
 from wattveil.errors import InvalidFileError
+from wattveil.profiles.hours import hours_from_readings
 from wattveil.profiles.profiles import (
     NO_USABLE_READING,
     ProfileAccount,
@@ -24,7 +25,8 @@ from wattveil.readings.row_checks import UNITS_PER_KWH
 from wattveil.readings.schema import SPACES
 from wattveil.readings.slot_counts import MASK_BITS, SPECIAL, calendar_of_instants
 from wattveil.readings.slot_totals import SlotTotals
-from wattveil.readings.sources import ident, read_texts
+from wattveil.readings.sources import read_texts
+from wattveil.readings.sql_text import ident
 from wattveil.readings.timestamps import MINUTE_US, offsets
 from wattveil.web.results import PrivateResult, ResultTable
 
@@ -208,8 +210,27 @@ def build_profiles(
         estimated_share=averages.estimated_share[kept] if flagged else None,
         rules=rules.to_json(totals.report),
         account=account.to_json(),
+        days_kw=_kept_days(readings, rules, names),
     )
     return ProfileBuild(profiles, account, averages, kept)
+
+
+def _kept_days(
+    readings: Readings, rules: ProfileRules, names: tuple[str, ...]
+) -> NDArray[np.float64] | None:
+    """Return every slot of the days that the grid keeps, of these customers; None without days."""
+    grid = rules.grid
+    if grid.first_day is None:
+        return None
+    hours = hours_from_readings(
+        readings,
+        first_day=grid.first_day,
+        n_days=grid.n_days,
+        minutes=grid.minutes,
+        timezone=rules.zone,
+    )
+    row_of = {name: row for row, name in enumerate(hours.customer_ids)}
+    return hours.load_kw[[row_of[name] for name in names]]
 
 
 def _choose(

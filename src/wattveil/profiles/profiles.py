@@ -31,7 +31,7 @@ _VERSION = 2
 """Version of the file format. Version 1 (Wattveil 0.1) has other names for rules."""
 _Distributed = TypeVar("_Distributed")
 _Distributed_co = TypeVar("_Distributed_co", covariant=True)
-_ID, _LOAD, _SHARE = "customer_id", "load_kw", "estimated_share"
+_ID, _LOAD, _SHARE, _DAYS = "customer_id", "load_kw", "estimated_share", "days_kw"
 _OTHER_FOLDER = "a Parquet file of `wattveil profiles`; this is a folder of other files"
 
 
@@ -65,6 +65,9 @@ class Profiles(PrivateResult):
         them.
     account
         Readings and customers that were dropped, by reason: exact counts, internal only.
+    days_kw
+        If the grid keeps days: load in kW of every slot of them, one row per customer; NaN where a
+        slot is not wholly covered by readings.
     """
 
     customer_ids: tuple[str, ...]
@@ -75,6 +78,7 @@ class Profiles(PrivateResult):
     estimated_share: NDArray[np.float64] | None = None
     rules: Mapping[str, object] = field(default_factory=dict)
     account: Mapping[str, object] = field(default_factory=dict)
+    days_kw: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         """Check that there is one finite row per customer."""
@@ -90,10 +94,24 @@ class Profiles(PrivateResult):
         if bad.size:
             raise InvalidDataError("finite load", [self.customer_ids[row] for row in bad])
         for name, values in self.attributes.items():
-            if len(values) != customers or name in {_ID, _LOAD, _SHARE}:
+            if len(values) != customers or name in {_ID, _LOAD, _SHARE, _DAYS}:
                 raise InvalidParameterError("attributes", "one value per customer", name)
         known_zone("timezone", self.timezone)
+        self._check_days()
         self.load_kw.setflags(write=False)
+
+    def _check_days(self) -> None:
+        """Check that there is one row of days per customer, or no days at all."""
+        columns = self.grid.n_days * self.grid.slots
+        if self.days_kw is None:
+            if columns:
+                raise InvalidParameterError("days_kw", "given: the grid keeps days", None)
+            return
+        checks.unmasked("days_kw", self.days_kw)
+        if not columns or self.days_kw.shape != (len(self.customer_ids), columns):
+            rule = f"one row of {columns} numbers per customer, or omitted if the grid has no days"
+            raise InvalidParameterError("days_kw", rule, "another shape")  # the number is private
+        self.days_kw.setflags(write=False)
 
     def __repr__(self) -> str:
         """Show the public facts, grid and time zone; no id, load, attribute value or count."""
@@ -102,6 +120,20 @@ class Profiles(PrivateResult):
     def __len__(self) -> int:
         """Count the customers."""
         return len(self.customer_ids)
+
+    def selected(self, rows: Sequence[int]) -> "Profiles":
+        """Return the customers of these rows."""
+        share, days_kw = self.estimated_share, self.days_kw
+        return replace(
+            self,
+            customer_ids=tuple(self.customer_ids[row] for row in rows),
+            load_kw=self.load_kw[rows],
+            attributes={
+                name: tuple(values[row] for row in rows) for name, values in self.attributes.items()
+            },
+            estimated_share=None if share is None else share[rows],
+            days_kw=None if days_kw is None else days_kw[rows],
+        )
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         keys = (_ID,)
@@ -131,6 +163,9 @@ class Profiles(PrivateResult):
         }
         if self.estimated_share is not None:
             columns[_SHARE] = pa.array(self.estimated_share)
+        if self.days_kw is not None:
+            flat = pa.array(np.ascontiguousarray(self.days_kw).ravel())
+            columns[_DAYS] = pa.FixedSizeListArray.from_arrays(flat, self.days_kw.shape[1])
         record = profiles_record(
             grid=self.grid,
             timezone=self.timezone,
@@ -211,18 +246,25 @@ class Profiles(PrivateResult):
         if not (isinstance(rules, dict) and isinstance(account, dict)):
             raise TypeError("rules and account must be objects")
         grid = TimeGrid.from_json(grid_record)
-        flat = table[_LOAD].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+        days_kw = _matrix(table, _DAYS, grid.n_days * grid.slots) if grid.n_days else None
         share = table[_SHARE].to_numpy() if _SHARE in table.column_names else None
         return cls(
             customer_ids=tuple(table[_ID].to_pylist()),
-            load_kw=flat.astype(np.float64).reshape(table.num_rows, grid.columns),
+            load_kw=_matrix(table, _LOAD, grid.columns),
             grid=grid,
             timezone=str(record["timezone"]),
             attributes={str(name): tuple(table[str(name)].to_pylist()) for name in names},
             estimated_share=share,
             rules=rules,
             account=account,
+            days_kw=days_kw,
         )
+
+
+def _matrix(table: pa.Table, name: str, columns: int) -> NDArray[np.float64]:
+    """Return a column of lists as a matrix."""
+    flat = table[name].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+    return np.asarray(flat.astype(np.float64).reshape(table.num_rows, columns))
 
 
 def profiles_record(

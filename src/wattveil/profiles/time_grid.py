@@ -1,5 +1,6 @@
 """The time grid of a profile: times of day, kinds of day and seasons that its columns stand for."""
 
+import datetime as dt
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Self
@@ -13,6 +14,9 @@ from wattveil.errors import InvalidParameterError, one_of
 from wattveil.readings.timestamps import DAY_US, MINUTE_US
 
 _MINUTES = (5, 15, 30, 60)
+_DAY_MINUTES = (15, 30, 60)
+"""Lengths of the slots of days that are kept one by one."""
+_MIN_DAYS, _MAX_DAYS = 14, 10 * 366
 _WEEK = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _KINDS = ("weekday", "weekend")
 _SEASONS = ("Dec-Feb", "Mar-May", "Jun-Aug", "Sep-Nov")
@@ -45,8 +49,18 @@ def _allowed_minutes(value: int) -> int:
     return value
 
 
+def _allowed_days(value: int) -> int:
+    if value and not _MIN_DAYS <= value <= _MAX_DAYS:
+        rule = f"0, or from {_MIN_DAYS} to {_MAX_DAYS:,}"
+        raise InvalidParameterError("grid.n_days", rule, value)
+    return value
+
+
 class TimeGrid(Declaration):
-    """The columns of a profile: slots of the day, by kind of day or season."""
+    """The columns of a profile: slots of the day, by kind of day or season.
+
+    Days that are kept beside the profile are consecutive: their slots are not columns of it.
+    """
 
     minutes: Annotated[
         int,
@@ -61,6 +75,28 @@ class TimeGrid(Declaration):
     closing_midnight: bool = False
     """Repeat the first slot as a last column, so that a day runs from midnight to midnight: the
     paper's d = 25. On an average day, 24:00 is the 0:00 of the day after."""
+    first_day: dt.date | None = None
+    """With --days: the first local day to keep."""
+    n_days: Annotated[
+        int,
+        Field(strict=True),
+        AfterValidator(_allowed_days),
+        CommandLine(option="--days"),
+    ] = 0
+    """Number of consecutive local days whose slots are all kept beside the average: the product
+    years of a release needs them, usually 365. 0 keeps none. In memory, a year of hours takes 70 KB
+    per customer."""
+
+    @model_validator(mode="after")
+    def _check_days(self) -> Self:
+        """Check the rules between the fields of days."""
+        if (self.first_day is None) != (self.n_days == 0):
+            rule = "given with n_days, the number of days to keep, and omitted without it"
+            raise InvalidParameterError("grid.first_day", rule, self.first_day)
+        if self.n_days and self.minutes not in _DAY_MINUTES:
+            rule = f"{one_of(_DAY_MINUTES)} where days are kept"
+            raise InvalidParameterError("grid.minutes", rule, self.minutes)
+        return self
 
     @model_validator(mode="after")
     def _check_midnight(self) -> Self:
@@ -113,9 +149,16 @@ class TimeGrid(Declaration):
         }[self.split]
         return part * self.slots + slot
 
+    @property
+    def without_days(self) -> Self:
+        """The same columns, without days that are kept beside them."""
+        return self.replace(first_day=None, n_days=0)
+
     def to_json(self) -> dict[str, object]:
-        """Return the grid as JSON values."""
-        return self.model_dump(mode="json")
+        """Return the grid as JSON values; of days only if some are kept."""
+        return self.model_dump(
+            mode="json", exclude=None if self.n_days else {"first_day", "n_days"}
+        )
 
     @classmethod
     def from_json(cls, record: Mapping[str, object]) -> Self:

@@ -35,14 +35,12 @@ from wattveil.readings.sources import (
     chunks,
     closed_duckdb,
     duckdb_reads,
-    ident,
     is_meter_data,
-    literal,
     open_binary,
-    paths,
     shown_path,
     spill_query,
 )
+from wattveil.readings.sql_text import ident, literal, paths
 from wattveil.readings.workbooks import workbook_sheet
 
 _GIB = 1 << 30

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wattveil.errors import InvalidFileError
-from wattveil.readings.sources import Scan, compression_of, head_of, literal, paths
+from wattveil.readings.sources import Scan, compression_of, head_of
+from wattveil.readings.sql_text import literal, paths
 
 _MAX_LETTERHEAD, _FOLLOWING = 80, 5  # lines
 _DELIMITERS = ",;\t|"

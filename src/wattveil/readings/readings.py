@@ -41,12 +41,8 @@ from wattveil.readings.row_checks import (
 )
 from wattveil.readings.slot_counts import CellGrid
 from wattveil.readings.slot_totals import SlotTotals, slot_totals
-from wattveil.readings.sources import (
-    ScratchDatabase,
-    add_meters,
-    duckdb_reads,
-    literal,
-)
+from wattveil.readings.sources import ScratchDatabase, add_meters, duckdb_reads
+from wattveil.readings.sql_text import literal
 from wattveil.readings.timestamps import MINUTE_US, midnights
 from wattveil.web.results import PrivateResult, ResultTable
 

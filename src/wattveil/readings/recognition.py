@@ -27,15 +27,8 @@ from wattveil.readings.formats.staging import refuse_known
 from wattveil.readings.formats.table_columns import FoundLayout, LongTable
 from wattveil.readings.formats.unknown_tables import recognise_table
 from wattveil.readings.options import REPLACED_FORMAT, MeasuredIn, ReadOptions
-from wattveil.readings.sources import (
-    Kind,
-    Scan,
-    compression_of,
-    ident,
-    literal,
-    paths,
-    text_head,
-)
+from wattveil.readings.sources import Kind, Scan, compression_of, text_head
+from wattveil.readings.sql_text import ident, literal, paths
 
 
 @dataclass(frozen=True, kw_only=True)

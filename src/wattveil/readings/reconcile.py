@@ -17,7 +17,7 @@ import pyarrow as pa
 from wattveil.readings import schema
 from wattveil.readings.options import Conflicts
 from wattveil.readings.row_checks import Drop, Merge, Note, possible_load
-from wattveil.readings.sources import literal
+from wattveil.readings.sql_text import literal
 from wattveil.readings.timestamps import MINUTE_US, instants
 
 CLOCK_BLOCK_US = 15 * MINUTE_US  # clocks have changed by multiples of it since 1990

@@ -18,12 +18,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
 from wattveil.readings import schema
-from wattveil.readings.formats.table import TableRows
 from wattveil.readings.options import (
     ASSUMED_UTC,
     NUMBERED_FILES,
@@ -33,11 +32,14 @@ from wattveil.readings.options import (
     ReadOptions,
 )
 from wattveil.readings.schema import EARLIEST_YEAR, LATEST_YEAR, MAX_KW, MINUTES_TEXT
-from wattveil.readings.sources import one_of
+from wattveil.readings.sql_text import one_of
 from wattveil.readings.timestamps import MINUTE_US
 from wattveil.terminal import plain
 from wattveil.web.formatting import format_share
 from wattveil.web.results import PrivateResult, ResultTable, records_table
+
+if TYPE_CHECKING:  # loads DuckDB, which comes with an extra
+    from wattveil.readings.formats.table import TableRows
 
 _MAX_UNREAD_STAMPS = 0.01  # share of rows without a warning
 
@@ -273,7 +275,7 @@ class RowChecks:
 
 
 def check_rows(
-    rows: TableRows, unit: MeasuredIn, options: ReadOptions, *, in_order: bool = False
+    rows: "TableRows", unit: MeasuredIn, options: ReadOptions, *, in_order: bool = False
 ) -> RowChecks:
     """Return the checks of the rows of a source."""
     source, customer = f"({rows.sql(in_order=in_order)})", "customer"
@@ -293,7 +295,7 @@ def check_rows(
     return RowChecks(source, customer, kwh, passes, reason, rows.has_registers)
 
 
-def _passes_sql(rows: TableRows, options: ReadOptions, customer: str, possible: str) -> str:
+def _passes_sql(rows: "TableRows", options: ReadOptions, customer: str, possible: str) -> str:
     tests = [f"{customer} <> ''", _in_possible_year(), possible]
     if rows.has_days:
         tests.append("NOT beyond_day")

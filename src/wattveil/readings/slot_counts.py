@@ -34,7 +34,8 @@ from numpy.typing import NDArray
 from wattveil.errors import InvalidFileError
 from wattveil.readings import schema
 from wattveil.readings.row_checks import UNITS_PER_KWH, Drop, RowChecks, kwh_sql, units_sql
-from wattveil.readings.sources import duckdb_reads, ident
+from wattveil.readings.sources import duckdb_reads
+from wattveil.readings.sql_text import ident
 from wattveil.readings.timestamps import DAY_US, MINUTE_US, Instants, instants, offsets
 
 if TYPE_CHECKING:  # `readings` calls these functions

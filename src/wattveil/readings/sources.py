@@ -11,7 +11,7 @@ import re
 import sqlite3
 import weakref
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 from wattveil.errors import InvalidFileError, InvalidParameterError, MissingExtraError
 from wattveil.readings.binary_files import binary_name
 from wattveil.readings.scratch_folders import PREFIX, ScratchFolder
+from wattveil.readings.sql_text import ident, literal, paths
 
 _HEAD_BYTES = 1 << 20
 _PARQUET_MAGIC = b"PAR1"
@@ -49,37 +50,6 @@ CHUNK_BYTES = 1 << 16
 MAX_LINE_BYTES = 1 << 20
 _FETCH_ROWS = 65_536
 _SCHEMES = ("duckdb:///", "sqlite:///", "postgresql://", "postgres://")
-
-
-def ident(name: str) -> str:
-    """Quote a column or table name."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    """Quote a text."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def literals(texts: list[str]) -> str:
-    """Write a list of texts."""
-    return "[" + ", ".join(literal(text) for text in texts) + "]"
-
-
-def paths(files: Sequence[Path]) -> str:
-    """Write a list of files; DuckDB would take some signs in their names for wildcards."""
-    return literals([re.sub(r"[*?[]", r"[\g<0>]", str(path)) for path in files])
-
-
-def choose(value: str, codes: Mapping[str, int], otherwise: str) -> str:
-    """Write the CASE expression that maps a text to its code."""
-    whens = " ".join(f"WHEN {literal(text)} THEN {code}" for text, code in codes.items())
-    return f"CASE {value} {whens} ELSE {otherwise} END"
-
-
-def one_of(value: str, choices: Sequence[int]) -> str:
-    """Write the test for a few numbers; of IN, DuckDB makes a join of all rows."""
-    return "(" + " OR ".join(f"{value} = {choice}" for choice in choices) + ")"
 
 
 class ScratchDatabase:

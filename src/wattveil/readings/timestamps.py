@@ -14,16 +14,18 @@ import itertools
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-import duckdb
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import AfterValidator
 
 from wattveil.errors import InvalidFileError, InvalidParameterError
-from wattveil.readings.sources import literal
+from wattveil.readings.sql_text import literal
+
+if TYPE_CHECKING:  # comes with an extra, and `verify` needs this module
+    import duckdb
 
 _CLOCK = r"[ T]\d{1,2}:\d{2}(:\d{2}(\.\d{1,9})?)?"
 _NAIVE = rf"\d{{4}}-\d{{1,2}}-\d{{1,2}}({_CLOCK})?"
@@ -119,7 +121,7 @@ def typed_stamp(column: str, kind: str) -> StampReader | None:
 
 
 def text_stamp(
-    connection: duckdb.DuckDBPyConnection,
+    connection: "duckdb.DuckDBPyConnection",
     column: str,
     sample: list[str],
     *,
@@ -167,7 +169,7 @@ def text_stamp(
 
 
 def check_format(  # noqa: PLR0917 - what its callers have
-    connection: duckdb.DuckDBPyConnection,
+    connection: "duckdb.DuckDBPyConnection",
     source: str,
     reader: StampReader,
     given: str | None,
@@ -221,7 +223,7 @@ def _epoch(number: str) -> StampReader:
 
 
 def _formatted(  # noqa: PLR0917 - what its one caller has
-    connection: duckdb.DuckDBPyConnection,
+    connection: "duckdb.DuckDBPyConnection",
     text: str,
     sample: list[str],
     path: object,

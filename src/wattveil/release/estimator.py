@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from wattveil.release.pipeline_check import NO_SCORE, refuse_model_selection
+from wattveil.sklearn_base import check_is_fitted
 from wattveil.web.curves import Chart, Curve, slot_labels
 from wattveil.web.results import ChartedResult, ResultTable, one_line
 

@@ -13,8 +13,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.utils.validation import check_is_fitted
 
 from wattveil import calibration, checks
 from wattveil.arrays import Floats, Ints
@@ -31,6 +29,7 @@ from wattveil.privacy.mechanisms.modulo import modulo_flip, modulo_labels
 from wattveil.privacy.private_data import Secret
 from wattveil.release.estimator import PrivateEstimator
 from wattveil.release.pipeline_check import check_caller
+from wattveil.sklearn_base import BaseEstimator, ClusterMixin, check_is_fitted
 from wattveil.web.results import ResultTable
 
 _LARGEST_DELTA = 0.9999999

@@ -14,13 +14,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClusterMixin, clone
-from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from wattveil import checks
 from wattveil.arrays import Floats, Ints
@@ -48,8 +45,12 @@ from wattveil.release.pipeline_check import check_caller
 from wattveil.release.queries import KMeansQueries, rows_by_group
 from wattveil.release.randomised_labels import ReleasedLabels, composed_guarantee, release_labels
 from wattveil.release.rows.load_features import comparable_rows, nearest_centroid, of_group
+from wattveil.sklearn_base import BaseEstimator, ClusterMixin, check_is_fitted, clone
 from wattveil.web.curves import Chart
 from wattveil.web.results import ChartedResult, ResultTable
+
+if TYPE_CHECKING:  # scikit-learn comes with an extra
+    from sklearn.utils import Tags
 
 _MAX_CLUSTERS = 1000
 _SIZE_COORDINATES = 9
@@ -387,7 +388,7 @@ class PrivateKMeans(PrivateEstimator, ClusterMixin, BaseEstimator):  # type: ign
             delta=checks.probability("delta", self.delta),
         )
 
-    def __sklearn_tags__(self) -> Tags:
+    def __sklearn_tags__(self) -> "Tags":
         """Declare that rows with NaN are accepted: they are excluded."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True

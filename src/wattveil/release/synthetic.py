@@ -23,7 +23,6 @@ from typing import Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from wattveil import checks
 from wattveil.arrays import Floats
@@ -47,6 +46,7 @@ from wattveil.release.kmeans import PrivateKMeans
 from wattveil.release.pipeline_check import check_caller
 from wattveil.release.queries import SynthesisQueries, YearQueries
 from wattveil.release.rows.day_features import typical_days
+from wattveil.sklearn_base import check_is_fitted
 
 
 class LoadSynthesizer(PrivateKMeans):
@@ -222,6 +222,9 @@ class YearSynthesizer(LoadSynthesizer):
         The local day of the first slots.
     n_clusters, epsilon, delta, plausible_kw
         As in `LoadSynthesizer`; the budget is for everything together.
+    clip_kw : float or None
+        Public bound on the root-mean-square load of a customer's typical days, to which they and
+        the counted sizes are clipped. It does not bound single slots.
     slots_per_day : int
         Slots of a day, at most 96.
     split : Split
@@ -252,11 +255,12 @@ class YearSynthesizer(LoadSynthesizer):
         n_clusters: int = 6,
         epsilon: float = 1.0,
         delta: float = 1e-6,
+        clip_kw: float | None = None,
         plausible_kw: tuple[float, float] = (0.04, 40.0),
         slots_per_day: int = 24,
         split: Split = Split.SEASON_WEEKDAY_WEEKEND,
     ) -> None:
-        super().__init__(n_clusters=n_clusters, epsilon=epsilon, delta=delta)
+        super().__init__(n_clusters=n_clusters, epsilon=epsilon, delta=delta, clip_kw=clip_kw)
         self.plausible_kw = plausible_kw
         self.slots_per_day: int = slots_per_day
         self.first_day = first_day
@@ -312,6 +316,16 @@ class YearSynthesizer(LoadSynthesizer):
             columns, first_day=self.first_day, n_slots=self.slots_per_day, split=self.split
         )
 
+    def _max_kw(self) -> float:
+        """Return the public bound on the load of a synthetic customer in any slot."""
+        return self.plausible_kw[1]
+
+    def _size_range(self) -> tuple[float, float]:
+        """Return the public range in which sizes are counted: up to the public bound."""
+        least_kw, most_kw = self.plausible_kw
+        bound = most_kw if self.clip_kw is None else max(self.clip_kw, 10.0 * least_kw)
+        return least_kw, bound
+
     def _find_days(self, queries: YearQueries, calendar: YearCalendar, budget: Budget) -> None:
         """Query sizes, levels, days and their figures with the remaining budget."""
         size_units, figure_units, level_units = map(
@@ -322,7 +336,7 @@ class YearSynthesizer(LoadSynthesizer):
                 synthesis_tuning.LEVEL_SHARE,
             ),
         )
-        edges = year_size_edges(self.plausible_kw)
+        edges = year_size_edges(self._size_range())
         sizes = queries.sizes(edges, rho_units=size_units)
         peaks, spreads = peak_edges(self.plausible_kw), day_deviations.spread_edges()
         moments, levels, *counts = queries.days(

@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 
 from wattveil.declaration import CommandLine, Declaration, without_none
 from wattveil.privacy.guarantee import Tier
-from wattveil.products.registry import default_weights, products_of
+from wattveil.products.registry import default_weights, named_weights, products_of
 from wattveil.products.request import (
     FIXED_BY_DATASET,
     MAX_TEXT,
@@ -92,11 +92,15 @@ def _list_products(schema: dict[str, Any]) -> None:
 
 
 def offered_products(rule: str, *, has_customer_list: bool) -> tuple[str, ...]:
-    """Return what a data set offers by default: under an aggregation rule, what applies it."""
+    """Return what a data set offers by default: under an aggregation rule, what applies it.
+
+    A product that is released only where it is named is offered only where it is named.
+    """
     return tuple(
         one.name
         for one in products_of(Tier.GLOBAL)
         if (has_customer_list or not one.needs_customer_list)
+        and one.name not in named_weights()
         and (rule == NO_RULE or one.applies_rule)
     )
 
@@ -118,7 +122,9 @@ class PublicChoices(_Registered):  # type: ignore[misc] # its fields are those o
     ] = Field(default_factory=dict)
     """Attributes to release by, each with the public list of its values."""
     products: Annotated[tuple[ProductName, ...], Field(strict=False)] = Field(
-        default_factory=lambda: tuple(default_weights())
+        default_factory=lambda: tuple(
+            name for name in default_weights() if name not in named_weights()
+        )
     )
     """Products that analysts may request."""
     minimum_epsilon: Annotated[float, Field(ge=0.0, le=1.0), _BUDGET] = 0.001

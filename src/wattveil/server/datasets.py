@@ -7,6 +7,7 @@ be the one that was charged.
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from wattveil.bundle.registered_profiles import Description
 from wattveil.errors import InvalidParameterError, one_of
 from wattveil.privacy.guarantee import Neighbours, Tier, Unit
 from wattveil.products.public_estimate import rounded_customers, rounded_kw
-from wattveil.products.registry import default_weights, product_named
+from wattveil.products.registry import default_weights, named_weights, product_named
 from wattveil.products.request import NO_RULE, About, ReleaseRequest, is_computed
 from wattveil.server.dataset_choices import (
     FIXED,
@@ -80,13 +81,14 @@ class Dataset:
         if body.by is not None and body.by not in self.public["groups"]:
             raise InvalidParameterError("by", one_of(self.public["groups"]), body.by)
         left_out = {part: 0.0 for part in default_weights() if part not in wanted}
+        named = {part: weight for part, weight in named_weights().items() if part in wanted}
         request = ReleaseRequest(
             **{
                 **{name: getattr(body, name) for name in _CHOSEN},
                 **{name: self.public[name] for name in FIXED if name in self.public},
                 "delta": self.public["delta"] if body.delta is None else body.delta,
                 "levels": () if body.by is None else tuple(self.public["groups"][body.by]),
-                "weights": left_out if is_global else {},
+                "weights": {**left_out, **named} if is_global else {},
                 "about": About(
                     **{name: self.public[name] for name in About.model_fields & self.public.keys()},
                     other_releases_on_same_people=_OTHER_RELEASES,
@@ -189,6 +191,10 @@ def _described(
     asked = [ReleaseBody(epsilon=1.0), *(ReleaseBody(epsilon=1.0, by=name) for name in body.groups)]
     requests = [trial.request(one) for one in asked]
     found = describe_profiles(file, requests[0])
+    for product in map(partial(product_named, tier=Tier.GLOBAL), body.products):
+        if product.needs_days and not found.grid.get("n_days"):
+            rule = f"without {product.name}, which needs {product.needs}"
+            raise InvalidParameterError("products", rule, list(body.products))
     for name in body.groups:
         if name not in found.attributes:
             raise InvalidParameterError(

@@ -7,6 +7,7 @@ import logging
 import time
 from dataclasses import dataclass
 
+from wattveil.server.client_addresses import counted_source
 from wattveil.server.observe.request_record import SECURITY_LOGGER, current_record
 
 _KEPT = 5
@@ -29,7 +30,7 @@ class LogThrottle(logging.Filter):
     address of the client, so that the noise of one address hides no event of another. The first
     line of the next period states how many were left out. Lines below a warning are written in any
     case, unless they name their kind (`THROTTLED`): those of requests that anybody can send without
-    a limit of rate, namely probes and requests that are refused.
+    a limit of rate, namely requests without a principal and requests that are refused.
     """
 
     def __init__(self) -> None:
@@ -57,4 +58,4 @@ class LogThrottle(logging.Filter):
 
 def _address(record: logging.LogRecord) -> str:
     request = current_record() if record.name == SECURITY_LOGGER else None
-    return "" if request is None else request.address
+    return "" if request is None else counted_source(request.address)

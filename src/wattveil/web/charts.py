@@ -5,6 +5,7 @@ the same style. A figure goes into a page as a `ReportFigure`; the templates dra
 """
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -34,21 +35,6 @@ _AXIS = {
     "zerolinecolor": _GRID,
     "title": {"standoff": 8},
 }
-_TEMPLATE = layout.Template(
-    layout={
-        "colorway": COLOURS,
-        "dragmode": False,  # a finger on a phone scrolls the page
-        "font": {"family": "system-ui, sans-serif", "size": 13, "color": INK},
-        "hovermode": "closest",
-        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
-        "margin": {"l": 10, "r": 12, "t": 14, "b": 10},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "shapedefaults": {"line": {"color": GREY, "width": 1.5}},  # limits, on either ground
-        "xaxis": _AXIS,
-        "yaxis": _AXIS,
-    }
-)
 
 
 class ReportFigure(NamedTuple):
@@ -78,7 +64,27 @@ def new_figure(*, height: int = 300, legend: bool = True) -> Figure:
     legend
         Whether traces are named above the plot.
     """
-    return Figure(layout={"template": _TEMPLATE, "height": height, "showlegend": legend})
+    return Figure(layout={"template": _template(), "height": height, "showlegend": legend})
+
+
+@cache
+def _template() -> layout.Template:
+    """Return the style; it is made when the first figure is, since most processes draw none."""
+    return layout.Template(
+        layout={
+            "colorway": COLOURS,
+            "dragmode": False,  # a finger on a phone scrolls the page
+            "font": {"family": "system-ui, sans-serif", "size": 13, "color": INK},
+            "hovermode": "closest",
+            "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+            "margin": {"l": 10, "r": 12, "t": 14, "b": 10},
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "shapedefaults": {"line": {"color": GREY, "width": 1.5}},  # limits, on either ground
+            "xaxis": _AXIS,
+            "yaxis": _AXIS,
+        }
+    )
 
 
 def panel(title: str, figure: Figure, x_title: str = "", y_title: str = "") -> ReportFigure:

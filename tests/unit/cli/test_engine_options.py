@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from wattveil.cli.data import chosen_engine
+from wattveil.cli.option_groups import chosen_engine
 from wattveil.errors import InvalidParameterError, MissingExtraError
 
 

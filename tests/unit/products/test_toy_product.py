@@ -43,6 +43,7 @@ from wattveil.products.product import (
 )
 from wattveil.products.registry import (
     default_weights,
+    named_weights,
     product_named,
     products_of,
     register,
@@ -289,7 +290,10 @@ def test_the_server_accepts_a_registered_product() -> None:
     body = ReleaseBody.model_validate({"epsilon": 1.0, "products": ["toy"], "options": options})
     assert body.products == ["toy"]
     assert to_plain(body.options["toy"]) == options["toy"]
-    assert PublicChoices.model_validate({"clip_kw": 5.0}).products == (*default_weights(),)
+    offered = PublicChoices.model_validate({"clip_kw": 5.0}).products
+    assert offered == (*(name for name in default_weights() if name not in named_weights()),)
+    assert "toy" in offered
+    assert "years" not in offered  # offered only where it is named
     assert '"toy"' in json.dumps(ReleaseBody.model_json_schema())
     assert '"toy"' in json.dumps(canonical_request(REQUEST))
     for schema in (ReleaseBody.model_json_schema(), manifest_schema()):

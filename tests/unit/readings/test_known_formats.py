@@ -5,6 +5,7 @@ import io
 import json
 from collections import defaultdict
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,11 @@ def _totals(readings: Readings) -> dict[str, float]:
 
 def _read(path: Path, name: str) -> Readings:
     return read_readings(path, timezone=_EXPECTED[name]["timezone"])
+
+
+@cache
+def _totals_of_sample(name: str) -> dict[str, float]:
+    return _totals(_read(_SAMPLES / name, name))
 
 
 @pytest.mark.parametrize("name", _READ)
@@ -161,8 +167,7 @@ def test_a_format_is_not_one_file(tmp_path: Path, name: str, form: str) -> None:
     if content is not None:
         path = tmp_path / name
         path.write_bytes(content)
-        expected = _totals(_read(_SAMPLES / name, name))
-        assert _totals(_read(path, name)) == pytest.approx(expected)
+        assert _totals(_read(path, name)) == pytest.approx(_totals_of_sample(name))
 
 
 def test_words_of_unknown_meaning_are_listed_and_can_be_given(tmp_path: Path) -> None:

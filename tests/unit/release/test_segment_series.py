@@ -8,10 +8,11 @@ import pytest
 
 from wattveil.arrays import Floats
 from wattveil.engines.series_rows import MemoryState
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidParameterError, SeriesStateError
 from wattveil.numerics.load_basis import row_basis
 from wattveil.privacy import noise
 from wattveil.privacy.guarantee import global_guarantee
+from wattveil.release import load_series
 from wattveil.release.load_series import (
     LENGTHS,
     SEGMENTS,
@@ -151,6 +152,17 @@ def test_bad_requests_are_refused(made: ReleasedSeries) -> None:
         )
     with pytest.raises(InvalidParameterError, match="n_segments"):
         replace(made.design, n_segments=21)
+
+
+def test_a_failure_after_charges_is_said_to_be_an_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums of load were drawn when the segments fail."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise InvalidParameterError("scale", "smaller", 1.0)
+
+    monkeypatch.setattr(load_series, "release_segments", refused)
+    with pytest.raises(SeriesStateError, match="period 1 was begun and failed: scale must"):
+        released((0,))
 
 
 @pytest.mark.parametrize(("epsilon", "n_segments"), [(0.5, 1), (0.5, 6), (4.0, 20)])

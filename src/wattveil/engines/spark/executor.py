@@ -31,7 +31,8 @@ from wattveil.readings.options import MeasuredIn, ReadOptions
 from wattveil.readings.plausibility import check_plausible
 from wattveil.readings.readings import Readings, Source
 from wattveil.readings.schema import SPACES
-from wattveil.readings.sources import ScratchDatabase, ident, paths, scan_parquet
+from wattveil.readings.sources import ScratchDatabase, scan_parquet
+from wattveil.readings.sql_text import ident, paths
 
 SHUFFLE_COLUMNS = "partition bigint, rows binary"
 

@@ -59,6 +59,7 @@ from wattveil.readings.sources import Scan, ScratchDatabase, add_meters
 from wattveil.readings.timestamps import StampReader
 
 ID, LOAD = "customer_id", "load_kw"
+DAYS = "days_kw"
 
 
 def record_of(frame: DataFrame) -> str | None:
@@ -85,7 +86,9 @@ class SparkProfiles(DistributedProfiles):
         """
         grid = TimeGrid.from_json(record["grid"])
         texts = dict.fromkeys((ID, *record["attributes"]), np.zeros(0, dtype=np.object_))
-        columns = SparkRows.columns_of(frame, {**texts, LOAD: np.zeros((0, grid.columns))})
+        widths = {LOAD: grid.columns, **({DAYS: grid.n_days * grid.slots} if grid.n_days else {})}
+        loads = {name: np.zeros((0, width)) for name, width in widths.items()}
+        columns = SparkRows.columns_of(frame, {**texts, **loads})
         if kept is not None:
             table = columns[LOAD]._table  # noqa: SLF001 - kept as long as a column of it
             weakref.finalize(table, unpersist, kept).atexit = False
@@ -98,6 +101,7 @@ class SparkProfiles(DistributedProfiles):
             grid=grid,
             timezone=record["timezone"],
             rules=record["rules"],
+            days_kw=columns.get(DAYS),
         )
 
     def listed(self, customer_list: Sequence[str]) -> "SparkProfiles":
@@ -152,6 +156,9 @@ class SparkReadings:
     def build(self, rules: ProfileRules, *, attributes: str | Path | None = None) -> SparkBuild:
         """Return the profiles with the account of every row."""
         rules = rules.for_readings(self.options)
+        if rules.grid.n_days:
+            rule = "omitted with Spark: days are kept by the local engine"
+            raise InvalidParameterError("grid.n_days", rule, rules.grid.n_days)
         opened = open_source(self.session, self.source, self.options)
         with spark_reads(opened.files[0]):
             plan = _find_plan(opened, self.options, rules, self.memory_mb)
@@ -284,7 +291,7 @@ def _with_attributes(
     if attributes is not None:
         table = attribute_table(Path(attributes))
         names = table.column_names[1:]
-        if taken := {"load_kw", "estimated_share"} & set(names):
+        if taken := {"load_kw", "estimated_share", "days_kw"} & set(names):
             raise InvalidParameterError("attributes", "without columns of profiles", sorted(taken))
         listed = profiles.sparkSession.createDataFrame(table)
         profiles = profiles.join(listed, "customer_id", "left")

@@ -35,7 +35,7 @@ _CANARY = "canary customer"
 _PLACES = {"cluster", "slot", "rank", "customer", "label"}
 """Key columns, which hold no released number."""
 _MIN_STD = 1e-9
-_ALONE = {"clusters", "load"}
+_ALONE = {"clusters", "load", "years"}
 """Products that use no other; the rest uses released clusters."""
 
 
@@ -94,9 +94,11 @@ class PairedReleases:
     def _with_canary(self) -> Profiles:
         profiles = self.profiles
         level = self.plan.request.levels[0] if self.plan.request.levels else None
+        days_kw, width = profiles.days_kw, profiles.grid.n_days * profiles.grid.slots
         return replace(
             profiles,
             customer_ids=(*profiles.customer_ids, _CANARY),
+            days_kw=None if days_kw is None else np.vstack([days_kw, canary_load_kw(width)]),
             load_kw=np.vstack([profiles.load_kw, canary_load_kw(profiles.load_kw.shape[1])]),
             attributes={name: (*own, level) for name, own in profiles.attributes.items()},
             estimated_share=None,

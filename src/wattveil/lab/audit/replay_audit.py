@@ -273,27 +273,20 @@ def _neighbours(
 ) -> Iterator[Neighbour[Profiles]]:
     """Yield profiles with each hostile customer before the others, then with one removed."""
     level, ids = request.levels[0] if request.levels else None, profiles.customer_ids
+    days_kw, width = profiles.days_kw, profiles.grid.n_days * profiles.grid.slots
     for name, row in hostile_rows(profiles.load_kw).items():
         added = replace(
             profiles,
             customer_ids=(_ADDED, *ids),
             load_kw=np.vstack([row, profiles.load_kw]),
+            days_kw=None if days_kw is None else np.vstack([np.resize(row, width), days_kw]),
             attributes={own: (level, *values) for own, values in profiles.attributes.items()},
             estimated_share=None,
         )
         yield Neighbour(name=f"{name} added", data=added, customer_id=_ADDED)
     for number, place in enumerate(_evenly_spaced(len(profiles), removals), start=1):
         kept = [row for row in range(len(profiles)) if row != place]
-        removed = replace(
-            profiles,
-            customer_ids=tuple(ids[row] for row in kept),
-            load_kw=profiles.load_kw[kept],
-            attributes={
-                own: tuple(values[row] for row in kept)
-                for own, values in profiles.attributes.items()
-            },
-            estimated_share=None,
-        )
+        removed = profiles.selected(kept)
         yield Neighbour(name=f"removal {number}", data=removed, customer_id=ids[place])
 
 

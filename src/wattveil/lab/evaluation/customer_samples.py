@@ -273,7 +273,7 @@ def read_populations(real: Path, synthetic: Path, *, timezone: str | None) -> Po
 
 def of_profiles(real: Profiles, synthetic: Profiles) -> Populations:
     """Return the columns of two sets of profiles; the closing midnight is the first slot again."""
-    if real.grid != synthetic.grid:
+    if real.grid.without_days != synthetic.grid.without_days:
         raise InvalidParameterError("synthetic", f"on the grid {real.grid!r}", synthetic.grid)
     if real.timezone != synthetic.timezone:
         raise InvalidParameterError("synthetic", f"in {real.timezone}", synthetic.timezone)

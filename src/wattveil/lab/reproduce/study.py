@@ -178,7 +178,7 @@ def _with_farthest(profiles: Profiles, description: str, seed: int) -> StudyCust
         profiles=Profiles(
             customer_ids=tuple(profiles.customer_ids[row] for row in kept),
             load_kw=load_kw,
-            grid=profiles.grid,
+            grid=profiles.grid.without_days,
             timezone=profiles.timezone,
         ),
         outlier=farthest(load_kw, round(_OUTLIERS * kept.size)),

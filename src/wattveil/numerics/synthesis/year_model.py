@@ -38,6 +38,7 @@ from wattveil.numerics.synthesis.figure_maps import (
     mapped_sizes,
     size_map,
 )
+from wattveil.numerics.synthesis.noisy_moments import expected_sizes
 from wattveil.numerics.synthesis.population_model import SyntheticModel, known_random_state
 from wattveil.numerics.synthesis.synthetic_customers import (
     SyntheticCustomers,
@@ -173,17 +174,36 @@ class YearModel(ChartedResult):
             n_slots=found["calendar"]["n_slots"],
             split=checks.enum_value("split", found["calendar"]["split"], Split),
         )
-        days = DayToDay(**{name: np.array(value) for name, value in found["days"].items()})
-        n_slots = calendar.n_slots
-        if days.factors.shape != (2, n_slots, n_slots):
-            rule = f"of shape {(2, n_slots, n_slots)}"
-            raise InvalidParameterError("days.factors", rule, days.factors.shape)
+        days = {name: checks.numbers(name, value) for name, value in found["days"].items()}
         maps = {name: checks.numbers(name, found[name]) for name in ("sizes", "levels", "peaks")}
-        if maps["levels"].shape != (calendar.n_days,):
-            rule = f"of shape {(calendar.n_days,)}"
-            raise InvalidParameterError("levels", rule, maps["levels"].shape)
         typical = SyntheticModel.from_dict(found["typical"])
-        return cls(typical=typical, days=days, calendar=calendar, **maps)
+        n_slots, points = calendar.n_slots, days["base"].shape[-1]
+        shapes = {
+            "factors": (2, n_slots, n_slots),
+            "slow": (n_slots,),
+            "decay": (n_slots,),
+            "margins": expected_sizes(n_slots).shape,
+            "spreads": (2, 2),
+            "base": (2, max(points, 2)),
+            "levels": (calendar.n_days,),
+            **{name: (2, max(maps[name].shape[-1], 1)) for name in ("sizes", "peaks")},
+        }
+        for name, shape in shapes.items():  # compiled loops do not check them
+            value = {**days, **maps}[name]
+            if value.shape != shape or not np.isfinite(value).all():
+                rule = f"finite numbers of shape {shape}"
+                raise InvalidParameterError(name, rule, f"shape {value.shape}")
+        limits = {"slow": (0.0, 1.0), "decay": (0.0, 1.0), "spreads": (-20.0, 20.0)}
+        limits |= dict.fromkeys(("sizes", "peaks"), (1e-12, 1e12)) | {"factors": (-1e6, 1e6)}
+        for name, (least, most) in limits.items():
+            value = {**days, **maps}[name]
+            if value.min() < least or value.max() > most:
+                rule = f"from {least:g} to {most:g}"
+                raise InvalidParameterError(name, rule, f"{value.min():g} to {value.max():g}")
+        if typical.n_columns != calendar.n_parts * n_slots or typical.n_days != calendar.n_parts:
+            rule = f"of {calendar.n_parts} days of {n_slots} slots"
+            raise InvalidParameterError("typical", rule, f"{typical.n_columns} columns")
+        return cls(typical=typical, days=DayToDay(**days), calendar=calendar, **maps)
 
     def _calendar(self, first_day: dt.date | None, n_days: int | None) -> YearCalendar:
         own = self.calendar

@@ -13,7 +13,8 @@ import duckdb
 
 from wattveil.errors import InvalidFileError
 from wattveil.readings.options import DecimalMark
-from wattveil.readings.sources import Scan, ident
+from wattveil.readings.sources import Scan
+from wattveil.readings.sql_text import ident
 
 _SAMPLE_VALUES = 200_000
 _SIGNS = {DecimalMark.POINT: ".", DecimalMark.COMMA: ","}

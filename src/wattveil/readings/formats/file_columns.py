@@ -31,7 +31,8 @@ from wattveil.readings.formats.meaning_checks import homes_of, other_energy, sum
 from wattveil.readings.formats.table import add_midnights
 from wattveil.readings.formats.table_columns import plain_name, unit_in_name
 from wattveil.readings.options import DecimalMark, MeasuredIn, ReadOptions, Stamp
-from wattveil.readings.sources import Scan, ident, literal
+from wattveil.readings.sources import Scan
+from wattveil.readings.sql_text import ident, literal
 from wattveil.readings.timestamps import DAY_US, MINUTE_US, StampReader, check_format, text_stamp
 
 RAW = "file "  # before the names of the file's columns

@@ -37,7 +37,7 @@ from wattveil.readings.formats.resampling import DAY_MINUTES, Resampling
 from wattveil.readings.formats.table_columns import FoundLayout, LongTable, plain_name
 from wattveil.readings.options import NAMED_BY_FILE, MeasuredIn, ReadOptions, Stamp
 from wattveil.readings.schema import ALLOWED_MINUTES, MINUTES_TEXT
-from wattveil.readings.sources import ident, literal, literals
+from wattveil.readings.sql_text import ident, literal, literals
 from wattveil.readings.timestamps import DAY_US, MINUTE_US
 
 STAGED_TABLE = LongTable(

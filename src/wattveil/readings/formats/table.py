@@ -44,7 +44,8 @@ from wattveil.readings.options import (
     ReadOptions,
     Stamp,
 )
-from wattveil.readings.sources import Scan, choose, ident, literals, numbered
+from wattveil.readings.sources import Scan, numbered
+from wattveil.readings.sql_text import choose, ident, literals
 from wattveil.readings.timestamps import (
     DAY_US,
     MINUTE_US,

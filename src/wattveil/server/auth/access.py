@@ -14,11 +14,16 @@ from wattveil.server.auth.identities import principal_of
 from wattveil.server.auth.identity_provider import IdentityProvider, ProviderError
 from wattveil.server.auth.known_tokens import KnownTokens
 from wattveil.server.auth.principals import Principal
+from wattveil.server.client_addresses import counted_source
 from wattveil.server.datasets import Dataset, admitted_to, all_datasets, find_dataset
 from wattveil.server.http.problems import Code, Problem
 from wattveil.server.ledger.administration import PrincipalKind
 from wattveil.server.ledger.reserved_series import is_period
-from wattveil.server.observe.request_record import SecurityEvent, security_event
+from wattveil.server.observe.request_record import (
+    SecurityEvent,
+    note_principal,
+    security_event,
+)
 from wattveil.server.ordered_releases import ANY_PRINCIPAL, OrderedRelease, find_ordered, readers
 from wattveil.server.server_state import ServerState
 
@@ -106,18 +111,19 @@ class Access:
 
     def count_failure(self, address: str) -> None:
         """Count an invalid token or an unknown session, and refuse addresses that try many."""
-        if not self._failed_tokens.admits(address):
+        if not self._failed_tokens.admits(counted_source(address)):
             security_event(SecurityEvent.TOO_MANY_REFUSED, None)
             raise Problem(Code.BUSY)
 
     def has_tried_many(self, address: str) -> bool:
         """Whether an address has sent too many invalid tokens or unknown sessions."""
-        return not self._failed_tokens.would_admit(address)
+        return not self._failed_tokens.would_admit(counted_source(address))
 
     def check_rate(self, principal: Principal) -> Principal:
         """Count a request of a principal, and refuse it above the rate."""
         if not self._requests.admits(principal.name):
             raise Problem(Code.BUSY)
+        note_principal()
         return principal
 
     def identify(self, request: Request) -> Principal | None:
@@ -160,7 +166,10 @@ class Access:
         recent = self._tokens.recent(_token_in(authorization))
         if recent is None or recent.kind is PrincipalKind.MONITOR:
             return None
-        return recent if self._requests.admits(recent.name) else None
+        if not self._requests.admits(recent.name):
+            return None
+        note_principal()
+        return recent
 
     async def wait_for_reading(self, authorization: str) -> None:
         """Wait until a token that was valid lately has been read again, if it must be."""

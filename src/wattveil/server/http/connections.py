@@ -7,7 +7,7 @@ is refused as busy after a pause. So idle connections, however many, do not keep
 server works for all of them, the next one that is answered is closed: connections that send request
 after request do not keep others out either. A new connection has a moment to send its first
 request: among busy ones it would else be the one that gives way. One client address has at most
-half of the places.
+half of the places; the addresses of a network of IPv6 (/64) count as one.
 """
 
 import asyncio
@@ -23,6 +23,8 @@ from typing import Any
 
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from wattveil.server.client_addresses import counted_source
 
 _MAX_CONNECTIONS = 1000
 _RESERVED_DESCRIPTORS = 256
@@ -234,8 +236,8 @@ class Acceptor:
                 self._pause(_PAUSE_SECONDS)
                 return
             source = str(address[0]) if isinstance(address, tuple) else ""
-            slot = _Slot(source, self._loop.time())
-            if self._has_most(slot.address):
+            slot = _Slot(counted_source(source), self._loop.time())
+            if self._has_most(slot.address) and not self._is_exempt(source):
                 connected.close()
                 continue
             connected.settimeout(0.0)
@@ -249,10 +251,12 @@ class Acceptor:
         self._loop.call_later(seconds, self._listen)
 
     def _has_most(self, address: str) -> bool:
-        """Whether an address has half of the places; one that many clients share may have all."""
-        if self._addresses[address] < max(1, self._max // 2) or self._is_proxy(address):
-            return False
-        return not _is_local(address)
+        """Whether an address, or a network of IPv6, has half of the places."""
+        return self._addresses[address] >= max(1, self._max // 2)
+
+    def _is_exempt(self, address: str) -> bool:
+        """Whether many clients share an address, so that it may have all places."""
+        return self._is_proxy(address) or _is_local(address)
 
     def _make_place(self) -> bool:
         """Close connections that the server does not work for; return whether a place is free.

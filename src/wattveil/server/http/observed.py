@@ -21,7 +21,6 @@ from wattveil.server.observe.tracing import RequestTracer
 REQUEST_ID = "X-Request-Id"
 _RAW_ID = REQUEST_ID.lower().encode()
 _NO_ROUTE = "-"
-_PROBES = frozenset({"/healthz", "/livez", "/readyz"})
 _MIN_ANSWERED, _MIN_REFUSED = 200, 400
 """Statuses of requests that were not refused; 0 is that of a client that has gone."""
 
@@ -78,7 +77,7 @@ class ObservedMiddleware:
                 )
         self._metrics.count(record, method, route, status, seconds)
         extra: dict[str, object] = {"fields": fields}
-        if route in _PROBES or not _MIN_ANSWERED <= status < _MIN_REFUSED:
+        if not record.is_authenticated or not _MIN_ANSWERED <= status < _MIN_REFUSED:
             extra[THROTTLED] = f"{route} {status}"  # not its method, which anybody may invent
         _LOG.info("%s %s %s", method, route, status, extra=extra)
 

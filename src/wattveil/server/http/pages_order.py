@@ -64,6 +64,8 @@ _CONTENTS = {
     "synthesis": "simulated load profiles with the statistics of the segments;"
     " needs customer segments of all customers, with their sizes",
     "load": "mean load per customer by time of day, load duration curve, number of customers",
+    "years": "a model of load over a whole year, for synthetic customers hour by hour;"
+    " needs profiles that keep every day",
     "shares": "share of each segment in each group;"
     " needs a grouping, and customer segments of all customers",
     "labels": "a randomised segment for each customer of a public list; needs an epsilon for them",

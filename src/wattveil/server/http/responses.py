@@ -50,6 +50,10 @@ class ProfileGrid(_Response):
     """Which days are averaged together."""
     closing_midnight: bool
     """Whether the midnight that ends a day is an interval of its own."""
+    first_day: str | None = None
+    """First of the days that are kept one by one, for synthetic years; null if none are."""
+    n_days: int = 0
+    """Number of these days."""
 
 
 class Dataset(PublicChoices):

@@ -56,9 +56,15 @@ def _static_file(name: str) -> str | None:
 
 
 @cache
+def _encoded_asset(name: str) -> bytes:
+    """Return the bytes of a file; one copy for all requests."""
+    return asset(name).encode()
+
+
+@cache
 def _compressed_asset(name: str) -> bytes:
     """Return a file compressed; once for all requests."""
-    return gzip.compress(asset(name).encode(), mtime=0)
+    return gzip.compress(_encoded_asset(name), mtime=0)
 
 
 class SignInRequired(Exception):  # noqa: N818 - it redirects
@@ -369,7 +375,7 @@ def sign_in_pages(access: Access, sessions: Sessions) -> APIRouter:
         if found is None:
             raise Problem(Code.NOT_FOUND)
         if not accepts_gzip(request.headers.get("Accept-Encoding", "")):
-            return Response(asset(found), headers=_CACHED, media_type=_FILES[found])
+            return Response(_encoded_asset(found), headers=_CACHED, media_type=_FILES[found])
         packed = {**_CACHED, "Content-Encoding": "gzip"}
         return Response(_compressed_asset(found), headers=packed, media_type=_FILES[found])
 

@@ -26,6 +26,8 @@ class RequestRecord:
     """Identifier in logs, in traces and in the response."""
     address: str
     """Address of the client, as the trusted proxy states it."""
+    is_authenticated: bool = False
+    """Whether the sender is a principal, whose rate of requests is limited."""
     problem: str | None = None
     """Code of the problem that is sent or shown."""
     events: list["SecurityEvent"] = field(default_factory=list)
@@ -82,6 +84,13 @@ def begin_record(given_id: str, address: str) -> RequestRecord:
 def current_record() -> RequestRecord | None:
     """Return the record of the request that is being answered; None outside of requests."""
     return _CURRENT.get()
+
+
+def note_principal() -> None:
+    """Record that the sender of the request is a principal."""
+    record = _CURRENT.get()
+    if record is not None:
+        record.is_authenticated = True
 
 
 def note_problem(code: str) -> None:

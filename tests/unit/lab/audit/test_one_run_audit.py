@@ -18,6 +18,7 @@ from wattveil.products.registry import products_of
 
 NO_CANARY = {
     "clusters": "its curves and sizes are of clusters of many customers: no number of one canary",
+    "years": "its model is of clusters and of all customers together: no number of one canary",
 }
 """Products that are audited by pairs of neighbours alone, with the reason."""
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.types import Message, Scope
 
 from wattveil.errors import LedgerUnavailableError
-from wattveil.server.http import middleware
+from wattveil.server.http import middleware, server_pages
 from wattveil.server.http.middleware import HEADERS, GuardMiddleware
 from wattveil.server.http.problems import Code, problem_of
 
@@ -74,3 +74,23 @@ def test_a_direct_answer_needs_no_route() -> None:
     assert body["body"] == b"direct"
     assert {name for name, _ in start["headers"]} >= {one.lower().encode() for one in HEADERS}
     assert _answered("GET", "/other", found)[1]["body"] == b"routed"
+
+
+def test_a_large_body_is_sent_in_pieces_without_copies_of_the_rest() -> None:
+    """Every piece within the size, together the body; the response keeps the bytes it was given."""
+    body = bytes(range(256)) * 1031
+    for length in (middleware._PIECE, middleware._PIECE + 1, 2 * middleware._PIECE, len(body)):
+        _, *pieces = _answered("GET", "/", GuardMiddleware(Response(body[:length]), lambda _: None))
+        assert b"".join(one["body"] for one in pieces) == body[:length]
+        assert all(0 < len(one["body"]) <= middleware._PIECE for one in pieces)
+        assert [one.get("more_body", False) for one in pieces] == [True] * (len(pieces) - 1) + [
+            False
+        ]
+
+
+def test_responses_of_a_static_file_share_its_bytes() -> None:
+    """A client that does not read holds no copy of the file."""
+    name = "plotly.js"
+    assert server_pages._encoded_asset(name) is server_pages._encoded_asset(name)
+    response = Response(server_pages._encoded_asset(name))
+    assert response.body is server_pages._encoded_asset(name)
