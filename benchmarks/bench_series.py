@@ -31,7 +31,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 
 from wattveil import PrivateKMeans
-from wattveil.arrays import Floats, Ints
+from wattveil.arrays import Bools, Floats, Ints
 from wattveil.calibration import gaussian_epsilon
 from wattveil.engines.local import load_rows
 from wattveil.engines.series_rows import MemoryState
@@ -40,10 +40,12 @@ from wattveil.numerics.series.centres import LENGTH_EDGES, SeriesRadii, choose_r
 from wattveil.numerics.series.period_filter import Observed, filter_periods
 from wattveil.numerics.series.smoothing import (
     FirstEstimate,
+    Levels,
     PeriodMeans,
     SeriesCounts,
     SeriesSums,
     coordinate_sizes,
+    duration_curves,
     levels,
     period_means,
     smooth_counts,
@@ -202,7 +204,7 @@ class LoadRun:
             level_std=sums.sums_std * math.sqrt(np.square(strategy.feedback).sum(axis=1).mean()),
         )
         radii = self.radii.radii_kw
-        seen, counted, centres, published = [], [], [], []
+        seen, counted, centres, published, numbers = [], [], [], [], []
         for t in range(horizon):
             offsets = (coordinates[t] - centre[groups]) / radii[groups, None]
             centres.append(centre)
@@ -231,11 +233,15 @@ class LoadRun:
             found = smooth_means(series, first, customers=number.mean, calendar=CALENDAR)
             shown = levels(found, calendar=CALENDAR, clipping=self.radii.level_clipping)
             published.append((shown.mean_kw[:, t], shown.std_kw[:, t]))
+            numbers.append((number.mean[:, t], number.std[:, t]))
             centre = found.mean.reshape(self.n_groups, 24, -1)[:, :, t + 1]
         self.customers = number.mean[:, :horizon]
         self.means: PeriodMeans = period_means(series, customers=self.customers)
         self.mean_kw, self.std_kw = (
             np.stack(part, axis=1) for part in zip(*published, strict=True)
+        )
+        self.counts, self.counts_std = (
+            np.stack(part, axis=1) for part in zip(*numbers, strict=True)
         )
         self.exhausted = float((sums.used > EXHAUSTED).mean())
 
@@ -285,6 +291,7 @@ def load_run(data: Population, epsilon: float, rng: np.random.Generator, figures
     run = LoadRun(load_kw, groups, per_year, rho, rng)
     figures["series"].append(relative(run.mean_kw, truth))
     figures["covered"].append(np.abs(run.mean_kw - truth) <= BAND * run.std_kw)
+    figures["duration covered"].append(duration_covered(run, truth, numbers))
     figures["exhausted"].append(run.exhausted)
     if not has_trend(horizon=horizon, periods_per_year=per_year):
         return
@@ -325,6 +332,15 @@ def load_run(data: Population, epsilon: float, rng: np.random.Generator, figures
     figures["yearly"].append(relative(np.repeat(yearly, per_year, axis=1), truth))
     line = slope_weights(horizon=years, periods_per_year=1)
     figures["yearly slope"].append((yearly @ EVENING @ line - true_slope) / size)
+
+
+def duration_covered(run: LoadRun, truth: Floats, numbers: Ints) -> Bools:
+    """Return whether the bands of duration curves cover the sorted load of whole groups."""
+    found = duration_curves(
+        Levels(run.mean_kw, run.std_kw), customers=run.counts, customers_std=run.counts_std
+    )
+    true = -np.sort(-truth, axis=2) * numbers[:, :, None]
+    return np.abs(found.mean_kw - true) <= BAND * found.std_kw
 
 
 def filtered(mean: Floats, std: Floats, period: int, per_year: int) -> Floats:
@@ -373,7 +389,8 @@ def load_line(figures: Figures) -> str:
     line = (
         f"error independent {error('independent'):.3f}, + filter {error('filtered'):.3f}, "
         f"series {error('series'):.3f}; level bands cover {np.mean(figures['covered']):.3f} "
-        f"(independent {np.mean(figures['independent covered']):.3f}); "
+        f"(independent {np.mean(figures['independent covered']):.3f}), of duration curves "
+        f"{np.mean(figures['duration covered']):.3f}; "
         f"exhausted {np.mean(figures['exhausted']):.3f}"
     )
     if not figures["slope"]:

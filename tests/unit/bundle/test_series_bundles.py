@@ -86,6 +86,29 @@ def test_results_are_near_the_customers(made: LoadSeries) -> None:
     assert "differentially private" in result._repr_html_()
 
 
+def test_duration_curves_are_sorted_days_of_whole_groups(made: LoadSeries) -> None:
+    """Recomputed from the tables of load and customers; the last bundle contains them."""
+    result = made.result()
+    numbers = {
+        (row["group"], row["period"]): (row["customers"], row["customers_std"])
+        for row in result.to_arrow("customers").to_pylist()
+        if row["counted"] == "customers"
+    }
+    days: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for row in result.to_arrow("load").to_pylist():
+        own = days.setdefault((row["group"], row["period"]), [])
+        own.append((row["load_kw"], row["std_kw"]))
+    found = pq.read_table(made.bundles[-1] / "tables" / "load_duration.parquet").to_pylist()
+    assert len(found) == 2 * 9 * 24
+    for row in found:
+        place = (row["group"], row["period"])
+        load, std = sorted(days[place], reverse=True)[row["rank"]]
+        number, number_std = numbers[place]
+        assert row["load_kw"] == pytest.approx(number * load)
+        assert row["std_kw"] ** 2 == pytest.approx((number * std) ** 2 + (load * number_std) ** 2)
+    assert "Load duration" in (made.bundles[-1] / "report.html").read_text()
+
+
 def test_reports_are_standalone_pages(made: LoadSeries) -> None:
     """Small multiples, trends after two years, skipped periods; no script."""
     first, last = (bundle / "report.html" for bundle in (made.bundles[0], made.bundles[-1]))
