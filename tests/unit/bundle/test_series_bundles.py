@@ -603,6 +603,18 @@ def test_another_declaration_stops_the_series(tmp_path: Path) -> None:
         LoadSeries(series.folder).add(quarter(0))
 
 
+def test_another_id_stops_the_series(tmp_path: Path) -> None:
+    """Readers would reject a chain of two ids: nothing is drawn for it."""
+    series = some_series(tmp_path, 0)
+    path = series.folder / "series.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {"series": "another"}))
+    with pytest.raises(InvalidParameterError, match=r"series\.json must be that of"):
+        LoadSeries(series.folder).add(quarter(1))
+    path.write_text(json.dumps(record))
+    LoadSeries(series.folder).add(quarter(1))
+
+
 def test_a_period_that_failed_is_not_drawn_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,12 +104,13 @@ def test_each_part_has_its_own_amount(
     segmented: ReleasedSeries, place: int, tag: str, expected: str
 ) -> None:
     """One unit more or less, in any part."""
+    own = segmented.periods[place]
     for more in (1, -1):
-        one = respent(
-            segmented.periods[place],
-            tag,
-            lambda spend, more=more: replace(spend, rho_units=spend.rho_units + more),
+        spends = tuple(
+            replace(spend, rho_units=spend.rho_units + more * (spend.tag == tag))
+            for spend in own.spends
         )
+        one = replace(own, spends=spends)
         assert expected in problems(segmented, *segmented.periods[:place], one)
 
 
