@@ -380,10 +380,12 @@ class LoadSeries:
     def _past(self, folder: SeriesFolder) -> tuple[list[Manifest], ReleasedSeries]:
         """Return what was released before, which must be what the state belongs to.
 
-        The head names declaration and last manifest, each manifest its files and the one before it.
+        The head names series, declaration and last manifest, each manifest its files and the one
+        before it.
         """
         head = folder.head
-        if head.declaration_sha256 != self.request.sha256:
+        begun = (head.series, head.declaration_sha256)
+        if begun != (self.series_id, self.request.sha256):
             raise InvalidParameterError(DECLARATION, "that of `wattveil series init`", "another")
         manifests, past = read_chain(self.bundles)
         if past is None:

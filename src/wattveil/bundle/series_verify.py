@@ -25,6 +25,7 @@ from wattveil.bundle.series_bundle import (
     read_manifest,
     spends_of,
 )
+from wattveil.bundle.series_charges import charge_problems
 from wattveil.bundle.series_contents import (
     content_problems,
     format_problems,
@@ -35,14 +36,13 @@ from wattveil.bundle.series_request import SeriesRequest
 from wattveil.bundle.verify.verify_bundle import VerificationReport
 from wattveil.declaration import to_plain
 from wattveil.errors import WattveilError
-from wattveil.privacy.accounting import RHO_UNITS, Composition
-from wattveil.privacy.guarantee import Budget
+from wattveil.privacy.accounting import RHO_UNITS, Composition, discretisation_eta
+from wattveil.privacy.guarantee import Budget, Spend
 from wattveil.privacy.mechanisms.contributions import STEP, UNIT
 from wattveil.privacy.mechanisms.gaussian import MIN_SCALE
 from wattveil.privacy.mechanisms.period_sums import MECHANISM
 from wattveil.products.findings import Finding, NotRun, gathered
 from wattveil.release.load_series import LENGTHS, LOAD, MEMBERS, SeriesDesign
-from wattveil.release.segment_series import found_in
 from wattveil.web.formatting import format_count
 
 CLOSED = "closed.json"
@@ -269,7 +269,7 @@ def _charge_problems(design: SeriesDesign, manifest: Manifest) -> Iterator[str]:
             yield f"{spend.tag}: another mechanism"
         if (drawn["squared"], drawn["step"]) != (UNIT**2, STEP):
             yield f"{spend.tag}: another sensitivity or grid"
-        scale, units = Fraction(drawn["scale"]), spend.rho_units
+        units = spend.rho_units
         if spend.mechanism == MECHANISM:
             query = design.query(spend.tag, place, released=())
             units = query.rho_units
@@ -278,9 +278,19 @@ def _charge_problems(design: SeriesDesign, manifest: Manifest) -> Iterator[str]:
             width = manifest["slots"] if spend.tag == LOAD else 1
             if drawn["numbers"] != width * len(design.groups):
                 yield f"{spend.tag}: other numbers than the groups have"
-        # sigma^2 >= D^2 / (2 rho), in steps; of a series rho is that of all periods
-        if scale < MIN_SCALE or 2 * scale**2 * units < UNIT**2 * RHO_UNITS:
-            yield f"{spend.tag}: less noise than its charge requires"
+        yield from _noise_problems(spend, units)
+
+
+def _noise_problems(spend: Spend, units: int) -> Iterator[str]:
+    """Yield whether a draw has less noise, or less eta, than ``units`` of rho and its grid need."""
+    scale = spend.drawn["scale"]
+    # sigma^2 >= D^2 / (2 rho), in steps; of a series rho is that of all periods
+    if scale < MIN_SCALE or 2 * Fraction(scale) ** 2 * units < UNIT**2 * RHO_UNITS:
+        yield f"{spend.tag}: less noise than its charge requires"
+    elif not spend.eta >= discretisation_eta(  # nor NaN
+        numbers=int(spend.drawn["numbers"]), sigma=scale, s=UNIT / scale
+    ):
+        yield f"{spend.tag}: eta is too small for the grid"
 
 
 def _is_read(tag: str, design: SeriesDesign) -> bool:
@@ -345,7 +355,6 @@ def _chain_findings(bundles: Sequence[Path]) -> Iterator[Finding]:
         "each period names the one before it", problems, format_count(len(labels), "period")
     )
     spent = sum(spend.rho_units for spend in released.spends)
-    due = released.design.accrued_units(released.released[-1], found_in(released.segments))
-    yield Finding("charges of all periods", holds=spent == due, seen=f"{spent} units of rho")
+    yield gathered("charges of all periods", charge_problems(released), f"{spent} units of rho")
     contents = content_problems(bundles, released)
     yield gathered("centres, tables, texts and reports follow", contents, "written again")

@@ -322,7 +322,9 @@ class YearModel(ChartedResult):
         drawn = self.typical.sample(_PATTERNS, random_state=0)[0]
         parts = drawn.reshape(_PATTERNS, -1, self.calendar.n_slots).mean(axis=2)
         means = parts.mean(axis=1, keepdims=True)
-        usual = means[:, 0] > 0.1 * means.mean()
+        usual = means[:, 0] > 0.1 * np.abs(means).mean()
+        if not usual.any():  # all export more than they use
+            return np.zeros(parts.shape[1])
         return np.asarray((parts[usual] / means[usual]).mean(axis=0) - 1.0)
 
     def _spreads(self, n: int, generator: np.random.Generator) -> tuple[Floats, Floats]:
