@@ -30,7 +30,7 @@ from tests.live_server import furnish, serving
 from tests.page_shell import Shell, missing_on_this_machine, read_install
 from tests.postgres import postgres_server, require_postgres
 from tests.sample_bundles import walk_few_steps
-from wattveil.products import clusters, synthesis
+from wattveil.products import clusters, synthesis, years
 from wattveil.release.kmeans import PrivateKMeans
 
 LANGUAGES = {"python", "console", "sh", "text", "json", "yaml", "sql", "csv", "bibtex", "ini"}
@@ -66,6 +66,7 @@ def asked_once(simulate: Callable[..., Any]) -> Callable[..., Any]:
 _SIMULATIONS = {
     (clusters, "plan_kmeans"): asked_once(clusters.plan_kmeans),
     (synthesis, "plan_synthesizer"): asked_once(synthesis.plan_synthesizer),
+    (years, "plan_years"): asked_once(years.plan_years),
 }
 """They take seconds, see public numbers alone, and are the same for the same question."""
 
