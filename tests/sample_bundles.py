@@ -79,6 +79,7 @@ def simulate_plans_once(patch: pytest.MonkeyPatch) -> None:
     for product in (clusters, synthesis):
         patch.setattr(product, "_POPULATIONS", 1)
         patch.setattr(product, "_RUNS", 1)
+    patch.setattr(years, "_POPULATIONS", 1)
 
 
 @contextmanager

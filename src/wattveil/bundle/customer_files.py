@@ -39,9 +39,9 @@ class YearSample(NamedTuple):
     first_day: date | None = None
     n_days: int | None = None
 
-    def drawn(self, bundle: Path, customers: int, seed: int, stated: Mapping[str, Any]) -> Drawn:
+    def drawn(self, bundle: Path, customers: int, seed: int, loads: Mapping[str, Any]) -> Drawn:
         """Return customers that are drawn from the model of years of a bundle."""
-        model = read_year_model(bundle)
+        model, (grid, timezone) = read_year_model(bundle), _clock(bundle)
         first = model.calendar.first_day if self.first_day is None else self.first_day
         n_days = model.calendar.n_days if self.n_days is None else self.n_days
         checks.integer("days", n_days, minimum=1, maximum=_MAX_DAYS)
@@ -55,7 +55,14 @@ class YearSample(NamedTuple):
                 yield names, clusters, load_kw
                 place += len(load_kw)
 
-        return Drawn(batches=batches(), customers=customers, days=(first, n_days), **stated)
+        return Drawn(
+            batches=batches(),
+            customers=customers,
+            grid=grid,
+            timezone=timezone,
+            days=(first, n_days),
+            **loads,
+        )
 
 
 def write_customers(
@@ -113,15 +120,13 @@ def write_customers(
     if not 0.0 < checks.finite("power_factor", factor) <= 1.0:
         raise InvalidParameterError("power_factor", "above 0 and at most 1", factor)
     at_buses = None if buses is None else read_buses(buses)
-    public = read_manifest(bundle)["profiles"]
-    grid, timezone = TimeGrid.from_json(public["grid"]), public["timezone"]
-    stated = {"grid": grid, "timezone": timezone, "power_factor": factor, "buses": at_buses}
+    loads: dict[str, Any] = {"power_factor": factor, "buses": at_buses}
     if years is not None:
         if engine is not None:
             raise InvalidParameterError("years", "omitted with --engine spark", years)
-        _write(path, chosen, years.drawn(bundle, customers, seed, stated))
+        _write(path, chosen, years.drawn(bundle, customers, seed, loads))
         return
-    model = read_model(bundle)
+    model, (grid, timezone) = read_model(bundle), _clock(bundle)
 
     def batch(number: int) -> Batch:
         load_kw, clusters = model.batch(number, customers, random_state=seed)
@@ -136,11 +141,15 @@ def write_customers(
             force=force,
         )
         return
-    _write(
-        path,
-        chosen,
-        Drawn(batches=map(batch, range(n_batches(customers))), customers=customers, **stated),
-    )
+    batches = map(batch, range(n_batches(customers)))
+    drawn = Drawn(batches=batches, customers=customers, grid=grid, timezone=timezone, **loads)
+    _write(path, chosen, drawn)
+
+
+def _clock(bundle: Path) -> tuple[TimeGrid, str]:
+    """Return the grid and the time zone of the profiles of a release."""
+    public = read_manifest(bundle)["profiles"]
+    return TimeGrid.from_json(public["grid"]), public["timezone"]
 
 
 def _write(path: Path, chosen: "CustomerFormat", drawn: Drawn) -> None:

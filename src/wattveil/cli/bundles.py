@@ -33,6 +33,8 @@ EPILOGS = {
     "export": "Example: wattveil export bundle --out standard-profiles.csv",
 }
 
+_YEARS = "Synthetic years"
+
 
 def verify(
     context: typer.Context,
@@ -110,18 +112,24 @@ def synthesize(
     years: Annotated[
         bool,
         typer.Option(
-            "--years", help="Draw whole years, slot by slot, from the model of the product years."
+            "--years",
+            help="Draw whole years, slot by slot, from the model of the product years.",
+            rich_help_panel=_YEARS,
         ),
     ] = False,
     first_day: Annotated[
         datetime | None,
         typer.Option(
-            formats=["%Y-%m-%d"], help="With --years: first day; that of the data if omitted."
+            formats=["%Y-%m-%d"],
+            help="With --years: first day; that of the data if omitted.",
+            rich_help_panel=_YEARS,
         ),
     ] = None,
     days: Annotated[
         int | None,
-        typer.Option(help="With --years: number of days; as in the data if omitted."),
+        typer.Option(
+            help="With --years: number of days; as in the data if omitted.", rich_help_panel=_YEARS
+        ),
     ] = None,
     engine: EngineName = "local",
     master: Master = None,

@@ -127,7 +127,7 @@ class Clusters(Product):
         request = choice.request
         groups = len(request.levels) if request.clusters_by_group else 1
         plan = plan_kmeans(
-            _estimator(choice, allotment),
+            cluster_estimator(choice, allotment),
             n_customers=max(request.customers // groups, 1),
             n_slots=choice.grid.columns,
             typical_kw=request.typical_kw,
@@ -147,7 +147,7 @@ class Clusters(Product):
     def query(self, work: Work, allotment: Allotment) -> Mapping[Hashable, PrivateKMeans]:
         """Release the clusters of all customers, or of each group."""
         request, budget = work.request, allotment.guarantee
-        asked = _estimator(work.choice, allotment)
+        asked = cluster_estimator(work.choice, allotment)
         asked.set_params(epsilon=budget.epsilon, delta=budget.delta)  # those of the allotment
         if request.clusters_by_group:
             work.kmeans = private_kmeans_by_class(asked, work.rows, work.groups, request.levels)
@@ -231,7 +231,7 @@ def several_days(grid: TimeGrid) -> int | None:
     return grid.slots if grid.cells > grid.slots else None
 
 
-def _estimator(choice: Choice, allotment: Allotment) -> PrivateKMeans:
+def cluster_estimator(choice: Choice, allotment: Allotment) -> PrivateKMeans:
     """Return the estimator to be fitted."""
     return PrivateKMeans(
         epsilon=allotment.guarantee.epsilon,

@@ -7,14 +7,16 @@ import pytest
 from sklearn.base import clone
 
 from tests.simulated_load import simulated_homes
-from wattveil import PrivateKMeans, cluster_shares, release_labels
+from wattveil import LoadSynthesizer, PrivateKMeans, cluster_shares, release_labels
 from wattveil.errors import InvalidParameterError
 from wattveil.numerics.kmeans.lloyd import k_means
+from wattveil.numerics.measures.fidelity_measures import slot_distance
 from wattveil.products import clusters
 from wattveil.products.clusters import centroid_error, plan_kmeans, simulated_rows
 from wattveil.products.labels import plan_labels
 from wattveil.products.plan_calibration import Quantity, Roughness, factor
 from wattveil.products.shares import plan_shares
+from wattveil.products.synthesis import plan_synthesizer
 from wattveil.simulate import simulate_load_kw
 
 CENTROIDS = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 5.0], [6.0, 6.0]])
@@ -270,3 +272,20 @@ def test_quarter_hours_are_planned_with(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(clusters, "_RUNS", 1)  # which queries are made does not depend on the noise
     plan = plan_kmeans(PrivateKMeans(n_clusters=2), n_customers=300, n_slots=96)
     assert "number of customers" in plan.queries
+
+
+def test_a_plan_of_synthesis_uses_released_sizes() -> None:
+    """As far from the real customers as releases of other simulated homes, clusters included."""
+    before = PrivateKMeans(n_clusters=6, epsilon=0.8)
+    model = LoadSynthesizer(n_clusters=6, epsilon=0.6, centroids=np.zeros((6, 24)))
+    planned = plan_synthesizer(model, n_customers=500, clusters=before).slot_distance
+    without = plan_synthesizer(model, n_customers=500).slot_distance
+    found = []
+    for seed in range(20, 26):
+        rows = simulated_rows(500, 24, seed=seed)
+        fit = clone(before).fit(rows)
+        sizes = np.array([fit.cluster_sizes_, fit.cluster_sizes_std_])
+        own = clone(model).set_params(centroids=fit.cluster_centers_, sizes=sizes)
+        found.append(slot_distance(rows, own.fit(rows).sample(4000, random_state=1)[0]))
+    assert planned == pytest.approx(np.median(found), rel=0.5)
+    assert planned < without  # whose model has its own noisy counts alone
