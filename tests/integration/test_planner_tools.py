@@ -34,10 +34,10 @@ LOAD_KW: Floats = np.random.default_rng(3).gamma(2.0, 0.4, (CUSTOMERS, 24)) - 0.
 """Some of it is negative, as with solar generation."""
 
 
-def written(kind: str, out: Path) -> Path:
+def written(kind: str, out: Path, *, text: str = BUSES) -> Path:
     """Write the customers with their buses."""
     buses = out.with_name("buses.csv")
-    buses.write_text(BUSES)
+    buses.write_text(text)
     ids = [f"S{number:09}" for number in range(CUSTOMERS)]
     drawn = Drawn(
         batches=iter([(ids, np.zeros(CUSTOMERS, np.int64), LOAD_KW)]),
@@ -70,6 +70,23 @@ def test_opendss_solves_the_loads(tmp_path: Path) -> None:
             expected = LOAD_KW[number, hour]
             assert abs(kw - expected) < 1e-3 + 1e-3 * abs(expected)
             assert abs(kvar - expected * KVAR_PER_KW) < 1e-3 + 1e-3 * abs(expected)
+
+
+def test_opendss_has_single_phase_customers_on_three_phases(tmp_path: Path) -> None:
+    """In turn without a node, on the stated phase with one; power is constant at 0.9 pu as well."""
+    text = "bus,kv,phases,customers\none,0.23094,1,4\none.2,0.23094,1,2\none,0.4,3,1\n"
+    path = written("opendss", tmp_path / "homes.dss", text=text)
+    run, circuit = DSS.Text.Commands, DSS.ActiveCircuit
+    run("clear\nnew circuit.c bus1=one pu=0.9 phases=3 basekv=0.4 r1=0 x1=1e-9 r0=0 x0=1e-9")
+    run(f"redirect {path}\nset voltagebases=[0.4]\ncalcvoltagebases")
+    run("set mode=daily stepsize=1h number=1\nsolve")
+    found = []
+    for number in range(CUSTOMERS):
+        circuit.SetActiveElement(f"load.S{number:09}")
+        element = circuit.ActiveCktElement
+        found.append([node for node in element.NodeOrder.tolist() if node])
+        assert abs(element.TotalPowers[0] - LOAD_KW[number, 0]) < 1e-3
+    assert found == [[1], [2], [3], [1], [2], [2], [1, 2, 3]]
 
 
 @pytest.mark.filterwarnings("ignore")  # of pandapower and its dependencies

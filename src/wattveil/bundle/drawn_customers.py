@@ -1,6 +1,7 @@
 """Synthetic customers on their way to a file, and the buses at which they become loads."""
 
 import csv
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ _MAX_KV = 72.5
 """Highest voltage of equipment of distribution networks. Volts in place of kilovolts, from 100 up,
 are above it."""
 _COLUMNS = ("bus", "kv", "phases", "customers")
+_NODES = re.compile(r"(?:\.[1-3](?:\.[0-4])*)?$")
+"""End of a bus name of OpenDSS: a dot and a number for each conductor; 1 to 3 are phases."""
 
 Batch = tuple[list[str], Ints, Floats]
 """Ids, clusters and load of some customers."""
@@ -37,7 +40,7 @@ class Bus(NamedTuple):
     Attributes
     ----------
     name
-        As the planning tool names it.
+        As the planning tool names it. It may end in nodes of OpenDSS: ``lane.2`` is phase 2.
     kv
         Nominal voltage of its loads: between phases for three of them, else of the one phase.
     phases
@@ -50,6 +53,16 @@ class Bus(NamedTuple):
     kv: float
     phases: int
     customers: int
+
+    @property
+    def place(self) -> str:
+        """Name without nodes, for tools that have none."""
+        return _NODES.sub("", self.name)
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """Nodes of the name; empty if it has none."""
+        return tuple(int(node) for node in self.name[len(self.place) :].split(".") if node)
 
 
 def read_buses(path: Path) -> tuple[Bus, ...]:
@@ -97,7 +110,11 @@ def _bus(path: Path, line: int, row: dict[str, str | None]) -> Bus:
         raise InvalidFileError(
             path, f"line {line}, customers", "a whole number", row.get("customers")
         )
-    return Bus(name, numbers["kv"], int(numbers["phases"]), int(numbers["customers"]))
+    bus = Bus(name, numbers["kv"], int(numbers["phases"]), int(numbers["customers"]))
+    if bus.nodes and len(bus.nodes) not in (bus.phases, bus.phases + 1):
+        rule = f"no nodes, or one for each phase and perhaps one for neutral ({bus.phases} phases)"
+        raise InvalidFileError(path, f"line {line}, bus", rule, name)
+    return bus
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,6 +10,7 @@ import csv
 import math
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from itertools import cycle
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,10 @@ from wattveil.bundle.drawn_customers import Bus, Drawn
 POWER_FACTOR = 0.995
 """Reactive power is 10 % of the active power, as in the feeder study of the paper."""
 _TEN_YEARS = timedelta(days=3650)
+_MODEL_LIMITS = "vminpu=0.8 vmaxpu=1.2"
+"""OpenDSS keeps the power of a Load constant between these voltages; beyond them the Load becomes a
+constant impedance. By default that is at 0.95 and 1.05, inside the range that a study examines;
+below about 0.7, constant power often has no solution."""
 _LOW_VOLTAGE, _MEDIUM_VOLTAGE = 7, 5
 """SimBench's voltage levels."""
 
@@ -28,17 +33,20 @@ def write_opendss(path: Path, drawn: Drawn) -> None:
     """Write LoadShapes in kW, and a Load for each customer if there are buses.
 
     ``useactual=yes``: the shape is the load in kW, whatever ``kw`` of the Load is; its power factor
-    gives the reactive power.
+    gives the reactive power. OpenDSS connects a single-phase Load without a node to phase 1:
+    customers at such names are connected to phases 1, 2 and 3 in turn, over all buses.
     """
+    phase = cycle((".1", ".2", ".3"))
     head = f"npts={drawn.cells} interval={drawn.grid.minutes / 60:g} useactual=yes"
     with path.open("w", encoding="utf-8") as file:
         for (name, row), bus in zip(drawn.rows(), drawn.bus_of_each(), strict=True):
             mult = " ".join(f"{value:.4f}" for value in row)
             file.write(f"New LoadShape.{name} {head} mult=({mult})\n")
             if bus is not None:
+                node = "" if bus.nodes or bus.phases > 1 else next(phase)
                 file.write(
-                    f"New Load.{name} bus1={bus.name} phases={bus.phases} kv={bus.kv:g}"
-                    f" kw={max(row.max(), 0.0):.4f} pf={drawn.power_factor:g}"
+                    f"New Load.{name} bus1={bus.name}{node} phases={bus.phases} kv={bus.kv:g}"
+                    f" kw={max(row.max(), 0.0):.4f} pf={drawn.power_factor:g} {_MODEL_LIMITS}"
                     f" daily={name} yearly={name}\n"
                 )
 
@@ -57,7 +65,7 @@ def write_pandapower(path: Path, drawn: Drawn) -> None:
     if drawn.buses is not None:
         peak_mw = (load_kw.max(axis=1) / 1000.0).round(9).tolist()
         rows = (
-            [name, bus.name, peak, round(peak * q, 9)]
+            [name, bus.place, peak, round(peak * q, 9)]
             for name, bus, peak in zip(ids, drawn.bus_of_each(), peak_mw, strict=True)
             if bus is not None
         )
@@ -83,7 +91,7 @@ def write_simbench(path: Path, drawn: Drawn) -> None:
         header = ["id", "node", "profile", "pLoad", "qLoad", "sR", "subnet", "voltLvl"]
         factors = np.array([1.0, drawn.kvar_per_kw, 1.0 / drawn.power_factor]) / 1000.0
         loads = (
-            [name, bus.name, name, *(peak * factors).round(9).tolist(), "wattveil", _level(bus)]
+            [name, bus.place, name, *(peak * factors).round(9).tolist(), "wattveil", _level(bus)]
             for name, bus, peak in zip(ids, drawn.bus_of_each(), peak_kw.tolist(), strict=True)
             if bus is not None
         )
@@ -99,7 +107,8 @@ def write_gridlabd(path: Path, drawn: Drawn) -> None:
     """Write a player file per customer, and `customers.glm`, which has an object for each.
 
     A player repeats its profile for ten years. With buses, each customer is a load at the bus of
-    that name: a ``triplex_load`` for one phase, else a ``load`` on three.
+    that name: a ``triplex_load`` for one phase (A, unless a node names another), else a ``load`` on
+    three.
     """
     times = drawn.times()
     ids, load_kw = drawn.in_memory()
@@ -130,16 +139,21 @@ def write_gridlabd(path: Path, drawn: Drawn) -> None:
 def _glm_load(name: str, bus: Bus, source: str) -> str:
     """Return a load whose players set its power; an expression would lose the reactive part."""
     three = bus.phases > 1
-    kind, phases = ("load", "ABCN") if three else ("triplex_load", "AS")
+    kind, phases = ("load", "ABCN") if three else ("triplex_load", _glm_phase(bus))
     volts = 1000.0 * bus.kv / (math.sqrt(3.0) if three else 2.0)  # a triplex load has two legs
     players = "".join(
         f" object player {{ property constant_power_{one}; {source} }};"
         for one in ("ABC" if three else ("12",))
     )
     return (
-        f"object {kind} {{ name {name}; parent {bus.name}; phases {phases};"
+        f"object {kind} {{ name {name}; parent {bus.place}; phases {phases};"
         f" nominal_voltage {volts:.2f};{players} }}\n"
     )
+
+
+def _glm_phase(bus: Bus) -> str:
+    """Return the phase of a triplex load: that of its triplex node, which has one only."""
+    return "ABC"[bus.nodes[0] - 1 if bus.nodes else 0] + "S"
 
 
 def write_series(path: Path, drawn: Drawn) -> None:

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 
 from wattveil.bundle.customer_files import write_customers
 from wattveil.bundle.drawn_customers import Bus, Drawn, read_buses
-from wattveil.bundle.planner_files import write_gridlabd, write_opendss, write_series
+from wattveil.bundle.planner_files import (
+    write_gridlabd,
+    write_opendss,
+    write_pandapower,
+    write_series,
+    write_simbench,
+)
 from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.profiles import TimeGrid
 from wattveil.profiles.time_grid import Split
@@ -69,6 +75,8 @@ def test_numbers_that_do_not_add_up_are_refused(customers: int) -> None:
         ("bus,kv\na,34.5\nb,400\n", "line 3, kv"),  # volts
         ("bus,kv\na,0.4\nb,high\n", "line 3, kv"),
         ("bus,kv,phases\na,0.4,2\n", "line 2, phases"),
+        ("bus,kv,phases\na.1,0.4,3\n", "line 2, bus"),  # one node for three phases
+        ("bus,kv\na.1.2.3,0.4\n", "line 2, bus"),
         ("bus,kv,customers\na,0.4,1.5\n", "line 2, customers"),
         ("bus,kv,customers\na,0.4,-1\n", "line 2, customers"),
     ],
@@ -110,6 +118,38 @@ def test_without_buses_there_are_no_loads(tmp_path: Path) -> None:
     assert "load" not in model
     first = (tmp_path / "players" / "players" / "S1.csv").read_text().splitlines()[0]
     assert first == "2001-01-01 00:00:00,2000.0+1500.0j"  # 3-4-5: power factor 0.8
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "nodes"),
+    [("a", "a", ()), ("a.2", "a", (2,)), ("a.1.0", "a", (1, 0)), ("mv1.101", "mv1.101", ())],
+)
+def test_nodes_of_a_bus(name: str, place: str, nodes: tuple[int, ...]) -> None:
+    """An ending that OpenDSS reads as nodes is not part of the name."""
+    bus = Bus(name, 0.4, 1, 0)
+    assert (bus.place, bus.nodes) == (place, nodes)
+
+
+def test_one_list_of_buses_serves_every_tool(tmp_path: Path) -> None:
+    """Tools without nodes get the name of the bus, GridLAB-D the phase of the node."""
+    buses = (Bus("a.3", 0.24, 1, 0),)
+    write_pandapower(tmp_path / "pandapower", drawn(2, buses=buses))
+    assert pc.read_csv(tmp_path / "pandapower" / "load.csv")["bus"].to_pylist() == ["a", "a"]
+    write_simbench(tmp_path / "simbench", drawn(2, buses=buses))
+    options = pc.ParseOptions(delimiter=";")
+    loads = pc.read_csv(tmp_path / "simbench" / "Load.csv", parse_options=options)
+    assert loads["node"].to_pylist() == ["a", "a"]
+    write_gridlabd(tmp_path / "gridlabd", drawn(2, buses=buses))
+    model = (tmp_path / "gridlabd" / "customers.glm").read_text()
+    assert model.count("parent a; phases CS;") == 2
+
+
+def test_phases_are_taken_in_turn_over_all_buses(tmp_path: Path) -> None:
+    """One customer at each of three buses: not all of them on phase 1."""
+    buses = tuple(Bus(name, 0.24, 1, 1) for name in "abc")
+    write_opendss(tmp_path / "some.dss", drawn(3, buses=buses))
+    text = (tmp_path / "some.dss").read_text()
+    assert all(f" bus1={node} " in text for node in ("a.1", "b.2", "c.3"))
 
 
 def test_the_table_of_customers(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from wattveil import Profiles, profiles_from_readings, read_readings
-from wattveil.bundle.bundle_files import read_table
+from wattveil.bundle.bundle_files import MANIFEST, read_table
 from wattveil.bundle.customer_files import write_customers
 from wattveil.bundle.verify import verify_bundle
 from wattveil.cli import app
@@ -91,12 +91,15 @@ def test_what_cannot_be_drawn_is_refused(whole: Path, tmp_path: Path) -> None:
         write_customers(whole, tmp_path / "some.csv", customers=0, seed=1)
     with pytest.raises(InvalidParameterError, match="seed"):
         write_customers(whole, tmp_path / "some.parquet", customers=1, seed=-1)
+    with pytest.raises(InvalidFileError, match="a bundle: a folder of"):
+        write_customers(tmp_path, tmp_path / "some.csv", customers=1, seed=1)
+    (tmp_path / MANIFEST).write_bytes((whole / MANIFEST).read_bytes())
     with pytest.raises(InvalidFileError, match="released with synthesis"):
         write_customers(tmp_path, tmp_path / "some.csv", customers=1, seed=1)
     (tmp_path / MODEL).write_text("[]")
     with pytest.raises(InvalidFileError, match="a synthetic model"):
         write_customers(tmp_path, tmp_path / "some.csv", customers=1, seed=1)
-    assert [path.name for path in tmp_path.iterdir()] == [MODEL]
+    assert {path.name for path in tmp_path.iterdir()} == {MANIFEST, MODEL}
 
 
 def test_nothing_is_overwritten_without_the_option(whole: Path, tmp_path: Path) -> None:
