@@ -14,6 +14,7 @@ from wattveil import calibration, checks
 from wattveil.arrays import Floats
 from wattveil.numerics.groups.group_sizes import ALL_CUSTOMERS
 from wattveil.numerics.kmeans.lloyd import assign, k_means
+from wattveil.numerics.load_basis import whole_days
 from wattveil.products.plan_calibration import Roughness, calibrated, supported_range
 from wattveil.products.product import (
     Achievement,
@@ -312,7 +313,8 @@ def plan_kmeans(
     n_customers
         Public estimate of the number of customers.
     n_slots
-        Slots of the day.
+        Slots of a row: of one day, or of several if the estimator has ``slots_per_day``. The days
+        of a simulated customer are equal, and the calibration is of one day.
     typical_kw
         Public estimate of the median root-mean-square load of a customer; None leaves the simulated
         customers unchanged.
@@ -324,7 +326,13 @@ def plan_kmeans(
     simulation, n_simulated = simulation_of(estimator, n_customers)
     runs, losses, errors = [], [], []
     for population in range(_POPULATIONS):
-        rows = simulated_rows(n_simulated, n_slots, seed=population, typical_kw=typical_kw)
+        rows = simulated_rows(
+            n_simulated,
+            n_slots,
+            seed=population,
+            typical_kw=typical_kw,
+            slots_per_day=estimator.slots_per_day,
+        )
         exact = estimator.comparable(rows)
         exact = exact[np.isfinite(exact).all(axis=1)]
         best = k_means(exact, min(estimator.n_clusters, len(exact)), seed=0, n_init=3).loss
@@ -387,13 +395,22 @@ def centroid_error(rows: Floats, centroids: Floats) -> float:
 
 
 def simulated_rows(
-    customers: int, n_slots: int, *, seed: int, typical_kw: float | None = None
+    customers: int,
+    n_slots: int,
+    *,
+    seed: int,
+    typical_kw: float | None = None,
+    slots_per_day: int | None = None,
 ) -> Floats:
-    """Return load profiles of simulated customers with this number of slots and median size."""
+    """Return load profiles of simulated customers with this number of slots and median size.
+
+    Rows of several days repeat one day.
+    """
     hourly = _simulated_homes(customers, seed)
-    hours = (np.arange(n_slots) + 0.5) * 24.0 / n_slots - 0.5
+    of_day = n_slots if slots_per_day is None else slots_per_day
+    hours = (np.arange(of_day) + 0.5) * 24.0 / of_day - 0.5
     between = [np.interp(hours, np.arange(24), unit, period=24.0) for unit in np.eye(24)]
-    rows: Floats = hourly @ np.array(between)
+    rows: Floats = np.tile(hourly @ np.array(between), whole_days(n_slots, of_day))
     if typical_kw is not None:
         sizes = np.sqrt(np.square(rows).mean(axis=1))
         rows *= checks.positive("typical_kw", typical_kw) / np.median(sizes)

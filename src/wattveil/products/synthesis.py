@@ -314,7 +314,13 @@ def plan_synthesizer(
     simulation, n_simulated = simulation_of(estimator, n_customers)
     distances, errors = [], []
     for population in range(_POPULATIONS):
-        rows = simulated_rows(n_simulated, n_slots, seed=population, typical_kw=typical_kw)
+        rows = simulated_rows(
+            n_simulated,
+            n_slots,
+            seed=population,
+            typical_kw=typical_kw,
+            slots_per_day=estimator.slots_per_day,
+        )
         if estimator.centroids is not None:
             k = min(estimator.n_clusters, len(rows))
             centroids = k_means(estimator.comparable(rows), k, seed=0, n_init=3).centroids
