@@ -1,6 +1,8 @@
 """Plans: what they foresee from public numbers is what happens, within a quarter."""
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from tests.simulated_load import simulated_homes
 from wattveil import PrivateKMeans, cluster_shares, release_labels
 from wattveil.arrays import Floats
 from wattveil.errors import InvalidParameterError
-from wattveil.numerics.kmeans.lloyd import k_means
+from wattveil.numerics.kmeans.lloyd import LloydResult, k_means
 from wattveil.products import clusters
 from wattveil.products.clusters import centroid_error, plan_kmeans, simulated_rows
 from wattveil.products.labels import plan_labels
@@ -287,6 +289,22 @@ def test_rows_of_several_days_repeat_a_day(monkeypatch: pytest.MonkeyPatch) -> N
     estimator = PrivateKMeans(n_clusters=2, slots_per_day=24)
     plan_kmeans(estimator, n_customers=50, n_slots=48)
     assert np.array_equal(fitted[0][:, :24], fitted[0][:, 24:])
+
+
+def test_no_release_is_better_than_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lloyd may end in a worse optimum than a release; the loss is then 0, and so is its range."""
+    monkeypatch.setattr(clusters, "_POPULATIONS", 1)
+    monkeypatch.setattr(clusters, "_RUNS", 2)
+    found = clusters.k_means
+
+    def worse(*args: Any, **chosen: Any) -> LloydResult:  # noqa: ANN401 - those of `k_means`
+        exact = found(*args, **chosen)
+        return replace(exact, loss=100.0 * exact.loss)
+
+    monkeypatch.setattr(clusters, "k_means", worse)
+    plan = plan_kmeans(PrivateKMeans(n_clusters=2, epsilon=10.0), n_customers=100)
+    low, high = plan.loss_range
+    assert 0.0 <= low <= plan.expected_loss <= high
 
 
 def test_quarter_hours_are_planned_with(monkeypatch: pytest.MonkeyPatch) -> None:
