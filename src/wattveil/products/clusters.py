@@ -257,14 +257,15 @@ class KMeansPlan(Result):
     expected_loss: float
     """Median accuracy loss (r(private) - r(exact)) / r(exact); infinite if r(exact) = 0."""
     loss_range: tuple[float, float]
-    """Range of the loss of one release: it held 85 to 93 % of held-out releases
+    """Range of the loss of one release: it held 85 to 92 % of held-out releases
     (docs/global-tier.md)."""
     expected_error: float
     """Median of `centroid_error`: in kW, with ``normalise`` relative to unit L2 norm."""
     error_range: tuple[float, float]
     """The same of the error: 82 to 96 %."""
     supported_clusters: int
-    """Median number of ``supported_`` clusters: request no more than this."""
+    """Median number of ``supported_`` clusters: request no more than this. With 0, the number of
+    customers is too small for any."""
     supported_range: tuple[int, int]
     """The same of this number: 97 %."""
     distinguishable_clusters: int
