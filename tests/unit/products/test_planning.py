@@ -295,7 +295,7 @@ def test_no_release_is_better_than_exact(monkeypatch: pytest.MonkeyPatch) -> Non
     """Lloyd may end in a worse optimum than a release; the loss is then 0, and so is its range."""
     monkeypatch.setattr(clusters, "_POPULATIONS", 1)
     monkeypatch.setattr(clusters, "_RUNS", 2)
-    found = clusters.k_means
+    found = k_means
 
     def worse(*args: Any, **chosen: Any) -> LloydResult:  # noqa: ANN401 - those of `k_means`
         exact = found(*args, **chosen)
