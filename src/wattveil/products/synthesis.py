@@ -332,7 +332,13 @@ def plan_synthesizer(
     earlier = None if clusters is None else simulation_of(clusters, n_customers)[0]
     distances, errors = [], []
     for population in range(_POPULATIONS):
-        rows = simulated_rows(n_simulated, n_slots, seed=population, typical_kw=typical_kw)
+        rows = simulated_rows(
+            n_simulated,
+            n_slots,
+            seed=population,
+            typical_kw=typical_kw,
+            slots_per_day=estimator.slots_per_day,
+        )
         if estimator.centroids is not None and earlier is None:
             k = min(estimator.n_clusters, len(rows))
             centroids = k_means(estimator.comparable(rows), k, seed=0, n_init=3).centroids
