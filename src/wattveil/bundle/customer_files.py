@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from wattveil import checks
 from wattveil.bundle import planner_files
-from wattveil.bundle.bundle_files import read_manifest
+from wattveil.bundle.bundle_files import read_manifest, read_table
 from wattveil.bundle.drawn_customers import FIRST_DAY, Batch, Batches, Drawn, read_buses, remove
 from wattveil.errors import InvalidParameterError, one_of
 from wattveil.numerics.synthesis.population_model import BATCH, n_batches
@@ -76,6 +76,7 @@ def write_customers(
     power_factor: float | None = None,
     engine: "SparkEngine | None" = None,
     years: YearSample | None = None,
+    group: str | None = None,
     force: bool = False,
 ) -> None:
     """Write synthetic customers to a file or folder, which appears when it is complete.
@@ -99,6 +100,8 @@ def write_customers(
         Spark: executors write a folder of Parquet files.
     years
         Draw years from the model of years, on these days; None draws profiles.
+    group
+        Draw customers with the released cluster shares of this group; None is all customers.
     force
         Overwrite an existing file.
     """
@@ -122,14 +125,14 @@ def write_customers(
     at_buses = None if buses is None else read_buses(buses)
     loads: dict[str, Any] = {"power_factor": factor, "buses": at_buses}
     if years is not None:
-        if engine is not None:
-            raise InvalidParameterError("years", "omitted with --engine spark", years)
+        _check_years(has_engine=engine is not None, group=group)
         _write(path, chosen, years.drawn(bundle, customers, seed, loads))
         return
     model, (grid, timezone) = read_model(bundle), _clock(bundle)
+    by = None if group is None else group_mix(bundle, group)
 
     def batch(number: int) -> Batch:
-        load_kw, clusters = model.batch(number, customers, random_state=seed)
+        load_kw, clusters = model.batch(number, customers, random_state=seed, by=by)
         first = number * BATCH
         return [f"S{place:09}" for place in range(first, first + len(load_kw))], clusters, load_kw
 
@@ -144,6 +147,33 @@ def write_customers(
     batches = map(batch, range(n_batches(customers)))
     drawn = Drawn(batches=batches, customers=customers, grid=grid, timezone=timezone, **loads)
     _write(path, chosen, drawn)
+
+
+def _check_years(*, has_engine: bool, group: str | None) -> None:
+    """Refuse choices that do not go with years."""
+    if has_engine:
+        raise InvalidParameterError("years", "omitted with --engine spark", "given")
+    if group is not None:
+        rule = "omitted with --years, whose clusters have no released shares by group"
+        raise InvalidParameterError("group", rule, group)
+
+
+def group_mix(bundle: Path, group: str) -> list[float]:
+    """Return the released share of each cluster in a group, for ``by`` of a sample.
+
+    Parameters
+    ----------
+    bundle
+        Folder of a release with the product shares.
+    group
+        Value of the attribute by which the customers were grouped.
+    """
+    shares = read_table(bundle, "cluster_shares").to_pydict()
+    rows = [row for row, name in enumerate(shares["group"]) if name == group]
+    if not rows:
+        raise InvalidParameterError("group", one_of(dict.fromkeys(shares["group"])), group)
+    rows.sort(key=lambda row: shares["cluster"][row])
+    return [shares["share"][row] for row in rows]
 
 
 def _clock(bundle: Path) -> tuple[TimeGrid, str]:

@@ -109,6 +109,10 @@ def synthesize(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same customers.")] = 1,
+    group: Annotated[
+        str | None,
+        typer.Option(help="Draw customers of this group, by its released shares of clusters."),
+    ] = None,
     years: Annotated[
         bool,
         typer.Option(
@@ -163,6 +167,7 @@ def synthesize(
             power_factor=power_factor,
             engine=spark,
             years=sample if years else None,
+            group=group,
             force=force,
         )
     if as_json:
