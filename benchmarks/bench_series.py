@@ -1,11 +1,12 @@
 """Accuracy of a series of periods under one budget, against what else a budget could be used for.
 
 Run: ``python benchmarks/bench_series.py [load | flat | segments | bands | kernel] [--customers N]
-[--epsilon E …] [--runs N] [--months M] [--seed S] [--homes FILE] [--pool P]``. ``load``: mean load
-by group, slope of the evening load (17 to 21 h), coverage of the bands; ``flat``: the same without
-any trend, which shows false trends; ``segments``: six clusters of daily shapes, through the kernel,
-with the share of the budget that `wattveil series` gives to them; ``bands``: their bands alone;
-``kernel``: load by group through the kernel and in floating point, on the same customers.
+[--epsilon E …] [--runs N] [--months M] [--seed S] [--homes FILE] [--pool P] [--share X]``.
+``load``: mean load by group, slope of the evening load (17 to 21 h), coverage of the bands;
+``flat``: the same without any trend, which shows false trends; ``segments``: six clusters of daily
+shapes, through the kernel, with the share of the budget that `wattveil series` gives to them, or X;
+``bands``: their bands alone; ``kernel``: load by group through the kernel and in floating point, on
+the same customers.
 ``--customers 0`` takes the London homes of `WATTVEIL_DATA` in months. Other homes are simulated
 over five years with seed P (202; constants were chosen on seed 101) and stored in FILE for the next
 call; each run draws customers, joins, leavers and adopters anew, with seed S and those after it.
@@ -62,6 +63,7 @@ from wattveil.numerics.series.warm_clusters import published_curves
 from wattveil.privacy import accounting
 from wattveil.privacy.guarantee import Budget, global_guarantee
 from wattveil.privacy.mechanisms.gaussian import PrivateTable
+from wattveil.release import load_series
 from wattveil.release.group_load import release_means
 from wattveil.release.load_series import (
     MEMBERS,
@@ -101,7 +103,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=5000, help="of the customers of the first run")
     parser.add_argument("--pool", type=int, default=202, help="seed of the homes, if FILE is new")
     parser.add_argument("--homes", type=Path, default=Path("series_homes.npz"))
+    parser.add_argument("--share", type=float, default=load_series.SEGMENTS_SHARE)
     options = parser.parse_args()
+    load_series.SEGMENTS_SHARE = options.share
     homes = stored_homes(options.homes, seed=options.pool) if options.customers else None
     measure, report = MEASURED[options.what]
     found: dict[float, Figures] = {epsilon: defaultdict(list) for epsilon in options.epsilon}
