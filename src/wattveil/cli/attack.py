@@ -166,7 +166,7 @@ def _show_filter(console: Console, found: FilterAttack) -> None:
             colour,
             format_number(each.noise_kw),
             format_number(each.left_kw),
-            f"{each.removed:.0%} of the power",
+            f"{format_share(each.removed, 0)} of the power",
             format_number(each.filtered_error_kw),
         )
     console.print(table)

@@ -343,7 +343,7 @@ def release_load_period(
     for spend in past.spends:
         budget.charge(spend)
     if missing := sorted({*design.attributes} - groups.keys()):
-        rule = f"given for every group of the series; {', '.join(missing)} is missing"
+        rule = f"those that the series was declared with (missing: {', '.join(missing)})"
         raise InvalidParameterError("attributes", rule, sorted(groups))
     columns: Any = load_rows(load_kw)
     loads = PrivateTable(columns, budget)

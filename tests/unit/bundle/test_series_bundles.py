@@ -652,7 +652,7 @@ def test_a_period_that_failed_is_not_drawn_again(
 ) -> None:
     """Refused data are no attempt; an error after the draws is one, until `again`."""
     series = some_series(tmp_path, 0)
-    with pytest.raises(InvalidParameterError, match="attributes must be with"):
+    with pytest.raises(InvalidParameterError, match=r"missing: car, class"):
         series.add(replace(quarter(1), attributes={}))
 
     def full(*_: object, **__: object) -> None:
