@@ -6,6 +6,8 @@ formats of planning tools are in `planner_files`.
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date
+from html import escape
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,6 +29,8 @@ from wattveil.profiles import Profiles, TimeGrid
 if TYPE_CHECKING:  # pyspark is an extra
     from wattveil.engines.spark.spark_engine import SparkEngine
 
+METADATA = "wattveil.synthetic"
+"""Name of the origin of synthetic years in the metadata of a Parquet file."""
 _MAX_CUSTOMERS = 10**9
 _MAX_DAYS = 10 * 366
 _FIRST_SECOND = int(FIRST_DAY.timestamp())
@@ -113,9 +117,23 @@ def write_customers(
     if not 0.0 < checks.finite("power_factor", factor) <= 1.0:
         raise InvalidParameterError("power_factor", "above 0 and at most 1", factor)
     at_buses = None if buses is None else read_buses(buses)
-    public = read_manifest(bundle)["profiles"]
+    manifest = read_manifest(bundle)
+    public = manifest["profiles"]
     grid, timezone = TimeGrid.from_json(public["grid"]), public["timezone"]
-    stated = {"grid": grid, "timezone": timezone, "power_factor": factor, "buses": at_buses}
+    origin = {
+        "release_id": manifest["release_id"],
+        "guarantee": manifest["guarantee"],
+        "customers": customers,
+        "seed": seed,
+        "wattveil": version("wattveil"),
+    }
+    stated = {
+        "grid": grid,
+        "timezone": timezone,
+        "power_factor": factor,
+        "buses": at_buses,
+        "origin": origin,
+    }
     if years is not None:
         if engine is not None:
             raise InvalidParameterError("years", "omitted with --engine spark", years)
@@ -130,7 +148,7 @@ def write_customers(
 
     if engine is not None:
         engine.write_profiles(
-            lambda number: _profiles(batch(number), grid, timezone),
+            lambda number: _profiles(batch(number), grid, timezone, origin),
             n_batches(customers),
             out,
             force=force,
@@ -184,7 +202,9 @@ def _chosen_format(out: str | Path, name: str | None, *, spark: bool) -> Custome
     return chosen
 
 
-def _profiles(batch: Batch, grid: TimeGrid, timezone: str) -> Profiles:
+def _profiles(
+    batch: Batch, grid: TimeGrid, timezone: str, origin: Mapping[str, object]
+) -> Profiles:
     """Return a batch as `Profiles`, so that it is accepted wherever profiles are."""
     ids, clusters, load_kw = batch
     return Profiles(
@@ -193,14 +213,17 @@ def _profiles(batch: Batch, grid: TimeGrid, timezone: str) -> Profiles:
         grid=grid.without_days,
         timezone=timezone,
         attributes={"cluster": tuple(map(str, clusters.tolist()))},
-        rules={"synthetic": True},
+        rules={"synthetic": dict(origin)},
     )
 
 
 def write_parquet(path: Path, drawn: Drawn) -> None:
     """Write profiles, or readings of years."""
     if drawn.days is None:
-        tables = (_profiles(one, drawn.grid, drawn.timezone).to_arrow() for one in drawn.batches)
+        tables = (
+            _profiles(one, drawn.grid, drawn.timezone, drawn.origin).to_arrow()
+            for one in drawn.batches
+        )
     else:
         tables = (_readings(one, drawn) for one in drawn.batches)
     _write_tables(tables, lambda schema: pq.ParquetWriter(path, schema, compression="zstd"))
@@ -231,7 +254,8 @@ def _readings(batch: Batch, drawn: Drawn) -> pa.Table:
             "start_utc": pa.array(np.tile(times, len(ids)), pa.timestamp("us", tz="UTC")),
             "minutes": pa.array(np.full(load_kw.size, drawn.grid.minutes, dtype=np.int16)),
             "kwh": pa.array(load_kw.ravel() * hours),
-        }
+        },
+        metadata={METADATA: drawn.origin_text},
     )
 
 
@@ -255,6 +279,7 @@ def _write_green_button(path: Path, drawn: Drawn) -> None:
     start = int(drawn.times()[0].timestamp()) if drawn.days else _FIRST_SECOND
     with path.open("w", encoding="utf-8") as file:
         file.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<feed xmlns="{_ATOM}">\n')
+        file.write(f"<title>{escape(drawn.comment)}</title>\n")
         # uom 72: Wh; flowDirection 4: net, delivered less received.
         codes = f"<flowDirection>4</flowDirection><intervalLength>{seconds}</intervalLength>"
         codes += "<powerOfTenMultiplier>0</powerOfTenMultiplier><uom>72</uom>"
