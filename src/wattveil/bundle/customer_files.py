@@ -6,6 +6,8 @@ formats of planning tools are in `planner_files`.
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date
+from html import escape
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,6 +29,8 @@ from wattveil.profiles import Profiles, TimeGrid
 if TYPE_CHECKING:  # pyspark is an extra
     from wattveil.engines.spark.spark_engine import SparkEngine
 
+METADATA = "wattveil.synthetic"
+"""Name of the origin of synthetic years in the metadata of a Parquet file."""
 _MAX_CUSTOMERS = 10**9
 _MAX_DAYS = 10 * 366
 _FIRST_SECOND = int(FIRST_DAY.timestamp())
@@ -41,7 +45,8 @@ class YearSample(NamedTuple):
 
     def drawn(self, bundle: Path, customers: int, seed: int, loads: Mapping[str, Any]) -> Drawn:
         """Return customers that are drawn from the model of years of a bundle."""
-        model, (grid, timezone) = read_year_model(bundle), _clock(bundle)
+        model = read_year_model(bundle)
+        stated = _stated(bundle, customers, seed)
         first = model.calendar.first_day if self.first_day is None else self.first_day
         n_days = model.calendar.n_days if self.n_days is None else self.n_days
         checks.integer("days", n_days, minimum=1, maximum=_MAX_DAYS)
@@ -58,9 +63,8 @@ class YearSample(NamedTuple):
         return Drawn(
             batches=batches(),
             customers=customers,
-            grid=grid,
-            timezone=timezone,
             days=(first, n_days),
+            **stated,
             **loads,
         )
 
@@ -128,7 +132,8 @@ def write_customers(
         _check_years(has_engine=engine is not None, group=group)
         _write(path, chosen, years.drawn(bundle, customers, seed, loads))
         return
-    model, (grid, timezone) = read_model(bundle), _clock(bundle)
+    model = read_model(bundle)
+    stated = _stated(bundle, customers, seed)
     by = None if group is None else group_mix(bundle, group)
 
     def batch(number: int) -> Batch:
@@ -138,15 +143,14 @@ def write_customers(
 
     if engine is not None:
         engine.write_profiles(
-            lambda number: _profiles(batch(number), grid, timezone),
+            lambda number: _profiles(batch(number), **stated),
             n_batches(customers),
             out,
             force=force,
         )
         return
     batches = map(batch, range(n_batches(customers)))
-    drawn = Drawn(batches=batches, customers=customers, grid=grid, timezone=timezone, **loads)
-    _write(path, chosen, drawn)
+    _write(path, chosen, Drawn(batches=batches, customers=customers, **stated, **loads))
 
 
 def _check_years(*, has_engine: bool, group: str | None) -> None:
@@ -176,10 +180,19 @@ def group_mix(bundle: Path, group: str) -> list[float]:
     return [shares["share"][row] for row in rows]
 
 
-def _clock(bundle: Path) -> tuple[TimeGrid, str]:
-    """Return the grid and the time zone of the profiles of a release."""
-    public = read_manifest(bundle)["profiles"]
-    return TimeGrid.from_json(public["grid"]), public["timezone"]
+def _stated(bundle: Path, customers: int, seed: int) -> dict[str, Any]:
+    """Return grid and time zone of the profiles of a release, and the origin of a sample."""
+    manifest = read_manifest(bundle)
+    public = manifest["profiles"]
+    origin = {
+        "release_id": manifest["release_id"],
+        "guarantee": manifest["guarantee"],
+        "customers": customers,
+        "seed": seed,
+        "wattveil": version("wattveil"),
+    }
+    grid = TimeGrid.from_json(public["grid"])
+    return {"grid": grid, "timezone": public["timezone"], "origin": origin}
 
 
 def _write(path: Path, chosen: "CustomerFormat", drawn: Drawn) -> None:
@@ -223,7 +236,9 @@ def _chosen_format(out: str | Path, name: str | None, *, spark: bool) -> Custome
     return chosen
 
 
-def _profiles(batch: Batch, grid: TimeGrid, timezone: str) -> Profiles:
+def _profiles(
+    batch: Batch, grid: TimeGrid, timezone: str, origin: Mapping[str, object]
+) -> Profiles:
     """Return a batch as `Profiles`, so that it is accepted wherever profiles are."""
     ids, clusters, load_kw = batch
     return Profiles(
@@ -232,14 +247,17 @@ def _profiles(batch: Batch, grid: TimeGrid, timezone: str) -> Profiles:
         grid=grid.without_days,
         timezone=timezone,
         attributes={"cluster": tuple(map(str, clusters.tolist()))},
-        rules={"synthetic": True},
+        rules={"synthetic": dict(origin)},
     )
 
 
 def write_parquet(path: Path, drawn: Drawn) -> None:
     """Write profiles, or readings of years."""
     if drawn.days is None:
-        tables = (_profiles(one, drawn.grid, drawn.timezone).to_arrow() for one in drawn.batches)
+        tables = (
+            _profiles(one, drawn.grid, drawn.timezone, drawn.origin).to_arrow()
+            for one in drawn.batches
+        )
     else:
         tables = (_readings(one, drawn) for one in drawn.batches)
     _write_tables(tables, lambda schema: pq.ParquetWriter(path, schema, compression="zstd"))
@@ -270,7 +288,8 @@ def _readings(batch: Batch, drawn: Drawn) -> pa.Table:
             "start_utc": pa.array(np.tile(times, len(ids)), pa.timestamp("us", tz="UTC")),
             "minutes": pa.array(np.full(load_kw.size, drawn.grid.minutes, dtype=np.int16)),
             "kwh": pa.array(load_kw.ravel() * hours),
-        }
+        },
+        metadata={METADATA: drawn.origin_text},
     )
 
 
@@ -294,6 +313,7 @@ def _write_green_button(path: Path, drawn: Drawn) -> None:
     start = int(drawn.times()[0].timestamp()) if drawn.days else _FIRST_SECOND
     with path.open("w", encoding="utf-8") as file:
         file.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<feed xmlns="{_ATOM}">\n')
+        file.write(f"<title>{escape(drawn.comment)}</title>\n")
         # uom 72: Wh; flowDirection 4: net, delivered less received.
         codes = f"<flowDirection>4</flowDirection><intervalLength>{seconds}</intervalLength>"
         codes += "<powerOfTenMultiplier>0</powerOfTenMultiplier><uom>72</uom>"

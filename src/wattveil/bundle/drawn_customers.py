@@ -1,10 +1,11 @@
 """Synthetic customers on their way to a file, and the buses at which they become loads."""
 
 import csv
+import json
 import re
 import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -93,14 +94,18 @@ def _bus(path: Path, line: int, row: dict[str, str | None]) -> Bus:
         rule = "a name without spaces, quotes, brackets or separators"
         raise InvalidFileError(path, f"line {line}, bus", rule, row["bus"])
     numbers = {}
-    for field, default, minimum in (("kv", "", 0.0), ("phases", "1", 1.0), ("customers", "0", 0.0)):
-        text = (row.get(field) or default).strip()
+    for column, default, minimum in (
+        ("kv", "", 0.0),
+        ("phases", "1", 1.0),
+        ("customers", "0", 0.0),
+    ):
+        text = (row.get(column) or default).strip()
         try:
-            numbers[field] = checks.non_negative(field, float(text))
+            numbers[column] = checks.non_negative(column, float(text))
         except (ValueError, InvalidParameterError) as error:
-            raise InvalidFileError(path, f"line {line}, {field}", "a number", text) from error
-        if numbers[field] < minimum or (field == "kv" and not numbers[field]):
-            raise InvalidFileError(path, f"line {line}, {field}", "a positive number", text)
+            raise InvalidFileError(path, f"line {line}, {column}", "a number", text) from error
+        if numbers[column] < minimum or (column == "kv" and not numbers[column]):
+            raise InvalidFileError(path, f"line {line}, {column}", "a positive number", text)
     if numbers["kv"] > _MAX_KV:
         rule = f"a voltage in kV of at most {_MAX_KV:g}, such as 0.4 for 400 V"
         raise InvalidFileError(path, f"line {line}, kv", rule, row["kv"])
@@ -129,6 +134,18 @@ class Drawn:
     buses: tuple[Bus, ...] | None
     days: tuple[date, int] | None = None
     """Of years: first day, and number of days. None: profiles, whose days have no date."""
+    origin: Mapping[str, object] = field(default_factory=dict)
+    """Public facts about the release and the sample, which every file states but CSV."""
+
+    @property
+    def origin_text(self) -> str:
+        """Origin on one line. JSON escapes line ends: a manifest cannot add commands to a file."""
+        return json.dumps(dict(self.origin))
+
+    @property
+    def comment(self) -> str:
+        """Text of a comment in a file of a planning tool."""
+        return f"Synthetic customers, drawn from a released model: {self.origin_text}"
 
     @property
     def cells(self) -> int:

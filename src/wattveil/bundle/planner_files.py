@@ -20,6 +20,8 @@ from wattveil.bundle.drawn_customers import Bus, Drawn
 
 POWER_FACTOR = 0.995
 """Reactive power is 10 % of the active power, as in the feeder study of the paper."""
+ORIGIN = "origin.json"
+"""File with the origin of the customers in a folder of tables."""
 _TEN_YEARS = timedelta(days=3650)
 _MODEL_LIMITS = "vminpu=0.8 vmaxpu=1.2"
 """OpenDSS keeps the power of a Load constant between these voltages; beyond them the Load becomes a
@@ -39,6 +41,7 @@ def write_opendss(path: Path, drawn: Drawn) -> None:
     phase = cycle((".1", ".2", ".3"))
     head = f"npts={drawn.cells} interval={drawn.grid.minutes / 60:g} useactual=yes"
     with path.open("w", encoding="utf-8") as file:
+        file.write(f"! {drawn.comment}\n")
         for (name, row), bus in zip(drawn.rows(), drawn.bus_of_each(), strict=True):
             mult = " ".join(f"{value:.4f}" for value in row)
             file.write(f"New LoadShape.{name} {head} mult=({mult})\n")
@@ -59,7 +62,7 @@ def write_pandapower(path: Path, drawn: Drawn) -> None:
     """
     ids, load_kw = drawn.in_memory()
     q = drawn.kvar_per_kw
-    path.mkdir()
+    _make_folder(path, drawn)
     names = [f"{name}.{what}" for name in ids for what in ("p_mw", "q_mvar")]
     _write_rows(path / "profiles.csv", names, _pairs(load_kw / 1000.0, q))
     if drawn.buses is not None:
@@ -81,7 +84,7 @@ def write_simbench(path: Path, drawn: Drawn) -> None:
     ids, load_kw = drawn.in_memory()
     peak_kw = np.abs(load_kw).max(axis=1)
     relative = load_kw / np.where(peak_kw > 0.0, peak_kw, 1.0)[:, None]
-    path.mkdir()
+    _make_folder(path, drawn)
     names = [f"{name}_{what}" for name in ids for what in ("pload", "qload")]
     # Reactive power is relative to qLoad, its own peak, so that both columns are the same.
     values = zip(times, _pairs(relative, 1.0), strict=True)
@@ -116,7 +119,7 @@ def write_gridlabd(path: Path, drawn: Drawn) -> None:
     players.mkdir(parents=True)
     seconds = int(drawn.step.total_seconds())
     loops = _TEN_YEARS // (times[-1] + drawn.step - times[0])
-    blocks = ["module tape;\nclass player { complex value; }\n"]
+    blocks = [f"// {drawn.comment}\n", "module tape;\nclass player { complex value; }\n"]
     for name, bus, row in zip(ids, drawn.bus_of_each(), load_kw, strict=True):
         # In VA. The first line has a date and is skipped when the profile repeats; so its value
         # stands again at the end, one slot after the last.
@@ -163,7 +166,7 @@ def write_series(path: Path, drawn: Drawn) -> None:
     """
     times = drawn.times()
     ids, load_kw = drawn.in_memory()
-    path.mkdir()
+    _make_folder(path, drawn)
     values = zip(times, load_kw.T.round(4).tolist(), strict=True)
     rows = ([f"{time:%Y-%m-%d %H:%M}", *row] for time, row in values)
     _write_rows(path / "series.csv", ["time", *ids], rows)
@@ -175,6 +178,12 @@ def write_series(path: Path, drawn: Drawn) -> None:
         for name, bus, size in zip(ids, drawn.bus_of_each(), sizes, strict=True)
     )
     _write_rows(path / "customers.csv", header, listed)
+
+
+def _make_folder(path: Path, drawn: Drawn) -> None:
+    """Make a folder of tables, which have no place for their origin."""
+    path.mkdir()
+    (path / ORIGIN).write_text(f"{drawn.origin_text}\n", encoding="utf-8")
 
 
 def _pairs(p: Floats, ratio: float) -> list[list[float]]:

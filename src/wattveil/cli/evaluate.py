@@ -41,7 +41,7 @@ from wattveil.lab.evaluation.fidelity_comparison import MIN_REPEATS, Evaluation,
 from wattveil.numerics.measures.verdicts import Verdict
 from wattveil.profiles.profiles import Profiles
 from wattveil.terminal import check_folders, counting_bar, plain, refusals
-from wattveil.web.formatting import format_count, format_interval, format_number
+from wattveil.web.formatting import format_count, format_interval, format_number, format_ratio
 
 EPILOGS = {
     "evaluate": "Example: wattveil evaluate profiles.parquet synthetic.parquet --report page.html",
@@ -78,9 +78,14 @@ _DISTRIBUTIONS = (
     "For distributions (W1, KS, curves, branches) the verdict compares the whole distribution,"
     " the interval only the value shown: the two may disagree."
 )
+_DETECTED = (
+    "difference detected: larger than sampling explains. It may still be within the margin of the"
+    " summary: a quantity can be equivalent there and have a difference detected here."
+)
 _ONE_RELEASE = (
-    "within, outside: the whole interval is. Intervals cover the sampling of customers and houses,"
-    " not the noise of the release: another release of the same customers gives other differences."
+    "equivalent: the whole interval is within the margin. Intervals cover the sampling of customers"
+    " and houses, not the noise of the release: another release of the same customers gives other"
+    " differences."
 )
 _RUNS, _TABLE, _PAGE = "runs.jsonl", "comparison.csv", "comparison.html"
 
@@ -149,9 +154,10 @@ def _show_evaluation(console: Console, found: Evaluation, both: Populations) -> 
         column.justify, column.no_wrap = "right", True
     table.columns[5].max_width = 18  # 80 columns in all
     for row in found.rows:
-        numbers = map(format_number, (row.score, row.noise, row.ratio, row.control_ratio))
+        numbers = map(format_number, (row.score, row.noise))
+        ratios = map(format_ratio, (row.ratio, row.control_ratio))
         colour = _VERDICT_COLOURS.get(row.verdict, "yellow")
-        table.add_row(row.metric, *numbers, f"[{colour}]{row.verdict}[/]")
+        table.add_row(row.metric, *numbers, *ratios, f"[{colour}]{row.verdict}[/]")
     console.print(table)
     console.print(
         "limit: 95th percentile of the distances between random halves of real customers."
@@ -320,14 +326,15 @@ def _show_grid(
             f"{row.metric} ({row.unit})" if row.unit else row.metric,
             *map(format_number, (row.real, row.synthetic)),
             format_interval(row.difference_low, row.difference_high),
-            format_number(row.ratio),
+            format_ratio(row.ratio),
             f"[{colour}]{row.verdict.value}[/]",
         )
     console.print(table)
     if len(shown) < len(comparison.rows):
         zero = ", ".join(row.metric for row in comparison.rows if is_zero_throughout(row))
-        console.print(f"0 with real and with synthetic customers: {zero}.")
+        console.print(f"Zero for both real and synthetic customers: {zero}.")
     console.print("ratio: distance over the 95th percentile of distances between real samples.")
+    console.print(_DETECTED)
     console.print(_DISTRIBUTIONS)
     console.print(_VERDICTS)
 

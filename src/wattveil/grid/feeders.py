@@ -375,6 +375,12 @@ _OPTIONAL_BUS_COLUMNS = ("cap_kvar",)
 _BRANCH_COLUMNS = ("from_bus", "to_bus", "r_ohm", "x_ohm")
 _OPTIONAL_BRANCH_COLUMNS = ("b_us", "rated_a")
 
+_MEANING = {
+    "base_kv": " (nominal voltage in kV, phase to phase, in every row: add it, such as 12.47)",
+    "slack_pu": " (voltage of the substation in pu, in its row only: add it, such as 1.0)",
+}
+"""Columns that tables of other programs often lack, and how to add them."""
+
 _CsvRow = Mapping[str, str]
 
 
@@ -448,11 +454,14 @@ def _csv_rows(path: Path, needed: Sequence[str], allowed: Collection[str]) -> li
             table = csv.DictReader(file, restval="")
             columns = table.fieldnames or ()
             rows: list[_CsvRow] = list(table)
+    except FileNotFoundError as error:
+        raise InvalidFileError(path, "file", "a file of this name", None) from error
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidFileError(path, "content", "a CSV table", str(error)) from error
     for column in needed:
         if column not in columns:
-            raise InvalidFileError(path, "header", f"a column {column}", list(columns))
+            expected = f"a column {column}{_MEANING.get(column, '')}"
+            raise InvalidFileError(path, "header", expected, list(columns))
     for column in columns:
         if column not in needed and column not in allowed:
             expected = f"columns {[*needed, *allowed]} alone"

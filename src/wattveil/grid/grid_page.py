@@ -27,7 +27,7 @@ from wattveil.web.comparison_charts import (
     ratio_chart,
     verdict_table,
 )
-from wattveil.web.formatting import format_interval, format_number
+from wattveil.web.formatting import format_interval, format_number, format_ratio
 from wattveil.web.pages import PageTable, TableCell, write_internal_page
 
 _BINS = 60
@@ -38,7 +38,7 @@ _COLUMNS = {
     "difference, 95 % interval": lambda row: format_interval(
         row.difference_low, row.difference_high
     ),
-    "ratio": lambda row: format_number(row.ratio),
+    "ratio": lambda row: format_ratio(row.ratio),
     "smallest detectable ratio": lambda row: format_number(
         ratio_to_noise(row.smallest_detectable, row.noise)
     ),

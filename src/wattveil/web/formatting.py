@@ -27,6 +27,16 @@ def format_number(number: float, digits: int = 3) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def format_ratio(ratio: float) -> str:
+    """Return a ratio to a limit, with enough digits to tell on which side of 1 it is.
+
+    >>> format_ratio(1.234), format_ratio(1.0004), format_ratio(0.99996), format_ratio(1.0)
+    ('1.23', '1.0004', '0.99996', '1')
+    """
+    shown = (format_number(ratio, digits) for digits in range(3, 18))
+    return next((text for text in shown if text != "1"), "1")
+
+
 def escape_markdown(text: str) -> str:
     r"""Return a text that Markdown shows as it is, without markup, links or HTML.
 

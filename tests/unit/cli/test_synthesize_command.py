@@ -1,6 +1,9 @@
 """Synthetic customers: in the bundle, checked against their model, and in every format."""
 
 import json
+import shutil
+from html import unescape
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +61,8 @@ def test_every_format_has_the_same_values(whole: Path, tmp_path: Path) -> None:
     assert profiles.attributes["cluster"] == tuple(map(str, clusters))
     table = pc.read_csv(tmp_path / "some.csv")
     assert np.array_equal(np.column_stack([table[name] for name in profiles.grid.labels]), load_kw)
-    lines = (tmp_path / "some.dss").read_text().splitlines()
+    comment, *lines = (tmp_path / "some.dss").read_text().splitlines()
+    assert comment.startswith("! Synthetic customers")
     assert lines[3].startswith("New LoadShape.S000000003 npts=24 interval=1 useactual=yes mult=(")
     mult = np.array(lines[3].split("(")[1].rstrip(")").split(), dtype=float)
     assert np.abs(mult - load_kw[3]).max() <= 0.5e-4 + 1e-12
@@ -66,6 +70,34 @@ def test_every_format_has_the_same_values(whole: Path, tmp_path: Path) -> None:
     again = profiles_from_readings(readings, timezone="UTC", min_days=1)
     assert len(again) == 40
     assert np.abs(again.load_kw - load_kw).max() <= 0.5e-3 + 1e-12  # whole Wh
+
+
+def test_files_state_their_origin(whole: Path, tmp_path: Path) -> None:
+    """Release, guarantee, customers, seed and version; a manifest cannot add a command."""
+    bundle = tmp_path / "bundle"
+    shutil.copytree(whole, bundle)
+    manifest = json.loads((bundle / MANIFEST).read_text())
+    manifest["release_id"] = "a --> </title>\nNew Circuit.b"
+    (bundle / MANIFEST).write_text(json.dumps(manifest))
+    expected = {
+        "release_id": manifest["release_id"],
+        "guarantee": manifest["guarantee"],
+        "customers": 2,
+        "seed": 7,
+        "wattveil": version("wattveil"),
+    }
+    for name in ("some.parquet", "some.dss", "some.xml"):
+        write_customers(bundle, tmp_path / name, customers=2, seed=7)
+    for kind in ("pandapower", "simbench", "gridlabd", "series"):
+        write_customers(bundle, tmp_path / kind, customers=2, seed=7, kind=kind)
+    assert Profiles.read_parquet(tmp_path / "some.parquet").rules == {"synthetic": expected}
+    title = (tmp_path / "some.xml").read_text().split("title>")[1].removesuffix("</")
+    first = (tmp_path / "some.dss").read_text().splitlines()[0]
+    model = (tmp_path / "gridlabd" / "customers.glm").read_text().splitlines()[0]
+    for text in (first, model, unescape(title)):
+        assert json.loads(text[text.index("{") :]) == expected
+    for kind in ("pandapower", "simbench", "series"):
+        assert json.loads((tmp_path / kind / "origin.json").read_text()) == expected
 
 
 def test_the_command(whole: Path, tmp_path: Path) -> None:

@@ -90,6 +90,8 @@ def test_tables(folder: Path) -> None:
     ("table", "old", "new", "words"),
     [
         ("buses", "p_kw", "p_mw", "header: expected a column p_kw"),
+        ("buses", "base_kv", "kv", "a column base_kv (nominal voltage in kV, phase to phase"),
+        ("buses", "slack_pu", "pu", "a column slack_pu (voltage of the substation"),
         ("branches", "rated_a", "rating", "found 'rating'"),
         ("buses", "1.02", "", "slack_pu: expected a value in one row, found 0"),
         ("buses", "b,11,,", "b,11,1.0,", "expected a value in one row, found 2"),
@@ -130,7 +132,7 @@ def test_what_is_no_feeder_is_refused(
 
 def test_missing_tables_and_names_are_refused(tmp_path: Path) -> None:
     """A folder without tables, and a name that is neither feeder nor file."""
-    with pytest.raises(InvalidFileError, match=r"buses\.csv, content: expected a CSV table"):
+    with pytest.raises(InvalidFileError, match=r"buses\.csv, file: .* found nothing"):
         read_feeder(tmp_path)
     with pytest.raises(InvalidParameterError, match="feeder must be one of: case141"):
         read_feeder("case142")

@@ -42,12 +42,12 @@ def test_table_and_page(files: list[str], tmp_path: Path) -> None:
     assert "…" not in result.output  # nothing is cut off, on a terminal of the usual width
     assert all(len(line) <= 80 for line in result.output.splitlines())
     assert "classes; total variation of the class mixes: 0.000" in result.output
-    for words in ("150 houses on 123 buses", "A1 voltage", "B10 ramp", "different", "Private"):
+    for words in ("150 houses on 123 buses", "A1 voltage", "B10 ramp", "detected", "Private"):
         assert words in result.output
     summary = result.output.partition("All metrics")[0]
     for words in ("Margin ±5 %", "peak load", "different", "not the noise of the release"):
         assert words in " ".join(summary.split())
-    assert "0 with real and with synthetic customers: A2 readings" in " ".join(
+    assert "Zero for both real and synthetic customers: A2 readings" in " ".join(
         result.output.split()
     )
     page = report.read_text()
@@ -67,7 +67,7 @@ def test_json(files: list[str]) -> None:
     assert said["houses"] == 150
     assert said["classes"] == ["all"]
     verdicts = {row["metric"]: row["verdict"] for row in said["metrics"]}
-    assert verdicts["A5 peak"] == "different"
+    assert verdicts["A5 peak"] == "difference detected"
     peak = said["summary"][0]
     assert (peak["quantity"], peak["equivalence"]) == ("peak load", "different")
     assert peak["difference"] == pytest.approx(0.5, abs=0.15)  # every load is 1.5 times as large

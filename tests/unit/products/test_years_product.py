@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from tests.sample_bundles import broken, only, without_plan_simulation
 from wattveil import Profiles, YearSynthesizer, hours_from_readings, read_bundle, read_readings
 from wattveil.bundle.bundle_files import read_table
-from wattveil.bundle.customer_files import YearSample, write_customers
+from wattveil.bundle.customer_files import METADATA, YearSample, write_customers
 from wattveil.bundle.plan import granted_plan, plan_release, split_budget
 from wattveil.bundle.produce import release_bundle, release_products
 from wattveil.bundle.registered_profiles import describe, gather_profiles
@@ -270,11 +270,12 @@ def test_years_in_every_format(bundle: Path, tmp_path: Path) -> None:
     for name in ("y.parquet", "y.csv", "y.dss", "y.xml"):
         write_customers(bundle, tmp_path / name, customers=3, seed=7, years=days)
     table = pq.read_table(tmp_path / "y.parquet")
+    assert json.loads(table.schema.metadata[METADATA.encode()])["seed"] == 7
     assert np.array_equal(table["kwh"].to_numpy().reshape(3, -1), load_kw)
     assert table["start_utc"][0].as_py() == dt.datetime(2026, 1, 5, tzinfo=dt.UTC)
     assert table["cluster"].to_pylist()[::168] == [str(one) for one in clusters]
     assert np.allclose(pc.read_csv(tmp_path / "y.csv")["kwh"], table["kwh"])
-    assert " npts=168 " in (tmp_path / "y.dss").read_text().splitlines()[0]
+    assert " npts=168 " in (tmp_path / "y.dss").read_text().splitlines()[1]
     for name in ("y.parquet", "y.xml"):
         readings = read_readings([str(tmp_path / name)], timezone="UTC")
         again = hours_from_readings(readings, first_day=dt.date(2026, 1, 5), n_days=7)

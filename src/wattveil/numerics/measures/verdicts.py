@@ -1,7 +1,8 @@
 """Intervals of measured numbers, and the verdict of a comparison: effect, interval and power.
 
-A comparison has three outcomes. *Different*: the effect is larger than chance alone explains. *No
-difference found*: it is not, and an effect of the size of the margin would have been detected.
+A comparison has three outcomes. *Difference detected*: the effect is larger than chance alone
+explains. *No difference detected*: it is not, and an effect of the size of the margin would have
+been detected.
 *Inconclusive*: it is not, but such an effect might have been missed. `assess` is the only place
 that decides; the margin states which effect matters.
 """
@@ -34,9 +35,9 @@ class Interval(NamedTuple):
 class Verdict(StrEnum):
     """Outcome of a comparison."""
 
-    DIFFERENT = "different"
+    DIFFERENT = "difference detected"
     """The effect exceeds the limit: chance alone explains such an effect in 5 % of cases."""
-    NO_DIFFERENCE = "no difference found"
+    NO_DIFFERENCE = "no difference detected"
     """It does not, and an effect of the margin would be detected with probability 80 %."""
     INCONCLUSIVE = "inconclusive (no power)"
     """It does not, but an effect of the margin would be detected less often."""

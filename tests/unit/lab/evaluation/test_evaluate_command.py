@@ -40,7 +40,7 @@ def test_table_and_page(files: list[str], tmp_path: Path) -> None:
         "F1 W1 of a slot, mean",
         "F18 shares of clusters",
         "U3 clusters from synthetic",
-        "different",
+        "detected",
         "inconclusive (no power)",
         "needs hourly years",
     ):
@@ -68,7 +68,7 @@ def test_json(files: list[str]) -> None:
     said = json.loads(result.stdout)
     assert said["private"] is True
     rows = {row["metric"]: row for row in said["metrics"]}
-    assert rows["F11 daily energy, mean"]["verdict"] == "different"
+    assert rows["F11 daily energy, mean"]["verdict"] == "difference detected"
     energy = rows["F11 daily energy, mean"]
     assert energy["score"] > 0.25
     assert energy["noise"] < energy["low"] < energy["score"] < energy["high"]
