@@ -45,8 +45,8 @@ class YearSample(NamedTuple):
 
     def drawn(self, bundle: Path, customers: int, seed: int, loads: Mapping[str, Any]) -> Drawn:
         """Return customers that are drawn from the model of years of a bundle."""
-        model = read_year_model(bundle)
         stated = _stated(bundle, customers, seed)
+        model = read_year_model(bundle)
         first = model.calendar.first_day if self.first_day is None else self.first_day
         n_days = model.calendar.n_days if self.n_days is None else self.n_days
         checks.integer("days", n_days, minimum=1, maximum=_MAX_DAYS)
@@ -132,8 +132,8 @@ def write_customers(
         _check_years(has_engine=engine is not None, group=group)
         _write(path, chosen, years.drawn(bundle, customers, seed, loads))
         return
-    model = read_model(bundle)
     stated = _stated(bundle, customers, seed)
+    model = read_model(bundle)
     by = None if group is None else group_mix(bundle, group)
 
     def batch(number: int) -> Batch:
