@@ -1,11 +1,12 @@
 """Accuracy of a series of periods under one budget, against what else a budget could be used for.
 
 Run: ``python benchmarks/bench_series.py [load | flat | segments | bands | kernel] [--customers N]
-[--epsilon E …] [--runs N] [--months M] [--seed S] [--homes FILE] [--pool P]``. ``load``: mean load
-by group, slope of the evening load (17 to 21 h), coverage of the bands; ``flat``: the same without
-any trend, which shows false trends; ``segments``: six clusters of daily shapes, through the kernel,
-with the share of the budget that `wattveil series` gives to them; ``bands``: their bands alone;
-``kernel``: load by group through the kernel and in floating point, on the same customers.
+[--epsilon E …] [--runs N] [--months M] [--seed S] [--homes FILE] [--pool P] [--share X]``.
+``load``: mean load by group, slope of the evening load (17 to 21 h), coverage of the bands;
+``flat``: the same without any trend, which shows false trends; ``segments``: six clusters of daily
+shapes, through the kernel, with the share of the budget that `wattveil series` gives to them, or X;
+``bands``: their bands alone; ``kernel``: load by group through the kernel and in floating point, on
+the same customers.
 ``--customers 0`` takes the London homes of `WATTVEIL_DATA` in months. Other homes are simulated
 over five years with seed P (202; constants were chosen on seed 101) and stored in FILE for the next
 call; each run draws customers, joins, leavers and adopters anew, with seed S and those after it.
@@ -31,7 +32,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.cluster import KMeans
 
 from wattveil import PrivateKMeans
-from wattveil.arrays import Floats, Ints
+from wattveil.arrays import Bools, Floats, Ints
 from wattveil.calibration import gaussian_epsilon
 from wattveil.engines.local import load_rows
 from wattveil.engines.series_rows import MemoryState
@@ -40,10 +41,12 @@ from wattveil.numerics.series.centres import LENGTH_EDGES, SeriesRadii, choose_r
 from wattveil.numerics.series.period_filter import Observed, filter_periods
 from wattveil.numerics.series.smoothing import (
     FirstEstimate,
+    Levels,
     PeriodMeans,
     SeriesCounts,
     SeriesSums,
     coordinate_sizes,
+    duration_curves,
     levels,
     period_means,
     smooth_counts,
@@ -60,6 +63,7 @@ from wattveil.numerics.series.warm_clusters import published_curves
 from wattveil.privacy import accounting
 from wattveil.privacy.guarantee import Budget, global_guarantee
 from wattveil.privacy.mechanisms.gaussian import PrivateTable
+from wattveil.release import load_series
 from wattveil.release.group_load import release_means
 from wattveil.release.load_series import (
     MEMBERS,
@@ -99,7 +103,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=5000, help="of the customers of the first run")
     parser.add_argument("--pool", type=int, default=202, help="seed of the homes, if FILE is new")
     parser.add_argument("--homes", type=Path, default=Path("series_homes.npz"))
+    parser.add_argument("--share", type=float, default=load_series.SEGMENTS_SHARE)
     options = parser.parse_args()
+    load_series.SEGMENTS_SHARE = options.share
     homes = stored_homes(options.homes, seed=options.pool) if options.customers else None
     measure, report = MEASURED[options.what]
     found: dict[float, Figures] = {epsilon: defaultdict(list) for epsilon in options.epsilon}
@@ -202,7 +208,7 @@ class LoadRun:
             level_std=sums.sums_std * math.sqrt(np.square(strategy.feedback).sum(axis=1).mean()),
         )
         radii = self.radii.radii_kw
-        seen, counted, centres, published = [], [], [], []
+        seen, counted, centres, published, numbers = [], [], [], [], []
         for t in range(horizon):
             offsets = (coordinates[t] - centre[groups]) / radii[groups, None]
             centres.append(centre)
@@ -231,11 +237,15 @@ class LoadRun:
             found = smooth_means(series, first, customers=number.mean, calendar=CALENDAR)
             shown = levels(found, calendar=CALENDAR, clipping=self.radii.level_clipping)
             published.append((shown.mean_kw[:, t], shown.std_kw[:, t]))
+            numbers.append((number.mean[:, t], number.std[:, t]))
             centre = found.mean.reshape(self.n_groups, 24, -1)[:, :, t + 1]
         self.customers = number.mean[:, :horizon]
         self.means: PeriodMeans = period_means(series, customers=self.customers)
         self.mean_kw, self.std_kw = (
             np.stack(part, axis=1) for part in zip(*published, strict=True)
+        )
+        self.counts, self.counts_std = (
+            np.stack(part, axis=1) for part in zip(*numbers, strict=True)
         )
         self.exhausted = float((sums.used > EXHAUSTED).mean())
 
@@ -285,6 +295,7 @@ def load_run(data: Population, epsilon: float, rng: np.random.Generator, figures
     run = LoadRun(load_kw, groups, per_year, rho, rng)
     figures["series"].append(relative(run.mean_kw, truth))
     figures["covered"].append(np.abs(run.mean_kw - truth) <= BAND * run.std_kw)
+    figures["duration covered"].append(duration_covered(run, truth, numbers))
     figures["exhausted"].append(run.exhausted)
     if not has_trend(horizon=horizon, periods_per_year=per_year):
         return
@@ -325,6 +336,15 @@ def load_run(data: Population, epsilon: float, rng: np.random.Generator, figures
     figures["yearly"].append(relative(np.repeat(yearly, per_year, axis=1), truth))
     line = slope_weights(horizon=years, periods_per_year=1)
     figures["yearly slope"].append((yearly @ EVENING @ line - true_slope) / size)
+
+
+def duration_covered(run: LoadRun, truth: Floats, numbers: Ints) -> Bools:
+    """Return whether the bands of duration curves cover the sorted load of whole groups."""
+    found = duration_curves(
+        Levels(run.mean_kw, run.std_kw), customers=run.counts, customers_std=run.counts_std
+    )
+    true = -np.sort(-truth, axis=2) * numbers[:, :, None]
+    return np.abs(found.mean_kw - true) <= BAND * found.std_kw
 
 
 def filtered(mean: Floats, std: Floats, period: int, per_year: int) -> Floats:
@@ -373,7 +393,8 @@ def load_line(figures: Figures) -> str:
     line = (
         f"error independent {error('independent'):.3f}, + filter {error('filtered'):.3f}, "
         f"series {error('series'):.3f}; level bands cover {np.mean(figures['covered']):.3f} "
-        f"(independent {np.mean(figures['independent covered']):.3f}); "
+        f"(independent {np.mean(figures['independent covered']):.3f}), of duration curves "
+        f"{np.mean(figures['duration covered']):.3f}; "
         f"exhausted {np.mean(figures['exhausted']):.3f}"
     )
     if not figures["slope"]:

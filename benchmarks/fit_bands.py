@@ -20,8 +20,7 @@ from float_queries import with_noise_of
 from global_tier_cases import DELTA, say
 
 from wattveil.arrays import Floats
-from wattveil.numerics.kmeans import band_calibration, kmeans_tuning
-from wattveil.release import kmeans
+from wattveil.numerics.kmeans import band_calibration, kmeans_tuning, rough_coordinates
 from wattveil.release.kmeans import PrivateKMeans
 
 ROUNDS = 4
@@ -48,7 +47,9 @@ def _clusters(
     """Return the records of one release."""
     with (
         with_noise_of(seed),
-        mock.patch.object(kmeans, "band_factors", lambda centres, *_, **__: np.ones(len(centres))),
+        mock.patch.object(
+            rough_coordinates, "band_factors", lambda centres, *_, **__: np.ones(len(centres))
+        ),
     ):
         model = PrivateKMeans(
             n_clusters=bench_families.N_CLUSTERS,

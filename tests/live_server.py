@@ -1,4 +1,8 @@
-"""A real server on the loopback, for tests: uvicorn, SQLite, helper processes, nothing replaced."""
+"""A real server on the loopback, for tests: uvicorn, SQLite, helper processes, nothing replaced.
+
+`computing_here` replaces the processes that compute, for tests of other things: each of them takes
+seconds to start.
+"""
 
 import http.client
 import json
@@ -13,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import pytest
 import uvicorn
 
 from tests.sample_bundles import LEVELS, some_profiles
@@ -23,6 +28,8 @@ from wattveil.server.auth.access import Limits, Rate
 from wattveil.server.auth.identity_provider import IdentityProvider
 from wattveil.server.http.app import make_app
 from wattveil.server.http.problems import MEDIA_TYPE, Code
+from wattveil.server.jobs import compute_child, planner, worker
+from wattveil.server.jobs.compute_pool import ComputeProcess, ComputeProcessBusyError
 from wattveil.server.jobs.worker import Worker
 from wattveil.server.observe.tracing import RequestTracer
 from wattveil.server.run import configured, transport
@@ -151,6 +158,35 @@ def serving(
         finally:
             server.should_exit = True
             thread.join()
+
+
+class ComputeHere(ComputeProcess):
+    """Runs the tasks of a compute process in this one, one at a time."""
+
+    def run_task(self, task: dict[str, Any], *, wait_seconds: float = -1) -> dict[str, Any]:
+        """Run a task as the process would, of which it is given a text and returns one."""
+        if not self._turn.acquire(timeout=wait_seconds):
+            raise ComputeProcessBusyError
+        try:
+            done = compute_child.run_task(json.loads(json.dumps(task)))
+            found: dict[str, Any] = json.loads(json.dumps(done))
+            return found
+        finally:
+            self._turn.release()
+
+    def stop(self) -> None:
+        """Wait for the task that runs: a thread cannot be killed."""
+        with self._turn:
+            pass
+
+
+@contextmanager
+def computing_here() -> Iterator[None]:
+    """Have servers that are opened meanwhile compute in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        for part in (planner, worker):
+            patch.setattr(part, "ComputeProcess", ComputeHere)
+        yield
 
 
 def put_profiles(

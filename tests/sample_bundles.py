@@ -76,9 +76,11 @@ def walk_few_steps(patch: pytest.MonkeyPatch) -> None:
 
 def simulate_plans_once(patch: pytest.MonkeyPatch) -> None:
     """Let a plan simulate one release of each kind: what it computes is tested with all of them."""
-    for product in (clusters, synthesis):
+    for product in (clusters, synthesis, years):
         patch.setattr(product, "_POPULATIONS", 1)
+    for product in (clusters, synthesis):
         patch.setattr(product, "_RUNS", 1)
+    patch.setattr(years, "_POPULATIONS", 1)
 
 
 @contextmanager

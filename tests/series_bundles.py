@@ -1,12 +1,17 @@
 """Small series on disk: simulated customers over some quarters."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from wattveil.bundle.published_series import LoadSeries
+from wattveil.privacy.accounting import discretisation_eta, noise_scale
+from wattveil.privacy.guarantee import Spend
+from wattveil.privacy.mechanisms.contributions import STEP, UNIT
 from wattveil.profiles import Profiles, TimeGrid
+from wattveil.release.load_series import LOAD, LoadPeriod
 from wattveil.simulate import simulate_load_kw
 
 CHOICES: dict[str, Any] = {
@@ -43,3 +48,28 @@ def some_series(folder: Path, *periods: int, **changed: Any) -> LoadSeries:  # n
     for place in periods:
         series.add(quarter(place), period=series.request.label(place))
     return series
+
+
+def with_further_draw(one: LoadPeriod) -> LoadPeriod:
+    """State one unit for the load, and spend the rest of its charge on a draw of another name.
+
+    The noise of the load is unchanged, so it costs as much as before.
+    """
+    spends = {spend.tag: spend for spend in one.spends}
+    units = spends[LOAD].rho_units - 1
+    spends[LOAD] = replace(spends[LOAD], rho_units=1)
+    further = drawn_spend("further sums", rho_units=units, numbers=24)
+    return replace(one, spends=(*spends.values(), further))
+
+
+def drawn_spend(tag: str, *, rho_units: int, numbers: int) -> Spend:
+    """Return the charge of a draw as the kernel would make it."""
+    scale = noise_scale(squared_sensitivity=UNIT**2, rho_units=rho_units)
+    eta = discretisation_eta(numbers=numbers, sigma=scale, s=UNIT / scale)
+    drawn = {"numbers": numbers, "squared": UNIT**2, "scale": scale, "step": STEP}
+    return Spend(tag=tag, mechanism="gaussian_cell_sums", rho_units=rho_units, eta=eta, drawn=drawn)
+
+
+def without_eta(one: LoadPeriod) -> LoadPeriod:
+    """State that drawing on a grid costs nothing."""
+    return replace(one, spends=tuple(replace(spend, eta=0.0) for spend in one.spends))

@@ -98,12 +98,13 @@ utility_key = signing_key.public_key()  # the utility has it on its web site
 data = out / "server"
 (data / "profiles").mkdir(parents=True)
 private.write_parquet(data / "profiles" / "homes.parquet")
-server = subprocess.Popen(
-    [sys.executable, "-m", "wattveil", "serve", "--data", str(data), "--port", "0"],
-    stdout=subprocess.PIPE,
-    stderr=(out / "server.log").open("w"),
-    text=True,
-)
+with (out / "server.log").open("w") as log:
+    server = subprocess.Popen(
+        [sys.executable, "-m", "wattveil", "serve", "--data", str(data), "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=log,
+        text=True,
+    )
 atexit.register(server.terminate)
 
 
@@ -236,7 +237,7 @@ try:
 except ServerRefusalError as refusal:
     print(refusal)
 server.terminate()
-server.wait()
+server.communicate()
 
 # %% [markdown]
 # ## The picture for the report

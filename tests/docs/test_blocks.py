@@ -26,7 +26,7 @@ from tests.doc_pages import (
     parse,
     words_of,
 )
-from tests.live_server import furnish, serving
+from tests.live_server import computing_here, furnish, serving
 from tests.page_shell import Shell, missing_on_this_machine, read_install
 from tests.postgres import postgres_server, require_postgres
 from tests.sample_bundles import simulate_plans_once, walk_few_steps
@@ -101,7 +101,7 @@ def an_offer(code: list[Block], environment: pytest.MonkeyPatch) -> Iterator[lis
         return
     folder = Path("elsewhere")
     folder.mkdir()
-    with serving(folder) as server:
+    with computing_here(), serving(folder) as server:  # pages that start one compute in processes
         furnish(server)
         environment.setenv("WATTVEIL_TOKEN", server.tokens["ann"])
         yield [Block(one.language, one.text.replace(_OFFERED, server.url)) for one in code]

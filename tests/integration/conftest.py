@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.live_server import computing_here
 from tests.postgres import postgres_server, require_postgres
 from tests.process_guard import guarded
 from tests.sample_ledgers import populate
@@ -62,6 +63,13 @@ def ledger(place: Place) -> Iterator[Ledger]:
     with place.open() as opened:
         populate(opened)
         yield opened
+
+
+@pytest.fixture(name="computing_here")
+def _computing_here() -> Iterator[None]:
+    """Have the servers of a test compute in this process: others take seconds to start."""
+    with computing_here():
+        yield
 
 
 @pytest.fixture(scope="session")

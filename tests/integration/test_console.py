@@ -118,7 +118,10 @@ def test_completion_works_in_bash(tmp_path: Path) -> None:
     assert int(fish) > 0
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["release", "--help"], ["verify", "bundle"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], pytest.param(["release", "--help"], marks=pytest.mark.long), ["verify", "bundle"]],
+)
 def test_a_closed_pipe_ends_the_command_quietly(arguments: list[str], tmp_path: Path) -> None:
     """As other programs do when `head` has read enough: no message, and the code of SIGPIPE."""
     accepted = (

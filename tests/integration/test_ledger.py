@@ -465,6 +465,7 @@ def test_tables_of_older_software_are_brought_up_to_date(place: Place) -> None:
                     "lost_dataset_no_delete",
                 ):
                     connection.execute(text(f"DROP FUNCTION {name}()"))
+            connection.execute(text("DROP INDEX ix_entry_principal"))
             connection.execute(text("UPDATE alembic_version SET version_num = 'v2_0001'"))
     with place.open() as ledger:
         assert ledger.charge(order("a")) == paid

@@ -214,6 +214,23 @@ def test_a_ledger_that_goes_back_while_it_runs_is_noticed(place: Place) -> None:
             ledger.charge(order("b"))
 
 
+def test_a_release_that_a_running_database_lost_is_not_drawn_again(place: Place) -> None:
+    """No entry is lost, so the heads agree: before any draw, the releases are counted (I4)."""
+    with place.open() as ledger:
+        populate(ledger)
+        lost, pending = ledger.charge(order("a")), ledger.charge(order("b"))
+        ledger.store(lost, Release(state=ReleaseState.FAILED))
+        ledger.confirm(pending)
+        with writing(ledger.engine).begin() as connection:
+            connection.execute(text(_UNFREEZE[connection.dialect.name]))
+            connection.execute(release.delete().where(release.c.seq == lost.seq))
+        assert ledger.charge(order("a")) == lost  # its key finds the charge, without a release
+        assert ledger.release_of(lost) is None
+        for charge in (lost, pending):
+            with pytest.raises(LedgerBehindError, match="had 1 releases, and the database holds 0"):
+                ledger.confirm(charge)
+
+
 def test_a_full_disk_is_a_refusal(place: Place) -> None:
     """Nothing is charged, the message says why, and the ledger goes on once there is room."""
     with place.open() as ledger:

@@ -7,18 +7,19 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import delete, func, insert, select
 
 from tests.integration.conftest import Place
 from tests.sample_ledgers import ALLOWANCE, broken, open_dataset, order, populate
-from wattveil.errors import LedgerBehindError, LedgerUnavailableError
-from wattveil.server.ledger import high_water_mark
+from wattveil.errors import ChargeRefusedError, LedgerBehindError, LedgerUnavailableError
+from wattveil.server.ledger import admission, high_water_mark
 from wattveil.server.ledger.accounts import Charge
 from wattveil.server.ledger.amounts import Amounts
+from wattveil.server.ledger.database import writing
 from wattveil.server.ledger.high_water_mark import HighWaterMark
 from wattveil.server.ledger.journal import LedgerTransaction
 from wattveil.server.ledger.ledger import Ledger
-from wattveil.server.ledger.ledger_tables import reviewed_order
+from wattveil.server.ledger.ledger_tables import refusal, reviewed_order
 
 CHEAP = Amounts(rho=1)
 
@@ -60,6 +61,27 @@ def test_a_job_that_breaks_a_constraint_fails_alone(ledger: Ledger) -> None:
     with pytest.raises(LedgerUnavailableError):
         refused.result()
     assert broken(ledger) == []
+
+
+@pytest.mark.parametrize("place", ["postgresql"], indirect=True)
+def test_refusals_wait_for_no_other_process(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another one removes old refusals, and may itself wait for a journal: that is no deadlock."""
+    monkeypatch.setattr(admission, "KEPT_REFUSALS", 1)
+
+    def refused(key: str) -> None:
+        with pytest.raises(ChargeRefusedError):
+            ledger.charge(order(key, price=ALLOWANCE.caps + CHEAP))
+
+    refused("first")
+    with writing(ledger.engine).begin() as other:
+        other.execute(delete(refusal))
+        refused("second")
+        refused("third")
+    refused("fourth")
+    with ledger.reading() as connection:
+        assert connection.execute(select(func.count()).select_from(refusal)).scalar_one() == 1
 
 
 def test_a_data_set_that_a_running_database_lost_is_refused(place: Place) -> None:

@@ -425,6 +425,7 @@ def with_large_customer() -> Profiles:
     return replace(profiles, load_kw=load_kw)
 
 
+@pytest.mark.usefixtures("computing_here")
 def test_neighbouring_data_are_answered_alike(tmp_path: Path) -> None:
     """Two servers whose data differ in one customer send identical bytes."""
     said = []

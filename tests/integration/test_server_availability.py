@@ -17,8 +17,9 @@ import subprocess
 import sys
 import threading
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import copy_context
 from functools import partial
@@ -30,11 +31,12 @@ import pytest
 from sqlalchemy import Connection, event, select
 
 from tests.certificates import self_signed
-from tests.live_server import QUICK, Answer, Running, furnish, refused, serving
+from tests.live_server import QUICK, Answer, ComputeHere, Running, furnish, refused, serving
 from tests.process_guard import guarded
 from tests.sample_ledgers import broken
 from wattveil.bundle.bundle_archive import write_archive
 from wattveil.bundle.cumulative import Cumulative
+from wattveil.errors import ChargeRefusedError
 from wattveil.server import release_service, server_state
 from wattveil.server.auth.access import Access
 from wattveil.server.http import connections, downloads
@@ -43,13 +45,14 @@ from wattveil.server.jobs.compute_pool import ComputeProcess
 from wattveil.server.jobs.fair_queue import FairQueue
 from wattveil.server.jobs.worker import MAX_WAITING_PER_PRINCIPAL as MAX_WAITING
 from wattveil.server.ledger.accounts import Charge, cumulative_at
-from wattveil.server.ledger.admission import MAX_KEYS
+from wattveil.server.ledger.admission import MAX_KEYS, Refusal
 from wattveil.server.ledger.ledger import Ledger
 from wattveil.server.ledger.ledger_tables import entry
 from wattveil.server.log_throttle import LogThrottle
 from wattveil.server.observe.request_record import SECURITY_LOGGER, begin_record
 
 FOR_EVER = 3600.0
+PATIENCE_SECONDS = 300.0
 HEAD = b"GET /healthz HTTP/1.1\r\nHost: here\r\n"
 SLOW_BODY = b"POST /v1/verify HTTP/1.1\r\nHost: here\r\nContent-Length: 9\r\n\r\n"
 
@@ -355,11 +358,23 @@ def test_a_lost_bundle_is_stated(server: Running) -> None:
 # --- the queue ------------------------------------------------------------------------------------
 
 
-def test_one_principal_fills_its_own_share_of_the_queue(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("computing_here")
+def test_one_principal_fills_its_own_share_of_the_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Further orders of ann are refused and not charged; those of bob are accepted, and have turns.
 
     What computes is held, so that nothing leaves the queue.
     """
+    started: list[float] = []
+    run_task = ComputeHere.run_task
+
+    def noted(process: ComputeHere, task: dict[str, Any], **given: float) -> dict[str, Any]:
+        if task["do"] == "release":
+            started.append(float(task["request"]["epsilon"]))
+        return run_task(process, task, **given)
+
+    monkeypatch.setattr(ComputeHere, "run_task", noted)
     with serving(tmp_path) as running:
         furnish(running)
         held_up = running.worker._processes[0]._turn
@@ -379,10 +394,33 @@ def test_one_principal_fills_its_own_share_of_the_queue(tmp_path: Path) -> None:
             held_up.release()
         for one in others:
             assert running.finished(one.json["id"], as_="bob")["state"] == "ok"
-        left = [running.send("GET", one.headers["location"], as_="ann") for one in answers[:20]]
-        computing = [one.json["state"] for one in left].count("computing")
-        assert computing >= MAX_WAITING // 2  # bob did not wait for all of ann's
+        turns = [epsilon > 0.01009 for epsilon in started[:7]]
+        assert turns.count(True) == 3  # every second one, once ann's first was under way
         assert broken(running.state.ledger) == []
+
+
+def test_orders_of_one_moment_do_not_exceed_the_limit(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An order takes its place before it is charged, and leaves it if the charge is refused."""
+    charging, go_on = threading.Semaphore(0), threading.Event()
+
+    def refuse(*_: object) -> Charge:
+        charging.release()
+        assert go_on.wait(PATIENCE_SECONDS)
+        raise ChargeRefusedError(Refusal.OWN_BUDGET)
+
+    monkeypatch.setattr(Ledger, "charge", refuse)
+    with ThreadPoolExecutor(MAX_WAITING + 3) as pool:
+        sent = [pool.submit(order_cheap, server, "ann", 2000 + n) for n in range(MAX_WAITING + 3)]
+        for _ in range(MAX_WAITING):
+            assert charging.acquire(timeout=PATIENCE_SECONDS)
+        rest = next(as_completed(sent, timeout=PATIENCE_SECONDS))  # a further one is not charged
+        refused(rest.result(), Code.BUSY)
+        go_on.set()
+    codes = Counter(one.result().json["code"] for one in sent)
+    assert codes == {"budget_refused": MAX_WAITING, "busy": 3}
+    refused(order_cheap(server, "ann", 2999), Code.BUDGET_REFUSED)
 
 
 def order_cheap(running: Running, who: str, number: int) -> Answer:
@@ -521,6 +559,7 @@ def test_keys_of_a_paid_request_do_not_fill_the_ledger(server: Running) -> None:
     refused(server.order("keys-3", {**body, "epsilon": 0.036}), Code.KEY_CONFLICT)
 
 
+@pytest.mark.usefixtures("computing_here")
 def test_many_keys_of_a_request_that_is_computed_are_refused(tmp_path: Path) -> None:
     """It may fail still, and then a key that is not recorded would be charged."""
     with serving(tmp_path) as running:

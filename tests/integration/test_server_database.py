@@ -26,6 +26,7 @@ MANY = 60
 _PATIENCE_SECONDS = 600.0  # a busy database notices late that a session has ended
 
 
+@pytest.mark.usefixtures("computing_here")
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes as Linux does")
 def test_a_hung_database_is_stated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It accepts connections and never answers: 503 to all, and no hang."""
@@ -99,6 +100,7 @@ def test_a_killed_server_leaves_no_lease(place: Place, monkeypatch: pytest.Monke
     ServerState.open(place.folder, place.database).close()
 
 
+@pytest.mark.usefixtures("computing_here")
 @pytest.mark.parametrize("place", ["postgresql"], indirect=True)
 def test_a_server_without_its_lease_accepts_no_order(
     place: Place, monkeypatch: pytest.MonkeyPatch

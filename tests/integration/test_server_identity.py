@@ -19,15 +19,20 @@ import oidc_provider_mock
 import pytest
 from joserfc import jwt
 from joserfc.jwk import RSAKey
+from sqlalchemy import select
 from typer.testing import CliRunner
 
+from tests.integration.conftest import Place
 from tests.live_server import Answer, Browser, Running, refused, serving
 from wattveil.cli import app
 from wattveil.errors import InvalidParameterError
 from wattveil.server.auth import openid
-from wattveil.server.auth.identity_provider import OpenIdSettings
+from wattveil.server.auth.identities import principal_of
+from wattveil.server.auth.identity_provider import Identity, OpenIdSettings
 from wattveil.server.auth.openid import OpenIdProvider
 from wattveil.server.http.problems import Code
+from wattveil.server.ledger.administration import PrincipalKind
+from wattveil.server.ledger.ledger_tables import principal
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning"  # of the provider, which runs in this process
@@ -257,6 +262,16 @@ def test_the_api_accepts_jwts_of_its_audience(server: Running, provider: Provide
     assert server.send("GET", "/v1/me").json["name"] == "owner"
 
 
+def test_a_jwt_begins_no_session(server: Running, provider: Provider) -> None:
+    """A session of 8 hours would outlive it: the form takes tokens of the server only."""
+    text = api_token(provider, "sub-1")
+    for token, status in ((text, 401), (server.tokens["owner"], 303)):
+        form = {"Content-Type": "application/x-www-form-urlencoded"}
+        body = urlencode({"token": token}).encode()
+        assert server.send("POST", "/sign-in", body, as_=None, headers=form).status == status
+    assert bearer(server, text).status == 200
+
+
 def test_forged_jwts_are_refused(server: Running, provider: Provider) -> None:
     """Another key, another issuer, no signature, the public key as a secret, expired, changed."""
     good = api_token(provider, "sub-2")
@@ -286,15 +301,17 @@ def test_forged_jwts_are_refused(server: Running, provider: Provider) -> None:
 
 def test_roles_follow_the_groups(server: Running, provider: Provider) -> None:
     """A person who leaves the group of administrators is none at the next token, in open sessions
-    too; a disabled one stays out.
+    too, and an older token does not change that; a disabled one stays out.
     """
     set_groups(provider, "sub-9", "energy-admins")
+    old = api_token(provider, "sub-9")
     person = Person(server, provider, "sub-9")
     assert person.get("/admin").status == 200
     set_groups(provider, "sub-9", "energy-analysts")
     text = api_token(provider, "sub-9")
-    refused(bearer(server, text, "/v1/admin/principals"), Code.FORBIDDEN)
-    assert person.get("/admin").status == 403
+    for one in (text, old):
+        refused(bearer(server, one, "/v1/admin/principals"), Code.FORBIDDEN)
+        assert person.get("/admin").status == 403
     events = server.send("GET", "/v1/admin/events").json["events"]
     assert events[0]["action"] == "role changed"
     name = bearer(server, text).json["name"]
@@ -302,6 +319,36 @@ def test_roles_follow_the_groups(server: Running, provider: Provider) -> None:
     refused(bearer(server, text), Code.UNAUTHORIZED)
     assert person.get("/").status == 303
     assert Person(server, provider, "sub-9").answer.status == 401
+
+
+@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
+def test_older_tokens_change_no_role(place: Place) -> None:
+    """They have the lower of both roles; of two tokens of one second, the lower role counts."""
+    admin, analyst = PrincipalKind.ADMIN, PrincipalKind.ANALYST
+    with place.open() as ledger:
+        for issued_at, stated, given, stored in (
+            (10, admin, admin, admin),
+            (20, analyst, analyst, analyst),
+            (10, admin, analyst, analyst),
+            (20, admin, analyst, analyst),
+            (30, analyst, analyst, analyst),
+            (25, admin, analyst, analyst),
+            (40, admin, admin, admin),
+            (35, analyst, analyst, admin),
+            (40, analyst, analyst, analyst),
+        ):
+            person = Identity(
+                issuer="https://identity.example",
+                subject="sub-1",
+                name="frank",
+                role=stated,
+                issued_at=issued_at,
+            )
+            found = principal_of(ledger, person)
+            assert found is not None
+            with ledger.reading() as connection:
+                kept = connection.execute(select(principal.c.kind)).scalar_one()
+            assert (found.kind, kept) == (given, stored), (issued_at, stated)
 
 
 def set_groups(provider: Provider, subject: str, *groups: str) -> None:

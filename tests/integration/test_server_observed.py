@@ -16,7 +16,15 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.live_server import QUICK, Browser, Running, furnish, refused, serving
+from tests.live_server import (
+    QUICK,
+    Browser,
+    Running,
+    computing_here,
+    furnish,
+    refused,
+    serving,
+)
 from wattveil.server.http.problems import Code
 from wattveil.server.observe import readiness
 from wattveil.server.observe.json_logs import JsonFormatter
@@ -35,7 +43,7 @@ _LABELS = {
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """Return a server with a data set and one release."""
-    with serving(tmp_path_factory.mktemp("observed")) as running:
+    with computing_here(), serving(tmp_path_factory.mktemp("observed")) as running:
         furnish(running)
         made = running.send(
             "POST", "/v1/admin/principals", {"name": "prometheus", "kind": "monitor"}
@@ -370,7 +378,7 @@ def test_spans_are_sent_when_the_variables_are_set(
     tracer = RequestTracer.from_environment()
     assert tracer is not None
     trace = "0af7651916cd43dd8448eb211c80319c"
-    with tracer, serving(tmp_path, tracer=tracer) as server:
+    with tracer, computing_here(), serving(tmp_path, tracer=tracer) as server:
         parent = {"traceparent": f"00-{trace}-b7ad6b7169203331-01"}
         answer = server.send("GET", "/v1/me", headers=parent)
         furnish(server)

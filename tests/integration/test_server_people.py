@@ -120,7 +120,7 @@ def test_a_bundle_is_checked(server: Running, tmp_path: Path) -> None:
     verdict = checked(server, bundle).json
     assert (verdict["accepted"], verdict["of_this_server"]) == (True, True)
     assert any(one["check"] == "the sum with other releases" for one in verdict["findings"])
-    assert verdict["absent"] == []
+    assert verdict["not_run"] == []
     with zipfile.ZipFile(io.BytesIO(bundle)) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
     manifest = json.loads(files["manifest.json"])
@@ -130,7 +130,7 @@ def test_a_bundle_is_checked(server: Running, tmp_path: Path) -> None:
         archive.extractall(tmp_path)
     seen = checked(server, unsigned).json
     assert seen == {**verify_bundle(tmp_path).to_json(), "of_this_server": False}
-    assert [one["check"] for one in seen["absent"]] == ["the signature"]
+    assert [one["check"] for one in seen["not_run"]] == ["the signature"]
     assert len(seen["findings"]) == len(verdict["findings"]) - 1
     verdict = checked(server, packed({**files, "tables/groups.csv": b"other\n"})).json
     assert (verdict["accepted"], verdict["of_this_server"]) == (False, False)

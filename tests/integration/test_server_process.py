@@ -76,7 +76,13 @@ def seconds_of(pid: int) -> float:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes as Linux does")
-@pytest.mark.parametrize("told", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "told",
+    [
+        pytest.param(signal.SIGKILL, marks=pytest.mark.long),  # killed too: test_server_crashes
+        signal.SIGTERM,
+    ],
+)
 def test_a_server_that_ends_in_a_computation_finishes_it_later(tmp_path: Path, told: int) -> None:
     """First start, token, order, the end while it is computed, second start, the release."""
     folder = tmp_path / "server"
@@ -89,15 +95,22 @@ def test_a_server_that_ends_in_a_computation_finishes_it_later(tmp_path: Path, t
         token = owner.post("/v1/admin/principals", {"name": "ann"})["token"]
         budget = {"allowance": {"epsilon": 1.0, "delta": 1e-6}, "reason": "r", "principal": "ann"}
         owner.post("/v1/admin/datasets/homes/budgets", budget)
-        key = {"Idempotency-Key": "k"}
-        helper = helper_of(first.process)
-        computed = seconds_of(helper)
-        ordered = Transport(first.url, token).post("/v1/datasets/homes/releases", QUICK, key)
-        assert ordered["state"] == "computing"
-        while seconds_of(helper) < computed + 0.05:
-            time.sleep(0.005)
-        os.kill(helper, signal.SIGSTOP)  # in the middle of it, however fast it is
-        assert [path for path in (folder / "releases").iterdir() if path.name[0] != "."] == []
+        helper, ann = helper_of(first.process), Transport(first.url, token)
+        number = 0
+        while True:  # on a busy machine it may be done before it is stopped
+            key, request = f"key-{number}", {**QUICK, "epsilon": 0.05 + number * 1e-6}
+            computed = seconds_of(helper)
+            given = {"Idempotency-Key": key}
+            ordered = ann.post("/v1/datasets/homes/releases", request, given)
+            assert ordered["state"] == "computing"
+            while seconds_of(helper) < computed + 0.05:
+                time.sleep(0.005)
+            os.kill(helper, signal.SIGSTOP)  # in the middle of it
+            stored = [one for one in (folder / "releases").iterdir() if one.name[0] != "."]
+            if len(stored) == number:
+                break
+            os.kill(helper, signal.SIGCONT)
+            number += 1
         for _ in range(3):  # repeated interrupts
             first.process.send_signal(told)
             time.sleep(0.05)
@@ -109,13 +122,13 @@ def test_a_server_that_ends_in_a_computation_finishes_it_later(tmp_path: Path, t
         assert second.state.first_admin_token is None  # printed once
         homes = wattveil.connect(second.url, token).dataset("homes")
         before = homes.budget()
-        release = homes.release(key="k", **QUICK)
+        release = homes.release(key=key, **request)
         assert release.id == ordered["id"]
         assert homes.budget() == before
         assert release.to_arrow("load_shapes").num_rows == 24
         assert broken(second.state.ledger) == []
         with pytest.raises(ServerRefusalError, match="budget_refused"):
-            homes.release(**{**QUICK, "epsilon": 0.99})
+            homes.release(**{**QUICK, "epsilon": 0.9999})
 
 
 def test_a_terminated_server_releases_all_resources(tmp_path: Path) -> None:
@@ -150,7 +163,8 @@ def test_a_terminated_server_releases_all_resources(tmp_path: Path) -> None:
         os.umask(mask)
     assert ended.value.code == 0
     assert said[0].startswith("Token of owner")
-    assert set(threading.enumerate()) <= before
+    while not set(threading.enumerate()) <= before:  # the time limit of the test ends it
+        time.sleep(0.01)
     with ServerState.open(tmp_path / "server") as state:
         assert state.first_admin_token is None
 

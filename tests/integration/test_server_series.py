@@ -27,7 +27,6 @@ from wattveil.privacy.guarantee import Tier
 from wattveil.server.backup.restore_backup import AcceptedLoss, restore_backup
 from wattveil.server.backup.write_backup import write_backup
 from wattveil.server.http.problems import Code
-from wattveil.server.jobs import compute_child, worker
 from wattveil.server.ledger.amounts import Amounts
 from wattveil.server.ledger.ledger import Ledger
 from wattveil.server.ledger.ledger_audit import audit_folder, entries, replay
@@ -61,23 +60,6 @@ else:
     shutil.copytree = die
 print(compute_child.run_task(task))
 """
-
-
-class InProcess:
-    """Computes in this process, in place of a compute process."""
-
-    def run_task(self, task: dict[str, Any], **_: float) -> dict[str, Any]:
-        """Run a task."""
-        return compute_child.run_task(task)
-
-    def stop(self) -> None:
-        """Do nothing."""
-
-
-@pytest.fixture
-def computing_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compute in this process, where the processes are no subject of the test."""
-    monkeypatch.setattr(worker, "ComputeProcess", InProcess)
 
 
 @pytest.fixture
@@ -244,6 +226,7 @@ def test_pages_and_commands(running: Running, monkeypatch: pytest.MonkeyPatch) -
     assert "typed, 4 periods, closed: over" in told
 
 
+@pytest.mark.usefixtures("computing_here")  # what is killed is a process of its own
 @pytest.mark.parametrize("step", ["before the commit", "between state and bundle"])
 def test_a_killed_period_is_stored_once(folder: Path, step: str) -> None:
     """After SIGKILL the next start finds what was committed, or draws what was not."""

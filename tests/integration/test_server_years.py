@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.live_server import put_profiles, registration, serving
 from tests.sample_bundles import some_profiles
@@ -24,6 +25,7 @@ BODY = {
 }
 
 
+@pytest.mark.usefixtures("computing_here")
 def test_a_server_releases_years_of_profiles_that_keep_days(tmp_path: Path) -> None:
     """Profiles without days cannot be registered with years; others are ordered and verified."""
     first = dt.date(2025, 3, 3)

@@ -225,9 +225,7 @@ YEARS: dict[str, Any] = {
     "split": Split.WEEKDAY_WEEKEND,
 }
 CASES = {
-    "kmeans": Case(
-        "PrivateKMeans.fit", lambda who: PrivateKMeans(**TWO).fit(who.load), on_spark=True
-    ),
+    "kmeans": Case("PrivateKMeans.fit", lambda who: PrivateKMeans(**TWO).fit(who.load)),
     "kmeans, unit L2 norm": Case(
         "PrivateKMeans.fit",
         lambda who: PrivateKMeans(**TWO, normalise=True).fit(who.load),
@@ -408,7 +406,11 @@ def test_no_customer_exceeds_the_sensitivity(name: str, customers: int) -> None:
 def test_no_customer_exceeds_it_on_spark(
     name: str, customers: int, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same on Spark; K-means takes few steps there, since each is a job."""
+    """The same on Spark.
+
+    K-means, of which each step is a job, is left to `make soak`, with few steps: its integers are
+    those of memory, to the bit (`test_spark_rows`).
+    """
     walk_few_steps(monkeypatch)
     engine = partial(on_spark, spark)
     hostile = HOSTILE if SOAK else 1

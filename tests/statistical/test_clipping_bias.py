@@ -19,6 +19,7 @@ REQUEST = ReleaseRequest(
 
 
 @pytest.mark.statistical
+@pytest.mark.usefixtures("cached_constants")
 def test_the_bias_from_clipping_is_within_the_band() -> None:
     """The bands of groups cover the true mean, and the upper bound is no estimate: it is kept as
     often as stated, and many times the error that is found.

@@ -20,6 +20,7 @@ REQUEST = ReleaseRequest(
 
 
 @pytest.mark.statistical
+@pytest.mark.usefixtures("cached_constants")
 def test_intervals_cover_the_population() -> None:
     """Over releases of random samples: 93 to 97 % of the slots, up to the error of the test; noise
     alone covers far fewer.

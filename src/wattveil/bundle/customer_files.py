@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from wattveil import checks
 from wattveil.bundle import planner_files
-from wattveil.bundle.bundle_files import read_manifest
+from wattveil.bundle.bundle_files import read_manifest, read_table
 from wattveil.bundle.drawn_customers import FIRST_DAY, Batch, Batches, Drawn, read_buses, remove
 from wattveil.errors import InvalidParameterError, one_of
 from wattveil.numerics.synthesis.population_model import BATCH, n_batches
@@ -43,9 +43,9 @@ class YearSample(NamedTuple):
     first_day: date | None = None
     n_days: int | None = None
 
-    def drawn(self, bundle: Path, customers: int, seed: int, stated: Mapping[str, Any]) -> Drawn:
+    def drawn(self, bundle: Path, customers: int, seed: int, loads: Mapping[str, Any]) -> Drawn:
         """Return customers that are drawn from the model of years of a bundle."""
-        model = read_year_model(bundle)
+        model, (grid, timezone) = read_year_model(bundle), _clock(bundle)
         first = model.calendar.first_day if self.first_day is None else self.first_day
         n_days = model.calendar.n_days if self.n_days is None else self.n_days
         checks.integer("days", n_days, minimum=1, maximum=_MAX_DAYS)
@@ -59,7 +59,14 @@ class YearSample(NamedTuple):
                 yield names, clusters, load_kw
                 place += len(load_kw)
 
-        return Drawn(batches=batches(), customers=customers, days=(first, n_days), **stated)
+        return Drawn(
+            batches=batches(),
+            customers=customers,
+            grid=grid,
+            timezone=timezone,
+            days=(first, n_days),
+            **loads,
+        )
 
 
 def write_customers(
@@ -73,6 +80,7 @@ def write_customers(
     power_factor: float | None = None,
     engine: "SparkEngine | None" = None,
     years: YearSample | None = None,
+    group: str | None = None,
     force: bool = False,
 ) -> None:
     """Write synthetic customers to a file or folder, which appears when it is complete.
@@ -96,6 +104,8 @@ def write_customers(
         Spark: executors write a folder of Parquet files.
     years
         Draw years from the model of years, on these days; None draws profiles.
+    group
+        Draw customers with the released cluster shares of this group; None is all customers.
     force
         Overwrite an existing file.
     """
@@ -117,32 +127,17 @@ def write_customers(
     if not 0.0 < checks.finite("power_factor", factor) <= 1.0:
         raise InvalidParameterError("power_factor", "above 0 and at most 1", factor)
     at_buses = None if buses is None else read_buses(buses)
-    manifest = read_manifest(bundle)
-    public = manifest["profiles"]
-    grid, timezone = TimeGrid.from_json(public["grid"]), public["timezone"]
-    origin = {
-        "release_id": manifest["release_id"],
-        "guarantee": manifest["guarantee"],
-        "customers": customers,
-        "seed": seed,
-        "wattveil": version("wattveil"),
-    }
-    stated = {
-        "grid": grid,
-        "timezone": timezone,
-        "power_factor": factor,
-        "buses": at_buses,
-        "origin": origin,
-    }
+    origin = _origin(bundle, customers=customers, seed=seed, group=group)
+    loads: dict[str, Any] = {"power_factor": factor, "buses": at_buses, "origin": origin}
     if years is not None:
-        if engine is not None:
-            raise InvalidParameterError("years", "omitted with --engine spark", years)
-        _write(path, chosen, years.drawn(bundle, customers, seed, stated))
+        _check_years(has_engine=engine is not None, group=group)
+        _write(path, chosen, years.drawn(bundle, customers, seed, loads))
         return
-    model = read_model(bundle)
+    model, (grid, timezone) = read_model(bundle), _clock(bundle)
+    by = None if group is None else group_mix(bundle, group)
 
     def batch(number: int) -> Batch:
-        load_kw, clusters = model.batch(number, customers, random_state=seed)
+        load_kw, clusters = model.batch(number, customers, random_state=seed, by=by)
         first = number * BATCH
         return [f"S{place:09}" for place in range(first, first + len(load_kw))], clusters, load_kw
 
@@ -154,11 +149,55 @@ def write_customers(
             force=force,
         )
         return
-    _write(
-        path,
-        chosen,
-        Drawn(batches=map(batch, range(n_batches(customers))), customers=customers, **stated),
-    )
+    batches = map(batch, range(n_batches(customers)))
+    drawn = Drawn(batches=batches, customers=customers, grid=grid, timezone=timezone, **loads)
+    _write(path, chosen, drawn)
+
+
+def _check_years(*, has_engine: bool, group: str | None) -> None:
+    """Refuse choices that do not go with years."""
+    if has_engine:
+        raise InvalidParameterError("years", "omitted with --engine spark", "given")
+    if group is not None:
+        rule = "omitted with --years, whose clusters have no released shares by group"
+        raise InvalidParameterError("group", rule, group)
+
+
+def group_mix(bundle: Path, group: str) -> list[float]:
+    """Return the released share of each cluster in a group, for ``by`` of a sample.
+
+    Parameters
+    ----------
+    bundle
+        Folder of a release with the product shares.
+    group
+        Value of the attribute by which the customers were grouped.
+    """
+    shares = read_table(bundle, "cluster_shares").to_pydict()
+    rows = [row for row, name in enumerate(shares["group"]) if name == group]
+    if not rows:
+        raise InvalidParameterError("group", one_of(dict.fromkeys(shares["group"])), group)
+    rows.sort(key=lambda row: shares["cluster"][row])
+    return [shares["share"][row] for row in rows]
+
+
+def _origin(bundle: Path, *, customers: int, seed: int, group: str | None) -> dict[str, object]:
+    """Return the public facts that a file states about its release and its sample."""
+    manifest = read_manifest(bundle)
+    return {
+        "release_id": manifest["release_id"],
+        "guarantee": manifest["guarantee"],
+        "customers": customers,
+        "group": group,
+        "seed": seed,
+        "wattveil": version("wattveil"),
+    }
+
+
+def _clock(bundle: Path) -> tuple[TimeGrid, str]:
+    """Return the grid and the time zone of the profiles of a release."""
+    public = read_manifest(bundle)["profiles"]
+    return TimeGrid.from_json(public["grid"]), public["timezone"]
 
 
 def _write(path: Path, chosen: "CustomerFormat", drawn: Drawn) -> None:

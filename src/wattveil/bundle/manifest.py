@@ -211,6 +211,13 @@ def check_fields(manifest: object) -> list[str]:
     return _problems(manifest, manifest_schema(), rules=("required", "type", "oneOf"))
 
 
+def check_names(manifest: object) -> list[str]:
+    """Return which fields of a manifest are missing or unknown: signs of another version."""
+    return _problems(
+        manifest, manifest_schema(), rules=("required", "additionalProperties", "oneOf")
+    )
+
+
 def _problems(record: object, schema: dict[str, Any], rules: Sequence[str] = ()) -> list[str]:
     """Return where a record breaks a schema, or some of its rules, by keyword of JSON Schema."""
     validator = jsonschema.Draft202012Validator(schema)
@@ -312,7 +319,7 @@ def _unprotected(stated: Mapping[str, Any], products: Sequence[Product]) -> list
     """Return what is revealed, or was decided, without protection."""
     request = stated["request"]
     is_global = request["tier"] == Tier.GLOBAL.value
-    found = [_CHOSEN, "That the curator has such data, from the place that is named."]
+    found = [_CHOSEN, "The fact that the curator holds such data for the named region."]
     found += [text for product in products for text in product.unprotected]
     if request["by"] is not None:
         found += [f"Which group ({request['by']}) a customer is in: taken as public."]

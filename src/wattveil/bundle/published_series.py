@@ -309,7 +309,7 @@ class LoadSeries:
         """Return load, numbers of customers and trends over the released periods."""
         released = read_chain(self.bundles)[1]
         if released is None:
-            raise InvalidParameterError("series", "with at least one released period", "none")
+            raise InvalidParameterError("series", "one with at least one released period", "none")
         return SeriesResult(request=self.request, released=released)
 
     def erase(self, customer_ids: Iterable[str]) -> None:
@@ -380,10 +380,12 @@ class LoadSeries:
     def _past(self, folder: SeriesFolder) -> tuple[list[Manifest], ReleasedSeries]:
         """Return what was released before, which must be what the state belongs to.
 
-        The head names declaration and last manifest, each manifest its files and the one before it.
+        The head names series, declaration and last manifest, each manifest its files and the one
+        before it.
         """
         head = folder.head
-        if head.declaration_sha256 != self.request.sha256:
+        begun = (head.series, head.declaration_sha256)
+        if begun != (self.series_id, self.request.sha256):
             raise InvalidParameterError(DECLARATION, "that of `wattveil series init`", "another")
         manifests, past = read_chain(self.bundles)
         if past is None:

@@ -213,7 +213,7 @@ def read_chain(bundles: Sequence[Path]) -> tuple[list[Manifest], ReleasedSeries 
 def table_names(manifest: Manifest) -> tuple[str, ...]:
     """Return the names of the tables of a period."""
     segments = ("segments", "segment_sizes") if manifest["request"]["segments"] else ()
-    return ("load", "customers", "trends", *segments)
+    return ("load", "load_duration", "customers", "trends", *segments)
 
 
 def raw_names(manifest: Manifest) -> tuple[str, ...]:

@@ -119,7 +119,8 @@ def _field_problems(
     for name in due.keys() - skipped:
         if manifest.get(name) != due[name]:
             yield name
-    if {*manifest["accrued"]} != {*due["accrued"]}:
+    accrued, least = manifest["accrued"], due["accrued"]
+    if {*accrued} != {*least} or float(accrued["epsilon"]) < float(least["epsilon"]):
         yield "accrued"
     if {*manifest["software"]} != {*due["software"]}:
         yield "software"

@@ -6,7 +6,16 @@ from typing import Any
 import numpy as np
 
 from wattveil.bundle.series_result import SeriesResult
-from wattveil.web.charts import TWO_SIDED_95, ReportFigure, add_band, colour, new_figure
+from wattveil.products.curve_figures import common_limits
+from wattveil.web.charts import (
+    TWO_SIDED_95,
+    ReportFigure,
+    add_band,
+    colour,
+    label_times,
+    new_figure,
+)
+from wattveil.web.curves import slot_labels
 from wattveil.web.formatting import format_share
 from wattveil.web.pages import PageTable, render_file
 
@@ -19,6 +28,11 @@ _DAY = (
     "Mean day of the newest period and, thin, of the same period a year before where there is one."
 )
 
+_DURATION = (
+    "Load of the whole group in the newest period, in descending order, with bands of 1.96 standard"
+    " errors of load and number of customers. It is that of the average day: extreme days are"
+    " averaged out."
+)
 _SHAPE = (
     "Daily shape of the cluster in the newest period, at unit L2 norm, with bands of 1.96 standard"
     " errors, and, dashed, as it was found. In tests bands covered 90 to 98 % in the period that"
@@ -46,6 +60,7 @@ def series_report(manifest: Mapping[str, Any], result: SeriesResult) -> str:
         ],
         levels=[*_levels(result)],
         days=[*_days(result)],
+        durations=[*_durations(result)],
         counts=[*_counts(result)],
         trends=_trend_table(result),
         has_trend=result.has_trend,
@@ -86,7 +101,11 @@ def _over_periods(  # noqa: PLR0917 - one chart
     figure = new_figure(height=180, legend=False)
     along = list(range(mean.size))
     low, high = mean - TWO_SIDED_95 * std, mean + TWO_SIDED_95 * std
-    add_band(figure, along, low, high, colour=colour(place))
+    if mean.size > 1:
+        add_band(figure, along, low, high, colour=colour(place))
+    else:  # the band of one period would have no width
+        wide = np.repeat([low, high], 2, axis=1)
+        add_band(figure, [-0.1, 0.1], *wide, colour=colour(place))
     style = {"color": colour(place)}
     figure.add_scatter(x=along, y=mean, mode="lines+markers", line=style, name=title)
     step = max(mean.size // 4, 1)
@@ -118,34 +137,54 @@ def _days(result: SeriesResult) -> Iterator[ReportFigure]:
                 x=along, y=curves[-1 - per_year], mode="lines", line=style, name="a year before"
             )
         figure.update_yaxes(title_text="kW")
-        figure.update_xaxes(title_text="slot of the day")
+        label_times(figure, slot_labels(len(along), len(along)))
         yield ReportFigure(str(group), figure, _DAY)
+
+
+def _durations(result: SeriesResult) -> Iterator[ReportFigure]:
+    """Yield the load duration curve of each group in the newest period."""
+    for place, group in enumerate(result.released.design.groups):
+        figure = new_figure(height=180, legend=False)
+        load, errors = (part[place, -1] for part in result.duration)
+        along = [100.0 * (rank + 0.5) / load.size for rank in range(load.size)]
+        low, high = load - TWO_SIDED_95 * errors, load + TWO_SIDED_95 * errors
+        add_band(figure, along, low, high, colour=colour(place))
+        style = {"color": colour(place)}
+        figure.add_scatter(x=along, y=load, mode="lines", line=style, name=str(group))
+        figure.update_yaxes(title_text="kW")
+        figure.update_xaxes(title_text="% of the average day at or above")
+        yield ReportFigure(str(group), figure, _DURATION)
 
 
 def _shapes(result: SeriesResult) -> Iterator[ReportFigure]:
     """Yield the shape of each cluster in the newest period, and as it was found."""
     found = result.segments
-    for place, (curves, errors) in enumerate(
-        zip(found.centroids, found.centroids_std, strict=True)
-    ):
+    reach = TWO_SIDED_95 * found.centroids_std[:, -1]
+    bands = [*zip(found.centroids[:, -1] - reach, found.centroids[:, -1] + reach, strict=True)]
+    limits = common_limits(bands)
+    for place, (curves, (low, high)) in enumerate(zip(found.centroids, bands, strict=True)):
         figure = new_figure(height=180, legend=False)
         along, style = list(range(curves.shape[1])), {"color": colour(place)}
-        low, high = (curves[-1] + sign * TWO_SIDED_95 * errors[-1] for sign in (-1.0, 1.0))
         add_band(figure, along, low, high, colour=colour(place))
         figure.add_scatter(x=along, y=curves[-1], mode="lines", line=style, name="newest")
         if len(curves) > 1:
             thin = {**style, "dash": "dash", "width": 1}
             figure.add_scatter(x=along, y=curves[0], mode="lines", line=thin, name="as found")
-        figure.update_xaxes(title_text="slot of the day")
-        yield ReportFigure(f"cluster {place}", figure, _SHAPE)
+        label_times(figure, slot_labels(len(along), len(along)))
+        figure.update_yaxes(range=limits)
+        yield ReportFigure(f"Cluster {place}", figure, _SHAPE)
 
 
 def _sizes(result: SeriesResult) -> Iterator[ReportFigure]:
     """Yield the number of customers of each cluster over periods."""
     found = result.segments
+    size, reach = found.sizes[0], TWO_SIDED_95 * found.sizes[1]
+    limits = common_limits([(size - reach, size + reach)])
     for place, (mean, std) in enumerate(zip(*found.sizes, strict=True)):
-        title = f"cluster {place}: customers"
-        yield _over_periods(found.periods, title, mean, std, place, "", _SIZE)
+        title = f"Cluster {place}: customers"
+        chart = _over_periods(found.periods, title, mean, std, place, "", _SIZE)
+        chart.figure.update_yaxes(range=limits)
+        yield chart
 
 
 def _drift_table(result: SeriesResult) -> PageTable:
@@ -153,7 +192,7 @@ def _drift_table(result: SeriesResult) -> PageTable:
     found = result.segments
     mean, std = (part[:, -1] for part in found.sizes)
     rows = [
-        (f"cluster {place}", f"{mean[place]:.0f} ± {TWO_SIDED_95 * std[place]:.0f}", f"{drift:.2f}")
+        (f"Cluster {place}", f"{mean[place]:.0f} ± {TWO_SIDED_95 * std[place]:.0f}", f"{drift:.2f}")
         for place, drift in enumerate(found.drift[:, -1])
     ]
     head = ("", "customers", "distance from the shape that was found, in radii")

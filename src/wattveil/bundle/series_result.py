@@ -15,7 +15,15 @@ import pyarrow as pa
 from wattveil.arrays import Floats
 from wattveil.bundle.series_request import SeriesRequest
 from wattveil.bundle.series_segments import SegmentsOverTime, raw_segments, read_segments
-from wattveil.numerics.series.smoothing import FirstEstimate, Trend, levels, period_means, trend
+from wattveil.numerics.series.smoothing import (
+    FirstEstimate,
+    Levels,
+    Trend,
+    duration_curves,
+    levels,
+    period_means,
+    trend,
+)
 from wattveil.numerics.series.strategy import has_trend
 from wattveil.privacy.guarantee import Guarantee, Spend
 from wattveil.release.load_series import (
@@ -51,12 +59,11 @@ class SeriesResult(Result):
         return tuple(self.request.label(place) for place in range(self.released.mask.size))
 
     @cached_property
-    def _levels(self) -> tuple[Floats, Floats]:
+    def _levels(self) -> Levels:
         first = self.released.begun()
-        found = levels(
+        return levels(
             self.released.means(), calendar=first.calendar, clipping=first.radii.level_clipping
         )
-        return found.mean_kw, found.std_kw
 
     @property
     def load_kw(self) -> Floats:
@@ -67,6 +74,15 @@ class SeriesResult(Result):
     def std_kw(self) -> Floats:
         """(groups, periods, slots): standard error."""
         return self._levels[1]
+
+    @cached_property
+    def duration(self) -> Levels:
+        """(groups, periods, ranks): load of the whole group in descending order, and its error.
+
+        It is that of the average day of a period, which has no extreme days.
+        """
+        mean, std = self.customers()
+        return duration_curves(self._levels, customers=mean, customers_std=std)
 
     def customers(self, name: str = MEMBERS) -> tuple[Floats, Floats]:
         """Return numbers of customers, or of those with a property, and their standard errors."""
@@ -114,6 +130,7 @@ class SeriesResult(Result):
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         found: dict[str, Callable[[], ResultTable]] = {
             "load": self._load,
+            "load_duration": self._duration,
             "customers": self._customers,
             "trends": self._trends,
         }
@@ -122,18 +139,23 @@ class SeriesResult(Result):
         return found
 
     def _load(self) -> ResultTable:
+        return self._curves("slot", self._levels)
+
+    def _duration(self) -> ResultTable:
+        return self._curves("rank", self.duration)
+
+    def _curves(self, along: str, found: Levels) -> ResultTable:
         groups = self.released.design.groups
-        shape = self.load_kw.shape
-        group, period, slot = (part.ravel() for part in np.indices(shape))
+        group, period, place = (part.ravel() for part in np.indices(found.mean_kw.shape))
         columns = {
-            "group": [groups[place] for place in group],
-            "period": [self.periods[place] for place in period],
-            "slot": slot,
-            "load_kw": self.load_kw.ravel(),
-            "std_kw": self.std_kw.ravel(),
-            "state": [self._state(int(place)) for place in period],
+            "group": [groups[number] for number in group],
+            "period": [self.periods[number] for number in period],
+            along: place,
+            "load_kw": found.mean_kw.ravel(),
+            "std_kw": found.std_kw.ravel(),
+            "state": [self._state(int(number)) for number in period],
         }
-        return ResultTable(columns, ("group", "period", "slot"))
+        return ResultTable(columns, ("group", "period", along))
 
     def _state(self, period: int) -> str:
         """Return how a period was obtained: new, revised by later ones, or skipped."""

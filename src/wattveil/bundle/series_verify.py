@@ -25,6 +25,7 @@ from wattveil.bundle.series_bundle import (
     read_manifest,
     spends_of,
 )
+from wattveil.bundle.series_charges import charge_problems
 from wattveil.bundle.series_contents import (
     content_problems,
     format_problems,
@@ -35,19 +36,19 @@ from wattveil.bundle.series_request import SeriesRequest
 from wattveil.bundle.verify.verify_bundle import VerificationReport
 from wattveil.declaration import to_plain
 from wattveil.errors import WattveilError
-from wattveil.privacy.accounting import RHO_UNITS, Composition
-from wattveil.privacy.guarantee import Budget
+from wattveil.privacy.accounting import RHO_UNITS, Composition, discretisation_eta
+from wattveil.privacy.guarantee import Budget, Spend
 from wattveil.privacy.mechanisms.contributions import STEP, UNIT
 from wattveil.privacy.mechanisms.gaussian import MIN_SCALE
 from wattveil.privacy.mechanisms.period_sums import MECHANISM
-from wattveil.products.findings import Absent, Finding, gathered
+from wattveil.products.findings import Finding, NotRun, gathered
 from wattveil.release.load_series import LENGTHS, LOAD, MEMBERS, SeriesDesign
-from wattveil.release.segment_series import found_in
+from wattveil.web.formatting import format_count
 
 CLOSED = "closed.json"
 """Closing statement, beside the folder of periods."""
 NOT_PROVED = (
-    "That the publisher ran this software unchanged, and drew the noise that is stated once.",
+    "That the publisher ran this software unchanged, and drew the stated noise only once.",
     "The first estimate of period 1: the draws that it was estimated from are not published.",
     "That the private state was kept from period to period, so that no allowance was used twice.",
     "That customers keep their ids, and that public choices were made without the data.",
@@ -63,6 +64,11 @@ _OTHER_TEXTS = "Texts and report of some periods: another version of the softwar
 _UNSIGNED = "Who published it: there is no signature."
 _WHOSE = "Whose key signed it: compare its fingerprint with that of the publisher (--key)."
 _CLOSING = "closing statement"
+_OPEN = NotRun(
+    _CLOSING,
+    "there is none",
+    f"Nothing is wrong while the series continues; its publisher adds {CLOSED} when it ends.",
+)
 _MECHANISMS = {MECHANISM, "gaussian_histogram", "gaussian_cell_sums"}
 
 
@@ -88,7 +94,7 @@ def verify_chain(
         found,
         trusted,
         more=() if is_closed else (_TRUNCATED,),
-        absent=() if is_closed else (Absent(_CLOSING, "no closing statement"),),
+        not_run=() if is_closed else (_OPEN,),
     )
 
 
@@ -134,7 +140,7 @@ def _report(
     trusted: Ed25519PublicKey | None,
     *,
     more: tuple[str, ...],
-    absent: tuple[Absent, ...] = (),
+    not_run: tuple[NotRun, ...] = (),
 ) -> VerificationReport:
     """Return the outcome, with what a reader of these bundles must take on trust."""
     known = [*NOT_PROVED, *more]
@@ -149,7 +155,7 @@ def _report(
         elif trusted is None:
             known.append(_WHOSE)
     return VerificationReport(
-        findings=tuple(findings), not_proved=tuple(known), absent=tuple(absent)
+        findings=tuple(findings), not_proved=tuple(known), not_run=tuple(not_run)
     )
 
 
@@ -173,7 +179,7 @@ def _period_findings(
 ) -> Iterator[Finding]:
     request = SeriesRequest.parse(manifest["request"])
     design, label = request.design, manifest["label"]
-    wrong, seen = changed_files(bundle, manifest), f"{len(manifest['payload'])} files"
+    wrong, seen = changed_files(bundle, manifest), format_count(len(manifest["payload"]), "file")
     yield gathered(f"{label}: files are those that were published", wrong, seen)
     yield gathered(f"{label}: no other file is listed", listed_problems(manifest), "none")
     if not wrong:
@@ -263,7 +269,7 @@ def _charge_problems(design: SeriesDesign, manifest: Manifest) -> Iterator[str]:
             yield f"{spend.tag}: another mechanism"
         if (drawn["squared"], drawn["step"]) != (UNIT**2, STEP):
             yield f"{spend.tag}: another sensitivity or grid"
-        scale, units = Fraction(drawn["scale"]), spend.rho_units
+        units = spend.rho_units
         if spend.mechanism == MECHANISM:
             query = design.query(spend.tag, place, released=())
             units = query.rho_units
@@ -272,9 +278,19 @@ def _charge_problems(design: SeriesDesign, manifest: Manifest) -> Iterator[str]:
             width = manifest["slots"] if spend.tag == LOAD else 1
             if drawn["numbers"] != width * len(design.groups):
                 yield f"{spend.tag}: other numbers than the groups have"
-        # sigma^2 >= D^2 / (2 rho), in steps; of a series rho is that of all periods
-        if scale < MIN_SCALE or 2 * scale**2 * units < UNIT**2 * RHO_UNITS:
-            yield f"{spend.tag}: less noise than its charge requires"
+        yield from _noise_problems(spend, units)
+
+
+def _noise_problems(spend: Spend, units: int) -> Iterator[str]:
+    """Yield whether a draw has less noise, or less eta, than ``units`` of rho and its grid need."""
+    scale = spend.drawn["scale"]
+    # sigma^2 >= D^2 / (2 rho), in steps; of a series rho is that of all periods
+    if scale < MIN_SCALE or 2 * Fraction(scale) ** 2 * units < UNIT**2 * RHO_UNITS:
+        yield f"{spend.tag}: less noise than its charge requires"
+    elif not spend.eta >= discretisation_eta(  # nor NaN
+        numbers=int(spend.drawn["numbers"]), sigma=scale, s=UNIT / scale
+    ):
+        yield f"{spend.tag}: eta is too small for the grid"
 
 
 def _is_read(tag: str, design: SeriesDesign) -> bool:
@@ -335,9 +351,10 @@ def _chain_findings(bundles: Sequence[Path]) -> Iterator[Finding]:
     problems += [
         f"{one['label']} has another signer" for one in manifests if not _agree(one, first)
     ]
-    yield gathered("each period names the one before it", problems, f"{len(labels)} periods")
+    yield gathered(
+        "each period names the one before it", problems, format_count(len(labels), "period")
+    )
     spent = sum(spend.rho_units for spend in released.spends)
-    due = released.design.accrued_units(released.released[-1], found_in(released.segments))
-    yield Finding("charges of all periods", holds=spent == due, seen=f"{spent} units of rho")
+    yield gathered("charges of all periods", charge_problems(released), f"{spent} units of rho")
     contents = content_problems(bundles, released)
     yield gathered("centres, tables, texts and reports follow", contents, "written again")

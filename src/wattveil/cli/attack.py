@@ -40,7 +40,7 @@ from wattveil.lab.seeded_draws import RandomAssignment
 from wattveil.profiles import Profiles, TimeGrid
 from wattveil.simulate import LONDON_MIX, simulate_kwh
 from wattveil.terminal import check_folders, plain, refusals, working
-from wattveil.web.formatting import format_number, format_share, sparkline
+from wattveil.web.formatting import format_count, format_number, format_share, sparkline
 
 EPILOGS = {
     "fifteen-fifteen": "Example: wattveil attack fifteen-fifteen profiles.parquet --by zip",
@@ -166,7 +166,7 @@ def _show_filter(console: Console, found: FilterAttack) -> None:
             colour,
             format_number(each.noise_kw),
             format_number(each.left_kw),
-            f"{each.removed:.0%} of the power",
+            f"{format_share(each.removed, 0)} of the power",
             format_number(each.filtered_error_kw),
         )
     console.print(table)
@@ -278,9 +278,10 @@ def _show_solar(console: Console, found: SolarAttack, *, customers: int) -> None
     )
     noise_kw = found.protected_kw[:, found.sunny].mean(axis=1).std()
     console.print(f"  two exact averages     recover the load to {found.error_kw:.1g} kW")
+    tries = format_count(len(found.protected_kw), "try")
     console.print(
         f"  two released averages  have {noise_kw:,.0f} kW of noise: they indicate export in"
-        f" {home:.0%} of {len(found.protected_kw)} tries, and in {control:.0%} for a home without"
+        f" {format_share(home, 0)} of {tries}, and in {format_share(control, 0)} for a home without"
         " panels"
     )
 
@@ -320,7 +321,7 @@ def rules(
 def _show_rule(console: Console, report: RuleReport) -> None:
     found = report.cells
     console.print(
-        f"Rule {found.rule} on {len(found.cells):,} cells. {_PRIVATE}",
+        f"Rule {found.rule} on {format_count(len(found.cells), 'cell')}. {_PRIVATE}",
         highlight=False,
     )
     table = Table("cell", "customers", "largest", "rule", "recovered", "DP error", box=SIMPLE)

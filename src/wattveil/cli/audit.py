@@ -28,6 +28,7 @@ from wattveil.products.request import NOT_STATED, ReleaseRequest
 from wattveil.profiles import Profiles, TimeGrid
 from wattveil.simulate import simulate_load_kw
 from wattveil.terminal import check_folders, counting_bar, plain, refusals
+from wattveil.web.formatting import format_count
 
 EPILOGS = {
     "audit": (
@@ -167,10 +168,12 @@ def audit(
         answer = {"private": True, "confidence": confidence, "audits": audits, **written}
         typer.echo(json.dumps(answer, indent=2))
     else:
-        whose = f"{len(rows):,} " + ("simulated customers" if profiles is None else "customers")
+        whose = format_count(len(rows), "simulated customer" if profiles is None else "customer")
         _show(Console(), found, confidence)
         _show_choices(
-            Console(), request, f"{runs} releases with and {runs} without the canary; {whose}"
+            Console(),
+            request,
+            f"{format_count(runs, 'release')} with and {runs} without the canary; {whose}",
         )
         for name, place in written.items():
             typer.echo(f"  {name}  {place}")
@@ -291,7 +294,8 @@ def _show_replay(console: Console, found: ReplayAudit, seed: int) -> None:
     if len(found.faults) > _MAX_FAULTS:
         console.print(f"[red]{len(found.faults)} faults[/] in all; --json prints each.")
     console.print(
-        f"{found.replays} replays, each with one customer changed; repeat them with --seed {seed}."
+        f"{format_count(found.replays, 'replay')}, each with one customer changed; repeat with"
+        f" --seed {seed}."
         " A ratio is the squared change of a query's exact integers over its squared sensitivity;"
         " it is exact, and must not exceed 1. The sampler of the noise is not audited here."
         " [red]Private:[/] internal use only."

@@ -23,6 +23,7 @@ from wattveil.bundle.verify.verify_bundle import VerificationReport, verify_bund
 from wattveil.cli.option_groups import EXECUTION, EngineName, Master, chosen_engine
 from wattveil.errors import InvalidParameterError
 from wattveil.terminal import plain, refusals, working
+from wattveil.web.formatting import format_count
 
 EPILOGS = {
     "verify": "Example: wattveil verify bundle --key utility.key.pub",
@@ -31,6 +32,8 @@ EPILOGS = {
     ),
     "export": "Example: wattveil export bundle --out standard-profiles.csv",
 }
+
+_YEARS = "Synthetic years"
 
 
 def verify(
@@ -64,20 +67,20 @@ def show_report(console: Console, report: VerificationReport) -> None:
     for finding in report.findings:
         mark = "[green]passed[/]" if finding.holds else "[red]FAILED[/]"
         table.add_row(mark, plain(finding.check), plain(finding.seen))
-    for absent in report.absent:
-        table.add_row("[yellow]absent[/]", plain(absent.check), plain(absent.seen))
+    for one in report.not_run:
+        table.add_row("not run", plain(one.check), plain(one.reason))
     console.print(table)
     console.print("[bold]Not proved, to be taken on trust:[/]")
     for line in report.not_proved:
         console.print(f"  · {plain(line)}", highlight=False)
     broken = sum(not finding.holds for finding in report.findings)
     if broken:
-        console.print(f"[red]{broken} of {len(report.findings)} checks failed.[/]")
+        console.print(f"[red]{broken} of {format_count(len(report.findings), 'check')} failed.[/]")
     else:
         console.print(f"[green]All {len(report.findings)} checks passed.[/]")
-    if report.absent:
-        names = ", ".join(absent.check for absent in report.absent)
-        console.print(f"[yellow]Absent, and not counted: {plain(names)}.[/]")
+    for one in report.not_run:
+        text = f"Not run: {one.check}, because {one.reason}. {one.remedy}"
+        console.print(plain(text), highlight=False)
     for warning in report.warnings:
         console.print(f"[yellow]warning[/] {plain(warning)}", highlight=False)
 
@@ -106,21 +109,31 @@ def synthesize(
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same customers.")] = 1,
+    group: Annotated[
+        str | None,
+        typer.Option(help="Draw customers of this group, by its released shares of clusters."),
+    ] = None,
     years: Annotated[
         bool,
         typer.Option(
-            "--years", help="Draw whole years, slot by slot, from the model of the product years."
+            "--years",
+            help="Draw whole years, slot by slot, from the model of the product years.",
+            rich_help_panel=_YEARS,
         ),
     ] = False,
     first_day: Annotated[
         datetime | None,
         typer.Option(
-            formats=["%Y-%m-%d"], help="With --years: first day; that of the data if omitted."
+            formats=["%Y-%m-%d"],
+            help="With --years: first day; that of the data if omitted.",
+            rich_help_panel=_YEARS,
         ),
     ] = None,
     days: Annotated[
         int | None,
-        typer.Option(help="With --years: number of days; as in the data if omitted."),
+        typer.Option(
+            help="With --years: number of days; as in the data if omitted.", rich_help_panel=_YEARS
+        ),
     ] = None,
     engine: EngineName = "local",
     master: Master = None,
@@ -154,12 +167,13 @@ def synthesize(
             power_factor=power_factor,
             engine=spark,
             years=sample if years else None,
+            group=group,
             force=force,
         )
     if as_json:
         typer.echo(json.dumps({"out": out, "customers": customers, "seed": seed}, indent=2))
     else:
-        console.print(f"{customers:,} synthetic customers in {plain(out)}.")
+        console.print(f"{format_count(customers, 'synthetic customer')} in {plain(out)}.")
 
 
 def export(

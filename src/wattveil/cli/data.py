@@ -424,7 +424,7 @@ def _show(console: Console, made: WrittenProfiles) -> None:
         f" {format_number(made.largest_kw)} kW."
     )
     console.print(
-        f"{format_count(account.profiles, 'profile')} of {grid.columns} columns"
+        f"{format_count(account.profiles, 'profile')} of {format_count(grid.columns, 'column')}"
         f" ({made.rules.zone}) in {plain(made.path)}."
         " [red]Private:[/] exact, not protected."
     )

@@ -27,12 +27,13 @@ from wattveil.bundle.produce import release_bundle
 from wattveil.bundle.verify.verify_bundle import VerificationReport, verify_bundle
 from wattveil.cli.data import write_readings
 from wattveil.cli.release import show_plan, show_rounding
+from wattveil.products.plan_calibration import Roughness
 from wattveil.products.request import About, ReleaseRequest
 from wattveil.products.synthesis import read_model
 from wattveil.profiles import Profiles, profiles_from_readings
 from wattveil.readings import read_readings
 from wattveil.terminal import plain, refusals, working
-from wattveil.web.formatting import sparkline
+from wattveil.web.formatting import format_count, sparkline
 
 EPILOGS = {"demo": "Example: wattveil demo --epsilon 0.5 --out my-demo"}
 
@@ -61,13 +62,16 @@ def demo(
             delta=1e-6,
             clip_kw=_CLIP_KW,
             customers=customers,
+            roughness=Roughness.SINGLE_MONTH,  # three weeks
             about=About(
                 title="Load of simulated customers", curator="Wattveil demo", region="nowhere"
             ),
         )
         _make_room(out)
         show_rounding(console, {"customers": customers})
-        with _step(console, 1, f"Simulated {customers:,} homes: three weeks, every half hour"):
+        with _step(
+            console, 1, f"Simulated {format_count(customers, 'home')}: three weeks, every half hour"
+        ):
             profiles = _profiles(Path(folder) / "readings.parquet", customers)
         with _step(console, 2, "Planned, from public numbers only"):
             plan = plan_release(request, profiles.grid)

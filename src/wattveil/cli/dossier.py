@@ -117,8 +117,9 @@ def _show(console: Console, made: Sequence[Dossier], out: Path) -> None:
     for one in made:
         filled, answerable = one.from_files
         console.print(
-            f"{one.standard.id}: {filled} of the {answerable} clauses that files can answer are"
-            f" answered; {format_count(len(one.open_questions), 'question')} for a person.",
+            f"{one.standard.id}: {filled} of {format_count(answerable, 'clause')} that files can"
+            f" answer are answered; {format_count(len(one.open_questions), 'question')} for a"
+            " person.",
             highlight=False,
         )
         pages.append(out / one.standard.id / FILES[0] if len(made) > 1 else out / FILES[0])

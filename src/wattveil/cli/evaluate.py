@@ -41,7 +41,7 @@ from wattveil.lab.evaluation.fidelity_comparison import MIN_REPEATS, Evaluation,
 from wattveil.numerics.measures.verdicts import Verdict
 from wattveil.profiles.profiles import Profiles
 from wattveil.terminal import check_folders, counting_bar, plain, refusals
-from wattveil.web.formatting import format_interval, format_number, format_ratio
+from wattveil.web.formatting import format_count, format_interval, format_number, format_ratio
 
 EPILOGS = {
     "evaluate": "Example: wattveil evaluate profiles.parquet synthetic.parquet --report page.html",
@@ -137,10 +137,11 @@ def evaluate(
 
 
 def _show_evaluation(console: Console, found: Evaluation, both: Populations) -> None:
-    days = "1 day" if both.layout.days == 1 else f"{both.layout.days} days"
+    days = format_count(both.layout.days, "day")
+    synthetic = format_count(found.synthetic_customers, "synthetic customer")
     console.print(
-        f"{found.customers:,} real and {found.synthetic_customers:,} synthetic customers,"
-        f" {days} of {both.layout.slots_per_day} slots."
+        f"{found.customers:,} real and {synthetic},"
+        f" {days} of {format_count(both.layout.slots_per_day, 'slot')}."
         " [red]Private:[/] exact, not protected.",
         highlight=False,
     )
@@ -289,8 +290,8 @@ def _show_grid(
 ) -> None:
     setting = comparison.setting
     console.print(
-        f"{setting.feeder.name}: {setting.placement.houses:,} houses on {setting.feeder.buses}"
-        " buses. [red]Private:[/] exact, not protected.",
+        f"{setting.feeder.name}: {format_count(setting.placement.houses, 'house')} on"
+        f" {setting.feeder.buses} buses. [red]Private:[/] exact, not protected.",
         highlight=False,
     )
     if len(comparison.class_names) > 1:

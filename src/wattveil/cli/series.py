@@ -328,6 +328,10 @@ def _show_segments(console: Console, result: SeriesResult) -> None:
     found = result.segments
     table = Table("cluster", "customers", "drift in radii", title_justify="left")
     table.title = f"Segments, found in {found.found_in}"
+    table.caption = (
+        "± is 1.96 standard errors, which covered 93 to 98 % in tests, and 89 to 100 % in the"
+        " period that found the clusters"
+    )
     mean, std = (part[:, -1] for part in found.sizes)
     for place, drift in enumerate(found.drift[:, -1]):
         size = f"{mean[place]:.0f} ± {TWO_SIDED_95 * std[place]:.0f}"
@@ -341,8 +345,8 @@ def _show_result(console: Console, result: SeriesResult, newest: Path) -> None:
     table = Table("group", "mean load", "customers", "change per year", title_justify="left")
     table.title = f"{label}, period {len(result.periods)} of {design.horizon}"
     table.caption = (
-        "± is 1.96 standard errors, which covered 92 to 98 % in tests; for the mean load, that of"
-        " one hour of the mean day"
+        "± is 1.96 standard errors. Of the mean load it is that of one hour of the mean day, which"
+        " covered 92 to 98 % in tests; that of the change covered 93 to 100 %"
     )
     mean, std = result.load_kw[:, -1].mean(axis=1), result.std_kw[:, -1]
     customers, errors = result.customers()

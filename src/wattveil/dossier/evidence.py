@@ -205,7 +205,7 @@ def _verified(report: VerificationReport) -> dict[str, Any]:
         "outcome": "accepted" if report.accepted else "REJECTED",
         "checks": len(report.findings),
         "failed": failed or ["none"],
-        "absent": [one.check for one in report.absent] or ["nothing"],
+        "not_run": [f"{one.check} ({one.reason})" for one in report.not_run] or ["none"],
         "not_proved": list(report.not_proved),
     }
 
@@ -270,7 +270,10 @@ def _sensitivities(manifest: Mapping[str, Any]) -> str:
     drawn = [one["gaussian"] for one in _mechanisms(manifest) if "gaussian" in one]
     plain = sum("response_epsilon" in one for one in _mechanisms(manifest))
     steps = "; the noise of the instance tier is private" if not drawn and not plain else ""
-    return f"{len(drawn)} Gaussian draws with sensitivity and noise scale, {plain} responses{steps}"
+    return (
+        f"{format_count(len(drawn), 'Gaussian draw')} with sensitivity and noise scale,"
+        f" {format_count(plain, 'response')}{steps}"
+    )
 
 
 def _delta_text(manifest: Mapping[str, Any]) -> str:

@@ -216,7 +216,7 @@ def estimator_rows(estimator: object, X: ArrayLike, **options: Any) -> Floats:  
     axes = checks.numbers("X", X).ndim
     if axes != 2:  # noqa: PLR2004 - a matrix has two
         rule = "a matrix with one row per customer. Reshape your data"  # scikit-learn's text
-        raise InvalidParameterError("X", rule, f"{axes} axes")
+        raise InvalidParameterError("X", rule, f"an array of dimension {axes}")
     raise refusal
 
 

@@ -25,6 +25,7 @@ from wattveil.grid.observation import (
     Transformers,
 )
 from wattveil.numerics.measures.fidelity_measures import kolmogorov_smirnov, wasserstein
+from wattveil.web.formatting import format_count
 
 Value = Callable[[Observation], float]
 SampleOf = Callable[[Observation], Floats]
@@ -304,7 +305,11 @@ def _coincidence(sizes: list[int]) -> list[GridMetric]:
         return seen.groups[homes].coincidence
 
     return [
-        by_wasserstein(f"B7 coincidence of {homes} homes, W1", "", partial(factors, homes=homes))
+        by_wasserstein(
+            f"B7 coincidence of {format_count(homes, 'home')}, W1",
+            "",
+            partial(factors, homes=homes),
+        )
         for homes in sizes
     ]
 
@@ -326,7 +331,7 @@ def _diversity(sizes: list[int]) -> list[GridMetric]:
         ),
         GridMetric(
             name="B8 ADMD, mean curve",
-            unit=f"kW, {sizes[-1]} homes",
+            unit=f"kW, {format_count(sizes[-1], 'home')}",
             value=lambda seen: float(curve(seen)[-1]),
             distance=lambda s, t: float(np.abs(curve(s) / curve(t) - 1.0).max()),
         ),

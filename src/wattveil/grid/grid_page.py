@@ -56,13 +56,13 @@ def write_grid_page(
     peak = next(row for row in rows if row.metric == _HEADLINE)
     ends = (peak.difference_low, peak.difference_high)
     low, high = (f"{100.0 * end / peak.real:+.1f}" for end in ends)
-    error = f"peak load, synthetic against real (95 %: {low} to {high} %)"
+    error = "peak load, synthetic against real; 95 % interval"
     measured = [row for row in rows if not is_zero_throughout(row)]
     facts = [
         (setting.feeder.name, f"feeder, {setting.feeder.buses} buses"),
         (f"{setting.placement.houses:,}", "houses"),
         (f"{setting.power_factor:.3f}", "power factor"),
-        (f"{100.0 * (peak.synthetic / peak.real - 1.0):+.1f} %", error),
+        (f"{100.0 * (peak.synthetic / peak.real - 1.0):+.1f} % ({low} to {high})", error),
         *(
             (
                 f"{sum(row.equivalence is one for row in summary)} of {len(summary)}",

@@ -17,11 +17,14 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Absent:
-    """Something optional that a bundle does not have: neither passed nor failed."""
+class NotRun:
+    """Check that was not run: neither passed nor failed."""
 
     check: str
-    seen: str
+    reason: str
+    """Why it was not run."""
+    remedy: str
+    """What the reader can do to have it run, or that nothing is wrong."""
 
 
 def gathered(check: str, problems: Iterable[str], fine: str) -> Finding:

@@ -49,7 +49,7 @@ def register(product: "Product") -> None:
         rule = f"a new name in the {product.tier.value} tier"
         raise InvalidParameterError("product", rule, product.name)
     if product_options().get(product.name, product.Options) is not product.Options:
-        rule = "with the options of the product of this name in another tier"
+        rule = "one with the options of the product of this name in another tier"
         raise InvalidParameterError("product", rule, product.name)
     _added.append(product)
 

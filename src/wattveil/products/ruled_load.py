@@ -29,7 +29,7 @@ from wattveil.products.product import Contents
 from wattveil.products.request import NO_RULE, ReleaseRequest
 from wattveil.products.tables import COUNT, COUNT_STD, Column, Table
 from wattveil.release.group_load import LoadDuration
-from wattveil.web.formatting import format_share
+from wattveil.web.formatting import format_count, format_share
 
 MAX_SHARE = Column(
     name="max_share",
@@ -169,7 +169,7 @@ def rule_findings(contents: Contents, rule: AggregationRule) -> Iterator[Finding
             for place in sorted(places - set(shown))
         ),
     ]
-    seen = f"{len(shown)} cells of {rule}, no group in two of them"
+    seen = f"{format_count(len(shown), 'cell')} of {rule}, no group in two of them"
     yield gathered("every published cell meets the aggregation rule", problems, seen)
 
 

@@ -1,6 +1,7 @@
 """The product `synthesis`: a model of synthetic customers, and a first sample from it."""
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,14 +11,20 @@ from numpy.linalg import LinAlgError
 from plotly.graph_objects import Figure
 from pyarrow import compute
 
-from wattveil import checks
+from wattveil import calibration, checks
 from wattveil.arrays import Floats, Ints
 from wattveil.errors import InvalidFileError
 from wattveil.numerics.groups.group_sizes import ALL_CUSTOMERS
 from wattveil.numerics.kmeans.lloyd import k_means
 from wattveil.numerics.measures.fidelity_measures import correlation_error, slot_distance
 from wattveil.numerics.synthesis import SyntheticModel
-from wattveil.products.clusters import Clusters, several_days, simulated_rows, simulation_of
+from wattveil.products.clusters import (
+    Clusters,
+    cluster_estimator,
+    several_days,
+    simulated_rows,
+    simulation_of,
+)
 from wattveil.products.curve_figures import common_limits, slot_table
 from wattveil.products.findings import Finding, gathered, same_numbers
 from wattveil.products.product import (
@@ -102,14 +109,20 @@ class Synthesis(Product):
         }
 
     def expected(self, choice: Choice, allotment: Allotment) -> tuple[Expectation, ...]:
-        """Simulate the release, around centroids of simulated customers."""
+        """Simulate the release, around clusters of simulated customers, which are released too."""
         request = choice.request
         anywhere = np.zeros((request.n_clusters, choice.grid.columns))
+        # Budgets by weight are proportional in rho, whose square root is the signal.
+        weights = request.weight(Clusters.name) / request.weight(self.name)
+        s = math.sqrt(weights) / allotment.count_std
+        clusters = cluster_estimator(choice, allotment)
+        clusters.set_params(epsilon=calibration.gaussian_epsilon(s=s, delta=clusters.delta))
         plan = plan_synthesizer(
             _synthesizer(choice, allotment, anywhere),
             n_customers=request.customers,
             n_slots=choice.grid.columns,
             typical_kw=request.typical_kw,
+            clusters=clusters,
         )
         return (
             Expectation("distance W1 from real customers", plan.slot_distance, "SD"),
@@ -297,10 +310,12 @@ def plan_synthesizer(
     n_customers: int,
     n_slots: int = 24,
     typical_kw: float | None = None,
+    clusters: PrivateKMeans | None = None,
 ) -> SyntheticPlan:
     """Simulate the release on simulated customers, as `plan_kmeans` does.
 
-    If ``estimator`` has centroids, those of the simulated customers replace them.
+    If ``estimator`` has centroids, those of the simulated customers replace them: exact ones, or
+    with ``clusters`` those of a simulated release, whose sizes are used as well.
 
     Parameters
     ----------
@@ -308,18 +323,30 @@ def plan_synthesizer(
         Estimator to be fitted.
     n_customers, n_slots, typical_kw
         As for `plan_kmeans`.
+    clusters
+        Estimator of the release that the centroids and sizes of ``estimator`` come from.
     """
     checks.integer("n_customers", n_customers, minimum=1)
     checks.integer("n_slots", n_slots, minimum=1)
     simulation, n_simulated = simulation_of(estimator, n_customers)
+    earlier = None if clusters is None else simulation_of(clusters, n_customers)[0]
     distances, errors = [], []
     for population in range(_POPULATIONS):
-        rows = simulated_rows(n_simulated, n_slots, seed=population, typical_kw=typical_kw)
-        if estimator.centroids is not None:
+        rows = simulated_rows(
+            n_simulated,
+            n_slots,
+            seed=population,
+            typical_kw=typical_kw,
+            slots_per_day=estimator.slots_per_day,
+        )
+        if estimator.centroids is not None and earlier is None:
             k = min(estimator.n_clusters, len(rows))
             centroids = k_means(estimator.comparable(rows), k, seed=0, n_init=3).centroids
             simulation.set_params(centroids=centroids, n_clusters=k)
         for run in range(_RUNS):
+            if earlier is not None:
+                centroids, sizes = _curves(clone(earlier).fit(rows))
+                simulation.set_params(centroids=centroids, sizes=sizes)
             sampled, _ = clone(simulation).fit(rows).sample(_SAMPLED, random_state=run)
             distances.append(slot_distance(rows, sampled))
             errors.append(correlation_error(rows, sampled))

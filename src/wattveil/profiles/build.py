@@ -28,6 +28,7 @@ from wattveil.readings.slot_totals import SlotTotals
 from wattveil.readings.sources import read_texts
 from wattveil.readings.sql_text import ident
 from wattveil.readings.timestamps import MINUTE_US, offsets
+from wattveil.web.formatting import format_count
 from wattveil.web.results import PrivateResult, ResultTable
 
 _MASKS_AT_ONCE = 1 << 20  # of 16 bytes
@@ -240,7 +241,10 @@ def _choose(
     kept = np.ones(len(averages.customer_ids), dtype=bool)
     dropped = {NO_USABLE_READING: customers - kept.size}
     failures = [
-        (f"readings on fewer than {rules.min_days} days", averages.days < rules.min_days),
+        (
+            f"readings on fewer than {format_count(rules.min_days, 'day')}",
+            averages.days < rules.min_days,
+        ),
         ("a cell of the grid without reading", np.isnan(averages.load_kw).any(axis=1)),
     ]
     if (longest := rules.max_gap_hours) is not None:

@@ -20,6 +20,7 @@ from wattveil.profiles.time_grid import TimeGrid
 from wattveil.readings.options import ReadOptions
 from wattveil.readings.row_checks import ReadingReport
 from wattveil.readings.timestamps import TimeZone, known_zone
+from wattveil.web.formatting import format_count
 from wattveil.web.results import PrivateResult, ResultTable
 
 METADATA = "wattveil.profiles"
@@ -386,7 +387,10 @@ class ProfileAccount:
         lost = self.customers_dropped.get(NO_USABLE_READING, 0)
         if not lost or not self.readings.loses_stamps:
             return self.readings.warnings
-        return (*self.readings.warnings, f"{lost:,} customers are lost: {NO_USABLE_READING}")
+        return (
+            *self.readings.warnings,
+            f"{format_count(lost, 'customer')} without any {NO_USABLE_READING.removeprefix('no ')}",
+        )
 
     def plus(self, other: "ProfileAccount") -> "ProfileAccount":
         """Return the account of both."""

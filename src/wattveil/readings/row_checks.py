@@ -35,7 +35,7 @@ from wattveil.readings.schema import EARLIEST_YEAR, LATEST_YEAR, MAX_KW, MINUTES
 from wattveil.readings.sql_text import one_of
 from wattveil.readings.timestamps import MINUTE_US
 from wattveil.terminal import plain
-from wattveil.web.formatting import format_share
+from wattveil.web.formatting import format_count, format_share
 from wattveil.web.results import PrivateResult, ResultTable, records_table
 
 if TYPE_CHECKING:  # loads DuckDB, which comes with an extra
@@ -213,8 +213,8 @@ class ReadingReport(PrivateResult):
             unread = self.dropped[Drop.BAD_STAMP.text]
             share = format_share(unread / self.rows_in, 0)
             found.append(
-                f"{unread:,} rows ({share}) are dropped because their time stamp has another format"
-                " than the others; --problems-to FILE lists them"
+                f"{format_count(unread, 'row')} ({share}) dropped because of a time stamp in"
+                " another format than the others; --problems-to FILE lists them"
             )
         return tuple(found)
 

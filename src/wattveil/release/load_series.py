@@ -296,7 +296,7 @@ class ReleasedSeries:
     def begun(self) -> FirstRelease:
         """Return what period 1 released; refuse a series without one."""
         if self.first is None:
-            raise InvalidParameterError("series", "with at least one released period", "none")
+            raise InvalidParameterError("series", "one with at least one released period", "none")
         return self.first
 
 
@@ -343,7 +343,8 @@ def release_load_period(
     for spend in past.spends:
         budget.charge(spend)
     if missing := sorted({*design.attributes} - groups.keys()):
-        raise InvalidParameterError("attributes", f"with {missing}", sorted(groups))
+        rule = f"those that the series was declared with (missing: {', '.join(missing)})"
+        raise InvalidParameterError("attributes", rule, sorted(groups))
     columns: Any = load_rows(load_kw)
     loads = PrivateTable(columns, budget)
     for name in design.attributes:

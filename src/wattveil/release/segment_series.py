@@ -81,7 +81,9 @@ def follow_segments(design: SegmentDesign, periods: tuple[SegmentPeriod, ...]) -
     """Return the clusters that follow from what the periods released; post-processing."""
     found = [(place, one.first) for place, one in enumerate(periods) if one.first is not None]
     if not found:
-        raise InvalidParameterError("segments", "with clusters that were found", "none")
+        raise InvalidParameterError(
+            "segments", "those of a series whose clusters were found", "none"
+        )
     start, first = found[-1]
     since = periods[start].period
     clusters = start_following(
@@ -162,7 +164,9 @@ class _Replayed:
         """Answer the query of sizes by what was released."""
         del centres, rho_units, tag
         if self._released.sizes is None:
-            raise InvalidParameterError("segments", "with the sizes of each period", "none")
+            raise InvalidParameterError(
+                "segments", "those of a series that releases the sizes of each period", "none"
+            )
         return self._released.sizes
 
 

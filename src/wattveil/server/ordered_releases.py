@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, exists, func, insert, or_, select, tuple_
+from sqlalchemy import Connection, and_, bindparam, func, insert, or_, select, tuple_, union
 
 from wattveil.server.ledger.accounts import (
     CHARGED,
@@ -27,6 +27,7 @@ from wattveil.server.ledger.ledger_tables import (
     entry,
     principal,
     release,
+    series,
     share,
 )
 from wattveil.server.ledger.order import check_name
@@ -85,23 +86,41 @@ def visible_releases(
 ) -> list[OrderedRelease]:
     """Return the latest releases that a principal may read, older than ``before``.
 
-    They are its own, those shared with it, and periods of series of its data sets.
+    They are its own, those shared with it, and periods of series of its data sets. What others have
+    ordered is not read: the latest of its own come from an index in their order, those shared with
+    it from the shares, and periods from the series.
     """
     reader = select(principal.c.id).where(principal.c.name == name).scalar_subquery()
-    shared = exists().where(
-        share.c.journal_id == entry.c.journal_id,
-        share.c.seq == entry.c.seq,
+    order = (entry.c.at, entry.c.journal_id, entry.c.seq)
+    released = select(*order).where(entry.c.kind.in_(RELEASED_KINDS))
+    if before is not None:
+        last = tuple_(before.at, before.charge.journal_id, before.charge.seq)
+        released = released.where(tuple_(*order) < last)
+    released = released.order_by(*(column.desc() for column in order)).limit(limit)
+    own = released.where(entry.c.principal_id == reader)
+    shared = released.distinct().where(
+        *(share.c[name] == entry.c[name] for name in ("journal_id", "seq")),
         or_(share.c.principal_id.is_(None), share.c.principal_id == reader),
     )
     admitted = select(account.c.journal_id).where(account.c.principal_id == reader)
-    period = and_(entry.c.kind == EntryKind.PERIOD.value, entry.c.journal_id.in_(admitted))
-    mine = _ORDERED.where(or_(entry.c.principal_id == reader, shared, period))
-    order = tuple(entry.c[name] for name in ("at", "journal_id", "seq"))
-    if before is not None:
-        mine = mine.where(
-            tuple_(*order) < tuple_(before.at, before.charge.journal_id, before.charge.seq)
+    opened = entry.alias()
+    periods = released.distinct().where(
+        entry.c.kind == EntryKind.PERIOD.value,
+        entry.c.journal_id == opened.c.journal_id,
+        entry.c.request_sha256 == opened.c.request_sha256,
+        *(series.c[name] == opened.c[name] for name in ("journal_id", "seq")),
+        series.c.journal_id.in_(admitted),
+    )
+    parts = (select(one.subquery()) for one in (own, shared, periods))
+    found = union(*parts).subquery()
+    latest = (
+        _ORDERED.join(
+            found,
+            and_(found.c.journal_id == entry.c.journal_id, found.c.seq == entry.c.seq),
         )
-    latest = mine.order_by(*(column.desc() for column in order)).limit(limit)
+        .order_by(*(column.desc() for column in order))
+        .limit(limit)
+    )
     return [_ordered_of(row) for row in connection.execute(latest)]
 
 

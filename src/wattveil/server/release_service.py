@@ -21,7 +21,7 @@ from wattveil.server.datasets import FOLDER, Dataset
 from wattveil.server.http import responses
 from wattveil.server.http.problems import Code, Problem, invalid
 from wattveil.server.http.requests import ReleaseBody
-from wattveil.server.ledger.accounts import Account, Release, ReleaseState, named_accounts
+from wattveil.server.ledger.accounts import Account, Charge, Release, ReleaseState, named_accounts
 from wattveil.server.ledger.amounts import MEASURES, Amounts
 from wattveil.server.ledger.fulfilment import archive_of
 from wattveil.server.ledger.order import Order
@@ -102,21 +102,29 @@ class ReleaseService:
         order = order_release(request, dataset=dataset.name, principal=principal.name, key=key)
         _check_price(order, dataset)
         computed_before, _ = self.state.ledger.already_paid(order)
-        if not computed_before:
-            if self.state.worker.is_full(self.state.ledger.principal_id(order)):
-                raise Problem(Code.BUSY)
-            self._check_computable(dataset, request)
-            if {*requested_products(request)} & {*added_products()}:
-                # A compute process may lack what this one registered: a plan is made there.
-                self.state.planner.plan(order, dataset.public["grid"])
-        charge = self.state.ledger.charge(replace(order, plan=self._planned(order, dataset)))
-        if self.state.ledger.release_of(charge) is None:
-            self.state.worker.take(charge)
+        if computed_before:
+            charge = self._charge(order, dataset)
+        else:
+            with self.state.worker.place(self.state.ledger.principal_id(order)) as is_free:
+                if not is_free:
+                    raise Problem(Code.BUSY)
+                self._check_computable(dataset, request)
+                if {*requested_products(request)} & {*added_products()}:
+                    # A compute process may lack what this one registered: a plan is made there.
+                    self.state.planner.plan(order, dataset.public["grid"])
+                charge = self._charge(order, dataset)
         with self.state.ledger.reading() as connection:
             ordered = find_ordered(connection, f"{charge.journal_id}-{charge.seq}")
         if ordered is None:
             raise RuntimeError("the charge was made and cannot be found")
         return ordered
+
+    def _charge(self, order: Order, dataset: Dataset) -> Charge:
+        """Charge for an order, and queue the charge unless its release is stored."""
+        charge = self.state.ledger.charge(replace(order, plan=self._planned(order, dataset)))
+        if self.state.ledger.release_of(charge) is None:
+            self.state.worker.take(charge)
+        return charge
 
     def _planned(self, order: Order, dataset: Dataset) -> str:
         """Return the split of an order, and the expected errors of a quote if there was one."""

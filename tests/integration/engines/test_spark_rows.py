@@ -24,6 +24,7 @@ from tests.example_row_functions import (
     sign_of_first,
 )
 from tests.release_transcripts import record, replay
+from tests.sample_bundles import walk_few_steps
 from wattveil import LoadSynthesizer, PrivateKMeans
 from wattveil.arrays import Floats
 from wattveil.engines.local import LocalRows
@@ -78,9 +79,13 @@ def rows(frame: DataFrame) -> SparkRows[Floats]:
     ids=["clusters", "model"],
 )
 def test_releases_are_the_same_to_the_bit(
-    estimator: Callable[[], PrivateKMeans], load_kw: Floats, rows: SparkRows[Floats]
+    estimator: Callable[[], PrivateKMeans],
+    load_kw: Floats,
+    rows: SparkRows[Floats],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Given the same noisy numbers, all exact integers and all released numbers are the same."""
+    walk_few_steps(monkeypatch)
     here, there = estimator(), estimator()
     draws = record(lambda: here.fit(load_kw))
     again = replay(lambda: there.fit(rows), draws)

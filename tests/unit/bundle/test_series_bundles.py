@@ -15,17 +15,31 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.series_bundles import CHOICES, quarter, some_series
+from tests.series_bundles import (
+    CHOICES,
+    quarter,
+    some_series,
+    with_further_draw,
+    without_eta,
+)
 from wattveil.bundle import keys, published_series
 from wattveil.bundle.keys import sign
 from wattveil.bundle.published_series import LoadSeries
-from wattveil.bundle.series_bundle import manifest_sha256, read_manifest
+from wattveil.bundle.series_bundle import (
+    build_manifest,
+    bundle_files,
+    manifest_sha256,
+    read_chain,
+    read_manifest,
+    write_period,
+)
 from wattveil.bundle.series_request import Calendar, SeriesRequest
 from wattveil.bundle.series_verify import CLOSED, verify_chain, verify_period
 from wattveil.engines.series_folder import SeriesFolder
 from wattveil.errors import InvalidFileError, InvalidParameterError, SeriesStateError
 from wattveil.profiles import Profiles, Split, TimeGrid
 from wattveil.release import load_series
+from wattveil.release.load_series import LoadPeriod
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +98,29 @@ def test_results_are_near_the_customers(made: LoadSeries) -> None:
         "car=yes",
     }
     assert "differentially private" in result._repr_html_()
+
+
+def test_duration_curves_are_sorted_days_of_whole_groups(made: LoadSeries) -> None:
+    """Recomputed from the tables of load and customers; the last bundle contains them."""
+    result = made.result()
+    numbers = {
+        (row["group"], row["period"]): (row["customers"], row["customers_std"])
+        for row in result.to_arrow("customers").to_pylist()
+        if row["counted"] == "customers"
+    }
+    days: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for row in result.to_arrow("load").to_pylist():
+        own = days.setdefault((row["group"], row["period"]), [])
+        own.append((row["load_kw"], row["std_kw"]))
+    found = pq.read_table(made.bundles[-1] / "tables" / "load_duration.parquet").to_pylist()
+    assert len(found) == 2 * 9 * 24
+    for row in found:
+        place = (row["group"], row["period"])
+        load, std = sorted(days[place], reverse=True)[row["rank"]]
+        number, number_std = numbers[place]
+        assert row["load_kw"] == pytest.approx(number * load)
+        assert row["std_kw"] ** 2 == pytest.approx((number * std) ** 2 + (load * number_std) ** 2)
+    assert "Load duration" in (made.bundles[-1] / "report.html").read_text()
 
 
 def test_reports_are_standalone_pages(made: LoadSeries) -> None:
@@ -190,7 +227,28 @@ def other_csv(bundle: Path) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
+def rewritten(own: list[Path], change: Callable[[LoadPeriod], LoadPeriod]) -> None:
+    """Change what the periods released, and write all bundles as the software would."""
+    manifests, released = read_chain(own)
+    assert released is not None
+    request = SeriesRequest.parse(manifests[0]["request"])
+    changed = replace(released, periods=tuple(map(change, released.periods)))
+    previous = request.sha256
+    for number, bundle in enumerate(own, start=1):
+        until = replace(changed, periods=changed.periods[:number])
+        series = manifests[0]["series"]
+        manifest = build_manifest(request, until, series=series, previous=previous)
+        shutil.rmtree(bundle)
+        written = write_period(bundle, manifest, bundle_files(request, until, manifest), key=None)
+        previous = manifest_sha256(written)
+
+
 FORGED: dict[str, Callable[[list[Path]], object]] = {
+    "draws paid with the charge of load": lambda own: rewritten(own, with_further_draw),
+    "no cost of the grid": lambda own: rewritten(own, without_eta),
+    "numbers off the grid": lambda own: rewritten(
+        own, lambda one: replace(one, sums=one.sums + 1e-9)
+    ),
     "less noise of less sensitivity": lambda own: rehash(own, little_noise),
     "another grid": lambda own: rehash(own, one_step("grid_step", "1e-12")),
     "another mechanism": lambda own: rehash(own, one_step("mechanism", "exact_sums")),
@@ -419,13 +477,13 @@ def test_closing_statements_name_the_last_period(made: LoadSeries, tmp_path: Pat
     """A chain that is cut, or a statement of another, is rejected; without one it is said."""
     series = closed_copy(made, tmp_path)
     report = series.verify()
-    assert [one.check for one in report.absent] == ["closing statement"]
+    assert [one.check for one in report.not_run] == ["closing statement"]
     assert any("no closing statement" in text for text in report.not_proved)
     found = series.close("the end")
     assert found == ((), ())
     report = series.verify()
     assert report.accepted
-    assert not report.absent
+    assert not report.not_run
     path = series.folder / CLOSED
     statement = json.loads(path.read_text())
     assert statement["periods"] == 2
@@ -577,12 +635,24 @@ def test_another_declaration_stops_the_series(tmp_path: Path) -> None:
         LoadSeries(series.folder).add(quarter(0))
 
 
+def test_another_id_stops_the_series(tmp_path: Path) -> None:
+    """Readers would reject a chain of two ids: nothing is drawn for it."""
+    series = some_series(tmp_path, 0)
+    path = series.folder / "series.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {"series": "another"}))
+    with pytest.raises(InvalidParameterError, match=r"series\.json must be that of"):
+        LoadSeries(series.folder).add(quarter(1))
+    path.write_text(json.dumps(record))
+    LoadSeries(series.folder).add(quarter(1))
+
+
 def test_a_period_that_failed_is_not_drawn_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Refused data are no attempt; an error after the draws is one, until `again`."""
     series = some_series(tmp_path, 0)
-    with pytest.raises(InvalidParameterError, match="attributes must be with"):
+    with pytest.raises(InvalidParameterError, match=r"missing: car, class"):
         series.add(replace(quarter(1), attributes={}))
 
     def full(*_: object, **__: object) -> None:

@@ -573,7 +573,7 @@ def test_an_unrounded_estimate_of_the_size_is_refused(copy: Path, rewrite: Rewri
 
 
 @pytest.mark.usefixtures("no_budget", "no_content")
-def test_a_missing_signature_is_absent_and_not_counted(copy: Path, whole: Path) -> None:
+def test_a_missing_signature_is_not_checked(copy: Path, whole: Path) -> None:
     """Neither passed nor failed, unless a key was given: then it fails, and is a check."""
     signed = verify_bundle(copy)
     manifest = read_manifest(copy)
@@ -585,16 +585,47 @@ def test_a_missing_signature_is_absent_and_not_counted(copy: Path, whole: Path) 
         name for name in names if name != "the signature"
     ]
     assert unsigned.accepted
-    assert [one.check for one in unsigned.absent] == ["the signature"]
-    assert unsigned.to_json()["absent"] == [
-        {"check": "the signature", "seen": "none: the publisher is not proved"}
-    ]
-    assert signed.absent == ()
-    assert signed.to_json()["absent"] == []
+    (not_run,) = unsigned.not_run
+    assert not_run.check == "the signature"
+    assert "signed bundle" in not_run.remedy
+    assert unsigned.to_json()["not_run"] == [vars(not_run)]
+    assert signed.not_run == ()
+    assert signed.to_json()["not_run"] == []
     key = read_public_key(whole.with_name("utility.key.pub"))
     demanded = verify_bundle(copy, trusted=key)
-    assert (demanded.accepted, demanded.absent) == (False, ())
+    assert (demanded.accepted, demanded.not_run) == (False, ())
     assert [one.check for one in demanded.findings if not one.holds] == ["the signature"]
+
+
+def test_fields_of_another_version_are_told_from_false_values(copy: Path) -> None:
+    """Unknown and missing fields come from another version; a wrong value does not."""
+    manifest = read_manifest(copy)
+    for name in ("an_earlier_field", "title"):
+        changed = {key: one for key, one in manifest.items() if key != name}
+        if name not in manifest:
+            changed[name] = 1
+        (copy / MANIFEST).write_text(json.dumps(changed), encoding="utf-8")
+        verdict = verify_bundle(copy)
+        assert not verdict.accepted
+        assert "another version of the format" in verdict.not_proved[0]
+        assert [one.check for one in verdict.not_run] == ["all other checks"]
+    (copy / MANIFEST).write_text(json.dumps(manifest | {"title": 7}), encoding="utf-8")
+    verdict = verify_bundle(copy)
+    assert not verdict.accepted
+    assert "another version" not in verdict.not_proved[0]
+
+
+@pytest.mark.usefixtures("no_budget", "no_content")
+def test_of_an_inconsistent_manifest_tables_are_not_compared(copy: Path, rewrite: Rewrite) -> None:
+    """And that is stated, with what a reader can do."""
+    manifest = read_manifest(copy)
+    manifest["guarantee_text"] = "No text of the software."
+    rewrite(copy, manifest)
+    verdict = verify_bundle(copy)
+    assert not verdict.accepted
+    (not_run,) = verdict.not_run
+    assert "report" in not_run.check
+    assert "publisher" in not_run.remedy
 
 
 @pytest.mark.usefixtures("no_budget", "no_content")

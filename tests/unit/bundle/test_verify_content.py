@@ -389,6 +389,12 @@ def test_of_another_version_words_are_not_compared(copy: Path, rewrite: Rewrite)
     verdict = verify_bundle(copy)
     assert verdict.accepted
     assert any("another version of the software" in line for line in verdict.not_proved)
+    (not_run,) = verdict.not_run
+    assert not_run.check == "texts, card and report"
+    assert "wattveil 0.0.0" in not_run.reason
+    assert not any("0.0.0" in line for line in verdict.warnings)
+    (copy / "CARD.md").write_bytes(b"changed after publication")
+    assert any("0.0.0" in line for line in verify_bundle(copy).warnings)
 
 
 @pytest.mark.usefixtures("no_budget")

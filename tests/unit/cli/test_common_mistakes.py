@@ -311,7 +311,8 @@ def test_a_bundle_of_another_version_is_named(folder: Path, tmp_path: Path) -> N
     result = CliRunner().invoke(app, ["verify", str(old)], env={"COLUMNS": "120"})
     assert result.exit_code == 1
     assert "version 1" in result.stdout
-    assert "verify it with the version of Wattveil that wrote it" in result.stdout
+    words = " ".join(result.stdout.split())
+    assert "Verify it with the version of Wattveil that wrote it" in words
 
 
 @pytest.mark.parametrize("yes", [True, False])

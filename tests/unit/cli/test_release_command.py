@@ -328,15 +328,17 @@ def test_a_large_delta_is_warned_of_wherever_it_is_shown() -> None:
         assert "not below 1/customers" not in Path("small", page).read_text(encoding="utf-8")
 
 
-def test_a_missing_signature_is_shown_as_absent() -> None:
+def test_a_missing_signature_is_shown_as_not_run() -> None:
     """Outside the count, in words and as JSON: the same verdict by both."""
     run(*COMMAND, *LIGHT)
     verdict = json.loads(run("verify", "bundle", "--json"))
     told = run("verify", "bundle")
     assert f"All {len(verdict['findings'])} checks passed." in told
     assert told.count("passed") == len(verdict["findings"]) + 1  # and the last line
-    assert "Absent, and not counted: the signature." in told
-    assert [one["check"] for one in verdict["absent"]] == ["the signature"]
+    (not_run,) = verdict["not_run"]
+    assert not_run["check"] == "the signature"
+    words = " ".join(told.split())
+    assert f"Not run: the signature, because {not_run['reason']}. {not_run['remedy']}" in words
     assert "the signature" not in [one["check"] for one in verdict["findings"]]
 
 

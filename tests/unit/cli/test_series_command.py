@@ -53,14 +53,14 @@ def test_a_series_from_beginning_to_end(place: Path) -> None:
     assert "after two years" in shown
     newest = json.loads((series / "periods" / "003" / "manifest.json").read_text())
     assert f"epsilon {float(newest['accrued']['epsilon']):.3g} of 4" in shown
-    assert {*run_json("show", series)} == {"load", "customers", "trends"}
+    assert {*run_json("show", series)} == {"load", "load_duration", "customers", "trends"}
     (place / "ids.txt").write_text("household 1\n\n")
     assert "Erased" in run("erase", series, place / "ids.txt")
     assert run_json("erase", series, place / "ids.txt") == {"erased": True}
     assert "passed" in run("verify", series)
     report = run_json("verify", series / "periods")
     assert report["accepted"]
-    assert [one["check"] for one in report["absent"]] == ["closing statement"]
+    assert [one["check"] for one in report["not_run"]] == ["closing statement"]
     assert "no closing statement" in run("verify", series)
     single = CliRunner().invoke(app, ["verify", str(series / "periods" / "001")])
     assert single.exit_code == 0, single.output

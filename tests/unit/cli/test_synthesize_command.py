@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from wattveil import Profiles, profiles_from_readings, read_readings
 from wattveil.bundle.bundle_files import MANIFEST, read_table
-from wattveil.bundle.customer_files import write_customers
+from wattveil.bundle.customer_files import YearSample, write_customers
 from wattveil.bundle.verify import verify_bundle
 from wattveil.cli import app
 from wattveil.errors import InvalidFileError, InvalidParameterError
@@ -83,6 +83,7 @@ def test_files_state_their_origin(whole: Path, tmp_path: Path) -> None:
         "release_id": manifest["release_id"],
         "guarantee": manifest["guarantee"],
         "customers": 2,
+        "group": None,
         "seed": 7,
         "wattveil": version("wattveil"),
     }
@@ -145,3 +146,23 @@ def test_nothing_is_overwritten_without_the_option(whole: Path, tmp_path: Path) 
     assert out.read_text() == "mine"
     assert CliRunner().invoke(app, [*command, "--force"]).exit_code == 0
     assert out.read_text().count("\n") == 4
+
+
+def test_customers_of_a_group_have_its_shares(whole: Path, tmp_path: Path) -> None:
+    """The mix of clusters is the released one of the group; other names are refused."""
+    table = read_table(whole, "cluster_shares").to_pandas()
+    for group in ("home", "shop"):
+        out = tmp_path / f"{group}.parquet"
+        command = ["synthesize", str(whole), "--customers", "1000", "--out", str(out)]
+        told = CliRunner().invoke(app, [*command, "--group", group])
+        assert told.exit_code == 0, told.output
+        clusters = Profiles.read_parquet(out).attributes["cluster"]
+        own = table[table["group"] == group].set_index("cluster")["share"]
+        for cluster, share in own.items():
+            assert abs(clusters.count(str(cluster)) / 1000 - share / own.sum()) <= 0.0011
+    with pytest.raises(InvalidParameterError, match="group must be one of: home, shop"):
+        write_customers(whole, tmp_path / "n.csv", customers=1, seed=1, group="none")
+    with pytest.raises(InvalidParameterError, match="group must be omitted with --years"):
+        write_customers(
+            whole, tmp_path / "n.csv", customers=1, seed=1, group="home", years=YearSample()
+        )

@@ -1,20 +1,25 @@
 """Plans: what they foresee from public numbers is what happens, within a quarter."""
 
 import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 from tests.simulated_load import simulated_homes
-from wattveil import PrivateKMeans, cluster_shares, release_labels
+from wattveil import LoadSynthesizer, PrivateKMeans, cluster_shares, release_labels
+from wattveil.arrays import Floats
 from wattveil.errors import InvalidParameterError
-from wattveil.numerics.kmeans.lloyd import k_means
+from wattveil.numerics.kmeans.lloyd import LloydResult, k_means
+from wattveil.numerics.measures.fidelity_measures import slot_distance
 from wattveil.products import clusters
 from wattveil.products.clusters import centroid_error, plan_kmeans, simulated_rows
 from wattveil.products.labels import plan_labels
 from wattveil.products.plan_calibration import Quantity, Roughness, factor
 from wattveil.products.shares import plan_shares
+from wattveil.products.synthesis import plan_synthesizer
 from wattveil.simulate import simulate_load_kw
 
 CENTROIDS = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 5.0], [6.0, 6.0]])
@@ -265,8 +270,64 @@ def test_simulated_slots_lie_between_the_hours() -> None:
     assert np.array_equal(simulated_rows(5, 24, seed=2), hourly)
 
 
+def test_rows_of_several_days_repeat_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan is fitted to rows whose days are days, not one day that is stretched over all."""
+    day = simulated_rows(5, 24, seed=2)
+    assert np.array_equal(
+        simulated_rows(5, 48, seed=2, slots_per_day=24), np.concatenate([day, day], axis=1)
+    )
+    with pytest.raises(InvalidParameterError, match="slots_per_day must be a divisor"):
+        simulated_rows(5, 40, seed=2, slots_per_day=24)
+    monkeypatch.setattr(clusters, "_POPULATIONS", 1)
+    monkeypatch.setattr(clusters, "_RUNS", 1)
+    fitted = []
+
+    def fit(self: PrivateKMeans, rows: Floats) -> PrivateKMeans:
+        fitted.append(rows)
+        return whole_fit(self, rows)
+
+    whole_fit = PrivateKMeans.fit
+    monkeypatch.setattr(PrivateKMeans, "fit", fit)
+    estimator = PrivateKMeans(n_clusters=2, slots_per_day=24)
+    plan_kmeans(estimator, n_customers=50, n_slots=48)
+    assert np.array_equal(fitted[0][:, :24], fitted[0][:, 24:])
+
+
+def test_no_release_is_better_than_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lloyd may end in a worse optimum than a release; the loss is then 0, and so is its range."""
+    monkeypatch.setattr(clusters, "_POPULATIONS", 1)
+    monkeypatch.setattr(clusters, "_RUNS", 2)
+    found = k_means
+
+    def worse(*args: Any, **chosen: Any) -> LloydResult:  # noqa: ANN401 - those of `k_means`
+        exact = found(*args, **chosen)
+        return replace(exact, loss=100.0 * exact.loss)
+
+    monkeypatch.setattr(clusters, "k_means", worse)
+    plan = plan_kmeans(PrivateKMeans(n_clusters=2, epsilon=10.0), n_customers=100)
+    low, high = plan.loss_range
+    assert 0.0 <= low <= plan.expected_loss <= high
+
+
 def test_quarter_hours_are_planned_with(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of 96 slots; the number of customers is a query of every plan."""
     monkeypatch.setattr(clusters, "_RUNS", 1)  # which queries are made does not depend on the noise
     plan = plan_kmeans(PrivateKMeans(n_clusters=2), n_customers=300, n_slots=96)
     assert "number of customers" in plan.queries
+
+
+def test_a_plan_of_synthesis_uses_released_sizes() -> None:
+    """As far from the real customers as releases of other simulated homes, clusters included."""
+    before = PrivateKMeans(n_clusters=6, epsilon=0.8)
+    model = LoadSynthesizer(n_clusters=6, epsilon=0.6, centroids=np.zeros((6, 24)))
+    planned = plan_synthesizer(model, n_customers=500, clusters=before).slot_distance
+    without = plan_synthesizer(model, n_customers=500).slot_distance
+    found = []
+    for seed in range(20, 26):
+        rows = simulated_rows(500, 24, seed=seed)
+        fit = clone(before).fit(rows)
+        sizes = np.array([fit.cluster_sizes_, fit.cluster_sizes_std_])
+        own = clone(model).set_params(centroids=fit.cluster_centers_, sizes=sizes)
+        found.append(slot_distance(rows, own.fit(rows).sample(4000, random_state=1)[0]))
+    assert planned == pytest.approx(np.median(found), rel=0.5)
+    assert planned < without  # whose model has its own noisy counts alone

@@ -49,6 +49,7 @@ def _totals_of_sample(name: str) -> dict[str, float]:
     return _totals(_read(_SAMPLES / name, name))
 
 
+@pytest.mark.long  # `test_export_samples` compares every reading of every sample
 @pytest.mark.parametrize("name", _READ)
 def test_a_sample_is_read_with_the_time_zone_alone(name: str) -> None:
     """Customers, energy and interval lengths are those computed independently of this code."""

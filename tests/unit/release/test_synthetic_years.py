@@ -118,6 +118,20 @@ def test_no_data_gets_a_valid_answer(rows: Floats) -> None:
     assert np.isfinite(sample).all()
 
 
+def test_levels_that_last_give_a_valid_answer() -> None:
+    """Customers who are away every other week: nearly all of the level lasts to the next day."""
+    generator = np.random.default_rng(1)
+    weeks = (np.arange(DAYS) + generator.integers(0, 14, (100, 1))) // 7
+    here = np.where(weeks % 2, 1.0, 0.2)[:, :, None]
+    size = 0.4 * np.exp(0.6 * generator.normal(size=(100, 1, 1)))
+    noise = np.exp(0.1 * generator.normal(size=(100, DAYS, SLOTS)))
+    rows = (size * here * noise * [0.7, 1.0, 0.9, 1.6]).reshape(100, -1)
+    fitted = synthesizer(epsilon=1e4).fit(rows)
+    assert fitted.year_model_.days.slow[0] > 0.98
+    sample = fitted.sample(10, random_state=0)[0]
+    assert np.isfinite(sample).all()
+
+
 def test_labels_are_of_typical_days(hours_kw: Floats, fitted: YearSynthesizer) -> None:
     """`predict` takes the rows that `fit` took; gaps all year are no cluster."""
     rows = hours_kw[:5].copy()

@@ -219,7 +219,8 @@ def cumulative_finding(manifest: dict[str, Any], own: Composition) -> Finding:
     """
     stated = manifest["cumulative"]
     if isinstance(stated, str):
-        return Finding("the sum with other releases", stated == ALONE, "none is stated")
+        said = "not stated: add the release to your list"
+        return Finding("the sum with other releases", stated == ALONE, said)
     return gathered(
         "the sum with other releases",
         _cumulative_problems(stated, manifest["request"], own),

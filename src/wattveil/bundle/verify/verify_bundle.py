@@ -13,16 +13,38 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import FORMATS, MANIFEST, PAGES, read_manifest, table_path
-from wattveil.bundle.manifest import VERSION, Manifest, check_schema
+from wattveil.bundle.manifest import VERSION, Manifest, check_names, check_schema
 from wattveil.bundle.verify.verify_budget import budget_findings
-from wattveil.bundle.verify.verify_content import consistency, content_findings, is_same_software
-from wattveil.products.findings import Absent, Finding, gathered
+from wattveil.bundle.verify.verify_content import (
+    WRITERS,
+    consistency,
+    content_findings,
+    is_same_software,
+)
+from wattveil.products.findings import Finding, NotRun, gathered
 from wattveil.products.public_estimate import guarantee_warnings
 from wattveil.web.formatting import format_count
 from wattveil.web.results import Result, ResultTable, records_table
 
 _VERSION = f"the manifest has version {VERSION}, which this program verifies"
-_SIGNATURE, _UNSIGNED = "the signature", "none: the publisher is not proved"
+_OTHER_FORMAT = (
+    "Every claim: the bundle has another version of the format than this program verifies, or its"
+    " manifest was changed."
+)
+_FORMAT_MAY_DIFFER = (
+    "a check may fail because the format has changed since; verify with the versions that wrote it"
+)
+_ALL = "all other checks"
+_OLDER = "Verify it with the version of Wattveil that wrote it, or ask the publisher which one did."
+_SIGNATURE, _UNSIGNED = "the signature", "the bundle has none: the publisher is not proved"
+_NOT_SIGNED = NotRun(
+    _SIGNATURE, _UNSIGNED, "Ask the publisher for a signed bundle (`wattveil release --key`)."
+)
+_CONTENT = NotRun(
+    "tables, model, texts and report",
+    "the manifest is not consistent, so there is nothing to compare them with",
+    "Fetch the bundle again from its publisher.",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +53,8 @@ class VerificationReport(Result):
 
     findings: tuple[Finding, ...]
     not_proved: tuple[str, ...]
-    absent: tuple[Absent, ...] = ()
-    """Optional things that the bundle does not have: neither passed nor failed."""
+    not_run: tuple[NotRun, ...] = ()
+    """Checks that were not run, each with the reason and the remedy: neither passed nor failed."""
     warnings: tuple[str, ...] = ()
     """What weakens the guarantee, although every check may hold."""
 
@@ -58,7 +80,7 @@ class VerificationReport(Result):
         return {
             "accepted": self.accepted,
             "findings": [vars(finding) for finding in self.findings],
-            "absent": [vars(one) for one in self.absent],
+            "not_run": [vars(one) for one in self.not_run],
             "not_proved": list(self.not_proved),
             "warnings": list(self.warnings),
         }
@@ -69,22 +91,28 @@ def verify_bundle(bundle: Path, *, trusted: Ed25519PublicKey | None = None) -> V
     manifest = read_manifest(bundle)
     if (refused := refused_manifest(manifest)) is not None:
         return refused
-    findings = [_schema_finding([])]
+    findings, not_run = [_schema_finding([])], [*_other_software(manifest)]
     try:
         findings += [*_file_findings(bundle, manifest), *_signature(manifest, trusted)]
         stated = [consistency(manifest), *budget_findings(manifest)]
         findings += stated
-        if all(finding.holds for finding in stated):  # else nothing to compare tables with
+        if all(finding.holds for finding in stated):
             findings += content_findings(bundle, manifest)
+        else:
+            not_run = [_CONTENT]
     # Numbers that are missing, too large or too small for arithmetic: never written by Wattveil.
     except (ArithmeticError, LookupError, ValueError) as error:
         findings += [Finding("the manifest can be read", holds=False, seen=str(error))]
-    unsigned = "signature" not in manifest and trusted is None
+    if "signature" not in manifest and trusted is None:
+        not_run.append(_NOT_SIGNED)
+    warnings = _warnings(manifest)
+    if not is_same_software(manifest) and not all(finding.holds for finding in findings):
+        warnings += (f"{_writers(manifest)} wrote the bundle: {_FORMAT_MAY_DIFFER}",)
     return VerificationReport(
         findings=tuple(findings),
         not_proved=_not_proved(manifest, trusted),
-        absent=(Absent(_SIGNATURE, _UNSIGNED),) if unsigned else (),
-        warnings=_warnings(manifest),
+        not_run=tuple(not_run),
+        warnings=warnings,
     )
 
 
@@ -94,14 +122,36 @@ def refused_manifest(manifest: Manifest) -> VerificationReport | None:
     if isinstance(version, str) and version != VERSION:
         return VerificationReport(
             findings=(Finding(_VERSION, holds=False, seen=f"version {version[:40]}"),),
-            not_proved=("Every claim: verify it with the version of Wattveil that wrote it.",),
+            not_proved=(_OTHER_FORMAT,),
+            not_run=(NotRun(_ALL, f"this program reads version {VERSION} alone", _OLDER),),
         )
-    schema = _schema_finding(check_schema(manifest))
-    if schema.holds:
+    broken = check_schema(manifest)
+    if not broken:
         return None
+    if version == VERSION and check_names(manifest):  # a development version, or no manifest of it
+        reason = "the manifest lacks fields of this version of the format, or has others"
+        known, not_run = _OTHER_FORMAT, NotRun(_ALL, reason, _OLDER)
+    else:
+        known = "Anything: this is no manifest of Wattveil."
+        not_run = NotRun(_ALL, "the manifest cannot be read", "Fetch the bundle again.")
     return VerificationReport(  # nothing else of it could be read
-        findings=(schema,), not_proved=("Anything: this is no manifest of Wattveil.",)
+        findings=(_schema_finding(broken),), not_proved=(known,), not_run=(not_run,)
     )
+
+
+def _other_software(manifest: Manifest) -> Iterator[NotRun]:
+    """Yield the comparison of texts, which needs the versions that wrote them."""
+    if not is_same_software(manifest):
+        yield NotRun(
+            "texts, card and report",
+            f"{_writers(manifest)} wrote them, and other versions are installed",
+            "To compare them too, verify with the versions that wrote them.",
+        )
+
+
+def _writers(manifest: Manifest) -> str:
+    software = manifest["implementation"]["software"]
+    return " and ".join(f"{name} {str(software.get(name))[:40]}" for name in WRITERS)
 
 
 def _schema_finding(broken: Sequence[str]) -> Finding:
@@ -173,7 +223,7 @@ def _signature(manifest: dict[str, Any], trusted: Ed25519PublicKey | None) -> It
 def _not_proved(manifest: dict[str, Any], trusted: Ed25519PublicKey | None) -> tuple[str, ...]:
     """Return what a reader of the bundle must take on trust."""
     known = [
-        "That the publisher ran this software unchanged, and drew the noise that is stated once.",
+        "That the publisher ran this software unchanged, and drew the stated noise only once.",
         "That the manifest lists every draw, and that curves follow from unpublished draws.",
         "That each customer was one row, and that public choices were made without the data.",
         "That no other release about the same people exists beyond those that are stated.",

@@ -42,7 +42,7 @@ from wattveil.web.formatting import format_count
 
 _ROUNDING = 1.0 + 1e-9
 _KEYS = ("group", "cluster")
-_WRITERS = ("wattveil", "plotly")
+WRITERS = ("wattveil", "plotly")
 _PLACE = 0.01
 """To which places in a drawing are rounded."""
 _PLOT = re.compile(r'<div class="plot".*?</div>', re.DOTALL)
@@ -100,7 +100,7 @@ def _same_bias(stated: Sequence[Mapping[str, Any]], due: Sequence[Mapping[str, A
 def is_same_software(manifest: dict[str, Any]) -> bool:
     """Whether texts and pages were written by the installed versions."""
     software = manifest.get("implementation", {}).get("software", {})
-    return all(software.get(name) == version(name) for name in _WRITERS)
+    return all(software.get(name) == version(name) for name in WRITERS)
 
 
 def _contradictions(manifest: dict[str, Any]) -> Iterator[str]:
@@ -236,7 +236,8 @@ def _size_problems(product: Product, records: Mapping[str, Any], choice: Choice)
             numbers = mechanism.get("gaussian", {"numbers": math.inf})["numbers"]
             if numbers < due[mechanism["tag"]]:
                 minimum = due[mechanism["tag"]]
-                yield f"{mechanism['tag']}: {numbers} numbers, at least {minimum} are needed"
+                counted = format_count(numbers, "number")
+                yield f"{mechanism['tag']}: {counted}, at least {minimum} needed"
 
 
 def _table_findings(
@@ -357,7 +358,7 @@ def _page_findings(bundle: Path, manifest: dict[str, Any], tables: Tables) -> It
     yield gathered(
         "the texts of the manifest are those of the software",
         (field for field, words in due.items() if stated[field] != words),
-        f"{len(due)} fields",
+        format_count(len(due), "field"),
     )
     card, page = _text(bundle / "CARD.md"), _text(bundle / "report.html")
     same = card == card_text(manifest)

@@ -24,9 +24,15 @@ from wattveil.web.charts import (
     new_figure,
     panel,
 )
-from wattveil.web.formatting import format_interval, format_number, format_share_interval
+from wattveil.web.formatting import (
+    format_interval,
+    format_number,
+    format_share,
+    format_share_interval,
+)
 from wattveil.web.pages import PageTable, write_internal_page
 
+_TIME_LABELS = 8  # of the hours of a day; all of them would overlap on a telephone
 _MAX_EXPONENT = 700.0  # above, e to its power is no float
 COPY_ROWS: Mapping[str, str] = {
     "values equal to a real reading": "copied",
@@ -77,7 +83,7 @@ def recovery_figure(found: Recovery, hours: Floats) -> ReportFigure:
 def write_filter_page(found: FilterAttack, grid: TimeGrid, path: Path) -> None:
     """Draw the curve under white and under coloured noise, before and after the filter."""
     facts = [
-        (f"{each.removed:.0%}", f"of the {colour} noise's power removed by the filter")
+        (format_share(each.removed, 0), f"of the {colour} noise's power removed by the filter")
         for colour, each in found.found.items()
     ]
     figures, times = [], list(grid.labels)
@@ -88,20 +94,27 @@ def write_filter_page(found: FilterAttack, grid: TimeGrid, path: Path) -> None:
             Line("exact", times, found.exact_kw, BLUE, "dash"),
         ]
         before, after = map(format_number, (each.noise_kw, each.left_kw))
-        title = f"{colour.capitalize()} noise: {before} kW, {after} kW after"
-        figures.append(panel(title, line_figure(lines), "", "kW"))
+        title = f"{colour.capitalize()} noise: {before} kW, {after} kW after filtering"
+        figure = line_figure(lines)
+        figure.update_xaxes(nticks=_TIME_LABELS)
+        figures.append(panel(title, figure, "", "kW"))
     title = "A filter against white and coloured noise of equal guarantee"
     write_internal_page(path, "filter", title=title, facts=facts, figures=figures)
 
 
 def write_copy_page(found: Mapping[str, CopyAttack], path: Path) -> None:
     """Draw every share, with a bar per release, and list them with their intervals."""
-    figure = new_figure(height=520)
+    shown = {
+        label: field
+        for label, field in COPY_ROWS.items()
+        if all(getattr(each, field) is not None for each in found.values())
+    }
+    figure = new_figure(height=170 + 50 * len(shown))
     colours = (GREY, ORANGE, BLUE)
     for (name, each), colour in zip(found.items(), colours, strict=False):
         figure.add_bar(
-            y=list(COPY_ROWS),
-            x=[getattr(each, field) for field in COPY_ROWS.values()],
+            y=list(shown),
+            x=[getattr(each, field) for field in shown.values()],
             name=name,
             orientation="h",
             marker={"color": colour},
@@ -110,8 +123,7 @@ def write_copy_page(found: Mapping[str, CopyAttack], path: Path) -> None:
     figure.update_xaxes(range=[0.0, 1.0], tickformat=".0%")
     rows = [
         (label, *(_copy_cell(each, field) for each in found.values()))
-        for label, field in COPY_ROWS.items()
-        if all(getattr(each, field) is not None for each in found.values())
+        for label, field in shown.items()
     ]
     facts = [
         (_copy_cell(each, "copied"), f"readings copied: {name}") for name, each in found.items()
@@ -201,6 +213,7 @@ def _solar_figure(found: SolarAttack, grid: TimeGrid, *, protected: bool) -> Rep
         figure.add_scatter(x=times, y=curve, name=name, line=line, mode="lines")
     reach = 1.1 * float(np.abs(found.protected_kw if protected else found.home_kw).max())
     figure.update_yaxes(range=[-reach, reach])
+    figure.update_xaxes(nticks=_TIME_LABELS)
     title = "The home, and guesses from released averages"
     if not protected:
         title = "The home, and the guess from unprotected averages, which are never released"

@@ -98,7 +98,9 @@ def solar_attack(
     sunny = load_kw[home] < 0.0
     without = np.flatnonzero((load_kw >= 0.0).all(axis=1))
     if without.size == 0:
-        raise InvalidParameterError("profiles", "with a home that never exports", "none")
+        raise InvalidParameterError(
+            "profiles", "of homes of which at least one never exports", "none"
+        )
     other = int(without[0])
 
     def protected(row: int) -> Floats:

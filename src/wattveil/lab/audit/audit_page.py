@@ -29,7 +29,8 @@ def write_audit_page(rows: Sequence[AuditRow], path: Path, *, confidence: float)
 
 def _headline(row: AuditRow, confidence: float) -> str:
     claim = f"claimed {row.found.claim.epsilon:.3g}"
-    return f"{confidence:.0%} interval of epsilon, {row.name} ({claim}): closest to its claim"
+    interval = f"{100.0 * confidence:g} % interval of epsilon"
+    return f"{interval}, {row.name} ({claim}): closest to its claim"
 
 
 def _bounds(rows: Sequence[AuditRow]) -> ReportFigure:

@@ -33,6 +33,7 @@ from wattveil import checks
 from wattveil.arrays import Floats
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Guarantee
+from wattveil.web.formatting import format_count
 
 # --- paired audit ---------------------------------------------------------------------------------
 
@@ -93,7 +94,8 @@ class PairedAudit:
     @property
     def evidence(self) -> str:
         """Counts behind the bound, as text."""
-        return f"an event in {self.hits:,} and {self.misses:,} of {self.trials:,} releases"
+        releases = format_count(self.trials, "release")
+        return f"an event in {self.hits:,} and {self.misses:,} of {releases}"
 
 
 def audit_pairs(paired: PairedRelease, *, runs: int, level: float) -> PairedAudit:

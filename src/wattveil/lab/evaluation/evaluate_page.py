@@ -10,7 +10,7 @@ from sklearn.decomposition import PCA
 
 from wattveil.arrays import Floats
 from wattveil.lab.evaluation.customer_samples import Sample
-from wattveil.lab.evaluation.fidelity_comparison import Evaluation, FidelityRow
+from wattveil.lab.evaluation.fidelity_comparison import Evaluation
 from wattveil.lab.evaluation.fidelity_metrics import GROUP_SIZES, slot_quantile
 from wattveil.numerics.measures.verdicts import OUTCOMES, Verdict
 from wattveil.web.charts import ReportFigure, new_figure, panel
@@ -38,7 +38,6 @@ _COLUMNS = {
     "smallest detectable": lambda row: format_number(row.smallest_detectable),
     "margin (control)": lambda row: format_number(row.control),
 }
-_HEADLINES = 3
 
 
 def write_evaluation_page(found: Evaluation, path: str | Path) -> None:
@@ -52,7 +51,6 @@ def write_evaluation_page(found: Evaluation, path: str | Path) -> None:
             (f"{verdicts.count(verdict)} of {len(measured)}", f"metrics: {verdict.value}")
             for verdict in Verdict
         ),
-        *((format_number(row.score), _interval_text(row)) for row in measured[:_HEADLINES]),
     ]
     write_internal_page(
         path,
@@ -64,12 +62,6 @@ def write_evaluation_page(found: Evaluation, path: str | Path) -> None:
         ratios=ratio_chart(found.rows, _RATIOS, OUTCOMES),
         verdicts=verdict_table(found.rows, _COLUMNS, OUTCOMES),
     )
-
-
-def _interval_text(row: FidelityRow) -> str:
-    interval, unit = format_interval(row.low, row.high), f" ({row.unit})" if row.unit else ""
-    limit = format_number(row.noise)
-    return f"{row.metric}{unit}: {row.verdict}; 95 % interval {interval}, limit {limit}"
 
 
 def _figures(found: Evaluation) -> list[ReportFigure]:

@@ -24,6 +24,7 @@ from wattveil.numerics.measures.fidelity_measures import (
     total_variation,
     wasserstein,
 )
+from wattveil.web.formatting import format_count
 
 NEEDS_YEARS = "needs hourly years"
 
@@ -275,7 +276,7 @@ def _too_few(_layout: SampleLayout, customers: int, *, homes: int) -> str:
 
 
 def _homes(number: int) -> str:
-    return "1 home" if number == 1 else f"{number} homes"
+    return format_count(number, "home")
 
 
 def _mean_day(sample: Sample) -> Floats:

@@ -202,6 +202,20 @@ def levels(means: Posterior, *, calendar: Calendar, clipping: Floats) -> Levels:
     )
 
 
+def duration_curves(mean: Levels, *, customers: Floats, customers_std: Floats) -> Levels:
+    """Return the load of whole groups, in descending order within each period, and its error.
+
+    The filtered mean is sorted: noise would make the highest slots too high. The error at a rank is
+    that of the slot that has it, ``sqrt((N std)^2 + (mean std_N)^2)``, as if mean and number N
+    were independent; a mean is a sum divided by N, so that the true error is rather smaller.
+    ``customers`` and their errors are (G, T).
+    """
+    order = np.argsort(-mean.mean_kw, axis=2, kind="stable")
+    load, error = (np.take_along_axis(part, order, axis=2) for part in mean)
+    number, number_std = customers[:, :, None], customers_std[:, :, None]
+    return Levels(number * load, np.hypot(number * error, load * number_std))
+
+
 class Trend(NamedTuple):
     """Change per year of a quantity of each group, by least squares over whole periods."""
 

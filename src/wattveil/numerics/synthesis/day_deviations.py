@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.optimize import brentq
+from scipy.optimize import bisect
 from scipy.special import ndtri
 
 from wattveil import checks
@@ -88,6 +88,7 @@ class DayToDay:
         """f: the part of (d_0 / d_1)^2 that does not last, by which the mean share is as released.
 
         Customers who are often away have levels that vary more *and* persist: the part beyond f.
+        No f gives a share beyond the bounds of `slow_levels`; then f is at its own bound.
         """
         mean, deviation = self.spreads[1]
         ratios = np.exp(mean + deviation * ndtri((np.arange(200) + 0.5) / 200))
@@ -96,7 +97,9 @@ class DayToDay:
             return float(slow_levels(ratios, fast).mean() - self.slow[0])
 
         low, high = 1e-6, 1e6
-        return float(brentq(lasts_longer, low, high)) if lasts_longer(high) < 0.0 else high
+        if lasts_longer(low) <= 0.0:  # released shares reach 1.0
+            return low
+        return float(bisect(lasts_longer, low, high)) if lasts_longer(high) < 0.0 else high
 
 
 def slow_levels(ratios: Floats, fast: float) -> Floats:

@@ -147,7 +147,9 @@ class SyntheticModel(ChartedResult):
         names = {field.name for field in fields(cls)}
         if set(found) != names:
             odd = sorted(names.symmetric_difference(found))
-            raise InvalidParameterError("model", f"with the fields {sorted(names)}", odd)
+            raise InvalidParameterError(
+                "model", f"an object with the fields {', '.join(sorted(names))}", odd
+            )
         plain = {"transform", "alpha_kw", "n_days", "max_kw"}
         values = {name: found[name] for name in plain}
         for name in names - plain:

@@ -167,7 +167,9 @@ class YearModel(ChartedResult):
         names = {field.name for field in fields(cls)}
         if set(found) != names:
             odd = sorted(names.symmetric_difference(found))
-            raise InvalidParameterError("model", f"with the fields {sorted(names)}", odd)
+            raise InvalidParameterError(
+                "model", f"an object with the fields {', '.join(sorted(names))}", odd
+            )
         calendar = YearCalendar(
             first_day=dt.date.fromisoformat(found["calendar"]["first_day"]),
             n_days=found["calendar"]["n_days"],
@@ -320,7 +322,9 @@ class YearModel(ChartedResult):
         drawn = self.typical.sample(_PATTERNS, random_state=0)[0]
         parts = drawn.reshape(_PATTERNS, -1, self.calendar.n_slots).mean(axis=2)
         means = parts.mean(axis=1, keepdims=True)
-        usual = means[:, 0] > 0.1 * means.mean()
+        usual = means[:, 0] > 0.1 * np.abs(means).mean()
+        if not usual.any():  # all export more than they use
+            return np.zeros(parts.shape[1])
         return np.asarray((parts[usual] / means[usual]).mean(axis=0) - 1.0)
 
     def _spreads(self, n: int, generator: np.random.Generator) -> tuple[Floats, Floats]:

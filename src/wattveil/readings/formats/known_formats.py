@@ -380,9 +380,11 @@ def split_line(line: str, delimiter: str) -> list[str]:
 def completed(cells: Sequence[str]) -> tuple[str, ...]:
     """Return names that differ: a name that occurs again gets a number, an empty one its place."""
     names: list[str] = []
-    for place, cell in enumerate(cells):
-        count = [name.lower() for name in cells[:place]].count(cell.lower())
-        names.append(cell if not count else f"{cell}#{place + 1}")
+    seen: set[str] = set()
+    for place, cell in enumerate(cells, start=1):
+        lowered = cell.lower()
+        names.append(f"{cell}#{place}" if lowered in seen else cell)
+        seen.add(lowered)
     return tuple(names)
 
 

@@ -69,8 +69,10 @@ _LETTERS = str.maketrans({"æ": "ae", "ø": "o", "ß": "ss", "³": "3", "œ": "o
 
 def plain_name(text: str) -> str:
     """Return a name in lower case, without accents, with every other sign as ``_``."""
-    lowered = unicodedata.normalize("NFKD", text.lower().translate(_LETTERS))
-    letters = "".join(sign for sign in lowered if not unicodedata.combining(sign))
+    letters = text.lower()
+    if not letters.isascii():
+        lowered = unicodedata.normalize("NFKD", letters.translate(_LETTERS))
+        letters = "".join(sign for sign in lowered if not unicodedata.combining(sign))
     return re.sub(r"[^a-z0-9]+", "_", letters).strip("_")
 
 

@@ -95,13 +95,19 @@ class Access:
         self._requests = Limiter(limits.requests)
         self._failed_tokens = Limiter(limits.failed_tokens)
 
-    def authenticate(self, text: str, address: str) -> Principal:
-        """Return the principal of a token that may use the service; monitors may not."""
-        return _not_monitor(self._authenticated(text, address))
+    def sign_in(self, text: str, address: str) -> Principal:
+        """Return the principal of a token of this server that may begin a session.
 
-    def _authenticated(self, text: str, address: str) -> Principal:
-        """Return the principal of a token; refuse invalid tokens, and addresses that try many."""
-        principal = self._find(text)
+        A JWT may not: the session would outlive it.
+        """
+        return _not_monitor(self._checked(self._tokens.find(text), text, address))
+
+    def _authenticated(self, request: Request) -> Principal:
+        text = _bearer(request)
+        return self._checked(self._find(text), text, address_of(request))
+
+    def _checked(self, principal: Principal | None, text: str, address: str) -> Principal:
+        """Count a request; refuse invalid tokens, and addresses that try many."""
         if principal is None:
             self.count_failure(address)
             if text:  # a request without a token is no attempt
@@ -141,12 +147,12 @@ class Access:
         return self._tokens.find(text)
 
     def principal(self, request: Request) -> Principal:
-        """Return the principal of a request."""
-        return self.authenticate(_bearer(request), address_of(request))
+        """Return the principal of a request that may use the service; monitors may not."""
+        return _not_monitor(self._authenticated(request))
 
     def monitor(self, request: Request) -> Principal:
         """Return the principal of a request for metrics: a monitor or an administrator."""
-        principal = self._authenticated(_bearer(request), address_of(request))
+        principal = self._authenticated(request)
         if principal.kind is PrincipalKind.ANALYST:
             raise _role_refused(principal)
         return principal

@@ -34,20 +34,23 @@ _SESSION_HOURS = 8
 def principal_of(ledger: Ledger, person: Identity) -> Principal | None:
     """Return the principal of a person, with the role of its groups; None if it is disabled.
 
-    It is created for a person who is new, and its role is changed if the groups have changed.
+    It is created for a person who is new, and its role is changed if the groups have changed, by
+    the newest token only. An older one, which may state groups that the person has left, changes
+    nothing: it has the lower of the role that it states and the role of the newest.
     """
     with ledger.reading() as connection:
         row = _find(connection, person)
-    if row is None or row.kind != person.role.value:
-        name = ledger.write(lambda transaction: _admit(transaction, person))
-        event = SecurityEvent.PRINCIPAL_CREATED if row is None else SecurityEvent.ROLE_CHANGED
-        security_event(event, PROVIDER, about=name, role=person.role.value)
+    if row is None or _is_news(row, person):
+        name, event = ledger.write(lambda transaction: _admit(transaction, person))
+        if event is not None:
+            security_event(event, PROVIDER, about=name, role=person.role.value)
         with ledger.reading() as connection:
             row = _find(connection, person)
     if row is None or row.disabled_at is not None:
         return None
+    role = person.role if row.kind == person.role.value else PrincipalKind.ANALYST
     # A JWT is checked with each request, and never known without a query.
-    return Principal(row.name, PrincipalKind(row.kind), token_id=0, expires_at=datetime.now(UTC))
+    return Principal(row.name, role, token_id=0, expires_at=datetime.now(UTC))
 
 
 def session_token(ledger: Ledger, signed_in: Principal) -> Principal:
@@ -70,22 +73,44 @@ def session_token(ledger: Ledger, signed_in: Principal) -> Principal:
     return Principal(signed_in.name, signed_in.kind, ledger.write(write), until)
 
 
-def _admit(transaction: LedgerTransaction, person: Identity) -> str:
-    """Create the principal of a person, or change its role; return its name."""
+def _is_news(row: Row[Any, Any, Any, Any, Any], person: Identity) -> bool:
+    """Whether a token is the newest of its person, or as new and states a lower role.
+
+    Times of issue are in whole seconds: of two tokens with the same one, the lower role counts.
+    """
+    if row.issued_at is None or person.issued_at > row.issued_at:
+        return True
+    is_lower = person.role is PrincipalKind.ANALYST and row.kind != person.role.value
+    return bool(is_lower and person.issued_at == row.issued_at)
+
+
+def _admit(transaction: LedgerTransaction, person: Identity) -> tuple[str, SecurityEvent | None]:
+    """Create the principal of a person, or change its role; return its name, and what happened."""
     connection = transaction.connection
-    row = _find(connection, person)
+    row = _find(connection, person, is_locked=True)
     if row is None:
         name = _free_name(connection, person)
         number = add_principal(transaction, name, person.role)
-        own = {"issuer": person.issuer, "subject": person.subject, "principal_id": number}
+        own = {
+            "issuer": person.issuer,
+            "subject": person.subject,
+            "principal_id": number,
+            "issued_at": person.issued_at,
+        }
         connection.execute(insert(identity), own)
         record_event(transaction, PrincipalAction.CREATED, name, by=PROVIDER)
-        return name
+        return name, SecurityEvent.PRINCIPAL_CREATED
     name = str(row.name)
+    if not _is_news(row, person):  # another request has presented a newer one meanwhile
+        return name, None
+    issued = update(identity).where(identity.c.id == row.id).values(issued_at=person.issued_at)
+    connection.execute(issued)
+    if row.kind == person.role.value:
+        return name, None
     change = update(principal).where(principal.c.name == name).values(kind=person.role.value)
     connection.execute(change)
     record_event(transaction, PrincipalAction.ROLE, name, by=PROVIDER)
-    return name
+    return name, SecurityEvent.ROLE_CHANGED
 
 
 def _free_name(connection: Connection, person: Identity) -> str:
@@ -101,9 +126,20 @@ def _free_name(connection: Connection, person: Identity) -> str:
     return f"person-{digest[:24]}"
 
 
-def _find(connection: Connection, person: Identity) -> Row[Any, Any, Any] | None:
-    return connection.execute(
-        select(principal.c.name, principal.c.kind, principal.c.disabled_at)
+def _find(
+    connection: Connection, person: Identity, *, is_locked: bool = False
+) -> Row[Any, Any, Any, Any, Any] | None:
+    """Return principal and newest token of a person; locked, no other process changes them."""
+    found = (
+        select(
+            principal.c.name,
+            principal.c.kind,
+            principal.c.disabled_at,
+            identity.c.id,
+            identity.c.issued_at,
+        )
         .join(identity, identity.c.principal_id == principal.c.id)
         .where(identity.c.issuer == person.issuer, identity.c.subject == person.subject)
-    ).one_or_none()
+    )
+    found = found.with_for_update() if is_locked else found
+    return connection.execute(found).one_or_none()

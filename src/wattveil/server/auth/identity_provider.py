@@ -68,6 +68,8 @@ class Identity:
     name: str
     """Preferred name; not unique, and chosen by the person at many providers."""
     role: PrincipalKind
+    issued_at: int
+    """Time of issue of the token that states this, in seconds of Unix time."""
 
 
 class IdentityProvider(Protocol):

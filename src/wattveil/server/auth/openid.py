@@ -5,10 +5,12 @@ is asymmetric, issuer and audience are those that were configured, and it has no
 token of a sign-in has the nonce of that sign-in as well. What a person may do follows from groups.
 """
 
+import math
 import threading
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Generic, TypeVar
 
 import httpx
 from authlib.oauth2.rfc6749.parameters import prepare_grant_uri
@@ -29,6 +31,8 @@ from wattveil.server.auth.identity_provider import (
 from wattveil.server.auth.principals import random_secret
 from wattveil.server.ledger.administration import PrincipalKind
 
+T = TypeVar("T")
+
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA"]
 """Asymmetric ones: with HS256, whoever has the public key could sign."""
 _MAX_SECONDS = 10.0
@@ -36,7 +40,11 @@ _MAX_SECONDS = 10.0
 _KEPT_SECONDS = 3600.0
 """Endpoints and keys of the provider are read again after this time."""
 _SOONEST_SECONDS = 30.0
-"""Unknown keys make the server read the keys again, at most this often."""
+"""Unknown keys make the server read the keys again, at most this often. After a failure, nothing is
+read again sooner."""
+MAX_WAITING = 4
+"""Threads that wait for one thing from the provider; others are refused at once. Strangers can
+cause such requests, and must not occupy the threads of the server while a provider is silent."""
 _LEEWAY_SECONDS = 30
 """Permitted difference of clocks."""
 _SCOPE = "openid profile"
@@ -47,9 +55,9 @@ class OpenIdProvider:
 
     def __init__(self, settings: OpenIdSettings) -> None:
         self.settings = settings
-        self._lock = threading.Lock()
-        self._metadata: tuple[float, dict[str, Any]] | None = None
-        self._keys: tuple[float, KeySet] | None = None
+        self._metadata = _Fetched(self._fetch_metadata)
+        self._keys = _Fetched(self._fetch_keys)
+        self._exchanges = threading.BoundedSemaphore(MAX_WAITING)
 
     def begin(self, redirect_uri: str, *, to: str, seconds: float) -> tuple[str, PendingSignIn]:
         """Return the address at the provider to send a browser to, and what to keep meanwhile."""
@@ -85,7 +93,9 @@ class OpenIdProvider:
         }
         secret = self.settings.client_secret
         auth = None if secret is None else (self.settings.client_id, secret)
-        answer = _request("POST", self._endpoint("token_endpoint"), fields, auth)
+        address = self._endpoint("token_endpoint")
+        with _place(self._exchanges):
+            answer = _request("POST", address, fields, auth)
         text = answer.get("id_token")
         if not isinstance(text, str):
             raise ProviderError
@@ -120,6 +130,7 @@ class OpenIdProvider:
             subject=str(claims["sub"]),
             name=str(claims.get("preferred_username", "")),
             role=role,
+            issued_at=int(claims["iat"]),  # each token has one, not in the future: `IDToken`
         )
 
     def _claims(
@@ -148,37 +159,28 @@ class OpenIdProvider:
     def _decoded(self, text: str) -> jwt.Token:
         """Check the signature; a key that is not known yet may be new."""
         try:
-            return jwt.decode(text, self._known_keys(_KEPT_SECONDS), algorithms=_ALGORITHMS)
+            return jwt.decode(text, self._keys.get(_KEPT_SECONDS), algorithms=_ALGORITHMS)
         except (JoseError, ValueError):
-            keys = self._known_keys(_SOONEST_SECONDS)
+            keys = self._keys.get(_SOONEST_SECONDS)
             return jwt.decode(text, keys, algorithms=_ALGORITHMS)
 
-    def _known_keys(self, kept_seconds: float) -> KeySet:
-        with self._lock:
-            if self._keys is not None and time.monotonic() - self._keys[0] < kept_seconds:
-                return self._keys[1]
+    def _fetch_keys(self) -> KeySet:
         address = self._endpoint("jwks_uri")
         try:
-            keys = KeySet.import_key_set(_request("GET", address))  # type: ignore[arg-type]  # checked there
+            return KeySet.import_key_set(_request("GET", address))  # type: ignore[arg-type]  # checked there
         except (JoseError, ValueError, TypeError, KeyError):
             raise ProviderError from None
-        with self._lock:
-            self._keys = time.monotonic(), keys
-        return keys
+
+    def _fetch_metadata(self) -> dict[str, Any]:
+        issuer = self.settings.issuer
+        found = _request("GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+        if found.get("issuer") != issuer:
+            raise ProviderError
+        return found
 
     def _endpoint(self, name: str) -> str:
         """Return an address of the provider, from its own description."""
-        with self._lock:
-            kept = self._metadata
-        if kept is None or time.monotonic() - kept[0] > _KEPT_SECONDS:
-            issuer = self.settings.issuer
-            found = _request("GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration")
-            if found.get("issuer") != issuer:
-                raise ProviderError
-            kept = time.monotonic(), found
-            with self._lock:
-                self._metadata = kept
-        address = kept[1].get(name)
+        address = self._metadata.get(_KEPT_SECONDS).get(name)
         if not isinstance(address, str):
             raise ProviderError
         try:
@@ -186,6 +188,58 @@ class OpenIdProvider:
         except InvalidParameterError:
             raise ProviderError from None
         return address
+
+
+class _Fetched(Generic[T]):
+    """Something that the provider states: read by one thread at a time, and kept for a time."""
+
+    def __init__(self, fetch: Callable[[], T]) -> None:
+        self._fetch = fetch
+        self._turn = threading.Lock()
+        self._places = threading.BoundedSemaphore(MAX_WAITING)
+        self._found: tuple[float, T] | None = None
+        self._failed_at = -math.inf
+
+    def get(self, kept_seconds: float) -> T:
+        """Return what was read within these seconds, or read it; a failure is remembered."""
+        if (found := self._known(kept_seconds)) is not None:
+            return found
+        with _place(self._places), self._turn:
+            if (found := self._known(kept_seconds)) is not None:  # read by another thread
+                return found
+            try:
+                found = self._fetch()
+            except _NoPlaceError:
+                raise  # says nothing about the provider
+            except ProviderError:
+                self._failed_at = time.monotonic()
+                raise
+            self._found = time.monotonic(), found
+            return found
+
+    def _known(self, kept_seconds: float) -> T | None:
+        """Return what is known; refuse if reading it has failed a moment ago."""
+        now, kept = time.monotonic(), self._found
+        if kept is not None and now - kept[0] < kept_seconds:
+            return kept[1]
+        if now - self._failed_at < _SOONEST_SECONDS:
+            raise ProviderError
+        return None
+
+
+class _NoPlaceError(ProviderError):
+    """Too many threads wait for the provider."""
+
+
+@contextmanager
+def _place(places: threading.BoundedSemaphore) -> Iterator[None]:
+    """Take one of the places of threads that wait; refuse at once if all are taken."""
+    if not places.acquire(blocking=False):
+        raise _NoPlaceError
+    try:
+        yield
+    finally:
+        places.release()
 
 
 def _request(

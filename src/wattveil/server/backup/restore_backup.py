@@ -192,7 +192,9 @@ def _checked_bundles(source: Connection, backup: Path, damaged: list[str]) -> li
     for ref, sha256 in rows:
         place = backup / BUNDLES_FOLDER / ref
         if ref not in damaged and (not place.is_dir() or folder_sha256(place) != sha256):
-            raise InvalidParameterError("backup", "with every bundle of its ledger", ref)
+            raise InvalidParameterError(
+                "backup", "complete: its ledger lists a bundle that it lacks", ref
+            )
     return [ref for ref, _ in rows if ref not in damaged]
 
 

@@ -287,13 +287,15 @@ class Finding(_Response):
     """What was found."""
 
 
-class Absent(_Response):
-    """Optional content that a bundle does not have."""
+class NotRun(_Response):
+    """Check of a bundle that was not run."""
 
     check: str
-    """Check for which there is no content."""
-    seen: str
-    """What follows from it."""
+    """What would have been checked."""
+    reason: str
+    """Why it was not run."""
+    remedy: str
+    """What the reader can do."""
 
 
 class BundleVerification(_Response):
@@ -303,8 +305,8 @@ class BundleVerification(_Response):
     """Whether every check passed."""
     findings: list[Finding]
     """The checks."""
-    absent: list[Absent]
-    """Optional content that is missing, such as a signature: neither passed nor failed."""
+    not_run: list[NotRun]
+    """Checks that were not run, such as that of a missing signature: neither passed nor failed."""
     not_proved: list[str]
     """What cannot be verified from the bundle."""
     warnings: list[str]

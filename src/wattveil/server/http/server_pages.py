@@ -346,7 +346,7 @@ def sign_in_pages(access: Access, sessions: Sessions) -> APIRouter:
             raise Problem(Code.FORBIDDEN)  # login CSRF
         to = local_page(form.text("to"))
         try:
-            principal = access.authenticate(form.text("token"), address_of(request))
+            principal = access.sign_in(form.text("token"), address_of(request))
         except Problem as problem:
             note_problem(problem.code.name.lower())
             security_event(SecurityEvent.SIGN_IN_REFUSED, None)

@@ -8,7 +8,8 @@ whichever process admitted them.
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
 from wattveil.errors import LedgerUnavailableError
@@ -33,8 +34,8 @@ class ReleaseQueue(Protocol):
     def queue_length(self) -> int:
         """Number of charges whose release is not stored; changes when one appears."""
 
-    def is_full(self, principal_id: int) -> bool:
-        """Whether further orders of a principal must be refused."""
+    def place(self, principal_id: int) -> AbstractContextManager[bool]:
+        """Hold a place for an order of a principal until it is queued; false if there is none."""
 
     def take(self, charge: Charge) -> None:
         """Queue a charge, unless it is queued."""
@@ -64,12 +65,13 @@ class RemoteQueue:
         """Number of charges whose release is not stored; changes when one appears."""
         return self._ledger.count_pending()
 
-    def is_full(self, principal_id: int) -> bool:
-        """Whether further orders of a principal must be refused, by the charges of all processes.
+    @contextmanager
+    def place(self, principal_id: int) -> Iterator[bool]:
+        """Return whether there is a place for an order, by the charges of all processes.
 
-        Orders that arrive at the same moment may together exceed the limit.
+        Orders that arrive at the same moment may together exceed the limit: no place is held.
         """
-        return self._ledger.count_pending(principal_id) >= MAX_WAITING_PER_PRINCIPAL
+        yield self._ledger.count_pending(principal_id) < MAX_WAITING_PER_PRINCIPAL
 
     def take(self, charge: Charge) -> None:
         """Do nothing: the worker process finds the charge in the database."""

@@ -11,7 +11,8 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,7 @@ class Worker:
         self._processes = [ComputeProcess() for _ in range(processes)]
         self._waiting: FairQueue[Charge] = FairQueue()
         self._load: Counter[int] = Counter()
+        self._held: Counter[int] = Counter()
         self._known: set[tuple[int, int]] = set()
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -79,9 +81,18 @@ class Worker:
         """Whether the threads run."""
         return all(thread.is_alive() for thread in self._threads)
 
-    def is_full(self, principal_id: int) -> bool:
-        """Whether further orders of a principal must be refused."""
-        return self._load[principal_id] >= MAX_WAITING_PER_PRINCIPAL
+    @contextmanager
+    def place(self, principal_id: int) -> Iterator[bool]:
+        """Hold a place for an order of a principal; false if there is none."""
+        with self._lock:
+            taken = self._load[principal_id] + self._held[principal_id]
+            is_free = taken < MAX_WAITING_PER_PRINCIPAL
+            self._held[principal_id] += is_free
+        try:
+            yield is_free
+        finally:
+            with self._lock:
+                self._held[principal_id] -= is_free
 
     @property
     def queue_length(self) -> int:
@@ -116,7 +127,6 @@ class Worker:
         while (charge := self._waiting.get()) is not None and not self._stopping.is_set():
             try:
                 if self._ledger.release_of(charge) is None:
-                    self._ledger.confirm(charge)
                     finish(self._ledger, self._bundles, charge, partial(self._compute, process))
             except _Stopped:
                 return

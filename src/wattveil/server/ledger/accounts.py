@@ -195,8 +195,8 @@ def read_pending(connection: Connection, after: Mapping[int, int] | None = None)
 
 
 def count_pending(connection: Connection, principal_id: int | None = None) -> int:
-    """Return the number of pending charges, of all principals or of one."""
-    found = _PENDING.with_only_columns(func.count()).order_by(None)
+    """Return the number of pending charges, of all principals or of one; reads no others."""
+    found = _COUNT_PLANNED
     if principal_id is not None:
         found = found.where(entry.c.principal_id == principal_id)
     return int(connection.execute(found).scalar_one())
@@ -206,9 +206,7 @@ def read_plan(connection: Connection, charge: Charge) -> dict[str, Any] | None:
     """Return the plan that was stored with a pending charge; None if there is none."""
     place = {"journal": charge.journal_id, "number": charge.drawn_seq}
     text = connection.execute(_PLAN, place).scalar()
-    if text is None:
-        return None
-    found: dict[str, Any] = json.loads(text)
+    found: dict[str, Any] | None = None if text is None else json.loads(text)
     return found
 
 
@@ -248,6 +246,11 @@ _PENDING = (
 )
 _PENDING_AFTER = _PENDING.where(
     entry.c.journal_id == bindparam("journal"), entry.c.seq > bindparam("after")
+)
+_COUNT_PLANNED = select(func.count()).select_from(
+    planned.join(
+        entry, and_(entry.c.journal_id == planned.c.journal_id, entry.c.seq == planned.c.seq)
+    )
 )
 _PLAN_OF_CHARGE = (
     planned.c.journal_id == bindparam("journal"),

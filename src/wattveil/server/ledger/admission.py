@@ -154,8 +154,9 @@ def charge_all(
             outcomes.append(made)
             continue
         entries.append(made)
-        if order.plan is not None and made["source_seq"] is None:
-            plans.append({"journal_id": journal_id, "seq": made["seq"], "content": order.plan})
+        if made["source_seq"] is None:
+            plan = {"journal_id": journal_id, "seq": made["seq"], "content": order.plan or "null"}
+            plans.append(plan)
         charge = _charge_of_order(ids, order, seq=made["seq"], source_seq=made["source_seq"])
         state.keys[ids.principal_id, order.key] = (order.request_sha256, charge)
         outcomes.append(charge)
@@ -330,7 +331,13 @@ _KNOWN = CHARGED.add_columns(entry.c.request_key, entry.c.request_sha256).where(
     entry.c.request_key.in_(bindparam("keys", expanding=True)),
 )
 _FORGET = delete(refusal).where(
-    refusal.c.id <= select(func.max(refusal.c.id)).scalar_subquery() - bindparam("kept")
+    refusal.c.id.in_(
+        select(refusal.c.id)
+        .where(refusal.c.id <= select(func.max(refusal.c.id)).scalar_subquery() - bindparam("kept"))
+        # Rows that another process is removing stay: whoever waited for them while it holds a
+        # journal could deadlock with a process that waits for that journal.
+        .with_for_update(skip_locked=True)
+    )
 )
 _PRIOR = (
     select(

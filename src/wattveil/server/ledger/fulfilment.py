@@ -69,6 +69,7 @@ def finish(ledger: Ledger, bundles: BundleStore, charge: Charge, compute: Comput
     A computation that fails is stored as failed, and stays charged. The error may depend on rows,
     and is discarded.
     """
+    ledger.confirm(charge)
     draft = bundles.draft(charge)
     try:
         compute(charge, draft)

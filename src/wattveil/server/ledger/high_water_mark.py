@@ -11,7 +11,9 @@ same backup they are still known.
 The file is forced to disk each time, after the database: it never states more than was durable, and
 a charge is confirmed when both have it. Several processes of a server append to it, one at a time,
 and each reads what the others have appended before it changes a journal: a database that was
-replaced by an older one is refused by all. The file is shortened when the last of them ends.
+replaced by an older one is refused by all. Before a release is computed, the releases of its
+journal are counted: storing one adds no entry, so the heads would not show that one is lost. The
+file is shortened when the last process ends.
 """
 
 import fcntl
@@ -100,6 +102,14 @@ class HighWaterMark:
             known = len(self.datasets)
             lost[0] = LedgerBehindError(None, known, known - missing, what="data sets")
         return lost
+
+    def check_stored(self, connection: Connection, journal_id: int) -> None:
+        """Refuse a journal that lacks recorded releases; its heads agree all the same."""
+        of_journal = select(func.count()).where(release.c.journal_id == journal_id)
+        seen = self.stored.get(journal_id, 0)
+        found = int(connection.execute(of_journal).scalar_one())
+        if found < seen:
+            raise LedgerBehindError(journal_id, seen, found, what="releases")
 
     @property
     def is_new(self) -> bool:

@@ -310,11 +310,15 @@ class Ledger(AbstractContextManager["Ledger"]):
     def confirm(self, charge: Charge) -> None:
         """Make sure that the high-water mark has a charge, before anything is computed for it.
 
-        The process that made the charge may have ended before it recorded it.
+        The process that made the charge may have ended before it recorded it. A database that has
+        lost a release is refused: its charge seems to be pending, and would be drawn again.
         """
-        self._writer.run(
-            lambda transaction: transaction.lock(charge.journal_id), journal_id=charge.journal_id
-        )
+
+        def check(transaction: LedgerTransaction) -> None:
+            transaction.lock(charge.journal_id)
+            self._high_water_mark.check_stored(transaction.connection, charge.journal_id)
+
+        self._writer.run(check, journal_id=charge.journal_id)
 
     def store(self, charge: Charge, outcome: Release) -> Release:
         """Store an outcome, unless one is stored; return the stored outcome."""
@@ -390,7 +394,11 @@ class Ledger(AbstractContextManager["Ledger"]):
         try:
             with self.engine.connect() as connection:
                 yield connection
-        except (DBAPIError, PoolTimeoutError) as error:
+        except (
+            PoolTimeoutError
+        ) as error:  # requests are many; the database may respond all the same
+            raise LedgerUnavailableError(cause_of(error)) from None
+        except DBAPIError as error:
             if time.monotonic() - started > _HUNG_SECONDS:  # others need not wait for it as well
                 self._hung_until = time.monotonic() + _HUNG_SECONDS
             raise LedgerUnavailableError(cause_of(error)) from None

@@ -156,7 +156,9 @@ class Replay:
             f"{format_count(self.entries, 'entry')} in {format_count(len(self.heads), 'journal')}",
         )
         yield gathered(
-            "no account was ever above its cap", self.overspent, f"{len(self.caps)} accounts"
+            "no account was ever above its cap",
+            self.overspent,
+            format_count(len(self.caps), "account"),
         )
         yield gathered(
             "every release was charged", self.uncharged, "each by the data set's account"
@@ -290,7 +292,9 @@ def _sums(connection: Connection, found: Replay) -> Finding:
         f"account {key}" for key in kept.keys() | replayed if kept.get(key) != replayed.get(key)
     ]
     return gathered(
-        "accounts hold what the entries add up to", sorted(differ), f"{len(kept)} accounts"
+        "accounts hold what the entries add up to",
+        sorted(differ),
+        format_count(len(kept), "account"),
     )
 
 
@@ -369,7 +373,7 @@ def _releases(connection: Connection, found: Replay) -> Finding:
     )
     problems += _among_referring(connection, found, strange)
     count = connection.execute(select(func.count()).select_from(release)).scalar_one()
-    return gathered("every release belongs to a charge", problems, f"{count:,} releases")
+    return gathered("every release belongs to a charge", problems, format_count(count, "release"))
 
 
 def _among_referring(connection: Connection, found: Replay, wrong: Select[tuple[int]]) -> list[str]:

@@ -114,6 +114,7 @@ entry = Table(
     Column("row_sha256", Text, nullable=False),
     UniqueConstraint("journal_id", "request_key", "principal_id"),
     Index("ix_entry_request", "journal_id", "request_sha256"),
+    Index("ix_entry_principal", "principal_id", "at", "journal_id", "seq"),
 )
 
 release = Table(
@@ -133,7 +134,8 @@ planned = Table(
     metadata,
     Column("journal_id", Integer, primary_key=True),
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
-    # Split of the price, and expected errors of the quote, as JSON; until the release is stored.
+    # Split of the price, and expected errors of the quote, as JSON; null if there is none. Each
+    # charge that pays for noise has a row until its release is stored, so they are counted here.
     Column("content", Text, nullable=False),
     ForeignKeyConstraint(["journal_id", "seq"], ["entry.journal_id", "entry.seq"]),
 )
@@ -195,6 +197,8 @@ identity = Table(
     Column("issuer", Text, nullable=False),
     Column("subject", Text, nullable=False),
     Column("principal_id", Integer, ForeignKey("principal.id"), nullable=False),
+    # Time of issue of the newest token, in seconds of Unix time: older ones change no role.
+    Column("issued_at", BigInteger),
     UniqueConstraint("issuer", "subject"),
 )
 
@@ -231,6 +235,7 @@ share = Table(
     Column("at", Text, nullable=False),
     Column("by", Text, nullable=False),
     ForeignKeyConstraint(["journal_id", "seq"], ["entry.journal_id", "entry.seq"]),
+    Index("ix_share_principal", "principal_id", "journal_id", "seq"),
 )
 
 # --- sessions of the pages: in no backup ----------------------------------------------------------

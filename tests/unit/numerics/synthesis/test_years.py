@@ -177,6 +177,30 @@ def test_what_was_planted_is_read(
     assert found.spreads[:, 0] == pytest.approx([-1.0, 0.0], abs=0.1)
 
 
+@pytest.mark.parametrize("slow", [0.0, 0.01, 0.5, 0.97, 0.98, 0.99, 1.0])
+def test_every_released_share_has_a_level_that_does_not_last(slow: float) -> None:
+    """Shares at or beyond the bounds of a customer's share give the bound; no solver fails."""
+    days = year_model(slow=slow).days
+    mean, deviation = days.spreads[1]
+    ratios = np.exp(mean + deviation * np.random.default_rng(0).normal(size=100_000))
+    share = day_deviations.slow_levels(ratios, days.fast_level).mean()
+    assert share == pytest.approx(min(max(slow, 0.05), 0.98), abs=0.002)
+
+
+def test_customers_that_all_export_have_valid_years() -> None:
+    """No customer's mean is positive, so there is no pattern of the year to follow."""
+    model = year_model(split=Split.WEEKDAY_WEEKEND)
+    typical = replace(
+        model.typical,
+        centroids=model.typical.centroids - 5.0,
+        means=np.full_like(model.typical.means, -3.0),
+        exports=np.array([1, 1]),
+    )
+    load_kw = replace(model, typical=typical).sample(20, random_state=0)[0]
+    assert np.isfinite(load_kw).all()
+    assert load_kw.mean() < 0.0
+
+
 def test_noise_alone_reads_as_a_valid_model() -> None:
     """With no customer behind the sums, what is read can still be sampled."""
     generator = np.random.default_rng(5)
