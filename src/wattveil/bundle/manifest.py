@@ -319,7 +319,7 @@ def _unprotected(stated: Mapping[str, Any], products: Sequence[Product]) -> list
     """Return what is revealed, or was decided, without protection."""
     request = stated["request"]
     is_global = request["tier"] == Tier.GLOBAL.value
-    found = [_CHOSEN, "That the curator has such data, from the place that is named."]
+    found = [_CHOSEN, "The fact that the curator holds such data for the named region."]
     found += [text for product in products for text in product.unprotected]
     if request["by"] is not None:
         found += [f"Which group ({request['by']}) a customer is in: taken as public."]

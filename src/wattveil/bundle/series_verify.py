@@ -48,7 +48,7 @@ from wattveil.web.formatting import format_count
 CLOSED = "closed.json"
 """Closing statement, beside the folder of periods."""
 NOT_PROVED = (
-    "That the publisher ran this software unchanged, and drew the noise that is stated once.",
+    "That the publisher ran this software unchanged, and drew the stated noise only once.",
     "The first estimate of period 1: the draws that it was estimated from are not published.",
     "That the private state was kept from period to period, so that no allowance was used twice.",
     "That customers keep their ids, and that public choices were made without the data.",

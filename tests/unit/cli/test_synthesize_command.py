@@ -83,6 +83,7 @@ def test_files_state_their_origin(whole: Path, tmp_path: Path) -> None:
         "release_id": manifest["release_id"],
         "guarantee": manifest["guarantee"],
         "customers": 2,
+        "group": None,
         "seed": 7,
         "wattveil": version("wattveil"),
     }
