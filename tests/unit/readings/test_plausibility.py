@@ -6,7 +6,9 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
@@ -14,7 +16,7 @@ from wattveil.errors import AssumedTimeZoneWarning, InvalidFileError, InvalidPar
 from wattveil.profiles import build_profiles
 from wattveil.readings import ReadOptions, read_readings
 from wattveil.readings.explain import explain
-from wattveil.readings.options import DecimalMark, FileLayout, Implausible
+from wattveil.readings.options import DecimalMark, FileLayout, Implausible, MeasuredIn
 
 Write = Callable[..., Path]
 
@@ -191,7 +193,7 @@ def test_a_missing_time_zone_is_never_silent(tmp_path: Path, name: str) -> None:
     assert explain(path, ReadOptions()).warnings == readings.report.warnings
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert read_readings(path, timezone="Europe/Madrid").report.warnings == ()
+        assert read_readings(path, timezone="Europe/Madrid", unit="kWh").report.warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -290,6 +292,7 @@ def test_stated_columns_that_switch_off_a_known_format_give_a_warning(write: Wri
         stamp_format="%Y-%m-%d %H.%M",
         decimal=DecimalMark.COMMA,
         minutes=60,
+        unit=MeasuredIn.KWH,
         timezone="Europe/Copenhagen",
     )
     report = read_readings(path, stated).report
@@ -359,7 +362,7 @@ def test_customers_of_several_lengths_are_refused_with_the_evidence(write: Write
     with pytest.raises(InvalidFileError, match=expected):
         explain(path, ReadOptions(timezone="UTC"))
     for options in ({"minutes": 30}, {"implausible": "accept"}):
-        assert read_readings(path, timezone="UTC", **options).lengths == (30,)  # type: ignore[call-overload]
+        assert read_readings(path, timezone="UTC", **options).lengths == (30,)
 
 
 @pytest.mark.parametrize(
@@ -392,8 +395,34 @@ def test_a_single_customer_of_another_length_has_no_profile(
 def test_rows_in_no_order_and_with_holes_are_of_one_length(write: Write) -> None:
     """A sample of them has other gaps, and a first day may begin at its last half hour."""
     rows = [row for name in range(4) for row in _spaced(f"c{name}", 30, days=40)]
-    rows = [rows[7919 * place % len(rows)] for place in range(len(rows))]
-    rows = [*rows[: len(rows) // 3], "c0,2023-12-31 23:30,0.3"]
+    chosen = np.random.default_rng(5).permutation(len(rows))[: len(rows) // 3]
+    rows = [*(rows[place] for place in chosen), "c0,2023-12-31 23:30,0.3"]
     path = write("id,timestamp,kwh", *rows)
     build = build_profiles(read_readings(path, timezone="UTC"), min_days=2)
     assert build.profiles.customer_ids == ("c0", "c1", "c2", "c3")
+
+
+def test_a_unit_that_is_nowhere_stated_is_assumed_with_a_warning(write: Write) -> None:
+    """Not for a unit in the name, in a column of units, or in the option."""
+    bare = write(*_lines("id,timestamp,value", _LOADS, before="a,"))
+    (warning,) = read_readings(bare, timezone="UTC").report.warnings
+    assert "kWh assumed" in warning
+    assert "--unit" in warning
+    assert not read_readings(bare, timezone="UTC", unit="kWh").report.warnings
+    named = write(*_lines("id,timestamp,kwh", _LOADS, before="a,"), name="n.csv")
+    column = write(
+        *_lines("id,timestamp,value,unit", _LOADS, before="a,", after=",kWh"), name="c.csv"
+    )
+    for path in (named, column):
+        assert not read_readings(path, timezone="UTC").report.warnings
+
+
+def test_files_of_another_kind_are_named(tmp_path: Path) -> None:
+    """A web page is no damaged XML, and profiles are not averaged again."""
+    (page := tmp_path / "q.html").write_text("<!DOCTYPE html>\n<html><body>login</body></html>")
+    with pytest.raises(InvalidFileError, match="HTML page"):
+        read_readings(page)
+    table = pa.table({"customer_id": ["a"], "load_kw": [[1.0] * 24]})
+    pq.write_table(table, path := tmp_path / "p.parquet")
+    with pytest.raises(InvalidFileError, match="has profiles"):
+        read_readings(path)
