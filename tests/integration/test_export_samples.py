@@ -28,7 +28,7 @@ _MAX_SENTENCE = 500
 _HOLDS_NO_INTERVALS = {  # what the refusal has to name
     "fluvius_gas_en_hourly.csv": "gas|m³",
     "fluvius_gas_nl_hourly.csv": "gas|m³",
-    "greenbutton_gas_empty_kind.xml": "kind",
+    "greenbutton_gas_empty_kind.xml": "kind.*gas",
     "greenbutton_gas_enbridge_m3.xml": "gas|m³",
     "greenbutton_gas_opower_therms.xml": "gas|therm",
     "nem13_register_reads.csv": "NEM13",

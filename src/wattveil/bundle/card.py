@@ -24,7 +24,7 @@ Check it yourself, without the data: `wattveil verify` with the path of this fol
 
 {tables}
 
-Every table is there as Parquet and as CSV. `manifest.json` is the manifest of the release,
+Each table is provided as Parquet and CSV. `manifest.json` is the manifest of the release,
 `report.html` shows the numbers.
 
 ## How it was made

@@ -45,8 +45,7 @@ class YearSample(NamedTuple):
 
     def drawn(self, bundle: Path, customers: int, seed: int, loads: Mapping[str, Any]) -> Drawn:
         """Return customers that are drawn from the model of years of a bundle."""
-        stated = _stated(bundle, customers, seed)
-        model = read_year_model(bundle)
+        model, (grid, timezone) = read_year_model(bundle), _clock(bundle)
         first = model.calendar.first_day if self.first_day is None else self.first_day
         n_days = model.calendar.n_days if self.n_days is None else self.n_days
         checks.integer("days", n_days, minimum=1, maximum=_MAX_DAYS)
@@ -63,8 +62,9 @@ class YearSample(NamedTuple):
         return Drawn(
             batches=batches(),
             customers=customers,
+            grid=grid,
+            timezone=timezone,
             days=(first, n_days),
-            **stated,
             **loads,
         )
 
@@ -127,13 +127,13 @@ def write_customers(
     if not 0.0 < checks.finite("power_factor", factor) <= 1.0:
         raise InvalidParameterError("power_factor", "above 0 and at most 1", factor)
     at_buses = None if buses is None else read_buses(buses)
-    loads: dict[str, Any] = {"power_factor": factor, "buses": at_buses}
+    origin = _origin(bundle, customers=customers, seed=seed, group=group)
+    loads: dict[str, Any] = {"power_factor": factor, "buses": at_buses, "origin": origin}
     if years is not None:
         _check_years(has_engine=engine is not None, group=group)
         _write(path, chosen, years.drawn(bundle, customers, seed, loads))
         return
-    stated = _stated(bundle, customers, seed)
-    model = read_model(bundle)
+    model, (grid, timezone) = read_model(bundle), _clock(bundle)
     by = None if group is None else group_mix(bundle, group)
 
     def batch(number: int) -> Batch:
@@ -143,14 +143,15 @@ def write_customers(
 
     if engine is not None:
         engine.write_profiles(
-            lambda number: _profiles(batch(number), **stated),
+            lambda number: _profiles(batch(number), grid, timezone, origin),
             n_batches(customers),
             out,
             force=force,
         )
         return
     batches = map(batch, range(n_batches(customers)))
-    _write(path, chosen, Drawn(batches=batches, customers=customers, **stated, **loads))
+    drawn = Drawn(batches=batches, customers=customers, grid=grid, timezone=timezone, **loads)
+    _write(path, chosen, drawn)
 
 
 def _check_years(*, has_engine: bool, group: str | None) -> None:
@@ -180,19 +181,23 @@ def group_mix(bundle: Path, group: str) -> list[float]:
     return [shares["share"][row] for row in rows]
 
 
-def _stated(bundle: Path, customers: int, seed: int) -> dict[str, Any]:
-    """Return grid and time zone of the profiles of a release, and the origin of a sample."""
+def _origin(bundle: Path, *, customers: int, seed: int, group: str | None) -> dict[str, object]:
+    """Return the public facts that a file states about its release and its sample."""
     manifest = read_manifest(bundle)
-    public = manifest["profiles"]
-    origin = {
+    return {
         "release_id": manifest["release_id"],
         "guarantee": manifest["guarantee"],
         "customers": customers,
+        "group": group,
         "seed": seed,
         "wattveil": version("wattveil"),
     }
-    grid = TimeGrid.from_json(public["grid"])
-    return {"grid": grid, "timezone": public["timezone"], "origin": origin}
+
+
+def _clock(bundle: Path) -> tuple[TimeGrid, str]:
+    """Return the grid and the time zone of the profiles of a release."""
+    public = read_manifest(bundle)["profiles"]
+    return TimeGrid.from_json(public["grid"]), public["timezone"]
 
 
 def _write(path: Path, chosen: "CustomerFormat", drawn: Drawn) -> None:

@@ -421,8 +421,11 @@ def _gaussian_allotment(request: ReleaseRequest, rho_units: float) -> Allotment:
 
 def _too_small(request: ReleaseRequest) -> InvalidParameterError:
     """Return the error for a delta that alone grants more than the share of a product."""
-    rule = f"large enough beside delta = {request.delta!r} to be split over the products"
-    return InvalidParameterError("epsilon", rule, request.epsilon)
+    rule = (
+        f"small enough beside epsilon = {request.epsilon!r} to be split over the products,"
+        " such as 1e-6; it should be below 1 / customers"
+    )
+    return InvalidParameterError("delta", rule, request.delta)
 
 
 def composed_epsilon(allotments: Iterable[Allotment], delta: float) -> float:

@@ -50,6 +50,8 @@ EPILOGS = {
 
 _POLL_SECONDS = 0.2
 _SIMULATION = "Simulation"
+_OTHER_TABLES = {".csv", ".tsv", ".txt", ".json", ".xlsx", ".arrow", ".feather", ".html"}
+_MIN_MEDIAN_KW = 0.01  # a smaller median load is more likely another unit
 
 
 def simulate(
@@ -183,7 +185,7 @@ def profiles(
     ] = None,
     explain: Annotated[
         bool,
-        typer.Option("--explain", help="Print how the files are understood; write nothing."),
+        typer.Option("--explain", help="Print how the files are interpreted; write nothing."),
     ] = False,
     rules: ProfileRules,
     attributes: Annotated[
@@ -243,6 +245,8 @@ def profiles(
                         memory_mb=memory_mb,
                     )
                     _check_sources_stay(written, readings)
+                    if Path(out).suffix.lower() in _OTHER_TABLES:
+                        raise InvalidParameterError("out", "a Parquet file, such as p.parquet", out)
                     for assumption in readings.assumptions:
                         console.print(f"[yellow]inferred[/] {plain(assumption)}", highlight=False)
                     watch(readings)
@@ -258,7 +262,7 @@ def profiles(
         raise typer.Exit(1) from error
     if as_json:
         typer.echo(json.dumps(made.to_json(), indent=2))
-        _warn(made.account.warnings)
+        _warn((*made.account.warnings, *_small_load(made)))
     else:
         _show(console, made)
     if not made.account.profiles:
@@ -399,6 +403,14 @@ def _written(build: "ProfileBuild | SparkBuild", rules: ProfileRules, out: str) 
     )
 
 
+def _small_load(made: WrittenProfiles) -> tuple[str, ...]:
+    """Return a warning if the median load is that of a unit that is wrong a thousandfold."""
+    if made.median_kw is None or abs(made.median_kw) >= _MIN_MEDIAN_KW:
+        return ()
+    found = f"the median load is {format_number(made.median_kw)} kW, below {_MIN_MEDIAN_KW:g} kW"
+    return (f"{found}: the unit may be wrong; state it, such as --unit kWh",)
+
+
 def _show(console: Console, made: WrittenProfiles) -> None:
     account, grid = made.account, made.rules.grid
     console.print(account.readings.table())
@@ -416,7 +428,7 @@ def _show(console: Console, made: WrittenProfiles) -> None:
         if readings:
             number = format_count(readings, "reading")
             console.print(f"[yellow]Not in any profile:[/] {number}, {where}.")
-    _warn(account.warnings)
+    _warn((*account.warnings, *_small_load(made)))
     if made.median_kw is None or made.largest_kw is None:
         return
     console.print(  # shows Wh that were taken for kWh

@@ -34,6 +34,7 @@ from wattveil.web.results import PrivateResult, ResultTable
 _MASKS_AT_ONCE = 1 << 20  # of 16 bytes
 _HALF_BITS = MASK_BITS // 2
 _CUSTOMERS_AT_ONCE = 500
+_MAX_SPARSE_DAYS = 0.1  # share of a customer's days with a reading
 _HOUR_US = 60 * MINUTE_US
 
 _Floats = NDArray[np.float64]
@@ -46,13 +47,15 @@ class Averages:
     """Customers with at least one reading, each with its average and its coverage.
 
     ``rows`` counts the intervals behind each average; ``max_gap_hours`` is the longest time between
-    the end of one reading and the start of the next, NaN unless requested.
+    the end of one reading and the start of the next, NaN unless requested. ``sparse_days`` are days
+    without any reading in some part of the cells, such as every second half of an hour.
     """
 
     customer_ids: tuple[str, ...]
     load_kw: _Floats  # NaN where a cell has no reading
     rows: NDArray[np.int64]
     days: NDArray[np.int64]
+    sparse_days: NDArray[np.int64]
     max_gap_hours: _Floats
     estimated_share: _Floats
 
@@ -185,7 +188,8 @@ def build_profiles(
     grid = rules.grid
     totals = readings.slot_totals(grid, rules.zone)
     averages = average(totals, with_gaps=rules.max_gap_hours is not None)
-    kept, dropped = _choose(totals.customers, averages, rules)
+    inferred = readings.lengths[0] if readings.source.rows.infers_minutes else None
+    kept, dropped = _choose(totals, averages, rules, inferred)
     names = tuple(np.array(averages.customer_ids, dtype=object)[kept].tolist())
     load_kw = averages.load_kw[kept]
     if grid.closing_midnight:
@@ -235,12 +239,23 @@ def _kept_days(
 
 
 def _choose(
-    customers: int, averages: Averages, rules: ProfileRules
+    totals: SlotTotals, averages: Averages, rules: ProfileRules, inferred_minutes: int | None
 ) -> tuple[NDArray[np.bool_], dict[str, int]]:
     """Apply the rules of coverage; a customer is counted under the first that it fails."""
     kept = np.ones(len(averages.customer_ids), dtype=bool)
-    dropped = {NO_USABLE_READING: customers - kept.size}
-    failures = [
+    dropped = {NO_USABLE_READING: totals.customers - kept.size}
+    failures = []
+    if inferred_minutes is not None:
+        # Energy of a longer or shorter interval would be a multiple or a part of the load.
+        # The first and the last day may be a part of one.
+        sparse = averages.sparse_days > np.minimum(
+            averages.days / 2, 2 + _MAX_SPARSE_DAYS * averages.days
+        )
+        between = np.array([name in totals.between for name in averages.customer_ids], dtype=bool)
+        failures.append(
+            (f"readings at another spacing than {inferred_minutes} minutes", sparse | between)
+        )
+    failures += [
         (
             f"readings on fewer than {format_count(rules.min_days, 'day')}",
             averages.days < rules.min_days,
@@ -291,7 +306,8 @@ def average(totals: SlotTotals, *, with_gaps: bool) -> Averages:
     if not parts:
         empty = np.zeros((0, totals.frame.grid.cells))
         none = np.zeros(0)
-        return Averages((), empty, empty.astype(np.int64), none.astype(np.int64), none, none)
+        whole = none.astype(np.int64)
+        return Averages((), empty, empty.astype(np.int64), whole, whole, none, none)
     names = np.array([name for part in parts for name in part.customer_ids], dtype=object)
     order = np.argsort(names)
     return Averages(
@@ -299,6 +315,7 @@ def average(totals: SlotTotals, *, with_gaps: bool) -> Averages:
         np.concatenate([part.load_kw for part in parts])[order],
         np.concatenate([part.rows for part in parts])[order],
         np.concatenate([part.days for part in parts])[order],
+        np.concatenate([part.sparse_days for part in parts])[order],
         np.concatenate([part.max_gap_hours for part in parts])[order],
         np.concatenate([part.estimated_share for part in parts])[order],
     )
@@ -381,7 +398,7 @@ def _average(totals: SlotTotals, timeline: _Timeline | None, table: pa.Table) ->
     np.bitwise_or.at(flat, half, np.uint64(1) << (bit % _HALF_BITS).astype(np.uint64))
     records = flat.reshape(*shape, 2 * masks)
     first_bit = first_mask * MASK_BITS
-    days = _days(np.bitwise_or.reduce(records, axis=1), first_bit, frame.bits_per_day)
+    days, sparse_days = _days(np.bitwise_or.reduce(records, axis=1), first_bit, frame.bits_per_day)
 
     max_gap_hours = np.full(len(names), np.nan)
     if timeline is not None:
@@ -394,6 +411,7 @@ def _average(totals: SlotTotals, timeline: _Timeline | None, table: pa.Table) ->
         load_kw,
         rows,
         days,
+        sparse_days,
         max_gap_hours,
         estimated / rows.sum(axis=1),
     )
@@ -408,17 +426,20 @@ def _sums(
     return sums.reshape(shape)
 
 
-def _days(records: NDArray[np.uint64], first_bit: int, bits_per_day: int) -> NDArray[np.int64]:
-    """Count the days with a reading; ``records`` is customer × mask."""
+def _days(
+    records: NDArray[np.uint64], first_bit: int, bits_per_day: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Count the days with a reading, and those that lack a bit; ``records`` is customer × mask."""
     bits = _bits(records)
     before = first_bit % bits_per_day  # the record may begin within a day
     after = -(before + bits.shape[1]) % bits_per_day
     whole = np.pad(bits, ((0, 0), (before, after)))
     on_days = whole[:, ::bits_per_day].copy()
+    complete = on_days.copy()
     for bit in range(1, bits_per_day):
         on_days |= whole[:, bit::bits_per_day]
-    days: NDArray[np.int64] = on_days.sum(axis=1)
-    return days
+        complete &= whole[:, bit::bits_per_day]
+    return on_days.sum(axis=1), (on_days & ~complete).sum(axis=1)
 
 
 def _bits(records: NDArray[np.uint64]) -> NDArray[np.bool_]:

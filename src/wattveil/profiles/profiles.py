@@ -209,7 +209,8 @@ class Profiles(PrivateResult):
             ) from error
         except pa.ArrowException as error:
             of_a_file = (
-                "a Parquet file of `wattveil profiles`; this one is of another kind or cut off"
+                "a Parquet file of `wattveil profiles`; this one is not a profiles file, or"
+                " truncated. For readings, run `wattveil profiles` first"
             )
             expected = _OTHER_FOLDER if Path(path).is_dir() else of_a_file
             raise InvalidFileError(path, "content", expected, None) from error

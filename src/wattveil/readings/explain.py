@@ -11,7 +11,7 @@ from wattveil.readings.sources import Kind
 _SHOWN_READINGS = 5
 _MARKET_TIME = "NEM12, whose times are UTC+10 (market time) in all states and all year"
 _BECOMES = {
-    "kWh": "kWh, as it is",
+    "kWh": "kWh (no conversion)",
     "Wh": "kWh, value / 1000",
     "MWh": "kWh, value * 1000",
     "MJ": "kWh, value / 3.6",

@@ -33,6 +33,10 @@ ASSUMED_UTC = "timezone: UTC, as stamps have no offset and no time zone is given
 """Assumption about stamps of an unknown zone. It is shown as a warning wherever it holds."""
 
 
+ASSUMED_KWH = "unit: kWh assumed, as no unit is found"
+"""Assumption about values of an unknown unit. It is shown as a warning wherever it holds."""
+
+
 class FileLayout(StrEnum):
     """Layout of a table of readings."""
 
@@ -217,8 +221,9 @@ class ReadOptions(Declaration):
     skip_lines: Annotated[int, Field(strict=True, ge=0)] = 0
     """Lines of a CSV file before its header. The header is found below a letterhead if omitted."""
     implausible: Implausible = Implausible.REFUSE
-    """Rule for a median load above 100 kW, intervals that overlap, and time stamps that contradict
-    the time zone: refuse, or accept if the data are right."""
+    """Rule for a median load above 100 kW, intervals that overlap, customers of several interval
+    lengths, and time stamps that contradict the time zone: refuse, or accept if the data are
+    right."""
     table: str | None = None
     """Sheet of a workbook, or table of a database file, where several may hold readings."""
 

@@ -21,6 +21,8 @@ _MIN_READS = 24  # fewer prove nothing
 _MIN_RISES = 5
 _RISES = f"falls = 0 AND rises >= {_MIN_RISES}"
 _MAX_OVERLAPPING = 0.1  # share of rows
+_MAX_OTHER_LENGTHS = 0.1  # share of customers
+_MULTIPLES = 0.9  # of the usual gap, as a share of all: not so if rows are in no order
 
 
 def check_plausible(
@@ -30,9 +32,11 @@ def check_plausible(
     options: ReadOptions,
     path: object,
 ) -> None:
-    """Reject rows that are registers, of an implausible load, or that overlap."""
+    """Reject rows that are registers, of an implausible load or several lengths, or overlap."""
     if rows.cumulative or options.implausible is Implausible.ACCEPT:
         return
+    if rows.infers_minutes:
+        _refuse_other_lengths(connection, rows, path)
     part = ", register" if rows.has_registers else ""
     sample = f"""(
         SELECT meter, channel{part}, stamp_us, minutes, {kwh_sql(unit, "minutes")} AS kwh
@@ -81,6 +85,47 @@ def check_plausible(
         raise InvalidFileError(
             path, "values", expected, f"{median_kw:,.0f} kW with unit {unit.value}"
         )
+
+
+def _refuse_other_lengths(
+    connection: duckdb.DuckDBPyConnection, rows: TableRows, path: object
+) -> None:
+    """Reject an inferred length if the readings of many customers usually have another gap.
+
+    Energy of an hour that is read as that of half an hour is twice the load. A single customer is
+    left to the profiles, so that nobody's rows decide whether the others are read.
+    """
+    found = connection.execute(f"""
+        WITH steps AS (
+            SELECT meter, stamp_us - lag(stamp_us) OVER (
+                       PARTITION BY meter, channel ORDER BY stamp_us) AS distance_us
+            FROM (SELECT * FROM ({rows.sql()})
+                  WHERE isfinite(value) AND stamp_us IS NOT NULL LIMIT {_SAMPLE_ROWS})
+        ), usual AS (
+            SELECT meter, mode(distance_us) AS usual_us FROM steps
+            WHERE distance_us > 0 GROUP BY meter
+        ), known AS (
+            SELECT meter, usual_us / {MINUTE_US} AS minutes FROM steps JOIN usual USING (meter)
+            WHERE distance_us > 0 GROUP BY meter, usual_us
+            HAVING count(*) >= {_MIN_READS} - 1
+                AND count(*) FILTER (distance_us % usual_us = 0) >= {_MULTIPLES} * count(*)
+        )
+        SELECT minutes, count(*), min(meter) FROM known GROUP BY minutes ORDER BY count(*) DESC
+    """).fetchall()
+    others = [row for row in found if row[0] != rows.minutes]
+    customers, differ = sum(row[1] for row in found), sum(row[1] for row in others)
+    if not others or (differ <= 1 < customers - 1) or differ <= _MAX_OTHER_LENGTHS * customers:
+        return
+    minutes, _, name = others[0]
+    expected = (
+        f"one interval length ({rows.minutes} minutes is the most common), a column 'minutes' with"
+        " the length of each row, one file for each length, or minutes=… if all are of that length"
+    )
+    evidence = (
+        f"readings of {differ} of {customers} customers at another spacing,"
+        f" such as {minutes:g} minutes for {name!r}"
+    )
+    raise InvalidFileError(path, "interval lengths", expected, evidence)
 
 
 def _is_long() -> str:

@@ -24,6 +24,7 @@ from rich.table import Table
 
 from wattveil.readings import schema
 from wattveil.readings.options import (
+    ASSUMED_KWH,
     ASSUMED_UTC,
     NUMBERED_FILES,
     REPLACED_FORMAT,
@@ -201,6 +202,7 @@ class ReadingReport(PrivateResult):
                 " and --skip-lines to apply its rules"
             ),
             ASSUMED_UTC: "state it, such as --timezone Europe/Berlin",
+            ASSUMED_KWH: "state it, such as --unit Wh",
             NUMBERED_FILES: "state --customer NAME if all are of one home",
         }
         found = [

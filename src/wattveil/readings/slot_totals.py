@@ -10,7 +10,7 @@ counted before they are reconciled, all are.
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,6 +42,7 @@ if TYPE_CHECKING:  # `readings` calls this module
 _LONG_YEARS_US = 10 * 366 * DAY_US  # a longer range comes from a clock that was never set
 _MARGIN_US = 800 * DAY_US  # days that do not occur cost next to nothing
 _SAMPLE_ROWS = 50_000
+_MAX_BETWEEN = 0.1  # share of a customer's readings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +50,8 @@ class SlotTotals:
     """Totals by customer and slot, and the account of every row.
 
     ``straddling`` and ``unfit`` are readings that no cell could take. ``special_cells`` and
-    ``special_bits`` are those of the slots from `SPECIAL` on.
+    ``special_bits`` are those of the slots from `SPECIAL` on. ``between`` are the customers of whom
+    over a tenth of the readings begin within the intervals of the others.
     """
 
     frame: CalendarFrame
@@ -59,6 +61,7 @@ class SlotTotals:
     customers: int  # named in the source
     straddling: int
     unfit: int
+    between: frozenset[str]
     _part: Callable[[int, int], pa.Table] = field(repr=False)
 
     def tables(self, parts: int) -> Iterator[pa.Table]:
@@ -178,6 +181,7 @@ def _reconcile_colliding(
         customers=customers,
         straddling=straddling,
         unfit=0,
+        between=_between(readings, frame),
         _part=_parts_of(readings),
     )
 
@@ -207,6 +211,7 @@ def totals_after_reconciling(readings: "Readings", grid: CellGrid, zone: str) ->
         customers=reconciled.customers,
         straddling=_total(readings, f"FROM cells WHERE slot = {-STRADDLES}"),
         unfit=unfit,
+        between=_between(readings, frame),
         _part=_parts_of(readings),
     )
 
@@ -221,6 +226,23 @@ def _parts_of(readings: "Readings") -> Callable[[int, int], pa.Table]:
         """).to_arrow_table()
 
     return part_of
+
+
+def _between(readings: "Readings", frame: CalendarFrame) -> frozenset[str]:
+    """Find the customers whose readings are more frequent than the inferred length.
+
+    Where offsets from UTC are no multiple of the length, whole readings lie in two cells as well,
+    and nothing can be said.
+    """
+    whole = replace(frame, period_us=None).block_us == frame.minutes * MINUTE_US
+    if not (readings.source.rows.infers_minutes and whole):
+        return frozenset()
+    found = readings.connection.execute(f"""
+        SELECT customer_id FROM cells GROUP BY customer_id
+        HAVING sum(rows) FILTER (slot IN ({-STRADDLES}, {-Drop.OFF_GRID}))
+            > {_MAX_BETWEEN} * sum(rows) FILTER (slot >= 0)
+    """).fetchall()
+    return frozenset(str(row[0]) for row in found)
 
 
 def _reconciled_rows(table: str) -> RowChecks:

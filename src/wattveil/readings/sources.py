@@ -30,6 +30,7 @@ from wattveil.readings.sql_text import ident, literal, paths
 
 _HEAD_BYTES = 1 << 20
 _PARQUET_MAGIC = b"PAR1"
+_HTML_BEGIN = 20  # characters
 GZIP_MAGIC = b"\x1f\x8b"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _READABLE = re.compile(
@@ -253,6 +254,8 @@ def _kind(path: Path) -> Kind:
     start = head_of(path).lstrip()
     if not start:
         raise InvalidFileError(path, "line 1", "a header or a first record", "an empty file")
+    if start[:_HTML_BEGIN].lower().startswith(("<!doctype html", "<html")):
+        raise InvalidFileError(path, "line 1", "meter data", "an HTML page")
     if start.startswith("<"):
         return Kind.GREEN_BUTTON
     return Kind.NEM12 if _NEM12.match(start) else Kind.CSV

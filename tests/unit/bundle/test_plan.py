@@ -94,7 +94,7 @@ def test_parts_together_spend_the_whole_guarantee(
     try:
         split = split_budget(request)
     except InvalidParameterError as error:
-        if "beside delta" not in error.rule:
+        if "beside epsilon" not in error.rule:
             raise
         assume(False)  # noqa: FBT003 - leaves this example out
     together = composed_epsilon(split.values(), request.delta)
@@ -297,9 +297,9 @@ def test_what_goes_without_saying_is_left_out_where_it_cannot_be_had() -> None:
 
 def test_a_delta_too_large_to_split_is_refused() -> None:
     """Parts of epsilon 0 still cost what delta allows: the search ends, and says so."""
-    with pytest.raises(InvalidParameterError, match="epsilon must be large enough beside delta"):
+    with pytest.raises(InvalidParameterError, match="delta must be small enough beside epsilon"):
         split_budget(ReleaseRequest(epsilon=0.01, delta=0.01))
-    with pytest.raises(InvalidParameterError, match="epsilon must be large enough beside delta"):
+    with pytest.raises(InvalidParameterError, match="delta must be small enough beside epsilon"):
         split_budget(ReleaseRequest(epsilon=1.0, delta=0.2))
 
 

@@ -78,7 +78,7 @@ def test_a_missing_and_a_foreign_file_are_found(copy: Path) -> None:
     (copy / "tables" / "customers.csv").write_text("id,name\n", encoding="utf-8")
     found = broken(copy)
     assert found["every file is the one that was published"] == "tables/centroids.csv"
-    assert found["no other file is there"] == "tables/customers.csv"
+    assert found["no unlisted files"] == "tables/customers.csv"
 
 
 def test_a_key_that_stands_twice_is_refused(copy: Path) -> None:
@@ -93,10 +93,10 @@ def test_a_key_that_stands_twice_is_refused(copy: Path) -> None:
 def test_a_link_is_a_foreign_file(copy: Path, tmp_path: Path) -> None:
     """Also one to a folder, whose files are not listed."""
     (copy / "more").symlink_to(tmp_path)
-    assert broken(copy)["no other file is there"] == "more"
+    assert broken(copy)["no unlisted files"] == "more"
     (copy / "more").unlink()
     (copy / "C17 used 3 kWh").mkdir()  # a name can say something without a file
-    assert broken(copy)["no other file is there"] == "C17 used 3 kWh"
+    assert broken(copy)["no unlisted files"] == "C17 used 3 kWh"
 
 
 @pytest.mark.usefixtures("no_budget", "no_content")

@@ -375,7 +375,7 @@ def test_nothing_rides_along(copy: Path, rewrite: Rewrite) -> None:
     manifest["payload"].append({**manifest["payload"][0], "path": "tables/customers.csv"})
     rewrite(copy, manifest)
     rehash(copy, rewrite)
-    assert broken(copy) == {"no other file is there": "tables/customers.csv"}
+    assert broken(copy) == {"no unlisted files": "tables/customers.csv"}
 
 
 @pytest.mark.usefixtures("no_budget")

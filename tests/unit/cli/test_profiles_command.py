@@ -56,6 +56,20 @@ def test_the_command_reports_what_was_inferred_and_dropped(
     assert Profiles.read_parquet(out).customer_ids == ("a",)
 
 
+def test_a_median_load_of_a_few_watts_is_warned_of(
+    app: typer.Typer, source: Path, tmp_path: Path
+) -> None:
+    """Energy in kWh that is read as Wh; the right unit has no warning."""
+    header, *rows = (line.rpartition(",") for line in source.read_text().splitlines())
+    tenths = [f"{head},{float(value) / 10}" for head, _, value in rows]
+    source.write_text("\n".join(["".join(header), *tenths]), encoding="utf-8")
+    given = [str(source), "--out", str(tmp_path / "p.parquet"), "--timezone", "UTC"]
+    for unit, warns in (("Wh", True), ("kWh", False)):
+        result = CliRunner().invoke(app, [*given, "--unit", unit])
+        shown = "below 0.01 kW: the unit may be wrong" in " ".join(result.output.split())
+        assert shown is warns
+
+
 def test_a_missing_time_zone_is_warned_of(app: typer.Typer, source: Path, tmp_path: Path) -> None:
     """Summary, explanation and page say that UTC was assumed; with a zone none does."""
     page = tmp_path / "quality.html"
@@ -100,6 +114,7 @@ def test_errors_are_one_sentence(app: typer.Typer, source: Path, tmp_path: Path)
             "omitted unless values are cumulative",
         ),
         ([str(source), "--out", str(tmp_path)], 1, "Error:"),
+        ([str(source), "--out", str(tmp_path / "p.csv")], 2, "--out must be a Parquet file"),
     ):
         result = CliRunner().invoke(app, options)
         assert result.exit_code == code

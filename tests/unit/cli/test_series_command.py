@@ -51,6 +51,8 @@ def test_a_series_from_beginning_to_end(place: Path) -> None:
     shown = run("show", series)
     assert "home" in shown
     assert "after two years" in shown
+    for period in ("2026-Q1", "2026-Q2", "2026-Q3"):  # a row each
+        assert period in shown
     newest = json.loads((series / "periods" / "003" / "manifest.json").read_text())
     assert f"epsilon {float(newest['accrued']['epsilon']):.3g} of 4" in shown
     assert {*run_json("show", series)} == {"load", "load_duration", "customers", "trends"}

@@ -229,7 +229,7 @@ def test_what_is_no_meter_data_is_passed_over_and_listed(tmp_path: Path) -> None
     (tmp_path / "z.zip").write_bytes(_zip({"a.dat": _home(2), "b.dat": _home(3)}))
     with pytest.raises(InvalidFileError, match=r"files of readings.*a\.dat"):
         read_readings(tmp_path / "z.zip")
-    with pytest.raises(InvalidFileError, match="looks like the customer"):  # named by the caller
+    with pytest.raises(InvalidFileError, match="recognised as customer"):  # named by the caller
         read_readings(tmp_path / "liesmich.txt")
 
 

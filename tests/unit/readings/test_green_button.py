@@ -227,12 +227,13 @@ def test_a_link_that_is_no_address_leads_nowhere(tmp_path: Path) -> None:
 def test_without_links_the_only_entries_are_used_and_noted(tmp_path: Path) -> None:
     """One ReadingType and no UsagePoint: the file name names the customer; all of it noted."""
     problems = ReportedProblems()
-    bare = f'<entry><content><IntervalBlock xmlns="{ESPI}">{reading(5)}</IntervalBlock></content>'
-    (row,) = read_text(tmp_path, feed(kind(flowDirection=0), f"{bare}</entry>"), problems)
-    assert row["customer_id"] == "account 12.5"
+    both = reading(5) + reading(6)
+    bare = f'<entry><content><IntervalBlock xmlns="{ESPI}">{both}</IntervalBlock></content>'
+    rows = read_text(tmp_path, feed(kind(flowDirection=0), f"{bare}</entry>"), problems)
+    assert [row["customer_id"] for row in rows] == ["account 12.5"] * 2
     assert problems.notes == {
         "no link to a ReadingType, the only one is used": 1,
-        "flow direction is not stated, read as delivered": 1,
+        "flow direction is not stated, read as delivered": 2,
         "usage point has no entry, customer is named by the link or the file": 1,
     }
 

@@ -192,11 +192,13 @@ def test_a_file_that_grows_between_the_passes_is_refused(tmp_path: Path) -> None
 
     class Meddler(Silence):
         def count(self, *_problem: object, **_more: object) -> None:
-            entry = GOOD[GOOD.rindex("<entry>") : GOOD.rindex("</feed>")]
-            path.write_text(GOOD.replace("</feed>", f"{entry}</feed>"), encoding="utf-8")
+            entry = text[text.rindex("<entry>") : text.rindex("</feed>")]
+            path.write_text(text.replace("</feed>", f"{entry}</feed>"), encoding="utf-8")
 
     path = tmp_path / "feed.xml"
-    path.write_text(GOOD, encoding="utf-8")
+    text = GOOD.replace('"related"', '"other"')  # the missing link is noted between the passes
+    assert text != GOOD
+    path.write_text(text, encoding="utf-8")
     with pytest.raises(InvalidFileError, match="the file of the first pass"):
         list(green_button_batches(path, problems=Meddler()))
 

@@ -1,18 +1,22 @@
 """Data that contradict themselves are refused with the evidence; tables of one home are read."""
 
+import datetime as dt
 import math
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
 from wattveil.errors import AssumedTimeZoneWarning, InvalidFileError, InvalidParameterError
+from wattveil.profiles import build_profiles
 from wattveil.readings import ReadOptions, read_readings
 from wattveil.readings.explain import explain
-from wattveil.readings.options import DecimalMark, FileLayout, Implausible
+from wattveil.readings.options import DecimalMark, FileLayout, Implausible, MeasuredIn
 
 Write = Callable[..., Path]
 
@@ -189,7 +193,7 @@ def test_a_missing_time_zone_is_never_silent(tmp_path: Path, name: str) -> None:
     assert explain(path, ReadOptions()).warnings == readings.report.warnings
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert read_readings(path, timezone="Europe/Madrid").report.warnings == ()
+        assert read_readings(path, timezone="Europe/Madrid", unit="kWh").report.warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -288,6 +292,7 @@ def test_stated_columns_that_switch_off_a_known_format_give_a_warning(write: Wri
         stamp_format="%Y-%m-%d %H.%M",
         decimal=DecimalMark.COMMA,
         minutes=60,
+        unit=MeasuredIn.KWH,
         timezone="Europe/Copenhagen",
     )
     report = read_readings(path, stated).report
@@ -335,3 +340,89 @@ def test_green_button_starts_have_one_note_on_their_clock() -> None:
         note for note in notes if note.startswith("start is local time")
     ]
     assert any(note.startswith("start is local time") for note in notes)
+
+
+def _spaced(name: str, minutes: int, *, days: int = 4) -> list[str]:
+    """Rows of a home of 0.6 kW whose energy is that of so many minutes."""
+    first = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+    stamps = (first + dt.timedelta(minutes=at) for at in range(0, days * 1440, minutes))
+    return [
+        f"{name},{stamp:%Y-%m-%d %H:%M},{0.01 * minutes + 0.001 * stamp.hour:.3f}"
+        for stamp in stamps
+    ]
+
+
+def test_customers_of_several_lengths_are_refused_with_the_evidence(write: Write) -> None:
+    """Energy of an hour, read as that of half an hour, would be twice the load."""
+    rows = [row for name in range(10) for row in _spaced(f"c{name}", 30 + 30 * (name % 2))]
+    path = write("id,timestamp,kwh", *rows)
+    expected = r"30 minutes is the most common.*5 of 10 customers.*60 minutes for 'c1'"
+    with pytest.raises(InvalidFileError, match=expected):
+        read_readings(path, timezone="UTC")
+    with pytest.raises(InvalidFileError, match=expected):
+        explain(path, ReadOptions(timezone="UTC"))
+    for options in ({"minutes": 30}, {"implausible": "accept"}):
+        assert read_readings(path, timezone="UTC", **options).lengths == (30,)
+
+
+@pytest.mark.parametrize(
+    ("usual", "other", "aware"), [(30, 60, False), (30, 60, True), (15, 30, True), (60, 30, False)]
+)
+def test_a_single_customer_of_another_length_has_no_profile(
+    write: Write, usual: int, other: int, *, aware: bool
+) -> None:
+    """It is counted under its reason, and the profiles of the others are those without it."""
+    rows = [row for name in range(20) for row in _spaced(f"c{name:02}", usual)]
+    alien = _spaced("c10x", other)
+    zone = "Z" if aware else ""
+    paths = [
+        write("id,timestamp,kwh", *(row.replace(",0.", f"{zone},0.") for row in lines), name=name)
+        for lines, name in ((rows, "alone.csv"), ([*rows, *alien], "crowd.csv"))
+    ]
+    alone, crowd = (
+        build_profiles(
+            read_readings(path, timezone=None if aware else "UTC"), timezone="UTC", min_days=2
+        )
+        for path in paths
+    )
+    assert crowd.profiles.customer_ids == alone.profiles.customer_ids
+    assert crowd.profiles.load_kw.tobytes() == alone.profiles.load_kw.tobytes()
+    reason = f"readings at another spacing than {usual} minutes"
+    assert crowd.account.customers_dropped == {reason: 1}
+    assert alone.account.customers_dropped == {}
+
+
+def test_rows_in_no_order_and_with_holes_are_of_one_length(write: Write) -> None:
+    """A sample of them has other gaps, and a first day may begin at its last half hour."""
+    rows = [row for name in range(4) for row in _spaced(f"c{name}", 30, days=40)]
+    chosen = np.random.default_rng(5).permutation(len(rows))[: len(rows) // 3]
+    rows = [*(rows[place] for place in chosen), "c0,2023-12-31 23:30,0.3"]
+    path = write("id,timestamp,kwh", *rows)
+    build = build_profiles(read_readings(path, timezone="UTC"), min_days=2)
+    assert build.profiles.customer_ids == ("c0", "c1", "c2", "c3")
+
+
+def test_a_unit_that_is_nowhere_stated_is_assumed_with_a_warning(write: Write) -> None:
+    """Not for a unit in the name, in a column of units, or in the option."""
+    bare = write(*_lines("id,timestamp,value", _LOADS, before="a,"))
+    (warning,) = read_readings(bare, timezone="UTC").report.warnings
+    assert "kWh assumed" in warning
+    assert "--unit" in warning
+    assert not read_readings(bare, timezone="UTC", unit="kWh").report.warnings
+    named = write(*_lines("id,timestamp,kwh", _LOADS, before="a,"), name="n.csv")
+    column = write(
+        *_lines("id,timestamp,value,unit", _LOADS, before="a,", after=",kWh"), name="c.csv"
+    )
+    for path in (named, column):
+        assert not read_readings(path, timezone="UTC").report.warnings
+
+
+def test_files_of_another_kind_are_named(tmp_path: Path) -> None:
+    """A web page is no damaged XML, and profiles are not averaged again."""
+    (page := tmp_path / "q.html").write_text("<!DOCTYPE html>\n<html><body>login</body></html>")
+    with pytest.raises(InvalidFileError, match="HTML page"):
+        read_readings(page)
+    table = pa.table({"customer_id": ["a"], "load_kw": [[1.0] * 24]})
+    pq.write_table(table, path := tmp_path / "p.parquet")
+    with pytest.raises(InvalidFileError, match="has profiles"):
+        read_readings(path)

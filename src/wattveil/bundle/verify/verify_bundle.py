@@ -188,7 +188,7 @@ def _file_findings(bundle: Path, manifest: dict[str, Any]) -> Iterator[Finding]:
     there = {file.relative_to(bundle).as_posix() for file in files if not file.is_symlink()}
     links = {file.relative_to(bundle).as_posix() for file in files if file.is_symlink()}
     unexpected = sorted(({*there, *listed} - {*due, MANIFEST}) | links)
-    yield gathered("no other file is there", unexpected, "none")
+    yield gathered("no unlisted files", unexpected, "none")
     yield gathered(
         "every page, and every table of every product, is there",
         sorted(set(due) - set(listed)),

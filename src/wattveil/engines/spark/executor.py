@@ -178,6 +178,7 @@ def inspect_rows(
                 "types": scan.types,
                 "stamp": asdict(rows.stamp),
                 "minutes": rows.minutes,
+                "infers_minutes": rows.infers_minutes,
                 "unit": rows.unit,
                 "mark": rows.decimals.mark if rows.decimals else None,
                 "assumptions": rows.assumptions,

@@ -210,6 +210,7 @@ def _rows(
         stamp=StampReader(**seen["stamp"]),
         end_stamped=found.stamp is Stamp.END,
         minutes=seen["minutes"],
+        infers_minutes=seen["infers_minutes"],
         unit=MeasuredIn(seen["unit"]),
         cumulative=options.cumulative,
         decimals=Decimals(DecimalMark(mark), options.decimal is not None) if mark else None,

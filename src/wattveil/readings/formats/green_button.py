@@ -233,6 +233,8 @@ class _Readings(XmlStream):
                 measure.channel,
                 "missing" if value is None else self._quality(),
             )
+            for remark in measure.remarks:
+                self._problems.count(NOTE + remark, f"line {self._reading_line}")
 
     def _quality(self) -> str:
         if not self._quality_codes:

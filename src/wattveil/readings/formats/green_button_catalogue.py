@@ -340,6 +340,8 @@ class Catalogue(XmlStream):
         if name == _ZONE_OFFSET:
             self.clock.offsets.add(self.integer(name, text))
             return
+        if name == f"{ESPI} kind" and not text.strip():
+            self.refuse("a kind of service: 0 is electricity, 1 is gas", "none", inside="kind")
         code = self.integer(name, text)
         if name == _UNIT and not 0 <= code <= HIGHEST_UNIT:
             self.refuse(f"a unit code from 0 to {HIGHEST_UNIT}", code, inside="uom")
@@ -396,10 +398,7 @@ class _Links:
             problems.count(f"{NOTE}no link to a ReadingType, the only one is used", _at(kinds[0]))
         if not kinds or any(kind is not kinds[0] for kind in kinds):
             return Measure(unusable="block has no link to one ReadingType")
-        measure = interpret(kinds[0].codes)
-        for remark in measure.remarks:
-            problems.count(NOTE + remark, _at(kinds[0]))
-        return measure
+        return interpret(kinds[0].codes)
 
     def _point(self, reading: _Entry | None, href: str) -> _Entry | None:
         if reading is not None:

@@ -85,6 +85,7 @@ class TableRows:
     cumulative: bool = False  # values are registers
     fills_gaps: bool = False  # the energy between two distant register reads is spread evenly
     file_unit: str = ""  # if values were converted to kWh before
+    infers_minutes: bool = False  # from the stamps of all customers; one of them may differ
 
     @property
     def has_registers(self) -> bool:
@@ -330,8 +331,9 @@ def find_rows(
     )
     if minutes is None and not (isinstance(found.table, LongTable) and found.table.minutes):
         minutes = _infer_minutes(connection, rows, path)
-        inferred = f"minutes: {minutes}, the most common distance of two stamps of a customer"
-        rows = replace(rows, minutes=minutes, assumptions=(*rows.assumptions, inferred))
+        inferred = f"minutes: {minutes}, the most common gap between a customer's readings"
+        assumptions = [*rows.assumptions, inferred]
+        rows = replace(rows, minutes=minutes, infers_minutes=True, assumptions=tuple(assumptions))
     return rows
 
 
@@ -413,7 +415,7 @@ def _find_stamp(
 
 
 def _infer_minutes(connection: duckdb.DuckDBPyConnection, rows: TableRows, path: str) -> int:
-    """Return the most common distance of two stamps of a customer, from more rows if needed."""
+    """Return the most common gap between a customer's readings, from more rows if needed."""
     source = replace(rows, minutes=60).sql()
     found: list[tuple[int]] = []
     for limit in (f"LIMIT {_SAMPLE_ROWS}", f"LIMIT {1000 * _SAMPLE_ROWS}", ""):

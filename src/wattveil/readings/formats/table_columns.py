@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from wattveil.errors import InvalidFileError, InvalidParameterError
-from wattveil.readings.options import DaySlots, FileLayout, MeasuredIn, ReadOptions, Stamp
+from wattveil.readings.options import (
+    ASSUMED_KWH,
+    DaySlots,
+    FileLayout,
+    MeasuredIn,
+    ReadOptions,
+    Stamp,
+)
 from wattveil.readings.schema import READINGS_SCHEMA
 
 # Names of columns, the likeliest first, in small letters with all other signs as _.
@@ -49,6 +56,7 @@ _TELLING = {
     *("notes", "note", "remark", "remarks", "comment", "description", "peak", "piek", "season"),
     *("interval", "start", "end", "date", "time", "unit", "units", "type", "notes", "duration"),
 }
+_PROFILE_COLUMNS = ["customer_id", "load_kw"]  # of the files of `wattveil profiles`
 _GAS = {"m3", "therms", "therm", "ccf", "gas", "water"}
 _MAX_SHOWN = 12
 
@@ -282,6 +290,8 @@ class ColumnSearch:
         unit_column = self.optional("unit", _UNIT)
         self._report_unread([*roles, *stamp, value, unit_column])
         if unit_column is not None and self.options.unit is None:
+            if ASSUMED_KWH in self.assumptions:
+                self.assumptions.remove(ASSUMED_KWH)
             self.assumptions.append(f"unit: column {unit_column!r}")
         return FoundLayout(table, unit, end, tuple(self.assumptions), unit_column=unit_column)
 
@@ -295,9 +305,11 @@ class ColumnSearch:
         missing = [role for role, name in found.items() if not name]
         if missing:
             roles = ", ".join(f"{role!r}: …" for role in missing)
-            what = " and ".join(f"the {role}" for role in missing)
+            if self.names[:2] == _PROFILE_COLUMNS:
+                raise self.refuse("readings; this file has profiles: pass it to `wattveil release`")
             one = "; or customer=… if the file is one home" if "customer" in missing else ""
-            raise self.refuse(f"a column that looks like {what}, or columns={{{roles}}}{one}")
+            what = ", ".join(missing)
+            raise self.refuse(f"columns recognised as {what}, or columns={{{roles}}}{one}")
 
     def is_value(self, name: str) -> bool:
         """Return whether the caller named a column as the value, or its name is that of one."""
@@ -337,7 +349,7 @@ class ColumnSearch:
         self._refuse_unread_values(table)
         self._refuse_other_end(slots, minutes)
         self._report_unread([table.customer, table.date, *slots])
-        return FoundLayout(table, self._unit(MeasuredIn.KWH), Stamp.START, tuple(self.assumptions))
+        return FoundLayout(table, self._unit(None), Stamp.START, tuple(self.assumptions))
 
     def _refuse_other_end(self, slots: tuple[str, ...], minutes: int) -> None:
         """Reject an end or start that the numbers of the columns contradict."""
@@ -356,7 +368,7 @@ class ColumnSearch:
         customers = tuple(name for name in self.names if name != stamp)
         end = self._end_stamp(stamp)
         table = MatrixTable(stamp=stamp, customers=customers)
-        return FoundLayout(table, self._unit(MeasuredIn.KWH), end, tuple(self.assumptions))
+        return FoundLayout(table, self._unit(None), end, tuple(self.assumptions))
 
     def wide_slots(self) -> tuple[str, ...]:
         """Find the longest family of columns numbered by slot of the day."""
@@ -407,7 +419,7 @@ class ColumnSearch:
         """Return the column of a role, which the table must have."""
         found = self.optional(role, known, report=True)
         if found is None:
-            raise self.refuse(f"a column that looks like the {role}, or columns={{{role!r}: …}}")
+            raise self.refuse(f"a column recognised as {role}, or columns={{{role!r}: …}}")
         return found
 
     def refuse(self, expected: str) -> InvalidFileError:
@@ -464,12 +476,12 @@ class ColumnSearch:
             raise self.refuse(expected)
         if not _GAS.isdisjoint(self.plain[value].split("_")):
             raise self.refuse(f"electricity in kWh, Wh, MWh, kW or W; {value!r} is gas or water")
-        return value, self._unit(unit_in_name(self.plain[value]) or MeasuredIn.KWH)
+        return value, self._unit(unit_in_name(self.plain[value]))
 
-    def _unit(self, likely: MeasuredIn) -> MeasuredIn:
+    def _unit(self, named: MeasuredIn | None) -> MeasuredIn:
         if self.options.unit is None:
-            self.assumptions.append(f"unit: {likely.value}")
-        return self.options.unit or likely
+            self.assumptions.append(f"unit: {named.value}" if named else ASSUMED_KWH)
+        return self.options.unit or named or MeasuredIn.KWH
 
 
 def _evenly_spaced(numbers: list[int], minutes: int) -> bool:
