@@ -17,7 +17,7 @@ from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import MANIFEST, read_complete_manifest
 from wattveil.bundle.cumulative import sentences
 from wattveil.bundle.manifest import Manifest
-from wattveil.bundle.report import number_text
+from wattveil.bundle.report import number_text, released_errors
 from wattveil.bundle.verify.verify_bundle import VerificationReport, verify_bundle
 from wattveil.dossier.ledger_evidence import LedgerEvidence, read_ledger
 from wattveil.errors import InvalidFileError
@@ -285,10 +285,13 @@ def _delta_text(manifest: Mapping[str, Any]) -> str:
 
 def _quality(manifest: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return expected and achieved quality: a row for each quantity of a product."""
-    found = []
+    found, errors = [], released_errors(manifest)
     for part in manifest["products"]:
         pairs = (text.partition(": ") for text in part["expected"])
-        found += [_row(part, quantity, expected=value) for quantity, _, value in pairs]
+        found += [
+            _row(part, quantity, expected=value, achieved=errors.get(quantity, ""))
+            for quantity, _, value in pairs
+        ]
         found += [
             _row(part, one["quantity"], achieved=f"{one['count']} of {one['of']}")
             for one in part.get("achieved", [])

@@ -5,6 +5,7 @@ from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
+import pytest
 from pyarrow import compute
 
 from tests.sample_bundles import LEVELS
@@ -56,6 +57,18 @@ def test_the_report_states_planned_and_achieved_segments(whole: Path) -> None:
     first = (whole / "report.html").read_text(encoding="utf-8").partition("</section>")[0]
     assert f"<b>{achieved['count']} of {achieved['of']}</b>" in first
     assert f"(planned: {planned.partition(': ')[2]})" in first
+
+
+def test_the_achieved_error_of_a_mean_load_is_the_released_one(whole: Path) -> None:
+    """The root mean square of std_kw over slots, of the group in which it is largest."""
+    shapes = read_table(whole, "load_shapes").to_pandas()
+    due = max((errors**2).mean() ** 0.5 for _, errors in shapes.groupby("group").std_kw)
+    page = (whole / "report.html").read_text(encoding="utf-8")
+    (row,) = re.findall(r"<tr>(?:(?!</tr>).)*>standard error of a mean load<.*?</tr>", page)
+    planned, achieved = re.findall(r">([\d.]+) kW", row)
+    assert float(planned) > 0.0
+    assert float(achieved) == pytest.approx(due, rel=0.01)
+    assert f"largest of {len(LEVELS)} groups" in row
 
 
 def test_segments_are_sorted_by_size_on_one_scale(whole: Path) -> None:
