@@ -22,7 +22,7 @@ from wattveil.bundle.verify.verify_bundle import VerificationReport, verify_bund
 from wattveil.dossier.ledger_evidence import LedgerEvidence, read_ledger
 from wattveil.errors import InvalidFileError
 from wattveil.products.public_estimate import delta_warning
-from wattveil.products.request import NO_RULE, NOT_STATED
+from wattveil.products.request import NO_RULE, NOT_STATED, ReleaseRequest
 from wattveil.web.formatting import format_count
 
 _UNKNOWN: tuple[object, ...] = (None, "", NOT_STATED, "unknown", [])
@@ -280,7 +280,13 @@ def _delta_text(manifest: Mapping[str, Any]) -> str:
     request = manifest["request"]
     warning = delta_warning(float(request["delta"]), request["customers"])
     limit = 1.0 / request["customers"]
-    return warning or f"delta {request['delta']} is below 1/customers = {limit:g}"
+    text = warning or f"delta {request['delta']} is below 1/customers = {limit:g}"
+    if request["customers"] != ReleaseRequest.model_fields["customers"].default:
+        return text
+    return (
+        f"{text.rstrip('.')}. {request['customers']:,} customers is the default of the software,"
+        " used if no estimate is given: confirm that it fits the data"
+    )
 
 
 def _quality(manifest: Mapping[str, Any]) -> list[dict[str, str]]:

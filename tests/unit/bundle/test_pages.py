@@ -75,7 +75,7 @@ def test_segments_are_sorted_by_size_on_one_scale(whole: Path) -> None:
     """The largest first, both flags on each, pale below 2 standard errors, one vertical axis."""
     sizes = read_table(whole, "cluster_sizes").to_pydict()
     page = (whole / "report.html").read_text(encoding="utf-8")
-    section = page.partition("<h2>Customer segments</h2>")[2].partition("<details")[0]
+    section = page.partition("<h2>Customer segments</h2>")[2].partition('<details class="data"')[0]
     figures = section.split("<figure")[1:]
     order = [int(re.findall(r"Cluster (\d+) ·", one)[0]) for one in figures]
     assert order == sorted(range(3), key=lambda cluster: -sizes["customers"][cluster])
@@ -124,9 +124,7 @@ def test_groups_are_marked_by_findings_alone(whole: Path) -> None:
     sure = {"customers": 500.0, "clipped_share": 0.1, "clipped_share_std": 0.01}
     assert not flags(**sure)
     assert not flags(**sure, max_clipping_bias_kw=112.0)
-    assert "112 kW, depending on the group. This is an upper bound" in section(
-        max_clipping_bias_kw=112.0
-    )
+    assert "112 kW, depending on the group." in section(max_clipping_bias_kw=112.0)
     (empty,) = flags(**{**sure, "customers": 1.9, "customers_std": 1.0})
     assert "may be empty" in empty
     assert not flags(**{**sure, "customers": 2.1, "customers_std": 1.0})
@@ -248,3 +246,14 @@ def test_groups_are_shown_by_name(whole: Path) -> None:
     for title in ("Load", "Segments by group"):
         section = page.partition(f"<h2>{title}</h2>")[2].partition("</section>")[0]
         assert all(level in section.partition("<details")[0] for level in LEVELS)
+
+
+def test_the_card_names_both_clipping_limits(whole: Path) -> None:
+    """The public bound of the clusters, and where the bounds of load by group are."""
+    clipping = [line for line in read_manifest(whole)["preprocessing"] if "clipped" in line]
+    card = (whole / "CARD.md").read_text(encoding="utf-8")
+    assert len(clipping) == 2
+    assert all("5 kW" in line for line in clipping)
+    assert "clip_kw" in clipping[1]
+    assert "clip_kw of the table groups" in " ".join(card.split())
+    assert max(read_table(whole, "groups")["clip_kw"].to_pylist()) <= 5.0
