@@ -150,9 +150,7 @@ def released_errors(manifest: Mapping[str, Any]) -> dict[str, str]:
     noise = [one for one in manifest["bias"] if one["source"] == NOISE and one["value"] is not None]
     if not noise:
         return {}
-    groups = f" (largest of {len(noise)} groups)" if len(noise) > 1 else ""
-    largest = max(noise, key=lambda one: float(one["value"]))
-    return {MEAN_LOAD_ERROR: number_text(largest) + groups}
+    return {MEAN_LOAD_ERROR: number_text(max(noise, key=lambda one: float(one["value"])))}
 
 
 def number_text(one: Mapping[str, Any]) -> str:

@@ -295,7 +295,7 @@ def test_a_server_that_cannot_be_reached_names_the_option(monkeypatch: pytest.Mo
     monkeypatch.setenv("WATTVEIL_TOKEN", "wattveil_token_of_nobody")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"http://127.0.0.1:{taken.getsockname()[1]}"
-    result = CliRunner().invoke(app, ["admin", "principals", "--url", address])
+    result = CliRunner().invoke(app, ["admin", "tokens", "--name", "ann", "--url", address])
     assert result.exit_code == 1
     assert "--url or WATTVEIL_URL" in result.stderr
 
