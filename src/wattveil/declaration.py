@@ -14,6 +14,7 @@ wattveil.errors.InvalidParameterError: n_clusters must be a whole number of at l
 most 1,000, got n_clusters=0
 """
 
+import difflib
 import inspect
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -142,9 +143,21 @@ def parameter_error(model: type[BaseModel], error: ValidationError) -> InvalidPa
     if found["type"] == "missing":
         return InvalidParameterError(place[-1], "given", None)
     if found["type"] == "extra_forbidden":
-        return InvalidParameterError(place[-1], "omitted: there is no such field", found["input"])
+        known = model.model_fields if len(place) == 1 else ()
+        return InvalidParameterError(place[-1], unknown_field(place[-1], known), found["input"])
     name, rule = _broken(model, place, found)
     return InvalidParameterError(name, rule, found["input"])
+
+
+def unknown_field(name: str, known: Iterable[str]) -> str:
+    """Return the rule that an unknown field breaks, with the nearest known field, if one is near.
+
+    >>> unknown_field("clusters", ["epsilon", "n_clusters"])
+    'omitted: there is no such field; did you mean n_clusters?'
+    """
+    rule = "omitted: there is no such field"
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"{rule}; did you mean {near[0]}?" if near else rule
 
 
 class ModelByKey:

@@ -25,7 +25,13 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from wattveil.errors import InvalidFileError, InvalidParameterError, WattveilError, one_of
+from wattveil.errors import (
+    InvalidFileError,
+    InvalidParameterError,
+    ServerRefusalError,
+    WattveilError,
+    one_of,
+)
 
 UsageError: Any = typer.BadParameter.__base__
 """Base of all errors of Typer about what was typed; it has no public name."""
@@ -101,6 +107,8 @@ def explained(error: Exception, context: typer.Context | None = None) -> str:
             return f"{names} must be {rule}" + (f"; got {got}" if got else "")
         case InvalidFileError():
             return _file_problem(error, context)
+        case ServerRefusalError(code="unreachable"):
+            return f"{error}; the address is set by --url or WATTVEIL_URL"
         case OSError(filename=str() | Path() as path, strerror=str()):
             return f"{_given_as(context, path)}{path} {_system_problem(error)}"
         case OSError(strerror=str() as reason):

@@ -100,13 +100,30 @@ def test_what_another_paid_for_costs_the_data_set_nothing(server: Running) -> No
 
 
 def test_a_budget_that_is_spent_ends_the_answers(server: Running) -> None:
-    """The refusal names the account, and no amount."""
+    """The refusal names the account and the largest epsilon, that of a quote; it is covered."""
     said = refused(
         server.order("too-much", {**QUICK, "epsilon": 0.9}, as_="bob"), Code.BUDGET_REFUSED
     )
     assert said.json["account_scope"] == "own"
     assert not set("123456789") & set(said.json["title"] + said.json["account_scope"])
+    largest = said.json["largest_epsilon"]
+    quote = {**QUICK, "epsilon": 0.9}
+    quoted = server.send("POST", "/v1/datasets/homes/quotes", quote, as_="bob").json
+    assert largest == quoted["largest_epsilon"]
+    fitting = {**QUICK, "epsilon": float(largest)}
+    covered = server.send("POST", "/v1/datasets/homes/quotes", fitting, as_="bob").json
+    assert covered["more_of_this_kind"]["own"] >= 1
     refused(server.order("instance", {"epsilon": 1.0, "tier": "instance"}), Code.REFUSED)
+
+
+def test_an_unknown_field_is_refused_with_the_nearest_one(server: Running) -> None:
+    """The nearest of the body, not of other bodies; none for a name that is like no other."""
+    for name, near in (("clusters", "n_clusters"), ("epsilons", "epsilon"), ("xyzzy", "")):
+        body = {**QUICK, name: 3}
+        said = server.send("POST", "/v1/datasets/homes/quotes", body)
+        (broken,) = refused(said, Code.INVALID_REQUEST).json["errors"]
+        assert broken["field"] == name
+        assert broken["rule"].partition("did you mean ")[2].rstrip("?") == near
 
 
 def test_a_quote_is_the_price_and_costs_nothing(server: Running) -> None:

@@ -146,7 +146,7 @@ def fixed_words(
         "refresh": "none: budget that was spent on these customers is never restored",
         "audit": "none of this release: its mechanisms are audited in the tests of the software",
         "unprotected": _unprotected(stated, products),
-        "preprocessing": _preprocessing(stated),
+        "preprocessing": _preprocessing(stated, products),
         "tuning": _TUNING,
         "contribution": "one row per customer",
         "deployment": _DEPLOYMENT.format(mode=_BY_A_SERVER if counted else _ONCE),
@@ -340,12 +340,17 @@ def _warnings(request: Mapping[str, Any]) -> list[str]:
     return [f"Warning: {text}" for text in found]
 
 
-def _preprocessing(stated: Mapping[str, Any]) -> list[str]:
+def _preprocessing(stated: Mapping[str, Any], products: Sequence[Product]) -> list[str]:
+    names = {product.name for product in products}
     request, days = stated["request"], stated["profiles"]["min_days"]
     steps = [_AVERAGED, *([] if days is None else [_COVERED.format(days=days)])]
     if request["clip_kw"] is not None:
         clip_kw = float(request["clip_kw"])
-        steps += [f"Customers above {clip_kw:g} kW (root mean square) are clipped."]
+        if names != {"load"}:
+            whose = "Except for load by group, customers" if "load" in names else "Customers"
+            steps += [f"{whose} above {clip_kw:g} kW (root mean square) are clipped."]
+        if "load" in names:
+            steps += [_LOAD_BOUND.format(clip_kw=clip_kw)]
     elif request["tier"] == Tier.GLOBAL.value:
         steps += ["No public clipping bound was given: bounds were chosen from noisy sizes."]
     if request["normalise"]:
@@ -390,6 +395,10 @@ _AVERAGED = (
     "Readings were checked and averaged to one load profile per customer, each from the customer's"
     " own readings, which are kept or dropped by their own timestamps and lengths and summed as"
     " whole units of 1e-7 kWh."
+)
+_LOAD_BOUND = (
+    "For load by group, customers are clipped to a bound of their group, at most {clip_kw:g} kW,"
+    " which was chosen from noisy sizes: column clip_kw of the table groups."
 )
 _COVERED = (
     "Customers with readings on fewer than {days} days, or without a reading in a cell of the grid,"

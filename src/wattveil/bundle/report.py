@@ -12,8 +12,9 @@ from plotly.graph_objects import Figure
 from wattveil.bundle.card import citation, period_text
 from wattveil.bundle.cumulative import sentences
 from wattveil.bundle.manifest import Manifest, choice_of
-from wattveil.bundle.statistical_bias import INCLUDED
+from wattveil.bundle.statistical_bias import INCLUDED, NOISE
 from wattveil.privacy.guarantee import Guarantee, Tier
+from wattveil.products.load import MEAN_LOAD_ERROR
 from wattveil.products.product import Product
 from wattveil.products.public_estimate import guarantee_warnings
 from wattveil.products.registry import product_named
@@ -124,12 +125,16 @@ def _achieved_facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
 
 def _quality_table(manifest: Manifest) -> PageTable:
     """Return budget and expected quality of each product, beside what was achieved."""
-    rows = []
+    rows, errors = [], released_errors(manifest)
     for record in manifest["products"]:
         planned, found = _planned(record), record.get("achieved", [])
         counted = {one["quantity"] for one in found}
         lines = [(f"standalone epsilon at delta {record['delta']}", record["epsilon"], "")]
-        lines += [(name, value, "") for name, value in planned.items() if name not in counted]
+        lines += [
+            (name, value, errors.get(name, ""))
+            for name, value in planned.items()
+            if name not in counted
+        ]
         for one in found:
             name = one["quantity"] + ("" if one["group"] == "all" else f", {one['group']}")
             achieved = f"{one['count']} of {one['of']}"
@@ -138,6 +143,14 @@ def _quality_table(manifest: Manifest) -> PageTable:
         rows += [(name, *line) for name, line in zip(names, lines, strict=True)]
     head = ("product", "quantity", "planned", "achieved")
     return PageTable("", head, rows, text_columns=range(len(head)))
+
+
+def released_errors(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """Return the error of released values by the name of what was planned, where it is known."""
+    noise = [one for one in manifest["bias"] if one["source"] == NOISE and one["value"] is not None]
+    if not noise:
+        return {}
+    return {MEAN_LOAD_ERROR: number_text(max(noise, key=lambda one: float(one["value"])))}
 
 
 def number_text(one: Mapping[str, Any]) -> str:

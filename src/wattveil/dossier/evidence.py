@@ -17,12 +17,12 @@ from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import MANIFEST, read_complete_manifest
 from wattveil.bundle.cumulative import sentences
 from wattveil.bundle.manifest import Manifest
-from wattveil.bundle.report import number_text
+from wattveil.bundle.report import number_text, released_errors
 from wattveil.bundle.verify.verify_bundle import VerificationReport, verify_bundle
 from wattveil.dossier.ledger_evidence import LedgerEvidence, read_ledger
 from wattveil.errors import InvalidFileError
 from wattveil.products.public_estimate import delta_warning
-from wattveil.products.request import NO_RULE, NOT_STATED
+from wattveil.products.request import NO_RULE, NOT_STATED, ReleaseRequest
 from wattveil.web.formatting import format_count
 
 _UNKNOWN: tuple[object, ...] = (None, "", NOT_STATED, "unknown", [])
@@ -280,15 +280,24 @@ def _delta_text(manifest: Mapping[str, Any]) -> str:
     request = manifest["request"]
     warning = delta_warning(float(request["delta"]), request["customers"])
     limit = 1.0 / request["customers"]
-    return warning or f"delta {request['delta']} is below 1/customers = {limit:g}"
+    text = warning or f"delta {request['delta']} is below 1/customers = {limit:g}"
+    if request["customers"] != ReleaseRequest.model_fields["customers"].default:
+        return text
+    return (
+        f"{text.rstrip('.')}. {request['customers']:,} customers is the default of the software,"
+        " used if no estimate is given: confirm that it fits the data"
+    )
 
 
 def _quality(manifest: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return expected and achieved quality: a row for each quantity of a product."""
-    found = []
+    found, errors = [], released_errors(manifest)
     for part in manifest["products"]:
         pairs = (text.partition(": ") for text in part["expected"])
-        found += [_row(part, quantity, expected=value) for quantity, _, value in pairs]
+        found += [
+            _row(part, quantity, expected=value, achieved=errors.get(quantity, ""))
+            for quantity, _, value in pairs
+        ]
         found += [
             _row(part, one["quantity"], achieved=f"{one['count']} of {one['of']}")
             for one in part.get("achieved", [])

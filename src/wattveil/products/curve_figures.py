@@ -160,8 +160,10 @@ def load_caption(groups: Table, *, has_flags: bool) -> str:
         f"Mean daily load, and load duration curve {whose}. {BANDS} and cover privacy noise only."
         " The bias from clipping is estimated and corrected, and the bands cover the error of the"
         " correction. Very large customers hidden by the noise may raise a mean further, by at most"
-        f" {most} kW{'' if n_groups == 1 else ', depending on the group'}. This is an upper bound,"
-        " which holds in 97.5 % of releases, not an estimate."
+        f" {most} kW{'' if n_groups == 1 else ', depending on the group'}. This is a"
+        " worst-case bound on the bias, which holds in 97.5 % of releases, not an estimate: it is"
+        " the load of the largest plausible customers that the noise could hide. It"
+        " decreases with a larger epsilon and with more customers in a group."
     )
     if has_flags:
         caption += (

@@ -83,6 +83,8 @@ from wattveil.web.charts import TWO_SIDED_95, ReportFigure
 from wattveil.web.formatting import format_number
 from wattveil.web.results import Result, ResultTable
 
+MEAN_LOAD_ERROR = "standard error of a mean load"
+"""Expected and released: root mean square over slots, of the group in which it is largest."""
 _SIZE = "root-mean-square load, with quick changes counted more"
 _BOUND = Column(
     name="clip_kw",
@@ -185,7 +187,7 @@ class Load(Product):
             max_clip_kw=request.clip_kw,
             plausible_kw=request.plausible_kw,
         )
-        return (Expectation("error of a mean load", float(plan.error_kw.max()), "kW"),)
+        return (Expectation(MEAN_LOAD_ERROR, float(plan.error_kw.max()), "kW"),)
 
     def query(self, work: Work, allotment: Allotment) -> LoadDuration:
         """Release the mean load of each group, and sort it.

@@ -95,19 +95,28 @@ def _curve_figures(
     unit = "unit L2 norm" if unit_norm else "kW"
     caption = (
         "Typical daily load of each segment on a common vertical scale: supported segments first,"
+        " then by size."
     )
-    caption += " then by size."
     caption += rest
     if any(one.distinguishable is not None for one in found):
         caption += (
             f" {BANDS} of the privacy noise. A curve is distinguishable"
             " if it differs from every other distinguishable one by more than 2 SE of the"
             " difference. Where the size is at most 2 SE, the segment may consist of noise only:"
-            " its curve is drawn pale, and its band may extend beyond the axis."
+            " its curve is drawn pale. The scale fits the supported segments; the others are"
+            " clipped to it and listed in a closed part below."
         )
     if unit_norm:
         caption += " Each customer was scaled to unit L2 norm: curves show shape, not size."
-    limits = _limits(found)
+    limits = scale_of(
+        found,
+        [
+            (one.curve.load - reach, one.curve.load + reach)
+            for one in found
+            for reach in (0.0 if one.curve.std is None else TWO_SIDED_95 * one.curve.std,)
+        ],
+    )
+    supports = any(one.is_supported for one in found)
     table = curve_table(
         "Load curves", [one.curve for one in found], along="time", prefix="cluster "
     )
@@ -119,20 +128,25 @@ def _curve_figures(
             alt=f"Load curve of cluster {one.curve.name}: {curve_words(one.curve, unit)}",
             flags=flags_of(one),
             is_faded=one.sized is False,
+            is_supported=one.is_supported or not supports,
             table=table if one is found[0] else None,
         )
 
 
-def _limits(found: Sequence[Segment]) -> tuple[float, float]:
-    """Return one vertical range: for all curves, and the bands of segments above their noise."""
-    shown = [(one.curve.load, one.curve.load) for one in found]
-    shown += [
-        (one.curve.load - reach, one.curve.load + reach)
-        for one in found
-        if one.curve.std is not None and one.sized is not False
-        for reach in (TWO_SIDED_95 * one.curve.std,)
-    ]
-    return common_limits(shown)
+def scale_of(
+    found: Sequence[Segment], shown: Sequence[tuple[Floats, Floats]]
+) -> tuple[float, float]:
+    """Return one vertical range, for what is shown of supported segments; of all if none is.
+
+    Parameters
+    ----------
+    found
+        Segments.
+    shown
+        Lower and upper values of each.
+    """
+    supported = [values for one, values in zip(found, shown, strict=True) if one.is_supported]
+    return common_limits(supported or shown)
 
 
 def _size_figure(found: Sequence[Segment]) -> ReportFigure:

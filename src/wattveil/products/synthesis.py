@@ -25,7 +25,7 @@ from wattveil.products.clusters import (
     simulated_rows,
     simulation_of,
 )
-from wattveil.products.curve_figures import common_limits, slot_table
+from wattveil.products.curve_figures import slot_table
 from wattveil.products.findings import Finding, gathered, same_numbers
 from wattveil.products.product import (
     Allotment,
@@ -38,6 +38,7 @@ from wattveil.products.product import (
     Work,
 )
 from wattveil.products.request import ReleaseRequest
+from wattveil.products.segment_figures import scale_of
 from wattveil.products.segments import largest_segments, segments
 from wattveil.products.tables import CLUSTER, SLOT, TIME, Column, Table, TableLayout
 from wattveil.release.kmeans import PrivateKMeans
@@ -59,6 +60,7 @@ _PERCENTILES = (5, 25, 75, 95)
 _CAPTION = (
     "Customers sampled from the released model of each cluster: 50 % lie in the dark band, 90 % in"
     " the light one. None is a real customer. Sample more with wattveil synthesize."
+    " The vertical scale fits the supported clusters."
 )
 
 
@@ -165,10 +167,9 @@ class Synthesis(Product):
         released = segments(tables["centroids"], tables.get("cluster_sizes"))
         shown, rest = largest_segments(released)
         spreads = {one.curve.number: _spread(one.curve, tables["synthetic"]) for one in shown}
-        limits = common_limits(
-            [(spread[0], spread[-1]) for spread in spreads.values() if spread is not None]
-            + [(one.curve.load, one.curve.load) for one in shown]
-        )
+        drawn = [np.vstack([one.curve.load, *_rows(spreads[one.curve.number])]) for one in shown]
+        limits = scale_of(shown, [(rows.min(axis=0), rows.max(axis=0)) for rows in drawn])
+        supports = any(one.is_supported for one in shown)
         for one in shown:
             curve, spread = one.curve, spreads[one.curve.number]
             none = " · too small to be sampled" if spread is None else ""
@@ -178,6 +179,7 @@ class Synthesis(Product):
                 _CAPTION + rest,
                 alt=f"Synthetic customers of cluster {curve.name}{none}: {_words(spread)}",
                 is_faded=one.sized is False,
+                is_supported=one.is_supported or not supports,
                 table=_spread_table([one.curve for one in shown], spreads)
                 if one is shown[0]
                 else None,
@@ -256,6 +258,10 @@ def _spread(curve: Curve, synthetic: Table) -> Floats | None:
     load = own["load_kw"].to_numpy().reshape(-1, curve.load.size)
     percentiles: Floats = np.percentile(load, _PERCENTILES, axis=0)
     return percentiles
+
+
+def _rows(spread: Floats | None) -> Sequence[Floats]:
+    return () if spread is None else (spread[0], spread[-1])
 
 
 def _spread_figure(curve: Curve, spread: Floats | None, limits: tuple[float, float]) -> Figure:

@@ -87,6 +87,11 @@ class Transport:
         self._tls = ssl.create_default_context()  # of the system: httpx would use certifi's
         self._proxy = None if loopback else _proxy(address, self._tls)
 
+    @property
+    def url(self) -> str:
+        """The address of the server."""
+        return self._url
+
     def __repr__(self) -> str:
         """Return the address, never the token."""
         return f"Transport({self._url!r})"
@@ -248,13 +253,20 @@ class Connection:
         return RemoteRelease(self.transport, str(_member(result, "id")))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RemoteDataset:
     """Data set on a server."""
 
     transport: Transport
     name: str
     description: Mapping[str, Any]
+
+    def __repr__(self) -> str:
+        """Return name, server, title, public number of customers, and whether it is closed."""
+        title, customers = (self.description.get(name) for name in ("title", "customers"))
+        closed = "; closed" if self.description.get("closed") else ""
+        where = f"{self.name!r} of {self.transport.url}"
+        return f"RemoteDataset({where}: {title}; about {customers} customers{closed})"
 
     def budget(self, *, tier: str = "global") -> "RemoteBudget":
         """Return caps and amounts spent, of the data set and of the principal."""
@@ -335,12 +347,23 @@ class RemoteDatasets(list[dict[str, Any]], Result):
         return {"datasets": lambda: records_table(records, "name")}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RemoteRelease(ReleaseTables):
     """Release on a server; it never changes."""
 
     transport: Transport
     id: str
+
+    def __repr__(self) -> str:
+        """Return identifier and server; no request is sent."""
+        return f"RemoteRelease({self.id!r} of {self.transport.url})"
+
+    def __str__(self) -> str:
+        """Return also the tables and the guarantee, which are requested from the server."""
+        try:
+            return f"{self!r}: {', '.join(self.tables)}; {self._statement()}"
+        except ServerRefusalError as error:
+            return f"{self!r}: {error.code}"
 
     @property
     def state(self) -> str:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from wattveil.bundle.bundle_archive import write_archive
 from wattveil.bundle.plan import PlanSummary, allotments_to_json, requested_products
 from wattveil.bundle.produce import check_list, read_customer_list
-from wattveil.errors import InvalidFileError
+from wattveil.errors import ChargeRefusedError, InvalidFileError
 from wattveil.privacy.guarantee import Tier
 from wattveil.products.registry import added_products
 from wattveil.products.request import NO_RULE, ReleaseRequest
@@ -19,7 +19,7 @@ from wattveil.products.ruled_load import rule_warnings
 from wattveil.server.auth.principals import Principal
 from wattveil.server.datasets import FOLDER, Dataset
 from wattveil.server.http import responses
-from wattveil.server.http.problems import Code, Problem, invalid
+from wattveil.server.http.problems import Code, Problem, invalid, problem_of
 from wattveil.server.http.requests import ReleaseBody
 from wattveil.server.ledger.accounts import Account, Charge, Release, ReleaseState, named_accounts
 from wattveil.server.ledger.amounts import MEASURES, Amounts
@@ -74,9 +74,7 @@ class ReleaseService:
         _check_price(order, dataset)
         price = order.price
         whole, own = self.state.ledger.accounts(dataset.name, principal.name, request.tier)
-        largest = None
-        if whole is not None and own is not None:
-            largest = largest_epsilon(request, whole.left.minimum(own.left))
+        largest = _largest_epsilon(request, whole, own)
         by_dataset, by_principal = self.state.ledger.already_paid(order)
         plan = self.state.planner.plan(order, dataset.public["grid"])
         warnings = [*plan["warnings"], *self._rule_warnings(request, dataset)]
@@ -90,7 +88,7 @@ class ReleaseService:
             more_of_this_kind=responses.MoreOfThisKind(
                 dataset=_covered(whole, price), own=_covered(own, price)
             ),
-            largest_epsilon=None if largest is None else repr(largest),
+            largest_epsilon=largest,
             plan=PlanSummary.model_validate({**plan, "warnings": warnings}),
         )
 
@@ -103,7 +101,7 @@ class ReleaseService:
         _check_price(order, dataset)
         computed_before, _ = self.state.ledger.already_paid(order)
         if computed_before:
-            charge = self._charge(order, dataset)
+            charge = self._charge(order, dataset, request)
         else:
             with self.state.worker.place(self.state.ledger.principal_id(order)) as is_free:
                 if not is_free:
@@ -112,16 +110,24 @@ class ReleaseService:
                 if {*requested_products(request)} & {*added_products()}:
                     # A compute process may lack what this one registered: a plan is made there.
                     self.state.planner.plan(order, dataset.public["grid"])
-                charge = self._charge(order, dataset)
+                charge = self._charge(order, dataset, request)
         with self.state.ledger.reading() as connection:
             ordered = find_ordered(connection, f"{charge.journal_id}-{charge.seq}")
         if ordered is None:
             raise RuntimeError("the charge was made and cannot be found")
         return ordered
 
-    def _charge(self, order: Order, dataset: Dataset) -> Charge:
+    def _charge(self, order: Order, dataset: Dataset, request: ReleaseRequest) -> Charge:
         """Charge for an order, and queue the charge unless its release is stored."""
-        charge = self.state.ledger.charge(replace(order, plan=self._planned(order, dataset)))
+        try:
+            charge = self.state.ledger.charge(replace(order, plan=self._planned(order, dataset)))
+        except ChargeRefusedError as error:
+            problem = problem_of(error)
+            if problem.code is Code.BUDGET_REFUSED:  # say what fits, as a quote does
+                accounts = self.state.ledger.accounts(dataset.name, order.principal, request.tier)
+                if (largest := _largest_epsilon(request, *accounts)) is not None:
+                    problem.details["largest_epsilon"] = largest
+            raise problem from None
         if self.state.ledger.release_of(charge) is None:
             self.state.worker.take(charge)
         return charge
@@ -212,6 +218,16 @@ def _budget(
         dataset=None if whole is None else responses.Account(**_account(whole, delta)),
         own=None if own is None else responses.Account(**_account(own, delta)),
     )
+
+
+def _largest_epsilon(
+    request: ReleaseRequest, whole: Account | None, own: Account | None
+) -> str | None:
+    """Return the largest epsilon of such a release that both accounts cover; None if none is."""
+    if whole is None or own is None:
+        return None
+    largest = largest_epsilon(request, whole.left.minimum(own.left))
+    return None if largest is None else repr(largest)
 
 
 def _check_price(order: Order, dataset: Dataset) -> None:

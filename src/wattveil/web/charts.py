@@ -50,6 +50,8 @@ class ReportFigure(NamedTuple):
     """What holds or does not hold for what the figure shows, in words."""
     is_faded: bool = False
     """Whether the figure is drawn pale, because noise may explain what it shows."""
+    is_supported: bool = True
+    """False: noise may explain it, so that a report shows it in a closed part of the page."""
     table: "PageTable | None" = None
     """The numbers of the figure, or of it and those after it that have its caption."""
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 from html import unescape
 from pathlib import Path
 
+import pytest
 from pyarrow import compute
 
 from tests.sample_bundles import LEVELS
@@ -58,11 +59,22 @@ def test_the_report_states_planned_and_achieved_segments(whole: Path) -> None:
     assert f"(planned: {planned.partition(': ')[2]})" in first
 
 
+def test_the_achieved_error_of_a_mean_load_is_the_released_one(whole: Path) -> None:
+    """The root mean square of std_kw over slots, of the group in which it is largest."""
+    shapes = read_table(whole, "load_shapes").to_pandas()
+    due = max((errors**2).mean() ** 0.5 for _, errors in shapes.groupby("group").std_kw)
+    page = (whole / "report.html").read_text(encoding="utf-8")
+    (row,) = re.findall(r"<tr>(?:(?!</tr>).)*>standard error of a mean load<.*?</tr>", page)
+    planned, achieved = re.findall(r">([\d.]+) kW", row)
+    assert float(planned) > 0.0
+    assert float(achieved) == pytest.approx(due, rel=0.01)
+
+
 def test_segments_are_sorted_by_size_on_one_scale(whole: Path) -> None:
     """The largest first, both flags on each, pale below 2 standard errors, one vertical axis."""
     sizes = read_table(whole, "cluster_sizes").to_pydict()
     page = (whole / "report.html").read_text(encoding="utf-8")
-    section = page.partition("<h2>Customer segments</h2>")[2].partition("<details")[0]
+    section = page.partition("<h2>Customer segments</h2>")[2].partition('<details class="data"')[0]
     figures = section.split("<figure")[1:]
     order = [int(re.findall(r"Cluster (\d+) ·", one)[0]) for one in figures]
     assert order == sorted(range(3), key=lambda cluster: -sizes["customers"][cluster])
@@ -111,9 +123,7 @@ def test_groups_are_marked_by_findings_alone(whole: Path) -> None:
     sure = {"customers": 500.0, "clipped_share": 0.1, "clipped_share_std": 0.01}
     assert not flags(**sure)
     assert not flags(**sure, max_clipping_bias_kw=112.0)
-    assert "112 kW, depending on the group. This is an upper bound" in section(
-        max_clipping_bias_kw=112.0
-    )
+    assert "112 kW, depending on the group." in section(max_clipping_bias_kw=112.0)
     (empty,) = flags(**{**sure, "customers": 1.9, "customers_std": 1.0})
     assert "may be empty" in empty
     assert not flags(**{**sure, "customers": 2.1, "customers_std": 1.0})
@@ -235,3 +245,14 @@ def test_groups_are_shown_by_name(whole: Path) -> None:
     for title in ("Load", "Segments by group"):
         section = page.partition(f"<h2>{title}</h2>")[2].partition("</section>")[0]
         assert all(level in section.partition("<details")[0] for level in LEVELS)
+
+
+def test_the_card_names_both_clipping_limits(whole: Path) -> None:
+    """The public bound of the clusters, and where the bounds of load by group are."""
+    clipping = [line for line in read_manifest(whole)["preprocessing"] if "clipped" in line]
+    card = (whole / "CARD.md").read_text(encoding="utf-8")
+    assert len(clipping) == 2
+    assert all("5 kW" in line for line in clipping)
+    assert "clip_kw" in clipping[1]
+    assert "clip_kw of the table groups" in " ".join(card.split())
+    assert max(read_table(whole, "groups")["clip_kw"].to_pylist()) <= 5.0

@@ -290,6 +290,16 @@ def test_a_missing_extra_names_the_command(monkeypatch: pytest.MonkeyPatch) -> N
     assert 'pip install "wattveil[serve]"' in result.stderr
 
 
+def test_a_server_that_cannot_be_reached_names_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the option and the variable that hold the address."""
+    monkeypatch.setenv("WATTVEIL_TOKEN", "wattveil_token_of_nobody")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"http://127.0.0.1:{taken.getsockname()[1]}"
+    result = CliRunner().invoke(app, ["admin", "tokens", "--name", "ann", "--url", address])
+    assert result.exit_code == 1
+    assert "--url or WATTVEIL_URL" in result.stderr
+
+
 def test_a_port_in_use_is_named() -> None:
     """By the option that chooses another."""
     with socket.create_server(("127.0.0.1", 0)) as taken:

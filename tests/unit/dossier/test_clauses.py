@@ -198,3 +198,23 @@ def test_long_lists_and_tables_are_set_apart(counted: Files) -> None:
     assert len(limits.items) == len(manifest["known_limits"])
     assert not any(block.text.count("; ") > MAX_SEMICOLONS for block in blocks)
     assert all(len(row) == len(block.head) for block in blocks for row in block.cells())
+
+
+def test_a_default_number_of_customers_is_named(counted: Files) -> None:
+    """The check of delta says so where the estimate is the default, and only there."""
+    manifest = counted.evidence().manifest
+    delta_text = DERIVED["manifest", "delta_text"].compute
+    default = {**manifest["request"], "customers": 1000}
+    assert "default" not in delta_text(manifest)
+    assert "default" in delta_text({**manifest, "request": default})
+    assert "default" in delta_text({**manifest, "request": {**default, "delta": "0.01"}})
+
+
+def test_the_released_error_of_a_mean_load_is_achieved(counted: Files) -> None:
+    """From the bias section; blank if the release states none."""
+    manifest = counted.evidence().manifest
+    field = next(one for one in DERIVED.values() if "achieved" in one.cited)
+    (noise,) = (one for one in manifest["bias"] if one["source"] == "privacy noise")
+    (row,) = field.compute(manifest)
+    assert float(row["achieved"].split()[0]) == pytest.approx(float(noise["value"]), rel=0.01)
+    assert field.compute({**manifest, "bias": []})[0]["achieved"] == ""

@@ -91,6 +91,26 @@ def test_figures_show_the_flags_on_one_scale(three: tuple[Table, Table]) -> None
     assert "highest 2 kW at 18:00" in curves[1].alt
 
 
+def test_an_unsupported_curve_sets_no_scale_and_is_closed() -> None:
+    """A curve of noise far below 0 changes nothing for the others; alone, it is shown."""
+    load = np.array([0.4, 0.9, -3.0])[:, None] * np.ones(24)
+    std = np.array([0.01, 0.01, 4.0])[:, None] * np.ones(24)
+    counts, errors = np.array([300.0, 200.0, 16.0]), np.array([10.0, 10.0, 27.0])
+    curves = list(segment_figures(*tables_of(load, std, counts, errors)))[:3]
+    alone = list(segment_figures(*tables_of(load[:2], std[:2], counts[:2], errors[:2])))[:2]
+    assert [one.is_supported for one in curves] == [True, True, False]
+    assert {one.figure.layout.yaxis.range for one in curves + alone} == {
+        alone[0].figure.layout.yaxis.range
+    }
+    macros = vars(_ENVIRONMENT.get_template("macros.html").module)
+    shown, closed = str(macros["drawn_charts"](curves)).split('<details class="unsupported">')
+    assert shown.count("<figure") == 2
+    assert closed.partition("</details>")[0].count("<figure") == 1
+    noise = list(segment_figures(*tables_of(load[2:], std[2:], counts[2:], errors[2:])))
+    assert noise[0].is_supported
+    assert noise[0].figure.layout.yaxis.range[0] < -3.0
+
+
 def test_achieved_counts_equal_flags(three: tuple[Table, Table]) -> None:
     """Counted again from the numbers, without the list of segments."""
     centroids, sizes = three

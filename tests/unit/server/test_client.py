@@ -162,6 +162,27 @@ def test_the_token_is_in_no_text() -> None:
     assert TOKEN not in found
 
 
+def test_texts_of_data_sets_and_releases_are_short() -> None:
+    """A line each: no nested description, no token; `print` of a lost release is no error."""
+    description = {"title": "Town", "customers": 500, "closed": True, "grid": {"minutes": 30}}
+    with peer(response(json.dumps(description).encode())) as one:
+        dataset = connect(one.url, TOKEN).dataset("homes")
+        text = str(dataset)
+        assert all(word in text for word in ("'homes'", one.url, "Town", "500", "closed"))
+        assert "{" not in text
+        assert TOKEN not in text
+    manifest = {
+        "payload": [{"path": "tables/centroids.parquet"}],
+        "guarantee_text": "epsilon 1 at delta 1e-06.",
+    }
+    with peer(response(json.dumps(manifest).encode())) as one:
+        release = RemoteRelease(Transport(one.url, TOKEN), "1-5")
+        assert repr(release) == f"RemoteRelease('1-5' of {one.url})"
+        assert one.received == []
+        assert "centroids; epsilon 1" in str(release)
+    assert "unreachable" in str(RemoteRelease(Transport(one.url, TOKEN), "1-5"))
+
+
 def test_a_redirect_is_refused_and_the_other_host_gets_nothing() -> None:
     """The token would be sent there."""
     with peer(response(b"{}")) as other:

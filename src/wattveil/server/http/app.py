@@ -128,7 +128,8 @@ def make_api(
     app.add_exception_handler(SignInRequired, redirect_to_sign_in)
 
     async def send_problem(request: Request, error: Exception) -> Response:
-        found = problem_of(error)
+        expected = getattr(request.scope.get("endpoint"), "__annotations__", {}).get("body")
+        found = problem_of(error, fields=getattr(expected, "model_fields", ()))
         problem = unexpected(error) if found.code is Code.INTERNAL else found
         user = await run_in_threadpool(user_of, sessions, access, request)
         response = problem_response(request, problem, user)

@@ -5,6 +5,7 @@ spent. Two servers whose data differ in one customer therefore send the same pro
 """
 
 import re
+from collections.abc import Collection
 from enum import Enum
 from typing import Any
 
@@ -13,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
+from wattveil.declaration import unknown_field
 from wattveil.errors import (
     ChargeRefusedError,
     InvalidFileError,
@@ -37,7 +39,7 @@ class Code(Enum):
     FORBIDDEN = (403, "not permitted for this token, or not found")
     BUDGET_REFUSED = (
         403,
-        "the budget does not cover the price; nothing was charged; a quote states what fits",
+        "the budget does not cover the price; nothing was charged",
     )
     REFUSED = (403, "the charge is refused; nothing was charged")
     NOT_FOUND = (404, "not found")
@@ -99,8 +101,14 @@ class Problem(Exception):  # noqa: N818 - RFC 9457 calls it so
         return JSONResponse(self.body, self.code.status, self.headers, media_type=MEDIA_TYPE)
 
 
-def problem_of(error: Exception) -> Problem:
-    """Return the problem for an error; unexpected errors reveal nothing."""
+def problem_of(error: Exception, *, fields: Collection[str] = ()) -> Problem:
+    """Return the problem for an error; unexpected errors reveal nothing.
+
+    Parameters
+    ----------
+    fields
+        Fields of the body that was expected, to name the nearest one to an unknown field.
+    """
     match error:
         case Problem():
             problem = error
@@ -109,7 +117,7 @@ def problem_of(error: Exception) -> Problem:
         case InvalidFileError():  # named by an administrator; its content is private
             problem = invalid(("file", error.expected))
         case RequestValidationError():
-            problem = invalid(*(_broken_rule(one) for one in error.errors()[:_MAX_ERRORS]))
+            problem = invalid(*(_broken_rule(one, fields) for one in error.errors()[:_MAX_ERRORS]))
         case ChargeRefusedError():
             problem = _refused(error)
         case KeyConflictError():
@@ -129,14 +137,16 @@ def invalid(*broken: tuple[str, str]) -> Problem:
     return Problem(Code.INVALID_REQUEST, errors=rules)
 
 
-def _broken_rule(error: dict[str, Any]) -> tuple[str, str]:
+def _broken_rule(error: dict[str, Any], fields: Collection[str]) -> tuple[str, str]:
     """Return field and rule of a validation error of Pydantic, without the value."""
     place: tuple[object, ...] = error["loc"]
     # Names that the sender chose are not repeated: they might not be valid text.
-    names = (
+    names = [
         str(one) if isinstance(one, int) or _FIELD_NAME.fullmatch(str(one)) else "?"
         for one in place[1:]
-    )
+    ]
+    if error["type"] == "extra_forbidden":
+        return ".".join(names), unknown_field(names[-1], fields if len(names) == 1 else ())
     return ".".join(names) or str(place[0]), _rule(error)
 
 
@@ -165,7 +175,6 @@ _OF_STATUS = {
 }
 _RULES = {
     "missing": "given",
-    "extra_forbidden": "omitted: there is no such field",
     "json_invalid": "valid JSON",
     "greater_than": "above {gt:g}",
     "greater_than_equal": "at least {ge:g}",
@@ -228,6 +237,8 @@ class ProblemBody(BaseModel):
     """Of invalid_request: the fields and rules."""
     account_scope: str = Field(default_factory=str)
     """Of budget_refused: the account that does not cover the price, dataset or own."""
+    largest_epsilon: str = Field(default_factory=str)
+    """Of budget_refused: the maximum epsilon that both budgets cover, if there is one."""
     reason: str = Field(default_factory=str)
     """Of refused: the reason."""
     failing: list[str] = Field(default_factory=list)
