@@ -208,7 +208,7 @@ def test_a_column_that_may_name_customers_is_never_overlooked(write: Write) -> N
         for hour in range(24)
     ]
     path = write("house,Date/Time,Usage (kWh)", *rows)
-    with pytest.raises(InvalidFileError, match="the customer"):
+    with pytest.raises(InvalidFileError, match="recognised as customer"):
         read_readings(path)
     named = read_readings(path, columns={"customer": "house"})
     assert set(_totals(named)) == {"a", "b"}

@@ -56,7 +56,6 @@ _TELLING = {
     *("notes", "note", "remark", "remarks", "comment", "description", "peak", "piek", "season"),
     *("interval", "start", "end", "date", "time", "unit", "units", "type", "notes", "duration"),
 }
-_PROFILE_COLUMNS = ["customer_id", "load_kw"]  # of the files of `wattveil profiles`
 _GAS = {"m3", "therms", "therm", "ccf", "gas", "water"}
 _MAX_SHOWN = 12
 
@@ -304,11 +303,10 @@ class ColumnSearch:
         }
         missing = [role for role, name in found.items() if not name]
         if missing:
-            roles = ", ".join(f"{role!r}: …" for role in missing)
-            if self.names[:2] == _PROFILE_COLUMNS:
+            roles, what = ", ".join(f"{role!r}: …" for role in missing), ", ".join(missing)
+            if self.names[:2] == ["customer_id", "load_kw"]:  # of `wattveil profiles`
                 raise self.refuse("readings; this file has profiles: pass it to `wattveil release`")
             one = "; or customer=… if the file is one home" if "customer" in missing else ""
-            what = ", ".join(missing)
             raise self.refuse(f"columns recognised as {what}, or columns={{{roles}}}{one}")
 
     def is_value(self, name: str) -> bool:
