@@ -44,6 +44,7 @@ from wattveil.products.labels import plan_labels
 from wattveil.products.load import LoadPlan
 from wattveil.products.shares import plan_shares
 from wattveil.products.synthesis import SyntheticPlan
+from wattveil.products.years import YearPlan
 from wattveil.profiles import TimeGrid, build_profiles
 from wattveil.readings import Readings
 from wattveil.server.client import Quote, RemoteBudget, RemoteDatasets, RemoteRelease, Transport
@@ -457,6 +458,7 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
     ),
     "SyntheticCustomers": lambda _: synthesizer().sample(5, random_state=1),
     "SyntheticModel": lambda _: synthesizer().model_,
+    "YearPlan": lambda _: YearPlan(peak_error=0.1, energy_error=0.05),
     "SyntheticPlan": lambda _: SyntheticPlan(slot_distance=0.1, correlation_error=0.1),
     "VerificationReport": lambda folder: wattveil.read_bundle(bundle(folder)).verify(),
     "YearModel": lambda _: years().year_model_,
