@@ -8,6 +8,7 @@ from jsonschema import Draft202012Validator
 
 from tests.live_server import QUICK, Answer, Running, put_profiles, registration
 from tests.sample_bundles import some_profiles
+from tests.series_bundles import CHOICES, quarter
 from tools.reference.http import description, problem_codes
 
 _TO_FILL = re.compile(r"\{\w+\}")
@@ -48,6 +49,21 @@ def unlike(answer: Answer, described: dict[str, Any]) -> list[str]:
         return []
     whole = {**schema, "components": description()["components"]}
     return [error.message for error in Draft202012Validator(whole).iter_errors(answer.json)]
+
+
+def see_series(server: Running, see: DescribedClient) -> None:
+    """Open a series, add a period, and close it."""
+    quarter(0, customers=60).write_parquet(server.state.folder / "profiles" / "quarter.parquet")
+    opened = {**CHOICES, "name": "quarters", "epsilon": 0.1}
+    see.send(f"POST /v1/admin/datasets/{{dataset}}/series", "answers", status=201, body=opened)
+    of_series = f"POST /v1/admin/datasets/{{dataset}}/series/{{series}}"
+    place, period = ("answers", "quarters"), {"period": "2026-Q1", "file": "quarter.parquet"}
+    added = see.send(f"{of_series}/periods", *place, status=202, body=period).json["release"]
+    assert server.finished(added, as_="reader")["state"] == "ok"
+    see.send("GET /v1/datasets/{dataset}/series", "answers", status=200, as_="reader")
+    see.send(f"{of_series}/close", *place, status=200, body={"reason": "x"})
+    closed = "GET /v1/datasets/{dataset}/series/{series}/closed.json"
+    see.send(closed, *place, status=200, as_="reader")
 
 
 def test_every_answer_is_as_described(server: Running) -> None:
@@ -92,6 +108,7 @@ def test_every_answer_is_as_described(server: Running) -> None:
     share = "POST /v1/releases/{release}/shares"
     see.send(share, number, status=201, body={"reader": "*"}, as_="reader")
 
+    see_series(server, see)
     see.send("GET /v1/admin/datasets/{dataset}/accounts", "answers", status=200)
     see.send("GET /v1/admin/ledger", status=200)
     for what in ("principals", "events"):

@@ -57,6 +57,7 @@ NOT_RESULTS = {
     "LoadSeries": "a series on disk; its method result returns the tables",
     "SeriesDesign": "public choices",
     "Deleted": "names of folders that the end of a series deleted",
+    "Levels": "curves with their bands, of which SeriesResult makes a table",
     "Trend": "a part of SeriesResult, which has it as a table",
     "Guarantee": "a value of the kernel; its sentence is its text",
     "Connection": "a handle: what it returns are results",

@@ -102,14 +102,17 @@ def visible_releases(
         *(share.c[name] == entry.c[name] for name in ("journal_id", "seq")),
         or_(share.c.principal_id.is_(None), share.c.principal_id == reader),
     )
-    admitted = select(account.c.journal_id).where(account.c.principal_id == reader)
+    # By data set: a condition on the journal would make a database search all its entries first.
+    admitted = select(dataset.c.id).where(
+        account.c.journal_id == dataset.c.journal_id, account.c.principal_id == reader
+    )
     opened = entry.alias()
     periods = released.distinct().where(
         entry.c.kind == EntryKind.PERIOD.value,
         entry.c.journal_id == opened.c.journal_id,
         entry.c.request_sha256 == opened.c.request_sha256,
         *(series.c[name] == opened.c[name] for name in ("journal_id", "seq")),
-        series.c.journal_id.in_(admitted),
+        series.c.dataset_id.in_(admitted),
     )
     parts = (select(one.subquery()) for one in (own, shared, periods))
     found = union(*parts).subquery()

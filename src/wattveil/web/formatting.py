@@ -49,10 +49,11 @@ def escape_markdown(text: str) -> str:
 def format_count(number: int, noun: str) -> str:
     """Return a number with its noun, in the plural unless it is 1.
 
-    >>> format_count(1, "row"), format_count(1200, "entry")
-    ('1 row', '1,200 entries')
+    >>> format_count(1, "row"), format_count(1200, "entry"), format_count(2, "day")
+    ('1 row', '1,200 entries', '2 days')
     """
-    many = f"{noun.removesuffix('y')}ies" if noun.endswith("y") else f"{noun}s"
+    is_consonant = noun[-2:-1] not in {*"aeiou"}
+    many = f"{noun[:-1]}ies" if noun.endswith("y") and is_consonant else f"{noun}s"
     return f"{number:,} {noun if number == 1 else many}"
 
 

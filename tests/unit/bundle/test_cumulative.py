@@ -48,7 +48,7 @@ def test_an_honest_sum_holds() -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ("some other words", "none is stated"),
+        ("some other words", "not stated"),
         ({**stated(), "epsilon_spent": "0.1"}, "epsilon_spent is 0.1"),
         ({**stated(), "epsilon_cap": "99.0"}, "epsilon_cap is 99.0"),
         ({**stated(), "other_tier": "open"}, "other_tier"),

@@ -247,19 +247,18 @@ def test_the_report_shows_weeks_and_levels(bundle: Path, profiles: Profiles) -> 
 
 
 def test_the_plan_is_simulated() -> None:
-    """With next to no noise the annual energy is nearly right; with much noise it is not."""
-    errors = [
-        plan_years(
-            YearSynthesizer(
-                first_day=FIRST, n_clusters=2, epsilon=epsilon, split=Split.WEEKDAY_WEEKEND
-            ),
-            n_customers=60,
-            n_days=DAYS,
-            typical_kw=0.5,
-        ).energy_error
-        for epsilon in (0.1, 1e4)
-    ]
-    assert errors[1] < 0.1 < errors[0]
+    """With next to no noise energy and peak are nearly right; with much noise they are not."""
+
+    def error(epsilon: float) -> float:
+        model = YearSynthesizer(
+            first_day=FIRST, n_clusters=2, epsilon=epsilon, split=Split.WEEKDAY_WEEKEND
+        )
+        plan = plan_years(model, n_customers=60, n_days=DAYS, typical_kw=0.5)
+        return plan.energy_error + plan.peak_error
+
+    # Of three, since noise may cancel: one of 16 plans with so much noise was below 0.26. Eight
+    # with next to none were 0.15 to 0.2.
+    assert error(1e4) < 0.22 < max(error(0.01) for _ in range(3))
 
 
 def test_years_in_every_format(bundle: Path, tmp_path: Path) -> None:
