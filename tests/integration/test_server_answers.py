@@ -55,8 +55,8 @@ def see_series(server: Running, see: DescribedClient) -> None:
     """Open a series, add a period, and close it."""
     quarter(0, customers=60).write_parquet(server.state.folder / "profiles" / "quarter.parquet")
     opened = {**CHOICES, "name": "quarters", "epsilon": 0.1}
-    see.send(f"POST /v1/admin/datasets/{{dataset}}/series", "answers", status=201, body=opened)
-    of_series = f"POST /v1/admin/datasets/{{dataset}}/series/{{series}}"
+    see.send("POST /v1/admin/datasets/{dataset}/series", "answers", status=201, body=opened)
+    of_series = "POST /v1/admin/datasets/{dataset}/series/{series}"
     place, period = ("answers", "quarters"), {"period": "2026-Q1", "file": "quarter.parquet"}
     added = see.send(f"{of_series}/periods", *place, status=202, body=period).json["release"]
     assert server.finished(added, as_="reader")["state"] == "ok"
