@@ -124,6 +124,7 @@ def test_no_seed_reaches_the_noise() -> None:
         "wattveil.cli.bundles.synthesize",  # draws from a released model, as do the others
         "wattveil.bundle.customer_files.write_customers",
         "wattveil.bundle.customer_files.YearSample.drawn",
+        "wattveil.bundle.customer_files._origin",  # states it
     }
 
 

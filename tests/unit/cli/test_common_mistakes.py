@@ -133,7 +133,7 @@ MISTAKES = [
     Mistake("verify bundle --key utility.key", 1, "utility.key", "", "the .pub file"),
     Mistake("synthesize bundle --customers 9 --out s.txt", 2, "--out", "s.txt", ".parquet or .csv"),
     Mistake("synthesize bundle --out s.csv", 2, "--customers", "", "number of"),
-    Mistake("synthesize empty --customers 9 --out s.csv", 1, "empty", "", "with synthesis"),
+    Mistake("synthesize empty --customers 9 --out s.csv", 1, "empty", "", "wattveil release"),
     Mistake(
         "synthesize bundle --customers 9 --out s.csv --power-factor 0.9",
         2,

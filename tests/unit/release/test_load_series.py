@@ -109,9 +109,9 @@ def test_bad_periods_are_refused() -> None:
     """Missing attributes, another width, a period that was released before."""
     own = ReleasedSeries(design=design())
     state = MemoryState(names_key=bytes(32))
-    with pytest.raises(InvalidParameterError, match="attributes must be with"):
+    with pytest.raises(InvalidParameterError, match="attributes must be those"):
         release_load_period(LOADS, groups={}, customer_ids=IDS, past=own, period=0, state=state)
-    with pytest.raises(InvalidParameterError, match="series must be with at least one"):
+    with pytest.raises(InvalidParameterError, match="series must be one with at least one"):
         own.means()
     own = add(own, state, 1, LOADS)
     with pytest.raises(InvalidParameterError, match="load_kw must be of 24 columns"):

@@ -54,7 +54,7 @@ _TELLING = {
     *("current", "power", "energy", "frequency", "cost", "price", "rate", "usage", "phase", "wind"),
     *("gas", "water", "m3", "therms", "therm", "weather", "occupancy", "aggregate", "appliance"),
     *("notes", "note", "remark", "remarks", "comment", "description", "peak", "piek", "season"),
-    *("interval", "start", "end", "date", "time", "unit", "units", "type", "notes", "duration"),
+    *("interval", "start", "end", "date", "time", "unit", "units", "type", "duration"),
 }
 _GAS = {"m3", "therms", "therm", "ccf", "gas", "water"}
 _MAX_SHOWN = 12
@@ -67,9 +67,7 @@ _LONG_DAY_SLOTS = {slots * 25 // 24: minutes for slots, minutes in _DAY_SLOTS.it
 
 # Distinguishes a broken name of a slot from an attribute such as ZIP_CODE, PLC_VALUE or address_2.
 _MAX_NUMBERED_ATTRIBUTES = 9
-_LIKE_A_SLOT = 0.8
-_LIKE_A_SLOT_IF_NUMBERED = 0.6
-
+_LIKE_A_SLOT, _LIKE_A_SLOT_IF_NUMBERED = 0.8, 0.6
 
 _LETTERS = str.maketrans({"æ": "ae", "ø": "o", "ß": "ss", "³": "3", "œ": "oe", "ð": "d", "ł": "l"})
 
