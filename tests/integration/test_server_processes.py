@@ -188,6 +188,20 @@ def check_that_a_revoked_token_is_refused_by_all(server: Processes) -> None:
             assert server.send("GET", "/v1/me", as_="eve").status == 401
 
 
+_LIVE = re.compile(r'requests_total\{method="GET",route="/livez",status="200"\} (\d+)')
+
+
+def metrics_after(server: Processes, requests: int) -> str:
+    """Return the metrics once so many requests are counted: that follows their response."""
+    until = time.monotonic() + 60.0
+    while True:
+        text = server.send("GET", "/metrics").body.decode()
+        found = _LIVE.search(text)
+        if (found is not None and int(found[1]) >= requests) or time.monotonic() > until:
+            return text
+        time.sleep(0.05)
+
+
 def check_that_metrics_are_sums_over_all_processes(server: Processes) -> None:
     """Whichever process is asked; each process has its own memory and descriptors."""
     for name in API:
@@ -196,8 +210,8 @@ def check_that_metrics_are_sums_over_all_processes(server: Processes) -> None:
     counts = []
     for name in API:
         with server.only(name):
-            text = server.send("GET", "/metrics").body.decode()
-        found = re.search(r'requests_total\{method="GET",route="/livez",status="200"\} (\d+)', text)
+            text = metrics_after(server, 2)
+        found = _LIVE.search(text)
         assert found is not None
         counts.append(int(found[1]))
         for process in (*API, "worker"):

@@ -68,14 +68,15 @@ def test_sizes_have_their_errors() -> None:
 def test_as_many_synthetic_customers_export_as_real_ones(with_panels: int) -> None:
     """Also where their number alone is within the noise: the released curve is far below 0.
 
-    1,000 homes at epsilon 1, of which 6 % or none have panels; medians of seven releases.
+    1,000 homes at epsilon 1, of which 6 % or none have panels; medians of 41 releases, whose
+    standard deviation is 0.005 (of seven: 0.014).
     """
     generator = np.random.default_rng(1)
     day = 0.3 + 0.3 * np.exp(-(((np.arange(24) - 18.0) / 3.0) ** 2))
     rows = day * np.exp(0.3 * generator.normal(size=(1000, 1)) + 0.1 * generator.normal(size=24))
     rows[:with_panels] -= 2.0 * np.exp(-(((np.arange(24) - 12.0) / 2.5) ** 2))
     found, counts = [], []
-    for seed in range(7):
+    for seed in range(41):
         fitted = LoadSynthesizer(n_clusters=3, epsilon=1.0).fit(rows)
         found.append((fitted.sample(4000, random_state=seed)[0] < 0.0).any(axis=1).mean())
         counts.append(fitted.cluster_sizes_std_.mean())
