@@ -15,7 +15,7 @@ from wattveil.web.pages import PageTable
 
 _WEEK = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
 _LINES = 4
-"""Customers in a figure of a week: more lines cannot be told apart."""
+"""Customers in a figure of a week: more lines cannot be distinguished."""
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _MAX_TICKS = 13
 _WEEK_CAPTION = (

@@ -322,9 +322,9 @@ class YearSynthesizer(LoadSynthesizer):
 
     def _size_range(self) -> tuple[float, float]:
         """Return the public range in which sizes are counted: up to the public bound."""
-        least_kw, most_kw = self.plausible_kw
-        bound = most_kw if self.clip_kw is None else max(self.clip_kw, 10.0 * least_kw)
-        return least_kw, bound
+        min_kw, max_kw = self.plausible_kw
+        bound = max_kw if self.clip_kw is None else max(self.clip_kw, 10.0 * min_kw)
+        return min_kw, bound
 
     def _find_days(self, queries: YearQueries, calendar: YearCalendar, budget: Budget) -> None:
         """Query sizes, levels, days and their figures with the remaining budget."""
