@@ -203,6 +203,24 @@ def test_a_confirmation_that_no_longer_holds_is_shown_again(server: Running) -> 
     assert own_budget(server) == before
 
 
+@pytest.mark.parametrize("page_first", [False, True])
+def test_a_click_that_overtakes_the_record_of_the_first_finds_its_release(
+    server: Running, page_first: bool
+) -> None:
+    """The order was charged under its key; its session does not hold the release yet."""
+    ann, epsilon = Browser(server, "ann"), 0.0861 + 0.0001 * page_first
+    address, _ = reviewed(ann, epsilon=str(epsilon))
+    body = {"epsilon": epsilon, "products": ["load"]}
+    made = server.order(address.rpartition("/")[2], body).json["id"]
+    once = own_budget(server)
+    if page_first:
+        assert b"This order has been placed" in ann.get(address).body
+    second = ann.post(address)
+    assert (second.status, second.headers["location"]) == (303, f"/releases/{made}")
+    assert b"This order has been placed" in ann.get(address).body
+    assert own_budget(server) == once
+
+
 def test_an_order_beyond_the_budget_cannot_be_confirmed(server: Running) -> None:
     """The page states what fits; a form that is sent all the same is refused."""
     ann, before = Browser(server, "ann"), own_budget(server)

@@ -117,6 +117,15 @@ class ReleaseService:
             raise RuntimeError("the charge was made and cannot be found")
         return ordered
 
+    def placed(
+        self, principal: Principal, dataset: Dataset, body: ReleaseBody, key: str
+    ) -> str | None:
+        """Return the release that was ordered under this key, if it was."""
+        request = dataset.request(body)
+        order = order_release(request, dataset=dataset.name, principal=principal.name, key=key)
+        charge = self.state.ledger.charge_under_key(order)
+        return None if charge is None else f"{charge.journal_id}-{charge.seq}"
+
     def _charge(self, order: Order, dataset: Dataset, request: ReleaseRequest) -> Charge:
         """Charge for an order, and queue the charge unless its release is stored."""
         try:

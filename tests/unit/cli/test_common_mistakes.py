@@ -18,6 +18,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from tests.fresh_modules import fresh_modules
 from tests.sample_bundles import some_profiles, without_plan_simulation
 from wattveil.bundle.keys import write_key
 from wattveil.bundle.plan import plan_release
@@ -282,10 +283,9 @@ def test_other_errors_keep_to_the_same_rules(error: Exception) -> None:
 
 def test_a_missing_extra_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command installs what is missing from the wheel."""
-    for name in [name for name in sys.modules if name.startswith("wattveil.server.ledger")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "sqlalchemy", None)
-    result = CliRunner().invoke(app, ["admin", "ledger", "audit"])
+    with fresh_modules("wattveil.server.ledger"):
+        monkeypatch.setitem(sys.modules, "sqlalchemy", None)
+        result = CliRunner().invoke(app, ["admin", "ledger", "audit"])
     assert result.exit_code == 1
     assert 'pip install "wattveil[serve]"' in result.stderr
 

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from tests.fresh_modules import fresh_modules
 from wattveil.cli.option_groups import chosen_engine
 from wattveil.errors import InvalidParameterError, MissingExtraError
 
@@ -27,8 +28,7 @@ def test_what_cannot_be_chosen_is_named(engine: str, field: str) -> None:
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without PySpark the error names the extra to install."""
-    for name in [name for name in sys.modules if name.startswith("wattveil.engines.s")]:
-        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(MissingExtraError, match=r'pip install "wattveil\[spark\]"'):
+    missing = pytest.raises(MissingExtraError, match=r'pip install "wattveil\[spark\]"')
+    with fresh_modules("wattveil.engines.s"), missing:
         chosen_engine("spark", "local[1]")

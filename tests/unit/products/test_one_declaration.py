@@ -1,6 +1,5 @@
 """A field that is added to the request, in one place, appears wherever a request does."""
 
-import sys
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Annotated, Any
@@ -9,6 +8,7 @@ import pytest
 from pydantic import Field
 from typer.testing import CliRunner
 
+from tests.fresh_modules import fresh_modules
 from wattveil.products import request as declared
 
 HELP = "Number of days of the planted window."
@@ -32,19 +32,9 @@ DERIVED = ("wattveil.cli", "wattveil.server", "wattveil.bundle", "tools.referenc
 @pytest.fixture(scope="module", autouse=True)
 def wider() -> Iterator[None]:
     """Import what is derived from the request anew, with the wider one in its place."""
-    before = {name: one for name, one in sys.modules.items() if name.startswith(DERIVED)}
-    parents = {name: sys.modules[name] for name in ("wattveil", "tools") if name in sys.modules}
-    held = {name: dict(vars(one)) for name, one in parents.items()}
-    with pytest.MonkeyPatch.context() as patch:
-        for name in before:
-            del sys.modules[name]
+    with fresh_modules(*DERIVED), pytest.MonkeyPatch.context() as patch:
         patch.setattr(declared, "ReleaseRequest", Wider)
         yield
-    for name in [one for one in sys.modules if one.startswith(DERIVED)]:
-        del sys.modules[name]
-    sys.modules.update(before)
-    for name, own in held.items():  # packages are attributes of their parents
-        vars(parents[name]).update(own)
 
 
 def test_the_command_line_has_it() -> None:

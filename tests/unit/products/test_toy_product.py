@@ -1,10 +1,8 @@
 """A product is one class and one call of `register`: everything else follows from the registry."""
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +10,7 @@ import pytest
 from pydantic import Field, create_model
 from typer.testing import CliRunner
 
+from tests.fresh_modules import fresh_modules
 from tests.sample_bundles import broken, only, some_profiles
 from tests.toy_product import Toy, ToyOptions
 from tests.toy_release import CustomerCount, count_customers
@@ -76,10 +75,10 @@ def toy() -> Iterator[Product]:
 
 
 @pytest.fixture
-def _fresh_release(monkeypatch: pytest.MonkeyPatch) -> None:
+def _fresh_release() -> Iterator[None]:
     """Load the command `release` anew: its options are those of the products registered by then."""
-    import_module("wattveil.cli.release")
-    monkeypatch.delitem(sys.modules, "wattveil.cli.release")
+    with fresh_modules("wattveil.cli.release"):
+        yield
 
 
 def test_a_registered_product_is_released_and_verified(toy: Product, tmp_path: Path) -> None:

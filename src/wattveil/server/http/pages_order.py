@@ -215,7 +215,7 @@ def confirmation_pages(state: ServerState, access: Access, sessions: Sessions) -
     def show_review(key: str, user: Annotated[SignedInUser, signed_in]) -> HTMLResponse:
         order, dataset = reviewed(user, key)
         if order.release is None:
-            order = _restated(user, order, service.quote(user.principal, dataset, order.body))
+            order = _restated(service, user, dataset, order)
         return _review_page(service, user, dataset, order)
 
     @routes.post("/orders/{key}")
@@ -226,14 +226,15 @@ def confirmation_pages(state: ServerState, access: Access, sessions: Sessions) -
         if order.release is None:
             try:
                 stated = order.payers
-                order = _restated(user, order, service.quote(user.principal, dataset, order.body))
+                order = _restated(service, user, dataset, order)
                 if stated != order.payers:  # another order or a failed computation came between
                     return _review_page(service, user, dataset, order, changed=True)
-                ordered = service.order(user.principal, dataset, order.body, order.key)
+                if order.release is None:
+                    ordered = service.order(user.principal, dataset, order.body, order.key)
+                    order = replace(order, release=ordered.id)
+                    user.session.orders.update(order)
             except REFUSALS as refusal:
                 return _dataset_page(service, user, dataset, order.sent, error_text(refusal))
-            order = replace(order, release=ordered.id)
-            user.session.orders.update(order)
         return RedirectResponse(f"/releases/{order.release}", 303)
 
     return routes
@@ -313,11 +314,21 @@ def _payers(quote: responses.Quote) -> Payers:
     return Payers(dataset=not paid.dataset, own=not paid.own)
 
 
-def _restated(user: SignedInUser, order: ReviewedOrder, quote: responses.Quote) -> ReviewedOrder:
-    """Return an order with the payers of a quote, which its page states from now on."""
-    found = replace(order, payers=_payers(quote))
-    if found != order:
-        user.session.orders.update(found)
+def _restated(
+    service: ReleaseService, user: SignedInUser, dataset: Dataset, order: ReviewedOrder
+) -> ReviewedOrder:
+    """Return an order as it stands now: with its release, or with the payers that it would charge.
+
+    Of two clicks on one confirmation, the second may arrive when the first has been charged and its
+    release is not yet recorded in the session. Nothing is left to be paid then, and the reason is
+    this very order: the second click leads to its release.
+    """
+    payers = _payers(service.quote(user.principal, dataset, order.body))
+    if payers == order.payers:
+        return order
+    placed = service.placed(user.principal, dataset, order.body, order.key)
+    found = replace(order, release=placed) if placed else replace(order, payers=payers)
+    user.session.orders.update(found)
     return found
 
 

@@ -177,6 +177,12 @@ def already_paid(connection: Connection, ids: OrderIds, order: Order) -> tuple[b
     return prior is not None, prior is not None and ids.principal_id in prior.first_of
 
 
+def charge_under_key(connection: Connection, ids: OrderIds, order: Order) -> Charge | None:
+    """Return the charge that was made for this request under the key of the order."""
+    known = _read_keys(connection, ids.journal_id, {order.key}).get((ids.principal_id, order.key))
+    return None if known is None or known[0] != order.request_sha256 else known[1]
+
+
 def _known_without_key(
     state: _AdmissionState, ids: OrderIds, order: Order
 ) -> Charge | Refusal | None:

@@ -35,7 +35,7 @@ from wattveil.server.ledger import accounts as charges
 from wattveil.server.ledger import administration, reserved_series
 from wattveil.server.ledger.accounts import Account, Charge, Release, read_accounts
 from wattveil.server.ledger.administration import PrincipalKind
-from wattveil.server.ledger.admission import OrderIds, already_paid
+from wattveil.server.ledger.admission import OrderIds, already_paid, charge_under_key
 from wattveil.server.ledger.amounts import Allowance
 from wattveil.server.ledger.database import (
     cause_of,
@@ -378,6 +378,12 @@ class Ledger(AbstractContextManager["Ledger"]):
         ids = self._resolve(order)
         with self.reading() as connection:
             return already_paid(connection, ids, order)
+
+    def charge_under_key(self, order: Order) -> Charge | None:
+        """Return the charge that was made for this request under the key of the order."""
+        ids = self._resolve(order)
+        with self.reading() as connection:
+            return charge_under_key(connection, ids, order)
 
     def principal_id(self, order: Order) -> int:
         """Return the number of the principal of an order."""
