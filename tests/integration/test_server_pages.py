@@ -205,7 +205,7 @@ def test_a_confirmation_that_no_longer_holds_is_shown_again(server: Running) -> 
 
 @pytest.mark.parametrize("page_first", [False, True])
 def test_a_click_that_overtakes_the_record_of_the_first_finds_its_release(
-    server: Running, page_first: bool
+    server: Running, *, page_first: bool
 ) -> None:
     """The order was charged under its key; its session does not hold the release yet."""
     ann, epsilon = Browser(server, "ann"), 0.0861 + 0.0001 * page_first
