@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from tests.live_server import Answer, Browser, Running, refused, registration, serving
 from tests.sample_bundles import some_profiles
 from tests.series_bundles import quarter
+from wattveil.bundle.bundle_files import read_manifest
 from wattveil.bundle.keys import read_public_key
 from wattveil.bundle.series_verify import verify_chain
 from wattveil.cli import app
@@ -154,6 +155,9 @@ def test_life_of_a_series(running: Running, folder: Path, tmp_path: Path) -> Non
 
     out = tmp_path / "periods"
     bundles = [unpacked(running, one, out / one) for one in releases]
+    ordered = {one["id"]: one["ordered_at"][:19] for one in listed}
+    stated = [read_manifest(one)["published_at"][:19] for one in bundles]
+    assert stated == [ordered[one] for one in releases]
     key = read_public_key(folder / "release.key.pub")
     assert verify_chain(bundles, trusted=key).accepted
     zipped = running.send("GET", f"/v1/releases/{releases[0]}/bundle.zip", as_="ann").body

@@ -68,6 +68,8 @@ def build_manifest(
     plan: ReleasePlan,
     released: Sequence[ReleasedProduct],
     cumulative: Cumulative | None = None,
+    *,
+    published_at: datetime | None = None,
 ) -> Manifest:
     """Return the manifest of a release, without files and signature.
 
@@ -81,6 +83,8 @@ def build_manifest(
         What each product released, in the order of the plan.
     cumulative
         Sum of a ledger, this release included; None without a ledger.
+    published_at
+        Time of publication; None is now.
     """
     request, guarantee = plan.request, plan.guarantee
     about = request.about
@@ -93,7 +97,7 @@ def build_manifest(
         "release_id": str(uuid.uuid4()),
         "request_sha256": request_sha256(stated),
         **to_plain(about),
-        "published_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "published_at": (published_at or datetime.now(UTC)).isoformat(timespec="seconds"),
         "variant": "approximate" if is_global else "instance",
         "guarantee": guarantee.to_json(),
         "guarantee_text": guarantee.sentence,

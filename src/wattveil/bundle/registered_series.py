@@ -16,6 +16,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -48,6 +49,7 @@ def publish_period(
     stored: Mapping[str, Path],
     recluster: bool,
     key: Ed25519PrivateKey,
+    published_at: datetime,
 ) -> None:
     """Write the bundle of a period to a new folder, durably.
 
@@ -63,7 +65,13 @@ def publish_period(
             bundle = series.bundles[-1]
         elif found == due:
             add = _adding(series, profiles)
-            bundle = add(period=period, key=key, again=True, recluster=recluster)
+            bundle = add(
+                period=period,
+                key=key,
+                again=True,
+                recluster=recluster,
+                published_at=published_at,
+            )
         else:
             problem = "its periods are not those of the ledger (an older or another copy)"
             raise SeriesStateError(problem, "restore the folder of series, or close the series")
