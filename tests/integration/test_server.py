@@ -494,6 +494,10 @@ def test_a_quote_warns_of_another_list_of_groups_under_a_rule(server: Running) -
         assert server.send("POST", "/v1/admin/datasets", wider).status == 422
         assert server.send("POST", "/v1/admin/datasets", body).status == 201
         assert server.send("GET", f"/v1/datasets/{name}").json["products"] == ["load"]
+        series = {"name": "quarters", "epsilon": 1.0, "delta": 1e-6, "periods": 4}
+        series |= {"first": "2026-Q1", "timezone": "Europe/London"}
+        refused = server.send("POST", f"/v1/admin/datasets/{name}/series", series)
+        assert refused.json["errors"][0]["field"] == "dataset", "a series applies no rule"
     server.admit("rea", epsilon=2.0, dataset=names[0])
     asked = {"epsilon": 0.5, "by": "class"}
 
