@@ -66,7 +66,7 @@ def demo(
             about=About(
                 title="Load of simulated customers",
                 curator="Wattveil demo",
-                region="none (simulated homes)",
+                region="simulated homes",
             ),
         )
         _make_room(out)
