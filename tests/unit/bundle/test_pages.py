@@ -56,7 +56,7 @@ def test_the_report_states_planned_and_achieved_segments(whole: Path) -> None:
     (planned,) = (text for text in record["expected"] if text.startswith("distinguishable"))
     first = (whole / "report.html").read_text(encoding="utf-8").partition("</section>")[0]
     assert f"<b>{achieved['count']} of {achieved['of']}</b>" in first
-    assert f"(planned: {planned.partition(': ')[2]})" in first
+    assert f"; planned: {planned.partition(': ')[2]}<" in first
 
 
 def test_the_achieved_error_of_a_mean_load_is_the_released_one(whole: Path) -> None:
