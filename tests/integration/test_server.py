@@ -525,8 +525,11 @@ def test_the_public_estimate_is_rounded_before_it_is_stored(server: Running) -> 
     form = {"name": "form", "file": file, "clip_kw": "5", "typical_kw": "0.5417"}
     more = {"customers": "1409", "allowance.epsilon": "1", "allowance.delta": "1e-6"}
     shown = Browser(server, "owner").post("/admin/datasets", **form, **more).body.decode()
-    assert "form is registered. Note: public estimate of customers: 1,409 rounded" in shown
-    assert "Note: public estimate of their median size: 0.5417 kW rounded to 0.5 kW." in shown
+    assert (
+        "form is registered. Note: public estimate of the number of customers: 1,409, rounded"
+        in shown
+    )
+    assert "Note: public estimate of the median size: 0.5417 kW, rounded to 0.5 kW." in shown
     with server.state.ledger.reading() as connection:
         stored = connection.execute(select(registered.c.public)).scalars().all()
         assert all('"customers":1409' not in text.replace(" ", "") for text in stored)

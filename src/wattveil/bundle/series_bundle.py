@@ -40,17 +40,17 @@ RAW = ("sums", "counts")
 FIRST_RAW = ("first_means", "first_groups", "first_lengths")
 
 _UNPROTECTED = (
-    "Horizon, calendar, groups, counted properties and the budget: chosen without the data.",
-    "Which group a customer is in, if groups are used.",
-    "Which periods were released or skipped, by decisions that may not depend on the data.",
-    "In which periods segments were found anew, by decisions that may not depend on the data.",
+    "Horizon, calendar, groups, counted properties and budget, which must not depend on the data.",
+    "The group of each customer, if groups are used.",
+    "Which periods were released or skipped. This must not depend on the data.",
+    "In which periods segments were computed again. This must not depend on the data.",
 )
 _LIMITS = (
-    "Losses of other releases about the same people add up to the guarantee of this series.",
-    "A customer is an id. Who returns under another id has a second allowance.",
-    "Each customer has one allowance for all periods: large changes appear late, or not fully.",
-    "Figures of the past are revised when later periods are published. The newest bundle is valid.",
-    "Facts about a whole population are not hidden, even if they apply to its members.",
+    "The privacy losses of other releases about the same people add to that of this series.",
+    "A customer is identified by an id: one who returns under another id has a second allowance.",
+    "Each customer has one allowance for all periods, so large changes appear late or in part.",
+    "Figures of past periods are revised when later periods are published. Use the newest bundle.",
+    "Facts about a whole population are not protected, even if they apply to its members.",
 )
 
 Manifest = dict[str, Any]
