@@ -70,7 +70,7 @@ def add_charges(ledger: Ledger) -> None:
 
 
 def work(ledger: Ledger, before: str | None = None) -> tuple[list[list[Any]], list[int]]:
-    """Return a list of ann's, and pending charges; and the work of each query.
+    """Return a list of ann's, and pending charges; and the work of each, and of a comparison.
 
     It is counted in instructions of SQLite, whatever else the machine does.
     """
@@ -88,6 +88,8 @@ def work(ledger: Ledger, before: str | None = None) -> tuple[list[list[Any]], li
         seen = [one.id for one in visible_releases(connection, "ann", limit=4, before=last)]
         steps.append(0)
         pending = [count_pending(connection), count_pending(connection, ann)]
+        steps.append(0)
+        ledger._high_water_mark.check_stored(connection, 1)
         driver.set_progress_handler(None, 0)
     return [seen, pending], steps
 

@@ -10,7 +10,6 @@ import platform
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
@@ -20,6 +19,7 @@ import jsonschema
 from wattveil.bundle.cumulative import ALONE, Cumulative
 from wattveil.bundle.keys import canonical
 from wattveil.bundle.plan import ReleasePlan, stated_request
+from wattveil.bundle.publication_day import this_day
 from wattveil.bundle.statistical_bias import bias_record
 from wattveil.declaration import json_schema, to_plain
 from wattveil.errors import InvalidParameterError
@@ -93,7 +93,7 @@ def build_manifest(
         "release_id": str(uuid.uuid4()),
         "request_sha256": request_sha256(stated),
         **to_plain(about),
-        "published_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "published_at": this_day(),
         "variant": "approximate" if is_global else "instance",
         "guarantee": guarantee.to_json(),
         "guarantee_text": guarantee.sentence,

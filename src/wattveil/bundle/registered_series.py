@@ -67,7 +67,7 @@ def publish_period(
         else:
             problem = "its periods are not those of the ledger (an older or another copy)"
             raise SeriesStateError(problem, "restore the folder of series, or close the series")
-        shutil.copytree(bundle, out)
+        _copy_files(bundle, out)
     for path in (*out.rglob("*"), out):
         _force_to_disk(path)
 
@@ -126,6 +126,17 @@ def _opened(home: Path, request: SeriesRequest, *, is_new: bool) -> LoadSeries:
     if series.request != request:
         raise SeriesStateError("it has other choices", "restore the folder of series")
     return series
+
+
+def _copy_files(source: Path, target: Path) -> None:
+    """Copy a folder; an error keeps its number, which `shutil.copytree` would drop."""
+    target.mkdir()
+    for path in sorted(source.rglob("*")):
+        copy = target / path.relative_to(source)
+        if path.is_dir():
+            copy.mkdir()
+        else:
+            shutil.copyfile(path, copy)
 
 
 def _force_to_disk(path: Path) -> None:

@@ -9,7 +9,6 @@ import hashlib
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import pyarrow.parquet as pq
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from wattveil.bundle.keys import canonical, sign
+from wattveil.bundle.publication_day import this_day
 from wattveil.bundle.series_report import series_report
 from wattveil.bundle.series_request import SeriesRequest
 from wattveil.bundle.series_result import SeriesResult, raw_tables, read_period
@@ -90,7 +90,7 @@ def build_manifest(
         "mechanisms": [_mechanism(spend) for spend in last.spends],
         "unprotected": list(_UNPROTECTED),
         "known_limits": list(_LIMITS),
-        "published_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "published_at": this_day(),
         "software": {name: _version(name) for name in ("wattveil", "opendp", "numpy")},
     }
 

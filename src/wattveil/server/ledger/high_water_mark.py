@@ -11,9 +11,9 @@ same backup they are still known.
 The file is forced to disk each time, after the database: it never states more than was durable, and
 a charge is confirmed when both have it. Several processes of a server append to it, one at a time,
 and each reads what the others have appended before it changes a journal: a database that was
-replaced by an older one is refused by all. Before a release is computed, the releases of its
-journal are counted: storing one adds no entry, so the heads would not show that one is lost. The
-file is shortened when the last process ends.
+replaced by an older one is refused by all. Before a release is computed, the number of
+releases of its journal is compared: storing one adds no entry, so the heads would not show that one
+is lost. The file is shortened when the last process ends.
 """
 
 import fcntl
@@ -104,8 +104,11 @@ class HighWaterMark:
         return lost
 
     def check_stored(self, connection: Connection, journal_id: int) -> None:
-        """Refuse a journal that lacks recorded releases; its heads agree all the same."""
-        of_journal = select(func.count()).where(release.c.journal_id == journal_id)
+        """Refuse a journal that lacks recorded releases; its heads agree all the same.
+
+        Its number is read, not counted: triggers change it in the transaction of the release.
+        """
+        of_journal = select(journal.c.stored).where(journal.c.id == journal_id)
         seen = self.stored.get(journal_id, 0)
         found = int(connection.execute(of_journal).scalar_one())
         if found < seen:
