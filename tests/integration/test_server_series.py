@@ -26,6 +26,7 @@ from tests.integration.conftest import NewPlace, Place
 from tests.live_server import Answer, Browser, Running, refused, registration, serving
 from tests.sample_bundles import some_profiles
 from tests.series_bundles import quarter
+from wattveil.bundle import registered_series
 from wattveil.bundle.keys import read_public_key
 from wattveil.bundle.series_verify import verify_chain
 from wattveil.cli import app
@@ -349,6 +350,35 @@ def test_a_full_disk_keeps_a_period_pending(
     (home,) = (one for one in (running.state.folder / "series").iterdir() if one.is_dir())
     drawn = (home / "series" / "periods" / "001" / "manifest.json").read_bytes()
     assert running.send("GET", f"/v1/releases/{release}/manifest", as_="ann").body == drawn
+
+
+def test_a_file_of_other_people_is_not_released(running: Running, site: Place) -> None:
+    """Their budget is not charged, whatever the name of the file."""
+    other = registration("q2.parquet", "other", products=["load"], customer_list_file=None)
+    assert running.send("POST", "/v1/admin/datasets", other).status == 201
+    profiles = site.folder / "profiles"
+    shutil.copy(profiles / "q2.parquet", profiles / "copy.parquet")
+    body = {"period": "2026-Q1", "file": "copy.parquet"}
+    begun = running.send("POST", f"{WHERE}/quarters/periods", body)
+    assert running.finished(begun.json["release"])["state"] == "failed"
+    added(running, 1)
+
+
+def test_a_committed_draw_is_used_for_its_own_file_only(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its bundle could not be copied, and the period failed; another file must not get its draw."""
+
+    def broken(*_: object) -> None:
+        raise ValueError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(registered_series, "_copy_files", broken)
+        assert running.finished(add(running, 1).json["release"])["state"] == "failed"
+    body = {"period": "2026-Q1", "file": "q2.parquet"}
+    other = running.send("POST", f"{WHERE}/quarters/periods", body)
+    assert running.finished(other.json["release"])["state"] == "failed"
+    added(running, 1)
 
 
 def test_backup_and_restore(site: Place, elsewhere: NewPlace, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 
     HOME/series/    folder of the series, as `wattveil series init` makes it
     HOME/secrets/   key of its state, and its mark
+    HOME/drawn-from the last period that was begun, with a keyed hash of its profiles
 
 A server stores a period in its ledger after it is computed here. So the folder has the stored
 periods, or one more whose storing a crash prevented: that one is used, and not drawn again. Any
@@ -45,13 +46,15 @@ def publish_period(
     *,
     profiles: Path,
     period: str,
+    fingerprint: str,
     stored: Mapping[str, Path],
     recluster: bool,
     key: Ed25519PrivateKey,
 ) -> None:
     """Write the bundle of a period to a new folder, durably.
 
-    ``stored`` are the bundles of the periods that the ledger has stored, in their order.
+    ``stored`` are the bundles of the periods that the ledger has stored, in their order. A period
+    that was drawn and not stored is used only for the file from which it was drawn.
     """
     with _held(home):
         series = _opened(home, request, is_new=not stored)
@@ -61,7 +64,12 @@ def publish_period(
         due = [read_manifest(bundle) for bundle in stored.values()]
         if found[:-1] == due and found and found[-1]["label"] == period:
             bundle = series.bundles[-1]
+            note = _drawn_from(home)
+            if not note.exists() or note.read_text() != f"{period} {fingerprint}":
+                problem = "this period was drawn from another file, and is committed"
+                raise SeriesStateError(problem, "name that file, or close the series")
         elif found == due:
+            _note(_drawn_from(home), f"{period} {fingerprint}")
             add = _adding(series, profiles)
             bundle = add(period=period, key=key, again=True, recluster=recluster)
         else:
@@ -70,6 +78,20 @@ def publish_period(
         _copy_files(bundle, out)
     for path in (*out.rglob("*"), out):
         _force_to_disk(path)
+
+
+def _drawn_from(home: Path) -> Path:
+    """Return the file that states the last period that was begun, and the hash of its profiles."""
+    return home / "drawn-from"
+
+
+def _note(path: Path, text: str) -> None:
+    """Write a small file, whole or not at all."""
+    new = path.with_name(f"{path.name}.new")
+    new.write_text(text)
+    _force_to_disk(new)
+    new.replace(path)
+    _force_to_disk(path.parent)
 
 
 def _adding(series: LoadSeries, path: Path) -> Callable[..., Path]:
@@ -84,6 +106,7 @@ def close_series(home: Path, reason: str, *, key: Ed25519PrivateKey) -> bool:
         return True
     with _held(home):
         series = LoadSeries(home / SERIES, secrets=home / SECRETS)
+        _drawn_from(home).unlink(missing_ok=True)
         return not series.close(reason, key=key).left
 
 

@@ -42,7 +42,12 @@ from wattveil.server.ledger.accounts import (
 from wattveil.server.ledger.fulfilment import BUNDLES_FOLDER, BundleStore
 from wattveil.server.ledger.ledger import Ledger
 from wattveil.server.ledger.pricing import canonical_request
-from wattveil.server.ledger.reserved_series import ReservedSeries, is_period, series_of_period
+from wattveil.server.ledger.reserved_series import (
+    ReservedSeries,
+    fingerprints_of_others,
+    is_period,
+    series_of_period,
+)
 from wattveil.server.ledger.server_lease import Lease, ServerLease
 from wattveil.server.ordered_releases import find_ordered
 from wattveil.server.processes.server_health import ServerHealth, SupervisorLease
@@ -237,6 +242,7 @@ def _period_task(folder: Path, ledger: Ledger, charge: Charge, draft: Path) -> d
         if ordered is None or plan is None:
             raise RuntimeError("a period without a data set or a file")
         series = series_of_period(connection, ordered.dataset, charge)
+        others = fingerprints_of_others(connection, series)
         stored = {
             one.label: str(folder / BUNDLES_FOLDER / str(found.payload_ref))
             for one in series.periods
@@ -249,6 +255,8 @@ def _period_task(folder: Path, ledger: Ledger, charge: Charge, draft: Path) -> d
         "request": series.plain_request,
         "profiles": str(folder / FOLDER / plan["file"]),
         "period": ordered.request["period"],
+        "others": others,
+        "fingerprint_key": str(folder / FINGERPRINT_KEY),
         "stored": stored,
         "recluster": plan["recluster"],
         "signing_key": str(folder / SIGNING_KEY),

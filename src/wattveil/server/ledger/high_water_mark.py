@@ -103,14 +103,9 @@ class HighWaterMark:
             lost[0] = LedgerBehindError(None, known, known - missing, what="data sets")
         return lost
 
-    def check_stored(self, connection: Connection, journal_id: int) -> None:
-        """Refuse a journal that lacks recorded releases; its heads agree all the same.
-
-        Its number is read, not counted: triggers change it in the transaction of the release.
-        """
-        of_journal = select(journal.c.stored).where(journal.c.id == journal_id)
+    def check_stored(self, journal_id: int, found: int) -> None:
+        """Refuse a journal that lacks recorded releases; its heads agree all the same."""
         seen = self.stored.get(journal_id, 0)
-        found = int(connection.execute(of_journal).scalar_one())
         if found < seen:
             raise LedgerBehindError(journal_id, seen, found, what="releases")
 
@@ -128,7 +123,10 @@ class HighWaterMark:
         return {sha: name for sha, name in self.datasets.items() if sha not in known}
 
     def catch_up(self, connection: Connection) -> None:
-        """Record the state of a database that is not behind: a crash may have kept it out."""
+        """Record the state of a database that is not behind: a crash may have kept it out.
+
+        Releases too: one that was stored and is not recorded could be drawn again after a restore.
+        """
         rows = connection.execute(select(journal.c.id, journal.c.head_seq, journal.c.head_sha256))
         heads = {int(journal_id): Head(int(seq), sha) for journal_id, seq, sha in rows}
         registered = {
@@ -136,14 +134,18 @@ class HighWaterMark:
             for table in (dataset, lost_dataset)
             for sha, name in connection.execute(select(table.c.fingerprint, table.c.name))
         }
-        self.record(heads, {}, registered)
+        self.record(heads, count_stored(connection), registered)
 
     def record(
         self, heads: Mapping[int, Head], stored: Mapping[int, int], registered: Mapping[str, str]
     ) -> None:
-        """Record durable heads, the number of further releases, and data sets."""
+        """Record durable heads, numbers of releases, and data sets.
+
+        A number is that of all releases of a journal, so that one that could not be written is made
+        good by the next.
+        """
         changed = {key: head for key, head in heads.items() if self.heads.get(key) != head}
-        counts = {key: self.stored.get(key, 0) + more for key, more in stored.items()}
+        counts = {key: count for key, count in stored.items() if count > self.stored.get(key, 0)}
         added = {sha: name for sha, name in registered.items() if sha not in self.datasets}
         if changed or counts or added:
             with _locked(self.path) as file:
@@ -171,6 +173,12 @@ class HighWaterMark:
 def count_stored(connection: Connection) -> dict[int, int]:
     """Return how many releases each journal has."""
     rows = select(release.c.journal_id, func.count()).group_by(release.c.journal_id)
+    return {int(journal_id): int(count) for journal_id, count in connection.execute(rows)}
+
+
+def stated_counts(connection: Connection) -> dict[int, int]:
+    """Return how many releases each journal states; triggers keep the numbers."""
+    rows = select(journal.c.id, journal.c.stored)
     return {int(journal_id): int(count) for journal_id, count in connection.execute(rows)}
 
 

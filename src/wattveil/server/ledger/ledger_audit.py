@@ -21,7 +21,7 @@ from wattveil.server.ledger.accounts import CAPS, RELEASED_KINDS, SPENT, Release
 from wattveil.server.ledger.amounts import MEASURES
 from wattveil.server.ledger.database import existing_database
 from wattveil.server.ledger.fulfilment import BUNDLES_FOLDER, BundleStore, folder_sha256
-from wattveil.server.ledger.high_water_mark import HighWaterMark, count_stored
+from wattveil.server.ledger.high_water_mark import HighWaterMark, count_stored, stated_counts
 from wattveil.server.ledger.journal import SEALED, START, EntryKind, Head, seals
 from wattveil.server.ledger.ledger_tables import account, entry, journal, release
 from wattveil.web.formatting import format_count
@@ -312,8 +312,7 @@ def _heads(connection: Connection, found: Replay) -> Finding:
 
 
 def _counts(connection: Connection) -> Finding:
-    kept = dict(map(tuple, connection.execute(select(journal.c.id, journal.c.stored))))
-    counted = count_stored(connection)
+    kept, counted = stated_counts(connection), count_stored(connection)
     differ = [f"journal {key}" for key in kept if kept[key] != counted.get(key, 0)]
     return gathered(
         "journals state the number of their releases",

@@ -286,6 +286,12 @@ def series_of_period(connection: Connection, dataset_name: str, charge: Charge) 
     return found
 
 
+def fingerprints_of_others(connection: Connection, found: ReservedSeries) -> list[str]:
+    """Return the fingerprints of data sets about other people than those of a series."""
+    elsewhere = select(dataset.c.fingerprint).where(dataset.c.journal_id != found.journal_id)
+    return list(connection.execute(elsewhere).scalars())
+
+
 def is_period(charge: Charge) -> bool:
     """Whether an entry is a period of a series."""
     return "period" in json.loads(charge.request)
