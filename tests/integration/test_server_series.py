@@ -365,20 +365,35 @@ def test_a_file_of_other_people_is_not_released(running: Running, site: Place) -
 
 
 def test_a_committed_draw_is_used_for_its_own_file_only(
-    running: Running, monkeypatch: pytest.MonkeyPatch
+    running: Running, site: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its bundle could not be copied, and the period failed; another file must not get its draw."""
 
     def broken(*_: object) -> None:
         raise ValueError
 
+    def fail(number: int, file: str) -> None:
+        body = {"period": f"2026-Q{number}", "file": file}
+        begun = running.send("POST", f"{WHERE}/quarters/periods", body)
+        assert running.finished(begun.json["release"])["state"] == "failed"
+
     with monkeypatch.context() as patch:
         patch.setattr(registered_series, "_copy_files", broken)
-        assert running.finished(add(running, 1).json["release"])["state"] == "failed"
-    body = {"period": "2026-Q1", "file": "q2.parquet"}
-    other = running.send("POST", f"{WHERE}/quarters/periods", body)
-    assert running.finished(other.json["release"])["state"] == "failed"
-    added(running, 1)
+        fail(1, "q1.parquet")
+    fail(1, "q2.parquet")
+    first = added(running, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(registered_series, "_copy_files", broken)
+        fail(2, "q2.parquet")
+    (home,) = (one for one in (site.folder / "series").iterdir() if one.is_dir())
+    (home / "series" / "periods" / "001" / "manifest.json").write_text("{")  # damaged
+    ended = running.send("POST", f"{WHERE}/quarters/close", {"reason": "the disk is gone"})
+    assert ended.status == 200, ended.body
+    assert {one.name for one in home.iterdir()} == {"series"}
+    assert not (home / "series" / "private").exists()
+    # The statement is about what was published.
+    bundle = unpacked(running, first, site.folder.parent / "first")
+    assert verify_chain([bundle], closing=home / "series" / "closed.json").accepted
 
 
 def test_backup_and_restore(site: Place, elsewhere: NewPlace, tmp_path: Path) -> None:

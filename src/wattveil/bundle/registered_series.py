@@ -25,7 +25,7 @@ from wattveil.bundle.published_series import LoadSeries
 from wattveil.bundle.series_bundle import read_manifest
 from wattveil.bundle.series_request import SeriesRequest
 from wattveil.bundle.series_verify import CLOSED
-from wattveil.engines.series_folder import SeriesFolder
+from wattveil.engines.series_folder import SeriesFolder, period_folder
 from wattveil.errors import SeriesStateError
 from wattveil.profiles import Profiles
 from wattveil.release.load_series import ReleasedSeries
@@ -100,12 +100,27 @@ def _adding(series: LoadSeries, path: Path) -> Callable[..., Path]:
     return lambda **choices: series.add(profiles, **choices)
 
 
-def close_series(home: Path, reason: str, *, key: Ed25519PrivateKey) -> bool:
-    """Delete the private state of a series, and state its end; return whether nothing is left."""
+def close_series(
+    home: Path, reason: str, *, stored: Mapping[str, Path], key: Ed25519PrivateKey
+) -> bool:
+    """Delete the private state of a series, and state its end; return whether nothing is left.
+
+    The statement is about the periods that the ledger has ``stored``: one that was drawn and never
+    sent is deleted, and a copy here that is damaged is replaced.
+    """
     if not home.exists():  # it has no period
         return True
     with _held(home):
         series = LoadSeries(home / SERIES, secrets=home / SECRETS)
+        if series.closed is None:
+            kept = {
+                period_folder(series.folder, series.request.period_of(label)): bundle
+                for label, bundle in stored.items()
+            }
+            for own in (*series.bundles, *kept):
+                shutil.rmtree(own, ignore_errors=True)
+            for own, bundle in kept.items():
+                _copy_files(bundle, own)
         _drawn_from(home).unlink(missing_ok=True)
         return not series.close(reason, key=key).left
 

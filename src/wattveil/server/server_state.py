@@ -21,6 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from sqlalchemy import Connection
+
 from wattveil.bundle import keys
 from wattveil.bundle.registered_profiles import Description
 from wattveil.errors import InvalidParameterError
@@ -243,12 +245,7 @@ def _period_task(folder: Path, ledger: Ledger, charge: Charge, draft: Path) -> d
             raise RuntimeError("a period without a data set or a file")
         series = series_of_period(connection, ordered.dataset, charge)
         others = fingerprints_of_others(connection, series)
-        stored = {
-            one.label: str(folder / BUNDLES_FOLDER / str(found.payload_ref))
-            for one in series.periods
-            if (found := read_release(connection, one.charge)) is not None
-            and found.state is ReleaseState.OK
-        }
+        stored = stored_periods(connection, folder, series)
     return {
         "do": "period",
         "home": str(series_home(folder, series)),
@@ -261,6 +258,16 @@ def _period_task(folder: Path, ledger: Ledger, charge: Charge, draft: Path) -> d
         "recluster": plan["recluster"],
         "signing_key": str(folder / SIGNING_KEY),
         "out": str(draft),
+    }
+
+
+def stored_periods(connection: Connection, folder: Path, series: ReservedSeries) -> dict[str, str]:
+    """Return the bundles of the periods that are stored, by name and in order."""
+    return {
+        one.label: str(folder / BUNDLES_FOLDER / str(found.payload_ref))
+        for one in series.periods
+        if (found := read_release(connection, one.charge)) is not None
+        and found.state is ReleaseState.OK
     }
 
 

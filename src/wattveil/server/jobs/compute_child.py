@@ -140,7 +140,9 @@ def close_series(task: dict[str, Any]) -> dict[str, object]:
     from wattveil.bundle import keys, registered_series  # noqa: PLC0415
 
     key, home = keys.read_key(Path(task["signing_key"])), Path(task["home"])
-    return {"deleted": registered_series.close_series(home, task["reason"], key=key)}
+    stored = {label: Path(bundle) for label, bundle in task["stored"].items()}
+    deleted = registered_series.close_series(home, task["reason"], stored=stored, key=key)
+    return {"deleted": deleted}
 
 
 def verify(task: dict[str, Any]) -> dict[str, object]:
