@@ -494,6 +494,10 @@ def test_a_quote_warns_of_another_list_of_groups_under_a_rule(server: Running) -
         assert server.send("POST", "/v1/admin/datasets", wider).status == 422
         assert server.send("POST", "/v1/admin/datasets", body).status == 201
         assert server.send("GET", f"/v1/datasets/{name}").json["products"] == ["load"]
+        series = {"name": "quarters", "epsilon": 1.0, "delta": 1e-6, "periods": 4}
+        series |= {"first": "2026-Q1", "timezone": "Europe/London"}
+        refused = server.send("POST", f"/v1/admin/datasets/{name}/series", series)
+        assert refused.json["errors"][0]["field"] == "dataset", "a series applies no rule"
     server.admit("rea", epsilon=2.0, dataset=names[0])
     asked = {"epsilon": 0.5, "by": "class"}
 
@@ -521,8 +525,11 @@ def test_the_public_estimate_is_rounded_before_it_is_stored(server: Running) -> 
     form = {"name": "form", "file": file, "clip_kw": "5", "typical_kw": "0.5417"}
     more = {"customers": "1409", "allowance.epsilon": "1", "allowance.delta": "1e-6"}
     shown = Browser(server, "owner").post("/admin/datasets", **form, **more).body.decode()
-    assert "form is registered. Note: public estimate of customers: 1,409 rounded" in shown
-    assert "Note: public estimate of their median size: 0.5417 kW rounded to 0.5 kW." in shown
+    assert (
+        "form is registered. Note: public estimate of the number of customers: 1,409, rounded"
+        in shown
+    )
+    assert "Note: public estimate of the median size: 0.5417 kW, rounded to 0.5 kW." in shown
     with server.state.ledger.reading() as connection:
         stored = connection.execute(select(registered.c.public)).scalars().all()
         assert all('"customers":1409' not in text.replace(" ", "") for text in stored)

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import copy_context
+from datetime import datetime
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -274,6 +275,19 @@ def test_a_part_of_a_bundle_can_be_downloaded(server: Running) -> None:
         assert (got.status, got.body, got.headers["etag"]) == (304, b"", whole.headers["etag"])
     other = server.send("GET", address, as_="ann", headers={"If-None-Match": '"x"'})
     assert other.body == whole.body
+
+
+def test_no_time_of_a_computation_leaves_the_server(server: Running) -> None:
+    """How long it takes depends on the rows: a manifest states the order, a file has no time."""
+    address = released(server, "time", 0.033)
+    found = server.send("GET", address, as_="ann").json
+    manifest = server.send("GET", f"{address}/manifest", as_="ann").json
+    ordered = datetime.fromisoformat(found["ordered_at"])
+    assert manifest["published_at"] == ordered.isoformat(timespec="seconds")
+    for file in ("manifest", "report", "bundle.zip", f"payload/{found['tables'][0]}.csv"):
+        said = server.send("GET", f"{address}/{file}", as_="ann")
+        assert said.status == HTTPStatus.OK
+        assert "last-modified" not in said.headers
 
 
 def test_a_table_that_the_client_has_is_not_sent_again(server: Running) -> None:

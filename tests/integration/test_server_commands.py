@@ -40,7 +40,7 @@ def test_an_owner_does_everything_from_a_terminal(
     # The process of the server, which is this one, reads no rows: another one does.
     monkeypatch.setattr(Profiles, "read_parquet", None)
     assert run(*register, *groups, "--customers", "0")[0] == 2
-    rounded = "public estimate of customers: 30 rounded to 20"
+    rounded = "public estimate of the number of customers: 30, rounded to 20"
     code, said = run(*register, *groups, "--customers", "30")
     assert (code, said) == (0, f"{rounded} terminal is registered.")
     assert server.send("GET", "/v1/datasets/terminal").json["customers"] == 20

@@ -18,23 +18,23 @@ Readings: {period}.
 
 {guarantee_text}
 
-Check it yourself, without the data: `wattveil verify` with the path of this folder.
+To check the guarantee without access to the data, run `wattveil verify` on this folder.
 
-## What is in it
+## Contents
 
 {tables}
 
-Each table is provided as Parquet and CSV. `manifest.json` is the manifest of the release,
-`report.html` shows the numbers.
+Each table is provided as Parquet and as CSV. `manifest.json` is the manifest of the release, and
+`report.html` shows the results.
 
-## How it was made
+## Method
 
 {preprocessing}
 
-Noise was added by {mechanisms}.
-The budget of epsilon {epsilon} at delta {delta} is shared by {parts}.
+Noise was added by the mechanisms {mechanisms}.
+The budget of epsilon {epsilon} at delta {delta} is divided among {parts}.
 
-Afterwards, on released numbers only:
+Post-processing, which uses released numbers only:
 
 {postprocessing}
 
@@ -43,8 +43,8 @@ Afterwards, on released numbers only:
 * Intended use: {intended_use}.
 * All values contain noise. Columns that end in `std` or `std_kw` are their standard errors. Small
   clusters and groups are the least accurate.
-* Results describe groups of customers. Labels, if there are any, are randomised: no label is a
-  fact about its customer.
+* Results describe groups of customers. Labels, if there are any, are randomised: a label is not
+  a fact about its customer.
 
 ## What is not protected
 
@@ -97,13 +97,15 @@ def card_text(manifest: Manifest) -> str:
 
 
 def period_text(manifest: Manifest) -> str:
-    """Return first and last day of the readings, as publicly stated, or that no period is.
+    """Return first and last day of the readings, as publicly stated, or what else is known.
 
     The manifest has the day after the last: the end of the option ``period``.
     """
     stated = manifest["profiles"]["reading_rules"]["period"]
     if stated is None:
-        return "period not stated"
+        days = manifest["profiles"]["min_days"]
+        known = "" if days is None else f"at least {days} days per customer; "
+        return f"{known}the publisher did not state their dates"
     first, end = map(date.fromisoformat, stated)
     return f"{first} to {end - timedelta(days=1)}"
 

@@ -11,12 +11,12 @@ from typing import Any
 from wattveil import checks
 from wattveil.privacy.accounting import Composition
 
-ALONE = "not known: released by itself, without a ledger"
+ALONE = "not known, because this release was made without a ledger"
 """Stated for a release without a ledger."""
 
 OTHER_TIER = {
     False: "closed",
-    True: "open: its releases have an account of their own, which this sum does not cover",
+    True: "open; its releases are accounted separately, and this total does not cover them",
 }
 
 
@@ -68,15 +68,15 @@ class Cumulative:
 def sentences(stated: str | Mapping[str, Any]) -> list[str]:
     """Return the record of a manifest as sentences."""
     if isinstance(stated, str):
-        return [f"The sum with other releases is {stated}."]
+        return [f"The total privacy loss including other releases is {stated}."]
     counted = (
         f"Releases of the {stated['tier']} tier about the same people, including this one:"
         f" {stated['releases']}. Together they have spent about epsilon"
         f" {float(stated['epsilon_spent']):.4g} at delta {stated['delta']}, of a total budget of"
         f" {float(stated['epsilon_cap']):.4g}."
     )
-    place = f"Entry {stated['ledger_seq']} of the ledger, {stated['chain_head']}."
-    return [counted, f"The other tier: {stated['other_tier']}.", place]
+    place = f"Ledger entry: {stated['ledger_seq']}, hash {stated['chain_head']}."
+    return [counted, f"The other tier is {stated['other_tier']}.", place]
 
 
 def _composition(amounts: Mapping[str, str]) -> Composition:

@@ -84,19 +84,29 @@ def canonical(record: Mapping[str, object]) -> bytes:
 
 def sign(manifest: Mapping[str, object], key: Ed25519PrivateKey) -> dict[str, str]:
     """Return the signature of a manifest that has none yet."""
-    return {
-        "algorithm": ALGORITHM,
-        "public_key": base64.b64encode(key.public_key().public_bytes_raw()).decode(),
-        "value": base64.b64encode(key.sign(canonical(manifest))).decode(),
-    }
+    return _stated(key.public_key().public_bytes_raw(), key.sign(canonical(manifest)))
 
 
 def signer(manifest: Mapping[str, object], signature: Mapping[str, str]) -> Ed25519PublicKey | None:
-    """Return the key that signed the rest of the manifest, or None if the signature is false."""
+    """Return the key that signed the rest of the manifest, or None if the signature is false.
+
+    The signature is compared as a whole with what it says: it does not cover itself, and further
+    fields or characters would be additions that nobody signed.
+    """
     unsigned = {name: value for name, value in manifest.items() if name != "signature"}
     try:
-        key = Ed25519PublicKey.from_public_bytes(base64.b64decode(signature["public_key"]))
-        key.verify(base64.b64decode(signature["value"]), canonical(unsigned))
+        public = base64.b64decode(signature["public_key"])
+        value = base64.b64decode(signature["value"])
+        key = Ed25519PublicKey.from_public_bytes(public)
+        key.verify(value, canonical(unsigned))
     except (InvalidSignature, ValueError):
         return None
-    return key
+    return key if dict(signature) == _stated(public, value) else None
+
+
+def _stated(public: bytes, value: bytes) -> dict[str, str]:
+    return {
+        "algorithm": ALGORITHM,
+        "public_key": base64.b64encode(public).decode(),
+        "value": base64.b64encode(value).decode(),
+    }

@@ -10,6 +10,7 @@ import platform
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
@@ -19,7 +20,6 @@ import jsonschema
 from wattveil.bundle.cumulative import ALONE, Cumulative
 from wattveil.bundle.keys import canonical
 from wattveil.bundle.plan import ReleasePlan, stated_request
-from wattveil.bundle.publication_day import this_day
 from wattveil.bundle.statistical_bias import bias_record
 from wattveil.declaration import json_schema, to_plain
 from wattveil.errors import InvalidParameterError
@@ -68,6 +68,8 @@ def build_manifest(
     plan: ReleasePlan,
     released: Sequence[ReleasedProduct],
     cumulative: Cumulative | None = None,
+    *,
+    published_at: datetime | None = None,
 ) -> Manifest:
     """Return the manifest of a release, without files and signature.
 
@@ -81,6 +83,8 @@ def build_manifest(
         What each product released, in the order of the plan.
     cumulative
         Sum of a ledger, this release included; None without a ledger.
+    published_at
+        Time of publication; None is now.
     """
     request, guarantee = plan.request, plan.guarantee
     about = request.about
@@ -93,7 +97,7 @@ def build_manifest(
         "release_id": str(uuid.uuid4()),
         "request_sha256": request_sha256(stated),
         **to_plain(about),
-        "published_at": this_day(),
+        "published_at": (published_at or datetime.now(UTC)).isoformat(timespec="seconds"),
         "variant": "approximate" if is_global else "instance",
         "guarantee": guarantee.to_json(),
         "guarantee_text": guarantee.sentence,
@@ -322,7 +326,7 @@ def _unprotected(stated: Mapping[str, Any], products: Sequence[Product]) -> list
     found = [_CHOSEN, "The fact that the curator holds such data for the named region."]
     found += [text for product in products for text in product.unprotected]
     if request["by"] is not None:
-        found += [f"Which group ({request['by']}) a customer is in: taken as public."]
+        found += [f"The group ({request['by']}) of each customer, which is taken as public."]
     if not is_global:
         found += [_TAKEN_AS_KNOWN]
     if stated["profiles"]["reading_options_inferred"]:
@@ -370,43 +374,43 @@ _TUNING = (
     " request and profiles is not recorded."
 )
 _DEPLOYMENT = (
-    "Central: the curator holds the data and is trusted with them; readers see the bundle alone and"
-    " may collude. {mode}"
+    "Central: the curator holds the data and is trusted with them. Readers have access to the"
+    " bundle only, and may collude. {mode}"
 )
 _ONCE = "One release, not interactive."
 _BY_A_SERVER = (
-    "Interactive: a server answers analysts, who may choose queries by earlier answers; all"
-    " releases are counted in one sum."
+    "Interactive: a server answers analysts, who may base queries on earlier answers. One total"
+    " covers all releases."
 )
 _ON_A_TICK = "published at fixed ticks of a slow clock; the number of ticks is not hidden"
 _INTEGER_SUMS = "contributions are clipped, rounded to a grid and summed as integers"
 _FLOATING_CENTROIDS = "centroids are computed in floating point, then rounded to a grid"
 _CHOSEN = (
-    "All of request and profiles: chosen by the curator. Choices made by inspecting the data are"
-    " not"
-    " covered by the guarantee."
+    "All values of the fields request and profiles, which the curator chose. The guarantee does not"
+    " cover choices made by inspecting the data."
 )
 _TAKEN_AS_KNOWN = (
-    "The covariance of the noise, which clusters were merged, and which labels can change: computed"
-    " from the data and treated as known. Labels that no removal changes are released without"
-    " noise."
+    "The covariance of the noise, which clusters were merged, and which labels can change. They are"
+    " computed from the data and treated as known. Labels that the removal of any one customer"
+    " leaves unchanged are released without noise."
 )
 _AVERAGED = (
-    "Readings were checked and averaged to one load profile per customer, each from the customer's"
-    " own readings, which are kept or dropped by their own timestamps and lengths and summed as"
-    " whole units of 1e-7 kWh."
+    "Readings were checked and averaged to one load profile per customer. Each profile is computed"
+    " from the customer's own readings only, which are kept or dropped by their own time stamps and"
+    " lengths and summed as whole units of 1e-7 kWh."
 )
 _LOAD_BOUND = (
     "For load by group, customers are clipped to a bound of their group, at most {clip_kw:g} kW,"
     " which was chosen from noisy sizes: column clip_kw of the table groups."
 )
 _COVERED = (
-    "Customers with readings on fewer than {days} days, or without a reading in a cell of the grid,"
-    " are excluded: decided by the customer's own readings, at no privacy cost."
+    "Customers with readings on fewer than {days} days, or without a reading in some interval of"
+    " the profile, are excluded. This depends on the customer's own readings only and costs no"
+    " privacy budget."
 )
 _LIMITS = (
-    "Privacy losses of other releases about the same people add up to this one.",
-    "The unit is a row. A customer with two rows has less than half the protection.",
-    "Facts about a whole population are not hidden, even if they apply to its members.",
-    "The duration of the computation was not hidden from those who could observe it.",
+    "The privacy losses of other releases about the same people add to that of this release.",
+    "The privacy unit is one row. A customer with two rows has more than twice the privacy loss.",
+    "Facts about a whole population are not protected, even if they apply to its members.",
+    "The run time of the computation is not protected against observers of it.",
 )

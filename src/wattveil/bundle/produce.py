@@ -1,6 +1,7 @@
 """From profiles to a bundle: release every product of a plan, and write tables and manifest."""
 
 from collections.abc import Callable, Collection, Sequence
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 
@@ -98,6 +99,7 @@ def release_bundle(
     customer_list: Sequence[str] = (),
     cumulative: Cumulative | None = None,
     started: Callable[[str], None] = lambda _: None,
+    published_at: datetime | None = None,
 ) -> Manifest:
     """Release, and write a bundle at ``out``; return its manifest.
 
@@ -117,14 +119,16 @@ def release_bundle(
         Sum of the ledger that charged for the release; None without one.
     started
         Called with the name of each product before it.
+    published_at
+        Time that the manifest states; None is now. A server states the time of the charge: how
+        long a computation takes depends on the rows.
     """
     facts = PublicFacts.of(profiles)
     check_out(out)  # what could not be written afterwards is refused before anything is spent
     check_public(facts, plan.request)
     released = release_products(profiles, plan, customer_list=customer_list, started=started)
-    return write_bundle(
-        out, *_contents(build_manifest(facts, plan, released, cumulative), released), key=key
-    )
+    manifest = build_manifest(facts, plan, released, cumulative, published_at=published_at)
+    return write_bundle(out, *_contents(manifest, released), key=key)
 
 
 def _contents(

@@ -6,6 +6,7 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -246,6 +247,7 @@ class LoadSeries:
         key: Ed25519PrivateKey | None = None,
         again: bool = False,
         recluster: bool = False,
+        published_at: datetime | None = None,
     ) -> Path:
         """Release the next period from the profiles of its customers; return its bundle.
 
@@ -264,6 +266,9 @@ class LoadSeries:
         recluster : bool
             Find the segments anew in this period: a public decision, at the price of
             `segment_prices`. Clusters get new numbers.
+        published_at : datetime or None
+            Time that the manifest states; None is now. A server states the time of the order: how
+            long a computation takes depends on the rows.
         """
         self._check_open()
         if profiles.grid.split is not Split.DAY or profiles.grid.closing_midnight:
@@ -298,7 +303,11 @@ class LoadSeries:
                 raise
             previous = manifest_sha256(manifests[-1]) if manifests else self.request.sha256
             manifest = build_manifest(
-                self.request, released, series=self.series_id, previous=previous
+                self.request,
+                released,
+                series=self.series_id,
+                previous=previous,
+                published_at=published_at,
             )
             files = bundle_files(self.request, released, manifest)
             written = write_period(pending.bundle, manifest, files, key=key)

@@ -10,6 +10,7 @@ import hmac
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -154,11 +155,17 @@ def release_file(
     signing_key: Ed25519PrivateKey,
     customer_list: Sequence[str] = (),
     cumulative: Cumulative | None = None,
+    published_at: datetime | None = None,
 ) -> Manifest:
     """Release the profiles of a file that is still the one that was registered."""
     write_bundle = _registered(path, fingerprint, fingerprint_key)
     return write_bundle(
-        plan, out, key=signing_key, customer_list=customer_list, cumulative=cumulative
+        plan,
+        out,
+        key=signing_key,
+        customer_list=customer_list,
+        cumulative=cumulative,
+        published_at=published_at,
     )
 
 

@@ -17,6 +17,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -50,6 +51,7 @@ def publish_period(
     stored: Mapping[str, Path],
     recluster: bool,
     key: Ed25519PrivateKey,
+    published_at: datetime,
 ) -> None:
     """Write the bundle of a period to a new folder, durably.
 
@@ -71,7 +73,13 @@ def publish_period(
         elif found == due:
             _note(_drawn_from(home), f"{period} {fingerprint}")
             add = _adding(series, profiles)
-            bundle = add(period=period, key=key, again=True, recluster=recluster)
+            bundle = add(
+                period=period,
+                key=key,
+                again=True,
+                recluster=recluster,
+                published_at=published_at,
+            )
         else:
             problem = "its periods are not those of the ledger (an older or another copy)"
             raise SeriesStateError(problem, "restore the folder of series, or close the series")
@@ -113,16 +121,29 @@ def close_series(
     with _held(home):
         series = LoadSeries(home / SERIES, secrets=home / SECRETS)
         if series.closed is None:
-            kept = {
-                period_folder(series.folder, series.request.period_of(label)): bundle
-                for label, bundle in stored.items()
-            }
-            for own in (*series.bundles, *kept):
-                shutil.rmtree(own, ignore_errors=True)
-            for own, bundle in kept.items():
-                _copy_files(bundle, own)
+            _keep_stored(series, stored)
         _drawn_from(home).unlink(missing_ok=True)
         return not series.close(reason, key=key).left
+
+
+def _keep_stored(series: LoadSeries, stored: Mapping[str, Path]) -> None:
+    """Have the folder of a series contain the stored periods, and no other."""
+    (series.folder / "periods").mkdir(exist_ok=True)
+    places = {
+        period_folder(series.folder, series.request.period_of(label)): bundle
+        for label, bundle in stored.items()
+    }
+    for own in set(series.bundles) - places.keys():
+        shutil.rmtree(own)
+    for own, bundle in places.items():
+        if bundle.is_dir() and _manifest_bytes(own) != _manifest_bytes(bundle):
+            shutil.rmtree(own, ignore_errors=True)
+            _copy_files(bundle, own)
+
+
+def _manifest_bytes(bundle: Path) -> bytes:
+    path = bundle / "manifest.json"
+    return path.read_bytes() if path.is_file() else b""
 
 
 def closing_statement(home: Path) -> bytes | None:

@@ -120,7 +120,7 @@ def _achieved_facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
             if found:
                 count, of = (sum(one[field] for one in found) for field in ("count", "of"))
                 each = " in each group" if len(found) > 1 else ""
-                yield f"{count} of {of}", f"{quantity} (planned: {planned}{each})"
+                yield f"{count} of {of}", f"{quantity}; planned: {planned}{each}"
 
 
 def _quality_table(manifest: Manifest) -> PageTable:

@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,6 @@ import pyarrow.parquet as pq
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from wattveil.bundle.keys import canonical, sign
-from wattveil.bundle.publication_day import this_day
 from wattveil.bundle.series_report import series_report
 from wattveil.bundle.series_request import SeriesRequest
 from wattveil.bundle.series_result import SeriesResult, raw_tables, read_period
@@ -40,26 +40,34 @@ RAW = ("sums", "counts")
 FIRST_RAW = ("first_means", "first_groups", "first_lengths")
 
 _UNPROTECTED = (
-    "Horizon, calendar, groups, counted properties and the budget: chosen without the data.",
-    "Which group a customer is in, if groups are used.",
-    "Which periods were released or skipped, by decisions that may not depend on the data.",
-    "In which periods segments were found anew, by decisions that may not depend on the data.",
+    "Horizon, calendar, groups, counted properties and budget, which must not depend on the data.",
+    "The group of each customer, if groups are used.",
+    "Which periods were released or skipped. This must not depend on the data.",
+    "In which periods segments were computed again. This must not depend on the data.",
 )
 _LIMITS = (
-    "Losses of other releases about the same people add up to the guarantee of this series.",
-    "A customer is an id. Who returns under another id has a second allowance.",
-    "Each customer has one allowance for all periods: large changes appear late, or not fully.",
-    "Figures of the past are revised when later periods are published. The newest bundle is valid.",
-    "Facts about a whole population are not hidden, even if they apply to its members.",
+    "The privacy losses of other releases about the same people add to that of this series.",
+    "A customer is identified by an id: one who returns under another id has a second allowance.",
+    "Each customer has one allowance for all periods, so large changes appear late or in part.",
+    "Figures of past periods are revised when later periods are published. Use the newest bundle.",
+    "Facts about a whole population are not protected, even if they apply to its members.",
 )
 
 Manifest = dict[str, Any]
 
 
 def build_manifest(
-    request: SeriesRequest, released: ReleasedSeries, *, series: str, previous: str
+    request: SeriesRequest,
+    released: ReleasedSeries,
+    *,
+    series: str,
+    previous: str,
+    published_at: datetime | None = None,
 ) -> Manifest:
-    """Return the manifest of the last released period, without files and signature."""
+    """Return the manifest of the last released period, without files and signature.
+
+    ``published_at`` is the time of publication; None is now.
+    """
     last, design = released.periods[-1], released.design
     spends = released.spends
     units = sum(spend.rho_units for spend in spends)
@@ -90,7 +98,7 @@ def build_manifest(
         "mechanisms": [_mechanism(spend) for spend in last.spends],
         "unprotected": list(_UNPROTECTED),
         "known_limits": list(_LIMITS),
-        "published_at": this_day(),
+        "published_at": (published_at or datetime.now(UTC)).isoformat(timespec="seconds"),
         "software": {name: _version(name) for name in ("wattveil", "opendp", "numpy")},
     }
 

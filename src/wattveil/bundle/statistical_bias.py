@@ -106,18 +106,19 @@ def _clipping(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> Itera
     if "groups" in tables:
         for name, value in _by_group(tables, "max_clipping_bias_kw"):
             basis = (
-                "what very large customers that the noise hides may add to the mean, beyond its"
-                " band, in 97.5 % of releases; from noisy sizes, at no budget; not an estimate"
+                "upper bound, valid in 97.5 % of releases, on what undetected very large customers"
+                " could add to the mean beyond its band; computed from noisy sizes without further"
+                " budget; not an estimate"
             )
             yield _entry(CLIPPING, f"mean load, {name}", BOUND, value, basis)
     if "load_shapes" in tables:
         basis = "estimated from noisy sizes and added back; std_kw covers the error of the estimate"
         yield _entry(CLIPPING, "mean load, as estimated", INCLUDED, None, basis)
-        basis = "std_kw covers it, with the noise"
+        basis = "included in std_kw, together with the noise"
         yield _entry(SHRINKAGE, "mean load, by the filter", INCLUDED, None, basis)
     if "clusters" in names:
         clip_kw = manifest["request"]["clip_kw"]
-        known = "public bound: a customer above it counts as one of this size"
+        known = "public bound: a larger customer is clipped to this size"
         unknown = "not bounded publicly: clip_kw was not given"
         bound = None if clip_kw is None else float(clip_kw)
         basis = unknown if bound is None else known
@@ -145,11 +146,14 @@ def _errors(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> Iterato
     selection = manifest["selection"]
     if sampling is None:
         basis = (
-            "not known: needs a stated selection and, for a sample, a release of all customers"
-            " together with synthetic customers, whose spread is used"
+            "not known: requires a stated selection and, for a sample, a release of all customers"
+            " with synthetic customers, from whose variation it is computed"
         )
     else:
-        basis = f"spread of all synthetic customers over released numbers; selection: {selection}"
+        basis = (
+            "from the variation of synthetic customers and the released numbers of customers;"
+            f" selection: {selection}"
+        )
     for place, group in enumerate(groups):
         level = float(np.sqrt(np.square(noise[place]).mean()))
         known = "known noise, with shrinkage and the expected error of the clipping correction"

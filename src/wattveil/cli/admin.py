@@ -45,7 +45,9 @@ _DEFAULT_TOKEN_DAYS = 90
 Data = Annotated[Path, typer.Option(help="Data folder of the server.")]
 Database = Annotated[
     str | None,
-    typer.Option(help="postgresql://host/name, without password: PGPASSFILE has it."),
+    typer.Option(
+        help="postgresql://host/name; the password is read from the file that PGPASSFILE names."
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Url = Annotated[

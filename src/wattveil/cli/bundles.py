@@ -45,7 +45,7 @@ def verify(
 ) -> None:
     """Recompute every claim of a bundle, without the data; exit with 1 if a check fails.
 
-    Of a series, one period is checked by itself: `wattveil series verify` checks all of them.
+    Of a series, only this period is checked; `wattveil series verify` checks all periods.
     """
     with refusals(context), working(Console(stderr=True)) as started:
         trusted = None if key is None else keys.read_public_key(key)
@@ -148,7 +148,7 @@ def synthesize(
     """Draw synthetic customers from the model of a bundle; no privacy budget is spent.
 
     With --engine spark, --out is a folder of Parquet files that executors write, at any address
-    that Spark supports; --force replaces such a folder, and nothing that is of another kind.
+    that Spark supports; --force replaces such a folder, but no other kind of folder.
     """
     console = Console(stderr=as_json)
     with refusals(context), working(console) as started:
@@ -190,7 +190,7 @@ def export(
     area: Annotated[
         str | None,
         typer.Option(
-            help="With --geometry: property of an area that has the name of its group; default:"
+            help="With --geometry: property that holds the group name of an area; default:"
             f" {AREA_PROPERTY}."
         ),
     ] = None,

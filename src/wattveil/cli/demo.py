@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -64,17 +64,19 @@ def demo(
             customers=customers,
             roughness=Roughness.SINGLE_MONTH,  # three weeks
             about=About(
-                title="Load of simulated customers", curator="Wattveil demo", region="nowhere"
+                title="Load of simulated customers",
+                curator="Wattveil demo",
+                region="simulated homes",
             ),
         )
         _make_room(out)
-        show_rounding(console, {"customers": customers})
         with _step(
             console, 1, f"Simulated {format_count(customers, 'home')}: three weeks, every half hour"
         ):
             profiles = _profiles(Path(folder) / "readings.parquet", customers)
         with _step(console, 2, "Planned, from public numbers only"):
             plan = plan_release(request, profiles.grid)
+        show_rounding(console, {"customers": customers})
         show_plan(console, plan)
         with _step(console, 3, "Released, and signed with a key made for this demo"):
             manifest = release_bundle(profiles, plan, out, key=keys.new_key())
@@ -111,7 +113,9 @@ def _profiles(readings: Path, customers: int) -> Profiles:
         quiet=True,
         mix=_HOMES,
     )
-    return profiles_from_readings(read_readings([str(readings)], timezone=_ZONE), timezone=_ZONE)
+    period = (_FIRST_DAY, _FIRST_DAY + timedelta(days=_DAYS))
+    found = read_readings([str(readings)], timezone=_ZONE, period=period)
+    return profiles_from_readings(found, timezone=_ZONE)
 
 
 def _make_room(out: Path) -> None:
@@ -153,7 +157,7 @@ def _show_checks(console: Console, verdict: VerificationReport, out: Path) -> No
             console.print(f"   {finding.check}: {finding.seen}", highlight=False)
     holding = sum(finding.holds for finding in verdict.findings)
     listed = f"wattveil verify {plain(str(out))}"
-    console.print(f"   {holding} of {len(verdict.findings)} checks passed; to see them: {listed}")
+    console.print(f"   {holding} of {len(verdict.findings)} checks passed. To list them: {listed}")
 
 
 def _show(
@@ -163,13 +167,13 @@ def _show(
         "quantity",
         "released",
         "true",
-        title="Ground truth (simulation only)",
+        title="Released values and ground truth (simulation only)",
         title_justify="left",
     )
     for fact in comparison:
         table.add_row(*fact.values())
     console.print(table)
-    console.print("Customer segments, as released:")
+    console.print("Customer segments: load over the day, mean load, size (95 % interval)")
     centroids, sizes = read_table(out, "centroids"), read_table(out, "cluster_sizes").to_pydict()
     curves = centroids["load_kw"].to_numpy().reshape(len(sizes["cluster"]), -1)
     for row in np.argsort(-np.array(sizes["customers"])):
@@ -178,7 +182,9 @@ def _show(
         console.print(f"  {sparkline(curves[row])}  {mean}  {count} customers", highlight=False)
     console.print("  0     6     12    18   hour")
     console.print(f"\n[bold]Privacy guarantee.[/] {manifest['guarantee_text']}")
-    console.print(f"[bold]Report:[/] {plain(str(out / 'report.html'))}", highlight=False)
+    console.print(
+        f"[bold]Report, to open in a browser:[/] {plain(str(out / 'report.html'))}", highlight=False
+    )
 
 
 @contextmanager

@@ -470,10 +470,8 @@ def _show_comparison(
                 )
         if table.row_count:
             console.print(table)
+    console.print("A, B and bound estimate the unavoidable loss of private methods (see the page).")
     console.print(
-        "A, B and bound: what no private method avoids (see the page); computed from the rows."
-    )
-    console.print(
-        "In red: the claim does not hold. Baselines get public bounds from the data for free.",
+        "Red: the claim does not hold. Baselines use bounds computed from the data without noise.",
         highlight=False,
     )

@@ -30,7 +30,7 @@ def metadata(
 ) -> None:
     """Write Croissant, DCAT-AP, a dataset card, a citation file and a registry record.
 
-    The bundle is verified first: records of one that fails a check are not written.
+    The bundle is verified first. If a check fails, no records are written.
     """
     with refusals(context):
         if not url.startswith(("https://", "http://")) or not url.isprintable() or " " in url:

@@ -200,7 +200,7 @@ def show_plan(console: Console, plan: ReleasePlan) -> None:
         "product",
         "standalone epsilon",
         "share of budget",
-        "expected, about",
+        "expected (approximate)",
         title=f"Plan: epsilon {guarantee.epsilon} and delta {guarantee.delta} in total",
         title_justify="left",
     )
@@ -213,8 +213,8 @@ def show_plan(console: Console, plan: ReleasePlan) -> None:
         table.add_row(product.name, repr(grant.guarantee.epsilon), share, expected)
     console.print(table)
     console.print(
-        f"From public numbers alone, for {plan.request.customers:,} customers of"
-        f" about {plan.request.typical_kw:g} kW; {plan.request.clipping}. Nothing is spent yet."
+        f"Computed from public numbers only, for {plan.request.customers:,} customers of about"
+        f" {plan.request.typical_kw:g} kW; {plan.request.clipping}. No budget has been spent."
     )
     if plan.request.levels:
         console.print(

@@ -185,7 +185,7 @@ def _check_attributes(needed: tuple[str, ...], customers: Profiles) -> None:
 
 
 def show(context: typer.Context, folder: Folder, *, as_json: AsJson = False) -> None:
-    """Show the level of each group in every period, trends with bands, and what is left."""
+    """Show the level of each group in every period, trends with bands, and the remaining budget."""
     with refusals(context):
         series = LoadSeries(folder)
         result = series.result()

@@ -54,10 +54,11 @@ def serve(
     ] = None,
     oidc_issuer: Annotated[
         str | None,
-        typer.Option(help="Issuer, as its description states it.", rich_help_panel=_OIDC),
+        typer.Option(help="Issuer URL, as in the metadata of the provider.", rich_help_panel=_OIDC),
     ] = None,
     oidc_client_id: Annotated[
-        str | None, typer.Option(help="This server at the provider.", rich_help_panel=_OIDC)
+        str | None,
+        typer.Option(help="Client ID of this server at the provider.", rich_help_panel=_OIDC),
     ] = None,
     oidc_client_secret_file: Annotated[
         Path | None,
@@ -69,7 +70,7 @@ def serve(
     oidc_audience: Annotated[
         str | None,
         typer.Option(
-            help="Audience of JWTs that the API accepts beside tokens; default: none are.",
+            help="Audience of JWTs that the API accepts in addition to tokens; none by default.",
             rich_help_panel=_OIDC,
         ),
     ] = None,

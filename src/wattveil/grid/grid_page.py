@@ -20,7 +20,7 @@ from wattveil.grid.planning_summary import (
 )
 from wattveil.numerics.measures.fidelity_measures import ratio_to_noise
 from wattveil.numerics.measures.verdicts import OUTCOMES, Verdict
-from wattveil.web.charts import BLUE, ORANGE, ReportFigure, new_figure, panel
+from wattveil.web.charts import BLUE, ORANGE, ReportFigure, new_figure, panel, use_log_axes
 from wattveil.web.comparison_charts import (
     population_histogram,
     population_lines,
@@ -128,7 +128,7 @@ def _figures(comparison: GridComparison) -> list[ReportFigure]:
             for seen in all_three
         ]
     )
-    diversity.update_xaxes(type="log")
+    use_log_axes(diversity, x=True)
     beyond = "share of transformers beyond"
     along = "Voltage along the feeder: lowest and highest of the day"
     return [

@@ -5,9 +5,9 @@ A `Guarantee` states (epsilon, delta) with its tier, neighbouring relation and u
 >>> guarantee = Guarantee(epsilon=1.0, delta=1e-6, tier=Tier.GLOBAL,
 ...                     neighbours=Neighbours.ZERO_OUT, unit=Unit.CUSTOMER)
 >>> print(guarantee.sentence)
-The release is (1.0, 1e-06)-differentially private for each customer: whatever the data, an event \
-of probability p has probability at most 2.719 p + 1e-06 once one customer's data are removed or \
-put back.
+The release is (1.0, 1e-06)-differentially private for each customer: for any data set, adding or \
+removing one customer's data can raise the probability of an event from p to at most \
+2.719 p + 1e-06.
 
 A `Budget` turns it into amounts that add exactly: whole units of rho for Gaussian mechanisms, and
 a plain (epsilon, delta) reserved for randomised labels. Every mechanism charges the budget before
@@ -98,22 +98,25 @@ class Guarantee:
     @property
     def sentence(self) -> str:
         """The guarantee as an English sentence, built from the fields."""
-        change = {
-            Neighbours.ZERO_OUT: f"one {self.unit}'s data are removed or put back",
-            Neighbours.REPLACE_ONE: f"one {self.unit}'s data are replaced by any other",
-        }[self.neighbours]
+        is_global = self.tier is Tier.GLOBAL
+        # The noise of the instance tier does not cover data that were never present.
+        change = f"adding or removing one {self.unit}'s data"
+        if not is_global:
+            change = f"removing or restoring one {self.unit}'s data"
+        if self.neighbours is Neighbours.REPLACE_ONE:
+            change = f"replacing one {self.unit}'s data with any other data"
         factor = f"e^{self.epsilon}"
         if self.epsilon < _LARGEST_EXPONENT:
             factor = str(_ROUND_UP.create_decimal(math.exp(self.epsilon)))
         slip = f" + {self.delta}" if self.delta else ""
-        limit = f"an event of probability p has probability at most {factor} p{slip} once {change}"
+        effect = f"can raise the probability of an event from p to at most {factor} p{slip}"
         numbers, whom = f"({self.epsilon}, {self.delta})", f"for each {self.unit}: "
-        if self.tier is Tier.GLOBAL:
-            start = f"The release is {numbers}-differentially private {whom}whatever the data, "
-            return f"{start}{limit}."
+        if is_global:
+            start = f"The release is {numbers}-differentially private {whom}for any data set, "
+            return f"{start}{change} {effect}."
         start = f"For this data set alone, the release is {numbers}-indistinguishable {whom}"
         end = "The noise scale is itself computed from the data, so this is weaker than a guarantee"
-        return f"{start}{limit}. {end} over all data sets."
+        return f"{start}{change} {effect}. {end} over all data sets."
 
     def implies(self, other: Self) -> bool:
         """Whether this guarantee is at least as strong as ``other``."""

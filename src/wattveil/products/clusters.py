@@ -75,7 +75,7 @@ class Clusters(Product):
     default_weight = 3.0  # clusters answer the most questions and need the most
     choices = ("n_clusters", "normalise", "by", "clusters_by_group")
     postprocessing = (
-        "load curves: noisy sums filtered with the known noise and a public prior, merged",
+        "load curves: noisy sums, filtered with the known noise and a public prior, then merged",
         "cluster sizes: noisy counts, clipped at 0",
     )
 

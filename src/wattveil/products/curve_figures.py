@@ -159,10 +159,9 @@ def load_caption(groups: Table, *, has_flags: bool) -> str:
     caption = (
         f"Mean daily load, and load duration curve {whose}. {BANDS} and cover privacy noise only."
         " The bias from clipping is estimated and corrected, and the bands cover the error of the"
-        " correction. Very large customers hidden by the noise may raise a mean further, by at most"
+        " correction. Very large customers that the noise hides could raise a mean by at most"
         f" {most} kW{'' if n_groups == 1 else ', depending on the group'}. This is a"
-        " worst-case bound on the bias, which holds in 97.5 % of releases, not an estimate: it is"
-        " the load of the largest plausible customers that the noise could hide. It"
+        " worst-case bound, which holds in 97.5 % of releases, not an estimate of the bias. It"
         " decreases with a larger epsilon and with more customers in a group."
     )
     if has_flags:

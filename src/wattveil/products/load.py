@@ -85,7 +85,7 @@ from wattveil.web.results import Result, ResultTable
 
 MEAN_LOAD_ERROR = "standard error of a mean load"
 """Expected and released: root mean square over slots, of the group in which it is largest."""
-_SIZE = "root-mean-square load, with quick changes counted more"
+_SIZE = "root-mean-square load, in which fast changes have more weight"
 _BOUND = Column(
     name="clip_kw",
     text=f"size ({_SIZE}) above which customers were clipped",
@@ -93,7 +93,7 @@ _BOUND = Column(
     minimum=0.0,
 )
 _ABOVE = Column(
-    name="clipped_share", text="share of the customers above it", minimum=0.0, maximum=1.0
+    name="clipped_share", text="share of customers above clip_kw", minimum=0.0, maximum=1.0
 )
 _ABOVE_STD = Column(name="clipped_share_std", text="its standard error", minimum=0.0)
 _BIAS = Column(
@@ -118,9 +118,9 @@ class Load(Product):
     choices = ("by",)
     applies_rule = True
     postprocessing = (
-        "mean load: noisy sums filtered with the known noise, over noisy counts",
-        "bias of a mean load from clipping is corrected as far as noisy sizes permit",
-        "load duration: the mean load of a group sorted, times its noisy count",
+        "mean load: noisy sums, filtered with the known noise, divided by noisy counts",
+        "the bias of a mean load from clipping is corrected as far as the noisy sizes permit",
+        "load duration: the sorted mean load of a group, multiplied by its noisy count",
     )
 
     def is_of_listed_groups(self, request: ReleaseRequest) -> bool:

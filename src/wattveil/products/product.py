@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from wattveil.release.kmeans import PrivateKMeans
 
 DAYS_NEEDED = "every day kept beside the average (wattveil profiles --first-day --days)"
-CLIPPED = "means that noise carried beyond the public bound on customers are clipped to it"
+CLIPPED = "means that exceed the public bound because of noise are clipped to it"
 
 
 @dataclass(frozen=True, kw_only=True)

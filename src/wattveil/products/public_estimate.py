@@ -11,7 +11,7 @@ shown.
 >>> rounded_meters(1409)
 1400
 >>> rounding_notes({"customers": 1409, "typical_kw": 0.5})
-['public estimate of customers: 1,409 rounded to 1,000']
+['public estimate of the number of customers: 1,409, rounded to 1,000']
 """
 
 import itertools
@@ -74,9 +74,11 @@ def rounding_notes(given: Mapping[str, object]) -> list[str]:
     notes = []
     customers, typical_kw = given.get("customers"), given.get("typical_kw")
     if isinstance(customers, int) and (whole := rounded_customers(customers)) != customers:
-        notes += [f"public estimate of customers: {customers:,} rounded to {whole:,}"]
+        notes += [
+            f"public estimate of the number of customers: {customers:,}, rounded to {whole:,}"
+        ]
     if isinstance(typical_kw, float) and (size := rounded_kw(typical_kw)) != typical_kw:
-        notes += [f"public estimate of their median size: {typical_kw!r} kW rounded to {size!r} kW"]
+        notes += [f"public estimate of the median size: {typical_kw!r} kW, rounded to {size!r} kW"]
     return notes
 
 

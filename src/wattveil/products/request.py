@@ -264,9 +264,10 @@ class ReleaseRequest(Declaration):
         _GROUPS,
         FIXED_BY_DATASET,
     ] = NO_RULE
-    """Aggregation rule N/X, such as 15/15, applied to the noisy counts: a group is published if it
-    surely has N customers of whom none has more than X % of the published, clipped load, or merged
-    with its neighbours in the list. For the product load alone."""
+    """Aggregation rule N/X, such as 15/15, applied to the noisy counts: a group is published only
+    if, with 99.9 % confidence, it has at least N customers and none of them accounts for more than
+    X % of the published, clipped load. Other groups are merged with their neighbours in the list,
+    or suppressed. Applies to the product load only."""
     label_epsilon: Annotated[Epsilon | None, _LABELS] = None
     """Part of epsilon that is spent on one cluster label per customer. If omitted, the global tier
     releases no labels, and the instance tier spends half of epsilon on them."""

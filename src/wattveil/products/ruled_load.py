@@ -37,7 +37,7 @@ MAX_SHARE = Column(
     minimum=0.0,
     maximum=1.0,
 )
-STATUS = Column(name="status", text="published, or why not", type="string")
+STATUS = Column(name="status", text="published, or the reason for suppression", type="string")
 _COUNTED = "customers by group"
 """Tag of the draw that the rule is applied to."""
 

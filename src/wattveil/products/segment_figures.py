@@ -102,9 +102,9 @@ def _curve_figures(
         caption += (
             f" {BANDS} of the privacy noise. A curve is distinguishable"
             " if it differs from every other distinguishable one by more than 2 SE of the"
-            " difference. Where the size is at most 2 SE, the segment may consist of noise only:"
-            " its curve is drawn pale. The scale fits the supported segments; the others are"
-            " clipped to it and listed in a closed part below."
+            " difference. If the size is at most 2 SE, the segment may consist of noise only, and"
+            " its curve is faded. The scale fits the supported segments; the others are clipped to"
+            " it and shown in a part below, which can be opened."
         )
     if unit_norm:
         caption += " Each customer was scaled to unit L2 norm: curves show shape, not size."

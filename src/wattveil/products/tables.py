@@ -39,10 +39,10 @@ class Column:
 
 # Columns that several tables share.
 GROUP = Column(
-    name="group", text="value of the public attribute; all: every customer", type="string"
+    name="group", text="value of the public attribute, or all for all customers", type="string"
 )
-CLUSTER = Column(name="cluster", text="number of the cluster", type="int64", minimum=0.0)
-SLOT = Column(name="slot", text="column of the profile, in order", type="int64", minimum=0.0)
+CLUSTER = Column(name="cluster", text="number of the cluster, from 0", type="int64", minimum=0.0)
+SLOT = Column(name="slot", text="position in the profile, from 0", type="int64", minimum=0.0)
 TIME = Column(name="time", text="start of the slot, local time", type="string")
 LOAD_KW = Column(name="load_kw", text="mean load", unit="kW")
 STD_KW = Column(name="std_kw", text="standard error, from the known noise", unit="kW", minimum=0.0)

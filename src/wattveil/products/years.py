@@ -69,7 +69,7 @@ class YearOptions(Declaration):
     """Options of synthetic years."""
 
     split: Annotated[Split, Field(strict=False)] = Split.SEASON_WEEKDAY_WEEKEND
-    """Parts of the year that have a typical day of their own. Each must occur in the days of the
+    """Parts of the year, each with its own typical day. Each must occur in the days of the
     profiles: for less than a year, choose weekday-weekend, week or day."""
 
 

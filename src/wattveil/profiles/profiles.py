@@ -332,8 +332,8 @@ class ProfileRules(Declaration):
     timezone: TimeZone | None = None
     """IANA time zone of the profile's hours; that of the readings if omitted, else UTC."""
     min_days: Annotated[int, Field(strict=True, ge=1)] = 14
-    """Minimum number of local days with readings of a customer, who also needs a reading in every
-    column."""
+    """Minimum number of local days with readings per customer. A customer also needs a reading in
+    every column of the profile."""
     max_gap_hours: Annotated[float, Field(strict=True, gt=0)] | None = None
     """Maximum time without readings, in hours, between the first and the last of a customer."""
 

@@ -163,13 +163,13 @@ class ReadOptions(Declaration):
     quality, minutes. Inferred from the header if omitted."""
     unit: MeasuredIn | None = None
     """kWh, Wh, MWh, MJ, kW or W (mean power of the interval). Inferred from the names of columns, a
-    column of units or the letterhead if omitted; else kWh."""
+    column of units or the lines above the header if omitted; else kWh."""
     cumulative: bool = False
     """Values are registers, running totals of energy; the energy of an interval is their
     difference. Registers are recognised by their values and rejected without this option."""
     customer: str | None = None
     """Customer of all files that name none, such as the months of one home. If omitted, each file
-    is a home of its own, with the name of the file."""
+    is a separate home, named after the file."""
     minutes: Annotated[int, Field(strict=True), AfterValidator(_allowed_minutes)] | None = None
     """Length of the intervals, in minutes. Inferred from the time stamps if omitted."""
     stamp: Stamp | None = None
@@ -219,7 +219,7 @@ class ReadOptions(Declaration):
     """Meaning of a text in a column of channels (delivered, received, net) or qualities (valid,
     estimated, edited, raw, missing). Texts of unknown meaning are rejected if omitted."""
     skip_lines: Annotated[int, Field(strict=True, ge=0)] = 0
-    """Lines of a CSV file before its header. The header is found below a letterhead if omitted."""
+    """Lines of a CSV file before its header. Found automatically if omitted."""
     implausible: Implausible = Implausible.REFUSE
     """Rule for a median load above 100 kW, intervals that overlap, customers of several interval
     lengths, and time stamps that contradict the time zone: refuse, or accept if the data are

@@ -21,7 +21,8 @@ from wattveil.bundle.verify.verify_bundle import refused_manifest
 from wattveil.errors import InvalidFileError
 from wattveil.server.http import responses
 from wattveil.server.http.problems import Code, Problem, invalid
-from wattveil.server.ledger.ledger_tables import entry
+from wattveil.server.ledger.fulfilment import folder_sha256
+from wattveil.server.ledger.ledger_tables import release
 from wattveil.server.server_state import SIGNING_KEY, ServerState
 
 _TABLE = re.compile(r"([a-z_]{1,60})\.(csv|json|parquet)")
@@ -74,7 +75,7 @@ def check_bundle(state: ServerState, content: bytes) -> responses.BundleVerifica
             path.parent.mkdir(exist_ok=True)
             path.write_bytes(data)
         verdict = _refused_at_once(Path(folder)) or state.planner.verify(Path(folder))
-        ours = verdict["accepted"] and _is_ours(state, read_manifest(Path(folder)))
+        ours = verdict["accepted"] and _is_ours(state, Path(folder))
     return responses.BundleVerification(**verdict, of_this_server=ours)
 
 
@@ -110,17 +111,13 @@ def _unpacked(content: bytes) -> dict[str, bytes]:
         raise invalid(("bundle", "a zipped bundle")) from None
 
 
-def _is_ours(state: ServerState, manifest: Manifest) -> bool:
-    """Whether this server signed a manifest, and its ledger has the entry that it states."""
+def _is_ours(state: ServerState, bundle: Path) -> bool:
+    """Whether this server signed a bundle and its ledger has stored these very files."""
+    manifest = read_manifest(bundle)
     public = keys.read_public_key(state.folder / f"{SIGNING_KEY}.pub")
     signature = manifest.get("signature")
     if signature is None or keys.signer(manifest, signature) != public:
         return False
-    if _is_period(manifest):  # the server signs what its ledger then stores
-        return True
-    cumulative = manifest["cumulative"]
-    named = select(entry.c.seq).where(
-        entry.c.seq == cumulative["ledger_seq"], entry.c.row_sha256 == cumulative["chain_head"]
-    )
+    stored = select(release.c.seq).where(release.c.payload_sha256 == folder_sha256(bundle))
     with state.ledger.reading() as connection:
-        return connection.execute(named).first() is not None
+        return connection.execute(stored).first() is not None

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from wattveil.bundle import registered_series
 from wattveil.errors import InvalidParameterError
+from wattveil.products.request import NO_RULE
 from wattveil.server.auth.principals import Principal
 from wattveil.server.datasets import Dataset, file_inside
 from wattveil.server.http import responses
@@ -29,6 +30,9 @@ class SeriesService:
     def open(self, admin: Principal, dataset: Dataset, body: SeriesBody) -> responses.Series:
         """Charge the whole budget of a series; nothing is released yet."""
         request = body.request()
+        if dataset.public["rule"] != NO_RULE:
+            rule = "one without an aggregation rule: a series does not apply it"
+            raise InvalidParameterError("dataset", rule, dataset.public["rule"])
         registered_series.check_series(request)
         self.state.ledger.reserve_series(dataset.name, body.name, request, by=admin.name)
         return self.describe(self.find(dataset, body.name))

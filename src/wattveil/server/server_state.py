@@ -232,6 +232,7 @@ def _release_task(folder: Path, ledger: Ledger, charge: Charge, draft: Path) -> 
         "price": drawn.charge.price.values,
         "cumulative": cumulative.to_json(),
         "plan": plan,
+        "ordered_at": drawn.at,
         "out": str(draft),
     }
 
@@ -257,6 +258,7 @@ def _period_task(folder: Path, ledger: Ledger, charge: Charge, draft: Path) -> d
         "stored": stored,
         "recluster": plan["recluster"],
         "signing_key": str(folder / SIGNING_KEY),
+        "ordered_at": ordered.at,
         "out": str(draft),
     }
 

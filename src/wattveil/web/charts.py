@@ -4,6 +4,7 @@ Every figure begins with `new_figure`, so that the report, the internal pages an
 the same style. A figure goes into a page as a `ReportFigure`; the templates draw it.
 """
 
+import math
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 from plotly.graph_objects import Figure, layout
+
+from wattveil.arrays import Floats
 
 if TYPE_CHECKING:
     from wattveil.web.pages import PageTable, TableCell
@@ -22,6 +25,8 @@ PALE = "#c9d1d9"
 PASS, FAIL, UNDECIDED = "#2e7d32", "#b3261e", GREY
 """Colours of the outcome of a test, which is also given as text."""
 INK, _GRID = "#1c2733", "#dfe5ea"
+
+_MIN_TICKS, _MAX_TICKS = 2, 12
 
 TWO_SIDED_95 = 1.96
 """Standard errors on either side of an estimate that a 95 % band covers."""
@@ -129,6 +134,31 @@ def line_figure(
     if log_y:
         figure.update_yaxes(type="log", exponentformat="power")
     return figure
+
+
+def use_log_axes(figure: Figure, *, x: bool = False, y: bool = False) -> None:
+    """Make axes logarithmic, with labelled ticks at 1, 2 and 5 times powers of ten.
+
+    By default Plotly labels the ticks between powers of ten with their first digit only.
+    """
+    for name, update, wanted in (("x", figure.update_xaxes, x), ("y", figure.update_yaxes, y)):
+        if wanted:
+            seen = [np.asarray(getattr(trace, name), dtype=float) for trace in figure.data]
+            update(type="log", tickvals=_log_ticks(np.concatenate([[], *seen])))
+
+
+def _log_ticks(values: Floats) -> list[float] | None:
+    """Return the ticks between the positive values; None, for those of Plotly, if too few."""
+    seen = values[np.isfinite(values) & (values > 0.0)]
+    if not seen.size:
+        return None
+    low, high = float(seen.min()), float(seen.max())
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [float(f"{step}e{power}") for power in powers for step in (1, 2, 5)]
+    inside = [tick for tick in ticks if low <= tick <= high]
+    if len(inside) > _MAX_TICKS:
+        return [float(f"1e{power}") for power in powers]
+    return inside if len(inside) >= _MIN_TICKS else None
 
 
 def add_band(

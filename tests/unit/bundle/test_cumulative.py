@@ -86,4 +86,4 @@ def test_people_read_the_sum() -> None:
     assert "global tier" in text
     assert ": 2." in text  # releases, this one included
     assert "does not cover" in text
-    assert sentences(ALONE) == [f"The sum with other releases is {ALONE}."]
+    assert sentences(ALONE) == [f"The total privacy loss including other releases is {ALONE}."]

@@ -56,7 +56,7 @@ def test_the_report_states_planned_and_achieved_segments(whole: Path) -> None:
     (planned,) = (text for text in record["expected"] if text.startswith("distinguishable"))
     first = (whole / "report.html").read_text(encoding="utf-8").partition("</section>")[0]
     assert f"<b>{achieved['count']} of {achieved['of']}</b>" in first
-    assert f"(planned: {planned.partition(': ')[2]})" in first
+    assert f"; planned: {planned.partition(': ')[2]}<" in first
 
 
 def test_the_achieved_error_of_a_mean_load_is_the_released_one(whole: Path) -> None:
@@ -187,11 +187,12 @@ def test_a_publisher_without_a_name_is_cited_as_such(whole: Path) -> None:
 
 
 def test_card_and_report_state_the_period_of_the_readings(whole: Path) -> None:
-    """The last day is the one before the end of the option; without it, that it is not stated."""
+    """The last day is the one before the end of the option; without it, the minimum of days."""
     statement = read_manifest(whole)
     rules = statement["profiles"]["reading_rules"]
+    known = f"at least {statement['profiles']['min_days']} days per customer; "
     for period, text in (
-        (None, "period not stated"),
+        (None, f"{known}the publisher did not state their dates"),
         (["2025-03-03", "2027-03-03"], "2025-03-03 to 2027-03-02"),
     ):
         profiles = {**statement["profiles"], "reading_rules": {**rules, "period": period}}

@@ -33,11 +33,11 @@ def test_demo_writes_a_verified_bundle() -> None:
         assert words in result.output
     for words in (
         "checks passed",
-        "150 rounded to 200",
+        "150, rounded to 200",
         "differentially",
         "▁",
         "±",
-        "Ground truth (simulation only)",
+        "ground truth (simulation only)",
         "hour of the peak",
         "report.html",
     ):

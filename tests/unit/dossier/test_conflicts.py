@@ -75,7 +75,7 @@ def test_gaps_that_a_person_judges(counted: Files, tmp_path: Path) -> None:
 
     def change(manifest: dict[str, Any]) -> None:
         manifest["request"]["real_ids"] = True
-        manifest["cumulative"] = "not known: released by itself, without a ledger"
+        manifest["cumulative"] = "not known, because this release was made without a ledger"
 
     bundle = changed_manifest(counted, tmp_path, change)
     found = warnings(counted.evidence(bundle=bundle, ledger=None, audit=None))

@@ -28,19 +28,21 @@ def test_sentence_agrees_with_the_fields(
     sentence = make_guarantee(tier=tier, neighbours=neighbours, unit=unit, epsilon=2.0).sentence
     assert "(2.0, 1e-06)" in sentence
     assert f"for each {unit.value}:" in sentence
-    change = {Neighbours.ZERO_OUT: "removed or put back", Neighbours.REPLACE_ONE: "replaced by any"}
-    assert f"one {unit.value}'s data are {change[neighbours]}" in sentence
-    assert "an event of probability p has probability at most 7.390 p + 1e-06 once" in sentence
+    verbs = {Tier.GLOBAL: "adding or removing", Tier.INSTANCE: "removing or restoring"}
+    is_replaced = neighbours is Neighbours.REPLACE_ONE
+    verb = "replacing" if is_replaced else verbs[tier]
+    assert f"{verb} one {unit.value}'s data {'with any other data ' * is_replaced}can" in sentence
+    assert "raise the probability of an event from p to at most 7.390 p + 1e-06." in sentence
     assert ("differentially private" in sentence) == (tier is Tier.GLOBAL)
     assert ("differential" in sentence) == (tier is Tier.GLOBAL)
-    assert ("whatever the data, an event" in sentence) == (tier is Tier.GLOBAL)
+    assert ("for any data set, " in sentence) == (tier is Tier.GLOBAL)
     assert ("For this data set alone" in sentence) == (tier is Tier.INSTANCE)
     assert sentence.endswith(".")
 
 
 def test_sentence_without_delta_has_no_exception(make_guarantee: Make) -> None:
     """A pure guarantee adds nothing, and a huge epsilon is written as a power."""
-    assert "at most 2.719 p once" in make_guarantee(delta=0.0).sentence
+    assert "at most 2.719 p." in make_guarantee(delta=0.0).sentence
     assert "at most e^800.0 p + " in make_guarantee(epsilon=800.0).sentence
     assert "at most e^700.0 p + " in make_guarantee(epsilon=700.0).sentence
     assert "at most 1.015E+304 p + " in make_guarantee(epsilon=math.nextafter(700.0, 0.0)).sentence

@@ -96,8 +96,8 @@ def test_no_preferred_number_is_nearer(kw: float) -> None:
 
 def test_rounding_is_reported_if_it_happened() -> None:
     """In one line for each estimate, with both numbers."""
-    customers = "public estimate of customers: 1,409 rounded to 1,000"
-    size = "public estimate of their median size: 0.5417 kW rounded to 0.5 kW"
+    customers = "public estimate of the number of customers: 1,409, rounded to 1,000"
+    size = "public estimate of the median size: 0.5417 kW, rounded to 0.5 kW"
     assert rounding_notes({"customers": 1409, "typical_kw": 0.5417}) == [customers, size]
     assert rounding_notes({"customers": 1000, "typical_kw": 0.5417}) == [size]
     assert rounding_notes({"customers": 1409, "epsilon": 1.0}) == [customers]

@@ -11,9 +11,10 @@ from wattveil.server.client_addresses import counted_source
 
 @given(st.ip_addresses(v=4))
 def test_ipv4_addresses_count_singly(address: ipaddress.IPv4Address) -> None:
-    """Also where a socket of IPv6 has accepted them."""
+    """Also where a socket of IPv6 has accepted them, or NAT64 has translated them."""
     assert counted_source(str(address)) == str(address)
     assert counted_source(f"::ffff:{address}") == str(address)
+    assert counted_source(f"64:ff9b::{address}") == str(address)
 
 
 @given(st.ip_addresses(v=6, network="2000::/3"), st.integers(0, 2**128 - 1))

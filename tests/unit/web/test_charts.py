@@ -2,6 +2,7 @@
 
 import ast
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -140,3 +141,27 @@ def test_shares_of_a_population_add_up() -> None:
     assert [list(one.y) for one in figure.data] == [[0.5, 0.5, 0.5], [1.0, 0.0, 0.0], [0.0] * 3]
     dotted = population_lines([([0], [1])] * 3).data[2]
     assert (dotted.name, dotted.line.dash) == ("centroids only", "dot")
+
+
+@pytest.mark.parametrize(
+    ("values", "ticks"),
+    [
+        ([2.0, 67.0], (2.0, 5.0, 10.0, 20.0, 50.0)),
+        ([0.0, math.nan, 0.01, 0.3], (0.01, 0.02, 0.05, 0.1, 0.2)),
+        ([1e-6, 1.0], (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0)),  # many powers: these alone
+        ([11.6, 13.8], None),  # none between: those of Plotly
+        ([0.0], None),
+    ],
+)
+def test_log_axes_have_ticks_with_whole_labels(
+    values: list[float], ticks: tuple[float, ...] | None
+) -> None:
+    """At 1, 2 and 5 times powers of ten, on the axis that was named."""
+    for name in ("x", "y"):
+        figure = charts.new_figure()
+        figure.add_scatter(x=values, y=values)
+        charts.use_log_axes(figure, **{name: True})
+        axes = {"x": figure.layout.xaxis, "y": figure.layout.yaxis}
+        assert axes.pop(name).tickvals == ticks
+        (other,) = axes.values()
+        assert other.type is None

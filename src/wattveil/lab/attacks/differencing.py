@@ -311,9 +311,10 @@ class RuleReport:
             )
         else:
             attack = (
-                f"From two published means, one of {recovery.customers:,} customers is recovered"
+                "The rule permits the mean of a cell both with and without one of its customers."
+                f" From two published means, one of {recovery.customers:,} customers is recovered"
                 f" with a relative error of {recovery.error:.1e}; from two DP means the relative"
-                f" error is {recovery.protected_error:,.1f}."
+                f" error is {recovery.protected_error:,.1f} (1 is the error of guessing 0)."
             )
         errors = [
             f"{format_share(error)} in {name} cells"
@@ -322,7 +323,7 @@ class RuleReport:
         ]
         cost = f"epsilon {guarantee.epsilon:g}, delta {guarantee.delta:g}"
         answer = f"The DP means of all cells cost {cost}; their median relative error is"
-        return [attack, f"{answer} {', '.join(errors)}."]
+        return [attack, f"{answer} {' and '.join(errors)}."]
 
     def to_json(self) -> dict[str, object]:
         """Return everything except the curves as JSON values."""

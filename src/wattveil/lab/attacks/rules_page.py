@@ -7,7 +7,15 @@ from plotly.graph_objects import Figure
 
 from wattveil.lab.attacks.attack_page import recovery_figure
 from wattveil.lab.attacks.differencing import RuleReport
-from wattveil.web.charts import BLUE, ORANGE, TWO_SIDED_95, add_band, new_figure, panel
+from wattveil.web.charts import (
+    BLUE,
+    ORANGE,
+    TWO_SIDED_95,
+    add_band,
+    new_figure,
+    panel,
+    use_log_axes,
+)
 from wattveil.web.formatting import format_share
 from wattveil.web.pages import PageTable, write_internal_page
 
@@ -21,11 +29,12 @@ def write_rules_page(report: RuleReport, path: str | Path) -> None:
         *((format_share(share), name) for name, share in found.rates.items()),
         (f"{guarantee.epsilon:g}", "epsilon of the DP release"),
     ]
+    under = f"Cells under the rule {found.rule} (dashed: its limits)"
     figures = [
-        panel("Cells under the rule", _cells(report), "customers", "share of the largest, %"),
+        panel(under, _cells(report), "customers", "share of the largest, %"),
         *([] if report.recovery is None else [recovery_figure(report.recovery, report.hours)]),
-        panel("Error of the DP mean", _errors(report), "customers", "% of the mean load"),
-        panel("The largest cell: exact and DP mean", _largest(report), "hour", "kW"),
+        panel("Error of the DP mean", _errors(report), "customers", "error, % of the mean load"),
+        panel("Cell with the most customers: exact and DP mean", _largest(report), "hour", "kW"),
     ]
     write_internal_page(
         path,
@@ -52,7 +61,7 @@ def _by_verdict(report: RuleReport, y: list[float]) -> Figure:
             marker={"color": colour, "size": 8},
             name=name,
         )
-    figure.update_xaxes(type="log")
+    use_log_axes(figure, x=True)
     return figure
 
 
@@ -66,7 +75,7 @@ def _cells(report: RuleReport) -> Figure:
 
 def _errors(report: RuleReport) -> Figure:
     figure = _by_verdict(report, (100.0 * report.errors).tolist())
-    figure.update_yaxes(type="log")
+    use_log_axes(figure, y=True)
     return figure
 
 
@@ -83,7 +92,10 @@ def _largest(report: RuleReport) -> Figure:
 
 
 def _table(report: RuleReport) -> PageTable:
-    head = ("cell", "customers", "largest share", "recovered", "error of the DP mean", "rule")
+    head = (
+        *("cell", "customers", "share of the largest", "customers recovered"),
+        *("error of the DP mean", "outcome of the rule"),
+    )
     rows = [
         (
             cell.name,
@@ -95,4 +107,4 @@ def _table(report: RuleReport) -> PageTable:
         )
         for cell, error in zip(report.cells.cells, report.errors, strict=True)
     ]
-    return PageTable("", head, rows, text_columns=(0, len(head) - 1))
+    return PageTable("Cells", head, rows, text_columns=(0, len(head) - 1))

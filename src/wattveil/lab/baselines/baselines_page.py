@@ -1,5 +1,6 @@
 """Page of `wattveil compare`: mechanisms and baselines. Internal: exact figures."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,35 +9,43 @@ from plotly.graph_objects import Figure
 
 from wattveil.lab.baselines.baseline_comparison import MECHANISMS, BaselineComparison
 from wattveil.lab.baselines.baseline_summary import REFERENCE, BaselineRow, Quartiles
-from wattveil.web.charts import GREY, add_band, new_figure, panel
-from wattveil.web.formatting import format_interval, format_number
+from wattveil.web.charts import GREY, add_band, new_figure, panel, use_log_axes
+from wattveil.web.formatting import format_interval, format_number, format_share
 from wattveil.web.pages import PageTable, TableCell, write_internal_page
 
 _MIN_SHOWN = 1e-3
 _COLOURS = qualitative.Dark24  # more mechanisms than the palette of all pages has colours
-_METHOD = (
-    "Loss: (r(private) − r(exact)) / r(exact), r the mean squared distance of a customer to its"
-    " centroid. Line: median; band: interquartile range of the repetitions. Solid lines satisfy the"
-    " differential privacy that they claim, dashed ones hold for this data set only (instance"
-    " tier), dotted ones satisfy less than they claim. Losses below 0.001 are drawn at 0.001."
-    " Baselines use bounds taken from the data without noise; the global tier spends budget on"
-    " its own."
-    " Epsilon is that of the centroids; released labels cost as much again. Interval: of the"
-    " median, between order statistics; it requires six repetitions. Global tier: whether the"
-    " median loss differs from that of the global tier at the same epsilon, and by how much."
-    " Different: the difference exceeds 95 % of those under random assignment of the runs. No"
-    " difference found: it does not, and a difference of one tenth of the global tier's loss would"
-    " be detected with probability 80 %. Inconclusive (no power): such a difference might have been"
-    " missed. Wild: share of runs above 3 medians + 0.02 of the same mechanism and epsilon."
-)
+_READING = {
+    "Loss": "(r(private) − r(exact)) / r(exact), where r is the mean squared distance of a customer"
+    " to its centroid. 0 is as accurate as exact K-means.",
+    "Charts": "A line is the median of the repetitions, a band their interquartile range. Losses"
+    " below 0.001 are drawn at 0.001.",
+    "Line style": "Solid: the method satisfies the differential privacy that it claims. Dashed: the"
+    " guarantee holds for this data set only (instance tier). Dotted: the method satisfies less"
+    " than it claims.",
+    "Bounds": "Baselines use bounds taken from the data without noise. The global tier spends part"
+    " of its budget on bounds.",
+    "ε": "Budget of the centroids. Released labels cost the same amount again.",
+    "95 % interval": "Interval of the median loss, between order statistics; it requires at least"
+    " six repetitions.",
+    "Difference from the global tier": "Whether the median loss differs from that of the global"
+    " tier at the same ε, and by how much. Different: the difference exceeds 95 % of those under"
+    " random assignment of the runs. No difference found: it does not, and a difference of one"
+    " tenth of the global tier's loss would be detected with probability 80 %. Inconclusive (no"
+    " power): such a difference might have been missed.",
+    "Outlier runs": "Share of runs with a loss above three times the median, plus 0.02, of the same"
+    " mechanism and ε.",
+}
+_NO_INTERVAL = "needs six repetitions"
 _LIMITS = (
-    "What no private method avoids, computed from these customers for a Gaussian release with the"
-    " same budget. A: the exact clusters are known, and the whole budget is spent on one draw of"
-    " noise of the best shape for their means. B: exact K-means without clusters of fewer than 5/μ"
-    " customers, which noise hides. Bound: smallest loss of unbiased releases of the means of the"
-    " exact clusters (Hammersley, Chapman and Robbins). A and B are benchmarks: a biased method,"
-    " which clips, smooths or shrinks, can lose less than A where the noise is large. Loss against"
-    " B: relative to B in place of exact K-means; negative where a method does better."
+    "Estimates of the unavoidable loss of private methods, computed from these customers for a"
+    " Gaussian release with the same budget. A: the exact clusters are known, and the whole budget"
+    " is spent on one draw of noise of the best shape for their means. B: exact K-means without"
+    " clusters of fewer than 5/μ customers, which cannot be distinguished from noise. Bound:"
+    " smallest loss of unbiased releases of the means of the exact clusters (Hammersley, Chapman"
+    " and Robbins). A and B are benchmarks: a biased method, which clips, smooths or shrinks, can"
+    " have a smaller loss than A where the noise is large. The loss relative to B uses B in place"
+    " of exact K-means; it is negative if a method is more accurate than B."
 )
 _LIMIT_LINES = {
     "one_draw": ("A: one draw, clusters known", "dash"),
@@ -61,6 +70,7 @@ def write_comparison_page(
     with_labels = [row for row in rows if row.labels is not None]
     nearest = _bands(rows, "nearest", height=600)
     _add_limits(nearest, comparison)
+    use_log_axes(nearest, y=True)
     figures = [panel("Each customer at the nearest centroid", nearest, "ε", loss)]
     if with_labels:
         labels = _bands(with_labels, "labels", height=480)
@@ -68,9 +78,10 @@ def write_comparison_page(
     write_internal_page(
         path,
         "baselines",
-        title="Mechanisms and baselines on the same customers",
+        title="Private K-means: mechanisms and baselines on the same customers",
         facts=facts,
-        method=_METHOD,
+        findings=_findings(rows),
+        reading=_READING,
         limits=_limits_table(comparison),
         limits_text=_LIMITS,
         left_out=comparison.left_out,
@@ -88,8 +99,32 @@ def _headlines(rows: Sequence[BaselineRow]) -> list[tuple[str, str]]:
 
 
 def _headline(row: BaselineRow) -> str:
-    interval = format_interval(*row.nearest_interval)
-    return f"loss of the global tier at ε = {row.epsilon:g}; 95 % interval {interval}"
+    return f"loss of the global tier at ε = {row.epsilon:g}; 95 % interval: {_interval(row)}"
+
+
+def _interval(row: BaselineRow) -> str:
+    """Return the interval of the median loss; few repetitions have none."""
+    low, high = row.nearest_interval
+    return format_interval(low, high) if math.isfinite(low + high) else _NO_INTERVAL
+
+
+def _findings(rows: Sequence[BaselineRow]) -> list[str]:
+    """Return, for each epsilon, the global tier beside the best baseline that keeps its claim."""
+    found = []
+    for own in (row for row in rows if row.mechanism == REFERENCE):
+        others = [
+            row
+            for row in rows
+            if row.epsilon == own.epsilon and row.mechanism != REFERENCE and row.keeps_its_claim
+        ]
+        sentence = f"At ε = {own.epsilon:g}, the global tier has a median loss of"
+        sentence += f" {own.nearest.median:.3g}."
+        if others:
+            best = min(others, key=lambda row: row.nearest.median)
+            sentence += " The smallest loss of the other methods that satisfy their claim is"
+            sentence += f" {best.nearest.median:.3g} ({best.title})."
+        found.append(sentence)
+    return found
 
 
 def _bands(rows: Sequence[BaselineRow], field: str, *, height: int) -> Figure:
@@ -117,7 +152,7 @@ def _bands(rows: Sequence[BaselineRow], field: str, *, height: int) -> Figure:
         )
     figure.update_layout(legend={"y": -0.15, "yanchor": "top"})
     figure.update_xaxes(type="log", tickvals=sorted({row.epsilon for row in rows}))
-    figure.update_yaxes(type="log")
+    use_log_axes(figure, y=True)
     return figure
 
 
@@ -159,17 +194,18 @@ def _dash(rows: Sequence[BaselineRow]) -> str:
 
 def _table(rows: Sequence[BaselineRow]) -> PageTable:
     head = (
-        *("mechanism", "ε", "loss, nearest centroid", "95 % interval", "loss against B", "wild"),
-        *("global tier", "loss, released labels", "CPU s", "claims", "satisfies", "with labels"),
+        *("mechanism", "ε", "loss, nearest centroid", "95 % interval", "loss relative to B"),
+        *("outlier runs", "difference from the global tier", "loss, released labels", "CPU s"),
+        *("claims", "satisfies", "with labels"),
     )
     cells: list[tuple[str | TableCell, ...]] = [
         (
             row.title,
             f"{row.epsilon:g}",
             format_quartiles(row.nearest),
-            format_interval(*row.nearest_interval),
+            _interval(row),
             f"{row.against_b:.3g}",
-            f"{row.wild:.1%}",
+            format_share(row.wild),
             _against(row),
             format_quartiles(row.labels),
             f"{row.cpu_seconds:.2f}",
@@ -179,7 +215,7 @@ def _table(rows: Sequence[BaselineRow]) -> PageTable:
         )
         for row in rows
     ]
-    return PageTable("", head, cells, text_columns=(0, 6, 9, 10, 11))
+    return PageTable("All results", head, cells, text_columns=(0, 6, 9, 10, 11))
 
 
 def _against(row: BaselineRow) -> str | TableCell:

@@ -13,7 +13,7 @@ from wattveil.lab.evaluation.customer_samples import Sample
 from wattveil.lab.evaluation.fidelity_comparison import Evaluation
 from wattveil.lab.evaluation.fidelity_metrics import GROUP_SIZES, slot_quantile
 from wattveil.numerics.measures.verdicts import OUTCOMES, Verdict
-from wattveil.web.charts import ReportFigure, new_figure, panel
+from wattveil.web.charts import ReportFigure, new_figure, panel, use_log_axes
 from wattveil.web.comparison_charts import (
     POPULATIONS,
     population_histogram,
@@ -90,7 +90,7 @@ def _figures(found: Evaluation) -> list[ReportFigure]:
             for sample in all_three
         ],
     )
-    diversity.update_xaxes(type="log")
+    use_log_axes(diversity, x=True)
     return [
         panel("Mean profile", profile, "hour", "kW"),
         panel("Median profile", median, "hour", "kW"),

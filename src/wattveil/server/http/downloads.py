@@ -60,8 +60,8 @@ class _FileDownload(FileResponse):
     ) -> None:
         facts = path.stat()
         super().__init__(path, 200, {"ETag": f'"{etag}"'}, media_type, stat_result=facts)
-        # That time is the end of a computation, whose duration depends on rows.
-        del self.headers["Last-Modified"]
+        # The file was written when the computation ended, which depends on the rows.
+        del self.headers["last-modified"]
         self._downloads, self._principal, self._bytes = downloads, principal, facts.st_size
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,11 +71,12 @@ class _FileDownload(FileResponse):
         if {etag, f"W/{etag}", "*"} & {one.strip() for one in _all(given, "if-none-match")}:
             await Response(status_code=304, headers={"ETag": etag})(scope, receive, send)
             return
-        kept = MutableHeaders(raw=list(scope["headers"]))
-        del kept["if-range"]
-        if not self._has_part(given.get("range", "")) or given.get("if-range", etag) != etag:
-            del kept["range"]
-        scope = {**scope, "headers": kept.raw}
+        if (wanted := given.get("range")) is not None:
+            kept = MutableHeaders(raw=list(scope["headers"]))
+            if not self._has_part(wanted) or given.get("if-range", etag) != etag:
+                del kept["range"]
+            del kept["if-range"]  # compared above: the class below would read a time as well
+            scope = {**scope, "headers": kept.raw}
         if scope.get(HEAD):
             scope = {**scope, "method": "HEAD"}
         try:

@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -97,6 +98,7 @@ def release(task: dict[str, Any]) -> dict[str, object]:
         signing_key=keys.read_key(Path(task["signing_key"])),
         customer_list=() if listed is None else read_customer_list(Path(listed)),
         cumulative=Cumulative.from_json(task["cumulative"]),
+        published_at=datetime.fromisoformat(task["ordered_at"]),
     )
     write_archive(Path(task["out"]), archive_of(Path(task["out"])))
     return {}
@@ -130,6 +132,7 @@ def period(task: dict[str, Any]) -> dict[str, object]:
         stored={label: Path(bundle) for label, bundle in task["stored"].items()},
         recluster=task["recluster"],
         key=keys.read_key(Path(task["signing_key"])),
+        published_at=datetime.fromisoformat(task["ordered_at"]),
     )
     write_archive(out, archive_of(out))
     return {}
