@@ -12,6 +12,10 @@ are of one request on a connection that is kept open, CPU times those of the ser
 * ``attacks``: an analyst reads her budget ten times per second while somebody else misuses the
   server; the 99th percentile as a multiple of that of quiet batches in between, and the share of a
   processor that the server's process used meanwhile. All limits of the server are in force.
+* ``scaling``: ``/v1/releases`` of a server with one and with two API processes on PostgreSQL, in
+  turn: requests per second, their ratio, and the CPU time of all processes of the server per
+  request. The client and the database need processors too: with two cores the ratio is below 2,
+  and the CPU time per request, which must not grow, is what other machines can rely on.
 """
 
 import argparse
@@ -24,7 +28,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -319,6 +323,102 @@ async def compare_attacks(
         show(row)
 
 
+# --- scaling --------------------------------------------------------------------------------------
+
+NO_LIMIT = SERVE.partition("from wattveil.cli")[0]
+"""As `sitecustomize`, it applies to the processes that a server starts as well."""
+
+
+class ProcessGroup(Server):
+    """A server of several processes, in a session of their own."""
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time of all processes of the session."""
+        ticks = 0
+        for status in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):
+                fields = status.read_text().rpartition(")")[2].split()
+                if int(fields[3]) == self.process.pid:
+                    ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def served_by(processes: int, database: str) -> Iterator[Server]:
+    """Run a server with a number of API processes on a new PostgreSQL database."""
+    from tests.live_server import put_profiles  # noqa: PLC0415 - as above
+
+    with tempfile.TemporaryDirectory() as place:
+        (Path(place) / "sitecustomize.py").write_text(NO_LIMIT)
+        data = Path(place) / "data"
+        data.mkdir()
+        put_profiles(data)
+        paths = os.pathsep.join(filter(None, [place, os.environ.get("PYTHONPATH")]))
+        options = ["--data", str(data), "--port", "0", "--database", database]
+        process = subprocess.Popen(  # noqa: S603 - ourselves
+            [sys.executable, "-m", "wattveil", "serve", *options, "--processes", str(processes)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={**os.environ, "PYTHONPATH": paths},
+            start_new_session=True,
+        )
+        try:
+            said = line_of(process) + line_of(process)
+            token, port = re.search(r"wattveil_\S+", said), re.search(r"127.0.0.1:(\d+)", said)
+            assert token is not None
+            assert port is not None
+            yield ProcessGroup(process, int(port[1]), token[0])
+        finally:
+            process.terminate()
+            process.wait()
+
+
+async def compare_processes(servers: dict[int, Server], *, rounds: int) -> None:
+    """Print requests per second by number of API processes, and their CPU time per request."""
+    tokens = {number: furnish(own)[0]["eve"] for number, own in servers.items()}
+    rates: dict[int, list[float]] = {number: [] for number in servers}
+    cpu = dict.fromkeys(servers, 0.0)
+    size = {"connections": 16, "requests": 1000}
+    failed = 0
+    for turn in range(rounds + 1):
+        for number, server in servers.items():
+            before, began = server.cpu_seconds(), time.perf_counter()
+            _, wrong = await batch(server.port, head("/v1/releases", tokens[number]), **size)
+            seconds = time.perf_counter() - began
+            failed += wrong
+            if turn:  # the first one warms up
+                rates[number].append(size["requests"] / seconds)
+                cpu[number] += server.cpu_seconds() - before
+    for number in servers:
+        per_request = cpu[number] / rounds / size["requests"]
+        show(
+            {
+                "processes": number,
+                "requests_per_second": round(float(np.median(rates[number]))),
+                "ratio": round(float(np.median(np.divide(rates[number], rates[1]))), 2),
+                "server_cpu_ms_per_request": round(1e3 * per_request, 2),
+                "failed": failed,
+            }
+        )
+
+
+def compare_scaling(*, rounds: int) -> None:
+    """Start a database and two servers, and compare them."""
+    import psycopg  # noqa: PLC0415 - for this part alone
+
+    from tests.postgres import postgres_server  # noqa: PLC0415
+
+    with postgres_server(durable=True) as database, ExitStack() as stack:
+        servers = {}
+        for number in (1, 2):
+            with psycopg.connect(database.address, autocommit=True) as connection:
+                connection.execute(f"CREATE SCHEMA of_{number}")
+            address = f"{database.address}&options=-csearch_path%3Dof_{number}"
+            servers[number] = stack.enter_context(served_by(number, address))
+        asyncio.run(compare_processes(servers, rounds=rounds))
+
+
 def show(row: dict[str, Any]) -> None:
     """Print a row as it is found."""
     sys.stdout.write(json.dumps(row) + "\n")
@@ -349,7 +449,7 @@ def furnish(server: Server) -> tuple[dict[str, str], str]:
 def main() -> None:
     """Start the servers, and compare."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--part", choices=["routes", "attacks"])
+    parser.add_argument("--part", choices=["routes", "attacks", "scaling"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--attack", nargs=4, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
@@ -358,15 +458,17 @@ def main() -> None:
         asyncio.run(attack(name, int(port), token, release))
         return
     show({"load_average": os.getloadavg()[0]})
-    if chosen.part != "attacks":
+    if chosen.part in (None, "routes"):
         with served(SERVE) as ours, running(BARE) as process:
             bare = Server(process, int(line_of(process)))
             asyncio.run(compare_routes(bare, ours, rounds=chosen.rounds))
             asyncio.run(many_requests(ours))
-    if chosen.part != "routes":
+    if chosen.part in (None, "attacks"):
         with served(LIMITED) as ours:
             tokens, release = furnish(ours)
             asyncio.run(compare_attacks(ours, tokens, release, rounds=chosen.rounds))
+    if chosen.part in (None, "scaling"):
+        compare_scaling(rounds=chosen.rounds)
     show({"load_average": os.getloadavg()[0]})
 
 

@@ -3,18 +3,21 @@
     {"folder": ..., "database": ...}         -> {"pid": ..., "port": ..., "token": ...}
     {"wait": pid}                            -> {"ended": ...}
 
-Ledger, worker, HTTP and files are those of `wattveil serve`. What computes is a stand-in that
-leaves a random word: a kill is then a matter of milliseconds, and words that meet were drawn twice.
+Ledger, worker, HTTP and files are those of `wattveil serve`. What computes a release is a stand-in
+that leaves a random word: a kill is then a matter of milliseconds, and words that meet were drawn
+twice. Periods of a series are computed, since they also change a private state on disk.
 `/steps/17` kills the server 17 steps later; every statement, commit and connection handed back is a
 step, before and after, and so are the parts of the computation.
 """
 
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +27,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from tests.ledger_worker import Say, Steps
 from tests.live_server import UNLIMITED
+from wattveil.bundle import bundle_archive, registered_series
+from wattveil.engines.series_folder import SeriesFolder
 from wattveil.server.http.app import make_app
 from wattveil.server.jobs import compute_child, worker
 from wattveil.server.run import configured
 from wattveil.server.server_state import ServerState
 
 _BACKLOG = 64
+_LOADED = (bundle_archive, registered_series)
+"""Modules of a period, which each server would otherwise load after its start."""
 
 
 class StandIn:
@@ -38,10 +45,14 @@ class StandIn:
     steps = Steps(None)
 
     def run_task(self, task: dict[str, Any], **_: float) -> dict[str, Any]:
-        """Leave a random word, as a bundle with no table; look at a file as the helper does."""
+        """Leave a random word, as a bundle with no table; do all else as the process does."""
         if task["do"] == "describe":
             return compute_child.run_task(task)
         self.steps.reach("compute")
+        if task["do"] != "release":
+            done = compute_child.run_task(task)
+            self.steps.reach("computed")
+            return done
         out = Path(task["out"])
         out.mkdir()
         said = {"payload": [], "word": uuid.uuid4().hex}
@@ -51,6 +62,31 @@ class StandIn:
 
     def stop(self) -> None:
         """Nothing runs."""
+
+
+def stepwise(function: Callable[..., Any], steps: Steps) -> Callable[..., Any]:
+    """Return a function with a step before and one after it."""
+
+    def call(*arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - of any function
+        steps.reach(f"before {function.__name__}")
+        result = function(*arguments, **options)
+        steps.reach(f"after {function.__name__}")
+        return result
+
+    return call
+
+
+def watch_series(steps: Steps) -> None:
+    """Make steps of what changes the folder of a series, and of all that is forced to disk."""
+    for owner, name in (
+        (SeriesFolder, "commit"),
+        (Path, "replace"),
+        (Path, "rename"),
+        (shutil, "copyfile"),
+        (shutil, "rmtree"),
+        (os, "fsync"),
+    ):
+        setattr(owner, name, stepwise(getattr(owner, name), steps))
 
 
 def armed(app: ASGIApp, steps: Steps) -> ASGIApp:
@@ -75,6 +111,7 @@ def serve(task: dict[str, Any], say: Say) -> None:
     with ServerState.open(Path(task["folder"]), task["database"], tick_seconds=1e-3) as state:
         listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
         steps.watch()
+        watch_series(steps)
         say({"port": listener.getsockname()[1], "token": state.first_admin_token})
         app = armed(make_app(state, UNLIMITED), steps)
         uvicorn.Server(configured(app)).run(sockets=[listener])

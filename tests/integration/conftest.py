@@ -35,6 +35,10 @@ class Place(NamedTuple):
         return Ledger.open(self.folder, self.database)
 
 
+NewPlace = Callable[[], Place]
+"""Returns another place on the same kind of database."""
+
+
 @pytest.fixture(scope="session")
 def database() -> Iterator[str]:
     """Address of a PostgreSQL server, one for all tests of a process."""
@@ -48,13 +52,30 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     """Return an empty place for a ledger, on each of the databases in turn."""
     if request.param == "sqlite":
         return Place(tmp_path, None)
+    return Place(tmp_path, _new_schema(request.getfixturevalue("database")))
+
+
+@pytest.fixture
+def elsewhere(place: Place, tmp_path: Path, request: pytest.FixtureRequest) -> NewPlace:
+    """Return new, empty places on the database of the test; the folder is still to be made."""
+
+    def make() -> Place:
+        folder = tmp_path / f"new-{uuid.uuid4().hex}"
+        if place.database is None:
+            return Place(folder, None)
+        return Place(folder, _new_schema(request.getfixturevalue("database")))
+
+    return make
+
+
+def _new_schema(address: str) -> str:
+    """Return the address of a new, empty schema of a PostgreSQL server."""
     import psycopg  # noqa: PLC0415 - the fixture of the server skips where it is missing
 
-    address = request.getfixturevalue("database")
     schema = f"ledger_{uuid.uuid4().hex}"
     with psycopg.connect(address) as connection:
         connection.execute(f"CREATE SCHEMA {schema}")
-    return Place(tmp_path, f"{address}&options=-csearch_path%3D{schema}")
+    return f"{address}&options=-csearch_path%3D{schema}"
 
 
 @pytest.fixture

@@ -12,7 +12,10 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
+import urllib.request
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -199,23 +202,103 @@ def test_a_service_file_of_postgresql_is_enough(
     """The address names the database alone; host, user and password are in the file of a secret,
     which others may read: PostgreSQL refuses that of a password file.
     """
+    file, address = service_file(database, tmp_path)
+    monkeypatch.setenv("PGSERVICEFILE", str(file))
+    monkeypatch.setenv("PGSERVICE", "wattveil")
+    data = tmp_path / "data"
+    data.mkdir()
+    with Ledger.open(data, address) as ledger:
+        assert ledger.pending() == []
+
+
+def of_service(setting: str, **chosen: str) -> str:
+    """Return a value of the Compose file with its variables, or their defaults, put in."""
+    return re.sub(
+        r"\$\{(\w+):-([^}]*)\}", lambda found: chosen.get(found[1], found[2]), str(setting)
+    )
+
+
+def test_two_processes_run_as_compose_states(database: str, tmp_path: Path) -> None:
+    """The command and variables of the image and of the service, in a plain folder.
+
+    The address of the proxy, the data folder, the port and the database are those of this machine.
+    """
+    server = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())["services"]["server"]
+    _, final = stages()
+    stated = {
+        **dict(line.split("=", 1) for line in values(final, "ENV")),
+        **{name: of_service(one, PROCESSES="2") for name, one in server["environment"].items()},
+    }
+    assert of_service(server["environment"]["WATTVEIL_SERVE_PROCESSES"]) == "1"
+    assert stated["WATTVEIL_SERVE_PROCESSES"] == "2"
+    (tmp_path / "data").mkdir(mode=0o700)
+    service, address = service_file(database, tmp_path)
+    here = {
+        "WATTVEIL_SERVE_DATA": str(tmp_path / "data"),
+        "WATTVEIL_SERVE_PORT": "0",
+        "WATTVEIL_SERVE_DATABASE": address,
+        "WATTVEIL_SERVE_BEHIND_PROXY": "127.0.0.1",
+        "PGSERVICEFILE": str(service),
+        "NUMBA_CACHE_DIR": str(tmp_path / "numba"),
+        "PATH": os.environ["PATH"],
+    }
+    assert here.keys() <= {*stated, "PATH"}
+    command = [sys.executable, "-m", "wattveil", *json.loads(values(final, "CMD")[0])]
+    with (
+        subprocess.Popen(
+            command,
+            cwd=tmp_path,
+            env={**os.environ, **stated, **here},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        ) as process,
+        guarded(process),
+    ):
+        assert process.stdout is not None
+        printed = [process.stdout.readline(), process.stdout.readline()]
+        port = re.search(r":(\d+)$", printed[1].strip())
+        assert port is not None, printed
+        with urllib.request.urlopen(f"http://127.0.0.1:{port[1]}/readyz", timeout=600) as ready:
+            assert ready.status == 200
+        check = values(final, "HEALTHCHECK")[0].partition("CMD ")[2].replace("8400", port[1])
+        _, *arguments = json.loads(check)
+        assert subprocess.run([sys.executable, *arguments], check=False).returncode == 0
+        tasks = tasks_of(process.pid)
+        assert len(tasks) >= 4  # supervisor, two API processes, worker
+        assert sum(tasks.values()) <= server["pids_limit"]
+        process.send_signal(getattr(signal, values(final, "STOPSIGNAL")[0]))
+        assert process.wait(timeout=600) == 0
+        while tasks_of(process.pid):  # those that start and track the others end a moment later
+            time.sleep(0.05)
+
+
+def tasks_of(session: int) -> dict[int, int]:
+    """Return the processes of a session that run, with their numbers of threads."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            if int(fields[3]) == session and fields[0] not in "ZX":
+                found[int(path.parent.name)] = int(fields[17])
+    return found
+
+
+def service_file(database: str, folder: Path) -> tuple[Path, str]:
+    """Create a database; return a service file that names it, and the address of Compose for it."""
     import psycopg  # noqa: PLC0415 - the fixture of the server skips where it is missing
 
     name = f"wattveil_{uuid.uuid4().hex}"
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
     host = database.partition("host=")[2]
-    file = tmp_path / "pg_service.conf"
+    file = folder / "pg_service.conf"
     file.write_text(f"[wattveil]\nhost={host}\nuser=tester\ndbname={name}\npassword=x\n")
     file.chmod(0o444)
-    monkeypatch.setenv("PGSERVICEFILE", str(file))
-    monkeypatch.setenv("PGSERVICE", "wattveil")
     compose = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
-    address = compose["services"]["server"]["environment"]["WATTVEIL_SERVE_DATABASE"]
-    data = tmp_path / "data"
-    data.mkdir()
-    with Ledger.open(data, address.replace("/wattveil", f"/{name}")) as ledger:
-        assert ledger.pending() == []
+    address: str = compose["services"]["server"]["environment"]["WATTVEIL_SERVE_DATABASE"]
+    return file, address.replace("/wattveil", f"/{name}")
 
 
 # --- systemd --------------------------------------------------------------------------------------
@@ -245,7 +328,9 @@ def test_the_stated_resources_suffice_for_three_processes() -> None:
     tasks = re.search(r"^TasksMax=(\d+)$", unit(), re.MULTILINE)
     assert tasks is not None
     libraries = 2 * 31 * (3 + processes)  # on 32 cores
-    assert int(tasks[1]) >= 60 * processes + 30 + libraries
+    compose = yaml.safe_load((DEPLOY / "compose" / "compose.yaml").read_text())
+    for limit in (int(tasks[1]), compose["services"]["server"]["pids_limit"]):
+        assert limit >= 60 * processes + 30 + libraries
 
 
 @pytest.mark.skipif(not _ANALYZE, reason="looks at processes as Linux does: no systemd")

@@ -16,6 +16,7 @@ from wattveil.server.ledger import ledger as ledger_module
 from wattveil.server.ledger.accounts import Charge, Release, ReleaseState, count_pending
 from wattveil.server.ledger.amounts import Amounts
 from wattveil.server.ledger.database import writing
+from wattveil.server.ledger.journal import LedgerTransaction
 from wattveil.server.ledger.ledger import Ledger
 from wattveil.server.ledger.ledger_tables import entry, principal, release
 from wattveil.server.ordered_releases import find_ordered, share_release, visible_releases
@@ -70,7 +71,7 @@ def add_charges(ledger: Ledger) -> None:
 
 
 def work(ledger: Ledger, before: str | None = None) -> tuple[list[list[Any]], list[int]]:
-    """Return a list of ann's, and pending charges; and the work of each query.
+    """Return a list of ann's, and pending charges; and the work of each, and of a lock.
 
     It is counted in instructions of SQLite, whatever else the machine does.
     """
@@ -88,6 +89,8 @@ def work(ledger: Ledger, before: str | None = None) -> tuple[list[list[Any]], li
         seen = [one.id for one in visible_releases(connection, "ann", limit=4, before=last)]
         steps.append(0)
         pending = [count_pending(connection), count_pending(connection, ann)]
+        steps.append(0)
+        assert LedgerTransaction(connection).lock(1)
         driver.set_progress_handler(None, 0)
     return [seen, pending], steps
 

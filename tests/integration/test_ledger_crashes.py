@@ -3,6 +3,7 @@
 A handful in `make test`; `make soak` sets WATTVEIL_KILLS and WATTVEIL_CLIENT_SECONDS.
 """
 
+import errno
 import os
 import shutil
 import signal
@@ -229,6 +230,38 @@ def test_a_release_that_a_running_database_lost_is_not_drawn_again(place: Place)
         for charge in (lost, pending):
             with pytest.raises(LedgerBehindError, match="had 1 releases, and the database holds 0"):
                 ledger.confirm(charge)
+
+
+@pytest.mark.parametrize("then", ["crash", "close", "next"])
+def test_a_release_that_was_not_recorded_is_recorded_later(
+    place: Place, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    """It is committed, and may be sent: a restore with the mark must not draw it again (I4)."""
+    with place.open() as ledger:
+        populate(ledger)
+        paid = ledger.charge(order("a"))
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "no space left")
+
+    ledger = place.open()
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(ledger._high_water_mark, "record", full)
+            with pytest.raises(LedgerUnavailableError, match="high-water mark"):
+                ledger.store(paid, Release(state=ReleaseState.FAILED))
+        assert ledger.release_of(paid) == Release(state=ReleaseState.FAILED)
+        assert "1 stored 1\n" not in (place.folder / "ledger.heads").read_text()
+        if then == "next":
+            ledger.confirm(paid)  # as any other transaction on the journal
+        elif then == "crash":
+            place.open().close()
+        else:
+            ledger.close()
+        assert "1 stored 1\n" in (place.folder / "ledger.heads").read_text()
+    finally:
+        if then != "close":
+            ledger.close()
 
 
 def test_a_full_disk_is_a_refusal(place: Place) -> None:

@@ -4,14 +4,14 @@ import json
 import shutil
 import threading
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from sqlalchemy import func, select
 from typer.testing import CliRunner
 
-from tests.integration.conftest import Place
+from tests.integration.conftest import NewPlace, Place
 from tests.live_server import QUICK, Running, furnish, put_profiles, refused, registration, serving
 from tests.neighbouring_servers import InProcessCompute
 from tests.sample_bundles import some_profiles, without_plan_simulation
@@ -28,26 +28,6 @@ from wattveil.server.ledger.ledger_audit import audit_folder
 from wattveil.server.ledger.ledger_tables import entry
 
 LOSS = AcceptedLoss(by="owner", reason="the disk was lost")
-NewPlace = Callable[[], Place]
-
-
-@pytest.fixture
-def elsewhere(place: Place, tmp_path: Path, request: pytest.FixtureRequest) -> NewPlace:
-    """Return new, empty places on the database of the test."""
-
-    def make() -> Place:
-        folder = tmp_path / f"new-{uuid.uuid4().hex}"
-        if place.database is None:
-            return Place(folder, None)
-        import psycopg  # noqa: PLC0415 - the fixture of the server skips where it is missing
-
-        address = request.getfixturevalue("database")
-        schema = f"ledger_{uuid.uuid4().hex}"
-        with psycopg.connect(address) as connection:
-            connection.execute(f"CREATE SCHEMA {schema}")
-        return Place(folder, f"{address}&options=-csearch_path%3D{schema}")
-
-    return make
 
 
 @pytest.fixture(autouse=True)

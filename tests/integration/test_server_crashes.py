@@ -4,8 +4,10 @@ A handful in `make test`; `make soak` sets WATTVEIL_SERVER_KILLS, WATTVEIL_DATAB
 WATTVEIL_CLIENT_SECONDS.
 """
 
+import json
 import math
 import os
+import random
 import signal
 import time
 from collections import Counter
@@ -23,20 +25,34 @@ from tests.integration.conftest import Place
 from tests.live_server import put_profiles, registration
 from tests.postgres import postgres_server, require_postgres
 from tests.sample_ledgers import broken, whole
+from tests.series_bundles import quarter
+from wattveil.bundle.series_verify import verify_chain
 from wattveil.errors import ServerRefusalError
 from wattveil.server.client import Transport
 from wattveil.server.ledger.amounts import MEASURES, Amounts
 from wattveil.server.ledger.ledger import Ledger
 from wattveil.server.ledger.ledger_tables import entry, release
+from wattveil.server.ledger.reserved_series import series_of
 
-SERVER_KILLS = int(os.environ.get("WATTVEIL_SERVER_KILLS", "2"))
+SERVER_KILLS = int(os.environ.get("WATTVEIL_SERVER_KILLS", "4"))
 DATABASE_KILLS = int(os.environ.get("WATTVEIL_DATABASE_KILLS", "1"))
 CLIENT_SECONDS = float(os.environ.get("WATTVEIL_CLIENT_SECONDS", "0"))
 CLIENTS = 32
 EPSILON = 0.05
 
-DATABASES = ["sqlite", "postgresql"] if SERVER_KILLS > 2 else ["sqlite"]
+DATABASES = ["sqlite", "postgresql"] if SERVER_KILLS > 4 else ["sqlite"]
 """In `make test` PostgreSQL is killed itself, and its clients are in `test_ledger_crashes.py`."""
+
+SERIES = {
+    "epsilon": EPSILON,
+    "delta": 1e-6,
+    "periods": 4,
+    "first": "2026-Q1",
+    "timezone": "Europe/London",
+}
+WHERE = "/v1/admin/datasets/homes/series"
+GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+"""Its multiples, modulo 1, are spread evenly however many there are."""
 
 Tell = Callable[[object], Any]
 
@@ -108,12 +124,22 @@ def send(client: Transport, key: str, number: int) -> dict[str, Any]:
     return client.post("/v1/datasets/homes/releases", body, {"Idempotency-Key": key})
 
 
+def amounts_of(said: dict[str, Any]) -> Amounts:
+    """Return the price of an order or of a series."""
+    return Amounts(**{measure: int(said["price"][measure]) for measure in MEASURES})
+
+
 def word_of(client: Transport, release_id: str) -> str:
     """Wait for a release, and return what it says."""
-    while client.get(f"/v1/releases/{release_id}")["state"] == "computing":
-        time.sleep(0.005)
-    word: str = client.get(f"/v1/releases/{release_id}/manifest")["word"]
+    word: str = manifest_of(client, release_id)["word"]
     return word
+
+
+def manifest_of(client: Transport, release_id: str, pause_seconds: float = 0.005) -> dict[str, Any]:
+    """Wait for a release, and return its manifest."""
+    while client.get(f"/v1/releases/{release_id}")["state"] == "computing":
+        time.sleep(pause_seconds)
+    return client.get(f"/v1/releases/{release_id}/manifest")
 
 
 def crowd(
@@ -148,7 +174,7 @@ def crowd(
     return refused
 
 
-def check_whole(ledger: Ledger, ids: dict[str, str], words: set[str]) -> None:
+def check_whole(ledger: Ledger, ids: dict[str, str], words: set[str], periods: int = 0) -> None:
     """Compare what clients were told with what the ledger holds: no more, no less, none twice."""
     charged = select(entry.c.request_key, entry.c.journal_id, entry.c.seq).where(
         entry.c.kind == "charge"
@@ -157,50 +183,154 @@ def check_whole(ledger: Ledger, ids: dict[str, str], words: set[str]) -> None:
         found = {key: f"{journal}-{seq}" for key, journal, seq in connection.execute(charged)}
         states = connection.execute(select(release.c.state)).scalars().all()
     assert found == ids
-    assert states == ["ok"] * len(ids)
-    assert len(words) == len(ids)
+    assert states == ["ok"] * (len(ids) + periods)
+    assert len(words) == len(ids) + periods
     assert broken(ledger) == []
+
+
+class Orders:
+    """Orders of releases, and what they said."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self.ids: dict[str, str] = {}
+        self.words: dict[str, str] = {}
+        self.price: dict[str, Amounts] = {}
+
+    def do(self, number: int) -> None:
+        """Order and read; what was once read must come again."""
+        key = f"key-{number}"
+        said = send(self._site.as_("ann"), key, number)
+        found, self.price[key] = said["id"], amounts_of(said)
+        assert self.ids.setdefault(key, found) == found
+        word = word_of(self._site.as_("ann"), found)
+        assert self.words.setdefault(key, word) == word
+
+
+class Series:
+    """Series of two periods, one after the other: opened, computed, closed, and what they said."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self.price: dict[str, Amounts] = {}
+        self.periods: dict[tuple[str, str], str] = {}
+        self.manifests: dict[str, str] = {}
+        self.closed: set[str] = set()
+
+    def do(self, place: int) -> None:
+        """Do the next step of a series; what was once read must come again."""
+        name, step = f"series-{place // 4}", place % 4
+        if step == 0:
+            self._open(name)
+        elif step == 3:
+            self._close(name)
+        else:
+            self._add(name, f"2026-Q{step}", f"q{step}.parquet")
+
+    def _open(self, name: str) -> None:
+        body = {**SERIES, "name": name}
+        price = amounts_of(self._site.as_("owner").post(WHERE, body))
+        assert self.price.setdefault(name, price) == price
+
+    def _add(self, name: str, label: str, file: str) -> None:
+        """Add a period, unless a request that died with a server did."""
+        owner = self._site.as_("owner")
+        try:
+            body = {"period": label, "file": file}
+            found = owner.post(f"{WHERE}/{name}/periods", body)["release"]
+        except ServerRefusalError as error:
+            if error.code != "invalid_request":
+                raise
+            found = self.listed(name)[label]
+        assert self.periods.setdefault((name, label), found) == found
+        # A period takes some 0.3 s: few of the steps are those of waiting.
+        manifest = json.dumps(manifest_of(self._site.as_("ann"), found, pause_seconds=0.1))
+        assert self.manifests.setdefault(found, manifest) == manifest
+
+    def _close(self, name: str) -> None:
+        ended = self._site.as_("owner").post(f"{WHERE}/{name}/close", {"reason": "over"})
+        assert ended["closed"] == "over"
+        self.closed.add(name)
+
+    def listed(self, name: str) -> dict[str, str]:
+        """Return the releases of a series by period, as an analyst sees them."""
+        found = self._site.as_("ann").get("/v1/datasets/homes/series")["series"]
+        (own,) = (one for one in found if one["name"] == name)
+        return {one["period"]: one["release"] for one in own["periods"]}
+
+    def check(self, ledger: Ledger, folder: Path) -> None:
+        """Compare what clients were told with the ledger and the folder of series."""
+        with ledger.reading() as connection:
+            known = {one.name: one for one in series_of(connection, "homes")}
+            rows = connection.execute(select(release.c.seq, release.c.payload_ref))
+            stored = {seq: str(payload) for seq, payload in rows}  # there is one journal
+        assert {name: one.price for name, one in known.items()} == self.price
+        assert {name for name, one in known.items() if one.ended} == self.closed
+        assert self.periods == {
+            (name, period.label): period.id for name, one in known.items() for period in one.periods
+        }
+        for name, one in known.items():
+            bundles = [folder / "releases" / stored[period.charge.seq] for period in one.periods]
+            home = folder / "series" / one.id
+            closing = home / "series" / "closed.json" if name in self.closed else None
+            assert not bundles or verify_chain(bundles, closing=closing).accepted
+            assert (home / "secrets").exists() == (bool(bundles) and name not in self.closed)
 
 
 @pytest.mark.parametrize("place", DATABASES, indirect=True)
 def test_a_killed_server_leaves_no_answer_unpaid_and_none_twice(
     place: Place, servers: Tell
 ) -> None:
-    """Killed at each step of an order in turn, and started again: one charge, the same word."""
-    ids: dict[str, str] = {}
-    words: dict[str, str] = {}
-    with opened(servers, place, epsilon=4.0) as site:
+    """Killed at each step of an operation in turn, and started again: one charge, the same word.
 
-        def get(number: int) -> None:
-            """Order and read; what was once read must come again."""
-            key = f"key-{number}"
-            found = send(site.as_("ann"), key, number)["id"]
-            assert ids.setdefault(key, found) == found
-            word = word_of(site.as_("ann"), found)
-            assert words.setdefault(key, word) == word
+    Orders of releases take turns with the steps of series: open, two periods, close.
+    """
+    where = "SQLite" if place.database is None else "PostgreSQL"
+    with opened(servers, place, epsilon=8.0) as site:
+        for number in (1, 2):
+            put_profiles(place.folder, f"q{number}.parquet", quarter(number, customers=24))
+        orders, series = Orders(site), Series(site)
 
-        def get_until_killed(number: int) -> None:
-            """Order and read; now and then an answer is there before the kill."""
+        def do(number: int) -> None:
+            """Do an operation: an order, or the next step of a series."""
+            (series if number % 2 else orders).do(number // 2)
+
+        def do_until_killed(number: int) -> None:
+            """Repeat an operation; now and then it is done before the kill."""
             while True:
-                get(number)
+                do(number)
 
-        site.as_("ann").get("/steps/0")
-        get(0)
-        steps = site.as_("ann").get("/steps/0")["taken"]
-        assert steps > 30
-        for number in range(1, SERVER_KILLS + 1):
+        # Every kind of operation once, to count its steps.
+        kinds = 8
+        steps: list[int] = []
+        for number in range(kinds):
+            site.as_("ann").get("/steps/0")
+            do(number)
+            steps.append(site.as_("ann").get("/steps/0")["taken"])
+        assert min(steps[1:]) > 10
+        kills: Counter[int] = Counter()
+        first = random.random()  # noqa: S311 - not a secret
+        for number in range(kinds, kinds + SERVER_KILLS):
+            kind = number % kinds
+            kills[kind] += 1
             # Spread over all steps; with more kills than steps every one has its turns.
-            few = steps > SERVER_KILLS
-            at = 1 + (number * steps // (SERVER_KILLS + 1) if few else number % steps)
+            at = 1 + int((first + kills[kind] * GOLDEN) % 1.0 * steps[kind])
             site.as_("ann").get(f"/steps/{at}")
             with pytest.raises(ServerRefusalError, match="unreachable"):
-                get_until_killed(number)
+                do_until_killed(number)
             assert site.wait() == -signal.SIGKILL
             site.start()
-            get(number)
+            do(number)
+            if kills.total() % 10 == 0:
+                print(f"{where}: {kills.total()} kills", flush=True)  # noqa: T201 - of `make soak`
         assert site.stop() == 0
     with place.open() as ledger:
-        check_whole(ledger, ids, set(words.values()))
+        said = {*orders.words.values(), *series.manifests.values()}
+        check_whole(ledger, orders.ids, said, periods=len(series.periods))
+        series.check(ledger, place.folder)
+        assert whole(ledger).spent == sum((orders.price | series.price).values(), start=Amounts())
+    done = f"{len(orders.ids)} releases, {len(series.price)} series, {len(series.periods)} periods"
+    print(f"{where}: {kills.total()} kills, 0 violations; {done}")  # noqa: T201 - of `make soak`
 
 
 @pytest.mark.skipif(not CLIENT_SECONDS, reason="long, see `make soak`: clients of HTTP")

@@ -149,6 +149,7 @@ def test_a_server_of_two_api_processes(place: Place) -> None:
         server.admit("bob", epsilon=0.6)
         check_that_a_session_of_one_process_is_one_of_all(server)
         check_that_a_revoked_token_is_refused_by_all(server)
+        check_that_a_series_is_one_of_all(server)
         check_that_metrics_are_sums_over_all_processes(server)
         check_that_kills_lose_nothing(server)
         check_that_children_end_with_a_supervisor_that_is_killed(server, place)
@@ -186,6 +187,27 @@ def check_that_a_revoked_token_is_refused_by_all(server: Processes) -> None:
     for name in API:
         with server.only(name):
             assert server.send("GET", "/v1/me", as_="eve").status == 401
+
+
+def check_that_a_series_is_one_of_all(server: Processes) -> None:
+    """Opened at one process, continued at the other, computed by the worker, and closed."""
+    where = "/v1/admin/datasets/homes/series"
+    choices = {"name": "quarters", "epsilon": 0.5, "delta": 1e-6, "periods": 4}
+    calendar = {"first": "2026-Q1", "timezone": "Europe/London"}
+    with server.only(API[0]):
+        opened = server.send("POST", where, {**choices, **calendar})
+        assert opened.status == 201, opened.body
+    with server.only(API[1]):
+        body = {"period": "2026-Q1", "file": "homes.parquet"}
+        added = server.send("POST", f"{where}/quarters/periods", body)
+        assert added.status == 202, added.body
+    assert server.finished(added.json["release"])["state"] == "ok"
+    with server.only(API[0]):
+        closed = server.send("POST", f"{where}/quarters/close", {"reason": "over"})
+        assert closed.status == 200, closed.body
+    with server.only(API[1]):
+        path = "/v1/datasets/homes/series/quarters/closed.json"
+        assert server.send("GET", path, as_="ann").json["reason"] == "over"
 
 
 _LIVE = re.compile(r'requests_total\{method="GET",route="/livez",status="200"\} (\d+)')

@@ -1,5 +1,10 @@
-"""Series of periods on a real server: one charge, periods that follow it, crashes, old copies."""
+"""Series of periods on a real server: one charge, periods that follow it, crashes, old copies.
 
+On both databases. Periods are computed in the process of the test; `test_server_processes.py` has
+a series whose periods compute processes compute.
+"""
+
+import errno
 import io
 import json
 import os
@@ -7,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 import zipfile
 from collections.abc import Iterator
@@ -16,9 +22,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from tests.integration.conftest import NewPlace, Place
 from tests.live_server import Answer, Browser, Running, refused, registration, serving
 from tests.sample_bundles import some_profiles
 from tests.series_bundles import quarter
+from wattveil.bundle import registered_series
 from wattveil.bundle.bundle_files import read_manifest
 from wattveil.bundle.keys import read_public_key
 from wattveil.bundle.series_verify import verify_chain
@@ -29,8 +37,9 @@ from wattveil.server.backup.restore_backup import AcceptedLoss, restore_backup
 from wattveil.server.backup.write_backup import write_backup
 from wattveil.server.http.problems import Code
 from wattveil.server.ledger.amounts import Amounts
-from wattveil.server.ledger.ledger import Ledger
 from wattveil.server.ledger.ledger_audit import audit_folder, entries, replay
+
+pytestmark = pytest.mark.usefixtures("computing_here")
 
 SERIES: dict[str, Any] = {
     "name": "quarters",
@@ -46,8 +55,8 @@ WHERE = "/v1/admin/datasets/homes/series"
 CUSTOMERS = 60
 
 WORKER = """
-import json, os, shutil, signal, sys
-from wattveil.bundle.published_series import LoadSeries
+import json, os, signal, sys
+from wattveil.bundle import registered_series
 from wattveil.engines.series_folder import PendingPeriod
 from wattveil.server.jobs import compute_child
 
@@ -58,28 +67,27 @@ task = json.loads(sys.argv[1])
 if sys.argv[2] == "before the commit":
     PendingPeriod.commit = die
 else:
-    shutil.copytree = die
+    registered_series._copy_files = die
 print(compute_child.run_task(task))
 """
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Return a data folder with the profiles of four quarters."""
-    place = tmp_path / "data"
-    (place / "profiles").mkdir(parents=True)
+def site(place: Place) -> Place:
+    """Return a data folder with the profiles of four quarters, on each of the databases."""
+    site = Place(place.folder / "data", place.database)
+    profiles = site.folder / "profiles"
+    profiles.mkdir(parents=True)
     for number in range(4):
-        quarter(number, customers=CUSTOMERS).write_parquet(
-            place / "profiles" / f"q{number + 1}.parquet"
-        )
-    some_profiles(CUSTOMERS).write_parquet(place / "profiles" / "homes.parquet")
-    return place
+        quarter(number, customers=CUSTOMERS).write_parquet(profiles / f"q{number + 1}.parquet")
+    some_profiles(CUSTOMERS).write_parquet(profiles / "homes.parquet")
+    return site
 
 
 @pytest.fixture
-def running(folder: Path) -> Iterator[Running]:
+def running(site: Place) -> Iterator[Running]:
     """Serve one data set with an open series, to one analyst."""
-    with serving(folder) as server:
+    with serving(*site) as server:
         furnish(server)
         yield server
 
@@ -124,7 +132,7 @@ def unpacked(server: Running, release: str, out: Path) -> Path:
     return out
 
 
-def test_life_of_a_series(running: Running, folder: Path, tmp_path: Path) -> None:
+def test_life_of_a_series(running: Running, site: Place, tmp_path: Path) -> None:
     """One charge for all periods; admitted analysts read each; the chain verifies to its end."""
     before = left(running)
     price = Amounts(*map(int, running.send("POST", WHERE, SERIES).json["price"].values()))
@@ -158,7 +166,7 @@ def test_life_of_a_series(running: Running, folder: Path, tmp_path: Path) -> Non
     ordered = {one["id"]: one["ordered_at"][:19] for one in listed}
     stated = [read_manifest(one)["published_at"][:19] for one in bundles]
     assert stated == [ordered[one] for one in releases]
-    key = read_public_key(folder / "release.key.pub")
+    key = read_public_key(site.folder / "release.key.pub")
     assert verify_chain(bundles, trusted=key).accepted
     zipped = running.send("GET", f"/v1/releases/{releases[0]}/bundle.zip", as_="ann").body
     verdict = running.send(
@@ -173,13 +181,12 @@ def test_life_of_a_series(running: Running, folder: Path, tmp_path: Path) -> Non
     (tmp_path / "closed.json").write_bytes(statement.body)
     assert verify_chain(bundles, trusted=key, closing=tmp_path / "closed.json").accepted
     assert not verify_chain(bundles[:1], trusted=key, closing=tmp_path / "closed.json").accepted
-    (home,) = (one for one in (folder / "series").iterdir() if one.is_dir())
+    (home,) = (one for one in (site.folder / "series").iterdir() if one.is_dir())
     assert not (home / "secrets").exists()
     assert not (home / "series" / "private").exists()
-    assert all(finding.holds for finding in audit_folder(folder, None))
+    assert all(finding.holds for finding in audit_folder(*site))
 
 
-@pytest.mark.usefixtures("computing_here")
 def test_pages_and_commands(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """An owner opens, adds and closes by forms and from a terminal; an analyst reads."""
     monkeypatch.setenv("WATTVEIL_TOKEN", running.tokens["owner"])
@@ -230,11 +237,19 @@ def test_pages_and_commands(running: Running, monkeypatch: pytest.MonkeyPatch) -
     assert "typed, 4 periods, closed: over" in told
 
 
-@pytest.mark.usefixtures("computing_here")  # what is killed is a process of its own
-@pytest.mark.parametrize("step", ["before the commit", "between state and bundle"])
-def test_a_killed_period_is_stored_once(folder: Path, step: str) -> None:
+@pytest.mark.parametrize(
+    ("place", "step"),
+    [
+        ("sqlite", "before the commit"),
+        pytest.param("sqlite", "between state and bundle", marks=pytest.mark.long),
+        pytest.param("postgresql", "before the commit", marks=pytest.mark.long),
+        ("postgresql", "between state and bundle"),
+    ],
+    indirect=["place"],
+)
+def test_a_killed_period_is_stored_once(site: Place, step: str) -> None:
     """After SIGKILL the next start finds what was committed, or draws what was not."""
-    with serving(folder) as server:
+    with serving(*site) as server:
         furnish(server)
         first = added(server, 1)
         task: dict[str, Any] = {}
@@ -262,24 +277,23 @@ def test_a_killed_period_is_stored_once(folder: Path, step: str) -> None:
     pending = home / "series" / "private" / "pending"
     assert bool(committed) == (step == "between state and bundle")
     assert pending.exists() == (not committed)
-    with serving(folder, tokens=server.tokens) as later:
+    with serving(*site, tokens=server.tokens) as later:
         assert later.finished(release)["state"] == "ok"
         sent = later.send("GET", f"/v1/releases/{release}/manifest", as_="ann").body
         if committed:
             assert [sent] == committed, "what was committed is not drawn again"
-        out = folder.parent
+        out = site.folder.parent
         bundles = [unpacked(later, one, out / one) for one in (first, release)]
         assert verify_chain(bundles).accepted
         added(later, 3)
-    assert all(finding.holds for finding in audit_folder(folder, None))
+    assert all(finding.holds for finding in audit_folder(*site))
 
 
-@pytest.mark.usefixtures("computing_here")
-def test_an_older_state_is_refused(running: Running, folder: Path) -> None:
+def test_an_older_state_is_refused(running: Running, site: Place) -> None:
     """A state from before a stored period is not used; the newest one is accepted again."""
     added(running, 1)
-    (home,) = (one for one in (folder / "series").iterdir() if one.is_dir())
-    old, new = folder.parent / "old", folder.parent / "new"
+    (home,) = (one for one in (site.folder / "series").iterdir() if one.is_dir())
+    old, new = (site.folder.parent / name for name in ("old", "new"))
     shutil.copytree(home, old)
     added(running, 2)
     home.rename(new)
@@ -294,37 +308,130 @@ def test_an_older_state_is_refused(running: Running, folder: Path) -> None:
     added(running, 3)
 
 
-@pytest.mark.usefixtures("computing_here")
-def test_backup_and_restore(folder: Path, tmp_path: Path) -> None:
+def test_a_period_is_begun_once(running: Running) -> None:
+    """The same request again finds the period that waits; closing the series ends it as failed."""
+    computing, tasks = running.worker, []
+
+    def waiting(charge: Any, draft: Path) -> dict[str, object]:  # noqa: ANN401 - any charge
+        tasks.append((charge, draft))
+        raise OSError  # the disk is missing: the period stays pending
+
+    prepared, computing._task = computing._task, waiting
+    first = running.state.ledger.begin_period(  # recorded; the answer was lost, nobody queued it
+        "homes", "quarters", "2026-Q1", file="q1.parquet", recluster=False, by="owner"
+    )
+    again = add(running, 1)
+    assert (again.status, again.json["release"]) == (202, f"1-{first.seq}")
+    other = {"period": "2026-Q1", "file": "q2.parquet"}
+    refused(running.send("POST", f"{WHERE}/quarters/periods", other), Code.INVALID_REQUEST)
+    refused(add(running, 2), Code.INVALID_REQUEST)
+    while not tasks:
+        time.sleep(0.01)
+    ended = running.send("POST", f"{WHERE}/quarters/close", {"reason": "the disk is gone"})
+    assert [one["state"] for one in ended.json["periods"]] == ["failed"]
+    computing._task = prepared
+    while computing.queue_length:
+        time.sleep(0.01)
+    refused(running.send("GET", f"/v1/releases/1-{first.seq}/manifest"), Code.FAILED)
+    assert not list((running.state.folder / "releases").iterdir())
+
+
+def test_a_full_disk_keeps_a_period_pending(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The draw is committed before its bundle is copied: it is stored once there is room."""
+    copyfile, full = shutil.copyfile, threading.Event()
+
+    def copy(source: Path, target: Path) -> Path:
+        if "releases" in target.parts and not full.is_set():
+            full.set()
+            raise OSError(errno.ENOSPC, "no space left")
+        return Path(copyfile(source, target))
+
+    monkeypatch.setattr(shutil, "copyfile", copy)
+    release = added(running, 1)
+    assert full.is_set()
+    (home,) = (one for one in (running.state.folder / "series").iterdir() if one.is_dir())
+    drawn = (home / "series" / "periods" / "001" / "manifest.json").read_bytes()
+    assert running.send("GET", f"/v1/releases/{release}/manifest", as_="ann").body == drawn
+
+
+def test_a_file_of_other_people_is_not_released(running: Running, site: Place) -> None:
+    """Their budget is not charged, whatever the name of the file."""
+    other = registration("q2.parquet", "other", products=["load"], customer_list_file=None)
+    assert running.send("POST", "/v1/admin/datasets", other).status == 201
+    profiles = site.folder / "profiles"
+    shutil.copy(profiles / "q2.parquet", profiles / "copy.parquet")
+    body = {"period": "2026-Q1", "file": "copy.parquet"}
+    begun = running.send("POST", f"{WHERE}/quarters/periods", body)
+    assert running.finished(begun.json["release"])["state"] == "failed"
+    added(running, 1)
+
+
+def test_a_committed_draw_is_used_for_its_own_file_only(
+    running: Running, site: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its bundle could not be copied, and the period failed; another file must not get its draw."""
+
+    def broken(*_: object) -> None:
+        raise ValueError
+
+    def fail(number: int, file: str) -> None:
+        body = {"period": f"2026-Q{number}", "file": file}
+        begun = running.send("POST", f"{WHERE}/quarters/periods", body)
+        assert running.finished(begun.json["release"])["state"] == "failed"
+
+    with monkeypatch.context() as patch:
+        patch.setattr(registered_series, "_copy_files", broken)
+        fail(1, "q1.parquet")
+    fail(1, "q2.parquet")
+    first = added(running, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(registered_series, "_copy_files", broken)
+        fail(2, "q2.parquet")
+    (home,) = (one for one in (site.folder / "series").iterdir() if one.is_dir())
+    if site.database is None:
+        (home / "series" / "periods" / "001" / "manifest.json").write_text("{")
+    else:
+        shutil.rmtree(home / "series" / "periods")
+    ended = running.send("POST", f"{WHERE}/quarters/close", {"reason": "the disk is gone"})
+    assert ended.status == 200, ended.body
+    assert {one.name for one in home.iterdir()} == {"series"}
+    assert not (home / "series" / "private").exists()
+    # The statement is about what was published.
+    bundle = unpacked(running, first, site.folder.parent / "first")
+    assert verify_chain([bundle], closing=home / "series" / "closed.json").accepted
+
+
+def test_backup_and_restore(site: Place, elsewhere: NewPlace, tmp_path: Path) -> None:
     """A restored series continues if nothing was lost; otherwise it can only be closed."""
-    with serving(folder) as server:
+    with serving(*site) as server:
         furnish(server)
         added(server, 1)
-        write_backup(folder, None, tmp_path / "backup")
-    whole, lossy = tmp_path / "whole", tmp_path / "lossy"
-    restore_backup(tmp_path / "backup", whole, None, mark=folder / "ledger.heads")
+        write_backup(*site, tmp_path / "backup")
+    whole, lossy = elsewhere(), elsewhere()
+    restore_backup(tmp_path / "backup", *whole, mark=site.folder / "ledger.heads")
     loss = AcceptedLoss(by="owner", reason="the disk was lost")
-    restore_backup(tmp_path / "backup", lossy, None, loss=loss)
-    for place in (whole, lossy):
-        shutil.copytree(folder / "profiles", place / "profiles", dirs_exist_ok=True)
-    with Ledger.open(whole) as ledger:
+    restore_backup(tmp_path / "backup", *lossy, loss=loss)
+    for new in (whole, lossy):
+        shutil.copytree(site.folder / "profiles", new.folder / "profiles", dirs_exist_ok=True)
+    with whole.open() as ledger:
         task = ledger.begin_period(
             "homes", "quarters", "2026-Q2", file="q2.parquet", recluster=False, by="owner"
         )
-    with serving(whole) as later:
+    with serving(*whole) as later:
         while (stored := later.state.ledger.release_of(task)) is None:
             time.sleep(0.05)
         assert stored.state == "ok"
-    with Ledger.open(lossy) as ledger:
+    with lossy.open() as ledger:
         with pytest.raises(InvalidParameterError, match="lost entries of the ledger"):
             ledger.begin_period(
                 "homes", "quarters", "2026-Q2", file="q2.parquet", recluster=False, by="owner"
             )
         ledger.end_series("homes", "quarters", reason="lost", by="owner")
-    assert all(finding.holds for finding in audit_folder(lossy, None))
+    assert all(finding.holds for finding in audit_folder(*lossy))
 
 
-@pytest.mark.usefixtures("computing_here")
 def test_the_audit_finds_a_period_that_was_not_charged(running: Running) -> None:
     """Without the entry that charged the series, each of its periods is found."""
     added(running, 1)

@@ -69,6 +69,29 @@ def test_error_pages_of_unknown_cookies_cost_few_queries(tmp_path: Path) -> None
         assert len(queries) == FEW
 
 
+@pytest.mark.parametrize("token", [None, "Bearer wattveil_no"])
+@pytest.mark.parametrize(
+    "body",
+    [b"{not JSON", b'{"name": "a", "name": "b"}', b'{"name": 7}', b"[" * 100_000],
+    ids=["no JSON", "a key twice", "a wrong type", "nested"],
+)
+def test_a_body_of_a_stranger_is_not_parsed(empty: Running, token: str | None, body: bytes) -> None:
+    """Whatever it is, the answer is 401; with a token it is 422."""
+    json_type = {"Content-Type": "application/json"}
+    sent = json_type if token is None else {**json_type, "Authorization": token}
+    for path in ("/v1/admin/principals", "/v1/datasets/homes/releases"):
+        assert empty.send("POST", path, body, as_=None, headers=sent).status == 401
+    known = empty.send("POST", "/v1/admin/principals", body, headers=json_type)
+    assert known.status == 422
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Return a server without a data set."""
+    with serving(tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
 def test_two_tokens_in_one_request_are_refused(tmp_path: Path) -> None:
     """On the direct way of a token that is known, and by the routes; whichever is the valid one."""
     with serving(tmp_path) as server:

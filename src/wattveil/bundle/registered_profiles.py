@@ -126,6 +126,11 @@ def describe(path: Path, *, key: bytes, request: ReleaseRequest) -> Description:
     return Description(grid=facts.grid.to_json(), attributes=attributes, fingerprint=fingerprint)
 
 
+def fingerprint_of(path: Path, *, key: bytes) -> str:
+    """Return the keyed hash of the content of a file of profiles."""
+    return _public_facts(path, key)[2]
+
+
 def _public_facts(path: Path, key: bytes) -> tuple[PublicFacts, tuple[str, ...], str]:
     """Return how the profiles of a file were made, the names of attributes, and the fingerprint."""
     profiles = Profiles.read_parquet(path)

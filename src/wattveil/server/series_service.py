@@ -18,7 +18,7 @@ from wattveil.server.ledger.reserved_series import (
     series_of,
 )
 from wattveil.server.release_service import amounts_text
-from wattveil.server.server_state import SIGNING_KEY, ServerState, series_home
+from wattveil.server.server_state import SIGNING_KEY, ServerState, series_home, stored_periods
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,11 @@ class SeriesService:
         """End a series, and delete its private state; what it reserved stays charged."""
         self.state.ledger.end_series(dataset.name, name, reason=reason, by=admin.name)
         found = self.find(dataset, name)
+        with self.state.ledger.reading() as connection:
+            stored = stored_periods(connection, self.state.folder, found)
         task = {
             "do": "close_series",
+            "stored": stored,
             "home": str(series_home(self.state.folder, found)),
             "reason": found.ended,
             "signing_key": str(self.state.folder / SIGNING_KEY),

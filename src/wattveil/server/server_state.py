@@ -21,6 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from sqlalchemy import Connection
+
 from wattveil.bundle import keys
 from wattveil.bundle.registered_profiles import Description
 from wattveil.errors import InvalidParameterError
@@ -42,7 +44,12 @@ from wattveil.server.ledger.accounts import (
 from wattveil.server.ledger.fulfilment import BUNDLES_FOLDER, BundleStore
 from wattveil.server.ledger.ledger import Ledger
 from wattveil.server.ledger.pricing import canonical_request
-from wattveil.server.ledger.reserved_series import ReservedSeries, is_period, series_of_period
+from wattveil.server.ledger.reserved_series import (
+    ReservedSeries,
+    fingerprints_of_others,
+    is_period,
+    series_of_period,
+)
 from wattveil.server.ledger.server_lease import Lease, ServerLease
 from wattveil.server.ordered_releases import find_ordered
 from wattveil.server.processes.server_health import ServerHealth, SupervisorLease
@@ -238,23 +245,31 @@ def _period_task(folder: Path, ledger: Ledger, charge: Charge, draft: Path) -> d
         if ordered is None or plan is None:
             raise RuntimeError("a period without a data set or a file")
         series = series_of_period(connection, ordered.dataset, charge)
-        stored = {
-            one.label: str(folder / BUNDLES_FOLDER / str(found.payload_ref))
-            for one in series.periods
-            if (found := read_release(connection, one.charge)) is not None
-            and found.state is ReleaseState.OK
-        }
+        others = fingerprints_of_others(connection, series)
+        stored = stored_periods(connection, folder, series)
     return {
         "do": "period",
         "home": str(series_home(folder, series)),
         "request": series.plain_request,
         "profiles": str(folder / FOLDER / plan["file"]),
         "period": ordered.request["period"],
+        "others": others,
+        "fingerprint_key": str(folder / FINGERPRINT_KEY),
         "stored": stored,
         "recluster": plan["recluster"],
         "signing_key": str(folder / SIGNING_KEY),
         "ordered_at": ordered.at,
         "out": str(draft),
+    }
+
+
+def stored_periods(connection: Connection, folder: Path, series: ReservedSeries) -> dict[str, str]:
+    """Return the bundles of the periods that are stored, by name and in order."""
+    return {
+        one.label: str(folder / BUNDLES_FOLDER / str(found.payload_ref))
+        for one in series.periods
+        if (found := read_release(connection, one.charge)) is not None
+        and found.state is ReleaseState.OK
     }
 
 

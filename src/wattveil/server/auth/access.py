@@ -144,7 +144,7 @@ class Access:
             except ProviderError:
                 return None
             return None if person is None else principal_of(self._state.ledger, person)
-        return self._tokens.find(text)
+        return self._tokens.find(text) if text else None
 
     def principal(self, request: Request) -> Principal:
         """Return the principal of a request that may use the service; monitors may not."""

@@ -256,8 +256,12 @@ def _put_series(backup: Path, folder: Path) -> None:
     """Copy the private states of series; one that is present is newer, or the same."""
     (folder / SERIES_FOLDER).mkdir(mode=0o700, exist_ok=True)
     for home in (backup / SERIES_FOLDER).glob("*"):
-        if not (folder / SERIES_FOLDER / home.name).exists():
-            shutil.copytree(home, folder / SERIES_FOLDER / home.name)
+        place = folder / SERIES_FOLDER / home.name
+        if not place.exists():
+            draft = place.with_name(f"{home.name}.restoring")
+            shutil.rmtree(draft, ignore_errors=True)  # of a restore that was interrupted
+            shutil.copytree(home, draft)
+            draft.rename(place)
 
 
 def _put_tables(source: Connection, folder: Path, database: str | None) -> int:

@@ -128,7 +128,8 @@ def copy_tables(source: Connection, target: Connection) -> None:
         if table.info.get(TRANSIENT):
             continue
         rows = source.execute(select(table)).mappings()
-        for page in _pages(dict(row) for row in rows):
+        counted = {"stored": 0} if table is journal else {}  # as its releases are copied
+        for page in _pages({**row, **counted} for row in rows):
             target.execute(table.insert(), page)
 
 

@@ -156,10 +156,12 @@ def _allowed(app: FastAPI, request: Request) -> list[str]:
 
 
 def _identify_sender(access: Access, sessions: Sessions, request: Request) -> str | None:
-    """Return the name of the principal that sends a request, by token or cookie."""
+    """Return the name of the principal that sends a request, by token or, of pages, by cookie."""
     try:
-        by_token, by_session = access.identify(request), sessions.find(request)
+        principal = access.identify(request)
+        if principal is None and not request.url.path.startswith("/v1/"):
+            by_session = sessions.find(request)
+            principal = by_session and by_session[1]
     except WattveilError as error:
         raise problem_of(error) from None  # the sender may well be known
-    principal = by_token or (by_session and by_session[1])
     return principal.name if principal else None

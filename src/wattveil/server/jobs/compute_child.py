@@ -108,19 +108,27 @@ def period(task: dict[str, Any]) -> dict[str, object]:
     """Write the bundle of a period of a series, and its archive beside it."""
     from wattveil.bundle import keys  # noqa: PLC0415
     from wattveil.bundle.bundle_archive import write_archive  # noqa: PLC0415
+    from wattveil.bundle.registered_profiles import fingerprint_of  # noqa: PLC0415
     from wattveil.bundle.registered_series import publish_period  # noqa: PLC0415
     from wattveil.bundle.series_request import SeriesRequest  # noqa: PLC0415
+    from wattveil.errors import InvalidFileError  # noqa: PLC0415
     from wattveil.server.ledger.fulfilment import archive_of  # noqa: PLC0415
 
-    with Path(task["profiles"]).open("rb"):
+    profiles = Path(task["profiles"])
+    with profiles.open("rb"):
         pass  # as for a release
+    key = Path(task["fingerprint_key"]).read_bytes()
+    fingerprint = fingerprint_of(profiles, key=key)
+    if fingerprint in task["others"]:  # whose budget would not be charged
+        raise InvalidFileError(profiles, "content", "profiles of this data set", "of another")
     out = Path(task["out"])
     publish_period(
         Path(task["home"]),
         SeriesRequest.parse(task["request"]),
         out,
-        profiles=Path(task["profiles"]),
+        profiles=profiles,
         period=task["period"],
+        fingerprint=fingerprint,
         stored={label: Path(bundle) for label, bundle in task["stored"].items()},
         recluster=task["recluster"],
         key=keys.read_key(Path(task["signing_key"])),
@@ -135,7 +143,9 @@ def close_series(task: dict[str, Any]) -> dict[str, object]:
     from wattveil.bundle import keys, registered_series  # noqa: PLC0415
 
     key, home = keys.read_key(Path(task["signing_key"])), Path(task["home"])
-    return {"deleted": registered_series.close_series(home, task["reason"], key=key)}
+    stored = {label: Path(bundle) for label, bundle in task["stored"].items()}
+    deleted = registered_series.close_series(home, task["reason"], stored=stored, key=key)
+    return {"deleted": deleted}
 
 
 def verify(task: dict[str, Any]) -> dict[str, object]:

@@ -128,6 +128,8 @@ class Worker:
             try:
                 if self._ledger.release_of(charge) is None:
                     finish(self._ledger, self._bundles, charge, partial(self._compute, process))
+                else:  # it was stored, but perhaps not recorded in the high-water mark
+                    self._ledger.confirm(charge)
             except _Stopped:
                 return
             except (Exception, _TemporaryFailure) as error:  # noqa: BLE001 - disk or ledger may recover

@@ -11,9 +11,9 @@ same backup they are still known.
 The file is forced to disk each time, after the database: it never states more than was durable, and
 a charge is confirmed when both have it. Several processes of a server append to it, one at a time,
 and each reads what the others have appended before it changes a journal: a database that was
-replaced by an older one is refused by all. Before a release is computed, the releases of its
-journal are counted: storing one adds no entry, so the heads would not show that one is lost. The
-file is shortened when the last process ends.
+replaced by an older one is refused by all. Before a release is computed, the number of
+releases of its journal is compared: storing one adds no entry, so the heads would not show that one
+is lost. The file is shortened when the last process ends.
 """
 
 import fcntl
@@ -103,11 +103,9 @@ class HighWaterMark:
             lost[0] = LedgerBehindError(None, known, known - missing, what="data sets")
         return lost
 
-    def check_stored(self, connection: Connection, journal_id: int) -> None:
+    def check_stored(self, journal_id: int, found: int) -> None:
         """Refuse a journal that lacks recorded releases; its heads agree all the same."""
-        of_journal = select(func.count()).where(release.c.journal_id == journal_id)
         seen = self.stored.get(journal_id, 0)
-        found = int(connection.execute(of_journal).scalar_one())
         if found < seen:
             raise LedgerBehindError(journal_id, seen, found, what="releases")
 
@@ -125,7 +123,10 @@ class HighWaterMark:
         return {sha: name for sha, name in self.datasets.items() if sha not in known}
 
     def catch_up(self, connection: Connection) -> None:
-        """Record the state of a database that is not behind: a crash may have kept it out."""
+        """Record the state of a database that is not behind: a crash may have kept it out.
+
+        Releases too: one that was stored and is not recorded could be drawn again after a restore.
+        """
         rows = connection.execute(select(journal.c.id, journal.c.head_seq, journal.c.head_sha256))
         heads = {int(journal_id): Head(int(seq), sha) for journal_id, seq, sha in rows}
         registered = {
@@ -133,14 +134,18 @@ class HighWaterMark:
             for table in (dataset, lost_dataset)
             for sha, name in connection.execute(select(table.c.fingerprint, table.c.name))
         }
-        self.record(heads, {}, registered)
+        self.record(heads, count_stored(connection), registered)
 
     def record(
         self, heads: Mapping[int, Head], stored: Mapping[int, int], registered: Mapping[str, str]
     ) -> None:
-        """Record durable heads, the number of further releases, and data sets."""
+        """Record durable heads, numbers of releases, and data sets.
+
+        A number is that of all releases of a journal, so that one that could not be written is made
+        good by the next.
+        """
         changed = {key: head for key, head in heads.items() if self.heads.get(key) != head}
-        counts = {key: self.stored.get(key, 0) + more for key, more in stored.items()}
+        counts = {key: count for key, count in stored.items() if count > self.stored.get(key, 0)}
         added = {sha: name for sha, name in registered.items() if sha not in self.datasets}
         if changed or counts or added:
             with _locked(self.path) as file:
@@ -168,6 +173,12 @@ class HighWaterMark:
 def count_stored(connection: Connection) -> dict[int, int]:
     """Return how many releases each journal has."""
     rows = select(release.c.journal_id, func.count()).group_by(release.c.journal_id)
+    return {int(journal_id): int(count) for journal_id, count in connection.execute(rows)}
+
+
+def stated_counts(connection: Connection) -> dict[int, int]:
+    """Return how many releases each journal states; triggers keep the numbers."""
+    rows = select(journal.c.id, journal.c.stored)
     return {int(journal_id): int(count) for journal_id, count in connection.execute(rows)}
 
 

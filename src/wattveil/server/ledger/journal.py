@@ -87,7 +87,7 @@ class LedgerTransaction:
     found: dict[int, Head] = field(default_factory=dict)
     """Their heads when they were locked."""
     stored: Counter[int] = field(default_factory=Counter)
-    """Number of releases stored in this transaction, by journal."""
+    """Number of all releases of the journals that are locked, this transaction included."""
     registered: dict[str, str] = field(default_factory=dict)
     """Names of the data sets registered in this transaction, by fingerprint."""
 
@@ -98,11 +98,13 @@ class LedgerTransaction:
         COMMITTED they see what the previous holder of the lock has committed.
         """
         if journal_id not in self.heads:
-            head = Head(*self.connection.execute(_LOCK, {"number": journal_id}).one())
+            *found, stored = self.connection.execute(_LOCK, {"number": journal_id}).one()
+            head = Head(*found)
             seen = self.seen.get(journal_id, head)
             if head.seq < seen.seq or (head.seq == seen.seq and head != seen):
                 raise LedgerBehindError(journal_id, seen.seq, head.seq)
             self.heads[journal_id] = self.found[journal_id] = head
+            self.stored[journal_id] = stored
         return self.heads[journal_id]
 
     def entry(
@@ -156,7 +158,7 @@ def now() -> str:
 
 
 _LOCK = (
-    select(journal.c.head_seq, journal.c.head_sha256)
+    select(journal.c.head_seq, journal.c.head_sha256, journal.c.stored)
     .where(journal.c.id == bindparam("number"))
     .with_for_update()
 )

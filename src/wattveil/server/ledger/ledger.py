@@ -19,7 +19,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
@@ -43,7 +43,7 @@ from wattveil.server.ledger.database import (
     database_url,
     migrate,
 )
-from wattveil.server.ledger.high_water_mark import HighWaterMark, count_stored
+from wattveil.server.ledger.high_water_mark import HighWaterMark, count_stored, stated_counts
 from wattveil.server.ledger.journal import LedgerTransaction
 from wattveil.server.ledger.ledger_tables import UNKNOWN_DATASET, dataset, journal, release
 from wattveil.server.ledger.order import Order, check_name
@@ -147,6 +147,8 @@ class Ledger(AbstractContextManager["Ledger"]):
         """Finish waiting jobs, and close the database."""
         self._writer.close()
         if not self._is_shared:
+            with suppress(DBAPIError), self.engine.connect() as connection:
+                self._high_water_mark.record({}, stated_counts(connection), {})
             self._high_water_mark.close()
         self.engine.dispose()
 
@@ -310,13 +312,15 @@ class Ledger(AbstractContextManager["Ledger"]):
     def confirm(self, charge: Charge) -> None:
         """Make sure that the high-water mark has a charge, before anything is computed for it.
 
-        The process that made the charge may have ended before it recorded it. A database that has
-        lost a release is refused: its charge seems to be pending, and would be drawn again.
+        The process that made the charge, or that stored a release of the journal, may have ended
+        before it recorded it. A database that has lost a release is refused: its charge seems to be
+        pending, and would be drawn again.
         """
 
         def check(transaction: LedgerTransaction) -> None:
             transaction.lock(charge.journal_id)
-            self._high_water_mark.check_stored(transaction.connection, charge.journal_id)
+            found = transaction.stored[charge.journal_id]
+            self._high_water_mark.check_stored(charge.journal_id, found)
 
         self._writer.run(check, journal_id=charge.journal_id)
 

@@ -21,7 +21,7 @@ from wattveil.server.ledger.accounts import CAPS, RELEASED_KINDS, SPENT, Release
 from wattveil.server.ledger.amounts import MEASURES
 from wattveil.server.ledger.database import existing_database
 from wattveil.server.ledger.fulfilment import BUNDLES_FOLDER, BundleStore, folder_sha256
-from wattveil.server.ledger.high_water_mark import HighWaterMark
+from wattveil.server.ledger.high_water_mark import HighWaterMark, count_stored, stated_counts
 from wattveil.server.ledger.journal import SEALED, START, EntryKind, Head, seals
 from wattveil.server.ledger.ledger_tables import account, entry, journal, release
 from wattveil.web.formatting import format_count
@@ -216,6 +216,7 @@ def audit_connection(connection: Connection) -> list[Finding]:
         *found.findings(),
         _sums(connection, found),
         _heads(connection, found),
+        _counts(connection),
         _payers(connection, found),
         _releases(connection, found),
     ]
@@ -308,6 +309,16 @@ def _heads(connection: Connection, found: Replay) -> Finding:
     ]
     journals = format_count(len(kept), "journal")
     return gathered("no entry is missing at the end", sorted(differ), journals)
+
+
+def _counts(connection: Connection) -> Finding:
+    kept, counted = stated_counts(connection), count_stored(connection)
+    differ = [f"journal {key}" for key in kept if kept[key] != counted.get(key, 0)]
+    return gathered(
+        "journals state the number of their releases",
+        sorted(differ),
+        format_count(sum(counted.values()), "release"),
+    )
 
 
 def _payers(connection: Connection, found: Replay) -> Finding:

@@ -40,6 +40,8 @@ journal = Table(
     Column("neighbours", Text, nullable=False),
     Column("head_seq", BigInteger, nullable=False),
     Column("head_sha256", Text, nullable=False),
+    # Number of releases; triggers keep it.
+    Column("stored", BigInteger, nullable=False, server_default="0"),
 )
 
 dataset = Table(

@@ -29,10 +29,13 @@ from wattveil.privacy.guarantee import Budget, Tier
 from wattveil.server.ledger.accounts import (
     CHARGED,
     Charge,
+    Release,
     ReleaseState,
     charge_of,
     read_accounts,
+    read_plan,
     spend,
+    store,
 )
 from wattveil.server.ledger.administration import admin_id, check_reason
 from wattveil.server.ledger.admission import Refusal
@@ -154,14 +157,22 @@ def begin_period(
     recluster: bool,
     by: str,
 ) -> Charge:
-    """Record a period before it is computed; return the entry for which it is computed."""
+    """Record a period before it is computed; return the entry for which it is computed.
+
+    The same one again, while it is computed, is the same entry: after an error the caller may not
+    know that it was recorded.
+    """
     actor = admin_id(transaction.connection, by)
     found = _open_series(transaction, dataset_name, name)
     request = found.request
     last = request.period_of(found.released[-1]) if found.released else -1
     request.check_period(request.period_of(label), after=last)
-    if any(one.state is None for one in found.periods):
-        raise InvalidParameterError("period", "begun after the one that is being computed", label)
+    plan = {"file": file, "recluster": recluster}
+    for one in _pending(found):
+        if (one.label, read_plan(transaction.connection, one.charge)) != (label, plan):
+            rule = "begun after the one that is being computed"
+            raise InvalidParameterError("period", rule, label)
+        return one.charge
     if recluster and not (request.segments and found.released):
         rule = "for a series with segments, after its first period"
         raise InvalidParameterError("recluster", rule, recluster)
@@ -174,7 +185,7 @@ def begin_period(
     }
     made = _append(transaction, found, EntryKind.PERIOD, actor, detail)
     # Names of files are not public: they are stored until the release is.
-    content = canonical_text("file", {"file": file, "recluster": recluster})
+    content = canonical_text("file", plan)
     place = {"journal_id": made["journal_id"], "seq": made["seq"]}
     transaction.connection.execute(insert(planned), {**place, "content": content})
     return Charge(
@@ -185,15 +196,23 @@ def begin_period(
 def end(
     transaction: LedgerTransaction, dataset_name: str, name: str, *, reason: str, by: str
 ) -> None:
-    """Refuse every further period of a series; a series that has ended stays as it is."""
+    """Refuse every further period of a series; a series that has ended stays as it is.
+
+    A period that is being computed fails: its result is discarded, and nothing of it was sent.
+    """
     actor = admin_id(transaction.connection, by)
     check_reason(reason)
     found = _locked(transaction, dataset_name, name)
     if found.ended is not None:
         return
-    if any(one.state is None for one in found.periods):
-        raise InvalidParameterError("series", "one without a period that is being computed", name)
+    for one in _pending(found):
+        store(transaction, charge=one.charge, outcome=Release(state=ReleaseState.FAILED))
     _append(transaction, found, EntryKind.END, actor, {"series": name, "reason": reason})
+
+
+def _pending(found: ReservedSeries) -> list[SeriesPeriod]:
+    """Return the period that is being computed, if there is one."""
+    return [one for one in found.periods if one.state is None]
 
 
 def _open_series(transaction: LedgerTransaction, dataset_name: str, name: str) -> ReservedSeries:
@@ -243,8 +262,9 @@ def _append(
 
 def find_series(connection: Connection, dataset_name: str, name: str) -> ReservedSeries | None:
     """Return a series of a data set by its name."""
-    own = [one for one in series_of(connection, dataset_name) if one.name == name]
-    return own[0] if own else None
+    named = _SERIES.where(series.c.name == bindparam("series"))
+    row = connection.execute(named, {"name": dataset_name, "series": name}).one_or_none()
+    return None if row is None else _read(connection, row)
 
 
 def series_of(connection: Connection, dataset_name: str) -> list[ReservedSeries]:
@@ -264,6 +284,12 @@ def series_of_period(connection: Connection, dataset_name: str, charge: Charge) 
     if found is None:
         raise RuntimeError("a period without a series")
     return found
+
+
+def fingerprints_of_others(connection: Connection, found: ReservedSeries) -> list[str]:
+    """Return the fingerprints of data sets about other people than those of a series."""
+    elsewhere = select(dataset.c.fingerprint).where(dataset.c.journal_id != found.journal_id)
+    return list(connection.execute(elsewhere).scalars())
 
 
 def is_period(charge: Charge) -> bool:

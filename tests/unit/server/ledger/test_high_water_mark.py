@@ -31,12 +31,12 @@ def test_what_is_recorded_is_forced_to_disk(tmp_path: Path, forced: list[str]) -
     """All of it, each time; also the short file, before it takes the place of the long one."""
     mark, path = HighWaterMark(tmp_path), tmp_path / FILE
     for seq in (1, 2):
-        mark.record({1: Head(seq, SHA)}, {1: 1}, {})
+        mark.record({1: Head(seq, SHA)}, {1: seq}, {})
         assert forced[-1] == path.read_text()
         assert f"\n1 {seq} {SHA}\n" in forced[-1]
         assert f"\n1 stored {seq}\n" in forced[-1]
     assert len(forced) == 2
-    mark.record({1: Head(2, SHA)}, {}, {})  # nothing new
+    mark.record({1: Head(2, SHA)}, {1: 1}, {})  # nothing new
     assert len(forced) == 2
     mark.close()
     assert forced[-1] == path.read_text()
@@ -49,7 +49,7 @@ def test_nothing_is_lost_while_others_append_and_shorten(tmp_path: Path) -> None
     def write(journal: int) -> None:
         mark = HighWaterMark(tmp_path)
         for seq in range(1, 41):
-            mark.record({journal: Head(seq, SHA)}, {journal: 1}, {f"hmac:{journal}": "homes"})
+            mark.record({journal: Head(seq, SHA)}, {journal: seq}, {f"hmac:{journal}": "homes"})
             if seq % 10 == journal:
                 mark.close()
 
