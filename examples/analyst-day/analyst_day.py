@@ -88,7 +88,7 @@ request = ReleaseRequest(
     levels=tuple(AREAS),
     weights={"load": 3.0, "shares": 0.0},  # as much for the areas as for the customer segments
     customers=PUBLIC_ESTIMATE,
-    about=About(title="Homes by area, May 2025", curator="Example Power", region="nowhere"),
+    about=About(title="Homes by area, May 2025", curator="Example Power", region="Example City"),
 )
 signing_key = keys.new_key()
 bundle = out / "published"
@@ -199,7 +199,9 @@ for one, other in (("harbour", "old town"), ("harbour", "hillside")):
 synthetic_kw = published.model.sample(10_000, random_state=1).load_kw
 peaks = synthetic_kw.max(axis=1)
 print(f"Half of the homes peak above {np.median(peaks):.2f} kW, one in ten above", end=" ")
-print(f"{np.percentile(peaks, 90):.2f} kW; {(synthetic_kw.min(axis=1) < 0).mean():.0%} feed in.")
+print(
+    f"{np.percentile(peaks, 90):.2f} kW; {(synthetic_kw.min(axis=1) < 0).mean():.0%} export energy."
+)
 
 # %% [markdown]
 # ## Afternoon: a release of your own

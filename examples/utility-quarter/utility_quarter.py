@@ -118,7 +118,7 @@ request = ReleaseRequest(
     levels=tuple(MIX),  # a public list: one taken from the data would reveal who is in them
     weights={"clusters": 1, "load": 2, "shares": 1, "synthesis": 0},  # no synthetic customers
     customers=PUBLIC_ESTIMATE,
-    about=About(title="Homes by quarter", curator="Example Power", region="nowhere"),
+    about=About(title="Homes by quarter", curator="Example Power", region="Example City"),
 )
 plan = plan_release(request, profiles["winter"].grid)
 for part in plan.products:
@@ -182,15 +182,15 @@ with Ledger.open(private) as ledger:
     register(ledger, "winter")
     ledger.set_budget("winter", YEAR, by=TEAM, reason="the year 2025", principal=TEAM)
     bundles = {"winter": publish(ledger, "winter")}
-    print("winter is released:", spent(ledger))
+    print("winter released:", spent(ledger))
     assert publish(ledger, "winter") == bundles["winter"]
-    print("winter, repeated, is the same folder:", spent(ledger))
+    print("winter repeated, same folder:", spent(ledger))
 
 # %% [markdown]
 # ## Verification by a recipient
 #
 # `verify` needs the folder and the public half of the key, not the data. It recomputes every
-# epsilon by two independent accountants, and every number that follows from others.
+# epsilon with two independent accountants, and every number that follows from others.
 
 # %%
 verdict = verify_bundle(bundles["winter"], trusted=signing_key.public_key())
@@ -213,7 +213,7 @@ finer = request.replace(n_clusters=6)
 with Ledger.open(private) as ledger:
     register(ledger, "spring", linked_to="winter")
     bundles["spring"] = publish(ledger, "spring")
-    print("spring is released:", spent(ledger))
+    print("spring released:", spent(ledger))
     try:
         ledger.charge(order_release(finer, dataset="spring", principal=TEAM, key="regulator"))
     except ChargeRefusedError as refusal:
@@ -224,7 +224,7 @@ with Ledger.open(private) as ledger:
 # ## What the public sees
 #
 # Mean load by class in both quarters, with 95 % bands of 1.96 standard errors. Homes with panels
-# feed in more in spring; no individual home had to be inspected.
+# export more in spring; no individual home had to be inspected.
 
 # %%
 figure = Figure()

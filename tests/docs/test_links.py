@@ -30,7 +30,7 @@ def test_a_broken_link_is_found() -> None:
     text = (
         "# A title, with words\n\n[a](nowhere.md) [b](ledger.md#nowhere) [c](#nowhere)"
         " ![d](nowhere.png) [e](ledger.md) [f](#a-title-with-words) `[g](nowhere.md)`"
-        ' <img src="nowhere.svg"> [h](reference/http.md#bodies-and-answers) [i](https://example.org/x)'
+        ' <img src="nowhere.svg"> [h](reference/http.md#request-and-response-bodies) [i](https://example.org/x)'
     )
     expected = ["nowhere.md", "ledger.md#nowhere", "#nowhere", "nowhere.png", "nowhere.svg"]
     assert broken_links(text, DOCS) == expected

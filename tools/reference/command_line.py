@@ -65,7 +65,7 @@ def _group(parameter: Any) -> str:  # noqa: ANN401 - Typer's own
 
 def _default(parameter: Any) -> str:  # noqa: ANN401 - Typer's own
     if parameter.required:
-        return "needed"
+        return "required"
     if parameter.default in (None, False, (), []) or callable(parameter.default):
         return ""
     return f"`{parameter.default}`"

@@ -17,19 +17,21 @@ from wattveil.server.server_state import ServerState
 
 
 def addresses() -> str:
-    """Return every address, its parameters, body and answer, as Markdown."""
+    """Return every address, its parameters, body and response, as Markdown."""
     api = description()
     parts = [
         _operation(method.upper(), path, said)
         for path, methods in api["paths"].items()
         for method, said in methods.items()
     ]
-    parts.append("## Bodies and answers")
+    parts.append("## Request and response bodies")
     names = api["components"]["schemas"]
     for name, schema in sorted(names.items()):
         rows = [one.row for one in fields_of(schema)]
         parts += [f"### {name}", schema.get("description", "")]
-        parts += [table(["field", "value", "needed", "meaning"], rows) if rows else kind_of(schema)]
+        parts += [
+            table(["field", "value", "required", "meaning"], rows) if rows else kind_of(schema)
+        ]
     return "\n\n".join(parts)
 
 
@@ -53,7 +55,7 @@ def _operation(method: str, path: str, said: dict[str, Any]) -> str:
             [f"`{one['name']}`", one["in"], kind_of(one["schema"]), _given(one)]
             for one in parameters
         ]
-        parts.append(table(["parameter", "in", "value", "needed"], rows))
+        parts.append(table(["parameter", "in", "value", "required"], rows))
     bodies = said.get("requestBody", {}).get("content", {}).values()
     parts += [f"Body: {kind_of(body['schema'])}." for body in bodies]
     answers = [

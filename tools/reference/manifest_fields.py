@@ -4,7 +4,7 @@ from tools.reference.schema import fields_of, kind_of
 from tools.reference.table import table
 from wattveil.bundle.manifest import manifest_schema
 
-_HEAD = ["field", "value", "needed", "meaning"]
+_HEAD = ["field", "value", "required", "meaning"]
 
 
 def fields() -> str:

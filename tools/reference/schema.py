@@ -28,7 +28,7 @@ def fields_of(schema: Schema, path: str = "") -> Iterator[Field]:
     for name, own in schema.get("properties", {}).items():
         place = f"{path}.{name}" if path else name
         needed = name in schema.get("required", ())
-        default = f"else `{json.dumps(own['default'])}`" if "default" in own else ""
+        default = f"default `{json.dumps(own['default'])}`" if "default" in own else ""
         yield Field(place, kind_of(own), needed, own.get("description", ""), default)
         yield from fields_of(own, place)
         if isinstance(items := own.get("items"), Mapping):

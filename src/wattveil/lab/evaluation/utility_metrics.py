@@ -141,7 +141,7 @@ UTILITY_METRICS = (
         figures=(
             ("U2 bill under a tariff", "relative"),
             ("U2 size of a battery", "relative"),
-            ("U2 use of own panels", "relative"),
+            ("U2 self-consumption of PV", "relative"),
         ),
         measure=decision_error,
     ),
