@@ -22,6 +22,7 @@ from wattveil.bundle.bundle_files import read_manifest, read_table
 from wattveil.bundle.drawn_customers import FIRST_DAY, Batch, Batches, Drawn, read_buses, remove
 from wattveil.errors import InvalidParameterError, one_of
 from wattveil.numerics.synthesis.population_model import BATCH, n_batches
+from wattveil.numerics.synthesis.temperature_levels import TemperatureResponse
 from wattveil.products.synthesis import read_model
 from wattveil.products.years import read_year_model
 from wattveil.profiles import Profiles, TimeGrid
@@ -38,10 +39,18 @@ _ESPI, _ATOM = "http://naesb.org/espi", "http://www.w3.org/2005/Atom"
 
 
 class YearSample(NamedTuple):
-    """The days of a sample of years; None takes those of the data."""
+    """The days of a sample of years, and their weather; None takes those of the data."""
 
     first_day: date | None = None
     n_days: int | None = None
+    temperatures_c: Mapping[date, float] | None = None
+    """Public daily mean temperatures, of the days of the data and of the sample."""
+
+    def response(self, bundle: Path) -> TemperatureResponse | None:
+        """Return the response of load to temperature by which the years are drawn."""
+        if self.temperatures_c is None:
+            return None
+        return read_year_model(bundle).temperature_response(self.temperatures_c)
 
     def drawn(self, bundle: Path, customers: int, seed: int, loads: Mapping[str, Any]) -> Drawn:
         """Return customers that are drawn from the model of years of a bundle."""
@@ -53,7 +62,11 @@ class YearSample(NamedTuple):
         def batches() -> Batches:
             place = 0
             for load_kw, clusters in model.batches(
-                customers, random_state=seed, first_day=first, n_days=n_days
+                customers,
+                random_state=seed,
+                first_day=first,
+                n_days=n_days,
+                temperatures_c=self.temperatures_c,
             ):
                 names = [f"S{number:09}" for number in range(place, place + len(load_kw))]
                 yield names, clusters, load_kw
@@ -103,7 +116,8 @@ def write_customers(
     engine
         Spark: executors write a folder of Parquet files.
     years
-        Draw years from the model of years, on these days; None draws profiles.
+        Draw years from the model of years, on these days and with this weather; None draws
+        profiles.
     group
         Draw customers with the released cluster shares of this group; None is all customers.
     force
@@ -131,6 +145,8 @@ def write_customers(
     loads: dict[str, Any] = {"power_factor": factor, "buses": at_buses, "origin": origin}
     if years is not None:
         _check_years(has_engine=engine is not None, group=group)
+        if (response := years.response(bundle)) is not None:
+            origin["temperature_response"] = response.statement
         _write(path, chosen, years.drawn(bundle, customers, seed, loads))
         return
     model, (grid, timezone) = read_model(bundle), _clock(bundle)
