@@ -20,6 +20,7 @@ from wattveil import checks
 from wattveil.bundle import planner_files
 from wattveil.bundle.bundle_files import read_manifest, read_table
 from wattveil.bundle.drawn_customers import FIRST_DAY, Batch, Batches, Drawn, read_buses, remove
+from wattveil.bundle.group_years import year_mix
 from wattveil.errors import InvalidParameterError, one_of
 from wattveil.numerics.synthesis.population_model import BATCH, n_batches
 from wattveil.numerics.synthesis.temperature_levels import TemperatureResponse
@@ -52,18 +53,26 @@ class YearSample(NamedTuple):
             return None
         return read_year_model(bundle).temperature_response(self.temperatures_c)
 
-    def drawn(self, bundle: Path, customers: int, seed: int, loads: Mapping[str, Any]) -> Drawn:
+    def drawn(
+        self, bundle: Path, customers: int, seed: int, group: str | None, loads: Mapping[str, Any]
+    ) -> Drawn:
         """Return customers that are drawn from the model of years of a bundle."""
         model, (grid, timezone) = read_year_model(bundle), _clock(bundle)
+        by = None if group is None else year_mix(bundle, group_mix(bundle, group), model)
         first = model.calendar.first_day if self.first_day is None else self.first_day
         n_days = model.calendar.n_days if self.n_days is None else self.n_days
         checks.integer("days", n_days, minimum=1, maximum=_MAX_DAYS)
+        origin = dict(loads["origin"])
+        if self.temperatures_c is not None:
+            response = model.temperature_response(self.temperatures_c)
+            origin["temperature_response"] = response.statement
 
         def batches() -> Batches:
             place = 0
             for load_kw, clusters in model.batches(
                 customers,
                 random_state=seed,
+                by=by,
                 first_day=first,
                 n_days=n_days,
                 temperatures_c=self.temperatures_c,
@@ -78,7 +87,7 @@ class YearSample(NamedTuple):
             grid=grid,
             timezone=timezone,
             days=(first, n_days),
-            **loads,
+            **{**loads, "origin": origin},
         )
 
 
@@ -144,10 +153,9 @@ def write_customers(
     origin = _origin(bundle, customers=customers, seed=seed, group=group)
     loads: dict[str, Any] = {"power_factor": factor, "buses": at_buses, "origin": origin}
     if years is not None:
-        _check_years(has_engine=engine is not None, group=group)
-        if (response := years.response(bundle)) is not None:
-            origin["temperature_response"] = response.statement
-        _write(path, chosen, years.drawn(bundle, customers, seed, loads))
+        if engine is not None:
+            raise InvalidParameterError("years", "omitted with --engine spark", "given")
+        _write(path, chosen, years.drawn(bundle, customers, seed, group, loads))
         return
     model, (grid, timezone) = read_model(bundle), _clock(bundle)
     by = None if group is None else group_mix(bundle, group)
@@ -168,15 +176,6 @@ def write_customers(
     batches = map(batch, range(n_batches(customers)))
     drawn = Drawn(batches=batches, customers=customers, grid=grid, timezone=timezone, **loads)
     _write(path, chosen, drawn)
-
-
-def _check_years(*, has_engine: bool, group: str | None) -> None:
-    """Refuse choices that do not go with years."""
-    if has_engine:
-        raise InvalidParameterError("years", "omitted with --engine spark", "given")
-    if group is not None:
-        rule = "omitted with --years, whose clusters have no released shares by group"
-        raise InvalidParameterError("group", rule, group)
 
 
 def group_mix(bundle: Path, group: str) -> list[float]:

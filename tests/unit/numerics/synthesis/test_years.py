@@ -315,6 +315,23 @@ def test_peaks_follow_the_counts() -> None:
     assert np.array_equal(after[low], before[low])
 
 
+def test_peaks_of_a_second_group_are_kept() -> None:
+    """Of 240 customers a third has large peaks; noise of their number is not taken for them."""
+    edges = peak_edges((0.04, 40.0))
+    generator = np.random.default_rng(4)
+    peaks = np.where(np.arange(240) % 3 == 0, 3.0, 0.7) * np.exp(0.05 * generator.normal(size=240))
+    counts = np.bincount(np.searchsorted(edges, peaks), minlength=edges.size + 1).astype(float)
+    drawn = np.exp(0.5 * generator.normal(size=2000))
+    found = figure_map((counts, 0.5), edges, drawn, trust=0.0)[1]
+    assert np.interp([0.4, 0.9], np.linspace(0, 1, found.size), found) == pytest.approx(
+        [0.7, 3.0], rel=0.15
+    )
+    noise = 20.0 * generator.normal(size=counts.size)
+    noise[-1] = 30.0  # 1.5 standard deviations
+    noisy = figure_map((1e3 * (counts > counts.max() - 1) + noise, 20.0), edges, drawn, trust=0.0)
+    assert noisy[1].max() < 10.0
+
+
 def days_in_common(n_days: int) -> Floats:
     """Return levels as of weather: they last for some days."""
     generator = np.random.default_rng(2)
