@@ -73,7 +73,7 @@ customers of the demo are simulated."""
 PROFILES = {"DistributedProfiles", "Profiles", "Work"}
 HOLDERS = {*PROFILES, "CustomerState", "Load", "PeriodRows", "Rows", "Secret", "Values"}
 """Types that hold private rows; aliases and subclasses are found."""
-SCALARS = {"bool", "float", "int", "None", "str", "tuple"}
+SCALARS = {"bool", "datetime", "float", "int", "None", "str", "tuple"}
 PUBLIC_TYPES = {
     "Allotment",
     "Budget",

@@ -69,7 +69,7 @@ def build_manifest(
     released: Sequence[ReleasedProduct],
     cumulative: Cumulative | None = None,
     *,
-    published_at: datetime | None = None,
+    at: datetime | None = None,
 ) -> Manifest:
     """Return the manifest of a release, without files and signature.
 
@@ -83,7 +83,7 @@ def build_manifest(
         What each product released, in the order of the plan.
     cumulative
         Sum of a ledger, this release included; None without a ledger.
-    published_at
+    at
         Time of publication; None is now.
     """
     request, guarantee = plan.request, plan.guarantee
@@ -97,7 +97,7 @@ def build_manifest(
         "release_id": str(uuid.uuid4()),
         "request_sha256": request_sha256(stated),
         **to_plain(about),
-        "published_at": (published_at or datetime.now(UTC)).isoformat(timespec="seconds"),
+        "published_at": (at or datetime.now(UTC)).isoformat(timespec="seconds"),
         "variant": "approximate" if is_global else "instance",
         "guarantee": guarantee.to_json(),
         "guarantee_text": guarantee.sentence,

@@ -303,11 +303,7 @@ class LoadSeries:
                 raise
             previous = manifest_sha256(manifests[-1]) if manifests else self.request.sha256
             manifest = build_manifest(
-                self.request,
-                released,
-                series=self.series_id,
-                previous=previous,
-                published_at=published_at,
+                self.request, released, series=self.series_id, previous=previous, at=published_at
             )
             files = bundle_files(self.request, released, manifest)
             written = write_period(pending.bundle, manifest, files, key=key)
