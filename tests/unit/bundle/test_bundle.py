@@ -263,8 +263,9 @@ def test_the_instance_tier_is_named(tmp_path: Path) -> None:
         assert "This is not differential privacy" in words
         assert "that protects individual customers" not in words
         assert "a label is not a fact" not in words
-    assert 'class="banner"' in words
-    assert "instance epsilon (not differential privacy)" in words
+    report = (tmp_path / "bundle" / "report.html").read_text(encoding="utf-8")
+    assert 'class="banner"' in report
+    assert "instance epsilon (not differential privacy)" in report
     assert NOT_PRIVATE in verdict.warnings
     assert NOT_PRIVATE in manifest["known_limits"]
 
