@@ -15,7 +15,7 @@ from rich.table import Table
 from wattveil import checks
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import MANIFEST, check_out, read_manifest
-from wattveil.bundle.manifest import NOT_PRIVATE, Manifest
+from wattveil.bundle.manifest import Manifest
 from wattveil.bundle.plan import ReleasePlan, plan_for_error, plan_release
 from wattveil.bundle.produce import check_list, read_customer_list, release_bundle
 from wattveil.cli.model_options import model_options
@@ -138,8 +138,8 @@ def release(
         typer.echo(json.dumps(_released(manifest, request, out), indent=2))
         return
     console.print(f"[bold]Released[/] to {plain(str(out))}. {manifest['guarantee_text']}")
-    if request.tier is Tier.INSTANCE:
-        console.print(f"[yellow]warning[/] {NOT_PRIVATE}", highlight=False)
+    for warning in _tier_warning(manifest):
+        console.print(f"[yellow]warning[/] {warning}", highlight=False)
     console.print(f"  report  {plain(str(out / 'report.html'))}", highlight=False)
     by = "" if key is None else f" --key {plain(str(key))}.pub"
     console.print(f"  verify  wattveil verify {plain(str(out))}{by}", highlight=False)
@@ -276,11 +276,14 @@ def _released(manifest: Manifest, request: ReleaseRequest, out: Path) -> dict[st
         "sentence": manifest["guarantee_text"],
         "files": [entry["path"] for entry in manifest["payload"]],
         "signed": "signature" in manifest,
-        "warnings": [
-            *request.warnings,
-            *([NOT_PRIVATE] if request.tier is Tier.INSTANCE else []),
-        ],
+        "warnings": [*request.warnings, *_tier_warning(manifest)],
     }
+
+
+def _tier_warning(manifest: Manifest) -> list[str]:
+    """Return that it is not differential privacy: the first limit of the instance tier."""
+    limits: list[str] = manifest["known_limits"]
+    return limits[:1] if manifest["variant"] == "instance" else []
 
 
 def _target_kw(epsilon: float | None, target_error: str | None) -> float | None:
