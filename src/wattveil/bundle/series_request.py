@@ -47,7 +47,7 @@ class SeriesRequest(Declaration):
     epsilon: Epsilon
     """Privacy loss of a customer over all periods together."""
     delta: Delta
-    """Probability of a larger loss, over all periods together; far below 1/customers."""
+    """Slack added to every probability, over all periods together; far below 1/customers."""
     periods: Annotated[int, Field(ge=2, le=240)]
     """Number of periods of the horizon, T; it cannot be changed later."""
     every: Calendar = Calendar.QUARTER

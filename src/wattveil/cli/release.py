@@ -138,6 +138,8 @@ def release(
         typer.echo(json.dumps(_released(manifest, request, out), indent=2))
         return
     console.print(f"[bold]Released[/] to {plain(str(out))}. {manifest['guarantee_text']}")
+    for warning in _tier_warning(manifest):
+        console.print(f"[yellow]warning[/] {warning}", highlight=False)
     console.print(f"  report  {plain(str(out / 'report.html'))}", highlight=False)
     by = "" if key is None else f" --key {plain(str(key))}.pub"
     console.print(f"  verify  wattveil verify {plain(str(out))}{by}", highlight=False)
@@ -274,8 +276,14 @@ def _released(manifest: Manifest, request: ReleaseRequest, out: Path) -> dict[st
         "sentence": manifest["guarantee_text"],
         "files": [entry["path"] for entry in manifest["payload"]],
         "signed": "signature" in manifest,
-        "warnings": list(request.warnings),
+        "warnings": [*request.warnings, *_tier_warning(manifest)],
     }
+
+
+def _tier_warning(manifest: Manifest) -> list[str]:
+    """Return that it is not differential privacy: the first limit of the instance tier."""
+    limits: list[str] = manifest["known_limits"]
+    return limits[:1] if manifest["variant"] == "instance" else []
 
 
 def _target_kw(epsilon: float | None, target_error: str | None) -> float | None:
