@@ -25,6 +25,7 @@ from tests.series_bundles import (
 from wattveil.bundle import keys, published_series
 from wattveil.bundle.keys import sign
 from wattveil.bundle.published_series import LoadSeries
+from wattveil.bundle.release_tables import read_bundle
 from wattveil.bundle.series_bundle import (
     build_manifest,
     bundle_files,
@@ -612,7 +613,7 @@ def test_periods_are_added_in_order(tmp_path: Path) -> None:
 )
 def test_days_of_a_period(every: str, first: str, place: int, days: tuple[str, str]) -> None:
     """The first day, and the day after the last."""
-    request = SeriesRequest(epsilon=1.0, delta=1e-6, periods=9, every=every, first=first)
+    request = SeriesRequest(epsilon=1.0, delta=1e-6, periods=9, every=Calendar(every), first=first)
     assert tuple(map(str, request.days(place))) == days
 
 
@@ -636,6 +637,13 @@ def test_profiles_of_other_days_are_refused(tmp_path: Path) -> None:
     unstated = replace(quarter(0), rules={"readings": {"period": None}})
     assert unstated.period is quarter(0).period is None
     series.add(unstated, period="2026-Q3")
+
+
+def test_a_period_is_no_release(tmp_path: Path) -> None:
+    """The reader of releases names the reader of series."""
+    series = some_series(tmp_path, 0)
+    with pytest.raises(InvalidFileError, match="LoadSeries"):
+        read_bundle(series.bundles[0])
 
 
 def test_a_bundle_that_was_replaced_stops_the_series(tmp_path: Path) -> None:
