@@ -73,7 +73,7 @@ customers of the demo are simulated."""
 PROFILES = {"DistributedProfiles", "Profiles", "Work"}
 HOLDERS = {*PROFILES, "CustomerState", "Load", "PeriodRows", "Rows", "Secret", "Values"}
 """Types that hold private rows; aliases and subclasses are found."""
-SCALARS = {"bool", "datetime", "float", "int", "None", "str", "tuple"}
+SCALARS = {"bool", "float", "int", "None", "str", "tuple"}
 PUBLIC_TYPES = {
     "Allotment",
     "Budget",
@@ -101,6 +101,7 @@ PUBLIC_TYPES = {
     "TimeGrid",
     "YearCalendar",
     "date",
+    "datetime",
     "dt",
 }
 """Types of public choices, budgets and released values: a parameter of them holds no row."""

@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.web.results import ChartedResult, ResultTable, one_line, records_table
 
 if TYPE_CHECKING:  # slow to load, and `wattveil admin` needs none of them
@@ -145,7 +145,9 @@ def read_bundle(path: str | Path) -> Bundle:
         The folder: written by `wattveil release`, or by `download` of a release on a server.
     """
     bundle = Bundle(Path(path))
-    _ = bundle.manifest
+    if "products" not in bundle.manifest:
+        expected = "a release; for periods of a series, use LoadSeries(folder).result()"
+        raise InvalidFileError(bundle.folder, "manifest.json", expected, None)
     return bundle
 
 

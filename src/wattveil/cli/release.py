@@ -183,10 +183,18 @@ def show_assumptions(console: Console, context: typer.Context, request: ReleaseR
     omitted = [text for name, text in assumed.items() if is_default(context, name)]
     if omitted:
         console.print(
-            f"Not given, so assumed: {', '.join(omitted)}. Expected errors depend on this:"
+            f"Assumed by default: {', '.join(omitted)}. Expected errors depend on this:"
             " give public estimates of your own.",
             highlight=False,
         )
+
+
+def _unchecked(request: ReleaseRequest) -> str:
+    """Return what the list of groups does not ensure."""
+    return (
+        f"Customers with another {request.by} are in no group. The list is not"
+        " compared with the data: check its spelling."
+    )
 
 
 def is_default(context: typer.Context, name: str) -> bool:
@@ -220,9 +228,7 @@ def show_plan(console: Console, plan: ReleasePlan) -> None:
     )
     if plan.request.levels:
         console.print(
-            f"{_groups(plan.request)}. Customers with another {plan.request.by} are in no group."
-            " The list is not compared with the data: check its spelling.",
-            highlight=False,
+            f"{_groups(plan.request)}. {plain(_unchecked(plan.request))}", highlight=False
         )
     if rule := rule_plan(plan.request):
         console.print(plain(rule), highlight=False)
@@ -276,7 +282,11 @@ def _released(manifest: Manifest, request: ReleaseRequest, out: Path) -> dict[st
         "sentence": manifest["guarantee_text"],
         "files": [entry["path"] for entry in manifest["payload"]],
         "signed": "signature" in manifest,
-        "warnings": [*request.warnings, *_tier_warning(manifest)],
+        "warnings": [
+            *request.warnings,
+            *([_unchecked(request)] if request.levels else []),
+            *_tier_warning(manifest),
+        ],
     }
 
 

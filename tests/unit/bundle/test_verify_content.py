@@ -310,7 +310,7 @@ def other_sampler(manifest: Manifest) -> None:
         (drop_errors, "product clusters: what it contains", "columns"),
         (drop_document, "product synthesis: what it contains", "documents"),
         (drop_step, "product clusters: what it contains", "postprocessing"),
-        (fewer_numbers, "draws are of as many numbers as there are cells", "sums of load: 7"),
+        (fewer_numbers, "each draw has one number per cell", "sums of load: 7"),
         (one_more_segment, "product clusters: what it achieved", "supported clusters: "),
         (no_segments, "product clusters: what it achieved", "supported clusters: "),
         (segments_elsewhere, "product load: what it achieved", "not in its tables"),

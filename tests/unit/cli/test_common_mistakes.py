@@ -345,3 +345,22 @@ def test_too_many_clusters_are_reported_before_the_plan(
     assert len(said) == 1
     result = CliRunner().invoke(app, [*command[:-4], "--clusters", "100", "--out", "new", "--yes"])
     assert "public estimate" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("series release", "Did you mean 'add'?"),
+        ("series eras", None),
+        ("series clos", None),
+        ("admin restor", None),
+        ("series shw", "Did you mean 'show'?"),
+        ("relase", "Did you mean 'release'?"),
+    ],
+)
+def test_no_destructive_command_is_suggested(typed: str, hint: str | None) -> None:
+    """A typing error must not lead to what cannot be undone."""
+    result = CliRunner().invoke(app, typed.split())
+    assert result.exit_code == 2
+    assert ("Did you mean" in result.stderr) is (hint is not None)
+    assert hint is None or hint in result.stderr

@@ -108,8 +108,10 @@ def test_groups_are_listed_before_anything_is_spent(monkeypatch: pytest.MonkeyPa
 def test_assumed_estimates_are_announced() -> None:
     """An estimate that is not given is stated as assumed, one that is given is not."""
     none = " ".join(run(*COMMAND, "--plan").split())
-    assert 'assumed: --customers 1,000, --typical-kw 0.5, --roughness "some weeks".' in none
-    assert "assumed: --typical-kw 0.5" in run(*COMMAND, "--plan", "--customers", "1000")
+    assert (
+        'Assumed by default: --customers 1,000, --typical-kw 0.5, --roughness "some weeks".' in none
+    )
+    assert "Assumed by default: --typical-kw 0.5" in run(*COMMAND, "--plan", "--customers", "1000")
     every = ["--customers", "1000", "--typical-kw", "0.5", "--roughness", "single month"]
     assert "assumed" not in run(*COMMAND, "--plan", *every)
     assert "no public bound" in none
