@@ -65,7 +65,7 @@ def report_page(manifest: Manifest, tables: Mapping[str, Table]) -> str:
         ),
         sections=[*_sections(products, manifest, tables)],
         budget=_budget(manifest),
-        quality=_quality_table(manifest),
+        quality=_quality_table(manifest, products, tables),
         bias=_bias_table(manifest),
         limits=[
             ("Not protected", manifest["unprotected"]),
@@ -129,12 +129,27 @@ def _achieved_facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
             if found:
                 count, of = (sum(one[field] for one in found) for field in ("count", "of"))
                 each = " in each group" if len(found) > 1 else ""
-                yield f"{count} of {of}", f"{quantity}; planned: {planned}{each}"
+                yield f"{count} of {of}", f"{quantity} (planned: {_count_text(planned)}{each})"
 
 
-def _quality_table(manifest: Manifest) -> PageTable:
+def _count_text(planned: str) -> str:
+    """Return a planned count and its range, without the number of clusters, which stands beside.
+
+    >>> _count_text("3 of 4 (2 to 4)"), _count_text("3 of 4")
+    ('3, range 2 to 4', '3')
+    """
+    count, _, rest = planned.partition(" of ")
+    _, _, limits = rest.partition(" (")
+    return f"{count}, range {limits.removesuffix(')')}" if limits else count
+
+
+def _quality_table(
+    manifest: Manifest, products: Sequence[Product], tables: Mapping[str, Table]
+) -> PageTable:
     """Return budget and expected quality of each product, beside what was achieved."""
     rows, errors = [], released_errors(manifest)
+    for product in products:
+        errors.update(product.released_errors(tables))
     for record in manifest["products"]:
         planned, found = _planned(record), record.get("achieved", [])
         counted = {one["quantity"] for one in found}

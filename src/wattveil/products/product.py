@@ -416,6 +416,13 @@ class Product(ABC):
         """Return qualities of the release for the manifest, from released tables alone."""
         return ()
 
+    def released_errors(
+        self,
+        tables: Mapping[str, Table],  # noqa: ARG002 - by default nothing
+    ) -> Mapping[str, str]:
+        """Return errors of released values, by the name of what was planned."""
+        return {}
+
     def headline(
         self,
         tables: Mapping[str, Table],  # noqa: ARG002 - by default nothing
