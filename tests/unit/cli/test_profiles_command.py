@@ -260,7 +260,7 @@ def test_latin_1_is_named(app: typer.Typer, tmp_path: Path) -> None:
 def test_a_data_frame_is_refused_with_what_to_do() -> None:
     """Readings are read from files."""
     with pytest.raises(InvalidParameterError, match="Parquet file first, got source='Table'"):
-        read_readings(pa.table({"id": [1]}))  # type: ignore[call-overload]
+        read_readings(pa.table({"id": [1]}))
 
 
 @pytest.mark.parametrize("as_json", [False, True])

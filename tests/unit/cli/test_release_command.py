@@ -113,7 +113,7 @@ def test_assumed_estimates_are_announced() -> None:
     )
     assert "Assumed by default: --typical-kw 0.5" in run(*COMMAND, "--plan", "--customers", "1000")
     every = ["--customers", "1000", "--typical-kw", "0.5", "--roughness", "single month"]
-    assert "assumed" not in run(*COMMAND, "--plan", *every)
+    assert "Assumed" not in run(*COMMAND, "--plan", *every)
     assert "no public bound" in none
     assert "clipped to 7 kW" in " ".join(run(*COMMAND, "--plan", "--clip-kw", "7").split())
 
