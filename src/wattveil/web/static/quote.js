@@ -8,6 +8,8 @@ if (form !== null) {
   const button = document.getElementById("review");
   let requested = 0;
   let waiting = null;
+  let quoted = null; // the form as it was when its quote was last asked for
+  const content = () => new URLSearchParams(new FormData(form)).toString();
 
   // The slider is logarithmic, from 0.01 to 10.
   const toSlider = value => 100 * (Math.log10(value) + 2) / 3;
@@ -28,6 +30,8 @@ if (form !== null) {
 
   const later = () => {
     fit();
+    if (content() === quoted) return; // leaving a field is no change: the quote and the button stay
+    quoted = content();
     outdate();
     clearTimeout(waiting);
     waiting = setTimeout(update, 400);
@@ -54,12 +58,14 @@ if (form !== null) {
 
   const update = async () => {
     const turn = ++requested;
+    quoted = content();
     quote.setAttribute("aria-busy", "true");
     const answer = await fetch(form.dataset.quote, {
       method: "POST", body: new URLSearchParams(new FormData(form)),
     }).catch(() => null);
     const page = answer?.ok && !answer.redirected ? await answer.text() : null;
     if (turn !== requested) return; // a later request is under way
+    if (page === null && !answer?.redirected) quoted = null; // the next event asks again
     if (page !== null) quote.innerHTML = page; // our own fragment, escaped by the server
     else if (answer?.redirected) {
       const link = document.createElement("a");
