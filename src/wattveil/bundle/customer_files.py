@@ -20,8 +20,10 @@ from wattveil import checks
 from wattveil.bundle import planner_files
 from wattveil.bundle.bundle_files import read_manifest, read_table
 from wattveil.bundle.drawn_customers import FIRST_DAY, Batch, Batches, Drawn, read_buses, remove
+from wattveil.bundle.group_years import year_mix
 from wattveil.errors import InvalidParameterError, one_of
 from wattveil.numerics.synthesis.population_model import BATCH, n_batches
+from wattveil.numerics.synthesis.temperature_levels import TemperatureResponse
 from wattveil.products.synthesis import read_model
 from wattveil.products.years import read_year_model
 from wattveil.profiles import Profiles, TimeGrid
@@ -38,22 +40,42 @@ _ESPI, _ATOM = "http://naesb.org/espi", "http://www.w3.org/2005/Atom"
 
 
 class YearSample(NamedTuple):
-    """The days of a sample of years; None takes those of the data."""
+    """The days of a sample of years, and their weather; None takes those of the data."""
 
     first_day: date | None = None
     n_days: int | None = None
+    temperatures_c: Mapping[date, float] | None = None
+    """Public daily mean temperatures, of the days of the data and of the sample."""
 
-    def drawn(self, bundle: Path, customers: int, seed: int, loads: Mapping[str, Any]) -> Drawn:
+    def response(self, bundle: Path) -> TemperatureResponse | None:
+        """Return the response of load to temperature by which the years are drawn."""
+        if self.temperatures_c is None:
+            return None
+        return read_year_model(bundle).temperature_response(self.temperatures_c)
+
+    def drawn(
+        self, bundle: Path, customers: int, seed: int, group: str | None, loads: Mapping[str, Any]
+    ) -> Drawn:
         """Return customers that are drawn from the model of years of a bundle."""
         model, (grid, timezone) = read_year_model(bundle), _clock(bundle)
+        by = None if group is None else year_mix(bundle, group_mix(bundle, group), model)
         first = model.calendar.first_day if self.first_day is None else self.first_day
         n_days = model.calendar.n_days if self.n_days is None else self.n_days
         checks.integer("days", n_days, minimum=1, maximum=_MAX_DAYS)
+        origin = dict(loads["origin"])
+        if self.temperatures_c is not None:
+            response = model.temperature_response(self.temperatures_c)
+            origin["temperature_response"] = response.statement
 
         def batches() -> Batches:
             place = 0
             for load_kw, clusters in model.batches(
-                customers, random_state=seed, first_day=first, n_days=n_days
+                customers,
+                random_state=seed,
+                by=by,
+                first_day=first,
+                n_days=n_days,
+                temperatures_c=self.temperatures_c,
             ):
                 names = [f"S{number:09}" for number in range(place, place + len(load_kw))]
                 yield names, clusters, load_kw
@@ -65,7 +87,7 @@ class YearSample(NamedTuple):
             grid=grid,
             timezone=timezone,
             days=(first, n_days),
-            **loads,
+            **{**loads, "origin": origin},
         )
 
 
@@ -103,7 +125,8 @@ def write_customers(
     engine
         Spark: executors write a folder of Parquet files.
     years
-        Draw years from the model of years, on these days; None draws profiles.
+        Draw years from the model of years, on these days and with this weather; None draws
+        profiles.
     group
         Draw customers with the released cluster shares of this group; None is all customers.
     force
@@ -130,8 +153,9 @@ def write_customers(
     origin = _origin(bundle, customers=customers, seed=seed, group=group)
     loads: dict[str, Any] = {"power_factor": factor, "buses": at_buses, "origin": origin}
     if years is not None:
-        _check_years(has_engine=engine is not None, group=group)
-        _write(path, chosen, years.drawn(bundle, customers, seed, loads))
+        if engine is not None:
+            raise InvalidParameterError("years", "omitted with --engine spark", "given")
+        _write(path, chosen, years.drawn(bundle, customers, seed, group, loads))
         return
     model, (grid, timezone) = read_model(bundle), _clock(bundle)
     by = None if group is None else group_mix(bundle, group)
@@ -152,15 +176,6 @@ def write_customers(
     batches = map(batch, range(n_batches(customers)))
     drawn = Drawn(batches=batches, customers=customers, grid=grid, timezone=timezone, **loads)
     _write(path, chosen, drawn)
-
-
-def _check_years(*, has_engine: bool, group: str | None) -> None:
-    """Refuse choices that do not go with years."""
-    if has_engine:
-        raise InvalidParameterError("years", "omitted with --engine spark", "given")
-    if group is not None:
-        rule = "omitted with --years, whose clusters have no released shares by group"
-        raise InvalidParameterError("group", rule, group)
 
 
 def group_mix(bundle: Path, group: str) -> list[float]:

@@ -1,4 +1,4 @@
-"""Synthetic customers on their way to a file, and the buses at which they become loads."""
+"""Synthetic customers on their way to a file; the buses of loads, and temperatures of years."""
 
 import csv
 import json
@@ -26,6 +26,8 @@ _MAX_PHASES = 3
 _MAX_KV = 72.5
 """Highest voltage of equipment of distribution networks. Volts in place of kilovolts, from 100 up,
 are above it."""
+_TEMPERATURES_C = (-60.0, 50.0)
+"""Daily means of inhabited places. Kelvin, and summers in degrees Fahrenheit, are above."""
 _COLUMNS = ("bus", "kv", "phases", "customers")
 _NODES = re.compile(r"(?:\.[1-3](?:\.[0-4])*)?$")
 """End of a bus name of OpenDSS: a dot and a number for each conductor; 1 to 3 are phases."""
@@ -120,6 +122,48 @@ def _bus(path: Path, line: int, row: dict[str, str | None]) -> Bus:
         rule = f"no nodes, or one for each phase and perhaps one for neutral ({bus.phases} phases)"
         raise InvalidFileError(path, f"line {line}, bus", rule, name)
     return bus
+
+
+def read_temperatures(path: Path) -> dict[date, float]:
+    """Read a public series of daily mean temperatures.
+
+    Parameters
+    ----------
+    path
+        CSV file with the columns ``day`` (2025-01-31) and ``temperature_c`` (degrees Celsius), one
+        row per day in any order.
+    """
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InvalidFileError(path, "file", "a CSV file in UTF-8", str(error)) from error
+    except OSError as error:
+        raise InvalidFileError(path, "file", "a readable file", error.strerror) from error
+    if not rows or not {"day", "temperature_c"} <= set(rows[0]):
+        found = None if not rows else ", ".join(map(str, rows[0]))
+        rule = "columns day and temperature_c, and a row per day"
+        raise InvalidFileError(path, "header", rule, found)
+    found_c: dict[date, float] = {}
+    low, high = _TEMPERATURES_C
+    for line, row in enumerate(rows, 2):
+        try:
+            day = date.fromisoformat((row["day"] or "").strip())
+        except ValueError as error:
+            rule = "a date such as 2025-01-31"
+            raise InvalidFileError(path, f"line {line}, day", rule, row["day"]) from error
+        if day in found_c:
+            raise InvalidFileError(path, f"line {line}, day", "a day that occurs once", row["day"])
+        text = (row["temperature_c"] or "").strip()
+        try:
+            found_c[day] = checks.finite("temperature_c", float(text))
+        except (ValueError, InvalidParameterError) as error:
+            field_name = f"line {line}, temperature_c"
+            raise InvalidFileError(path, field_name, "a number", text) from error
+        if not low <= found_c[day] <= high:
+            rule = f"a daily mean in degrees Celsius, from {low:g} to {high:g}"
+            raise InvalidFileError(path, f"line {line}, temperature_c", rule, text)
+    return found_c
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -15,6 +15,7 @@ from rich.table import Table
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import read_manifest
 from wattveil.bundle.customer_files import FORMATS, YearSample, write_customers
+from wattveil.bundle.drawn_customers import read_temperatures
 from wattveil.bundle.planner_files import POWER_FACTOR
 from wattveil.bundle.series_bundle import VERSION as SERIES_VERSION
 from wattveil.bundle.series_verify import verify_period
@@ -135,6 +136,14 @@ def synthesize(
             help="With --years: number of days; as in the data if omitted.", rich_help_panel=_YEARS
         ),
     ] = None,
+    temperatures: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --years: CSV of public daily mean temperatures (day, temperature_c) of all"
+            " days of the data and of the sample, which then has this weather.",
+            rich_help_panel=_YEARS,
+        ),
+    ] = None,
     engine: EngineName = "local",
     master: Master = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
@@ -153,9 +162,11 @@ def synthesize(
     console = Console(stderr=as_json)
     with refusals(context), working(console) as started:
         spark = chosen_engine(engine, master)
-        sample = YearSample(None if first_day is None else first_day.date(), days)
+        weather = None if temperatures is None else read_temperatures(temperatures)
+        sample = YearSample(None if first_day is None else first_day.date(), days, weather)
         if not years and sample != YearSample():
-            raise InvalidParameterError("years", "given with --first-day or --days", years)
+            rule = "given with --first-day, --days or --temperatures"
+            raise InvalidParameterError("years", rule, years)
         started("drawing customers")
         write_customers(
             bundle,
@@ -170,10 +181,16 @@ def synthesize(
             group=group,
             force=force,
         )
+        response = sample.response(bundle)
     if as_json:
-        typer.echo(json.dumps({"out": out, "customers": customers, "seed": seed}, indent=2))
-    else:
-        console.print(f"{format_count(customers, 'synthetic customer')} in {plain(out)}.")
+        summary: dict[str, object] = {"out": out, "customers": customers, "seed": seed}
+        if response is not None:
+            summary["temperature_response"] = response.to_json()
+        typer.echo(json.dumps(summary, indent=2))
+        return
+    console.print(f"{format_count(customers, 'synthetic customer')} in {plain(out)}.")
+    if response is not None:
+        console.print(f"Response to temperature, 95 %: {plain(response.statement)}.")
 
 
 def export(

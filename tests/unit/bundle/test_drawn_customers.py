@@ -1,6 +1,7 @@
 """Synthetic customers at buses, the choice of a format, and what is refused."""
 
 from collections import Counter
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wattveil.bundle.customer_files import write_customers
-from wattveil.bundle.drawn_customers import Bus, Drawn, read_buses
+from wattveil.bundle.drawn_customers import Bus, Drawn, read_buses, read_temperatures
 from wattveil.bundle.planner_files import (
     write_gridlabd,
     write_opendss,
@@ -189,3 +190,37 @@ def test_a_folder_is_never_replaced(whole: Path, tmp_path: Path) -> None:
     write_customers(whole, out, customers=2, seed=1, kind="series")
     with pytest.raises(InvalidParameterError, match="a new folder"):
         write_customers(whole, out, customers=2, seed=1, kind="series", force=True)
+
+
+def test_temperatures_of_a_file(tmp_path: Path) -> None:
+    """Days in any order; another column does no harm."""
+    path = tmp_path / "weather.csv"
+    path.write_text("station,day,temperature_c\nK,2025-01-02,-3.5\nK,2025-01-01,4\n")
+    assert read_temperatures(path) == {date(2025, 1, 1): 4.0, date(2025, 1, 2): -3.5}
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "rule"),
+    [
+        ("", "header", "columns day and temperature_c"),
+        ("date,temperature\n2025-01-01,4\n", "header", "columns day and temperature_c"),
+        ("day,temperature_c\n1.1.2025,4\n", "line 2, day", "a date such as 2025-01-31"),
+        ("day,temperature_c\n2025-01-01,4\n2025-01-01,5\n", "line 3, day", "occurs once"),
+        ("day,temperature_c\n2025-01-01,\n", "line 2, temperature_c", "a number"),
+        ("day,temperature_c\n2025-01-01,nan\n", "line 2, temperature_c", "a number"),
+        ("day,temperature_c\n2025-07-01,72\n", "line 2, temperature_c", "degrees Celsius"),
+        ("day,temperature_c\n2025-07-01,280\n", "line 2, temperature_c", "degrees Celsius"),
+    ],
+)
+def test_temperatures_that_cannot_be_read(tmp_path: Path, text: str, field: str, rule: str) -> None:
+    """The error names the line, the rule and the value."""
+    path = tmp_path / "weather.csv"
+    path.write_text(text)
+    with pytest.raises(InvalidFileError, match=rule) as caught:
+        read_temperatures(path)
+    assert field in str(caught.value)
+    path.write_bytes(b"day,temperature_c\n\xff\n")
+    with pytest.raises(InvalidFileError, match="UTF-8"):
+        read_temperatures(path)
+    with pytest.raises(InvalidFileError, match="a readable file"):
+        read_temperatures(tmp_path / "none.csv")

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from wattveil import Profiles, profiles_from_readings, read_readings
 from wattveil.bundle.bundle_files import MANIFEST, read_table
-from wattveil.bundle.customer_files import YearSample, write_customers
+from wattveil.bundle.customer_files import write_customers
 from wattveil.bundle.verify import verify_bundle
 from wattveil.cli import app
 from wattveil.errors import InvalidFileError, InvalidParameterError
@@ -162,7 +162,3 @@ def test_customers_of_a_group_have_its_shares(whole: Path, tmp_path: Path) -> No
             assert abs(clusters.count(str(cluster)) / 1000 - share / own.sum()) <= 0.0011
     with pytest.raises(InvalidParameterError, match="group must be one of: home, shop"):
         write_customers(whole, tmp_path / "n.csv", customers=1, seed=1, group="none")
-    with pytest.raises(InvalidParameterError, match="group must be omitted with --years"):
-        write_customers(
-            whole, tmp_path / "n.csv", customers=1, seed=1, group="home", years=YearSample()
-        )

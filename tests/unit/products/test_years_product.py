@@ -327,6 +327,37 @@ def test_the_commands(tmp_path: Path) -> None:
     drawn = CliRunner().invoke(app, [*sample, "--years", "--days", "5"])
     assert drawn.exit_code == 0, drawn.output
     assert pc.read_csv(tmp_path / "y.csv").num_rows == 4 * 5 * 24
+    weather = tmp_path / "weather.csv"
+    days_of = [FIRST + dt.timedelta(days=day) for day in range(15)]
+    lines = "".join(f"{day},{8 + day.day % 5}\n" for day in days_of)
+    weather.write_text(f"day,temperature_c\n{lines}")
+    sample += ["--force", "--temperatures", str(weather)]
+    refused = CliRunner().invoke(app, sample)
+    assert refused.exit_code != 0
+    assert "years must be given with" in " ".join(refused.output.split())
+    told = CliRunner().invoke(app, [*sample, "--years"])
+    assert told.exit_code == 0, told.output
+    assert "Response to temperature, 95 %:" in told.output
+    told = CliRunner().invoke(app, [*sample, "--years", "--json"])
+    assert json.loads(told.stdout)["temperature_response"]["heating_base_c"] == 15.5
+
+
+def test_a_sample_with_other_weather(bundle: Path, tmp_path: Path) -> None:
+    """Files hold what the model draws with the temperatures, and state the response."""
+    days = [FIRST + dt.timedelta(days=day) for day in range(DAYS + 7)]
+    series = {day: 4.0 + day.toordinal() % 6 for day in days}
+    week = YearSample(FIRST + dt.timedelta(days=DAYS), 7, series)
+    write_customers(bundle, tmp_path / "y.parquet", customers=3, seed=7, years=week)
+    model = read_year_model(bundle)
+    load_kw = model.sample(
+        3, random_state=7, first_day=week.first_day, n_days=7, temperatures_c=series
+    )[0]
+    table = pq.read_table(tmp_path / "y.parquet")
+    assert np.array_equal(table["kwh"].to_numpy().reshape(3, -1), load_kw)
+    stated = json.loads(table.schema.metadata[METADATA.encode()])["temperature_response"]
+    assert stated == model.temperature_response(series).statement
+    other = model.sample(3, random_state=7, first_day=week.first_day, n_days=7)[0]
+    assert not np.array_equal(other, load_kw)
 
 
 def test_a_bundle_without_years_has_no_model(tmp_path: Path) -> None:

@@ -30,28 +30,46 @@ _LARGEST = 0.6
 _WEEKS_OF_YEAR = 364
 
 
-def read_levels(
-    sums: Floats, std: float, *, customers: float, parts: Ints, fresh: Floats
-) -> Floats:
-    """Return the level of each day: 0 on average over the days of each part of the year.
+def noisy_levels(sums: Floats, std: float, *, customers: float) -> Floats:
+    """Return (2, n_days): the noisy level of each day, and its standard deviation around the level.
 
     ``sums`` are those of `day_features`, over their clip radius, with noise of standard deviation
-    ``std``; ``fresh`` are normal numbers, one for each day.
+    ``std``.
     """
     n = max(customers, 10.0)
     radius = synthesis_tuning.LEVEL_RADIUS * math.sqrt(sums.size)
     unit = synthesis_tuning.LEVEL_LOADING * radius / n
     # Besides the noise, customers' own days do not cancel.
     variance = np.square(unit * std) + np.square(synthesis_tuning.LEVEL_RADIUS) / n
-    seen = np.fft.rfft(unit * sums, norm="ortho")
-    spectrum = _spectrum(np.square(np.abs(seen)), variance, sums.size)
+    return np.array([unit * sums, np.full(sums.size, math.sqrt(variance))])
+
+
+def read_levels(noisy: Floats, *, parts: Ints, fresh: Floats) -> Floats:
+    """Return the level of each day: 0 on average over the days of each part of the year.
+
+    ``noisy`` are `noisy_levels`; ``fresh`` are normal numbers, one for each day.
+    """
+    n_days, variance = parts.size, float(np.square(noisy[1, 0]))
+    seen = np.fft.rfft(noisy[0], norm="ortho")
+    spectrum = level_spectrum(noisy)
     kept = spectrum / (spectrum + variance)
     spare = np.fft.rfft(fresh, norm="ortho")
-    levels = np.fft.irfft(kept * seen + np.sqrt(kept * variance) * spare, sums.size, norm="ortho")
-    levels = np.clip(levels, -_LARGEST, _LARGEST)
+    levels = np.fft.irfft(kept * seen + np.sqrt(kept * variance) * spare, n_days, norm="ortho")
+    levels = limited(levels)
     for part in np.unique(parts):
         levels[parts == part] -= levels[parts == part].mean()
     return levels
+
+
+def limited(levels: Floats) -> Floats:
+    """Return levels within their public bounds."""
+    return np.clip(levels, -_LARGEST, _LARGEST)
+
+
+def level_spectrum(noisy: Floats) -> Floats:
+    """Return the variance of each Fourier coordinate of the levels behind noisy ones."""
+    seen = np.square(np.abs(np.fft.rfft(noisy[0], norm="ortho")))
+    return _spectrum(seen, float(np.square(noisy[1, 0])), noisy.shape[1])
 
 
 def _spectrum(seen: Floats, variance: float, n_days: int) -> Floats:

@@ -21,6 +21,8 @@ _RATIO = 1.25
 _SAMPLE = 20_000
 _PEAK_RANGE = 10.0
 """Peaks are counted up to so many times the largest plausible root-mean-square load."""
+_BEYOND_NOISE = 2.0
+"""Standard deviations of the noise of a count that are not credible."""
 _CHANCES = np.concatenate([[1e-3, 3e-3], np.linspace(0.01, 0.99, 99), [0.997, 0.999]])
 
 
@@ -68,7 +70,9 @@ def _shares(counts: Floats, std: float, edges: Floats, own_shares: Floats, trust
     below = ndtr((np.log(edges) - median) / spread)
     curve = np.diff(below, prepend=0.0, append=1.0)
     prior = total * ((1.0 - trust) * curve + trust * own_shares)
-    expected = np.square(synthesis_tuning.SIZE_GUESS_ERROR * prior)
+    # A second group of customers is where the curve has none: what noise cannot explain counts.
+    credible = np.maximum(prior, counts - _BEYOND_NOISE * std)
+    expected = np.square(synthesis_tuning.SIZE_GUESS_ERROR * credible)
     weight = expected / (expected + std**2 + prior + 1e-12)
     shares = np.maximum(weight * counts + (1.0 - weight) * prior, 1e-9 * total)
     return np.asarray(shares / shares.sum())

@@ -31,7 +31,7 @@ from wattveil.numerics.synthesis.day_deviations import (
     read_days,
     slow_levels,
 )
-from wattveil.numerics.synthesis.day_levels import levels_of, read_levels
+from wattveil.numerics.synthesis.day_levels import levels_of, noisy_levels, read_levels
 from wattveil.numerics.synthesis.figure_maps import (
     customer_sizes,
     figure_map,
@@ -45,6 +45,11 @@ from wattveil.numerics.synthesis.synthetic_customers import (
     model_chart,
     model_tables,
 )
+from wattveil.numerics.synthesis.temperature_levels import (
+    TemperatureResponse,
+    known_temperatures,
+    temperature_response,
+)
 from wattveil.numerics.synthesis.year_paths import draw_span, fit_peaks, score_tables
 from wattveil.profiles.time_grid import Split
 from wattveil.web.curves import Chart
@@ -56,6 +61,8 @@ _YEARS, _PATTERNS, _DAYS = 512, 2000, 10_000
 """Customers drawn to compare peaks with the released ones, and for the mean pattern of a year; days
 drawn for the distribution of scores."""
 _MAX_LOADING = 3.0
+_LEAST_PART = 0.2
+"""Lowest typical load of a part of the year over that of the year, for responses to temperature."""
 _MAX_SPREAD_SCORE = 2.5
 """Log spreads of customers are clipped at this many standard deviations."""
 
@@ -71,6 +78,9 @@ class YearModel(ChartedResult):
     days: DayToDay
     levels: Floats
     """(n_days,): the level of each day that all customers share, relative to their typical days."""
+    noisy_levels: Floats
+    """(2, n_days): the noisy level of each day as released, and its standard deviation around the
+    level, which is one of those that agree with it."""
     peaks: Floats
     """(2, points): largest loads of its customers before and after the correction of peaks."""
     calendar: YearCalendar
@@ -84,6 +94,7 @@ class YearModel(ChartedResult):
         by: Sequence[float] | None = None,
         first_day: dt.date | None = None,
         n_days: int | None = None,
+        temperatures_c: Mapping[dt.date, float] | None = None,
     ) -> SyntheticCustomers:
         """Draw customers; return their load in kW, one row of all slots each, and their clusters.
 
@@ -93,6 +104,9 @@ class YearModel(ChartedResult):
             As in `SyntheticModel.sample`.
         first_day, n_days
             The calendar of the sample; None takes that of the data.
+        temperatures_c
+            Public daily mean temperatures in degrees Celsius, of all days of the data and of the
+            sample: the sample is one of a year with this weather. None takes that of the data.
         """
         calendar = self._calendar(first_day, n_days)
         seed = known_random_state(random_state)
@@ -101,7 +115,12 @@ class YearModel(ChartedResult):
         clusters = np.empty(n_customers, dtype=np.int64)
         first = 0
         for load, cluster in self.batches(
-            n_customers, random_state=seed, by=by, first_day=first_day, n_days=n_days
+            n_customers,
+            random_state=seed,
+            by=by,
+            first_day=first_day,
+            n_days=n_days,
+            temperatures_c=temperatures_c,
         ):
             load_kw[first : first + len(load)] = load
             clusters[first : first + len(load)] = cluster
@@ -116,9 +135,11 @@ class YearModel(ChartedResult):
         by: Sequence[float] | None = None,
         first_day: dt.date | None = None,
         n_days: int | None = None,
+        temperatures_c: Mapping[dt.date, float] | None = None,
     ) -> Iterator[tuple[Floats, Ints]]:
         """Yield what `sample` returns in parts, in memory that does not grow with customers."""
         calendar = self._calendar(first_day, n_days)
+        levels = self._levels(calendar, temperatures_c)
         batch = 0
         for drawn_kw, clusters in self.typical.batches(
             n_customers, random_state=random_state, by=by
@@ -129,10 +150,41 @@ class YearModel(ChartedResult):
                 stream = np.random.SeedSequence(random_state, spawn_key=(batch, 1))
                 generator = np.random.Generator(np.random.SFC64(stream))
                 yield (
-                    self._draw(typical_kw[own], clusters[own], calendar, generator),
+                    self._draw(typical_kw[own], clusters[own], (calendar, levels), generator),
                     clusters[own],
                 )
                 batch += 1
+
+    def temperature_response(self, temperatures_c: Mapping[dt.date, float]) -> TemperatureResponse:
+        """Return the response of load to temperature, from public temperatures of the data's days.
+
+        Parameters
+        ----------
+        temperatures_c
+            As in `sample`.
+        """
+        return temperature_response(
+            self.noisy_levels,
+            known_temperatures(temperatures_c, self.calendar),
+            calendar=self.calendar,
+            sizes=np.maximum(1.0 + self._pattern, _LEAST_PART),
+            fresh=_fresh(self.calendar),
+        )
+
+    def _levels(
+        self, calendar: YearCalendar, temperatures_c: Mapping[dt.date, float] | None
+    ) -> Floats:
+        """Return the levels of a calendar, of the weather of the data or of another."""
+        if temperatures_c is not None:
+            response = self.temperature_response(temperatures_c)
+            new = known_temperatures(temperatures_c, calendar)
+            return response.levels(new, calendar, own=self.calendar)
+        return levels_of(
+            self.levels,
+            self.calendar.first_day,
+            first_day=calendar.first_day,
+            n_days=calendar.n_days,
+        )
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         model = self.typical
@@ -152,6 +204,7 @@ class YearModel(ChartedResult):
             "sizes": self.sizes.tolist(),
             "days": days,
             "levels": self.levels.tolist(),
+            "noisy_levels": self.noisy_levels.tolist(),
             "peaks": self.peaks.tolist(),
             "calendar": {
                 "first_day": self.calendar.first_day.isoformat(),
@@ -177,7 +230,8 @@ class YearModel(ChartedResult):
             split=checks.enum_value("split", found["calendar"]["split"], Split),
         )
         days = {name: checks.numbers(name, value) for name, value in found["days"].items()}
-        maps = {name: checks.numbers(name, found[name]) for name in ("sizes", "levels", "peaks")}
+        arrays = ("sizes", "levels", "noisy_levels", "peaks")
+        maps = {name: checks.numbers(name, found[name]) for name in arrays}
         typical = SyntheticModel.from_dict(found["typical"])
         n_slots, points = calendar.n_slots, days["base"].shape[-1]
         shapes = {
@@ -188,6 +242,7 @@ class YearModel(ChartedResult):
             "spreads": (2, 2),
             "base": (2, max(points, 2)),
             "levels": (calendar.n_days,),
+            "noisy_levels": (2, calendar.n_days),
             **{name: (2, max(maps[name].shape[-1], 1)) for name in ("sizes", "peaks")},
         }
         for name, shape in shapes.items():  # compiled loops do not check them
@@ -196,7 +251,8 @@ class YearModel(ChartedResult):
                 rule = f"finite numbers of shape {shape}"
                 raise InvalidParameterError(name, rule, f"shape {value.shape}")
         limits = {"slow": (0.0, 1.0), "decay": (0.0, 1.0), "spreads": (-20.0, 20.0)}
-        limits |= dict.fromkeys(("sizes", "peaks"), (1e-12, 1e12)) | {"factors": (-1e6, 1e6)}
+        limits |= dict.fromkeys(("sizes", "peaks"), (1e-12, 1e12))
+        limits |= dict.fromkeys(("factors", "noisy_levels"), (-1e6, 1e6))
         for name, (least, most) in limits.items():
             value = {**days, **maps}[name]
             if value.min() < least or value.max() > most:
@@ -225,10 +281,11 @@ class YearModel(ChartedResult):
         self,
         typical_kw: Floats,
         clusters: Ints,
-        calendar: YearCalendar,
+        days: tuple[YearCalendar, Floats],
         generator: np.random.Generator,
     ) -> Floats:
-        """Draw the days of one batch."""
+        """Draw the days of one batch: those of a calendar, with these levels."""
+        calendar, levels = days
         n_customers, n_slots = len(clusters), calendar.n_slots
         shapes, ratios = self._spreads(n_customers, generator)
         slow = slow_levels(ratios, self.days.fast_level)
@@ -250,12 +307,6 @@ class YearModel(ChartedResult):
                 habit,
                 holding * scale,
             ]
-        )
-        levels = levels_of(
-            self.levels,
-            self.calendar.first_day,
-            first_day=calendar.first_day,
-            n_days=calendar.n_days,
         )
         normal = generator.standard_normal((n_customers, calendar.n_days, 2, n_slots))
         load_kw = np.empty((n_customers, calendar.n_days * n_slots))
@@ -353,19 +404,21 @@ def make_year_model(
     shapes and of levels, and of base loads.
     """
     customers = float(typical.customers.sum())
+    noisy = noisy_levels(*levels, customers=customers)
     model = YearModel(
         typical=typical,
         sizes=size_map(sizes[:2], sizes[2], typical),
         days=read_days(moments, figures, customers=customers, calendar=calendar),
-        levels=read_levels(
-            *levels,
-            customers=customers,
-            parts=calendar.parts,
-            fresh=np.random.default_rng(0).standard_normal(calendar.n_days),
-        ),
+        levels=read_levels(noisy, parts=calendar.parts, fresh=_fresh(calendar)),
+        noisy_levels=noisy,
         peaks=np.ones((2, 1)),
         calendar=calendar,
     )
     drawn = model.sample(_YEARS, random_state=0)[0]
     own = np.maximum(drawn.max(axis=1), 1e-9)
     return replace(model, peaks=figure_map(peaks[:2], peaks[2], own, trust=0.0))
+
+
+def _fresh(calendar: YearCalendar) -> Floats:
+    """Return normal numbers by which levels are drawn given noisy ones: always the same."""
+    return np.random.default_rng(0).standard_normal(calendar.n_days)

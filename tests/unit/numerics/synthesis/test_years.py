@@ -17,7 +17,7 @@ from wattveil.numerics.synthesis.day_deviations import (
     day_axes,
     fitting_calendar,
 )
-from wattveil.numerics.synthesis.day_levels import levels_of, read_levels
+from wattveil.numerics.synthesis.day_levels import levels_of, noisy_levels, read_levels
 from wattveil.numerics.synthesis.figure_maps import (
     customer_sizes,
     figure_map,
@@ -81,6 +81,7 @@ def year_model(
             base=np.array([[0.1, 0.3], [-2.0, -1.0]]),
         ),
         levels=np.zeros(calendar.n_days),
+        noisy_levels=np.tile([[0.0], [0.01]], calendar.n_days),
         peaks=np.ones((2, 1)),
         calendar=calendar,
     )
@@ -209,13 +210,8 @@ def test_noise_alone_reads_as_a_valid_model() -> None:
     counts += [(1e3 * generator.normal(size=day_deviations.base_edges().size + 1), 1e3)]
     model = year_model()
     found = day_deviations.read_days((sums, 1e3), counts, customers=-50.0, calendar=model.calendar)
-    levels = read_levels(
-        1e3 * generator.normal(size=365),
-        1e3,
-        customers=-50.0,
-        parts=model.calendar.parts,
-        fresh=generator.normal(size=365),
-    )
+    noisy = noisy_levels(1e3 * generator.normal(size=365), 1e3, customers=-50.0)
+    levels = read_levels(noisy, parts=model.calendar.parts, fresh=generator.normal(size=365))
     load_kw = replace(model, days=found, levels=levels).sample(20, random_state=0)[0]
     assert np.isfinite(load_kw).all()
     assert np.abs(load_kw).max() <= 20.0
@@ -319,6 +315,23 @@ def test_peaks_follow_the_counts() -> None:
     assert np.array_equal(after[low], before[low])
 
 
+def test_peaks_of_a_second_group_are_kept() -> None:
+    """Of 240 customers a third has large peaks; noise of their number is not taken for them."""
+    edges = peak_edges((0.04, 40.0))
+    generator = np.random.default_rng(4)
+    peaks = np.where(np.arange(240) % 3 == 0, 3.0, 0.7) * np.exp(0.05 * generator.normal(size=240))
+    counts = np.bincount(np.searchsorted(edges, peaks), minlength=edges.size + 1).astype(float)
+    drawn = np.exp(0.5 * generator.normal(size=2000))
+    found = figure_map((counts, 0.5), edges, drawn, trust=0.0)[1]
+    assert np.interp([0.4, 0.9], np.linspace(0, 1, found.size), found) == pytest.approx(
+        [0.7, 3.0], rel=0.15
+    )
+    noise = 20.0 * generator.normal(size=counts.size)
+    noise[-1] = 30.0  # 1.5 standard deviations
+    noisy = figure_map((1e3 * (counts > counts.max() - 1) + noise, 20.0), edges, drawn, trust=0.0)
+    assert noisy[1].max() < 10.0
+
+
 def days_in_common(n_days: int) -> Floats:
     """Return levels as of weather: they last for some days."""
     generator = np.random.default_rng(2)
@@ -338,7 +351,9 @@ def test_common_levels_are_read(std: float) -> None:
     radius = synthesis_tuning.LEVEL_RADIUS * np.sqrt(364.0)
     sums = 1000.0 * planted / synthesis_tuning.LEVEL_LOADING + std * generator.normal(size=364)
     fresh = generator.normal(size=364)
-    found = read_levels(sums / radius, std / radius, customers=1000.0, parts=parts, fresh=fresh)
+    noisy = noisy_levels(sums / radius, std / radius, customers=1000.0)
+    assert noisy[0] == pytest.approx(synthesis_tuning.LEVEL_LOADING * sums / 1000.0)
+    found = read_levels(noisy, parts=parts, fresh=fresh)
     assert found.std() == pytest.approx(planted.std(), rel=0.25)
     assert found.mean() == pytest.approx(0.0, abs=1e-12)
     assert np.corrcoef(found, planted)[0, 1] > (0.95 if std == 1.0 else 0.5)

@@ -1,0 +1,77 @@
+"""Synthetic years of the customers of one group, from released shares of clusters by group.
+
+The model of years has clusters of its own, of typical days by season; shares by group are released
+for the clusters of profiles. Customers drawn from the model of years have profiles too, and each
+profile is nearest to one released centroid. With n_jk the number of drawn customers of cluster j of
+years and cluster k of profiles, the mix of a group is::
+
+    mix_j = sum_k share_k n_jk / sum_j n_jk
+
+This is post-processing: customers of a group differ from others by what clusters distinguish.
+"""
+
+import datetime as dt
+from pathlib import Path
+
+import numpy as np
+
+from wattveil.arrays import Floats
+from wattveil.bundle.bundle_files import read_manifest, read_table
+from wattveil.numerics.kmeans.lloyd import assign
+from wattveil.numerics.synthesis.day_deviations import YearCalendar
+from wattveil.numerics.synthesis.figure_maps import customer_sizes, mapped_sizes
+from wattveil.numerics.synthesis.year_model import YearModel
+from wattveil.profiles import TimeGrid
+from wattveil.readings.timestamps import DAY_US
+
+_DRAWN = 20_000
+_EPOCH = dt.date(1970, 1, 1)
+
+
+def year_mix(bundle: Path, shares: list[float], model: YearModel) -> list[float]:
+    """Return the share of each cluster of years in a group, for ``by`` of a sample.
+
+    Parameters
+    ----------
+    bundle
+        Folder of a release with clusters, shares and years.
+    shares
+        Released share of each cluster of profiles in the group.
+    model
+        Model of years of the bundle.
+    """
+    manifest = read_manifest(bundle)
+    grid = TimeGrid.from_json(manifest["profiles"]["grid"])
+    centroids = _centroids(bundle, len(shares))
+    drawn, own = model.typical.sample(_DRAWN, random_state=0)
+    drawn = drawn * mapped_sizes(customer_sizes(drawn), model.sizes)[:, None]
+    profiles = profiles_of(drawn, model.calendar, grid)
+    if manifest["request"]["normalise"]:
+        profiles /= np.maximum(np.linalg.norm(profiles, axis=1, keepdims=True), 1e-12)
+    n_own = model.typical.customers.size
+    places = own * len(centroids) + assign(profiles, centroids)
+    together = np.bincount(places, minlength=n_own * len(centroids)).astype(np.float64)
+    together = together.reshape(n_own, len(centroids))
+    empty = together.sum(axis=0) == 0.0  # no drawn customer is near: as all customers
+    together[:, empty] = together.sum(axis=1, keepdims=True)
+    return [float(one) for one in together / together.sum(axis=0) @ np.array(shares)]
+
+
+def profiles_of(typical_kw: Floats, calendar: YearCalendar, grid: TimeGrid) -> Floats:
+    """Return the profiles of customers on a grid: means of their typical days over its days."""
+    first = (calendar.first_day - _EPOCH).days
+    columns = grid.cell_of((first + np.arange(calendar.n_days)) * DAY_US) // grid.slots
+    days = np.zeros((grid.cells // grid.slots, calendar.n_parts))
+    np.add.at(days, (columns, calendar.parts), 1.0)
+    days /= np.maximum(days.sum(axis=1, keepdims=True), 1.0)
+    by_part = typical_kw.reshape(len(typical_kw), calendar.n_parts, calendar.n_slots)
+    found = np.einsum("qp,nps->nqs", days, by_part).reshape(len(typical_kw), grid.cells)
+    return np.hstack([found, found[:, :1]]) if grid.closing_midnight else found
+
+
+def _centroids(bundle: Path, n_clusters: int) -> Floats:
+    """Return the released centroids, (clusters, columns)."""
+    table = read_table(bundle, "centroids")
+    order = np.lexsort([table["slot"].to_numpy(), table["cluster"].to_numpy()])
+    values = table["load_kw" if "load_kw" in table.column_names else "shape"].to_numpy()
+    return np.ascontiguousarray(values[order].reshape(n_clusters, -1), dtype=np.float64)
