@@ -345,3 +345,9 @@ def test_too_many_clusters_are_reported_before_the_plan(
     assert len(said) == 1
     result = CliRunner().invoke(app, [*command[:-4], "--clusters", "100", "--out", "new", "--yes"])
     assert "public estimate" not in result.stderr
+
+
+def test_a_share_stays_as_it_is_typed() -> None:
+    """`--share years=6` is an option already, whose value has an equals sign."""
+    rule = "a bundle that was released with years (--share years=6)"
+    assert rule in explained(InvalidFileError("b", "file", rule, None))
