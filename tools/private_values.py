@@ -13,8 +13,9 @@ from functools import cache
 
 from tools.source_code import nodes_of
 
-PUBLIC_ATTRIBUTES = {"choice", "grid", "kmeans", "request", "timezone", "width"}
-"""Public choices and released clusters of `Work`, public facts of profiles, columns of `Rows`."""
+PUBLIC_ATTRIBUTES = {"choice", "grid", "kmeans", "period", "request", "timezone", "width"}
+"""Public choices and released clusters of `Work`, public facts of profiles (`period` is what their
+rules state), columns of `Rows`."""
 
 STORES = {"add", "append", "extend", "insert", "setdefault", "update"}
 """Methods of containers that keep their argument."""

@@ -101,6 +101,7 @@ PUBLIC_TYPES = {
     "TimeGrid",
     "YearCalendar",
     "date",
+    "datetime",
     "dt",
 }
 """Types of public choices, budgets and released values: a parameter of them holds no row."""

@@ -38,6 +38,8 @@ UsageError: Any = typer.BadParameter.__base__
 
 _WHOLE_FILE = {"file", "content", "source", "folder", "schema metadata"}
 """Places in a file that say no more than its name."""
+_DESTRUCTIVE = {"close", "disable", "erase", "restore", "revoke"}
+_RELEASES = {"publish", "release"}
 _KINDS = {
     "float_parsing": "a number",
     "int_parsing": "a whole number",
@@ -163,7 +165,7 @@ def _typed_wrong(error: Any) -> str:  # noqa: ANN401 - Typer's own, without a pu
     """Return the message of an error that Typer found: option, rule and value."""
     parameter = getattr(error, "param", None)
     if parameter is None or isinstance(error, InvalidOption):
-        return str(error.format_message())
+        return _harmless(str(error.format_message()), error.ctx)
     name, help_text = _option(parameter), (parameter.help or "").strip()
     if "Missing" in type(error).__name__:
         return f"{name} is required: {help_text[:1].lower()}{help_text[1:]}"
@@ -178,6 +180,20 @@ def _typed_wrong(error: Any) -> str:  # noqa: ANN401 - Typer's own, without a pu
         bounds = [f"{word} {context[bound]}" for bound, word in _BOUNDS.items() if bound in context]
         rule = " and ".join(bounds) or _KINDS.get(kind, found[0]["msg"])
     return f"{name} must be {rule}; got {_as_typed(found[0]['input'])}"
+
+
+def _harmless(message: str, context: typer.Context | None) -> str:
+    """Never suggest a command that deletes or ends something; a period is released by `add`."""
+    unknown = re.match(r"(No such command '([^']+)'\.) *(Did you mean .*)?$", message)
+    if unknown is None:
+        return message
+    near = re.findall(r"'([^']+)'", unknown[3] or "")
+    names = [name for name in near if name not in _DESTRUCTIVE]
+    known = getattr(context and context.command, "commands", {})
+    if not names and unknown[2] in _RELEASES and "add" in known:
+        names = ["add"]
+    hint = " or ".join(map(repr, names))
+    return f"{unknown[1]} Did you mean {hint}?" if hint else unknown[1]
 
 
 def _as_typed(value: object) -> str:

@@ -77,6 +77,11 @@ def test_a_repeat_is_free_and_has_the_same_bytes(server: Running) -> None:
     assert server.send("GET", f"{address}/bundle.zip", as_="ann").body == bundle
     assert server.send("GET", "/v1/datasets/homes/budget", as_="ann").body == budget
     refused(server.order("again", {**body, "epsilon": 0.26}), Code.KEY_CONFLICT)
+    other_key = server.order("again-otherwise", body).json["id"]
+    assert server.send("GET", "/v1/datasets/homes/budget", as_="ann").body == budget
+    listed = server.send("GET", "/v1/releases", as_="ann").json["releases"]
+    same = {one["id"]: one.get("same_as") for one in listed}
+    assert (same[first.json["id"]], same[other_key]) == (None, first.json["id"])
 
 
 def test_what_another_paid_for_costs_the_data_set_nothing(server: Running) -> None:
@@ -97,6 +102,9 @@ def test_what_another_paid_for_costs_the_data_set_nothing(server: Running) -> No
         for one, name in ((mine, "ann"), (theirs, "bob"))
     }
     assert len(bundles) == 1
+    listed = server.send("GET", "/v1/releases", as_="bob").json["releases"]
+    (found,) = (one for one in listed if one["id"] == theirs.json["id"])
+    assert "same_as" not in found  # it was charged, and what others ordered is not told
 
 
 def test_a_budget_that_is_spent_ends_the_answers(server: Running) -> None:

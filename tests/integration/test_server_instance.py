@@ -75,7 +75,7 @@ def test_the_form_offers_both_tiers(server: Running) -> None:
         "by": "class",
     }
     quoted = ann.post("/datasets/homes/quote", **fields, label_epsilon="0.4").body.decode()
-    assert "not foreseen" in quoted
+    assert "not available" in quoted
     assert "budget is too small" in quoted  # that tier is not open here
     wrong = ann.post("/datasets/homes/quote", **{**fields, "tier": "both"}).body
     assert b'role="alert"' in wrong

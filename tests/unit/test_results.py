@@ -47,7 +47,14 @@ from wattveil.products.synthesis import SyntheticPlan
 from wattveil.products.years import YearPlan
 from wattveil.profiles import TimeGrid, build_profiles
 from wattveil.readings import Readings
-from wattveil.server.client import Quote, RemoteBudget, RemoteDatasets, RemoteRelease, Transport
+from wattveil.server.client import (
+    Quote,
+    RemoteBudget,
+    RemoteDatasets,
+    RemoteRelease,
+    RemoteReleases,
+    Transport,
+)
 from wattveil.web.results import ChartedResult, PrivateResult, Result
 
 API_PAGE = Path(__file__).parents[2] / "docs" / "reference" / "api.md"
@@ -447,6 +454,9 @@ MAKERS: dict[str, Callable[[Path], Any]] = {
     ),
     "RemoteDatasets": lambda _: RemoteDatasets(
         [{"name": "homes", "closed": False, "customers": 500, "clip_kw": 5.0}]
+    ),
+    "RemoteReleases": lambda _: RemoteReleases(
+        [{"id": "1-1", "dataset": "homes", "state": "ok", "request": {"epsilon": "1"}}]
     ),
     "RemoteRelease": lambda folder: remote(bundle(folder)),
     "ReplayAudit": lambda _: replay_release(

@@ -85,7 +85,8 @@ def read_manifest(bundle: Path) -> Manifest:
         )
     except OSError as error:
         expected = f"a bundle: a folder of `wattveil release` with a readable {MANIFEST}"
-        raise InvalidFileError(bundle, "folder", expected, None) from error
+        found = "a file" if bundle.is_file() else f"no readable {MANIFEST}"
+        raise InvalidFileError(bundle, "folder", expected, found) from error
     except (ValueError, RecursionError) as error:
         raise InvalidFileError(path, "content", "JSON", str(error)) from error
     if not isinstance(manifest, dict):

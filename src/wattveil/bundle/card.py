@@ -4,7 +4,7 @@ from datetime import date, timedelta
 from typing import Any
 
 from wattveil.bundle.cumulative import sentences
-from wattveil.bundle.manifest import Manifest
+from wattveil.bundle.manifest import NOT_PRIVATE, Manifest
 from wattveil.products.request import NOT_STATED
 from wattveil.web.formatting import escape_markdown
 
@@ -16,7 +16,7 @@ Readings: {period}.
 
 ## Privacy guarantee
 
-{guarantee_text}
+{warning}{guarantee_text}
 
 To check the guarantee without access to the data, run `wattveil verify` on this folder.
 
@@ -41,10 +41,9 @@ Post-processing, which uses released numbers only:
 ## Intended use and limitations
 
 * Intended use: {intended_use}.
-* All values contain noise. Columns that end in `std` or `std_kw` are their standard errors. Small
-  clusters and groups are the least accurate.
-* Results describe groups of customers. Labels, if there are any, are randomised: a label is not
-  a fact about its customer.
+* {noise} Columns that end in `std` or `std_kw` are standard errors. Small clusters and groups are
+  the least accurate.
+* {about_customers}
 
 ## What is not protected
 
@@ -79,7 +78,10 @@ def card_text(manifest: Manifest) -> str:
         region=escape_markdown(manifest["region"]),
         contact=escape_markdown(manifest["contact"]),
         period=period_text(manifest),
+        warning=f"**{warning}**\n\n" if (warning := tier_warning(manifest)) else "",
         guarantee_text=manifest["guarantee_text"],
+        noise=noise_text(manifest),
+        about_customers=customer_text(manifest),
         tables="\n".join(_table(table) for part in parts for table in part["tables"]),
         preprocessing=_bullets(manifest["preprocessing"]),
         mechanisms=" and ".join(f"`{name}`" for name in sorted(mechanisms)),
@@ -94,6 +96,37 @@ def card_text(manifest: Manifest) -> str:
         cumulative=" ".join(sentences(manifest["cumulative"])),
         citation=escape_markdown(" ".join(citation(manifest))),
     )
+
+
+def tier_warning(manifest: Manifest) -> str:
+    """Return the warning of the instance tier; empty for the global tier."""
+    return NOT_PRIVATE if manifest["variant"] == "instance" else ""
+
+
+def noise_text(manifest: Manifest) -> str:
+    """Return which values contain noise."""
+    if manifest["variant"] == "instance":
+        return (
+            "Centroids contain random noise whose size was computed from the data. Labels that the"
+            " removal of any one customer leaves unchanged contain none."
+        )
+    return "All numbers contain random noise that protects individual customers."
+
+
+def customer_text(manifest: Manifest) -> str:
+    """Return what is published about individual customers."""
+    if not any(part["name"] == "labels" for part in manifest["products"]):
+        return (
+            "Results describe groups of customers. No labels are published, and no value is a fact"
+            " about an individual customer."
+        )
+    names = "real identifiers" if manifest["request"]["real_ids"] else "pseudonyms"
+    if manifest["variant"] == "instance":
+        label = "label per customer"
+        meaning = "a label that was released without noise is a fact about its customer"
+    else:
+        label, meaning = "randomised label per customer", "a label is not a fact about its customer"
+    return f"One {label} is published, under {names}: {meaning}. Other results describe groups."
 
 
 def period_text(manifest: Manifest) -> str:

@@ -74,7 +74,7 @@ def croissant(manifest: Manifest, url: str) -> str:
         "rai:dataUseCases": manifest["intended_use"],
         "rai:dataLimitations": [*manifest["known_limits"], *manifest["unprotected"]],
         "rai:dataBiases": [_bias(one) for one in manifest["bias"]],
-        "rai:dataReleaseMaintenancePlan": f"Budget: {manifest['refresh']}. Replaces release:"
+        "rai:dataReleaseMaintenancePlan": f"{manifest['refresh']}. Replaces release:"
         f" {manifest['supersedes']}.",
         "distribution": files,
         "recordSet": records,

@@ -114,7 +114,7 @@ def _deployment_model(manifest: Manifest) -> dict[str, str]:
     many = counted or others not in _NO_OTHERS or manifest["supersedes"] != "none"
     loss = [
         *sentences(manifest["cumulative"]),
-        f"Refreshment: {manifest['refresh']}.",
+        f"{manifest['refresh']}.",
         _CAPPED if counted else _UNCAPPED,
         f"Other releases about the same people, as stated by the curator: {others}.",
         f"Release that this one replaces, whose loss remains: {manifest['supersedes']}.",

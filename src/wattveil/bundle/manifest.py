@@ -60,6 +60,12 @@ READING_RULES = (
 )
 """Reading options that decide which readings are used; the others name files and columns."""
 
+NOT_PRIVATE = (
+    "This is not differential privacy: the guarantee is that of the instance tier, which holds for"
+    " this data set only."
+)
+"""Stated wherever a release of the instance tier is described."""
+
 Manifest = dict[str, Any]
 
 
@@ -69,7 +75,7 @@ def build_manifest(
     released: Sequence[ReleasedProduct],
     cumulative: Cumulative | None = None,
     *,
-    published_at: datetime | None = None,
+    at: datetime | None = None,
 ) -> Manifest:
     """Return the manifest of a release, without files and signature.
 
@@ -83,7 +89,7 @@ def build_manifest(
         What each product released, in the order of the plan.
     cumulative
         Sum of a ledger, this release included; None without a ledger.
-    published_at
+    at
         Time of publication; None is now.
     """
     request, guarantee = plan.request, plan.guarantee
@@ -97,7 +103,7 @@ def build_manifest(
         "release_id": str(uuid.uuid4()),
         "request_sha256": request_sha256(stated),
         **to_plain(about),
-        "published_at": (published_at or datetime.now(UTC)).isoformat(timespec="seconds"),
+        "published_at": (at or datetime.now(UTC)).isoformat(timespec="seconds"),
         "variant": "approximate" if is_global else "instance",
         "guarantee": guarantee.to_json(),
         "guarantee_text": guarantee.sentence,
@@ -147,7 +153,7 @@ def fixed_words(
     return {
         "sector": "Energy",
         "composition": _COMPOSITION,
-        "refresh": "none: budget that was spent on these customers is never restored",
+        "refresh": "Spent budget is never restored",
         "audit": "none of this release: its mechanisms are audited in the tests of the software",
         "unprotected": _unprotected(stated, products),
         "preprocessing": _preprocessing(stated, products),
@@ -161,10 +167,14 @@ def fixed_words(
             "floating_point": _INTEGER_SUMS if is_global else _FLOATING_CENTROIDS,
             "timing": _ON_A_TICK
             if counted
-            else "not hidden: computed by the curator, published afterwards",
+            else "Run time is not protected; the release was computed before it was published",
             "test_mode": False,
         },
-        "known_limits": [*_warnings(stated["request"]), *_LIMITS],
+        "known_limits": [
+            *([] if is_global else [NOT_PRIVATE]),
+            *_warnings(stated["request"]),
+            *_LIMITS,
+        ],
     }
 
 
@@ -382,7 +392,7 @@ _BY_A_SERVER = (
     "Interactive: a server answers analysts, who may base queries on earlier answers. One total"
     " covers all releases."
 )
-_ON_A_TICK = "published at fixed ticks of a slow clock; the number of ticks is not hidden"
+_ON_A_TICK = "Published at fixed ticks of a slow clock; the number of ticks is not hidden"
 _INTEGER_SUMS = "contributions are clipped, rounded to a grid and summed as integers"
 _FLOATING_CENTROIDS = "centroids are computed in floating point, then rounded to a grid"
 _CHOSEN = (

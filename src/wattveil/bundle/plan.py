@@ -59,7 +59,7 @@ class PrivacyGuarantee(_PlanModel):
     epsilon: str
     """Privacy loss."""
     delta: str
-    """Probability with which the bound on the loss may be exceeded."""
+    """Slack that is added to every probability beyond the factor e^epsilon."""
     tier: Tier
     """Tier of the guarantee."""
     neighbours: Neighbours

@@ -127,7 +127,7 @@ def release_bundle(
     check_out(out)  # what could not be written afterwards is refused before anything is spent
     check_public(facts, plan.request)
     released = release_products(profiles, plan, customer_list=customer_list, started=started)
-    manifest = build_manifest(facts, plan, released, cumulative, published_at=published_at)
+    manifest = build_manifest(facts, plan, released, cumulative, at=published_at)
     return write_bundle(out, *_contents(manifest, released), key=key)
 
 

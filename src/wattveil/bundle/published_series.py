@@ -42,7 +42,7 @@ from wattveil.errors import (
 )
 from wattveil.numerics.series.planning import plan_load
 from wattveil.privacy.accounting import RHO_UNITS
-from wattveil.profiles import Profiles, Split
+from wattveil.profiles import Profiles
 from wattveil.release.load_series import (
     LOAD,
     ReleasedSeries,
@@ -255,6 +255,7 @@ class LoadSeries:
         ----------
         profiles : Profiles
             Average day of each customer in this period, with the attributes that the series names.
+            Profiles that state other days (`Profiles.period`) are refused.
         period : str or None
             Name of the period, such as 2026-Q3; None is the one after the last. Periods between are
             skipped, which is a public decision.
@@ -271,18 +272,14 @@ class LoadSeries:
             long a computation takes depends on the rows.
         """
         self._check_open()
-        if profiles.grid.split is not Split.DAY or profiles.grid.closing_midnight:
-            raise InvalidParameterError("profiles", "of one average day", profiles.grid.split.value)
-        if profiles.timezone != self.request.timezone:
-            rule = f"in the time zone of the series, {self.request.timezone}"
-            raise InvalidParameterError("profiles", rule, profiles.timezone)
+        self.request.check_profiles(profiles.grid, profiles.timezone)
         if not len(profiles):
             raise InvalidParameterError("profiles", "of at least one customer", 0)
         with SeriesFolder.open(self.folder, self.secrets) as folder:
             manifests, past = self._past(folder)
             last = past.released[-1] if past.periods else -1
             place = last + 1 if period is None else self.request.period_of(period)
-            self.request.check_period(place, after=last)
+            self.request.check_period(place, after=last, days=profiles.period)
             _check_signer(manifests, key)
             check_noise(past, period=place, recluster=recluster)
             pending = folder.begin(place, again=again)
@@ -303,11 +300,7 @@ class LoadSeries:
                 raise
             previous = manifest_sha256(manifests[-1]) if manifests else self.request.sha256
             manifest = build_manifest(
-                self.request,
-                released,
-                series=self.series_id,
-                previous=previous,
-                published_at=published_at,
+                self.request, released, series=self.series_id, previous=previous, at=published_at
             )
             files = bundle_files(self.request, released, manifest)
             written = write_period(pending.bundle, manifest, files, key=key)

@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.web.results import ChartedResult, ResultTable, one_line, records_table
 
 if TYPE_CHECKING:  # slow to load, and `wattveil admin` needs none of them
@@ -25,7 +25,8 @@ if TYPE_CHECKING:  # slow to load, and `wattveil admin` needs none of them
     from wattveil.bundle.verify.verify_bundle import VerificationReport
     from wattveil.numerics.synthesis import SyntheticModel
     from wattveil.numerics.synthesis.year_model import YearModel
-    from wattveil.web.curves import Chart
+    from wattveil.products.tables import Table
+    from wattveil.web.curves import Chart, Curve
 
 _CURVES = ("centroids", "load_shapes", "load_duration")
 """Tables of load curves, the most important first."""
@@ -74,7 +75,6 @@ class ReleaseTables(ChartedResult):
 
     def _curves(self, name: str | None) -> "Chart":
         from wattveil.products.segments import curves  # noqa: PLC0415 - slow to load
-        from wattveil.products.tables import Table  # noqa: PLC0415 - slow to load
         from wattveil.web.curves import Chart  # noqa: PLC0415 - slow to load
 
         drawable = [one for one in _CURVES if one in self.tables]
@@ -83,13 +83,29 @@ class ReleaseTables(ChartedResult):
         if not drawable:
             return Chart([], "")
         chosen = name or drawable[0]
-        drawn = curves(Table(name=chosen, text="", columns=(), data=self._read(chosen)))
-        if chosen == "centroids":
-            drawn = [one._replace(name=f"cluster {one.name}") for one in drawn]
+        drawn = self._clusters() if chosen == "centroids" else curves(self._table(chosen))
         if chosen == "load_duration":
             return Chart(drawn, "kW, whole group", "ranks")
         in_kw = "load_kw" in self._read(chosen).column_names
         return Chart(drawn, "kW per customer" if in_kw else "relative to unit L2 norm")
+
+    def _clusters(self) -> "list[Curve]":
+        """Return the curves of clusters; those that noise may explain are marked."""
+        from wattveil.products.segments import segments  # noqa: PLC0415 - slow to load
+
+        sizes = self._table("cluster_sizes") if "cluster_sizes" in self.tables else None
+        drawn = []
+        for one in segments(self._table("centroids"), sizes):
+            curve = one.curve._replace(name=f"cluster {one.curve.name}")
+            if not one.is_supported and one.customers is not None and one.customers_std is not None:
+                curve = curve.unsupported(one.customers, one.customers_std)
+            drawn.append(curve)
+        return drawn
+
+    def _table(self, name: str) -> "Table":
+        from wattveil.products.tables import Table  # noqa: PLC0415 - slow to load
+
+        return Table(name=name, text="", columns=(), data=self._read(name))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -124,6 +140,23 @@ class Bundle(ReleaseTables):
 
         return read_year_model(self.folder)
 
+    def population_intervals(self) -> "pa.Table":
+        """Return 95 % intervals of the mean load of the population that the customers represent.
+
+        They combine privacy noise and sampling error; those of `plot` cover the noise alone. One
+        row per group and slot: ``load_kw``, ``low_kw`` and ``high_kw``.
+
+        Raises
+        ------
+        InvalidParameterError
+            If the sampling error is not known: without mean load, if the selection of the customers
+            is not stated or, for a sample, in a release by group or without synthetic customers.
+        """
+        from wattveil.bundle.statistical_bias import population_table  # noqa: PLC0415 - slow
+
+        names = [one for one in ("groups", "load_shapes", "synthetic") if one in self.tables]
+        return population_table(self.manifest, {name: self._table(name) for name in names})
+
     def verify(self, trusted: "Ed25519PublicKey | None" = None) -> "VerificationReport":
         """Verify the bundle without access to the data, as `verify_bundle` does."""
         from wattveil.bundle.verify.verify_bundle import verify_bundle  # noqa: PLC0415 - slow
@@ -145,7 +178,9 @@ def read_bundle(path: str | Path) -> Bundle:
         The folder: written by `wattveil release`, or by `download` of a release on a server.
     """
     bundle = Bundle(Path(path))
-    _ = bundle.manifest
+    if "products" not in bundle.manifest:
+        expected = "a release; for periods of a series, use LoadSeries(folder).result()"
+        raise InvalidFileError(bundle.folder, "manifest.json", expected, None)
     return bundle
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from plotly.graph_objects import Figure
 
-from wattveil.bundle.card import citation, period_text
+from wattveil.bundle.card import citation, customer_text, noise_text, period_text, tier_warning
 from wattveil.bundle.cumulative import sentences
 from wattveil.bundle.manifest import Manifest, choice_of
 from wattveil.bundle.statistical_bias import INCLUDED, NOISE
@@ -47,13 +47,16 @@ def report_page(manifest: Manifest, tables: Mapping[str, Table]) -> str:
         "report.html",
         manifest=manifest,
         byline=" · ".join(text for text in stated if text != NOT_STATED),
+        banner=tier_warning(manifest),
+        noise=noise_text(manifest),
+        about_customers=customer_text(manifest),
         period=period_text(manifest),
         findings=[one.sentence for one in headlines if one.sentence],
         privacy=_plain_guarantee(Guarantee.from_json(guarantee)),
         facts=[
             *(fact for one in headlines for fact in one.facts),
             *_achieved_facts(manifest),
-            (guarantee["epsilon"], f"epsilon (privacy loss) at delta {guarantee['delta']}"),
+            (guarantee["epsilon"], f"{_epsilon_name(manifest)} at delta {guarantee['delta']}"),
         ],
         warnings=guarantee_warnings(
             epsilon=float(public["epsilon"]),
@@ -62,7 +65,7 @@ def report_page(manifest: Manifest, tables: Mapping[str, Table]) -> str:
         ),
         sections=[*_sections(products, manifest, tables)],
         budget=_budget(manifest),
-        quality=_quality_table(manifest),
+        quality=_quality_table(manifest, products, tables),
         bias=_bias_table(manifest),
         limits=[
             ("Not protected", manifest["unprotected"]),
@@ -81,11 +84,17 @@ def sections_of(page: str) -> str:
     return page.rpartition(MAIN)[2].partition("</main>")[0]
 
 
+def _epsilon_name(manifest: Manifest) -> str:
+    if manifest["variant"] == "instance":
+        return "instance epsilon (not differential privacy)"
+    return "epsilon (privacy loss)"
+
+
 def _plain_guarantee(guarantee: Guarantee) -> str:
     """Return the guarantee in plain words; the exact statement follows further below."""
     factor = guarantee.sentence.partition("at most ")[2].partition(" p")[0]
     is_global = guarantee.tier is Tier.GLOBAL
-    scope = "" if is_global else "For this data set alone, and with its noise scale as known, "
+    scope = "" if is_global else "For this data set alone, treating its noise scale as known, "
     text = (
         f"{scope}including or excluding the data of one {guarantee.unit} changes the"
         f" probability of any result in this report by a factor of at most {factor}"
@@ -120,12 +129,27 @@ def _achieved_facts(manifest: Manifest) -> Iterator[tuple[str, str]]:
             if found:
                 count, of = (sum(one[field] for one in found) for field in ("count", "of"))
                 each = " in each group" if len(found) > 1 else ""
-                yield f"{count} of {of}", f"{quantity}; planned: {planned}{each}"
+                yield f"{count} of {of}", f"{quantity} (planned: {_count_text(planned)}{each})"
 
 
-def _quality_table(manifest: Manifest) -> PageTable:
+def _count_text(planned: str) -> str:
+    """Return a planned count and its range, without the number of clusters, which stands beside.
+
+    >>> _count_text("3 of 4 (2 to 4)"), _count_text("3 of 4")
+    ('3, range 2 to 4', '3')
+    """
+    count, _, rest = planned.partition(" of ")
+    _, _, limits = rest.partition(" (")
+    return f"{count}, range {limits.removesuffix(')')}" if limits else count
+
+
+def _quality_table(
+    manifest: Manifest, products: Sequence[Product], tables: Mapping[str, Table]
+) -> PageTable:
     """Return budget and expected quality of each product, beside what was achieved."""
     rows, errors = [], released_errors(manifest)
+    for product in products:
+        errors.update(product.released_errors(tables))
     for record in manifest["products"]:
         planned, found = _planned(record), record.get("achieved", [])
         counted = {one["quantity"] for one in found}

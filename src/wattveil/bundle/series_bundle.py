@@ -62,11 +62,11 @@ def build_manifest(
     *,
     series: str,
     previous: str,
-    published_at: datetime | None = None,
+    at: datetime | None = None,
 ) -> Manifest:
     """Return the manifest of the last released period, without files and signature.
 
-    ``published_at`` is the time of publication; None is now.
+    ``at`` is the time of publication; None is now.
     """
     last, design = released.periods[-1], released.design
     spends = released.spends
@@ -98,7 +98,7 @@ def build_manifest(
         "mechanisms": [_mechanism(spend) for spend in last.spends],
         "unprotected": list(_UNPROTECTED),
         "known_limits": list(_LIMITS),
-        "published_at": (published_at or datetime.now(UTC)).isoformat(timespec="seconds"),
+        "published_at": (at or datetime.now(UTC)).isoformat(timespec="seconds"),
         "software": {name: _version(name) for name in ("wattveil", "opendp", "numpy")},
     }
 

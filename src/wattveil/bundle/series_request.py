@@ -1,5 +1,6 @@
 """Public choices of a series of periods, declared once."""
 
+import datetime as dt
 import hashlib
 import re
 from enum import StrEnum
@@ -15,6 +16,7 @@ from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import global_guarantee
 from wattveil.products.public_estimate import rounded_customers, rounded_kw
 from wattveil.products.request import Delta, Epsilon, GroupName, Line
+from wattveil.profiles.time_grid import Split, TimeGrid
 from wattveil.release.load_series import MAX_PROPERTIES, MAX_SEGMENTS, SeriesDesign
 
 _PROPERTY = re.compile(r"[^=]+=.+")
@@ -47,7 +49,7 @@ class SeriesRequest(Declaration):
     epsilon: Epsilon
     """Privacy loss of a customer over all periods together."""
     delta: Delta
-    """Probability of a larger loss, over all periods together; far below 1/customers."""
+    """Slack added to every probability, over all periods together; far below 1/customers."""
     periods: Annotated[int, Field(ge=2, le=240)]
     """Number of periods of the horizon, T; it cannot be changed later."""
     every: Calendar = Calendar.QUARTER
@@ -58,7 +60,7 @@ class SeriesRequest(Declaration):
     """Time zone of the profiles of all periods, such as Europe/London: `wattveil profiles
     --timezone`."""
     by: Annotated[Line | None, _GROUPS] = None
-    """Public attribute that divides customers into groups; None: one group of all customers."""
+    """Public attribute that divides customers into groups; if omitted, one group."""
     levels: Annotated[tuple[GroupName, ...], _GROUPS] = ()
     """Public list of the groups to publish."""
     counts: Annotated[
@@ -142,12 +144,42 @@ class SeriesRequest(Declaration):
             raise InvalidParameterError("period", rule, label)
         return names.index(label)
 
-    def check_period(self, period: int, *, after: int) -> int:
-        """Accept a period within the horizon, later than the last released one."""
+    def check_profiles(self, grid: TimeGrid, timezone: str) -> None:
+        """Accept profiles of one average day in the time zone of the series: public facts."""
+        if grid.split is not Split.DAY or grid.closing_midnight:
+            raise InvalidParameterError("profiles", "of one average day", grid.split.value)
+        if timezone != self.timezone:
+            rule = f"in the time zone of the series, {self.timezone}"
+            raise InvalidParameterError("profiles", rule, timezone)
+
+    def days(self, period: int) -> tuple[dt.date, dt.date]:
+        """Return the first day of a period, and the day after its last."""
+        months = 12 // self.every.periods_per_year
+        year, within = int(self.first[:4]), self.first[5:].removeprefix("Q")
+        before = ((int(within) - 1 if within else 0) + period) * months
+        first, end = (dt.date(year + at // 12, at % 12 + 1, 1) for at in (before, before + months))
+        return first, end
+
+    def check_period(
+        self, period: int, *, after: int, days: tuple[dt.date, dt.date] | None = None
+    ) -> int:
+        """Accept a period within the horizon, later than the last released one.
+
+        ``days`` are the first day of the profiles and the day after the last, if they are stated:
+        profiles of other days than those of the period are refused.
+        """
         if period >= self.periods:
             rule = f"within the horizon, which ended with {self.label(self.periods - 1)}"
             raise InvalidParameterError("period", rule, self.label(period))
         if period <= after:
             rule = f"after {self.label(after)}, the last one that was released"
             raise InvalidParameterError("period", rule, self.label(period))
+        first, end = self.days(period)
+        if days is not None and not first <= days[0] < days[1] <= end:
+            rule = (
+                f"of days from {first} to {end - dt.timedelta(days=1)}, those of"
+                f" {self.label(period)} (`wattveil profiles --period` stated other days)"
+            )
+            found = f"{days[0]} to {days[1] - dt.timedelta(days=1)}"
+            raise InvalidParameterError("profiles", rule, found)
         return checks.integer("period", period, minimum=0)

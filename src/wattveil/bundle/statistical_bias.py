@@ -14,8 +14,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from wattveil.arrays import Floats
+from wattveil.errors import InvalidParameterError
 from wattveil.products.request import ALL_CUSTOMERS_SELECTED, NOT_STATED
 from wattveil.products.ruled_load import published
 from wattveil.products.tables import Table
@@ -81,10 +83,27 @@ def population_intervals(
     sampling = population_std_kw(manifest, tables)
     if sampling is None:
         return None
-    shapes = tables["load_shapes"]
+    shapes = _published(tables)["load_shapes"]
     mean, noise = (shapes.column(name).reshape(sampling.shape) for name in ("load_kw", "std_kw"))
     reach = TWO_SIDED_95 * np.hypot(noise, sampling)
     return mean - reach, mean + reach
+
+
+def population_table(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> pa.Table:
+    """Return the intervals of `population_intervals` as a table by group and slot."""
+    found = population_intervals(manifest, tables)
+    if found is None:
+        rule = (
+            "of a release with mean load and a stated selection; of a sample also without groups"
+            " and with synthetic customers, from which the sampling error is computed"
+        )
+        raise InvalidParameterError("bundle", rule, manifest["title"])
+    low, high = found
+    kept = ("group", "slot", "time", "load_kw")
+    shown = _published(tables)["load_shapes"].data.select(kept)
+    return shown.append_column("low_kw", pa.array(low.ravel())).append_column(
+        "high_kw", pa.array(high.ravel())
+    )
 
 
 def _entry(
@@ -115,7 +134,7 @@ def _clipping(manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> Itera
         basis = "estimated from noisy sizes and added back; std_kw covers the error of the estimate"
         yield _entry(CLIPPING, "mean load, as estimated", INCLUDED, None, basis)
         basis = "included in std_kw, together with the noise"
-        yield _entry(SHRINKAGE, "mean load, by the filter", INCLUDED, None, basis)
+        yield _entry(SHRINKAGE, "shrinkage of the mean load by the filter", INCLUDED, None, basis)
     if "clusters" in names:
         clip_kw = manifest["request"]["clip_kw"]
         known = "public bound: a larger customer is clipped to this size"

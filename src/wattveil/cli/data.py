@@ -21,11 +21,12 @@ from wattveil import checks
 from wattveil.cli.model_options import model_options
 from wattveil.cli.option_groups import EXECUTION, Engine, EngineName, Master, chosen_engine
 from wattveil.errors import AssumedTimeZoneWarning, InvalidParameterError
-from wattveil.profiles.build import ProfileBuild, build_profiles
+from wattveil.profiles.build import EXTREME, ProfileBuild, build_profiles
 from wattveil.profiles.profiles import ProfileRules, WrittenProfiles
-from wattveil.profiles.quality import write_quality_page
+from wattveil.profiles.quality import list_dropped_customers, write_quality_page
 from wattveil.readings import Readings, ReadOptions, read_readings
 from wattveil.readings.explain import explain as explain_source
+from wattveil.readings.options import ASSUMED_UTC, UTC_PROFILES
 from wattveil.terminal import (
     check_folders,
     counting_bar,
@@ -51,6 +52,7 @@ EPILOGS = {
 _POLL_SECONDS = 0.2
 _SIMULATION = "Simulation"
 _OTHER_TABLES = {".csv", ".tsv", ".txt", ".json", ".xlsx", ".arrow", ".feather", ".html"}
+_SHOWN_IDS = 5
 _MIN_MEDIAN_KW = 0.01  # a smaller median load is more likely another unit
 
 
@@ -224,6 +226,7 @@ def profiles(
         with refusals(context):
             _explain(source, options, memory_mb, as_json=as_json)
         return
+    assumed = _assumed_zone(rules, options)
     rules = rules.for_readings(options)
     out = _given(out)
     try:
@@ -232,7 +235,10 @@ def profiles(
             _check_options(engine, {"sql": sql, "report": report, "problems_to": problems_to})
             spark = chosen_engine(engine, master)
             if spark is not None:
-                made = _on_spark(spark, source, options, rules, out, attributes, memory_mb, console)
+                built = _on_spark(
+                    spark, source, options, rules, out, attributes, memory_mb, console
+                )
+                made = _written(built, rules, out, assumed)
             else:
                 checks.local_path("out", Path(out))
                 check_folders(written)
@@ -251,9 +257,8 @@ def profiles(
                         console.print(f"[yellow]inferred[/] {plain(assumption)}", highlight=False)
                     watch(readings)
                     build = build_profiles(readings, rules, attributes=attributes)
-                if report is not None:
-                    write_quality_page(build, report)
-                made = _written(build, rules, out)
+                _write_quality(build, report, problems_to)
+                made = _written(build, rules, out, (*assumed, *_extreme(build)))
     except duckdb.OutOfMemoryException as error:
         print_error(f"--memory-mb must be larger than {memory_mb}: the readings need more memory")
         raise typer.Exit(1) from error
@@ -262,9 +267,9 @@ def profiles(
         raise typer.Exit(1) from error
     if as_json:
         typer.echo(json.dumps(made.to_json(), indent=2))
-        _warn((*made.account.warnings, *_small_load(made)))
+        _warn(made.warnings)
     else:
-        _show(console, made)
+        _show(console, made, listed=problems_to is not None)
     if not made.account.profiles:
         print_error(
             f"no customer is left, so {out} is not written: the table lists the reasons."
@@ -333,13 +338,13 @@ def _on_spark(  # noqa: PLR0917 - options of the command
     attributes: Path | None,
     memory_mb: int,
     console: Console,
-) -> WrittenProfiles:
-    """Read, average and write on Spark executors."""
+) -> "SparkBuild":
+    """Read and average on Spark executors."""
     with working(console) as show:
         show("on Spark")
         spark.check_new(out)
         readings = read_readings(source, options, memory_mb=memory_mb, engine=spark)
-        return _written(readings.build(rules, attributes=attributes), rules, out)
+        return readings.build(rules, attributes=attributes)
 
 
 def _one(source: list[str]) -> str:
@@ -390,28 +395,63 @@ def _progress(console: Console) -> Iterator[Callable[[Readings], None]]:
             poller.join()
 
 
-def _written(build: "ProfileBuild | SparkBuild", rules: ProfileRules, out: str) -> WrittenProfiles:
+def _write_quality(build: ProfileBuild, report: Path | None, problems_to: Path | None) -> None:
+    """Write the private pages that were asked for."""
+    if report is not None:
+        write_quality_page(build, report)
+    if problems_to is not None:
+        list_dropped_customers(build, problems_to)
+
+
+def _written(
+    build: "ProfileBuild | SparkBuild",
+    rules: ProfileRules,
+    out: str,
+    warnings: tuple[str, ...] = (),
+) -> WrittenProfiles:
     """Write the profiles, if there are any, and return their account."""
+    replaced = bool(build.account.profiles) and Path(out).is_file()
     if build.account.profiles:
         build.profiles.write_parquet(out)
+    if ASSUMED_UTC in build.account.readings.assumptions:  # it has a warning of its own
+        warnings = tuple(one for one in warnings if not one.startswith(UTC_PROFILES))
     return WrittenProfiles(
         path=out,
         rules=rules,
         account=build.account,
         median_kw=build.median_kw,
         largest_kw=build.largest_kw,
+        warnings=(*build.account.warnings, *_small_load(build.median_kw), *warnings),
+        replaced=replaced,
     )
 
 
-def _small_load(made: WrittenProfiles) -> tuple[str, ...]:
-    """Return a warning if the median load is that of a unit that is wrong a thousandfold."""
-    if made.median_kw is None or abs(made.median_kw) >= _MIN_MEDIAN_KW:
+def _assumed_zone(rules: ProfileRules, options: ReadOptions) -> tuple[str, ...]:
+    """Return a warning if nobody stated the time zone of the profiles."""
+    if not rules.assumes_utc(options):
         return ()
-    found = f"the median load is {format_number(made.median_kw)} kW, below {_MIN_MEDIAN_KW:g} kW"
+    return (f"{UTC_PROFILES}; state it, such as --timezone Europe/Berlin",)
+
+
+def _extreme(build: ProfileBuild) -> tuple[str, ...]:
+    """Return a warning that names customers whose unit may be another one."""
+    if not (names := build.extreme_ids):
+        return ()
+    shown = ", ".join(names[:_SHOWN_IDS]) + (", …" if len(names) > _SHOWN_IDS else "")
+    number = format_count(len(names), "customer")
+    found = f"{number} with over {EXTREME} times the median load: {shown}"
+    return (f"{found}; check their unit, such as Wh among kWh",)
+
+
+def _small_load(median_kw: float | None) -> tuple[str, ...]:
+    """Return a warning if the median load is that of a unit that is wrong a thousandfold."""
+    if median_kw is None or abs(median_kw) >= _MIN_MEDIAN_KW:
+        return ()
+    found = f"the median load is {format_number(median_kw)} kW, below {_MIN_MEDIAN_KW:g} kW"
     return (f"{found}: the unit may be wrong; state it, such as --unit kWh",)
 
 
-def _show(console: Console, made: WrittenProfiles) -> None:
+def _show(console: Console, made: WrittenProfiles, *, listed: bool) -> None:
     account, grid = made.account, made.rules.grid
     console.print(account.readings.table())
     table = Table("", "customers", title="Customers", title_justify="left")
@@ -421,14 +461,16 @@ def _show(console: Console, made: WrittenProfiles) -> None:
         table.add_row(f"dropped: {reason}", f"{customers:,}")
     table.add_row("profiles", f"{account.profiles:,}")
     console.print(table)
-    for readings, where in (
-        (account.straddling, "across two cells of the grid"),
-        (account.unfit, "of a length that no cell of the grid is a multiple of"),
-    ):
-        if readings:
-            number = format_count(readings, "reading")
-            console.print(f"[yellow]Not in any profile:[/] {number}, {where}.")
-    _warn((*account.warnings, *_small_load(made)))
+    if account.customers_dropped and not listed:
+        console.print("--problems-to FILE lists the dropped customers by id, and dropped rows.")
+    if account.straddling:
+        number = format_count(account.straddling, "reading")
+        does = "spans two slots and was" if account.straddling == 1 else "span two slots and were"
+        console.print(f"[yellow]{number}[/] {does} not used.")
+    if account.unfit:
+        number = format_count(account.unfit, "reading")
+        console.print(f"[yellow]Not used:[/] {number} of a length that divides no slot.")
+    _warn(made.warnings)
     if made.median_kw is None or made.largest_kw is None:
         return
     console.print(  # shows Wh that were taken for kWh
@@ -437,6 +479,6 @@ def _show(console: Console, made: WrittenProfiles) -> None:
     )
     console.print(
         f"{format_count(account.profiles, 'profile')} of {format_count(grid.columns, 'column')}"
-        f" ({made.rules.zone}) in {plain(made.path)}."
+        f" ({made.rules.zone}) in {plain(made.path)}{' (replaced)' if made.replaced else ''}."
         " [red]Private:[/] exact, not protected."
     )

@@ -26,7 +26,7 @@ from wattveil.bundle.plan import plan_release
 from wattveil.bundle.produce import release_bundle
 from wattveil.bundle.verify.verify_bundle import VerificationReport, verify_bundle
 from wattveil.cli.data import write_readings
-from wattveil.cli.release import show_plan, show_rounding
+from wattveil.cli.release import show_plan
 from wattveil.products.plan_calibration import Roughness
 from wattveil.products.request import About, ReleaseRequest
 from wattveil.products.synthesis import read_model
@@ -41,6 +41,8 @@ _HOMES = {"single": 0.24, "couple": 0.24, "family": 0.24, "retired": 0.15, "ev":
 """Homes only: a few businesses would dominate every mean and are better released separately."""
 _DAYS, _FIRST_DAY, _ZONE = 21, date(2025, 3, 3), "Europe/London"
 _CLIP_KW = 10.0
+_PUBLIC_ESTIMATE = 1_000
+"""Number of customers as the public would estimate it: not from the data, which are private."""
 _SYNTHETIC = 10_000
 
 
@@ -61,7 +63,7 @@ def demo(
             epsilon=epsilon,
             delta=1e-6,
             clip_kw=_CLIP_KW,
-            customers=customers,
+            customers=_PUBLIC_ESTIMATE,
             roughness=Roughness.SINGLE_MONTH,  # three weeks
             about=About(
                 title="Load of simulated customers",
@@ -76,7 +78,6 @@ def demo(
             profiles = _profiles(Path(folder) / "readings.parquet", customers)
         with _step(console, 2, "Planned, from public numbers only"):
             plan = plan_release(request, profiles.grid)
-        show_rounding(console, {"customers": customers})
         show_plan(console, plan)
         with _step(console, 3, "Released, and signed with a key made for this demo"):
             manifest = release_bundle(profiles, plan, out, key=keys.new_key())

@@ -64,8 +64,15 @@ def dossier(
     sign: Annotated[
         Path | None,
         typer.Option(
-            help="Private key that signs dossier.json; refused while files conflict or questions"
-            " are open.",
+            help="Private key that signs dossier.json; refused while files conflict, questions are"
+            " open, or an audit is inconclusive without a reason.",
+            rich_help_panel=EXECUTION,
+        ),
+    ] = None,
+    inconclusive_reason: Annotated[
+        str | None,
+        typer.Option(
+            help="With --sign: why an inconclusive audit is accepted; stated in the dossier.",
             rich_help_panel=EXECUTION,
         ),
     ] = None,
@@ -75,6 +82,9 @@ def dossier(
 ) -> None:
     """Write the dossier of a release for each standard; exit with 1 if its files conflict."""
     with refusals(context), working(Console(stderr=True)) as started:
+        if inconclusive_reason is not None and (sign is None or not inconclusive_reason.strip()):
+            rule = "a text, given with --sign"
+            raise InvalidParameterError("inconclusive_reason", rule, inconclusive_reason)
         if out.exists() or not out.absolute().parent.is_dir():
             raise InvalidParameterError("out", "a new folder in one that exists", str(out))
         said = {} if answers is None else read_answers(answers)
@@ -83,7 +93,10 @@ def dossier(
         started("reading")
         evidence = Evidence.read(bundle, ledger=ledger, audit=audit, trusted=trusted)
         names = dict.fromkeys(standard)
-        made = [make_dossier(evidence, name, answers=said) for name in names]
+        made = [
+            make_dossier(evidence, name, answers=said, inconclusive_reason=inconclusive_reason)
+            for name in names
+        ]
         if sign is not None:
             _check_complete(made, sign)
         words = [dossier_docx(one) for one in made] if docx else []
@@ -101,6 +114,10 @@ def _check_complete(made: Sequence[Dossier], sign: Path) -> None:
     """Refuse, before anything is written, to sign what a signature must not stand under."""
     if conflicts := {found for one in made for found in one.conflicts if not found.is_warning}:
         rule = f"omitted: {format_count(len(conflicts), 'conflict')} between files, not signed"
+        raise InvalidParameterError("sign", rule, str(sign))
+    if untested := {found for one in made for found in one.conflicts if found.is_untested}:
+        audits = format_count(len(untested), "audit")
+        rule = f"given with --inconclusive-reason: {audits} could not have refuted a claim"
         raise InvalidParameterError("sign", rule, str(sign))
     if asked := _open_questions(made):
         rule = f"omitted: {format_count(len(asked), 'question')} open, a draft is not signed"

@@ -138,6 +138,8 @@ def release(
         typer.echo(json.dumps(_released(manifest, request, out), indent=2))
         return
     console.print(f"[bold]Released[/] to {plain(str(out))}. {manifest['guarantee_text']}")
+    for warning in _tier_warning(manifest):
+        console.print(f"[yellow]warning[/] {warning}", highlight=False)
     console.print(f"  report  {plain(str(out / 'report.html'))}", highlight=False)
     by = "" if key is None else f" --key {plain(str(key))}.pub"
     console.print(f"  verify  wattveil verify {plain(str(out))}{by}", highlight=False)
@@ -181,10 +183,18 @@ def show_assumptions(console: Console, context: typer.Context, request: ReleaseR
     omitted = [text for name, text in assumed.items() if is_default(context, name)]
     if omitted:
         console.print(
-            f"Not given, so assumed: {', '.join(omitted)}. Expected errors depend on this:"
+            f"Assumed by default: {', '.join(omitted)}. Expected errors depend on this:"
             " give public estimates of your own.",
             highlight=False,
         )
+
+
+def _unchecked(request: ReleaseRequest) -> str:
+    """Return what the list of groups does not ensure."""
+    return (
+        f"Customers with another {request.by} are in no group. The list is not"
+        " compared with the data: check its spelling."
+    )
 
 
 def is_default(context: typer.Context, name: str) -> bool:
@@ -218,9 +228,7 @@ def show_plan(console: Console, plan: ReleasePlan) -> None:
     )
     if plan.request.levels:
         console.print(
-            f"{_groups(plan.request)}. Customers with another {plan.request.by} are in no group."
-            " The list is not compared with the data: check its spelling.",
-            highlight=False,
+            f"{_groups(plan.request)}. {plain(_unchecked(plan.request))}", highlight=False
         )
     if rule := rule_plan(plan.request):
         console.print(plain(rule), highlight=False)
@@ -274,8 +282,18 @@ def _released(manifest: Manifest, request: ReleaseRequest, out: Path) -> dict[st
         "sentence": manifest["guarantee_text"],
         "files": [entry["path"] for entry in manifest["payload"]],
         "signed": "signature" in manifest,
-        "warnings": list(request.warnings),
+        "warnings": [
+            *request.warnings,
+            *([_unchecked(request)] if request.levels else []),
+            *_tier_warning(manifest),
+        ],
     }
+
+
+def _tier_warning(manifest: Manifest) -> list[str]:
+    """Return that it is not differential privacy: the first limit of the instance tier."""
+    limits: list[str] = manifest["known_limits"]
+    return limits[:1] if manifest["variant"] == "instance" else []
 
 
 def _target_kw(epsilon: float | None, target_error: str | None) -> float | None:

@@ -43,7 +43,7 @@ Folder = Annotated[Path, typer.Argument(help="Folder of the series.")]
 Secrets = Annotated[
     Path | None,
     typer.Option(
-        help="Folder with key and high-water mark; default: the folder's name.secrets.",
+        help="Folder with key and high-water mark; default: FOLDER.secrets.",
         rich_help_panel=EXECUTION,
     ),
 ]
@@ -76,7 +76,9 @@ def init(
     console = Console()
     horizon = format_count(request.periods, "period")
     console.print(f"Series of {horizon} from {plain(request.first)} in {folder}.")
-    console.print(f"Keep {plain(str(series.secrets))} apart from copies of the folder.")
+    console.print(
+        f"Store {plain(str(series.secrets))} separately from the series folder and its backups."
+    )
     _show_plan(console, series.plan())
 
 
@@ -156,6 +158,9 @@ def add(
             started("reading the profiles")
             customers = Profiles.read_parquet(profiles)
             _check_attributes(series.request.design.attributes, customers)
+        warnings = _unstated_days(customers)
+        for warning in warnings:
+            console.print(f"[bold red]Warning:[/] {warning}", highlight=False)
         if not yes:
             typer.confirm(_question(series.request, period), abort=True, err=True)
         with working(console) as started:
@@ -165,7 +170,8 @@ def add(
             )
             result = series.result()
     if as_json:
-        typer.echo(json.dumps({"bundle": str(bundle), "period": result.periods[-1]}))
+        record = {"bundle": str(bundle), "period": result.periods[-1]}
+        typer.echo(json.dumps({**record, **_spent(result, bundle), "warnings": warnings}))
     else:
         _show_result(Console(), result, bundle)
         Console().print(f"Published: {plain(str(bundle))}")
@@ -175,6 +181,17 @@ def _question(request: SeriesRequest, period: str) -> str:
     """Return the question before the budget of a period is spent."""
     total = f"epsilon {request.epsilon!r} at delta {request.delta!r} in total"
     return f"Spend the budget of period {period} (the series has {total})?"
+
+
+def _unstated_days(customers: Profiles) -> list[str]:
+    """Return a warning if the profiles do not state of which days they are."""
+    if customers.period is not None:
+        return []
+    text = (
+        "the profiles do not state their days, so they are not compared with the period;"
+        " state them with `wattveil profiles --period FIRST END`"
+    )
+    return [text]
 
 
 def _check_attributes(needed: tuple[str, ...], customers: Profiles) -> None:
@@ -354,7 +371,7 @@ def _show_result(console: Console, result: SeriesResult, newest: Path) -> None:
     customers, errors = result.customers()
     trends = result.trends().get("mean")
     for place, group in enumerate(design.groups):
-        change = "after two years"
+        change = "available after two years"
         if trends is not None:
             change = f"{trends.slope[place]:+.4f} ± {TWO_SIDED_95 * trends.std[place]:.4f} kW"
         for at, period in enumerate(result.periods):
@@ -367,11 +384,21 @@ def _show_result(console: Console, result: SeriesResult, newest: Path) -> None:
     console.print(table)
     if design.n_segments:
         _show_segments(console, result)
-    spent = design.accrued_units(result.released.released[-1], found_in(result.released.segments))
-    left = 1.0 - spent / sum(design.rho_units.values())
-    accrued = float(read_manifest(newest)["accrued"]["epsilon"])
+    spent = _spent(result, newest)
     console.print(
-        f"Spent so far: epsilon {accrued:.3g} of {design.guarantee.epsilon:g}. Left for later"
-        f" periods: {100.0 * left:.0f} % of the privacy cost (rho).",
+        f"Spent so far: epsilon {spent['accrued_epsilon']:.3g} of {spent['epsilon']:g}. Left for"
+        f" later periods: {100.0 * spent['rho_left']:.0f} % of the privacy cost (rho).",
         highlight=False,
     )
+
+
+def _spent(result: SeriesResult, newest: Path) -> dict[str, float]:
+    """Return what the series has cost so far, of how much, and the share of rho that is left."""
+    design = result.released.design
+    spent = design.accrued_units(result.released.released[-1], found_in(result.released.segments))
+    return {
+        "accrued_epsilon": float(read_manifest(newest)["accrued"]["epsilon"]),
+        "epsilon": design.guarantee.epsilon,
+        "delta": design.guarantee.delta,
+        "rho_left": 1.0 - spent / sum(design.rho_units.values()),
+    }

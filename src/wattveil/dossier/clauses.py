@@ -125,6 +125,12 @@ class AnsweredClause:
         """Whether every answer is complete from files alone."""
         return not any(answer.gaps for answer in self.answers)
 
+    def missing(self, answer: Answer) -> tuple[Gap, ...]:
+        """Return the open gaps of an answer that no earlier answer of the clause has."""
+        place = next(at for at, one in enumerate(self.answers) if one is answer)
+        earlier = {gap for one in self.answers[:place] for gap in one.missing}
+        return tuple(gap for gap in answer.missing if gap not in earlier)
+
     @property
     def all_said(self) -> dict[str, str]:
         """Every question of the clause, those of its gaps included, with the answer so far."""

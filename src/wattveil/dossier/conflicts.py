@@ -29,6 +29,8 @@ class Conflict:
     text: str
     files: str
     is_warning: bool = False
+    is_untested: bool = False
+    """Whether it is an audit that could not have refuted a claim: signed with a reason only."""
 
     @property
     def kind(self) -> str:
@@ -184,7 +186,8 @@ def _verdicts(record: Mapping[str, Any], name: str) -> Iterator[Conflict]:
         elif one["verdict"] != "not refuted":
             audited = f"{one['release']} ({one['method']})"
             text = f"The audit of {audited} did not test it: {one['verdict']}."
-            yield Conflict(text=text, files=f"{name}, audits", is_warning=True)
+            files = f"{name}, audits"
+            yield Conflict(text=text, files=files, is_warning=True, is_untested=True)
     if not record["audits"]:
         text = "The audit record has no lower bound on epsilon."
         yield Conflict(text=text, files=f"{name}, audits", is_warning=True)

@@ -8,7 +8,7 @@ dossier.
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -121,18 +121,34 @@ class Dossier:
 
 
 def make_dossier(
-    evidence: Evidence, standard: str, *, answers: Mapping[str, str], now: datetime | None = None
+    evidence: Evidence,
+    standard: str,
+    *,
+    answers: Mapping[str, str],
+    inconclusive_reason: str | None = None,
+    now: datetime | None = None,
 ) -> Dossier:
-    """Answer the clauses of a standard from the evidence and a person's answers."""
+    """Answer the clauses of a standard from the evidence and a person's answers.
+
+    ``inconclusive_reason`` is why an audit that could not have refuted a claim is accepted; it is
+    stated beside each.
+    """
     made_at = datetime.now(UTC) if now is None else now
     chosen = read_standard(standard)
     if unknown := {name for name, said in answers.items() if said} - known_questions(evidence):
         raise InvalidParameterError("answers", "given for questions of a standard", min(unknown))
+    conflicts = find_conflicts(evidence, made_at.date(), chosen)
+    if inconclusive_reason is not None:
+        stated = f"Accepted by the signatory, because: {inconclusive_reason}"
+        conflicts = tuple(
+            replace(one, text=f"{one.text} {stated}", is_untested=False) if one.is_untested else one
+            for one in conflicts
+        )
     return Dossier(
         standard=chosen,
         evidence=evidence,
         clauses=answer_clauses(chosen, evidence, answers),
-        conflicts=find_conflicts(evidence, made_at.date(), chosen),
+        conflicts=conflicts,
         made_at=made_at,
     )
 
@@ -221,9 +237,10 @@ def dossier_markdown(dossier: Dossier) -> str:
             if answer.blocks:
                 lines += [f"*Source: {cited(answer)}.*", ""]
             lines += [
-                f"* **Missing** ({gap.remedy}): {gap.question} {BLANK}" for gap in answer.missing
+                f"* **Missing** ({gap.remedy}): {gap.question} {BLANK}"
+                for gap in one.missing(answer)
             ]
-            lines += [""] if answer.missing else []
+            lines += [""] if one.missing(answer) else []
         lines += [
             f"* {question} {escape_markdown(said) or BLANK}" for question, said in one.said.items()
         ]
@@ -283,7 +300,7 @@ def _shown(dossier: Dossier) -> dict[str, object]:
                             for block in answer.blocks
                         ],
                         "cited": cited(answer),
-                        "missing": answer.missing,
+                        "missing": one.missing(answer),
                     }
                     for answer in one.answers
                 ],

@@ -55,7 +55,7 @@ def _add_clause(document: "Document", one: AnsweredClause) -> None:
             _add_block(document, block)
         if answer.blocks:
             document.add_paragraph().add_run(f"Source: {cited(answer)}.").italic = True
-        for gap in answer.missing:
+        for gap in one.missing(answer):
             paragraph = document.add_paragraph(style="List Bullet")
             paragraph.add_run("Missing").bold = True
             paragraph.add_run(f" ({gap.remedy}): {gap.question} {BLANK}")

@@ -21,8 +21,10 @@ from wattveil.bundle.report import number_text, released_errors
 from wattveil.bundle.verify.verify_bundle import VerificationReport, verify_bundle
 from wattveil.dossier.ledger_evidence import LedgerEvidence, read_ledger
 from wattveil.errors import InvalidFileError
+from wattveil.privacy.guarantee import Guarantee, Tier
 from wattveil.products.public_estimate import delta_warning
 from wattveil.products.request import NO_RULE, NOT_STATED, ReleaseRequest
+from wattveil.profiles import Split, TimeGrid
 from wattveil.web.formatting import format_count
 
 _UNKNOWN: tuple[object, ...] = (None, "", NOT_STATED, "unknown", [])
@@ -343,6 +345,64 @@ def _rule(manifest: Mapping[str, Any]) -> str:
     return applied.get(rule, f"{rule}, by noisy counts and released load")
 
 
+def _published(manifest: Mapping[str, Any]) -> str:
+    """Return what is published: labels are the only values about individual customers."""
+    names = {part["name"] for part in manifest["products"]}
+    found = []
+    if "labels" in names:
+        label = "randomised label"
+        if manifest["variant"] == "instance":
+            label = "label, without noise if the removal of any one customer leaves it unchanged,"
+        under = "real identifiers" if manifest["request"]["real_ids"] else "pseudonyms"
+        found += [
+            f"Aggregates and models are published, and one {label} per customer, under {under}."
+        ]
+    else:
+        found += ["Only aggregates and models are published. No labels are published."]
+    if names & {"synthesis", "years"}:
+        found += ["Synthetic customers are sampled from a released model."]
+    return " ".join(found)
+
+
+def _grid(manifest: Mapping[str, Any]) -> str:
+    grid = TimeGrid.from_json(manifest["profiles"]["grid"])
+    every = "hourly" if grid.minutes == 60 else f"every {grid.minutes} minutes"  # noqa: PLR2004 - an hour
+    closed = ", with the first interval repeated at the end" if grid.closing_midnight else ""
+    days = f", and {grid.n_days} consecutive days" if grid.n_days else ""
+    return f"{every}, {_SPLITS[grid.split]}{closed}{days}"
+
+
+_SPLITS = {
+    Split.DAY: "one average day",
+    Split.WEEKDAY_WEEKEND: "average days of weekdays and weekends",
+    Split.SEASON: "an average day of each season",
+    Split.SEASON_WEEKDAY_WEEKEND: "average days of weekdays and weekends of each season",
+    Split.WEEK: "an average week",
+}
+
+
+def _variant(manifest: Mapping[str, Any]) -> str:
+    if manifest["variant"] == "instance":
+        return "none, because the guarantee of the instance tier is not differential privacy"
+    return "approximate differential privacy"
+
+
+def _neighbours(manifest: Mapping[str, Any]) -> str:
+    """Return the relation with its definition, and the guarantee for replacing data."""
+    stated = Guarantee.from_json(manifest["guarantee"])
+    text = (
+        f"{stated.neighbours.value}, that is, the data set is compared with the same one without"
+        f" the data of one {stated.unit.value}, who stays on the list of customers"
+    )
+    if stated.tier is not Tier.GLOBAL:
+        return f"{text}. No guarantee is claimed for replacing these data by others"
+    other = stated.as_replace_one()
+    return (
+        f"{text}. If these data are replaced by any others (replace-one, two steps of zero-out),"
+        f" the guarantee is epsilon {other.epsilon:g} at delta {other.delta:.3g}"
+    )
+
+
 def _overlap(manifest: Mapping[str, Any]) -> str:
     """Return whether the guarantee holds for overlapping aggregates: that of the global tier."""
     if manifest["variant"] != "approximate":
@@ -356,6 +416,7 @@ def _bounds(record: Mapping[str, Any]) -> list[dict[str, str]]:
             "release": one["release"],
             "method": one["method"],
             "epsilon at least": f"{one['epsilon_lower_bound']:.3g}",
+            "largest bound that this audit could give": f"{one['max_epsilon']:.3g}",
             "claimed": one["claim"]["epsilon"],
             "verdict": one["verdict"],
         }
@@ -419,6 +480,10 @@ DERIVED = {
     ("manifest", "bias_text"): _Derived("bias", _bias),
     ("manifest", "groups_text"): _Derived("request.by, request.levels", _groups),
     ("manifest", "rule_text"): _Derived("request.rule", _rule),
+    ("manifest", "published_text"): _Derived("products[].name, request.real_ids", _published),
+    ("manifest", "grid_text"): _Derived("profiles.grid", _grid),
+    ("manifest", "variant_text"): _Derived("variant", _variant),
+    ("manifest", "neighbours_text"): _Derived("guarantee", _neighbours),
     ("manifest", "overlap_text"): _Derived("variant, composition", _overlap),
     ("manifest", "delta_text"): _Derived("request.delta, request.customers", _delta_text),
     ("audit", "bounds_text"): _Derived(

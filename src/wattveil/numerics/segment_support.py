@@ -72,8 +72,7 @@ def distinguishable_curves(
     counts, counts_std
         Numbers of customers with their standard errors.
     """
-    apart = np.square(curves[:, None] - curves[None]).sum(axis=2)
-    differ = apart > STANDARD_ERRORS**2 * (variance[:, None] + variance[None])
+    differ = differing_pairs(curves, variance)
     by_certainty = np.argsort(variance, kind="stable")
     taken: list[int] = []
     for segment in by_certainty[(counts > counts_std)[by_certainty]]:
@@ -81,4 +80,17 @@ def distinguishable_curves(
             taken.append(int(segment))
     found = np.zeros(len(curves), dtype=np.bool_)
     found[taken or by_certainty[:1]] = True
+    return found
+
+
+def differing_pairs(curves: Floats, variance: Floats) -> Bools:
+    """Return for each pair of curves whether they differ by more than 2 standard errors.
+
+    Parameters
+    ----------
+    curves, variance
+        As in `distinguishable_curves`.
+    """
+    apart = np.square(curves[:, None] - curves[None]).sum(axis=2)
+    found: Bools = apart > STANDARD_ERRORS**2 * (variance[:, None] + variance[None])
     return found

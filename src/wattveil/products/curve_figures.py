@@ -163,7 +163,7 @@ def load_caption(groups: Table, *, has_flags: bool) -> str:
         " customers draw more than at others. Very large customers that the noise hides could raise"
         f" a mean by at most {most} kW{'' if n_groups == 1 else ', depending on the group'}. This"
         " is a worst-case bound, which holds in 97.5 % of releases, not an estimate of the bias. It"
-        " decreases with a larger epsilon and with more customers in a group."
+        " shrinks as epsilon and the number of customers in a group grow."
     )
     if has_flags:
         caption += (

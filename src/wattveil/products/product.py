@@ -371,7 +371,7 @@ class Product(ABC):
 
     def expected(self, choice: Choice, allotment: Allotment) -> tuple[Expectation, ...]:  # noqa: ARG002 - by default none
         """Return the expected errors, from public parameters; by default they are not known."""
-        return (Expectation("error", None, "not foreseen"),)
+        return (Expectation("error estimate", None, "not available"),)
 
     @abstractmethod
     def query(self, work: Work, allotment: Allotment) -> Any:  # noqa: ANN401 - each product's own
@@ -415,6 +415,13 @@ class Product(ABC):
     ) -> tuple[Achievement, ...]:
         """Return qualities of the release for the manifest, from released tables alone."""
         return ()
+
+    def released_errors(
+        self,
+        tables: Mapping[str, Table],  # noqa: ARG002 - by default nothing
+    ) -> Mapping[str, str]:
+        """Return errors of released values, by the name of what was planned."""
+        return {}
 
     def headline(
         self,

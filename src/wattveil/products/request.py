@@ -221,8 +221,8 @@ class ReleaseRequest(Declaration):
     epsilon: Annotated[Epsilon, _BUDGET]
     """Total privacy budget of the release: a smaller epsilon protects more and adds more noise."""
     delta: Annotated[Delta, _BUDGET] = 1e-6
-    """Probability with which the bound of epsilon may be exceeded: choose it far below one over the
-    number of customers."""
+    """Slack that is added to every probability beyond the factor e^epsilon: choose it far below one
+    over the number of customers."""
     tier: Annotated[Tier, _BUDGET] = Tier.GLOBAL
     """Kind of guarantee. global: differential privacy; instance: the weaker guarantee of the source
     paper, which holds for this data set only."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from wattveil.arrays import Floats
+from wattveil.numerics.segment_support import differing_pairs
 from wattveil.products.curve_figures import common_limits, curve_figure, curve_table, curve_words
 from wattveil.products.product import Headline
 from wattveil.products.segments import Segment, largest_segments, segments
@@ -16,6 +17,8 @@ from wattveil.web.pages import PageTable, TableCell
 
 _MAX_NAMES = 12
 """Above this number the names of clusters on a map overlap."""
+_PLANE = 3
+"""So many curves lie in a plane: two components explain them whatever they are."""
 _PALE = 0.4
 """Opacity of what noise may explain."""
 _PARTS = {"at night": 0, "in the morning": 6, "in the afternoon": 12, "in the evening": 17}
@@ -37,7 +40,7 @@ def segment_figures(
 
 
 def segment_headline(centroids: Table | None, sizes: Table | None) -> Headline:
-    """Return how many segments differ by more than noise, and the largest, in ordinary words."""
+    """Return how many segments the noise supports, and the largest, in ordinary words."""
     if centroids is None:
         return Headline()
     found = segments(centroids, sizes)
@@ -50,16 +53,42 @@ def segment_headline(centroids: Table | None, sizes: Table | None) -> Headline:
     elif None in flags:
         sentence = f"The customers{where} are shown as {len(found)} segments"
     else:
-        differ = flags.count(True)
-        sentence = (
-            f"{differ} of the {len(found)} customer segments{where}"
-            f" {'has a load curve that differs' if differ == 1 else 'have load curves that differ'}"
-            " from the others by more than the privacy noise"
-        )
+        sentence = _support_sentence(found, where)
     largest = max(found, key=lambda one: one.customers or 0.0)
     if largest.customers is not None:
         sentence += joint + _size_text(largest)
     return Headline(f"{sentence}.")
+
+
+def _support_sentence(found: Sequence[Segment], where: str) -> str:
+    """Return how many segments are supported, or that no two can be told apart."""
+    groups: dict[str, list[Segment]] = {}
+    for one in found:
+        groups.setdefault(one.group, []).append(one)
+    # One curve per group is counted as distinguishable by definition, even if it equals the others.
+    alone = [own for own in groups.values() if sum(one.distinguishable is True for one in own) == 1]
+    if len(alone) == len(groups):
+        who = "Only some" if any(map(_some_differ, alone)) else "No two"
+        return f"{who} of the {len(found)} customer segments{where} can be told apart"
+    number = sum(one.is_supported for one in found)
+    start = f"{number or 'None'} of the {len(found)} customer segments{where}"
+    if number <= 1:
+        return f"{start} is supported; noise may explain {'the others' if number else 'them'}"
+    apart = "within a group" if where else "from each other"
+    sentence = (
+        f"{start} are supported: their load curves differ {apart}, and their sizes from 0, by more"
+        " than the privacy noise"
+    )
+    if hidden := len([own for own in alone if not _some_differ(own)]):
+        sentence += f"; in {hidden} of the groups no two segments can be told apart"
+    return sentence
+
+
+def _some_differ(found: Sequence[Segment]) -> bool:
+    """Whether the curves of any two segments differ by more than noise."""
+    std = np.array([one.curve.std for one in found if one.curve.std is not None])
+    load = np.array([one.curve.load for one in found])
+    return bool(differing_pairs(load, np.square(std).sum(axis=1)).any())
 
 
 def size_title(segment: Segment) -> str:
@@ -203,9 +232,11 @@ def _map_figure(found: Sequence[Segment]) -> ReportFigure:
         hovertemplate="cluster %{text}<extra></extra>",
     )
     titles = [
-        f"{side} PC {number + 1} ({format_share(share, 0)} of the variance):"
-        f" {component_words(axis, curves[0])}"
+        f"{side} PC {number + 1}{explained}: {component_words(axis, curves[0])}"
         for number, (axis, share, side) in enumerate(zip(axes, shares, ("→", "↑"), strict=False))
+        for explained in (
+            f" ({format_share(share, 0)} of the variance)" if len(found) > _PLANE else "",
+        )
     ]
     for axis, title in zip((figure.update_xaxes, figure.update_yaxes), titles, strict=False):
         axis(title_text=title)

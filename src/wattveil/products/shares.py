@@ -55,7 +55,7 @@ class Shares(Product):
     title = "Segments by group"
     default_weight = 1.0
     choices = ("by",)
-    needs = "by, and clusters of all customers"
+    needs = "by (a grouping), and clusters of all customers"
     postprocessing = ("shares: the nearest shares of at least 0 that add up to 1 in a group",)
 
     def is_requested(self, request: ReleaseRequest) -> bool:
@@ -136,10 +136,20 @@ class Shares(Product):
                 "computed again",
             )
 
+    def released_errors(self, tables: Mapping[str, Table]) -> Mapping[str, str]:
+        """Return the largest standard error of a share, as the plan states it."""
+        if "cluster_shares" not in tables:
+            return {}
+        points = 100.0 * float(tables["cluster_shares"].column("share_std").max())
+        return {"error of a share": f"{points:.2g} percentage points"}
+
     def figures(self, tables: Mapping[str, Table], choice: Choice) -> Iterator[ReportFigure]:
         """Return the shares of each group."""
         if "cluster_shares" in tables:
-            caption = f"Share of each customer segment, by {choice.request.by}."
+            caption = (
+                f"Share of each customer segment, by {choice.request.by}. Lines are 95 % intervals"
+                " of the privacy noise."
+            )
             flags = _small_groups(tables["cluster_shares"])
             if flags:
                 caption += " Marked groups (✗) may be empty: their shares are noise."
@@ -203,25 +213,19 @@ def _share_table(table: Table) -> PageTable:
 
 
 def _share_figure(table: Table) -> Figure:
-    """Return a bar per group, divided by cluster."""
+    """Return a bar per group and cluster, with its 95 % interval: a share may be noise."""
     data = table.data.to_pydict()
-    figure = new_figure(height=190 + 36 * len(set(data["group"])))
-    for cluster in sorted(set(data["cluster"])):
-        rows = [row for row, other in enumerate(data["cluster"]) if other == cluster]
-        figure.add_bar(
-            y=[data["group"][row] for row in rows],
-            x=[100.0 * data["share"][row] for row in rows],
-            customdata=[100.0 * TWO_SIDED_95 * data["share_std"][row] for row in rows],
-            name=f"cluster {cluster}",
-            orientation="h",
-            marker_color=colour(cluster),
-            hovertemplate="%{y}, cluster "
-            + str(cluster)
-            + ": %{x:.1f} ± %{customdata:.1f} %<extra></extra>",
-        )
-    below = {"orientation": "h", "y": -0.05, "yanchor": "top", "traceorder": "normal"}
-    figure.update_layout(barmode="stack", legend=below)
-    figure.update_xaxes(title_text="% of the group", range=[0, 100], side="top")
+    pairs = [*zip(data["group"], data["cluster"], strict=True)]
+    figure = new_figure(height=60 + 20 * len(pairs), legend=False)
+    figure.add_bar(
+        y=[f"{group}, cluster {cluster}" for group, cluster in pairs],
+        x=[100.0 * share for share in data["share"]],
+        orientation="h",
+        marker_color=[colour(cluster) for _, cluster in pairs],
+        error_x={"array": [100.0 * TWO_SIDED_95 * std for std in data["share_std"]]},
+        hovertemplate="%{y}: %{x:.1f} ± %{error_x.array:.1f} %<extra></extra>",
+    )
+    figure.update_xaxes(title_text="% of the group", range=[0, 100])
     figure.update_yaxes(autorange="reversed")
     return figure
 

@@ -1,6 +1,7 @@
 """`profiles_from_readings`: averages of each customer, and the rules of coverage."""
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from wattveil.declaration import one_model, takes_fields
-from wattveil.errors import InvalidFileError
+from wattveil.errors import AssumedTimeZoneWarning, InvalidFileError
 from wattveil.profiles.hours import hours_from_readings
 from wattveil.profiles.profiles import (
     NO_USABLE_READING,
@@ -19,7 +20,7 @@ from wattveil.profiles.profiles import (
     ProfileRules,
     Profiles,
 )
-from wattveil.readings.options import Estimated
+from wattveil.readings.options import ASSUMED_UTC, UTC_PROFILES, Estimated
 from wattveil.readings.readings import Readings
 from wattveil.readings.row_checks import UNITS_PER_KWH
 from wattveil.readings.schema import SPACES
@@ -36,6 +37,8 @@ _HALF_BITS = MASK_BITS // 2
 _CUSTOMERS_AT_ONCE = 500
 _MAX_SPARSE_DAYS = 0.1  # share of a customer's days with a reading
 _HOUR_US = 60 * MINUTE_US
+EXTREME = 100
+"""Times the median load, beyond which a customer is named to the data holder."""
 
 _Floats = NDArray[np.float64]
 _Distributed = TypeVar("_Distributed")
@@ -65,13 +68,14 @@ class ProfileBuild(PrivateResult):
     """Profiles with their account; counts are exact, so internal only.
 
     ``averages`` has every customer with a reading, including those that were dropped; ``kept``
-    marks those with a profile.
+    marks those with a profile; ``dropped`` has the reason of each of the others, by id.
     """
 
     profiles: Profiles
     account: ProfileAccount
     averages: Averages
     kept: NDArray[np.bool_]
+    dropped: Mapping[str, str]
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         return {"customers": self._customers}
@@ -98,6 +102,17 @@ class ProfileBuild(PrivateResult):
         """Largest of the customers' mean loads; None without profiles."""
         mean_kw = self.profiles.load_kw.mean(axis=1)
         return float(mean_kw.max()) if mean_kw.size else None
+
+    @property
+    def extreme_ids(self) -> tuple[str, ...]:
+        """Customers whose mean load is more than `EXTREME` times the median, in either direction.
+
+        Their unit may be another one. They are named to the data holder, and stay.
+        """
+        mean_kw = np.abs(self.profiles.load_kw.mean(axis=1))
+        bound = EXTREME * abs(self.median_kw or 0.0)
+        far = np.flatnonzero(mean_kw > bound) if bound else ()
+        return tuple(self.profiles.customer_ids[row] for row in far)
 
 
 class DistributedReadings(Protocol[_Distributed_co]):
@@ -183,13 +198,17 @@ def build_profiles(
     **fields
         Fields of `ProfileRules`.
     """
-    rules = one_model(ProfileRules, rules, fields).for_readings(readings.options)
+    rules = one_model(ProfileRules, rules, fields)
+    if rules.assumes_utc(readings.options) and ASSUMED_UTC not in readings.assumptions:
+        text = f"{UTC_PROFILES}; state timezone=…, such as 'Europe/Berlin'"
+        warnings.warn(text, AssumedTimeZoneWarning, stacklevel=2)
+    rules = rules.for_readings(readings.options)
     rules.check_lengths(readings.lengths)
     grid = rules.grid
     totals = readings.slot_totals(grid, rules.zone)
     averages = average(totals, with_gaps=rules.max_gap_hours is not None)
     inferred = readings.lengths[0] if readings.source.rows.infers_minutes else None
-    kept, dropped = _choose(totals, averages, rules, inferred)
+    kept, dropped, reasons = _choose(totals, averages, rules, inferred)
     names = tuple(np.array(averages.customer_ids, dtype=object)[kept].tolist())
     load_kw = averages.load_kw[kept]
     if grid.closing_midnight:
@@ -217,7 +236,7 @@ def build_profiles(
         account=account.to_json(),
         days_kw=_kept_days(readings, rules, names),
     )
-    return ProfileBuild(profiles, account, averages, kept)
+    return ProfileBuild(profiles, account, averages, kept, reasons)
 
 
 def _kept_days(
@@ -240,8 +259,11 @@ def _kept_days(
 
 def _choose(
     totals: SlotTotals, averages: Averages, rules: ProfileRules, inferred_minutes: int | None
-) -> tuple[NDArray[np.bool_], dict[str, int]]:
-    """Apply the rules of coverage; a customer is counted under the first that it fails."""
+) -> tuple[NDArray[np.bool_], dict[str, int], dict[str, str]]:
+    """Apply the rules of coverage; a customer is counted under the first that it fails.
+
+    Return who is kept, how many are dropped by reason, and the reason of each of them.
+    """
     kept = np.ones(len(averages.customer_ids), dtype=bool)
     dropped = {NO_USABLE_READING: totals.customers - kept.size}
     failures = []
@@ -265,10 +287,14 @@ def _choose(
     if (longest := rules.max_gap_hours) is not None:
         broken = averages.max_gap_hours > longest
         failures.append((f"a gap of more than {longest:g} hours", broken))
+    reasons: dict[str, str] = {}
     for reason, fails in failures:
-        dropped[reason] = int((kept & fails).sum())
+        now = np.flatnonzero(kept & fails)
+        dropped[reason] = now.size
+        reasons.update((averages.customer_ids[row], reason) for row in now)
         kept &= ~fails
-    return kept, {reason: customers for reason, customers in dropped.items() if customers}
+    counts = {reason: customers for reason, customers in dropped.items() if customers}
+    return kept, counts, reasons
 
 
 def attribute_table(path: Path) -> pa.Table:

@@ -1,5 +1,6 @@
 """`Profiles`: one load profile per customer, the rules they follow, and the account of readings."""
 
+import datetime as dt
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -121,6 +122,19 @@ class Profiles(PrivateResult):
     def __len__(self) -> int:
         """Count the customers."""
         return len(self.customer_ids)
+
+    @property
+    def period(self) -> tuple[dt.date, dt.date] | None:
+        """First day of the readings, and the day after the last, as the rules state; None if not.
+
+        It is the public option `ReadOptions.period`, never taken from the readings.
+        """
+        readings = self.rules.get("readings")
+        stated = readings.get("period") if isinstance(readings, Mapping) else None
+        if not stated:
+            return None
+        first, end = (dt.date.fromisoformat(day) for day in stated)
+        return first, end
 
     def selected(self, rows: Sequence[int]) -> "Profiles":
         """Return the customers of these rows."""
@@ -330,7 +344,8 @@ class ProfileRules(Declaration):
     grid: TimeGrid = Field(default_factory=TimeGrid)
     """Columns of the profile; an average day of 24 hours if omitted."""
     timezone: TimeZone | None = None
-    """IANA time zone of the profile's hours; that of the readings if omitted, else UTC."""
+    """IANA time zone of the profile's hours, and of stamps without offset; UTC if omitted, with a
+    warning."""
     min_days: Annotated[int, Field(strict=True, ge=1)] = 14
     """Minimum number of local days with readings per customer. A customer also needs a reading in
     every column of the profile."""
@@ -341,6 +356,10 @@ class ProfileRules(Declaration):
     def zone(self) -> str:
         """Time zone of the hours, UTC by default."""
         return self.timezone or "UTC"
+
+    def assumes_utc(self, options: ReadOptions) -> bool:
+        """Whether no time zone is given, neither of the profiles nor of the readings."""
+        return self.timezone is None and options.timezone is None
 
     def for_readings(self, options: ReadOptions) -> Self:
         """Return the rules with the time zone of the readings where none is given."""
@@ -438,6 +457,10 @@ class WrittenProfiles:
     account: ProfileAccount
     median_kw: float | None  # of the customers' mean loads; None without profiles
     largest_kw: float | None
+    warnings: tuple[str, ...]
+    """For the data holder: they may name customers."""
+    replaced: bool = False
+    """Whether there was a file of this name."""
 
     def to_json(self) -> dict[str, object]:
         """Return everything except rows of customers, as JSON values."""
@@ -450,4 +473,6 @@ class WrittenProfiles:
             "timezone": self.rules.zone,
             "rules": self.rules.to_json(self.account.readings),
             "account": self.account.to_json(),
+            "warnings": list(self.warnings),
+            "replaced": self.replaced,
         }

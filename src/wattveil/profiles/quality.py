@@ -1,9 +1,12 @@
-"""Page of data quality. Internal: every number on it is exact."""
+"""Page of data quality, and the list of dropped customers. Internal: exact, with names."""
 
+import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from plotly.graph_objects import Figure
 
 from wattveil.profiles.build import ProfileBuild
@@ -22,9 +25,11 @@ def write_quality_page(build: ProfileBuild, path: str | Path) -> None:
     account, profiles = build.account, build.profiles
     report = account.readings
     more = f" and {len(report.files) - 1} more" if len(report.files) > 1 else ""
+    used = report.rows_out - account.straddling - account.unfit
+    also = ", those of dropped customers included" if build.dropped else ""
     facts = [
         (f"{report.rows_in:,}", "readings"),
-        (format_share(report.rows_out / max(report.rows_in, 1), 2), "of them used"),
+        (format_share(used / max(report.rows_in, 1), 2), f"used{also}"),
         (f"{account.customers_in:,}", "customers"),
         (f"{len(profiles):,}", "profiles"),
         (f"{profiles.grid.columns}", f"columns, {profiles.timezone}"),
@@ -32,8 +37,8 @@ def write_quality_page(build: ProfileBuild, path: str | Path) -> None:
     if ASSUMED_UTC in report.assumptions:
         facts.append(("UTC", "assumed: stamps have no offset, and no time zone was given"))
     in_no_profile = [
-        ("of these: in two cells of the grid, so in no profile", account.straddling),
-        ("of these: of a length that no cell is a multiple of, so in no profile", account.unfit),
+        ("of these: span two slots, not used", account.straddling),
+        ("of these: of a length that no slot is a multiple of, not used", account.unfit),
     ]
     readings = report.lines() + [line for line in in_no_profile if line[1]]
     customers = [("named in the source", account.customers_in)]
@@ -53,6 +58,20 @@ def write_quality_page(build: ProfileBuild, path: str | Path) -> None:
         rules=PageTable("Rules", (), _rules(profiles.rules)),
         assumptions=PageTable("Inferred settings", (), assumptions),
     )
+
+
+def list_dropped_customers(build: ProfileBuild, path: Path) -> None:
+    """Append the dropped customers, by id and with the reason, to a file of dropped rows."""
+    reasons = [f"customer dropped: {reason}" for reason in build.dropped.values()]
+    if path.suffix == ".parquet":
+        rows = pq.read_table(path)
+        columns = (reasons, [None] * len(reasons), [*build.dropped])
+        more = pa.table(dict(zip(rows.column_names, columns, strict=True)), schema=rows.schema)
+        pq.write_table(pa.concat_tables([rows, more]), path)
+        return
+    with path.open("a", encoding="utf-8", newline="") as file:
+        lines = zip(reasons, build.dropped, strict=True)
+        csv.writer(file, lineterminator="\n").writerows((why, "", name) for why, name in lines)
 
 
 def _shares(title: str, lines: Sequence[tuple[str, int]]) -> PageTable:

@@ -156,7 +156,7 @@ def _streamed(
         scan = replace(scan, sql=_LOCAL_START.format(scan=scan.sql))
         scan = replace(scan, types={**scan.types, "start_utc": "TIMESTAMP"})
         del log.notes[STARTS_ARE_UTC]
-        log.notes["start is local time: titles, or daily blocks and the offset, say so"] += rows
+        log.notes["start read as local time, as block titles or offsets indicate"] += rows
     return OpenedSource(scan, files, log=log, kind=str(kind))
 
 

@@ -22,6 +22,7 @@ _MIN_RISES = 5
 _RISES = f"falls = 0 AND rises >= {_MIN_RISES}"
 _MAX_OVERLAPPING = 0.1  # share of rows
 _MAX_OTHER_LENGTHS = 0.1  # share of customers
+_EACH_LENGTH = "a column 'minutes' with the length of each row, one file for each length"
 _MULTIPLES = 0.9  # of the usual gap, as a share of all: not so if rows are in no order
 
 
@@ -65,9 +66,15 @@ def check_plausible(
                 WHERE distance_us > 0 AND distance_us < minutes::BIGINT * {MINUTE_US}),
                (SELECT mode(distance_us // {MINUTE_US}) FROM steps
                 WHERE distance_us > 0 AND distance_us < minutes::BIGINT * {MINUTE_US}),
-               (SELECT mode(minutes) FROM steps), (SELECT count(*) FROM steps)
+               (SELECT mode(minutes) FROM steps), (SELECT count(*) FROM steps),
+               (SELECT mode(meter) FROM steps
+                WHERE distance_us > 0 AND distance_us < minutes::BIGINT * {MINUTE_US}),
+               (SELECT count(DISTINCT meter) FROM steps
+                WHERE distance_us > 0 AND distance_us < minutes::BIGINT * {MINUTE_US}),
+               (SELECT count(DISTINCT meter) FROM steps)
     """).fetchall()[0]
-    median_kw, long, rising, shown, pairs, overlapping, distance, minutes, reads = found
+    median_kw, long, rising, shown, pairs, overlapping, distance, minutes, reads = found[:9]
+    name, of_shorter, customers = found[9:]
     if reads < _MIN_READS:
         return
     if rising and 2 * rising >= long:
@@ -76,8 +83,13 @@ def check_plausible(
         expected = "energy of intervals, or cumulative=True if values are registers"
         raise InvalidFileError(path, "values", expected, evidence)
     if overlapping > _MAX_OVERLAPPING * max(pairs, 1):
-        evidence = f"intervals of {minutes} minutes that begin {distance} minutes apart"
-        expected = "intervals that do not overlap, minutes=…, or implausible='accept'"
+        evidence = (
+            f"intervals of {minutes} minutes that begin {distance} minutes apart, such as those of"
+            f" {name!r}"
+        )
+        # One length for all rows is the remedy only if all customers have it.
+        remedy = _EACH_LENGTH if of_shorter < customers else "minutes=…"
+        expected = f"intervals that do not overlap, {remedy}, or implausible='accept'"
         raise InvalidFileError(path, "interval lengths", expected, evidence)
     if median_kw is not None and median_kw > MAX_MEDIAN_KW:
         bound = f"a median load of at most {MAX_MEDIAN_KW:g} kW"
@@ -118,8 +130,8 @@ def _refuse_other_lengths(
         return
     minutes, _, name = others[0]
     expected = (
-        f"one interval length ({rows.minutes} minutes is the most common), a column 'minutes' with"
-        " the length of each row, one file for each length, or minutes=… if all are of that length"
+        f"one interval length ({rows.minutes} minutes is the most common), {_EACH_LENGTH}, or"
+        " minutes=… if all are of that length"
     )
     evidence = (
         f"readings of {differ} of {customers} customers at another spacing,"

@@ -25,7 +25,7 @@ from wattveil.readings import schema
 from wattveil.readings.batches import ProblemLog
 from wattveil.readings.containers import named_by_origin
 from wattveil.readings.formats.table import TableRows, find_rows
-from wattveil.readings.formats.table_columns import find_layout
+from wattveil.readings.formats.table_columns import FoundLayout, find_layout
 from wattveil.readings.open_files import OpenedSource, open_files, open_query
 from wattveil.readings.options import ASSUMED_UTC, MeasuredIn, ReadOptions
 from wattveil.readings.plausibility import check_plausible
@@ -41,7 +41,13 @@ from wattveil.readings.row_checks import (
 )
 from wattveil.readings.slot_counts import CellGrid
 from wattveil.readings.slot_totals import SlotTotals, slot_totals
-from wattveil.readings.sources import ScratchDatabase, add_meters, duckdb_reads
+from wattveil.readings.sources import (
+    NOT_UTF_8,
+    REPLACEMENT,
+    ScratchDatabase,
+    add_meters,
+    duckdb_reads,
+)
 from wattveil.readings.sql_text import literal
 from wattveil.readings.timestamps import MINUTE_US, midnights
 from wattveil.web.results import PrivateResult, ResultTable
@@ -139,6 +145,9 @@ def read_readings(
             if value is not None:
                 raise InvalidParameterError(name, "omitted with an engine", str(value))
         return engine.read_readings(source, options, memory_mb=memory_mb)
+    if not isinstance(source, str | Path | Sequence):
+        rule = "a path or a list of paths; write a DataFrame to a Parquet file first"
+        raise InvalidParameterError("source", rule, type(source).__name__)
     if problems_to is not None and Path(problems_to).suffix not in {".csv", ".parquet"}:
         raise InvalidParameterError("problems_to", "a .csv or .parquet file", str(problems_to))
     database = ScratchDatabase(memory_mb)
@@ -406,7 +415,7 @@ def _complete(
     """Find columns, interval lengths and the customers of meters."""
     path = str(opened.files[0])
     with duckdb_reads(opened.files):
-        found = opened.layout or find_layout(opened.scan.names, options, path=path)
+        found = opened.layout or _named_layout(opened.scan.names, options, path)
         rows = find_rows(connection, opened.scan, found, options, path)
         lengths = _lengths(connection, rows, path)
         check_plausible(connection, rows, rows.unit, options, path)
@@ -424,6 +433,16 @@ def _complete(
         log=opened.log,
         problems_to=None if problems_to is None else Path(problems_to),
     )
+
+
+def _named_layout(names: list[str], options: ReadOptions, path: str) -> FoundLayout:
+    """Find the layout by names; if none is known, one that is not UTF-8 may be the reason."""
+    try:
+        return find_layout(names, options, path=path)
+    except InvalidFileError as error:
+        if unread := [name for name in names if REPLACEMENT in name]:
+            raise InvalidFileError(path, "header", NOT_UTF_8, unread[0]) from error
+        raise
 
 
 def passed_over_assumption(passed_over: Sequence[Path]) -> tuple[str, ...]:

@@ -143,7 +143,7 @@ def _direct(found: Recognised) -> FoundLayout | None:
     table = LongTable(customer=customer, stamp=(stamp,), value=value)
     unit = MeasuredIn(found.format.unit)
     assumptions = (
-        f"format: {found.format.name}, by its {found.evidence}",
+        f"format: {found.format.name}, by {found.evidence}",
         f"customer: column {customer!r}",
         f"value: column {value!r}",
         f"unit: {unit.value}",

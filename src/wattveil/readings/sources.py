@@ -43,6 +43,8 @@ _ENDINGS = re.compile(
     r"|sqlite3?))?(\.(gz|zst|zstd|bz2))?$",
     re.IGNORECASE,
 )
+NOT_UTF_8 = "UTF-8 text; for Latin-1, iconv -f latin1 -t utf8 FILE > NEW makes it"
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _UTF_16 = re.compile(rb"\xff\xfe|\xfe\xff|[^\0]\0[^\0]\0|\0[^\0]\0[^\0]")
 _NEM12 = re.compile(r"\s*(100,NEM12|200,)", re.IGNORECASE)
 
@@ -200,7 +202,7 @@ def _as_file_error(message: str, files: Sequence[Path]) -> InvalidFileError:
     if "unterminated quote" in message:
         return InvalidFileError(path, where, "a closing quote", text)
     if "unicode" in message.lower():
-        return InvalidFileError(path, where, "UTF-8 text", text)
+        return InvalidFileError(path, where, NOT_UTF_8, text)
     return InvalidFileError(path, where, "a readable table", message.split("\n", 1)[0][:300])
 
 

@@ -61,6 +61,9 @@ class PrivateEstimator(ChartedResult):
             Curve(f"cluster {number}", number, labels, load, std)
             for number, (load, std) in enumerate(pairs)
         ]
+        for number in np.flatnonzero(~getattr(self, "supported_", np.ones(len(curves), bool))):
+            size = found.cluster_sizes_[number], found.cluster_sizes_std_[number]
+            curves[number] = curves[number].unsupported(*size)
         unit = "relative to unit L2 norm" if self._is_shape else "kW per customer"
         return Chart(curves, unit)
 

@@ -30,10 +30,11 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
+from wattveil import checks
 from wattveil.bundle.keys import canonical
 from wattveil.bundle.release_tables import ReleaseTables, plan_tables
 from wattveil.errors import InvalidParameterError, ServerRefusalError
-from wattveil.web.results import Result, ResultTable, records_table
+from wattveil.web.results import Result, ResultTable
 
 if TYPE_CHECKING:  # slow to load, and `wattveil admin` needs none of them
     import pyarrow as pa
@@ -247,6 +248,17 @@ class Connection:
         description = self.transport.get(f"/v1/datasets/{self.transport.quoted(name)}")
         return RemoteDataset(self.transport, name, description)
 
+    def releases(self, *, limit: int = 50) -> "RemoteReleases":
+        """Return the latest releases of the principal and those shared with it, newest first.
+
+        Parameters
+        ----------
+        limit
+            Maximum number.
+        """
+        path = f"/v1/releases?limit={checks.integer('limit', limit, minimum=1)}"
+        return RemoteReleases(_member(self.transport.get(path), "releases"))
+
     def release(self, release_id: str) -> "RemoteRelease":
         """Return a release by its identifier."""
         result = self.transport.get(f"/v1/releases/{self.transport.quoted(release_id)}")
@@ -343,8 +355,22 @@ class RemoteDatasets(list[dict[str, Any]], Result):
 
     def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
         names = ("name", "closed", "customers", "clip_kw")
-        records = [{name: one.get(name) for name in names} for one in self]
-        return {"datasets": lambda: records_table(records, "name")}
+        columns = {name: [one.get(name) for one in self] for name in names}
+        return {"datasets": lambda: ResultTable(columns, ("name",))}
+
+
+class RemoteReleases(list[dict[str, Any]], Result):
+    """Releases of the principal and those shared with it, as sent by the server."""
+
+    def _result_tables(self) -> Mapping[str, Callable[[], ResultTable]]:
+        columns: dict[str, list[Any]] = {
+            name: [one.get(name) for one in self]
+            for name in ("id", "dataset", "ordered_by", "ordered_at", "state")
+        }
+        for name in ("tier", "epsilon"):
+            columns[name] = [(one.get("request") or {}).get(name) for one in self]
+        columns["same_as"] = [one.get("same_as") for one in self]
+        return {"releases": lambda: ResultTable(columns, ("id",))}
 
 
 @dataclass(frozen=True, repr=False)

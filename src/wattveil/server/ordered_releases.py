@@ -49,6 +49,14 @@ class OrderedRelease:
     at: str
     state: ReleaseState | None
     """Outcome; None while it is computed."""
+    repeated_seq: int | None = None
+    """First order of its principal for the same result, if this one was not charged; in lists for
+    that principal only."""
+
+    @property
+    def same_as(self) -> str:
+        """Identifier of the release that this one repeats at no cost; empty if it was charged."""
+        return "" if self.repeated_seq is None else f"{self.charge.journal_id}-{self.repeated_seq}"
 
     @property
     def id(self) -> str:
@@ -124,25 +132,45 @@ def visible_releases(
         .order_by(*(column.desc() for column in order))
         .limit(limit)
     )
-    return [_ordered_of(row) for row in connection.execute(latest)]
+    return [_ordered_of(row, reader=name) for row in connection.execute(latest)]
 
 
-def _ordered_of(row: Any) -> OrderedRelease:  # noqa: ANN401 - a row of `_ORDERED`
+def _ordered_of(row: Any, *, reader: str = "") -> OrderedRelease:  # noqa: ANN401 - of `_ORDERED`
     return OrderedRelease(
         charge=charge_of(row),
         dataset=row.dataset,
         principal=row.principal,
         at=row.at,
         state=None if row.state is None else ReleaseState(row.state),
+        repeated_seq=row.repeated_seq if row.principal == reader else None,
     )
 
 
+_FIRST = entry.alias()
+_REPEATED = (
+    select(func.min(_FIRST.c.seq))
+    .where(
+        # No account paid for it: the principal has paid for the same result before.
+        entry.c.account_id.is_(None),
+        entry.c.own_account_id.is_(None),
+        entry.c.kind == EntryKind.CHARGE.value,
+        *(
+            _FIRST.c[name] == entry.c[name]
+            for name in ("journal_id", "request_sha256", "principal_id", "kind")
+        ),
+        func.coalesce(_FIRST.c.source_seq, _FIRST.c.seq) == entry.c.source_seq,
+        _FIRST.c.seq < entry.c.seq,
+    )
+    .correlate(entry)
+    .scalar_subquery()
+)
 _ORDERED = (
     CHARGED.add_columns(
         dataset.c.name.label("dataset"),
         principal.c.name.label("principal"),
         entry.c.at,
         release.c.state,
+        _REPEATED.label("repeated_seq"),
     )
     .select_from(
         entry.join(dataset, dataset.c.id == entry.c.dataset_id)

@@ -171,7 +171,7 @@ class ReleaseService:
 
     def release(self, ordered: OrderedRelease) -> responses.Release:
         """Return the state of a release."""
-        return responses.Release(
+        found = responses.Release(
             id=ordered.id,
             dataset=ordered.dataset,
             ordered_by=ordered.principal,
@@ -180,6 +180,9 @@ class ReleaseService:
             request=ordered.request,
             price=amounts_text(ordered.charge.price),
         )
+        if not ordered.same_as:
+            return found
+        return found.model_copy(update={"same_as": ordered.same_as})  # set, and hence sent
 
     def read_bundle(self, ordered: OrderedRelease, read: Callable[[Path], T]) -> T:
         """Read the folder of a bundle that may be sent; files that are missing are stated."""

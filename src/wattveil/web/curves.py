@@ -15,6 +15,9 @@ if TYPE_CHECKING:  # slow to load: results are declared without it
     from plotly.graph_objects import Figure
 
 _DAY_MINUTES = 1440
+_BAND = 0.2
+_FADED, _FADED_BAND = 0.35, 0.07
+"""Opacity of line and band of a cluster that noise may explain."""
 
 
 class Curve(NamedTuple):
@@ -29,6 +32,21 @@ class Curve(NamedTuple):
     std: Floats | None
     group: str = ""
     """Group of the customers, of a cluster of a group."""
+    is_supported: bool = True
+    """False: noise may explain the cluster; its curve is drawn faded."""
+
+    def unsupported(self, customers: float, customers_std: float) -> "Curve":
+        """Return the curve of a cluster that noise may explain: its label says so, with its size.
+
+        Parameters
+        ----------
+        customers, customers_std
+            Released size and its standard error.
+        """
+        from wattveil.web.charts import TWO_SIDED_95  # noqa: PLC0415 - loads Plotly
+
+        size = f"{customers:,.0f} ± {TWO_SIDED_95 * customers_std:,.0f}"
+        return self._replace(name=f"{self.name} ({size}, not supported)", is_supported=False)
 
 
 class Chart(NamedTuple):
@@ -81,7 +99,8 @@ def add_curve(figure: "Figure", curve: Curve, along: Sequence[float], *, name: s
     reach = None
     if curve.std is not None:
         low, high = _reach(curve)
-        add_band(figure, along, low, high, colour=colour(curve.number))
+        opacity = _BAND if curve.is_supported else _FADED_BAND
+        add_band(figure, along, low, high, colour=colour(curve.number), opacity=opacity)
         reach = high - curve.load
     figure.add_scatter(
         x=list(along),
@@ -90,6 +109,7 @@ def add_curve(figure: "Figure", curve: Curve, along: Sequence[float], *, name: s
         customdata=reach,
         name=name,
         mode="lines",
+        opacity=None if curve.is_supported else _FADED,
         line={"color": colour(curve.number), "width": 2.5},
         hovertemplate="%{text}: %{y:.3g}"
         + ("" if reach is None else " ± %{customdata:.2g}")

@@ -171,8 +171,8 @@ def curves_table(
 
 
 def records_table(records: Sequence[Mapping[str, Any]], *keys: str) -> ResultTable:
-    """Return a table of records with the same fields."""
-    names = list(records[0]) if records else []
+    """Return a table of records with the same fields; without records, of the keys alone."""
+    names = list(records[0]) if records else list(keys)
     return ResultTable({name: [one[name] for one in records] for name in names}, keys)
 
 

@@ -319,11 +319,14 @@ class _Canvas:
         reach = np.zeros(len(xs)) if trace.error_x.array is None else trace.error_x.array
         for x, y, error in zip(xs, ys, reach, strict=True):
             if error:
-                low, high = self.x(max(x - error, self.x_axis.low)), self.x(x + error)
+                low, high = (
+                    self.x(min(max(end, self.x_axis.low), self.x_axis.high))
+                    for end in (x - error, x + error)
+                )
                 self.chart.errors.append(LineMark(low, self.y(y), high, self.y(y)))
         if trace.text is not None:
             for x, y, error, text in zip(xs, ys, reach, trace.text, strict=True):
-                place = self.x(x + error)
+                place = self.x(min(x + error, self.x_axis.high))
                 self.chart.texts.append(TextMark(place, _round(self.y(y) + 4.0), text, "after"))
 
 

@@ -22,7 +22,7 @@ from wattveil.bundle import bundle_files as bundles
 from wattveil.bundle import produce
 from wattveil.bundle.bundle_files import read_manifest, read_table, write_bundle
 from wattveil.bundle.keys import read_key, read_public_key, write_key
-from wattveil.bundle.manifest import build_manifest, check_schema
+from wattveil.bundle.manifest import NOT_PRIVATE, build_manifest, check_schema
 from wattveil.bundle.plan import plan_release, requested_products
 from wattveil.bundle.produce import release_bundle, release_products
 from wattveil.bundle.verify.verify_bundle import verify_bundle
@@ -260,6 +260,14 @@ def test_the_instance_tier_is_named(tmp_path: Path) -> None:
         words = (tmp_path / "bundle" / page).read_text(encoding="utf-8")
         assert "ifferentially private" not in words
         assert "For this data set alone" in words
+        assert "This is not differential privacy" in words
+        assert "that protects individual customers" not in words
+        assert "a label is not a fact" not in words
+    report = (tmp_path / "bundle" / "report.html").read_text(encoding="utf-8")
+    assert 'class="banner"' in report
+    assert "instance epsilon (not differential privacy)" in report
+    assert NOT_PRIVATE in verdict.warnings
+    assert NOT_PRIVATE in manifest["known_limits"]
 
 
 def test_ids_that_spreadsheets_evaluate_are_not_published(tmp_path: Path) -> None:

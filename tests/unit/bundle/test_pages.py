@@ -56,7 +56,7 @@ def test_the_report_states_planned_and_achieved_segments(whole: Path) -> None:
     (planned,) = (text for text in record["expected"] if text.startswith("distinguishable"))
     first = (whole / "report.html").read_text(encoding="utf-8").partition("</section>")[0]
     assert f"<b>{achieved['count']} of {achieved['of']}</b>" in first
-    assert f"; planned: {planned.partition(': ')[2]}<" in first
+    assert f"(planned: {planned.partition(': ')[2].partition(' of ')[0]}" in first
 
 
 def test_the_achieved_error_of_a_mean_load_is_the_released_one(whole: Path) -> None:
@@ -137,14 +137,38 @@ def test_the_summary_states_the_mean_load(whole: Path) -> None:
     groups = read_table(whole, "groups").to_pydict()
     weight = dict(zip(groups["group"], groups["customers"], strict=True))
     load: dict[str, float] = {}
-    for row in read_table(whole, "load_shapes").to_pylist():
+    shapes = read_table(whole, "load_shapes").to_pylist()
+    for row in shapes:
         share = weight[row["group"]] / sum(weight.values())
         load[row["time"]] = load.get(row["time"], 0.0) + share * row["load_kw"]
     mean, peak = sum(load.values()) / 24.0, max(load, key=lambda time: load[time])
     first = (whole / "report.html").read_text(encoding="utf-8").partition("</section>")[0]
     assert "The mean load per customer in the listed groups (by " in first
     assert f" is {mean:.2f} kW ({24.0 * mean:.1f} kWh per day)" in first
-    assert f"a maximum of {load[peak]:.2f} kW at {peak}" in first
+    at_peak = {row["group"]: row for row in shapes if row["time"] == peak}
+    errors = dict(zip(groups["group"], groups["customers_std"], strict=True))
+    variance = sum(
+        (weight[name] * row["std_kw"]) ** 2 + (errors[name] * (row["load_kw"] - load[peak])) ** 2
+        for name, row in at_peak.items()
+    )
+    reach = 1.96 * variance**0.5 / sum(weight.values())
+    assert f"a maximum of {load[peak]:.2f} ± {reach:.2f} kW at {peak}" in first
+
+
+def test_the_report_states_the_achieved_error_of_a_share(whole: Path) -> None:
+    """The largest standard error, beside the planned one; intervals stand in the chart."""
+    page = (whole / "report.html").read_text(encoding="utf-8")
+    largest = 100.0 * max(read_table(whole, "cluster_shares").to_pydict()["share_std"])
+    _, _, row = page.partition("error of a share")
+    assert f">{largest:.2g} percentage points<" in row.partition("</tr>")[0]
+    section = page.partition("<h2>Segments by group</h2>")[2].partition("</section>")[0]
+    rows = read_table(whole, "cluster_shares").num_rows
+    assert section.count('<rect class="series-') == section.count('class="error"') == rows
+
+
+def test_the_summary_states_the_guarantee(whole: Path) -> None:
+    """Factor, epsilon and delta in words."""
+    first = (whole / "report.html").read_text(encoding="utf-8").partition("</section>")[0]
     assert "by a factor of at most 54.60 (epsilon 4), plus at most 1e-06 (delta)" in first
 
 

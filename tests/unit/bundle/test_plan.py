@@ -119,7 +119,7 @@ def test_the_instance_tier_is_split_in_half() -> None:
     assert split["labels"].guarantee.epsilon == 0.2
     assert split["clusters"].guarantee.epsilon == 0.8
     planned = plan_release(request, TimeGrid())
-    assert str(planned.expected["clusters"][0]) == "not foreseen"
+    assert str(planned.expected["clusters"][0]) == "not available"
 
 
 def test_a_plan_foresees_every_part() -> None:

@@ -25,6 +25,7 @@ from tests.series_bundles import (
 from wattveil.bundle import keys, published_series
 from wattveil.bundle.keys import sign
 from wattveil.bundle.published_series import LoadSeries
+from wattveil.bundle.release_tables import read_bundle
 from wattveil.bundle.series_bundle import (
     build_manifest,
     bundle_files,
@@ -599,6 +600,50 @@ def test_periods_are_added_in_order(tmp_path: Path) -> None:
     series.add(quarter(2), period="2028-Q1")
     with pytest.raises(InvalidParameterError, match="within the horizon"):
         series.add(quarter(2))
+
+
+@pytest.mark.parametrize(
+    ("every", "first", "place", "days"),
+    [
+        ("quarter", "2025-Q3", 2, ("2026-01-01", "2026-04-01")),
+        ("quarter", "2025-Q3", 1, ("2025-10-01", "2026-01-01")),
+        ("month", "2024-01", 1, ("2024-02-01", "2024-03-01")),
+        ("year", "2025", 3, ("2028-01-01", "2029-01-01")),
+    ],
+)
+def test_days_of_a_period(every: str, first: str, place: int, days: tuple[str, str]) -> None:
+    """The first day, and the day after the last."""
+    request = SeriesRequest(epsilon=1.0, delta=1e-6, periods=9, every=Calendar(every), first=first)
+    assert tuple(map(str, request.days(place))) == days
+
+
+def test_profiles_of_other_days_are_refused(tmp_path: Path) -> None:
+    """Nothing is drawn or marked; days within the period, and unstated days, are accepted."""
+    series = some_series(tmp_path)
+
+    def stated(*days: str) -> Profiles:
+        return replace(quarter(0), rules={"readings": {"period": list(days)}})
+
+    for first, end in (
+        ("2025-10-01", "2026-01-01"),
+        ("2025-12-31", "2026-04-01"),
+        ("2026-01-01", "2026-04-02"),
+    ):
+        with pytest.raises(InvalidParameterError, match=r"2026-01-01 to 2026-03-31.*2026-Q1"):
+            series.add(stated(first, end), period="2026-Q1")
+        assert not series.bundles
+    series.add(stated("2026-01-01", "2026-04-01"), period="2026-Q1")  # no --again is needed
+    series.add(stated("2026-04-05", "2026-05-01"), period="2026-Q2")
+    unstated = replace(quarter(0), rules={"readings": {"period": None}})
+    assert unstated.period is quarter(0).period is None
+    series.add(unstated, period="2026-Q3")
+
+
+def test_a_period_is_no_release(tmp_path: Path) -> None:
+    """The reader of releases names the reader of series."""
+    series = some_series(tmp_path, 0)
+    with pytest.raises(InvalidFileError, match="LoadSeries"):
+        read_bundle(series.bundles[0])
 
 
 def test_a_bundle_that_was_replaced_stops_the_series(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from wattveil.bundle.keys import sign, signer
 
-KEY = Ed25519PrivateKey.generate()
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
 RECORD = {"title": "Load", "epsilon": "1.0"}
 SIGNATURE = sign(RECORD, KEY)
 

@@ -10,6 +10,7 @@ import pytest
 from tests.sample_bundles import broken
 from wattveil.bundle.bundle_files import read_manifest, read_table
 from wattveil.bundle.manifest import Manifest
+from wattveil.bundle.release_tables import read_bundle
 from wattveil.bundle.statistical_bias import bias_record, population_intervals, population_std_kw
 from wattveil.errors import InvalidParameterError
 from wattveil.products.request import About
@@ -129,3 +130,15 @@ def test_statements_that_are_refused(field: dict[str, str]) -> None:
     """With field and rule."""
     with pytest.raises(InvalidParameterError, match=next(iter(field))):
         About.parse(field)
+
+
+def test_a_bundle_has_intervals_of_the_population(whole: Path, manifest: Manifest) -> None:
+    """The ends as computed by hand; an error that says why there are none."""
+    bundle = read_bundle(whole)
+    with pytest.raises(InvalidParameterError, match="a stated selection"):
+        bundle.population_intervals()
+    vars(bundle)["manifest"] = {**manifest, "selection": "all customers"}
+    found = bundle.population_intervals().to_pandas()
+    shapes = read_table(whole, "load_shapes").to_pandas()
+    assert found["low_kw"].tolist() == pytest.approx(shapes.load_kw - 1.96 * shapes.std_kw)
+    assert found["high_kw"].tolist() == pytest.approx(shapes.load_kw + 1.96 * shapes.std_kw)

@@ -112,7 +112,7 @@ def test_a_missing_part_is_found(copy: Path, rewrite: Rewrite) -> None:
     unlisted = [one for one in manifest["payload"] if "shares" not in one["path"]]
     rewrite(copy, {**manifest, "payload": unlisted})
     assert (
-        "cluster_shares" in broken(copy)["every page, and every table of every product, is there"]
+        "cluster_shares" in broken(copy)["every page, and every table of every product, is present"]
     )
 
 
@@ -585,15 +585,17 @@ def test_a_missing_signature_is_not_checked(copy: Path, whole: Path) -> None:
         name for name in names if name != "the signature"
     ]
     assert unsigned.accepted
-    (not_run,) = unsigned.not_run
+    (no_sum,) = signed.not_run
+    assert no_sum.check == "the sum with other releases"
+    assert "not stated" in no_sum.reason
+    same, not_run = unsigned.not_run
+    assert same == no_sum
     assert not_run.check == "the signature"
     assert "signed bundle" in not_run.remedy
-    assert unsigned.to_json()["not_run"] == [vars(not_run)]
-    assert signed.not_run == ()
-    assert signed.to_json()["not_run"] == []
+    assert unsigned.to_json()["not_run"] == [vars(no_sum), vars(not_run)]
     key = read_public_key(whole.with_name("utility.key.pub"))
     demanded = verify_bundle(copy, trusted=key)
-    assert (demanded.accepted, demanded.not_run) == (False, ())
+    assert (demanded.accepted, demanded.not_run) == (False, (no_sum,))
     assert [one.check for one in demanded.findings if not one.holds] == ["the signature"]
 
 
@@ -623,7 +625,7 @@ def test_of_an_inconsistent_manifest_tables_are_not_compared(copy: Path, rewrite
     rewrite(copy, manifest)
     verdict = verify_bundle(copy)
     assert not verdict.accepted
-    (not_run,) = verdict.not_run
+    not_run, _ = verdict.not_run  # the other is the sum with other releases
     assert "report" in not_run.check
     assert "publisher" in not_run.remedy
 

@@ -33,7 +33,7 @@ def test_demo_writes_a_verified_bundle() -> None:
         assert words in result.output
     for words in (
         "checks passed",
-        "150, rounded to 200",
+        "for 1,000 customers of about",
         "differentially",
         "▁",
         "±",

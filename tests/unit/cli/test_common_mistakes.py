@@ -26,7 +26,12 @@ from wattveil.bundle.produce import release_bundle
 from wattveil.cli import app, release
 from wattveil.cli.data import write_readings
 from wattveil.engines.spark.spark_session import MIN_JAVA
-from wattveil.errors import MissingExtraError, MissingJavaError, ServerRefusalError
+from wattveil.errors import (
+    InvalidFileError,
+    MissingExtraError,
+    MissingJavaError,
+    ServerRefusalError,
+)
 from wattveil.products.request import ReleaseRequest
 from wattveil.profiles import Profiles
 from wattveil.server.run import _listening
@@ -351,3 +356,22 @@ def test_a_share_stays_as_it_is_typed() -> None:
     """`--share years=6` is an option already, whose value has an equals sign."""
     rule = "a bundle that was released with years (--share years=6)"
     assert rule in explained(InvalidFileError("b", "file", rule, None))
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint"),
+    [
+        ("series release", "Did you mean 'add'?"),
+        ("series eras", None),
+        ("series clos", None),
+        ("admin restor", None),
+        ("series shw", "Did you mean 'show'?"),
+        ("relase", "Did you mean 'release'?"),
+    ],
+)
+def test_no_destructive_command_is_suggested(typed: str, hint: str | None) -> None:
+    """A typing error must not lead to what cannot be undone."""
+    result = CliRunner().invoke(app, typed.split())
+    assert result.exit_code == 2
+    assert ("Did you mean" in result.stderr) is (hint is not None)
+    assert hint is None or hint in result.stderr

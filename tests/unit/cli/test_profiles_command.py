@@ -6,11 +6,13 @@ import zoneinfo
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from wattveil.cli.data import profiles
+from wattveil.errors import AssumedTimeZoneWarning, InvalidParameterError
 from wattveil.profiles import Profiles, build_profiles
 from wattveil.profiles.quality import missing_share
 from wattveil.readings import read_readings
@@ -181,7 +183,84 @@ def test_readings_that_no_cell_can_take_are_reported(
     with source.open("a", encoding="utf-8") as file:
         file.write("\na,2013-01-08 12:30,7\n")
     result = CliRunner().invoke(app, [str(source), "--out", str(tmp_path / "p.parquet")])
-    assert "1 reading, across two cells" in " ".join(result.output.split())
+    assert "1 reading spans two slots and was not used" in " ".join(result.output.split())
+    page = tmp_path / "q.html"
+    CliRunner().invoke(
+        app, [str(source), "--out", str(tmp_path / "p.parquet"), "--report", str(page)]
+    )
+    used = (480 + 1) / (480 + 1 + 1 + 1)  # neither that reading nor the one without a stamp
+    assert f"{100 * used:.2f}" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_dropped_customers_are_listed_by_id(
+    app: typer.Typer, source: Path, tmp_path: Path, suffix: str
+) -> None:
+    """With the reason, after the dropped rows; the file is one table."""
+    listed = tmp_path / f"problems.{suffix}"
+    words = [str(source), "--out", str(tmp_path / "p.parquet"), "--problems-to", str(listed)]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    rows = duckdb.sql(f"SELECT reason, written FROM '{listed}'").fetchall()
+    assert rows[0][0] == "unreadable time stamp"
+    assert rows[1:] == [("customer dropped: readings on fewer than 14 days", "b")]
+
+
+def test_customers_of_another_unit_are_named(app: typer.Typer, tmp_path: Path) -> None:
+    """They are named and stay: their rows change nothing about the others."""
+    hours = [_FIRST + dt.timedelta(hours=hour) for hour in range(480)]
+
+    def made(*unusual: str) -> tuple[str, Profiles]:
+        rows = [
+            f"{name},{hour:%Y-%m-%d %H:%M},{0.5 * (1000 if name in unusual else 1)}"
+            for name in ("a", "b", "c", "d", "e")
+            for hour in hours
+        ]
+        (path := tmp_path / "r.csv").write_text("\n".join(["id,timestamp,kwh", *rows]))
+        out = tmp_path / "p.parquet"
+        result = CliRunner().invoke(app, [str(path), "--out", str(out), "--timezone", "UTC"])
+        return " ".join(result.output.split()), Profiles.read_parquet(out)
+
+    usual, before = made()
+    assert "Warning" not in usual
+    assert "(replaced)" not in usual
+    warned, after = made("c")
+    assert "1 customer with over 100 times the median load: c;" in warned
+    assert "(replaced)" in warned
+    others = [0, 1, 3, 4]
+    assert (before.load_kw[others] == after.load_kw[others]).all()
+
+
+def test_profiles_of_utc_that_nobody_stated_are_warned_of(app: typer.Typer, tmp_path: Path) -> None:
+    """Stamps that are instants have no zone that profiles could take."""
+    hours = [_FIRST + dt.timedelta(hours=hour) for hour in range(480)]
+    rows = [f"a,{hour:%Y-%m-%dT%H:%M}+10:00,1" for hour in hours]
+    (path := tmp_path / "r.csv").write_text("\n".join(["id,timestamp,kwh", *rows]))
+    words = [str(path), "--out", str(tmp_path / "p.parquet")]
+    assert "timezone: UTC, as no time zone" in " ".join(
+        CliRunner().invoke(app, words).output.split()
+    )
+    stated = CliRunner().invoke(app, [*words, "--timezone", "UTC"])
+    assert "Warning" not in stated.output
+    with pytest.warns(AssumedTimeZoneWarning, match="as no time zone of the profiles"):
+        build_profiles(read_readings(path))
+
+
+def test_latin_1_is_named(app: typer.Typer, tmp_path: Path) -> None:
+    """In a header as in a row, with the command that converts it."""
+    for text in (
+        "Zählpunkt;Zeit;Verbrauch\n1;2025-01-01 00:00;1\n",
+        "id,timestamp,kwh\nä,2025-01-01 00:00,1\n",
+    ):
+        (path := tmp_path / "r.csv").write_bytes(text.encode("latin-1"))
+        result = CliRunner().invoke(app, [str(path), "--out", str(tmp_path / "p.parquet")])
+        assert "iconv -f latin1 -t utf8" in " ".join(result.output.split())
+
+
+def test_a_data_frame_is_refused_with_what_to_do() -> None:
+    """Readings are read from files."""
+    with pytest.raises(InvalidParameterError, match="Parquet file first, got source='Table'"):
+        read_readings(pa.table({"id": [1]}))  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("as_json", [False, True])

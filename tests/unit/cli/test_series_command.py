@@ -48,6 +48,9 @@ def test_a_series_from_beginning_to_end(place: Path) -> None:
     assert run_json("plan", series)[0]["customers"] == 500
     added = run_json("add", series, place / "1.parquet", "--period", "2026-Q3", "--yes")
     assert added["period"] == "2026-Q3"
+    assert 0 < added["accrued_epsilon"] < added["epsilon"] == 4
+    assert 0 < added["rho_left"] < 1
+    assert "do not state their days" in added["warnings"][0]
     shown = run("show", series)
     assert "home" in shown
     assert "after two years" in shown
@@ -95,6 +98,11 @@ def test_mistakes_are_explained(tmp_path: Path) -> None:
     )
     assert "PROFILES must be profiles that have the attribute class" in added
     assert "got car" in added
+    other = replace(quarter(0), rules={"readings": {"period": ["2025-07-01", "2025-10-01"]}})
+    other.write_parquet(tmp_path / "0.parquet")
+    words = ("add", tmp_path / "groups", tmp_path / "0.parquet", "--period", "2026-Q1", "--yes")
+    assert "2025-07-01 to 2025-09-30" in " ".join(run(*words, code=2).split())
+    assert not [*(tmp_path / "groups" / "periods").iterdir()]
     made = run_json("init", tmp_path / "s", *BUDGET, "--encrypt", "--secrets", tmp_path / "keys")
     assert made["folder"].endswith("s")
     assert (tmp_path / "keys" / "series.key").is_file()

@@ -85,6 +85,57 @@ def test_values_are_those_of_the_files(counted: Files) -> None:
         assert "is empty in" in found.remedy
 
 
+@pytest.mark.parametrize(
+    ("names", "changes", "says"),
+    [
+        (["load"], {}, "No labels are published."),
+        (["labels"], {}, "one randomised label per customer, under pseudonyms."),
+        (
+            ["labels"],
+            {"real_ids": True},
+            "one randomised label per customer, under real identifiers.",
+        ),
+        (["synthesis"], {}, "sampled from a released model"),
+    ],
+)
+def test_labels_are_stated_where_there_are_any(
+    counted: Files, names: list[str], changes: dict[str, object], says: str
+) -> None:
+    """Only without labels is it stated that aggregates and models alone are published."""
+    evidence = counted.evidence()
+    evidence.manifest["products"] = [{"name": name} for name in names]
+    evidence.manifest["request"].update(changes)
+    found = evidence.field("manifest", "published_text")
+    assert isinstance(found, Field)
+    assert says in found.text
+    assert ("Only aggregates" in found.text) == ("labels" not in names)
+
+
+def test_the_instance_tier_is_no_variant_of_differential_privacy(counted: Files) -> None:
+    """Its labels may be exact, and nothing is claimed for replaced data."""
+    evidence = counted.evidence()
+    texts = ("variant_text", "neighbours_text", "published_text")
+    before = [evidence.field("manifest", name) for name in texts]
+    assert isinstance(before[1], Field)
+    assert "epsilon 1 at delta 2.65e-06" in before[1].text  # (1 + e^0.5) 1e-6
+    evidence.manifest["variant"] = "instance"
+    evidence.manifest["guarantee"]["tier"] = "instance"
+    evidence.manifest["products"] = [{"name": "labels"}]
+    found = [evidence.field("manifest", name) for name in texts]
+    said = ("not differential privacy", "No guarantee is claimed", "without noise")
+    for field, words in zip(found, said, strict=True):
+        assert isinstance(field, Field)
+        assert words in field.text
+
+
+def test_a_question_stands_once_in_a_clause(counted: Files) -> None:
+    """Three answers of a clause lack the same file."""
+    dossier = counted.dossier("ico", audit=None)
+    (clause,) = (one for one in dossier.clauses if one.clause.name == "The test and its result")
+    assert [len(answer.missing) for answer in clause.answers] == [1, 1, 1]
+    assert [len(clause.missing(answer)) for answer in clause.answers] == [1, 0, 0]
+
+
 def test_what_is_not_stated_is_a_blank(counted: Files) -> None:
     """The default text of a field answers nothing."""
     evidence = counted.evidence()

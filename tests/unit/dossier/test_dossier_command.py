@@ -6,13 +6,14 @@ import re
 import sys
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import docx
 import pytest
 from typer.testing import CliRunner
 
-from tests.unit.dossier.conftest import Files, audit_record
+from tests.unit.dossier.conftest import Files, audit_record, write_signed
 from wattveil.bundle.keys import new_key, read_key, sign, signer
 from wattveil.cli import app
 from wattveil.dossier.clauses import read_standard
@@ -70,6 +71,32 @@ def test_from_files_to_a_signed_dossier(counted: Files, tmp_path: Path) -> None:
     assert tomllib.loads((tmp_path / "second/answers.toml").read_text()) == dict.fromkeys(
         questions, said
     )
+
+
+def test_an_inconclusive_audit_is_signed_with_a_reason_only(counted: Files, tmp_path: Path) -> None:
+    """The reason stands in the documents; it is of no use without a signature."""
+    weak = tmp_path / "audit.json"
+    audits = [{**audit_record()["audits"][0], "verdict": "inconclusive"}]  # type: ignore[index]
+    write_signed(weak, audit_record(audits=audits), counted.key)
+    files = replace(counted, audit=weak)
+    options: list[str | Path] = ["--standard", "ico"]
+    assert run(files, tmp_path / "first", *options)[0] == 0
+    answers = tmp_path / "filled.toml"
+    asked = tomllib.loads((tmp_path / "first/answers.toml").read_text())
+    answers.write_text("\n".join(f'{json.dumps(name)} = "yes"' for name in asked))
+    options += ["--answers", answers, "--sign", counted.key]
+    code, output = run(files, tmp_path / "second", *options)
+    assert code == 2
+    assert "--inconclusive-reason: 1 audit could not have refuted a claim" in output
+    assert not (tmp_path / "second").exists()
+    reason = ["--inconclusive-reason", "Repeated next month."]
+    code, output = run(files, tmp_path / "third", *options, *reason)
+    assert code == 0, output
+    for name in FILES:
+        assert "because: Repeated next month." in (tmp_path / "third" / name).read_text()
+    code, output = run(files, tmp_path / "fourth", "--standard", "ico", *reason)
+    assert code == 2
+    assert "a text, given with --sign" in output
 
 
 def test_several_standards_share_one_file_of_answers(counted: Files, tmp_path: Path) -> None:

@@ -3,10 +3,12 @@
 import re
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from tests.sample_bundles import only
 from wattveil.arrays import Floats
+from wattveil.bundle.release_tables import ReleaseTables
 from wattveil.numerics.groups.group_sizes import ALL_CUSTOMERS
 from wattveil.numerics.segment_support import segment_support
 from wattveil.privacy.guarantee import Tier
@@ -137,7 +139,33 @@ def test_groups_are_compared_within_themselves() -> None:
     assert pairs == [("home", 2), ("shop", 1)]
     names = [one.curve.name for one in segments(*tables)]
     assert names == ["home 1", "home 0", "shop 0", "shop 1"]
-    assert "3 of the 4 customer segments of 2 groups have" in segment_headline(*tables).sentence
+    sentence = segment_headline(*tables).sentence
+    assert "3 of the 4 customer segments of 2 groups are supported" in sentence
+    assert "in 1 of the groups no two" in sentence
+
+
+@pytest.mark.parametrize(
+    ("means", "counts", "start"),
+    [
+        ([1.0, 1.0, 1.0], [90.0, 80.0, 70.0], "No two of the 3 customer segments can be told"),
+        ([1.0, 1.04, 0.96], [90.0, 80.0, 70.0], "Only some of the 3 customer segments can be"),
+        ([1.0, 2.0, 3.0], [90.0, 80.0, 15.0], "2 of the 3 customer segments are supported:"),
+        ([1.0, 2.0, 3.0], [90.0, 15.0, 15.0], "1 of the 3 customer segments is supported;"),
+        ([1.0, 2.0, 3.0], [15.0, 15.0, 15.0], "None of the 3 customer segments is supported;"),
+    ],
+)
+def test_the_summary_counts_supported_segments(
+    means: list[float], counts: list[float], start: str
+) -> None:
+    """One curve is distinguishable by definition: of equal curves, none is told from another.
+
+    Standard errors are 0.02 kW in each slot, the first a little less, so that two curves differ
+    if their distance in each slot exceeds 2 sqrt(2) 0.02 = 0.057 kW.
+    """
+    load = np.repeat(np.array(means)[:, None], 24, axis=1)
+    std = np.repeat([[0.0199], [0.02], [0.02]], 24, axis=1)
+    found = segment_headline(*tables_of(load, std, np.array(counts), np.full(3, 10.0)))
+    assert found.sentence.startswith(start)
 
 
 def test_without_standard_errors_nothing_is_claimed() -> None:
@@ -236,6 +264,38 @@ def test_the_axes_of_the_map_say_what_a_score_means(three: tuple[Table, Table]) 
     """The first cluster has more load at all hours, and stands to the right."""
     (shown,) = (one for one in segment_figures(*three) if one.title == "Map of the clusters")
     title = shown.figure.layout.xaxis.title.text
-    assert re.fullmatch(r"→ PC 1 \((> )?\d+ % of the variance\): more load all day", title)
+    assert title == "→ PC 1: more load all day"  # two components explain any three curves
     places = dict(zip(shown.figure.data[0].text, shown.figure.data[0].x, strict=True))
     assert places["0"] == max(places.values())
+
+
+def test_the_map_of_many_states_what_its_axes_explain() -> None:
+    """Of four curves, two components explain a part."""
+    load = np.random.default_rng(0).normal(size=(4, 24))
+    tables = tables_of(load, np.full((4, 24), 0.1), np.full(4, 50.0), np.full(4, 5.0))
+    (shown,) = (one for one in segment_figures(*tables) if one.title == "Map of the clusters")
+    title = shown.figure.layout.xaxis.title.text
+    assert re.match(r"→ PC 1 \(\d+ % of the variance\): ", title)
+
+
+def test_the_chart_of_a_release_fades_what_noise_may_explain(three: tuple[Table, Table]) -> None:
+    """The plot and the notebook output keep the flag of the report."""
+
+    class Tables(ReleaseTables):
+        manifest = {  # noqa: RUF012 - replaces a property
+            "guarantee_text": "",
+            "products": [{"tables": [{"name": one.name} for one in three]}],
+        }
+
+        def _read(self, name: str) -> pa.Table:
+            return {one.name: one.data for one in three}[name]
+
+    shown = Tables()
+    lines = [trace for trace in shown.plot().data if trace.fill is None]
+    names = {trace.name: trace.opacity for trace in lines}
+    assert names["cluster 1"] is None
+    faded = names["cluster 2 (30 ± 49, not supported)"]
+    assert faded < 1.0
+    page = shown._repr_html_()
+    assert "cluster 2 (30 ± 49, not supported)" in page
+    assert f'opacity="{faded}"' in page

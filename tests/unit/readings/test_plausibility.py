@@ -62,6 +62,23 @@ def test_intervals_that_overlap_are_refused(write: Write) -> None:
     assert read_readings(path, minutes=15).lengths == (15,)
 
 
+def test_overlaps_of_some_customers_name_one_and_what_helps(write: Write) -> None:
+    """`minutes` cannot help where customers have several lengths; a column of lengths does."""
+    quarters = [(f"2024-01-{q // 96 + 1:02} {q // 4 % 24:02}:{q % 4 * 15:02}") for q in range(960)]
+    rows = [(f"h{c:02}", stamp, 60) for c in range(30) for stamp in quarters[::4]]
+    rows += [(f"q{c}", stamp, 15) for c in range(3) for stamp in quarters]
+    plain = write("id,timestamp,kwh", *(f"{name},{stamp},0.4" for name, stamp, _ in rows))
+    for options in ({}, {"minutes": 60}):
+        with pytest.raises(InvalidFileError, match=r"15 minutes apart.*'q[0-2]'") as refused:
+            read_readings(plain, **options)  # type: ignore[call-overload]
+        assert "minutes=" not in str(refused.value)
+    lines = (f"{name},{stamp},0.4,{minutes}" for name, stamp, minutes in rows)
+    assert read_readings(write("id,timestamp,kwh,minutes", *lines, name="m.csv")).lengths == (
+        15,
+        60,
+    )
+
+
 @pytest.mark.parametrize(
     ("unit", "per_kwh"), [("Wh", 1000), ("kWh", 1), ("MWh", 0.001), ("W", 1000), ("kW", 1)]
 )
@@ -337,9 +354,9 @@ def test_green_button_starts_have_one_note_on_their_clock() -> None:
     path = Path(__file__).parents[2] / "data" / "exports" / "greenbutton_ameren_15min.xml"
     notes = read_readings(path, timezone="America/Chicago").report.notes
     assert [note for note in notes if "local time" in note] == [
-        note for note in notes if note.startswith("start is local time")
+        note for note in notes if note.startswith("start read as local time")
     ]
-    assert any(note.startswith("start is local time") for note in notes)
+    assert any(note.startswith("start read as local time") for note in notes)
 
 
 def _spaced(name: str, minutes: int, *, days: int = 4) -> list[str]:

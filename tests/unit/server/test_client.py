@@ -17,9 +17,10 @@ import pytest
 
 from tests.certificates import self_signed
 from wattveil import connect
+from wattveil.bundle.verify.verify_bundle import VerificationReport
 from wattveil.errors import InvalidParameterError, ServerRefusalError
 from wattveil.server import client
-from wattveil.server.client import RemoteRelease, Transport
+from wattveil.server.client import RemoteDatasets, RemoteRelease, RemoteReleases, Transport
 
 TOKEN = "wattveil_secret"  # noqa: S105 - of no server
 
@@ -427,3 +428,11 @@ def test_proxies_that_are_not_supported(monkeypatch: pytest.MonkeyPatch, proxy: 
         connect("https://data.example", TOKEN)
     assert caught.value.field == "https_proxy"
     assert "pass-word" not in str(caught.value)
+
+
+def test_no_data_sets_and_no_releases_are_empty_tables() -> None:
+    """An analyst without an account has a table with columns and no row."""
+    for found in (RemoteDatasets([]), RemoteReleases([])):
+        frame = found.to_pandas()
+        assert (len(frame), len(frame.columns) > 2) == (0, True)
+    assert VerificationReport(findings=(), not_proved=()).to_pandas().empty

@@ -38,6 +38,9 @@ _MIN_OTHER_ENTRIES = 3
 """Entries before the first charge: a data set, its cap, and the cap of the analyst."""
 _SHORT_UP = decimal.Context(prec=9, rounding=decimal.ROUND_CEILING)
 
+SUM = "the sum with other releases"
+"""Name of a check, which is not run if the manifest states no sum."""
+
 Record = dict[str, Any]
 
 
@@ -70,7 +73,8 @@ def budget_findings(manifest: dict[str, Any]) -> Iterator[Finding]:
             f"product {product['name']}", [product], losses, epsilon, delta
         )
     yield from _both_accountants("the release", products, whole, claimed.epsilon, claimed.delta)
-    yield cumulative_finding(manifest, _composition(products))
+    if manifest["cumulative"] != ALONE:
+        yield cumulative_finding(manifest, _composition(products))
 
 
 def _both_accountants(
@@ -219,10 +223,9 @@ def cumulative_finding(manifest: dict[str, Any], own: Composition) -> Finding:
     """
     stated = manifest["cumulative"]
     if isinstance(stated, str):
-        said = "not stated: add the release to your list"
-        return Finding("the sum with other releases", stated == ALONE, said)
+        return Finding(SUM, holds=False, seen="not stated as without a ledger")
     return gathered(
-        "the sum with other releases",
+        SUM,
         _cumulative_problems(stated, manifest["request"], own),
         f"epsilon {float(stated['epsilon_spent']):.6g} of {float(stated['epsilon_cap']):.6g},"
         f" entry {stated['ledger_seq']} of the ledger",

@@ -13,8 +13,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import FORMATS, MANIFEST, PAGES, read_manifest, table_path
-from wattveil.bundle.manifest import VERSION, Manifest, check_names, check_schema
-from wattveil.bundle.verify.verify_budget import budget_findings
+from wattveil.bundle.cumulative import ALONE
+from wattveil.bundle.manifest import NOT_PRIVATE, VERSION, Manifest, check_names, check_schema
+from wattveil.bundle.verify.verify_budget import SUM, budget_findings
 from wattveil.bundle.verify.verify_content import (
     WRITERS,
     consistency,
@@ -39,6 +40,11 @@ _OLDER = "Verify it with the version of Wattveil that wrote it, or ask the publi
 _SIGNATURE, _UNSIGNED = "the signature", "the bundle has none: the publisher is not proved"
 _NOT_SIGNED = NotRun(
     _SIGNATURE, _UNSIGNED, "Ask the publisher for a signed bundle (`wattveil release --key`)."
+)
+_NO_SUM = NotRun(
+    SUM,
+    "it is not stated: the release was made without a ledger",
+    "Add the release to your list of releases about the same customers.",
 )
 _CONTENT = NotRun(
     "tables, model, texts and report",
@@ -103,6 +109,8 @@ def verify_bundle(bundle: Path, *, trusted: Ed25519PublicKey | None = None) -> V
     # Numbers that are missing, too large or too small for arithmetic: never written by Wattveil.
     except (ArithmeticError, LookupError, ValueError) as error:
         findings += [Finding("the manifest can be read", holds=False, seen=str(error))]
+    if manifest["cumulative"] == ALONE:
+        not_run.append(_NO_SUM)
     if "signature" not in manifest and trusted is None:
         not_run.append(_NOT_SIGNED)
     warnings = _warnings(manifest)
@@ -160,11 +168,12 @@ def _schema_finding(broken: Sequence[str]) -> Finding:
 
 def _warnings(manifest: dict[str, Any]) -> tuple[str, ...]:
     """Return what weakens the stated guarantee; its number of customers is the public estimate."""
-    return guarantee_warnings(
+    found = guarantee_warnings(
         epsilon=float(manifest["guarantee"]["epsilon"]),
         delta=float(manifest["guarantee"]["delta"]),
         customers=manifest["request"]["customers"],
     )
+    return (*found, NOT_PRIVATE) if manifest["variant"] == "instance" else found
 
 
 def _file_findings(bundle: Path, manifest: dict[str, Any]) -> Iterator[Finding]:
@@ -190,7 +199,7 @@ def _file_findings(bundle: Path, manifest: dict[str, Any]) -> Iterator[Finding]:
     unexpected = sorted(({*there, *listed} - {*due, MANIFEST}) | links)
     yield gathered("no unlisted files", unexpected, "none")
     yield gathered(
-        "every page, and every table of every product, is there",
+        "every page, and every table of every product, is present",
         sorted(set(due) - set(listed)),
         format_count(len(due), "file"),
     )

@@ -71,7 +71,7 @@ def content_findings(bundle: Path, manifest: dict[str, Any]) -> Iterator[Finding
     yield from findings
     records = {record["name"]: record for record in manifest["products"]}
     yield gathered(
-        "draws are of as many numbers as there are cells",
+        "each draw has one number per cell",
         (text for product in products for text in _size_problems(product, records, choice)),
         "clusters by groups, groups by slots",
     )

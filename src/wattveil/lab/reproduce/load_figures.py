@@ -92,9 +92,9 @@ def run_histograms(study: Study) -> Outcome:
         ],
         found=(
             f"With α = 15 kW, {order[0]} has the lowest median BIC; log-normal is best in"
-            f" {shifted.best[LOG_NORMAL]} of {n_fitted} hours and {shifted.excess[LOG_NORMAL]:.0f}"
-            f" above the best of the hour in the median, the normal"
-            f" distribution {normal_gap:.1f} further."
+            f" {shifted.best[LOG_NORMAL]} of {n_fitted} hours. Its median excess over"
+            f" the best BIC of the hour is {shifted.excess[LOG_NORMAL]:.0f}; that of the normal"
+            f" distribution is {normal_gap:.1f} higher."
             f" Without α, log-normal is best in {plain.best[LOG_NORMAL]}."
         ),
         differs=(
@@ -251,9 +251,10 @@ def run_load_shapes(study: Study) -> Outcome:
         panels=panels,
         tables=[_load_shapes_table(errors, sizes)],
         found=(
-            "Distance of the synthetic 90 % band from the real one, over the real one's width, in"
-            f" the mean over customers: {mean[SHAPES_CENTRED]:.2f} for Algorithm 2 with centred"
-            f" covariances and Wishart noise, {mean[SHAPES_NOISELESS]:.2f} without that noise,"
+            "Distance of the synthetic 90 % band from the real one, relative to the width of the"
+            f" real band, averaged over customers: {mean[SHAPES_CENTRED]:.2f} for Algorithm 2"
+            f" with centred covariances and Wishart noise, {mean[SHAPES_NOISELESS]:.2f} without"
+            " that noise,"
             f" {mean[SHAPES_PRIVATE]:.2f} for Wattveil's synthesis under differential privacy,"
             " ε = 3, δ = 10⁻⁶, with all statistics charged."
         ),

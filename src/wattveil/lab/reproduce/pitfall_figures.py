@@ -59,8 +59,8 @@ def run_differencing(study: Study) -> Outcome:
         ],
         found=(
             f"From exact averages of {len(load_kw):,} customers one customer is recovered to within"
-            f" {exact:.0e} kW. With averages rounded to a watt the error"
-            f" grows with the group, {errors[0]:.3f} kW at {sizes[0]} customers,"
+            f" {exact:.0e} kW. With averages rounded to the nearest watt, the error"
+            f" grows with the size of the group: {errors[0]:.3f} kW at {sizes[0]} customers and"
             f" {errors[-1]:.2f} kW at {sizes[-1]:,}."
         ),
         differs=(
@@ -142,9 +142,9 @@ def run_filtering(study: Study) -> Outcome:
         found=(
             f"White noise has an error"
             f" of {errors['white_rmse_kw']:.2f} kW (root mean square), and after the filter"
-            f" of {errors['filtered_rmse_kw']:.3f} kW: it leaves"
-            f" {errors['white_noise_left_by_filter']:.1%} of the noise, where 1/√{WINDOW} is"
-            f" {WINDOW**-0.5:.1%}. Coloured noise of the same guarantee has an error"
+            f" of {errors['filtered_rmse_kw']:.3f} kW. The filter leaves"
+            f" {errors['white_noise_left_by_filter']:.1%} of the noise (1/√{WINDOW} is"
+            f" {WINDOW**-0.5:.1%}). Coloured noise of the same guarantee has an error"
             f" of {errors['coloured_rmse_kw']:.3f} kW, and the filter leaves"
             f" {errors['coloured_noise_left_by_filter']:.0%} of it."
         ),
@@ -155,7 +155,7 @@ def run_filtering(study: Study) -> Outcome:
             " noise is concentrated where load varies, so a filter removes little of it, and far"
             " less noise gives the same guarantee. The paper's minute readings are not public: here"
             " the mean day of the customers is interpolated to minutes. `wattveil attack filter`"
-            " does the same to released clusters."
+            " applies the same filter to released clusters."
         ),
     )
 

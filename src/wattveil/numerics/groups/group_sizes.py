@@ -185,7 +185,11 @@ def read_sizes(
         typical_error=typical_error,
         clipped_share=tails[rows, chosen] / customers,
         clipped_share_std=counts[1] * np.sqrt(cells_above) / customers,
-        max_clipping_bias=_max_clipping_bias(counts, radii, edges) / customers,
+        # No customer is clipped by more than the end of the plausible range less the radius.
+        max_clipping_bias=np.minimum(
+            _max_clipping_bias(counts, radii, edges) / customers,
+            np.maximum(edges[-1] - radii, 0.0),
+        ),
     )
 
 

@@ -6,7 +6,7 @@ levels of its days; and habits: how rough its days are, how much of their shape 
 a step has to be to count.
 `year_paths` draws its slots. All customers share the level of each day (`day_levels`), each with a
 loading: a home whose load rises more than others' in winter also rises more on a cold day. Last,
-load above half of the largest load of the year is stretched, so that peaks follow the released
+load close to the largest load of the year is stretched, so that peaks follow the released
 ones.
 """
 
@@ -364,8 +364,7 @@ class YearModel(ChartedResult):
         pattern = self._pattern
         steady = synthesis_tuning.STEADY_PATTERN**2 * pattern.size
         slope = ((parts / means - 1.0) @ pattern + steady) / (pattern @ pattern + steady)
-        follows = synthesis_tuning.LEVEL_FOLLOWS
-        return np.asarray(np.clip(1.0 - follows + follows * slope, 0.0, _MAX_LOADING))
+        return np.asarray(np.clip(slope, 0.0, _MAX_LOADING))
 
     @cached_property
     def _pattern(self) -> Floats:

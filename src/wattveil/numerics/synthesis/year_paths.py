@@ -30,6 +30,7 @@ from wattveil.numerics.synthesis.synthesis_tuning import (
     HEAVINESS,
     LEAST_STEP,
     LEVEL_SKEWNESS,
+    PEAK_START,
     SHOCK_SKEWNESS,
 )
 
@@ -310,9 +311,9 @@ def _mean_roots(
 
 @compiled
 def fit_peaks(load_kw: Floats, peaks: Floats, targets: Floats, span: tuple[int, int]) -> None:
-    """Stretch or compress load above half of the peak, so that the peak is the target."""
+    """Stretch or compress load close to the peak, so that the peak is the target."""
     for i in range(span[0], span[1]):
-        start = 0.5 * min(peaks[i], targets[i])
+        start = PEAK_START * min(peaks[i], targets[i])
         if start > 0.0:
             ratio = (targets[i] - start) / (peaks[i] - start)
             for t in range(load_kw.shape[1]):

@@ -145,10 +145,11 @@ class Recognised:
     def evidence(self) -> str:
         """State why the file was recognised."""
         if not self.header.has_names:
-            return "first line"
+            return "the first line"
         shown = [name for names in self.roles.values() for name in names[:2]][:6]
-        line = self.header.line + 1
-        return f"columns {', '.join(map(repr, shown))} in line {line}"
+        kind = "column" if len(shown) == 1 else "columns"
+        where = f" in line {self.header.line + 1}" if self.header.line else ""
+        return f"the {kind} {', '.join(map(repr, shown))}{where}"
 
 
 @lru_cache(maxsize=1)

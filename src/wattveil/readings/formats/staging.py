@@ -392,7 +392,7 @@ class _Stager(FileColumns):
             raise self._refuse("interval lengths", expected, f"{usual} minutes")
 
     def _assumptions(self) -> tuple[str, ...]:
-        found = [f"format: {self._known.name}, by its {self._found.evidence}"]
+        found = [f"format: {self._known.name}, by {self._found.evidence}"]
         if self._unit_name:
             found.append(f"unit: {self._unit_name}")
         if (self._sensors or self._one("customer") is None) and self._known.layout != "matrix":

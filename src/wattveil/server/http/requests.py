@@ -65,7 +65,7 @@ class ReleaseBody(_Choices):  # type: ignore[misc] # its fields are those of the
     """A quote or a release that an analyst requests."""
 
     delta: Delta | None = None
-    """Probability with which the bound of epsilon may be exceeded. None: that of the data set."""
+    """Slack added to every probability beyond the factor e^epsilon. None: that of the data set."""
     products: Annotated[list[ProductName], Field(max_length=10)] | None = None
     """None: all that the data set offers and the other choices permit; shares need `by`, labels a
     part of epsilon. One that is named and not permitted is refused."""

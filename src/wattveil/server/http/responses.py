@@ -217,6 +217,8 @@ class Release(_Response):
     """Canonical request: every choice, defaults filled in, numbers as text."""
     price: Amounts
     """What was charged."""
+    same_as: str = ""
+    """Identifier of the release whose result this repeats; sent for repeats only: not charged."""
     tables: list[str] = Field(default_factory=list)
     """Names of its tables; sent for one release by its id, once its state is ok."""
 

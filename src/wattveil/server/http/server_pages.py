@@ -176,17 +176,34 @@ async def sent_form(request: Request) -> Form:
 SentForm = Annotated[Form, Depends(sent_form)]
 
 
+PRODUCT_NEEDS = {
+    "shares": "Segments by group needs a grouping: choose one under Group customers by, without"
+    " separate segments of each group, and tick Customer segments",
+    "synthesis": "Synthetic customers needs Customer segments of all customers, with their sizes",
+    "labels": "Labels needs an epsilon: fill in Epsilon of the labels",
+}
+"""What a product of an order needs that the form does not have, in the words of the form."""
+
+
 def error_text(error: Exception) -> str:
     """Return the text of an error; it contains public values alone."""
     problem = problem_of(error)
     note_problem(problem.code.name.lower())
     broken: Any = problem.details.get("errors", [])
     if broken:
-        rules = "; ".join(f"{_label(one['field'])} must be {one['rule']}" for one in broken)
+        rules = "; ".join(map(_form_rule, broken))
         return f"Please correct the form: {rules}."
     scope = problem.details.get("account_scope") or problem.details.get("reason")
     title = problem.code.title
     return f"{title[:1].upper()}{title[1:]}{f' ({scope})' if scope else ''}."
+
+
+def _form_rule(broken: Mapping[str, str]) -> str:
+    """Return a rule that a form breaks: in the words of the form, where the API's are not those."""
+    for name, words in PRODUCT_NEEDS.items():
+        if broken["rule"].startswith(f"without {name}, which needs"):
+            return words
+    return f"{_label(broken['field'])} must be {broken['rule']}"
 
 
 def _label(field: str) -> str:

@@ -28,8 +28,20 @@ if (form !== null) {
 
   const later = () => {
     fit();
+    outdate();
     clearTimeout(waiting);
     waiting = setTimeout(update, 400);
+  };
+
+  // The quote on the page is of another request: it may not be ordered, nor read as this one's.
+  const outdate = () => {
+    ++requested;
+    button.disabled = true;
+    quote.setAttribute("aria-busy", "true");
+    const line = document.createElement("p");
+    line.role = "status";
+    line.append("Calculating…");
+    quote.replaceChildren(line);
   };
 
   const warning = text => {

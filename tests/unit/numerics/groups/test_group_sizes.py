@@ -79,6 +79,9 @@ def test_maximum_clipping_bias() -> None:
     sizes = read_sizes((counts, 0.01), (number, 0.01), EDGES, sums_std=1.0, within=CLIP)
     assert sizes.max_clipping_bias * sizes.customers == pytest.approx([5.0 * 38.0], rel=0.02)
     noisy = read_sizes((counts, 4.0), (number, 0.01), EDGES, sums_std=1.0, within=CLIP)
+    assert noisy.max_clipping_bias == pytest.approx([38.0])  # no customer is clipped by more
+    counts[0, 0], number = 5000.0, number + 5000.0  # below the clip
+    noisy = read_sizes((counts, 4.0), (number, 0.01), EDGES, sums_std=1.0, within=CLIP)
     exceeds = np.append(EDGES, 40.0)[np.append(EDGES, 40.0) > 2.0] - 2.0
     expected = 5.0 * 38.0 + 1.96 * 4.0 * np.sqrt(np.square(exceeds).sum())
     assert noisy.max_clipping_bias * noisy.customers == pytest.approx([expected])

@@ -6,15 +6,17 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.toy_product import Toy
+from wattveil.bundle.plan import requested_products
 from wattveil.errors import InvalidParameterError
 from wattveil.privacy.guarantee import Tier
-from wattveil.products.registry import products_of, register, unregister
+from wattveil.products.registry import product_named, products_of, register, unregister
+from wattveil.products.request import ReleaseRequest
 from wattveil.server.dataset_choices import DatasetBody
 from wattveil.server.http.form_fields import FieldKind, form_fields, read_fields
 from wattveil.server.http.pages_admin import budget_fields, registration_fields
 from wattveil.server.http.pages_order import release_body, stated_choices
 from wattveil.server.http.requests import BudgetBody, PrincipalBody, ReleaseBody
-from wattveil.server.http.server_pages import Form, error_text
+from wattveil.server.http.server_pages import PRODUCT_NEEDS, Form, error_text
 
 
 def sent(fields: Mapping[str, object]) -> Form:
@@ -140,3 +142,14 @@ def test_a_form_is_refused_in_words(fields: dict[str, str], text: str) -> None:
     assert shown.startswith("Please correct the form: ")
     assert "_" not in shown
     assert shown.count("at most") <= 1
+
+
+@pytest.mark.parametrize("name", PRODUCT_NEEDS)
+def test_a_form_says_what_a_product_needs_in_its_own_words(name: str) -> None:
+    """Titles of the page, no field of the API."""
+    request = ReleaseRequest(epsilon=1.0, delta=1e-6, normalise=True)
+    with pytest.raises(InvalidParameterError, match=f"without {name}, which needs") as refused:
+        requested_products(request, names=["clusters", name])
+    shown = error_text(refused.value)
+    assert product_named(name, Tier.GLOBAL).title in shown
+    assert "which needs" not in shown
