@@ -7,6 +7,7 @@
     ├── InvalidFileError        a file has unexpected content; quotes it (a ValueError)
     │   └── NoUsableReadingError    no row of it is usable
     ├── InvalidDataError        rows break a rule; names them: internal (a ValueError)
+    ├── NoPowerFlowError        the power flow has no solution for the load (also a ValueError)
     ├── BudgetExceededError     the grant does not cover the charge; nothing was computed
     ├── SimulatedNoiseError     a value with simulated noise must not be published
     ├── ChargeRefusedError      the ledger refuses, with a code of a closed list; nothing was spent
@@ -93,6 +94,26 @@ class InvalidDataError(WattveilError, ValueError):
         tail = f" and {more} more" if more > 0 else ""
         which = f"rows {shown}{tail} break" if self.row_ids else "the data break"
         super().__init__(f"{which} the rule '{rule}'")
+
+
+class NoPowerFlowError(WattveilError, ValueError):
+    """The power flow has no solution for the real customers. Depends on them: internal.
+
+    Parameters
+    ----------
+    failures
+        Message of the solver for each snapshot without solution.
+    """
+
+    def __init__(self, failures: Mapping[int, str]) -> None:
+        self.failures = dict(failures)
+        first, message = next(iter(self.failures.items()))
+        reason = message.strip().rstrip(".")
+        super().__init__(
+            "The power flow did not converge for the real customers in"
+            f" {len(self.failures)} snapshots; the first is {first}: {reason}. Use fewer houses,"
+            " and check the units of the impedances (r_ohm and x_ohm of a whole branch)"
+        )
 
 
 class BudgetExceededError(WattveilError):

@@ -217,7 +217,7 @@ def _in_options(advice: str, context: typer.Context | None) -> str:
     advice = re.sub(r"columns=\{([^}]*)\}", lambda found: _column_options(found[1]), advice)
     advice = re.sub(r"words=\{'([^']*)': …\}", r"--word '\1=MEANING'", advice)
     advice = advice.replace("cumulative=True", "--cumulative")
-    advice = re.sub(r"\b([a-z_]+)=(?:(…)|(\d+)|'(\w+)')", _typed_option, advice)
+    advice = re.sub(r"(?<!--share )\b([a-z_]+)=(?:(…)|(\d+)|'(\w+)')", _typed_option, advice)
     names = {} if context is None else {one.name: _option(one) for one in context.command.params}
     return re.sub(
         r"(?<![-\w])[a-z]+(?:_[a-z]+)+\b", lambda found: names.get(found[0], found[0]), advice

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import re
 import shutil
 from collections.abc import Iterator, Mapping
@@ -26,9 +27,12 @@ _MAX_PHASES = 3
 _MAX_KV = 72.5
 """Highest voltage of equipment of distribution networks. Volts in place of kilovolts, from 100 up,
 are above it."""
+_LINE_KV = 0.3
+"""Above the voltages of one phase, 0.1 to 0.277 kV, and below the usual ones between phases. Few
+networks have 0.208 to 0.24 kV between three phases."""
 _TEMPERATURES_C = (-60.0, 50.0)
 """Daily means of inhabited places. Kelvin, and summers in degrees Fahrenheit, are above."""
-_COLUMNS = ("bus", "kv", "phases", "customers")
+_COLUMNS = ("bus", "kv", "phases", "customers", "x", "y")  # coordinates are ignored
 _NODES = re.compile(r"(?:\.[1-3](?:\.[0-4])*)?$")
 """End of a bus name of OpenDSS: a dot and a number for each conductor; 1 to 3 are phases."""
 
@@ -86,8 +90,21 @@ def read_buses(path: Path) -> tuple[Bus, ...]:
         found = None if not rows else ", ".join(map(str, rows[0]))
         raise InvalidFileError(path, "header", "columns bus and kv, and a row per bus", found)
     if unknown := [name for name in rows[0] if name not in _COLUMNS]:
-        raise InvalidFileError(path, "header", f"columns {', '.join(_COLUMNS)}", unknown[0])
+        rule = f"only the columns {', '.join(_COLUMNS)}"
+        raise InvalidFileError(path, "unexpected column", rule, unknown[0])
     return tuple(_bus(path, line, row) for line, row in enumerate(rows, 2))
+
+
+def voltage_warning(buses: tuple[Bus, ...]) -> str:
+    """Return a warning if three-phase loads have a voltage usual for one phase; else nothing."""
+    low = [bus for bus in buses if bus.phases == _MAX_PHASES and bus.kv < _LINE_KV]
+    if not low:
+        return ""
+    return (
+        f"bus {low[0].name} has 3 phases and kv={low[0].kv:g}, which must be the voltage between"
+        f" phases: {low[0].kv:g} kV to neutral is {math.sqrt(3.0) * low[0].kv:.2g} kV. Buses"
+        f" with three phases below {_LINE_KV:g} kV: {len(low)}."
+    )
 
 
 def _bus(path: Path, line: int, row: dict[str, str | None]) -> Bus:

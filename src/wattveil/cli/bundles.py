@@ -15,7 +15,7 @@ from rich.table import Table
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import read_manifest
 from wattveil.bundle.customer_files import FORMATS, YearSample, write_customers
-from wattveil.bundle.drawn_customers import read_temperatures
+from wattveil.bundle.drawn_customers import read_buses, read_temperatures, voltage_warning
 from wattveil.bundle.planner_files import POWER_FACTOR
 from wattveil.bundle.series_bundle import VERSION as SERIES_VERSION
 from wattveil.bundle.series_verify import verify_period
@@ -182,6 +182,9 @@ def synthesize(
             force=force,
         )
         response = sample.response(bundle)
+        warning = "" if buses is None else voltage_warning(read_buses(buses))
+    if warning:
+        console.print(f"[yellow]warning[/] {plain(warning)}", highlight=False)
     if as_json:
         summary: dict[str, object] = {"out": out, "customers": customers, "seed": seed}
         if response is not None:

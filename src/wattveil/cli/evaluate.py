@@ -24,7 +24,9 @@ from wattveil.grid.planning_summary import (
     format_difference,
     format_equivalence,
     is_zero_throughout,
+    light_load,
     planning_summary,
+    summary_notes,
     summary_sentence,
 )
 from wattveil.lab.baselines.baseline_comparison import (
@@ -250,7 +252,12 @@ def grid(
         if report is not None:
             write_grid_page(comparison, report, margin=margin)
     if as_json:
-        found = {"margin": margin, "summary": [_planning_json(row) for row in summary]}
+        found = {
+            "margin": margin,
+            "summary": [_planning_json(row) for row in summary],
+            "notes": summary_notes(comparison),
+            "warning": light_load(comparison) or None,
+        }
         typer.echo(json.dumps({**comparison.to_json(), **found}, indent=2))
     else:
         _show_grid(console, comparison, summary, margin)
@@ -269,6 +276,8 @@ def _show_summary(console: Console, summary: Sequence[PlanningRow], margin: floa
     table = Table(*titles, box=SIMPLE, padding=(0, 1, 0, 0), show_edge=False)
     for column in table.columns[2:5]:
         column.justify, column.no_wrap = "right", True
+    table.columns[0].min_width = max(len(word) for row in summary for word in row.quantity.split())
+    table.columns[5].min_width = max(len(one.value) for one in Equivalence)
     for row in summary:
         table.add_row(
             row.quantity,
@@ -306,7 +315,11 @@ def _show_grid(
         console.print(
             f"[red]no solution[/] for the synthetic customers at {when}: {plain(message)}"
         )
+    if warning := light_load(comparison):
+        console.print(f"[yellow]warning[/] {warning}", highlight=False)
     _show_summary(console, summary, margin)
+    for note in summary_notes(comparison):
+        console.print(note, highlight=False)
     console.print("\nAll metrics:")
     titles = ("metric", "real", "synth.", "difference, 95 %", "ratio", "verdict")
     table = Table(*titles, box=SIMPLE, padding=(0, 1, 0, 0), show_edge=False)

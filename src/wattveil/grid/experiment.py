@@ -25,7 +25,7 @@ import numpy as np
 
 from wattveil import checks
 from wattveil.arrays import Floats, Ints
-from wattveil.errors import InvalidDataError, InvalidParameterError, one_of
+from wattveil.errors import InvalidDataError, InvalidParameterError, NoPowerFlowError, one_of
 from wattveil.grid.feeders import Feeder, read_feeder
 from wattveil.grid.grid_metrics import Compared, GridMetric, customer_metrics, network_metrics
 from wattveil.grid.large_customers import SetAside, usual_customers
@@ -481,6 +481,5 @@ def _attribute(name: str, profiles: Profiles, by: str) -> list[str]:
 def _solved(seen: Observation) -> Observation:
     """Refuse a feeder without solution for the real customers."""
     if seen.flow.failures:
-        rule = "one with a solution for the real customers in every snapshot; use fewer houses"
-        raise InvalidParameterError("feeder", rule, dict(seen.flow.failures))
+        raise NoPowerFlowError(seen.flow.failures)
     return seen

@@ -371,7 +371,7 @@ BUILT_IN = ("case141", "ieee123")
 
 _BUSES, _BRANCHES = "buses.csv", "branches.csv"
 _BUS_COLUMNS = ("bus", "base_kv", "slack_pu", "p_kw", "q_kvar")
-_OPTIONAL_BUS_COLUMNS = ("cap_kvar",)
+_OPTIONAL_BUS_COLUMNS = ("cap_kvar", "x", "y")  # coordinates are ignored
 _BRANCH_COLUMNS = ("from_bus", "to_bus", "r_ohm", "x_ohm")
 _OPTIONAL_BRANCH_COLUMNS = ("b_us", "rated_a")
 
@@ -444,7 +444,18 @@ def _read_folder(folder: Path) -> Feeder:
             **ends,
         )
     except InvalidParameterError as error:
-        raise InvalidFileError(folder, error.field, error.rule, error.value) from error
+        raise _in_file(folder, error) from error
+
+
+def _in_file(folder: Path, error: InvalidParameterError) -> InvalidFileError:
+    """Return the error with the file, line and column of a value, if it is about one."""
+    name, _, place = error.field.partition("[")
+    if not place:
+        return InvalidFileError(folder, name, error.rule, error.value)
+    of_bus = {"nominal_kw": "p_kw", "nominal_kvar": "q_kvar", "capacitor_kvar": "cap_kvar"}
+    file, where = (_BUSES, of_bus[name]) if name in of_bus else (_BRANCHES, name)
+    line = f"line {int(place[:-1]) + 2}, column {where}"
+    return InvalidFileError(folder / file, line, error.rule, error.value)
 
 
 def _csv_rows(path: Path, needed: Sequence[str], allowed: Collection[str]) -> list[_CsvRow]:
@@ -464,8 +475,8 @@ def _csv_rows(path: Path, needed: Sequence[str], allowed: Collection[str]) -> li
             raise InvalidFileError(path, "header", expected, list(columns))
     for column in columns:
         if column not in needed and column not in allowed:
-            expected = f"columns {[*needed, *allowed]} alone"
-            raise InvalidFileError(path, "header", expected, column)
+            expected = f"only the columns {', '.join((*needed, *allowed))}"
+            raise InvalidFileError(path, "unexpected column", expected, column)
     for number, row in enumerate(rows):
         if None in row:  # DictReader stores surplus cells under None
             raise InvalidFileError(path, f"line {number + 2}", f"{len(columns)} cells", "more")

@@ -15,7 +15,9 @@ from wattveil.grid.planning_summary import (
     format_difference,
     format_equivalence,
     is_zero_throughout,
+    light_load,
     planning_summary,
+    summary_notes,
     summary_sentence,
 )
 from wattveil.numerics.measures.fidelity_measures import ratio_to_noise
@@ -86,7 +88,9 @@ def write_grid_page(
         ratios=ratio_chart(measured, _RATIOS, OUTCOMES),
         sentence=summary_sentence(summary, margin),
         set_aside=comparison.set_aside.sentence if any(comparison.set_aside[:2]) else "",
+        light_load=light_load(comparison),
         summary=_summary_table(summary),
+        notes=summary_notes(comparison),
         verdicts=verdict_table(measured, _COLUMNS, OUTCOMES),
         counts=[
             f"{sum(row.verdict is verdict for row in measured)} {verdict.value}"

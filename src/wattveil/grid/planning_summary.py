@@ -11,17 +11,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
 from scipy import stats
 
 from wattveil import checks
 from wattveil.errors import InvalidParameterError
 from wattveil.grid.experiment import GridComparison, GridRow
+from wattveil.grid.observation import GridSetting, Observation
 from wattveil.web.charts import TWO_SIDED_95
+from wattveil.web.formatting import format_count, format_number
 
 DEFAULT_MARGIN = 0.05
 _LOWEST_VOLTAGE = "A1 voltage, KS"
+_PEAK, _ADMD = "A5 peak", "B8 ADMD"
 _QUANTITIES = {
-    "A5 peak": "peak load",
+    _PEAK: "peak load",
     _LOWEST_VOLTAGE: "voltage drop, largest",
     "A3 losses": "losses",
     "A4 peak current, largest": "peak current, largest",
@@ -29,9 +33,11 @@ _QUANTITIES = {
     "A6 hosting capacity, panels": "hosting capacity, PV",
     "B8 ADMD of 64 homes, W1": "ADMD of 64 homes",
     "B8 ADMD of 4 homes, W1": "ADMD of 4 homes",
-    "B9 peak loading, 99 %": "transformer load, 99 %",
+    "B9 peak loading, 99 %": "transformer, {homes} homes, {kva:g} kVA, 99 %",
 }
 """Metrics of the summary, in its order, and what their values are."""
+_LIGHT_LOAD = 0.1
+"""Share of the nominal load below which a feeder hardly distinguishes populations."""
 
 
 class Equivalence(StrEnum):
@@ -87,18 +93,62 @@ def planning_summary(
     if not 0.0 < checks.finite("margin", margin) <= 1.0:
         raise InvalidParameterError("margin", "above 0 and at most 1", margin)
     found = {row.metric: row for row in comparison.rows}
-    slack_pu = comparison.setting.feeder.slack_pu
+    setting = comparison.setting
     return tuple(
-        _compared(name, found[metric], slack_pu, margin)
-        for metric, name in _QUANTITIES.items()
+        _compared(_quantity(metric, setting), found[metric], setting.feeder.slack_pu, margin)
+        for metric in _QUANTITIES
         if metric in found
+    )
+
+
+def _quantity(metric: str, setting: GridSetting) -> str:
+    """Return the name of a quantity; of transformers with homes and rating."""
+    return _QUANTITIES[metric].format(homes=setting.transformer_homes, kva=setting.transformer_kva)
+
+
+def summary_notes(comparison: GridComparison) -> tuple[str, ...]:
+    """Return what the summary leaves out and why, and voltage and flow where homes feed in."""
+    setting = comparison.setting
+    found = {row.metric for row in comparison.rows}
+    omitted = [_quantity(metric, setting) for metric in _QUANTITIES if metric not in found]
+    houses = format_count(setting.placement.houses, "house")
+    notes = [f"Omitted: {name}, because there are only {houses}." for name in omitted]
+    real, synthetic = (_extremes(seen) for seen in (comparison.real, comparison.synthetic))
+    notes.append(
+        f"Highest voltage {real[0]:.4f} pu (one synthetic sample: {synthetic[0]:.4f}), lowest flow"
+        f" from the substation {format_number(real[1])} kW ({format_number(synthetic[1])}); a"
+        " negative flow is reverse flow."
+    )
+    return tuple(notes)
+
+
+def _extremes(seen: Observation) -> tuple[float, float]:
+    """Return the highest voltage and the lowest flow from the substation, of solved snapshots."""
+    solved = np.isfinite(seen.flow.source_kw)
+    if not solved.any():
+        return math.nan, math.nan
+    highest_pu, lowest_kw = seen.voltage_pu[solved].max(), seen.flow.source_kw[solved].min()
+    return float(highest_pu), float(lowest_kw)
+
+
+def light_load(comparison: GridComparison) -> str:
+    """Return a warning if the feeder is almost without load; an empty text otherwise."""
+    nominal_kw = float(comparison.setting.feeder.nominal_kw.sum())
+    peak_kw = next(row.real for row in comparison.rows if row.metric == _PEAK)
+    if peak_kw >= _LIGHT_LOAD * nominal_kw:
+        return ""
+    return (
+        f"the peak load is {100.0 * peak_kw / nominal_kw:.1f} % of the nominal load of the feeder."
+        " Voltages, currents, losses and hosting capacities are those of a feeder almost without"
+        ' load: "equivalent" says little about the customers there. Use more houses, or a smaller'
+        " feeder."
     )
 
 
 def _compared(name: str, row: GridRow, slack_pu: float, margin: float) -> PlanningRow:
     real, synthetic = row.real, row.synthetic
     ends: Sequence[float] = (row.difference_low, row.difference_high)
-    unit = row.unit
+    unit = "kW per home" if row.metric.startswith(_ADMD) else row.unit
     if row.metric == _LOWEST_VOLTAGE:  # relative to the voltage, any difference would be small
         real, synthetic, unit = max(slack_pu - real, 0.0), max(slack_pu - synthetic, 0.0), "pu"
         ends = (-row.difference_high, -row.difference_low)

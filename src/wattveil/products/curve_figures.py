@@ -158,10 +158,11 @@ def load_caption(groups: Table, *, has_flags: bool) -> str:
         most = f"{format_number(bias_kw.min(), 2)} to {most}"
     caption = (
         f"Mean daily load, and load duration curve {whose}. {BANDS} and cover privacy noise only."
-        " The bias from clipping is estimated and corrected, and the bands cover the error of the"
-        " correction. Very large customers that the noise hides could raise a mean by at most"
-        f" {most} kW{'' if n_groups == 1 else ', depending on the group'}. This is a"
-        " worst-case bound, which holds in 97.5 % of releases, not an estimate of the bias. It"
+        " The bias from clipping is estimated and corrected by one factor for all times of day, and"
+        " the bands cover the error of this factor; a mean may remain too low at times when large"
+        " customers draw more than at others. Very large customers that the noise hides could raise"
+        f" a mean by at most {most} kW{'' if n_groups == 1 else ', depending on the group'}. This"
+        " is a worst-case bound, which holds in 97.5 % of releases, not an estimate of the bias. It"
         " shrinks as epsilon and the number of customers in a group grow."
     )
     if has_flags:

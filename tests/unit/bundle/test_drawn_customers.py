@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wattveil.bundle.customer_files import write_customers
-from wattveil.bundle.drawn_customers import Bus, Drawn, read_buses, read_temperatures
+from wattveil.bundle.drawn_customers import (
+    Bus,
+    Drawn,
+    read_buses,
+    read_temperatures,
+    voltage_warning,
+)
 from wattveil.bundle.planner_files import (
     write_gridlabd,
     write_opendss,
@@ -67,7 +73,7 @@ def test_numbers_that_do_not_add_up_are_refused(customers: int) -> None:
     [
         ("", "header"),
         ("bus,volt\na,1\n", "header"),
-        ("bus,kv,phase\na,0.4,3\n", "header"),
+        ("bus,kv,phase\na,0.4,3\n", "unexpected column"),
         ("bus,kv\n,0.4\n", "line 2, bus"),
         ("bus,kv\na b,0.4\n", "line 2, bus"),
         ("bus,kv\na;new circuit,0.4\n", "line 2, bus"),
@@ -224,3 +230,23 @@ def test_temperatures_that_cannot_be_read(tmp_path: Path, text: str, field: str,
         read_temperatures(path)
     with pytest.raises(InvalidFileError, match="a readable file"):
         read_temperatures(tmp_path / "none.csv")
+
+
+@pytest.mark.parametrize(
+    ("rows", "named"),
+    [
+        ("a,0.4,3\nb,0.23,1\n", ""),
+        ("a,0.4,3\nb,0.23,3\n", "bus b has 3 phases and kv=0.23"),
+    ],
+)
+def test_three_phases_at_the_voltage_of_one_are_noticed(
+    tmp_path: Path, rows: str, named: str
+) -> None:
+    """Between phases, 0.23 kV is rare: it is 0.4 kV that was meant. Coordinates are ignored."""
+    path = tmp_path / "buses.csv"
+    table = "".join(f"{row},1.5,2\n" for row in rows.splitlines())
+    path.write_text("bus,kv,phases,x,y\n" + table)
+    warning = voltage_warning(read_buses(path))
+    assert bool(warning) is bool(named)
+    assert named in warning
+    assert not named or "0.4 kV" in warning

@@ -26,7 +26,12 @@ from wattveil.bundle.produce import release_bundle
 from wattveil.cli import app, release
 from wattveil.cli.data import write_readings
 from wattveil.engines.spark.spark_session import MIN_JAVA
-from wattveil.errors import MissingExtraError, MissingJavaError, ServerRefusalError
+from wattveil.errors import (
+    InvalidFileError,
+    MissingExtraError,
+    MissingJavaError,
+    ServerRefusalError,
+)
 from wattveil.products.request import ReleaseRequest
 from wattveil.profiles import Profiles
 from wattveil.server.run import _listening
@@ -345,6 +350,12 @@ def test_too_many_clusters_are_reported_before_the_plan(
     assert len(said) == 1
     result = CliRunner().invoke(app, [*command[:-4], "--clusters", "100", "--out", "new", "--yes"])
     assert "public estimate" not in result.stderr
+
+
+def test_a_share_stays_as_it_is_typed() -> None:
+    """`--share years=6` is an option already, whose value has an equals sign."""
+    rule = "a bundle that was released with years (--share years=6)"
+    assert rule in explained(InvalidFileError("b", "file", rule, None))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from wattveil.arrays import Floats
-from wattveil.errors import InvalidDataError, InvalidParameterError
+from wattveil.errors import InvalidDataError, InvalidParameterError, NoPowerFlowError
 from wattveil.grid import (
     Feeder,
     GridComparison,
@@ -135,9 +135,7 @@ def test_a_collapse_is_reported(
     assert written["synthetic_failures"]
     assert isinstance(written["metrics"], list)
     assert written["metrics"][0]["ratio"] is None  # JSON has no infinity
-    with pytest.raises(
-        InvalidParameterError, match="solution for the real customers in every snapshot"
-    ):
+    with pytest.raises(NoPowerFlowError, match="did not converge for the real customers") as found:
         compare_on_feeder(
             named_profiles(homes_kw, "real"),
             named_profiles(homes_kw, "made"),
@@ -145,6 +143,10 @@ def test_a_collapse_is_reported(
             houses=300_000,
             redraws=20,
         )
+    assert len(found.value.failures) > 1
+    assert str(found.value).count("converge after") == 1  # one message of the solver, and a number
+    assert f"in {len(found.value.failures)} snapshots" in str(found.value)
+    assert "units of the impedances" in str(found.value)
 
 
 @pytest.fixture(scope="module")

@@ -68,6 +68,8 @@ def test_json(files: list[str]) -> None:
     assert said["classes"] == ["all"]
     verdicts = {row["metric"]: row["verdict"] for row in said["metrics"]}
     assert verdicts["A5 peak"] == "difference detected"
+    assert "% of the nominal load" in said["warning"]  # 150 houses
+    assert "Highest voltage" in said["notes"][-1]
     peak = said["summary"][0]
     assert (peak["quantity"], peak["equivalence"]) == ("peak load", "different")
     assert peak["difference"] == pytest.approx(0.5, abs=0.15)  # every load is 1.5 times as large

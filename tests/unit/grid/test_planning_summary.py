@@ -1,6 +1,7 @@
 """Planning summary: relative differences, and the test of equivalence."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,8 @@ from wattveil.grid.planning_summary import (
     format_difference,
     format_equivalence,
     is_zero_throughout,
+    light_load,
+    summary_notes,
     summary_sentence,
 )
 
@@ -47,7 +50,12 @@ def grid_row(metric: str, real: float, synthetic: float, low: float, high: float
 def compared(*rows: GridRow) -> GridComparison:
     """Return a comparison of these rows on a feeder with 1.02 pu at the substation."""
     nothing: Any = None
-    setting: Any = SimpleNamespace(feeder=SimpleNamespace(slack_pu=1.02))
+    setting: Any = SimpleNamespace(
+        feeder=SimpleNamespace(slack_pu=1.02, nominal_kw=np.array([0.0, 6000.0, 4000.0])),
+        placement=SimpleNamespace(houses=60),
+        transformer_homes=8,
+        transformer_kva=25.0,
+    )
     return GridComparison(
         rows=rows,
         setting=setting,
@@ -132,3 +140,36 @@ def test_the_power_is_the_frequency_of_equivalence(reach: float) -> None:
     share = (np.abs(away) + reach <= margin).mean()
     assert row.power == pytest.approx(share, abs=0.015)
     assert ("power" in format_equivalence(row)) == (reach > margin)
+
+
+@pytest.mark.parametrize(("peak_kw", "warned"), [(999.0, True), (1000.0, False)])
+def test_a_feeder_almost_without_load_is_noticed(peak_kw: float, *, warned: bool) -> None:
+    """Below a tenth of the nominal 10,000 kW, the network hardly distinguishes populations."""
+    warning = light_load(compared(grid_row("A5 peak", peak_kw, peak_kw, 0.0, 0.0)))
+    assert bool(warning) is warned
+    assert not warned or "10.0 % of the nominal load" in warning
+
+
+def test_omitted_quantities_and_extremes_are_named() -> None:
+    """Rows that 60 houses do not have are listed; so is reverse flow, of solved snapshots only."""
+    nan = math.nan
+    real: Any = SimpleNamespace(
+        voltage_pu=np.array([[1.01, 1.03], [0.99, 1.0], [nan, nan]]),
+        flow=SimpleNamespace(source_kw=np.array([-250.0, 40.0, nan])),
+    )
+    failed: Any = SimpleNamespace(
+        voltage_pu=np.full((1, 2), nan), flow=SimpleNamespace(source_kw=np.array([nan]))
+    )
+    present = [
+        grid_row(name, 1.0, 1.0, 0.0, 0.0)
+        for name in ("B8 ADMD of 4 homes, W1", "B9 peak loading, 99 %")
+    ]
+    comparison = replace(compared(*present), real=real, synthetic=failed)
+    *omitted, extremes = summary_notes(comparison)
+    assert "Omitted: ADMD of 64 homes, because there are only 60 houses." in omitted
+    assert not any("ADMD of 4 homes" in line or "transformer" in line for line in omitted)
+    assert "Highest voltage 1.0300 pu" in extremes
+    assert "-250 kW (none)" in extremes
+    admd, transformers = planning_summary(comparison)
+    assert admd.unit == "kW per home"
+    assert transformers.quantity == "transformer, 8 homes, 25 kVA, 99 %"
