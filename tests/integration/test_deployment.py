@@ -380,7 +380,9 @@ def rendered(name: str, given: dict[str, Any]) -> list[dict[str, Any]]:
             for key, value in pairs:
                 for one in loop:
                     named = one.replace("{{ $name }}", key)
-                    lines.append(named.replace('{{ printf "%q" $value }}', json.dumps(value)))
+                    lines.append(
+                        named.replace("{{ $value | toString | quote }}", json.dumps(str(value)))
+                    )
         elif words[0] == "end":
             showing.pop()
         elif looping:

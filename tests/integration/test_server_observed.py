@@ -238,7 +238,7 @@ def test_dashboard_and_alerts_use_exported_names_and_labels(server: Running) -> 
         named = set(re.findall(r"(\w+)\s*(?:=|!=|=~)\s*\"", braces))
         for group in re.findall(r"by \(([^)]*)\)", query):
             named |= set(re.split(r", ?", group))
-        assert named <= _LABELS | {"instance"}, query
+        assert named <= _LABELS | {"instance", "job"}, query  # the last two are of Prometheus
 
 
 def test_a_request_has_one_identifier_in_log_and_response(server: Running) -> None:
