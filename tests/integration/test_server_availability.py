@@ -279,7 +279,7 @@ def test_a_part_of_a_bundle_can_be_downloaded(server: Running) -> None:
 
 def test_no_time_of_a_computation_leaves_the_server(server: Running) -> None:
     """How long it takes depends on the rows: a manifest states the order, a file has no time."""
-    address = released(server, "time", 0.033)
+    address = released(server, "time", 0.03391)
     found = server.send("GET", address, as_="ann").json
     manifest = server.send("GET", f"{address}/manifest", as_="ann").json
     ordered = datetime.fromisoformat(found["ordered_at"])

@@ -79,6 +79,7 @@ NOT_RESULTS = {
     "SparkProfiles": "private rows of an engine",
     "BoundedTotals": "exact sums, which only mechanisms may read",
     "PlanSummary": "JSON of a plan",
+    "TemperatureResponse": "slopes of one regression; its statement is its text",
     "PaperMechanism": "internals of the figures of the paper",
     "StudyCustomers": "internals of the figures of the paper",
 }

@@ -215,7 +215,8 @@ def _table(rows: Sequence[BaselineRow]) -> PageTable:
         )
         for row in rows
     ]
-    return PageTable("All results", head, cells, text_columns=(0, 6, 9, 10, 11))
+    # Medians with quartiles and intervals are texts: they may need two lines.
+    return PageTable("All results", head, cells, text_columns=(0, 2, 3, 6, 7, 9, 10, 11))
 
 
 def _against(row: BaselineRow) -> str | TableCell:
