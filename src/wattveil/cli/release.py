@@ -206,12 +206,14 @@ def is_default(context: typer.Context, name: str) -> bool:
 def show_plan(console: Console, plan: ReleasePlan) -> None:
     """Print the split of the budget over products and their expected errors."""
     guarantee = plan.guarantee
+    is_global = guarantee.tier is Tier.GLOBAL
+    tier = "" if is_global else " (instance tier, not differential privacy)"
     table = Table(
         "product",
         "standalone epsilon",
         "share of budget",
         "expected (approximate)",
-        title=f"Plan: epsilon {guarantee.epsilon} and delta {guarantee.delta} in total",
+        title=f"Plan{tier}: epsilon {guarantee.epsilon} and delta {guarantee.delta} in total",
         title_justify="left",
     )
     for product in plan.products:
@@ -285,7 +287,6 @@ def _released(manifest: Manifest, request: ReleaseRequest, out: Path) -> dict[st
         "warnings": [
             *request.warnings,
             *([_unchecked(request)] if request.levels else []),
-            *_tier_warning(manifest),
         ],
     }
 

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import FORMATS, MANIFEST, PAGES, read_manifest, table_path
 from wattveil.bundle.cumulative import ALONE
-from wattveil.bundle.manifest import NOT_PRIVATE, VERSION, Manifest, check_names, check_schema
+from wattveil.bundle.manifest import VERSION, Manifest, check_names, check_schema
 from wattveil.bundle.verify.verify_budget import SUM, budget_findings
 from wattveil.bundle.verify.verify_content import (
     WRITERS,
@@ -24,6 +24,7 @@ from wattveil.bundle.verify.verify_content import (
 )
 from wattveil.products.findings import Finding, NotRun, gathered
 from wattveil.products.public_estimate import guarantee_warnings
+from wattveil.products.request import NOT_PRIVATE
 from wattveil.web.formatting import format_count
 from wattveil.web.results import Result, ResultTable, records_table
 
@@ -229,11 +230,17 @@ def _signature(manifest: dict[str, Any], trusted: Ed25519PublicKey | None) -> It
     yield Finding(_SIGNATURE, holds=True, seen=f"by key {name}")
 
 
+_EVERY_DRAW = (
+    "That the manifest lists every draw, and that the curves were computed from the draws that are"
+    " not published."
+)
+
+
 def _not_proved(manifest: dict[str, Any], trusted: Ed25519PublicKey | None) -> tuple[str, ...]:
     """Return what a reader of the bundle must take on trust."""
     known = [
         "That the publisher ran this software unchanged, and drew the stated noise only once.",
-        "That the manifest lists every draw, and that curves follow from unpublished draws.",
+        _EVERY_DRAW,
         "That each customer was one row, and that public choices were made without the data.",
         "That no other release about the same people exists beyond those that are stated.",
     ]
