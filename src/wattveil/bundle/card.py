@@ -4,8 +4,8 @@ from datetime import date, timedelta
 from typing import Any
 
 from wattveil.bundle.cumulative import sentences
-from wattveil.bundle.manifest import Manifest
-from wattveil.products.request import NOT_PRIVATE, NOT_STATED
+from wattveil.bundle.manifest import NOT_PRIVATE, Manifest
+from wattveil.products.request import NOT_STATED
 from wattveil.web.formatting import escape_markdown, format_share
 
 _CARD = """# {title}

@@ -19,7 +19,6 @@ from wattveil.arrays import Floats
 from wattveil.errors import InvalidParameterError
 from wattveil.numerics.groups.group_sizes import ALL_CUSTOMERS
 from wattveil.numerics.label_channel import MAX_CLUSTERS, checked_clusters, debiased_counts
-from wattveil.privacy.guarantee import Tier
 from wattveil.privacy.mechanisms.response import PARTS, Channel
 from wattveil.products.findings import Finding, gathered, same_numbers
 from wattveil.products.product import (
@@ -152,15 +151,9 @@ def label_layout(request: ReleaseRequest) -> TableLayout:
         minimum=0.0,
         maximum=request.n_clusters - 1.0,
     )
-    text = "One randomised label per customer."
-    if request.tier is Tier.INSTANCE:
-        text = (
-            "One label per customer, without noise if the removal of any one customer leaves it"
-            " unchanged."
-        )
     return TableLayout(
         name="labels",
-        text=text,
+        text="One randomised label per customer.",
         values=(Column(name="customer", text=name, type="string"), label),
     )
 

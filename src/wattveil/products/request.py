@@ -31,12 +31,6 @@ from wattveil.products.public_estimate import (
 from wattveil.products.registry import default_weights, product_options
 
 NOT_STATED = "not stated"
-NOT_PRIVATE = (
-    "This is not differential privacy: the guarantee is that of the instance tier, which holds for"
-    " this data set only."
-)
-"""Stated wherever a release of the instance tier is described."""
-_REAL_IDS = "Labels are published under real ids: each one is about a named customer."
 MAX_TEXT = 2000
 """Characters of a text in a request."""
 MIN_CUSTOMERS_PER_CLUSTER = 10
@@ -365,12 +359,8 @@ class ReleaseRequest(Declaration):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings about choices that weaken the guarantee; from public choices alone."""
-        return (
-            *((NOT_PRIVATE,) if self.tier is Tier.INSTANCE else ()),
-            *((_REAL_IDS,) if self.real_ids else ()),
-            *guarantee_warnings(epsilon=self.epsilon, delta=self.delta, customers=self.customers),
-        )
+        """Warnings about choices that weaken the guarantee; from public numbers alone."""
+        return guarantee_warnings(epsilon=self.epsilon, delta=self.delta, customers=self.customers)
 
     @property
     def clipping(self) -> str:

@@ -22,7 +22,7 @@ from wattveil.bundle import bundle_files as bundles
 from wattveil.bundle import produce
 from wattveil.bundle.bundle_files import read_manifest, read_table, write_bundle
 from wattveil.bundle.keys import read_key, read_public_key, write_key
-from wattveil.bundle.manifest import build_manifest, check_schema
+from wattveil.bundle.manifest import NOT_PRIVATE, build_manifest, check_schema
 from wattveil.bundle.plan import plan_release, requested_products
 from wattveil.bundle.produce import release_bundle, release_products
 from wattveil.bundle.verify.verify_bundle import verify_bundle
@@ -30,7 +30,7 @@ from wattveil.errors import InvalidFileError, InvalidParameterError
 from wattveil.privacy.guarantee import Budget, Spend, Tier
 from wattveil.products.instance_tier import InstanceLabels
 from wattveil.products.product import Choice, PublicFacts, Run, Work
-from wattveil.products.request import NOT_PRIVATE, ReleaseRequest
+from wattveil.products.request import ReleaseRequest
 from wattveil.products.tables import Table
 from wattveil.profiles import TimeGrid
 

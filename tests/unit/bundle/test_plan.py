@@ -39,7 +39,7 @@ from wattveil.products.product import (
     response_allotment,
 )
 from wattveil.products.registry import default_weights
-from wattveil.products.request import NOT_PRIVATE, About, ReleaseRequest
+from wattveil.products.request import About, ReleaseRequest
 from wattveil.profiles import TimeGrid
 from wattveil.release.kmeans import PrivateKMeans
 
@@ -120,15 +120,6 @@ def test_the_instance_tier_is_split_in_half() -> None:
     assert split["clusters"].guarantee.epsilon == 0.8
     planned = plan_release(request, TimeGrid())
     assert str(planned.expected["clusters"][0]) == "not available"
-
-
-def test_a_plan_names_the_instance_tier_and_real_ids() -> None:
-    """Both weaken what is promised, and are warned of before anything is spent."""
-    assert not EVERYTHING.warnings
-    (named,) = EVERYTHING.replace(real_ids=True).warnings
-    assert "real ids" in named
-    request = ReleaseRequest(epsilon=2.0, delta=1e-4, n_clusters=3, tier=Tier.INSTANCE)
-    assert NOT_PRIVATE in plan_release(request, TimeGrid()).summary.warnings
 
 
 def test_a_plan_foresees_every_part() -> None:

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import FORMATS, MANIFEST, PAGES, read_manifest, table_path
 from wattveil.bundle.cumulative import ALONE
-from wattveil.bundle.manifest import VERSION, Manifest, check_names, check_schema
+from wattveil.bundle.manifest import NOT_PRIVATE, VERSION, Manifest, check_names, check_schema
 from wattveil.bundle.verify.verify_budget import SUM, budget_findings
 from wattveil.bundle.verify.verify_content import (
     WRITERS,
@@ -24,7 +24,6 @@ from wattveil.bundle.verify.verify_content import (
 )
 from wattveil.products.findings import Finding, NotRun, gathered
 from wattveil.products.public_estimate import guarantee_warnings
-from wattveil.products.request import NOT_PRIVATE
 from wattveil.web.formatting import format_count
 from wattveil.web.results import Result, ResultTable, records_table
 
