@@ -6,7 +6,7 @@ from typing import Any
 from wattveil.bundle.cumulative import sentences
 from wattveil.bundle.manifest import NOT_PRIVATE, Manifest
 from wattveil.products.request import NOT_STATED
-from wattveil.web.formatting import escape_markdown
+from wattveil.web.formatting import escape_markdown, format_share
 
 _CARD = """# {title}
 
@@ -18,7 +18,7 @@ Readings: {period}.
 
 {warning}{guarantee_text}
 
-To check the guarantee without access to the data, run `wattveil verify` on this folder.
+{verification}
 
 ## Contents
 
@@ -80,11 +80,12 @@ def card_text(manifest: Manifest) -> str:
         period=period_text(manifest),
         warning=f"**{warning}**\n\n" if (warning := tier_warning(manifest)) else "",
         guarantee_text=manifest["guarantee_text"],
+        verification=_verification_text(manifest),
         noise=noise_text(manifest),
         about_customers=customer_text(manifest),
         tables="\n".join(_table(table) for part in parts for table in part["tables"]),
         preprocessing=_bullets(manifest["preprocessing"]),
-        mechanisms=" and ".join(f"`{name}`" for name in sorted(mechanisms)),
+        mechanisms=_enumerated([f"`{name}`" for name in sorted(mechanisms)]),
         epsilon=manifest["guarantee"]["epsilon"],
         delta=manifest["guarantee"]["delta"],
         parts=", ".join(f"{part['name']} (standalone epsilon {part['epsilon']})" for part in parts),
@@ -125,8 +126,36 @@ def customer_text(manifest: Manifest) -> str:
         label = "label per customer"
         meaning = "a label that was released without noise is a fact about its customer"
     else:
-        label, meaning = "randomised label per customer", "a label is not a fact about its customer"
+        label, meaning = "randomised label per customer", _correct_text(manifest)
     return f"One {label} is published, under {names}: {meaning}. Other results describe groups."
+
+
+def _correct_text(manifest: Manifest) -> str:
+    """Return with which probability a label is correct: the diagonal of the published channel."""
+    (channel,) = (part["channel"] for part in manifest["products"] if part["name"] == "labels")
+    rows = [[int(parts) for parts in row] for row in channel[:-1]]  # the last one: no readings
+    correct = [row[cluster] / sum(row) for cluster, row in enumerate(rows)]
+    low, high = format_share(min(correct)), format_share(max(correct))
+    chance = low if low == high else f"{low} to {high}, depending on the cluster"
+    return f"the label of a customer with readings is correct with a probability of {chance}"
+
+
+def _verification_text(manifest: Manifest) -> str:
+    """Return what a reader can check without the data."""
+    if manifest["variant"] == "instance":
+        return (
+            "`wattveil verify` on this folder adds up the stated charges, without access to the"
+            " data. The noise cannot be checked: its size was computed from the data and is not"
+            " published."
+        )
+    return (
+        "To check the guarantee without access to the data, run `wattveil verify` on this folder."
+    )
+
+
+def _enumerated(names: list[str]) -> str:
+    """Join names: A, B and C."""
+    return " and ".join([*filter(None, [", ".join(names[:-1])]), *names[-1:]])
 
 
 def period_text(manifest: Manifest) -> str:

@@ -115,7 +115,10 @@ def release(
                 started("searching for epsilon")
                 planned = plan_for_error(request, target_kw, grid)
         if plan and as_json:
-            typer.echo(planned.summary.model_dump_json(indent=2))
+            summary = planned.summary
+            warnings = [*_choice_warnings(planned.request), *summary.warnings]
+            shown = summary.model_copy(update={"warnings": warnings})
+            typer.echo(shown.model_dump_json(indent=2))
         if not as_json:
             show_plan(console, planned)
             show_assumptions(console, context, planned.request)
@@ -206,12 +209,14 @@ def is_default(context: typer.Context, name: str) -> bool:
 def show_plan(console: Console, plan: ReleasePlan) -> None:
     """Print the split of the budget over products and their expected errors."""
     guarantee = plan.guarantee
+    is_global = guarantee.tier is Tier.GLOBAL
+    tier = "" if is_global else " (instance tier, not differential privacy)"
     table = Table(
         "product",
         "standalone epsilon",
         "share of budget",
         "expected (approximate)",
-        title=f"Plan: epsilon {guarantee.epsilon} and delta {guarantee.delta} in total",
+        title=f"Plan{tier}: epsilon {guarantee.epsilon} and delta {guarantee.delta} in total",
         title_justify="left",
     )
     for product in plan.products:
@@ -232,8 +237,21 @@ def show_plan(console: Console, plan: ReleasePlan) -> None:
         )
     if rule := rule_plan(plan.request):
         console.print(plain(rule), highlight=False)
-    for warning in plan.request.warnings:
+    for warning in (*_choice_warnings(plan.request), *plan.request.warnings):
         console.print(f"[yellow]warning[/] {warning}", highlight=False)
+
+
+def _choice_warnings(request: ReleaseRequest) -> list[str]:
+    """Return what the tier and real ids mean, before anything is spent."""
+    not_private = (
+        "This is not differential privacy: the guarantee is that of the instance tier, which holds"
+        " for this data set only."
+    )
+    real_ids = "Labels are published under real ids: each one is about a named customer."
+    return [
+        *([not_private] if request.tier is Tier.INSTANCE else []),
+        *([real_ids] if request.real_ids else []),
+    ]
 
 
 def _groups(request: ReleaseRequest) -> str:
@@ -283,9 +301,9 @@ def _released(manifest: Manifest, request: ReleaseRequest, out: Path) -> dict[st
         "files": [entry["path"] for entry in manifest["payload"]],
         "signed": "signature" in manifest,
         "warnings": [
+            *_choice_warnings(request),
             *request.warnings,
             *([_unchecked(request)] if request.levels else []),
-            *_tier_warning(manifest),
         ],
     }
 

@@ -34,6 +34,11 @@ class Clause:
     """Texts with fields; none if only a person can answer."""
     questions: Sequence[str] = ()
 
+    @property
+    def heading(self) -> str:
+        """Place and name, for documents."""
+        return f"{self.place} – {self.name}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Standard:

@@ -99,7 +99,9 @@ def _manifest(evidence: Evidence) -> Iterator[Conflict]:
         files = f"{name}, other_releases_on_same_people"
         yield Conflict(text=text, files=files, is_warning=True)
     if isinstance(manifest["cumulative"], str):
-        text = "No ledger counted the release: the total relies on the curator's statement."
+        text = (
+            "The release is not recorded in a ledger: the total relies on the curator's statement."
+        )
         yield Conflict(text=text, files=f"{name}, cumulative", is_warning=True)
 
 
@@ -185,7 +187,9 @@ def _verdicts(record: Mapping[str, Any], name: str) -> Iterator[Conflict]:
             yield Conflict(text=text, files=f"{name}, audits")
         elif one["verdict"] != "not refuted":
             audited = f"{one['release']} ({one['method']})"
-            text = f"The audit of {audited} did not test it: {one['verdict']}."
+            text = (
+                f"The audit of {audited} had too little power to test the claim: {one['verdict']}."
+            )
             files = f"{name}, audits"
             yield Conflict(text=text, files=files, is_warning=True, is_untested=True)
     if not record["audits"]:

@@ -230,7 +230,7 @@ def dossier_markdown(dossier: Dossier) -> str:
         for one in dossier.conflicts
     ] or ["None."]
     for one in dossier.clauses:
-        lines += ["", f"## {one.clause.place}: {one.clause.name}", ""]
+        lines += ["", f"## {one.clause.heading}", ""]
         for answer in one.answers:
             for block in answer.blocks:
                 lines += _block_lines(block)
@@ -292,7 +292,7 @@ def _shown(dossier: Dossier) -> dict[str, object]:
         "conflicts": dossier.conflicts,
         "clauses": [
             {
-                "heading": f"{one.clause.place}: {one.clause.name}",
+                "heading": one.clause.heading,
                 "answers": [
                     {
                         "blocks": [
@@ -357,7 +357,7 @@ def answers_text(dossiers: Sequence[Dossier], answers: Mapping[str, str]) -> str
         for one in dossier.clauses:
             new = {name: said for name, said in one.all_said.items() if name not in written}
             if new:
-                lines += ["", f"# {one.clause.place}: {one.clause.name}"]
+                lines += ["", f"# {one.clause.heading}"]
             lines += _toml(new)
             written |= set(new)
     rest = {name: said for name, said in answers.items() if said and name not in written}

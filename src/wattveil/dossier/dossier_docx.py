@@ -49,7 +49,7 @@ def dossier_docx(dossier: Dossier) -> bytes:
 
 
 def _add_clause(document: "Document", one: AnsweredClause) -> None:
-    document.add_heading(f"{one.clause.place}: {one.clause.name}", 2)
+    document.add_heading(one.clause.heading, 2)
     for answer in one.answers:
         for block in answer.blocks:
             _add_block(document, block)

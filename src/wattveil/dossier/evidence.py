@@ -14,14 +14,23 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from wattveil.bundle import keys
-from wattveil.bundle.bundle_files import MANIFEST, read_complete_manifest
+from wattveil.bundle.bundle_files import MANIFEST, read_complete_manifest, read_manifest
 from wattveil.bundle.cumulative import sentences
 from wattveil.bundle.manifest import Manifest
 from wattveil.bundle.report import number_text, released_errors
+from wattveil.bundle.series_bundle import VERSION as SERIES_VERSION
 from wattveil.bundle.verify.verify_bundle import VerificationReport, verify_bundle
+from wattveil.dossier.guarantee_texts import (
+    draws_text,
+    inference_text,
+    mechanisms_of,
+    neighbours_text,
+    overlap_text,
+    recomputed_text,
+    variant_text,
+)
 from wattveil.dossier.ledger_evidence import LedgerEvidence, read_ledger
 from wattveil.errors import InvalidFileError
-from wattveil.privacy.guarantee import Guarantee, Tier
 from wattveil.products.public_estimate import delta_warning
 from wattveil.products.request import NO_RULE, NOT_STATED, ReleaseRequest
 from wattveil.profiles import Split, TimeGrid
@@ -108,6 +117,9 @@ class Evidence:
         trusted: Ed25519PublicKey | None = None,
     ) -> "Evidence":
         """Read the files; whether they agree is decided by `conflicts`."""
+        if (found := read_manifest(bundle).get("manifest_version")) == SERIES_VERSION:
+            rule = "that of a release: dossiers of series are not supported yet"
+            raise InvalidFileError(bundle / MANIFEST, "manifest_version", rule, found)
         manifest = read_complete_manifest(bundle)
         names = {"manifest": MANIFEST, "verify": "result of `wattveil verify`"}
         if ledger is not None:
@@ -261,21 +273,10 @@ class _Derived:
     """In words, for questions where it is empty; the fields themselves if omitted."""
 
 
-def _mechanisms(manifest: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for part in manifest["products"]:
-        for run in part["runs"]:
-            yield from run["mechanisms"]
-
-
-def _sensitivities(manifest: Mapping[str, Any]) -> str:
-    """Return how many draws there are, and that each states its sensitivity and noise."""
-    drawn = [one["gaussian"] for one in _mechanisms(manifest) if "gaussian" in one]
-    plain = sum("response_epsilon" in one for one in _mechanisms(manifest))
-    steps = "; the noise of the instance tier is private" if not drawn and not plain else ""
-    return (
-        f"{format_count(len(drawn), 'Gaussian draw')} with sensitivity and noise scale,"
-        f" {format_count(plain, 'response')}{steps}"
-    )
+def _audited_customers(record: Mapping[str, Any]) -> str:
+    """Return whose data an audit used."""
+    known = {"own": "the utility's own customers", "simulated": "simulated customers"}
+    return known.get(record["customers"], f"{record['customers']} customers")
 
 
 def _delta_text(manifest: Mapping[str, Any]) -> str:
@@ -381,35 +382,6 @@ _SPLITS = {
 }
 
 
-def _variant(manifest: Mapping[str, Any]) -> str:
-    if manifest["variant"] == "instance":
-        return "none, because the guarantee of the instance tier is not differential privacy"
-    return "approximate differential privacy"
-
-
-def _neighbours(manifest: Mapping[str, Any]) -> str:
-    """Return the relation with its definition, and the guarantee for replacing data."""
-    stated = Guarantee.from_json(manifest["guarantee"])
-    text = (
-        f"{stated.neighbours.value}, that is, the data set is compared with the same one without"
-        f" the data of one {stated.unit.value}, who stays on the list of customers"
-    )
-    if stated.tier is not Tier.GLOBAL:
-        return f"{text}. No guarantee is claimed for replacing these data by others"
-    other = stated.as_replace_one()
-    return (
-        f"{text}. If these data are replaced by any others (replace-one, two steps of zero-out),"
-        f" the guarantee is epsilon {other.epsilon:g} at delta {other.delta:.3g}"
-    )
-
-
-def _overlap(manifest: Mapping[str, Any]) -> str:
-    """Return whether the guarantee holds for overlapping aggregates: that of the global tier."""
-    if manifest["variant"] != "approximate":
-        return "No protection from them is claimed: the guarantee is not differential privacy."
-    return f"This guarantee does: {manifest['composition']}"
-
-
 def _bounds(record: Mapping[str, Any]) -> list[dict[str, str]]:
     return [
         {
@@ -454,13 +426,15 @@ DERIVED = {
     ),
     ("manifest", "mechanism_names"): _Derived(
         "products[].runs[].mechanisms[].mechanism",
-        lambda manifest: sorted({one["mechanism"] for one in _mechanisms(manifest)}),
+        lambda manifest: sorted({one["mechanism"] for one in mechanisms_of(manifest)}),
     ),
     ("manifest", "proofs"): _Derived(
         "products[].runs[].mechanisms[].proof",
-        lambda manifest: sorted({one["proof"] for one in _mechanisms(manifest)}),
+        lambda manifest: sorted({one["proof"] for one in mechanisms_of(manifest)}),
     ),
-    ("manifest", "draws"): _Derived("products[].runs[].mechanisms[].gaussian", _sensitivities),
+    ("manifest", "draws"): _Derived("products[].runs[].mechanisms[].gaussian", draws_text),
+    ("manifest", "recomputed_text"): _Derived("variant", recomputed_text),
+    ("manifest", "inference_text"): _Derived("variant, guarantee", inference_text),
     ("manifest", "table_list"): _Derived(
         "products[].tables[].name",
         lambda manifest: [
@@ -482,14 +456,15 @@ DERIVED = {
     ("manifest", "rule_text"): _Derived("request.rule", _rule),
     ("manifest", "published_text"): _Derived("products[].name, request.real_ids", _published),
     ("manifest", "grid_text"): _Derived("profiles.grid", _grid),
-    ("manifest", "variant_text"): _Derived("variant", _variant),
-    ("manifest", "neighbours_text"): _Derived("guarantee", _neighbours),
-    ("manifest", "overlap_text"): _Derived("variant, composition", _overlap),
+    ("manifest", "variant_text"): _Derived("variant", variant_text),
+    ("manifest", "neighbours_text"): _Derived("guarantee", neighbours_text),
+    ("manifest", "overlap_text"): _Derived("variant, composition", overlap_text),
     ("manifest", "delta_text"): _Derived("request.delta, request.customers", _delta_text),
     ("audit", "bounds_text"): _Derived(
         "audits[].epsilon_lower_bound", _bounds, "lower bounds on epsilon"
     ),
     ("audit", "attacks_text"): _Derived("attacks[].result", _attacks, "results of attacks"),
+    ("audit", "customers_text"): _Derived("customers", _audited_customers),
     ("audit", "signature_text"): _Derived("signature", signature_text),
 }
 """Derived fields, by source and name."""

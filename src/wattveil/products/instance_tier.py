@@ -138,7 +138,11 @@ class InstanceLabels(Product):
             keys={GROUP: groups, CLUSTER: clusters},
             values=(replace(CUSTOMERS, text="customers with this label"),),
         )
-        return label_layout(choice.request), sizes
+        text = (
+            "One label per customer, without noise if the removal of any one customer leaves it"
+            " unchanged."
+        )
+        return replace(label_layout(choice.request), text=text), sizes
 
     def query(self, work: Work, allotment: Allotment) -> tuple[tuple[str, ...], LeaveOneOutKMeans]:
         """Return the fit of the clusters, and pseudonyms of its customers."""

@@ -262,7 +262,10 @@ def test_the_instance_tier_is_named(tmp_path: Path) -> None:
         assert "For this data set alone" in words
         assert "This is not differential privacy" in words
         assert "that protects individual customers" not in words
-        assert "a label is not a fact" not in words
+        assert "Anyone can recompute" not in words
+        assert "randomised label" not in words
+        assert "The noise cannot be checked" in words
+    assert not any("noise scale" in one.seen for one in verdict.findings)
     report = (tmp_path / "bundle" / "report.html").read_text(encoding="utf-8")
     assert 'class="banner"' in report
     assert "instance epsilon (not differential privacy)" in report

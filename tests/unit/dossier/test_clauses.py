@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from importlib.resources import files
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.unit.dossier.conftest import Files
 from wattveil.dossier.clauses import fields_in, read_standard, standard_names
 from wattveil.dossier.dossier_document import make_dossier
 from wattveil.dossier.evidence import DERIVED, Evidence, Field, Gap
-from wattveil.errors import InvalidParameterError
+from wattveil.errors import InvalidFileError, InvalidParameterError
 
 STANDARDS = ("cpuc", "ico", "iso-27559", "nist-800-226", "ofgem")
 MIN_FILLED, MAX_SEMICOLONS = 0.95, 4
@@ -153,6 +154,31 @@ def test_derived_fields_are_used_and_known() -> None:
         named |= set(fields_in(text))
     assert set(DERIVED) <= named
     assert {source for source, _ in named} == {"manifest", "verify", "ledger", "audit"}
+
+
+def test_what_was_recomputed_follows_from_the_tier(counted: Files) -> None:
+    """The instance tier publishes charges alone: neither noise nor inferences are bounded."""
+    evidence = counted.evidence()
+    other = replace(evidence, manifest={**evidence.manifest, "variant": "instance"})
+    replaced = f"epsilon {2.0 * float(evidence.manifest['guarantee']['epsilon']):g}"
+    for path, says, says_instead in (
+        ("draws", "with sensitivity", "not published"),
+        ("recomputed_text", "two independent accountants", "cannot be checked"),
+        ("inference_text", replaced, "No bound"),
+    ):
+        found = [one.field("manifest", path) for one in (evidence, other)]
+        assert isinstance(found[0], Field)
+        assert isinstance(found[1], Field)
+        assert says in found[0].text
+        assert says not in found[1].text
+        assert says_instead in found[1].text
+
+
+def test_a_period_of_a_series_has_no_dossier(tmp_path: Path) -> None:
+    """Its manifest is another one: the error names what is not supported."""
+    (tmp_path / "manifest.json").write_text('{"manifest_version": "series-1"}')
+    with pytest.raises(InvalidFileError, match="series are not supported"):
+        Evidence.read(tmp_path)
 
 
 def test_the_instance_tier_claims_no_protection_of_overlaps(counted: Files) -> None:

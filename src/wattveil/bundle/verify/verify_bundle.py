@@ -229,11 +229,17 @@ def _signature(manifest: dict[str, Any], trusted: Ed25519PublicKey | None) -> It
     yield Finding(_SIGNATURE, holds=True, seen=f"by key {name}")
 
 
+_EVERY_DRAW = (
+    "That the manifest lists every draw, and that the curves were computed from the draws that are"
+    " not published."
+)
+
+
 def _not_proved(manifest: dict[str, Any], trusted: Ed25519PublicKey | None) -> tuple[str, ...]:
     """Return what a reader of the bundle must take on trust."""
     known = [
         "That the publisher ran this software unchanged, and drew the stated noise only once.",
-        "That the manifest lists every draw, and that curves follow from unpublished draws.",
+        _EVERY_DRAW,
         "That each customer was one row, and that public choices were made without the data.",
         "That no other release about the same people exists beyond those that are stated.",
     ]

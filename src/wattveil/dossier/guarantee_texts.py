@@ -1,0 +1,83 @@
+"""What a dossier says of the guarantee of a release, and of what can be checked, by its tier.
+
+The manifest of the instance tier states charges only: its sensitivity and noise scale are private.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from wattveil.privacy.guarantee import Guarantee, Tier
+from wattveil.web.formatting import format_count
+
+
+def mechanisms_of(manifest: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield every draw of a release, as the manifest states it."""
+    for part in manifest["products"]:
+        for run in part["runs"]:
+            yield from run["mechanisms"]
+
+
+def draws_text(manifest: Mapping[str, Any]) -> str:
+    """Return how many draws there are, and what the manifest states of each."""
+    if manifest["variant"] == "instance":
+        draws = format_count(sum(1 for _ in mechanisms_of(manifest)), "draw")
+        return f"{draws} with stated charges; sensitivity and noise scale are not published"
+    drawn = [one["gaussian"] for one in mechanisms_of(manifest) if "gaussian" in one]
+    plain = sum("response_epsilon" in one for one in mechanisms_of(manifest))
+    return (
+        f"{format_count(len(drawn), 'Gaussian draw')} with sensitivity and noise scale,"
+        f" {format_count(plain, 'response')}"
+    )
+
+
+def recomputed_text(manifest: Mapping[str, Any]) -> str:
+    """Return what the verification recomputes the privacy cost from."""
+    if manifest["variant"] == "instance":
+        return "The stated charges were added up; the noise cannot be checked."
+    return "The privacy cost was recomputed from these by two independent accountants."
+
+
+def inference_text(manifest: Mapping[str, Any]) -> str:
+    """Return the bound on inferences about a unit; the instance tier claims none."""
+    if manifest["variant"] == "instance":
+        return (
+            "No bound on inferences is claimed: the guarantee of the instance tier is not"
+            " differential privacy, and the noise cannot be checked."
+        )
+    stated = Guarantee.from_json(manifest["guarantee"])
+    other = stated.as_replace_one()
+    return (
+        f"Epsilon {stated.epsilon} at delta {stated.delta} bounds what the data of one"
+        f" {stated.unit.value} can add to any inference. If these data are replaced by any others"
+        f" (replace-one), the bound is epsilon {other.epsilon:g} at delta {other.delta:.3g}."
+    )
+
+
+def variant_text(manifest: Mapping[str, Any]) -> str:
+    """Return the variant of differential privacy; the instance tier is none."""
+    if manifest["variant"] == "instance":
+        return "none, because the guarantee of the instance tier is not differential privacy"
+    return "approximate differential privacy"
+
+
+def neighbours_text(manifest: Mapping[str, Any]) -> str:
+    """Return the relation with its definition, and the guarantee for replacing data."""
+    stated = Guarantee.from_json(manifest["guarantee"])
+    text = (
+        f"{stated.neighbours.value}, that is, the data set is compared with the same one without"
+        f" the data of one {stated.unit.value}, who stays on the list of customers"
+    )
+    if stated.tier is not Tier.GLOBAL:
+        return f"{text}. No guarantee is claimed for replacing these data by others"
+    other = stated.as_replace_one()
+    return (
+        f"{text}. If these data are replaced by any others (replace-one, two steps of zero-out),"
+        f" the guarantee is epsilon {other.epsilon:g} at delta {other.delta:.3g}"
+    )
+
+
+def overlap_text(manifest: Mapping[str, Any]) -> str:
+    """Return whether the guarantee holds for overlapping aggregates: that of the global tier."""
+    if manifest["variant"] != "approximate":
+        return "No protection from them is claimed: the guarantee is not differential privacy."
+    return f"This guarantee does: {manifest['composition']}"
