@@ -61,7 +61,7 @@ def segment_headline(centroids: Table | None, sizes: Table | None) -> Headline:
 
 
 def _support_sentence(found: Sequence[Segment], where: str) -> str:
-    """Return how many segments are supported, or that no two can be told apart."""
+    """Return how many segments are supported, or that no two can be distinguished."""
     groups: dict[str, list[Segment]] = {}
     for one in found:
         groups.setdefault(one.group, []).append(one)
@@ -69,7 +69,7 @@ def _support_sentence(found: Sequence[Segment], where: str) -> str:
     alone = [own for own in groups.values() if sum(one.distinguishable is True for one in own) == 1]
     if len(alone) == len(groups):
         who = "Only some" if any(map(_some_differ, alone)) else "No two"
-        return f"{who} of the {len(found)} customer segments{where} can be told apart"
+        return f"{who} of the {len(found)} customer segments{where} can be distinguished"
     number = sum(one.is_supported for one in found)
     start = f"{number or 'None'} of the {len(found)} customer segments{where}"
     if number <= 1:
@@ -80,7 +80,7 @@ def _support_sentence(found: Sequence[Segment], where: str) -> str:
         " than the privacy noise"
     )
     if hidden := len([own for own in alone if not _some_differ(own)]):
-        sentence += f"; in {hidden} of the groups no two segments can be told apart"
+        sentence += f"; in {hidden} of the groups no two segments can be distinguished"
     return sentence
 
 
