@@ -147,7 +147,11 @@ def test_groups_are_compared_within_themselves() -> None:
 @pytest.mark.parametrize(
     ("means", "counts", "start"),
     [
-        ([1.0, 1.0, 1.0], [90.0, 80.0, 70.0], "No two of the 3 customer segments can be distinguished"),
+        (
+            [1.0, 1.0, 1.0],
+            [90.0, 80.0, 70.0],
+            "No two of the 3 customer segments can be distinguished",
+        ),
         ([1.0, 1.04, 0.96], [90.0, 80.0, 70.0], "Only some of the 3 customer segments can be"),
         ([1.0, 2.0, 3.0], [90.0, 80.0, 15.0], "2 of the 3 customer segments are supported:"),
         ([1.0, 2.0, 3.0], [90.0, 15.0, 15.0], "1 of the 3 customer segments is supported;"),
