@@ -15,7 +15,7 @@ from rich.table import Table
 from wattveil import checks
 from wattveil.bundle import keys
 from wattveil.bundle.bundle_files import MANIFEST, check_out, read_manifest
-from wattveil.bundle.manifest import Manifest
+from wattveil.bundle.manifest import NOT_PRIVATE, Manifest
 from wattveil.bundle.plan import ReleasePlan, plan_for_error, plan_release
 from wattveil.bundle.produce import check_list, read_customer_list, release_bundle
 from wattveil.cli.model_options import model_options
@@ -141,8 +141,8 @@ def release(
         typer.echo(json.dumps(_released(manifest, request, out), indent=2))
         return
     console.print(f"[bold]Released[/] to {plain(str(out))}. {manifest['guarantee_text']}")
-    for warning in _tier_warning(manifest):
-        console.print(f"[yellow]warning[/] {warning}", highlight=False)
+    if manifest["variant"] == "instance":
+        console.print(f"[yellow]warning[/] {NOT_PRIVATE}", highlight=False)
     console.print(f"  report  {plain(str(out / 'report.html'))}", highlight=False)
     by = "" if key is None else f" --key {plain(str(key))}.pub"
     console.print(f"  verify  wattveil verify {plain(str(out))}{by}", highlight=False)
@@ -243,13 +243,9 @@ def show_plan(console: Console, plan: ReleasePlan) -> None:
 
 def _choice_warnings(request: ReleaseRequest) -> list[str]:
     """Return what the tier and real ids mean, before anything is spent."""
-    not_private = (
-        "This is not differential privacy: the guarantee is that of the instance tier, which holds"
-        " for this data set only."
-    )
     real_ids = "Labels are published under real ids: each one is about a named customer."
     return [
-        *([not_private] if request.tier is Tier.INSTANCE else []),
+        *([NOT_PRIVATE] if request.tier is Tier.INSTANCE else []),
         *([real_ids] if request.real_ids else []),
     ]
 
@@ -306,12 +302,6 @@ def _released(manifest: Manifest, request: ReleaseRequest, out: Path) -> dict[st
             *([_unchecked(request)] if request.levels else []),
         ],
     }
-
-
-def _tier_warning(manifest: Manifest) -> list[str]:
-    """Return that it is not differential privacy: the first limit of the instance tier."""
-    limits: list[str] = manifest["known_limits"]
-    return limits[:1] if manifest["variant"] == "instance" else []
 
 
 def _target_kw(epsilon: float | None, target_error: str | None) -> float | None:
